@@ -4,7 +4,7 @@ import type { ConnectionIdentity, DriverPorts } from "../module.ts";
 import type { ShareProtocol } from "../store.ts";
 import { StoreDriver } from "../store-driver.ts";
 import { cliOf, type StoreSection, storeOn } from "../zfs/open.ts";
-import type { FilesystemSettings, VolumeSettings } from "../zfs/storage.ts";
+import type { FilesystemSettings, ZvolSettings } from "../zfs/storage.ts";
 import { leasedApi } from "./clients.ts";
 import { requirementOf, withRequirement } from "./required-version.ts";
 import { type HttpConnection, serverOf } from "./server.ts";
@@ -24,7 +24,7 @@ export interface TrueNasConfig {
 /** What differs between the four ways to share. */
 export interface ShareKind {
   readonly protocol: Extract<Protocol, "nfs" | "smb" | "iscsi" | "nvmeof">;
-  readonly volumes: FilesystemSettings | VolumeSettings;
+  readonly volumes: FilesystemSettings | ZvolSettings;
   share(site: ShareContext): ShareProtocol<SharedDataset>;
 }
 

@@ -2,20 +2,28 @@ import { wantedBytes } from "../../core/bytes.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { pause } from "../../core/time.ts";
-import type { VolumeSpec } from "../driver.ts";
+import type { Source, VolumeSpec } from "../driver.ts";
 import { sizeFrom, wholeUnits } from "../sizes.ts";
-import { markValues, whyNotVolume } from "./properties.ts";
+import { markValues, shownValue, whyNotVolume } from "./properties.ts";
 import { refuseSameShare } from "./shares.ts";
-import { type CopySource, originOf, refuseOthers } from "./sources.ts";
-import type { ConnectionContext } from "./storage.ts";
-import { blockBytes, blockSizeOf, cloneValues, laterValues, type NewValues, switched, volumeValues } from "./values.ts";
-import { shownValue, volumeIn, volumeQuery, type ZfsVolume } from "./volume.ts";
+import { type CopySource, copySourceOf, refuseOthers } from "./sources.ts";
+import type { ZfsStorage } from "./storage.ts";
+import {
+  blockBytes,
+  blockSizeOf,
+  cloneValues,
+  isSwitchedOn,
+  laterValues,
+  type NewValues,
+  volumeValues,
+} from "./values.ts";
+import { volumeIn, volumeQuery, type ZfsVolume } from "./volume.ts";
 import { type Creation, type Entry, type NewDataset, untrue, ZfsError, type ZfsFailure } from "./zfs.ts";
 
-/** When a dataset without a mark is looked at again, in milliseconds. */
+/** The pauses before a dataset without a mark is read again, in milliseconds. */
 const markPausesMs = [200, 500, 1000];
 
-/** A volume to be made: everything that is decided before the pool is touched. */
+/** Everything about a new volume that is decided before the pool is touched. */
 interface CreationPlan {
   readonly id: string;
   readonly dataset: string;
@@ -23,24 +31,33 @@ interface CreationPlan {
   readonly values: NewValues;
 }
 
+type CopySpec = VolumeSpec & { readonly source: Source };
+
 /** The plan of a volume of at least `least` bytes. Throws "out-of-range" when whole blocks exceed the limit. */
-function planOf(space: ConnectionContext, spec: VolumeSpec, least: bigint): CreationPlan {
-  const { names, settings, identity } = space;
+function planOf(storage: ZfsStorage, spec: VolumeSpec, least: bigint): CreationPlan {
+  const { names, settings, identity } = storage;
   const id = names.idOf(spec.name);
   const asked = least > 0n ? sizeFrom(spec.range, least) : wantedBytes(spec.range);
-  const wanted = max(asked, (settings.volumes.type === "filesystem" ? settings.volumes.least : undefined) ?? 0n);
+  const smallest = (settings.volumes.type === "filesystem" ? settings.volumes.least : undefined) ?? 0n;
   const block = blockSizeOf(settings, spec.parameters);
-  const bytes = wholeUnits(wanted, block === undefined ? 1n : blockBytes(block), spec.range.limit);
+  const unit = block === undefined ? 1n : blockBytes(block);
+  const bytes = wholeUnits(asked > smallest ? asked : smallest, unit, spec.range.limit);
   return { id, dataset: names.dataset(id), bytes, values: volumeValues(settings, identity, spec, bytes) };
 }
 
-const max = (a: bigint, b: bigint): bigint => (a > b ? a : b);
-
-const permissionsOf = ({ settings: { volumes } }: ConnectionContext) =>
-  volumes.type === "filesystem" ? volumes.permissions : undefined;
+function newDataset({ settings: { volumes } }: ZfsStorage, { dataset, bytes }: CreationPlan, values: NewValues) {
+  const filesystem = volumes.type === "filesystem";
+  const made: NewDataset = {
+    name: dataset,
+    volsize: filesystem ? undefined : bytes,
+    values,
+    permissions: filesystem ? volumes.permissions : undefined,
+  };
+  return made;
+}
 
 /** Does something else where ZFS failed for one of these reasons. */
-const whenever =
+const on =
   <T>(failures: readonly ZfsFailure[], otherwise: (error: ZfsError) => Promise<T>) =>
   (error: unknown): Promise<T> => {
     if (error instanceof ZfsError && failures.includes(error.failure)) return otherwise(error);
@@ -48,226 +65,182 @@ const whenever =
   };
 
 /**
- * Why the dataset above volumes cannot be created. Without its pool that tells nothing about what an earlier call made: a pool that is
- * not imported looks the same. With it, somebody else creates that dataset at this moment: zfs create -p does not wait for that.
+ * Why the dataset above volumes cannot be created. Without its pool nothing is known of what an earlier call made. With it, another
+ * process is creating the dataset: `zfs create -p` does not wait for that.
  */
 async function withoutParent(
-  { names, zfs }: ConnectionContext,
-  dataset: string,
+  { names, zfs }: ZfsStorage,
+  { dataset }: CreationPlan,
   cause: ZfsError,
-  call: Call,
-): Promise<ZfsError> {
-  const parent = dataset.slice(0, dataset.lastIndexOf("/"));
-  const head = `the parent dataset ${parent} cannot be created`;
-  const isPoolAbsent = (error: unknown): true => {
-    if (error instanceof ZfsError && error.failure === "pool-absent") return true;
-    throw error;
-  };
-  const absent = await zfs.read({ names: [names.pool], properties: ["type"] }, call.signal).catch(isPoolAbsent);
-  if (absent === true)
-    return new ZfsError("pool-absent", `${head}: its pool does not exist or is not imported`, { cause });
-  return new ZfsError("parent-absent", head, { cause });
+  { signal }: Call,
+): Promise<never> {
+  const head = `the parent dataset ${dataset.slice(0, dataset.lastIndexOf("/"))} cannot be created`;
+  await zfs.read({ names: [names.pool], properties: ["type"] }, signal).catch(
+    on(["pool-absent"], async () => {
+      throw new ZfsError("pool-absent", `${head}: its pool does not exist or is not imported`, { cause });
+    }),
+  );
+  throw new ZfsError("parent-absent", head, { cause });
 }
 
-/** A new volume without content. One round trip, unless the dataset above it has to be made too. */
-export async function makeEmpty(space: ConnectionContext, spec: VolumeSpec, call: Call): Promise<ZfsVolume> {
-  const plan = planOf(space, spec, 0n);
-  const { names, settings, zfs } = space;
+/** Makes an empty volume. One round trip, unless the dataset above it has to be made, too. */
+export async function makeEmpty(storage: ZfsStorage, spec: VolumeSpec, call: Call): Promise<ZfsVolume> {
+  const plan = planOf(storage, spec, 0n);
+  const { names, settings, zfs } = storage;
   const { refreservation, ...others } = plan.values;
-  const volume = settings.volumes.type === "volume";
-  // A new device is thick unless it is told otherwise; "auto" is for those that exist.
+  // A new zvol is thick by default; "auto" is for existing ones.
   const values = refreservation === undefined || refreservation === "auto" ? others : { ...others, refreservation };
-  const dataset: NewDataset = {
-    name: plan.dataset,
-    volsize: volume ? plan.bytes : undefined,
-    values,
-    permissions: permissionsOf(space),
-  };
-  const look = volumeQuery(settings, names, plan.id);
-  await refuseSameShare(space, plan.id, call);
+  const dataset = newDataset(storage, plan, values);
+  const query = volumeQuery(settings, names, plan.id);
+  await refuseSameShare(storage, plan.id, call);
   const made = await zfs
-    .create(dataset, false, look, call.signal)
-    .catch(whenever(["absent"], () => zfs.create(dataset, true, look, call.signal)))
-    .catch(
-      whenever(["absent", "pool-absent"], async cause => {
-        throw await withoutParent(space, plan.dataset, cause, call);
-      }),
-    );
-  return ensureComplete(space, spec, plan, made, call);
+    .create(dataset, false, query, call.signal)
+    .catch(on(["absent"], () => zfs.create(dataset, true, query, call.signal)))
+    .catch(on(["absent", "pool-absent"], cause => withoutParent(storage, plan, cause, call)));
+  return ensureComplete(storage, spec, plan, made, call);
 }
 
-/** A new volume with the content of its source. */
-export async function makeFrom(
-  space: ConnectionContext,
-  spec: VolumeSpec & { readonly source: NonNullable<VolumeSpec["source"]> },
-  call: Call,
-): Promise<ZfsVolume> {
-  const { names, settings, zfs, identity } = space;
+/** Makes a volume with the content of its source. */
+export async function makeFrom(storage: ZfsStorage, spec: CopySpec, call: Call): Promise<ZfsVolume> {
+  const { names, settings, zfs, identity } = storage;
   const id = names.idOf(spec.name);
-  const look = volumeQuery(settings, names, id);
-  // Both at once; a volume that is there does not need its source any more.
-  const [there, source] = await Promise.allSettled([
+  const query = volumeQuery(settings, names, id);
+  // Both at once; an existing volume does not need its source any more.
+  const [existing, found] = await Promise.allSettled([
     zfs.read({ names: [names.dataset(id)], properties: ["type"] }, call.signal),
-    originOf(space, spec.source, call),
+    copySourceOf(storage, spec.source, call),
   ]);
-  if (there.status === "rejected") throw there.reason;
-  if (there.value.size > 0) {
-    const before = await zfs.read(look, call.signal);
-    const least = volumeIn(id, before.get(names.dataset(id)), settings)?.bytes ?? 0n;
-    return ensureComplete(
-      space,
-      spec,
-      planOf(space, { ...spec, range: atLeast(spec, least) }, 0n),
-      { made: false, entries: before },
-      call,
-    );
+  if (existing.status === "rejected") throw existing.reason;
+  if (existing.value.size > 0) {
+    const entries = await zfs.read(query, call.signal);
+    const least = volumeIn(id, entries.get(names.dataset(id)), settings)?.bytes ?? 0n;
+    const plan = planOf(storage, { ...spec, range: atLeast(spec, least) }, 0n);
+    return ensureComplete(storage, spec, plan, { made: false, entries }, call);
   }
-  if (source.status === "rejected") throw source.reason;
-  const origin = source.value;
-  const plan = planOf(space, spec, origin.bytes);
-  await refuseSameShare(space, plan.id, call);
-  const kind = spec.source.kind === "volume" ? "detachedVolumesFromVolumes" : "detachedVolumesFromSnapshots";
-  if (switched(spec.parameters, identity, kind)) return copied(space, spec, plan, origin, call);
-  const dataset: NewDataset = {
-    name: plan.dataset,
-    volsize: settings.volumes.type === "volume" ? plan.bytes : undefined,
-    values: cloneValues(plan.values),
-    permissions: permissionsOf(space),
-  };
-  const snapshot = snapshotFor(space, id, origin);
-  const made = await zfs.clone(dataset, { snapshot, temporary: snapshot !== origin.name }, look, call.signal);
-  return ensureComplete(space, spec, plan, made, call);
+  if (found.status === "rejected") throw found.reason;
+  const source = found.value;
+  const plan = planOf(storage, spec, source.bytes);
+  await refuseSameShare(storage, plan.id, call);
+  const key = spec.source.kind === "volume" ? "detachedVolumesFromVolumes" : "detachedVolumesFromSnapshots";
+  if (isSwitchedOn(spec.parameters, identity, key)) return copied(storage, spec, plan, source, call);
+  const dataset = newDataset(storage, plan, cloneValues(plan.values));
+  const snapshot = snapshotOf(storage, source, id);
+  const made = await zfs.clone(dataset, { snapshot, temporary: snapshot !== source.name }, query, call.signal);
+  return ensureComplete(storage, spec, plan, made, call);
 }
 
-/** The range of a request for a volume that is there: what it has is enough where nothing is asked for. */
+/** The range of a request for an existing volume: its size is enough where none is requested. */
 const atLeast = ({ range }: VolumeSpec, bytes: bigint): VolumeSpec["range"] =>
   range.required === undefined && range.limit === undefined && bytes > 0n
     ? { required: bytes, limit: undefined }
     : range;
 
-/** Takes the snapshot of a volume that is to be copied. One that an earlier attempt left counts only while its copy is under way. */
-async function takeSource(
-  { names, zfs }: ConnectionContext,
-  from: string,
-  staging: string,
-  { signal }: Call,
-): Promise<void> {
-  const look = { names: [names.pool, staging], properties: ["type"] };
-  if (!(await zfs.read(look, signal)).has(staging)) await zfs.destroy(from, {}, signal);
-  await zfs.snapshot([from], {}, look, signal);
+/** The snapshot that a volume is made from: the source itself, or one that is taken of it for this volume. */
+const snapshotOf = ({ names }: ZfsStorage, { name }: CopySource, id: string): string =>
+  name.includes("@") ? name : names.sourceFor(name, id);
+
+/** Takes the snapshot of a volume to copy. One that an earlier attempt left is used only while its copy exists. */
+async function takeSource({ names, zfs }: ZfsStorage, from: string, staging: string, { signal }: Call): Promise<void> {
+  const query = { names: [names.pool, staging], properties: ["type"] };
+  if (!(await zfs.read(query, signal)).has(staging)) await zfs.destroy(from, {}, signal);
+  await zfs.snapshot([from], {}, query, signal);
 }
 
-/** A full copy: made beside the volumes, and given its name when it is whole and has all its properties. */
+/** Makes a full copy beside the volumes; it gets its name when it is complete and has all its properties. */
 async function copied(
-  space: ConnectionContext,
-  spec: VolumeSpec,
+  storage: ZfsStorage,
+  spec: CopySpec,
   plan: CreationPlan,
-  origin: CopySource,
+  source: CopySource,
   call: Call,
 ): Promise<ZfsVolume> {
-  const { names, settings, zfs } = space;
+  const { names, settings, zfs, identity } = storage;
   const { signal } = call;
-  const attached = origin.name.includes("@");
-  const from = attached ? origin.name : names.sourceFor(origin.name, plan.id);
-  const look = volumeQuery(settings, names, plan.id);
+  const from = snapshotOf(storage, source, plan.id);
   const staging = names.staging(plan.id);
-  await refuseOthers(space, staging, call);
-  if (!attached) await takeSource(space, from, staging, call);
+  await refuseOthers(storage, staging, call);
+  if (from !== source.name) await takeSource(storage, from, staging, call);
   const filesystem = settings.volumes.type === "filesystem";
-  await zfs.copy(
-    { from, to: staging, values: { ...(filesystem && { canmount: "noauto" }), ...markValues(space.identity) } },
-    signal,
-  );
-  const size = filesystem ? {} : { volsize: String(plan.bytes) };
-  const mounted = filesystem ? { canmount: "on" } : {};
-  await zfs.set(staging, { ...size, ...mounted, ...laterValues(plan.values) }, signal);
+  const unmounted = filesystem ? { canmount: "noauto" } : {};
+  await zfs.copy({ from, to: staging, values: { ...unmounted, ...markValues(identity) } }, signal);
+  const changes = filesystem ? { canmount: "on" } : { volsize: String(plan.bytes) };
+  await zfs.set(staging, { ...changes, ...laterValues(plan.values) }, signal);
   await zfs.rename(staging, plan.dataset, signal);
-  const entries = await zfs.read(look, signal);
-  return ensureComplete(space, spec, plan, { made: false, entries }, call);
+  const entries = await zfs.read(volumeQuery(settings, names, plan.id), signal);
+  return ensureComplete(storage, spec, plan, { made: false, entries }, call);
 }
 
 /**
- * What stands under the planned name once it has a mark, or after a while. ZFS makes a dataset first and sets its properties in a moment
- * of its own (OpenZFS 2.1 to 2.3, module/zfs/zfs_ioctl.c, zfs_ioc_create): one that another csimux makes right now has no mark yet.
+ * Reads the dataset until it has a mark, for a while. ZFS creates a dataset and sets its properties in two steps (OpenZFS 2.1 to 2.3,
+ * module/zfs/zfs_ioctl.c, zfs_ioc_create): one that another csimux is creating has no mark yet.
  */
 async function afterMark(
-  space: ConnectionContext,
+  { settings, names, zfs }: ZfsStorage,
   { id, dataset }: CreationPlan,
-  call: Call,
+  { signal }: Call,
 ): Promise<Entry | undefined> {
-  const { settings, names, zfs } = space;
   let entry: Entry | undefined;
   for (const ms of markPausesMs) {
-    await pause(ms, call.signal);
-    entry = (await zfs.read(volumeQuery(settings, names, id), call.signal)).get(dataset);
+    await pause(ms, signal);
+    entry = (await zfs.read(volumeQuery(settings, names, id), signal)).get(dataset);
     if (volumeIn(id, entry, settings)) break;
   }
   return entry;
 }
 
-/** Why a dataset cannot become the volume that was asked for: nothing that bears no mark is taken, however empty it looks. */
-function occupied({ settings }: ConnectionContext, { id, dataset }: CreationPlan, entry: Entry): string {
+/** Why a dataset cannot become the volume: one without a mark is never used, however empty it looks. */
+function occupied({ settings }: ZfsStorage, { id, dataset }: CreationPlan, entry: Entry): string {
   const kind = shownValue(entry, "type") === "volume" ? "zvol" : "file system";
   return (
-    `the ${kind} ${dataset} exists and ${whyNotVolume(id, entry, settings.marks) ?? "is of another type"}, so it is not used; look at` +
-    ` what is in it, and remove it (zfs destroy ${dataset}) or rename it (zfs rename) where it is not needed`
+    `the ${kind} ${dataset} exists and ${whyNotVolume(id, entry, settings.marks) ?? "is of another type"}, so csimux does not` +
+    ` use it; check its content, and remove it (zfs destroy ${dataset}) or rename it (zfs rename) if it is not needed`
   );
 }
 
-/** The snapshot that a volume is made from: of a volume or a copy, one that is made for it. */
-const snapshotFor = ({ names }: ConnectionContext, id: string, { name }: CopySource): string =>
-  name.includes("@") ? name : names.sourceFor(name, id);
-
-/** The volume that stands now under the planned name, completed where an interrupted call has left it. */
+/** The volume that exists now under the planned name; completed if an interrupted call has left it incomplete. */
 async function ensureComplete(
-  space: ConnectionContext,
+  storage: ZfsStorage,
   spec: VolumeSpec,
   plan: CreationPlan,
-  made: Creation,
+  { made, entries }: Creation,
   call: Call,
 ): Promise<ZfsVolume> {
-  const { settings, names, zfs } = space;
-  const first = made.entries.get(plan.dataset);
-  const entry = volumeIn(plan.id, first, settings) ? first : await afterMark(space, plan, call);
+  const { settings, names, zfs } = storage;
+  const first = entries.get(plan.dataset);
+  const entry = volumeIn(plan.id, first, settings) ? first : await afterMark(storage, plan, call);
   if (!entry) throw untrue(`made ${plan.dataset}`);
-  const asset = volumeIn(plan.id, entry, settings);
-  if (!asset) throw space.error("already-exists", occupied(space, plan, entry));
-  const equal = asset.name === undefined || asset.name === spec.name;
-  const sameSource = asset.source?.kind === spec.source?.kind && asset.source?.id === spec.source?.id;
-  if (made.made || asset.finished || !equal || !sameSource) return asset;
-  const bytes = asset.bytes > plan.bytes ? asset.bytes : plan.bytes;
+  const volume = volumeIn(plan.id, entry, settings);
+  if (!volume) throw storage.error("already-exists", occupied(storage, plan, entry));
+  const equal = volume.name === undefined || volume.name === spec.name;
+  const sameSource = volume.source?.kind === spec.source?.kind && volume.source?.id === spec.source?.id;
+  if (made || volume.finished || !equal || !sameSource) return volume;
+  const bytes = volume.bytes > plan.bytes ? volume.bytes : plan.bytes;
   const size = settings.volumes.type === "volume" ? { volsize: String(bytes) } : {};
-  await zfs.set(asset.dataset, { ...laterValues(plan.values), ...size }, call.signal);
-  const ofCopy = asset.origin === undefined || asset.origin.startsWith(`${names.staging(plan.id)}@`);
-  if (spec.source && ofCopy) await afterCopy(space, asset, spec.source, call);
-  const permissions = permissionsOf(space);
-  if (permissions) await zfs.permit(asset.dataset, permissions, call.signal);
-  const entries = await zfs.read(volumeQuery(settings, names, plan.id), call.signal);
-  return volumeIn(plan.id, entries.get(plan.dataset), settings) ?? asset;
+  await zfs.set(volume.dataset, { ...laterValues(plan.values), ...size }, call.signal);
+  const isCopy = volume.origin === undefined || volume.origin.startsWith(`${names.staging(plan.id)}@`);
+  if (spec.source && isCopy) await afterCopy(storage, volume, spec.source, call);
+  const { permissions } = newDataset(storage, plan, plan.values);
+  if (permissions) await zfs.permit(volume.dataset, permissions, call.signal);
+  const completed = await zfs.read(volumeQuery(settings, names, plan.id), call.signal);
+  return volumeIn(plan.id, completed.get(plan.dataset), settings) ?? volume;
 }
 
-/** Nothing for a source that does not exist any more. Throws every other failure, after which nobody knows. */
+/** Undefined for a source that does not exist any more. Throws every other failure. */
 function unlessGone(error: unknown): undefined {
   if (!(error instanceof CsiError && error.code === "not-found")) throw error;
 }
 
-/** What a copy needs after it has its name: to be mounted, and rid of the snapshots that it was copied with. */
-async function afterCopy(
-  space: ConnectionContext,
-  asset: ZfsVolume,
-  source: NonNullable<VolumeSpec["source"]>,
-  call: Call,
-): Promise<void> {
-  const { names, zfs, settings } = space;
-  await zfs.finishRename?.(names.staging(asset.id), asset.dataset, call.signal);
-  const origin = await originOf(space, source, call).catch(unlessGone);
-  const attached = origin?.name.includes("@") ?? false;
-  const from = origin && (attached ? origin.name : names.sourceFor(origin.name, asset.id));
-  if (from !== undefined) {
-    await zfs.destroy(`${asset.dataset}@${from.slice(from.indexOf("@") + 1)}`, {}, call.signal);
-    if (!attached) await zfs.destroy(from, { deferred: true }, call.signal);
+/** Mounts a copy that has received its name, and removes the snapshots that it was copied with. */
+async function afterCopy(storage: ZfsStorage, volume: ZfsVolume, from: Source, call: Call): Promise<void> {
+  const { names, zfs, settings } = storage;
+  await zfs.finishRename?.(names.staging(volume.id), volume.dataset, call.signal);
+  const source = await copySourceOf(storage, from, call).catch(unlessGone);
+  if (source) {
+    const snapshot = snapshotOf(storage, source, volume.id);
+    await zfs.destroy(`${volume.dataset}@${snapshot.slice(snapshot.indexOf("@") + 1)}`, {}, call.signal);
+    if (snapshot !== source.name) await zfs.destroy(snapshot, { deferred: true }, call.signal);
   }
-  // What its node mounts (mountpoint=legacy) zfs refuses to.
-  if (settings.volumes.type !== "filesystem" || asset.mountpoint === undefined) return;
-  await zfs.mount(asset.dataset, call.signal);
+  // zfs refuses to mount what its node mounts (mountpoint=legacy).
+  if (settings.volumes.type !== "filesystem" || volume.mountpoint === undefined) return;
+  await zfs.mount(volume.dataset, call.signal);
 }

@@ -7,30 +7,29 @@ import type { ConnectionIdentity, DriverPorts } from "../module.ts";
 import { ZfsCli } from "./cli/cli.ts";
 import type { InlineConfig } from "./config/schema.ts";
 import { isVolumeId, longestName } from "./names.ts";
-import { wordsOf } from "./open.ts";
-import { markProperties, property, refuseUnfit, whyNotVolume } from "./properties.ts";
+import { programsOf } from "./open.ts";
+import { markProperties, markValues, ownValue, property, refuseUnfit, shownValue, whyNotVolume } from "./properties.ts";
 import { zfsErrorMapping } from "./storage.ts";
 import { choosable, type NewValues } from "./values.ts";
-import { ownValue, shownValue } from "./volume.ts";
 import { type Entry, untrue, type Zfs } from "./zfs.ts";
 
 /** `zfs.properties` of a connection file. */
 export type InlineProperties = Readonly<Record<string, { readonly value: unknown; readonly allowOverride: boolean }>>;
 
-const mark = "property.";
+const prefix = "property.";
 
-/** What the kubelet adds to the attributes of a pod (pkg/volume/csi, "podInfoOnMount"). */
+/** Begins the attributes that the kubelet adds to those of a pod (pkg/volume/csi, "podInfoOnMount"). */
 const ofKubelet = "csi.storage.k8s.io/";
 
 /**
- * Native properties that would give a pod more than space, or cost the whole node: a table of deduplicated blocks in its memory,
- * several copies of everything, keys, room on devices that are kept for metadata. The file may still allow them.
+ * Native properties that give a pod more than space, or cost the whole node: a table of deduplicated blocks in its memory, several
+ * copies of everything, keys, space on devices for metadata. A connection file may still allow them.
  */
-const reserved = new Set([
+const costly = new Set([
   ...["devices", "exec", "setuid", "dedup", "copies", "encryption", "special_small_blocks", "volblocksize", "volmode"],
 ]);
 
-const mayChoose = new Set([...choosable.filter(name => !reserved.has(name)), "refquota"]);
+const ofPods = new Set([...choosable.filter(name => !costly.has(name)), "refquota"]);
 
 const units: Readonly<Record<string, bigint>> = {
   "": 1n,
@@ -51,8 +50,8 @@ function quantity(text: string): string {
   throw new CsiError("invalid-argument", `size must be a number of bytes such as 100Mi, not "${text.slice(0, 40)}"`);
 }
 
-/** What the attributes of a pod ask for. Throws "invalid-argument" for what a pod may not choose. */
-function wanted(properties: InlineProperties, attributes: Context): NewValues {
+/** The properties that the attributes of a pod request. Throws "invalid-argument" for one that a pod may not choose. */
+function requested(properties: InlineProperties, attributes: Context): NewValues {
   const values: Record<string, string> = {};
   for (const [key, value] of Object.entries(attributes)) {
     if (key === "connection" || key.startsWith(ofKubelet)) continue;
@@ -60,13 +59,13 @@ function wanted(properties: InlineProperties, attributes: Context): NewValues {
       values["refquota"] = quantity(value);
       continue;
     }
-    const name = key.slice(mark.length);
-    if (!key.startsWith(mark))
+    const name = key.slice(prefix.length);
+    if (!key.startsWith(prefix))
       throw new CsiError(
         "invalid-argument",
-        `the attribute "${key.slice(0, 80)}" is not known; there are connection, size and property.<name>`,
+        `the attribute "${key.slice(0, 80)}" is unknown; use connection, size and property.<name>`,
       );
-    if (!Object.hasOwn(properties, name) && !mayChoose.has(name))
+    if (!Object.hasOwn(properties, name) && !ofPods.has(name))
       throw new CsiError("invalid-argument", `a pod cannot choose the ZFS property "${name.slice(0, 80)}"`);
     values[name] = value;
   }
@@ -74,16 +73,16 @@ function wanted(properties: InlineProperties, attributes: Context): NewValues {
 }
 
 /**
- * All properties of an inline volume: what the pod asks for, then what the file fixes, then those that are csimux's own, as
- * democratic-csi writes them. Throws "invalid-argument" for values that ZFS could not keep.
+ * All properties of an inline volume: the pod's, then those that the file fixes, then csimux's own, as democratic-csi writes them.
+ * Throws "invalid-argument" for values that ZFS could not keep.
  */
 export function inlineValues(
   properties: InlineProperties,
   attributes: Context,
-  { driver, instanceId }: Pick<ConnectionIdentity, "driver" | "instanceId">,
+  identity: Pick<ConnectionIdentity, "driver" | "instanceId">,
   id: string,
 ): NewValues {
-  const asked = wanted(properties, attributes);
+  const asked = requested(properties, attributes);
   const given = Object.entries(properties).filter(([name, each]) => !each.allowOverride || !Object.hasOwn(asked, name));
   const values: NewValues = {
     ...asked,
@@ -91,11 +90,10 @@ export function inlineValues(
     mountpoint: "legacy",
     [property.volumeName]: id,
     [property.managed]: "true",
-    [property.driver]: driver,
-    ...(instanceId !== undefined && { [property.instance]: instanceId }),
+    ...markValues(identity),
     [property.success]: "true",
   };
-  for (const [name, value] of Object.entries(values)) refuseUnfit(name, value);
+  refuseUnfit(values);
   return values;
 }
 
@@ -107,9 +105,9 @@ export interface InlineSettings {
   readonly access: Access;
 }
 
-const looked = ["type", "guid", property.managed, property.volumeName, ...markProperties];
+const ownProperties = ["type", "guid", property.managed, property.volumeName, ...markProperties];
 
-/** Datasets of the node's own pool that live with their pod. Pods describe them; nobody claims or lists them. */
+/** Datasets of the node's own pool that live as long as their pod. Pods describe them; there is no claim and no list. */
 export class InlineDriver implements Driver, InlineAbility, FailureContext {
   readonly protocol = "zfs-local";
   readonly access: Access;
@@ -118,16 +116,14 @@ export class InlineDriver implements Driver, InlineAbility, FailureContext {
   readonly #identity: ConnectionIdentity;
   readonly #settings: InlineSettings;
   readonly #zfs: Zfs;
-  readonly #close: () => Promise<void>;
 
   /** Does no I/O. */
-  constructor(identity: ConnectionIdentity, settings: InlineSettings, zfs: Zfs, close: () => Promise<void>) {
+  constructor(identity: ConnectionIdentity, settings: InlineSettings, zfs: Zfs) {
     this.access = settings.access;
     this.connection = identity.connection;
     this.#identity = identity;
     this.#settings = settings;
     this.#zfs = zfs;
-    this.#close = close;
   }
 
   explain(error: unknown): ErrorMapping | undefined {
@@ -139,54 +135,51 @@ export class InlineDriver implements Driver, InlineAbility, FailureContext {
   }
 
   async delete(id: string): Promise<void> {
-    throw this.#error("failed-precondition", `volume "${id.slice(0, 128)}" goes with its pod, not before`);
+    throw this.#error("failed-precondition", `volume "${id.slice(0, 128)}" is deleted with its pod, not before`);
   }
 
   check(call: Call): Promise<void> {
-    const look = { names: [this.#pool], properties: ["type"] };
-    return guarded(this, "use the storage", "", call, async () => void (await this.#zfs.read(look, call.signal)));
+    const query = { names: [this.#pool], properties: ["type"] };
+    return guarded(this, "use the storage", "", call, async () => void (await this.#zfs.read(query, call.signal)));
   }
 
-  close(): Promise<void> {
-    return this.#close();
-  }
-
-  /** As InlineAbility.make. Mounted by the node alone ("legacy"), so that it is nowhere else to be seen. */
+  /** Only the node mounts it (mountpoint=legacy), so that it appears nowhere else. */
   make(id: string, attributes: Context, begin: (source: string) => Promise<void>, call: Call): Promise<InlineVolume> {
     return guarded(this, "make volume", id, call, async () => {
       const name = this.#dataset(id);
       const values = inlineValues(this.#settings.properties, attributes, this.#identity, id);
       await begin(name);
       const dataset = { name, volsize: undefined, values, permissions: undefined };
-      const look = { names: [this.#pool, name], properties: looked };
-      const made = await this.#zfs.create(dataset, true, look, call.signal);
-      const entry = this.#own(id, made.entries.get(name));
+      const query = { names: [this.#pool, name], properties: ownProperties };
+      const { entries } = await this.#zfs.create(dataset, true, query, call.signal);
+      const entry = entries.get(name);
       if (!entry) throw untrue(`made ${name}`);
+      this.#refuseOthers(id, entry);
       return { fsType: "zfs", source: name, identity: shownValue(entry, "guid") ?? "" };
     });
   }
 
-  /** As InlineAbility.remove. Its own snapshots go with it; datasets below it are somebody else's, and keep it. */
+  /** Destroys its snapshots with it; a dataset below it, which csimux did not make, keeps it. */
   remove(id: string, identity: string | undefined, call: Call): Promise<void> {
     return guarded(this, "remove volume", id, call, async () => {
       const name = this.#dataset(id);
-      const family = await this.#zfs.family(name, { names: [this.#pool], properties: looked }, call.signal);
-      const found = family.get(name);
-      if (!found) return;
-      this.#own(id, found);
-      if (identity !== undefined && shownValue(found, "guid") !== identity)
+      const family = await this.#zfs.family(name, { names: [this.#pool], properties: ownProperties }, call.signal);
+      const entry = family.get(name);
+      if (!entry) return;
+      this.#refuseOthers(id, entry);
+      if (identity !== undefined && shownValue(entry, "guid") !== identity)
         throw this.#error(
           "failed-precondition",
-          `${name} is not the dataset that was made for volume "${id}"; it stays`,
+          `${name} is not the dataset that was made for volume "${id}"; csimux leaves it as it is`,
         );
       const all = [...family.keys()];
-      const below = all.find(each => each.startsWith(`${name}/`));
-      if (below !== undefined)
+      const child = all.find(each => each.startsWith(`${name}/`));
+      if (child !== undefined)
         throw this.#error(
           "failed-precondition",
-          `${below} lies in volume "${id}" and is not csimux's; remove it first`,
+          `${child} lies in volume "${id}" and csimux did not make it; remove it first`,
         );
-      // Named one by one: nothing goes that was not seen.
+      // Named one by one: nothing is destroyed that was not seen.
       const snapshots = all.filter(each => each.startsWith(`${name}@`)).map(each => each.slice(name.length + 1));
       await this.#zfs.destroy(name, { snapshots }, call.signal);
     });
@@ -206,11 +199,14 @@ export class InlineDriver implements Driver, InlineAbility, FailureContext {
   }
 
   /** Throws "failed-precondition" for a dataset that was not made for this volume. */
-  #own(id: string, entry: Entry | undefined): Entry | undefined {
+  #refuseOthers(id: string, entry: Entry): void {
     const { driver, instanceId } = this.#identity;
-    const own = entry && whyNotVolume(id, entry, { driver, instanceId, idOf: name => name }) === undefined;
-    if (!entry || (own && ownValue(entry, property.volumeName) === id)) return entry;
-    throw this.#error("failed-precondition", `the dataset ${entry.name} was not made for volume "${id}"; it stays`);
+    const own = whyNotVolume(id, entry, { driver, instanceId, idOf: name => name }) === undefined;
+    if (own && ownValue(entry, property.volumeName) === id) return;
+    throw this.#error(
+      "failed-precondition",
+      `the dataset ${entry.name} was not made for volume "${id}"; csimux leaves it as it is`,
+    );
   }
 
   #error(code: "invalid-argument" | "failed-precondition", what: string): CsiError {
@@ -218,7 +214,7 @@ export class InlineDriver implements Driver, InlineAbility, FailureContext {
   }
 }
 
-/** Opens zfs-local-ephemeral-inline: zfs of this machine, or of the root of the node that is mounted at `chroot`. Does no I/O. */
+/** Opens zfs-local-ephemeral-inline: zfs of this machine, or of the node's root that is mounted at `chroot`. Does no I/O. */
 export function openInline(
   identity: ConnectionIdentity,
   { zfs: section }: InlineConfig,
@@ -226,8 +222,8 @@ export function openInline(
   access: Access,
 ): Driver {
   const { datasetParentName: parent, properties = {}, chroot } = section;
-  const words = wordsOf(section, undefined);
+  const programs = programsOf(section, undefined);
   const program = section.cli?.paths?.chroot ?? "chroot";
-  const zfs = chroot === undefined ? words : { ...words, zfs: [program, chroot, ...words.zfs] as const };
-  return new InlineDriver(identity, { parent, properties, access }, new ZfsCli(ports.local, zfs), async () => {});
+  const zfs = chroot === undefined ? programs : { ...programs, zfs: [program, chroot, ...programs.zfs] as const };
+  return new InlineDriver(identity, { parent, properties, access }, new ZfsCli(ports.local, zfs));
 }

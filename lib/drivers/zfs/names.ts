@@ -4,16 +4,16 @@ import { backendName } from "../../core/name.ts";
 /** The longest name of a dataset with its snapshot, in bytes (zfs(8), "the maximum length of a dataset name"). */
 export const longestName = 255;
 
-/** What our own datasets beside volumes begin with; no volume gets such an id. */
-const ours = "csimux-";
+/** Begins the names of csimux's own datasets that are not volumes. */
+const reserved = "csimux-";
 
 const volumeShape = /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/;
 const snapshotShape = /^[A-Za-z0-9_:.+-]{1,128}$/;
 
-/** The shortest text that backendName() can make. */
-const least = 24;
+/** The length of the shortest text that backendName() can make. */
+const shortest = 24;
 
-/** The prefix of the snapshot that a clone of a volume hangs on; the id of the clone follows. As democratic-csi names it. */
+/** Begins the name of the snapshot that a clone of a volume hangs on, before the id of the clone, as with democratic-csi. */
 const forVolume = "volume-source-for-volume-";
 /** The same for the copy that becomes a detached snapshot. */
 const forSnapshot = "volume-source-for-snapshot-";
@@ -25,59 +25,59 @@ export interface SnapshotId {
   readonly detached: boolean;
 }
 
-/** The parts of a snapshot's id; undefined for a text that cannot be one. */
+/** The parts of a snapshot's id; undefined for text that cannot be one. */
 export function snapshotId(id: string): SnapshotId | undefined {
-  const [, volume = "", mark = "", name = ""] = /^([^@/]+)([@/])([^@/]+)$/.exec(id) ?? [];
+  const [, volume = "", separator = "", name = ""] = /^([^@/]+)([@/])([^@/]+)$/.exec(id) ?? [];
   if (!isVolumeId(volume) || !isSnapshotName(name)) return undefined;
-  return { volume, name, detached: mark === "/" };
+  return { volume, name, detached: separator === "/" };
 }
 
-/** Whether a text can be the id of a volume: nothing that is a path, an option, a list or a range to zfs. */
-export const isVolumeId = (id: string): boolean => volumeShape.test(id) && !id.startsWith(ours);
+/** Whether text can be the id of a volume: never a path, an option, a list or a range to zfs. */
+export const isVolumeId = (id: string): boolean => volumeShape.test(id) && !id.startsWith(reserved);
 
-/** Whether a text can be the name of a snapshot that we give out. */
+/** Whether text can be the name of one of csimux's snapshots. */
 export const isSnapshotName = (text: string): boolean => snapshotShape.test(text) && !text.startsWith("-");
 
-/** Whether a snapshot's name is one that we make for our own use. */
+/** Whether csimux took a snapshot of this name for a clone or copy. */
 export const isTemporary = (snapshotName: string): boolean =>
   snapshotName.startsWith(forVolume) || snapshotName.startsWith(forSnapshot);
 
-/** What a deleted snapshot is called that a volume still hangs on, where ZFS' own mark for it cannot be read. */
-export const discardedName = (guid: string): string => `${ours}deleted-${guid}`;
+/** The name of a deleted snapshot that a clone still needs, where ZFS's own mark of it (defer_destroy) cannot be read. */
+export const discardedName = (guid: string): string => `${reserved}deleted-${guid}`;
 
-/** Whether a snapshot is a deleted one that only waits for the volumes made from it. */
-export const isDiscarded = (name: string): boolean => name.includes(`@${ours}deleted-`);
+/** Whether a snapshot has such a name. */
+export const isDiscarded = (name: string): boolean => name.includes(`@${reserved}deleted-`);
 
-/** What copies are called while they are made. */
-const receiving = `${ours}recv-`;
+/** Begins the names of copies while they are made. */
+const receiving = `${reserved}recv-`;
 
-/** Whether a dataset is a copy that csimux makes and that has not got its name yet. */
+/** Whether a dataset is a copy that has not received its final name. */
 export const isStaging = (dataset: string): boolean =>
   dataset.slice(dataset.lastIndexOf("/") + 1).startsWith(receiving);
 
-/** Where the copy is made that becomes the volume of this dataset. */
+/** The name of the copy that becomes the volume of this dataset. */
 export function stagingOf(dataset: string): string {
   const at = dataset.lastIndexOf("/") + 1;
   return `${dataset.slice(0, at)}${receiving}${dataset.slice(at)}`;
 }
 
-/** Ids of a connection and the names of datasets that belong to them. */
+/** Ids of a connection, and the names of their datasets. */
 export class DatasetNames {
-  readonly #parent: string;
-  readonly #detached: string;
+  readonly parent: string;
+  readonly detachedParent: string;
   readonly #maxIdBytes: number;
 
   /**
-   * `parent`: where volumes are; `detached`: where detached snapshots are. Throws "failed-precondition" when names below them
-   * cannot fit.
+   * `parent`: where volumes are; `detachedParent`: where detached snapshots are. Throws "failed-precondition" when they leave too
+   * little room for names below them.
    */
-  constructor(parent: string, detached: string, maxIdBytes: number) {
-    this.#parent = parent;
-    this.#detached = detached;
+  constructor(parent: string, detachedParent: string, maxIdBytes: number) {
+    this.parent = parent;
+    this.detachedParent = detachedParent;
     this.#maxIdBytes = maxIdBytes;
-    const longest = Math.max(parent.length, detached.length);
+    const longest = Math.max(parent.length, detachedParent.length);
     // <parent>/<volume>@volume-source-for-snapshot-<name>, at their shortest.
-    const room = longestName - longest - 2 - forSnapshot.length - 2 * least;
+    const room = longestName - longest - 2 - forSnapshot.length - 2 * shortest;
     if (room < 0)
       throw new CsiError(
         "failed-precondition",
@@ -85,53 +85,50 @@ export class DatasetNames {
       );
   }
 
-  get parent(): string {
-    return this.#parent;
-  }
-
-  get detachedParent(): string {
-    return this.#detached;
-  }
-
   get pool(): string {
-    return this.#parent.split("/")[0] ?? "";
+    return this.parent.split("/")[0] ?? "";
   }
 
-  /** The id of the volume of this name: the name itself, where it is plain and leaves room for what hangs on it. */
+  /** The pools of volumes and of detached snapshots. */
+  get pools(): readonly string[] {
+    return [...new Set([this.pool, this.detachedParent.split("/")[0] ?? ""])];
+  }
+
+  /** The id of the volume of this name: the name itself, if it is plain and leaves room for snapshots. */
   idOf(name: string): string {
-    const forTwo = Math.floor((longestName - this.#parent.length - 2 - forVolume.length) / 2);
-    const room = Math.max(least, Math.min(this.#maxIdBytes - 1 - least, forTwo));
+    const forTwo = Math.floor((longestName - this.parent.length - 2 - forVolume.length) / 2);
+    const room = Math.max(shortest, Math.min(this.#maxIdBytes - 1 - shortest, forTwo));
     const id = backendName(name, room);
-    return id.startsWith(ours) ? backendName(`x ${name}`, room) : id;
+    return id.startsWith(reserved) ? backendName(`x ${name}`, room) : id;
   }
 
   dataset(volume: string): string {
-    return `${this.#parent}/${volume}`;
+    return `${this.parent}/${volume}`;
   }
 
-  /** The volume that a dataset is; undefined for one that is none. */
+  /** The id of the volume in a dataset; undefined for a dataset that cannot be one. */
   volumeOf(dataset: string): string | undefined {
-    const id = dataset.slice(this.#parent.length + 1);
-    return dataset.startsWith(`${this.#parent}/`) && isVolumeId(id) ? id : undefined;
+    const id = dataset.slice(this.parent.length + 1);
+    return dataset.startsWith(`${this.parent}/`) && isVolumeId(id) ? id : undefined;
   }
 
-  /** The name of a snapshot in ZFS: the caller's, where ZFS takes it and the id stays short enough. */
+  /** The name of a snapshot in ZFS: the caller's, if ZFS accepts it and the id stays short enough. */
   snapshotName(name: string, volume: string): string {
-    const inName =
-      longestName - Math.max(this.#parent.length, this.#detached.length) - 2 - volume.length - forSnapshot.length;
-    const room = Math.max(least, Math.min(this.#maxIdBytes - volume.length - 1, inName));
-    const plain = snapshotShape.test(name) && !name.startsWith("-") && !isTemporary(name) && !name.startsWith(ours);
+    const longest = Math.max(this.parent.length, this.detachedParent.length);
+    const inName = longestName - longest - 2 - volume.length - forSnapshot.length;
+    const room = Math.max(shortest, Math.min(this.#maxIdBytes - volume.length - 1, inName));
+    const plain = isSnapshotName(name) && !isTemporary(name) && !name.startsWith(reserved);
     return plain && name.length <= room ? name : backendName(plain ? name : `x ${name}`, room);
   }
 
-  /** The dataset or snapshot that has a snapshot's content. */
+  /** The dataset or snapshot with the content of a snapshot. */
   snapshot({ volume, name, detached }: SnapshotId): string {
-    return detached ? `${this.#detached}/${volume}/${name}` : `${this.#parent}/${volume}@${name}`;
+    return detached ? `${this.container(volume)}/${name}` : `${this.dataset(volume)}@${name}`;
   }
 
   /** The dataset that holds the detached snapshots of a volume. */
   container(volume: string): string {
-    return `${this.#detached}/${volume}`;
+    return `${this.detachedParent}/${volume}`;
   }
 
   /** The snapshot of `dataset` that the volume is made from. */
@@ -144,36 +141,37 @@ export class DatasetNames {
     return `${this.dataset(volume)}@${forSnapshot}${name}`;
   }
 
-  /** Where the copy is made that becomes a volume. */
+  /** The name of the copy that becomes a volume. */
   staging(volume: string): string {
     return stagingOf(this.dataset(volume));
   }
 
-  /** Where the copy is made that becomes a detached snapshot. */
+  /** The name of the copy that becomes a detached snapshot. */
   snapshotStaging(volume: string, name: string): string {
-    return `${this.#detached}/${receiving}${backendName(`${volume} ${name}`, 64)}`;
+    return `${this.detachedParent}/${receiving}${backendName(`${volume} ${name}`, 64)}`;
   }
 
   /** The name of a deleted volume that something still needs. `guid` is the dataset's. */
   tombstone(guid: string): string {
-    return `${this.#parent}/${ours}trash-${guid}`;
+    return `${this.parent}/${reserved}trash-${guid}`;
   }
 
-  /**
-   * Whether a snapshot was made for a clone of this connection and goes with it: one of ours by its name, and of something that lies
-   * where volumes or detached snapshots of this connection lie.
-   */
+  /** Whether a dataset has such a name. */
+  isTombstone(dataset: string): boolean {
+    return dataset.startsWith(`${this.parent}/${reserved}trash-`);
+  }
+
+  /** Whether a snapshot was taken for a clone of this connection and goes with it, by its name and that of its dataset. */
   isOwnOrigin(snapshot: string): boolean {
     const [dataset = "", name = ""] = snapshot.split("@");
     if (!isTemporary(name)) return false;
     const made = isStaging(dataset) ? dataset.replace(receiving, "") : dataset;
     if (this.isTombstone(dataset) || this.volumeOf(made) !== undefined) return true;
-    const copied = dataset.startsWith(`${this.#detached}/`) && snapshotId(dataset.slice(this.#detached.length + 1));
-    return copied ? copied.detached : false;
+    return snapshotId(this.detachedIdOf(dataset))?.detached === true;
   }
 
-  /** Whether a dataset is a deleted volume that something still needs. */
-  isTombstone(dataset: string): boolean {
-    return dataset.startsWith(`${this.#parent}/${ours}trash-`);
+  /** The id of the detached snapshot in a dataset; text that cannot be one for any other dataset. */
+  detachedIdOf(dataset: string): string {
+    return dataset.startsWith(`${this.detachedParent}/`) ? dataset.slice(this.detachedParent.length + 1) : "";
   }
 }

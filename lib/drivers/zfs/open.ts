@@ -4,10 +4,10 @@ import type { StorageHost } from "../../io/script.ts";
 import type { DriverFacts } from "../facts.ts";
 import type { ConnectionIdentity, DriverPorts } from "../module.ts";
 import { ZfsCli } from "./cli/cli.ts";
-import type { CommandPrefixes } from "./cli/steps.ts";
+import type { Programs } from "./cli/steps.ts";
 import type { DatasetSection, Ssh, ZvolSection } from "./config/schema.ts";
 import { DatasetNames } from "./names.ts";
-import { ConnectionContext, type FilesystemSettings, type StoreSettings, type VolumeSettings } from "./storage.ts";
+import { type FilesystemSettings, type StoreSettings, ZfsStorage, type ZvolSettings } from "./storage.ts";
 import { DatasetStore } from "./store.ts";
 import { choosable } from "./values.ts";
 import type { Zfs } from "./zfs.ts";
@@ -43,22 +43,7 @@ export type StoreSection = Pick<
   | "foreignSnapshots"
 >;
 
-/** The keys that say how file systems are made. */
-type FilesystemSection = Pick<
-  DatasetSection,
-  | "datasetEnableQuotas"
-  | "datasetEnableReservation"
-  | "datasetPermissionsMode"
-  | "datasetPermissionsUser"
-  | "datasetPermissionsGroup"
-  | "datasetPermissionsAcls"
-  | "datasetPermissionsAclsBinary"
->;
-
-/** The keys that say how block devices are made. */
-type DeviceSection = Pick<ZvolSection, "zvolBlocksize" | "zvolCompression" | "zvolDedup" | "zvolEnableReservation">;
-
-/** The key that says how zfs is called. */
+/** The key about programs on the host. */
 type CliSection = { readonly cli?: DatasetSection["cli"] };
 
 /** What a share adds to the volumes of its store. */
@@ -70,30 +55,33 @@ export interface ShareSettings {
   readonly noteKeys?: readonly string[];
 }
 
-/** The host of a connection: behind ssh, or this one when its file names none. */
-export const hostOf = (ssh: Ssh | undefined, ports: DriverPorts): Lease<StorageHost> =>
-  ssh ? ports.ssh(ssh) : { value: ports.local, release: async () => {} };
-
-type ProgramPaths = Readonly<Partial<Record<"zfs" | "zpool" | "sudo", string | undefined>>>;
-
-const pathsOf = ({ cli }: CliSection): ProgramPaths => (cli && "paths" in cli ? (cli.paths ?? {}) : {});
+const pathsOf = ({ cli }: CliSection) => (cli && "paths" in cli ? cli.paths : undefined) ?? {};
 
 /** How sudo is called for this section: it must not ask for a password. */
 export const sudoOf = (section: CliSection): readonly [string, "-n"] => [pathsOf(section).sudo ?? "sudo", "-n"];
 
-/** How zfs is called for this section; an account other than root needs sudo for the tools of files. */
-export function wordsOf(section: CliSection, ssh: Ssh | undefined): CommandPrefixes {
+/** How programs are called for this section; accounts other than root need sudo for tools that change files. */
+export function programsOf(section: CliSection, ssh: Ssh | undefined): Programs {
   const sudo = sudoOf(section);
-  const paths = pathsOf(section);
-  const zfs = paths.zfs ?? "zfs";
+  const { zfs = "zfs", zpool = "zpool" } = pathsOf(section);
   const needed = section.cli?.sudoEnabled === true;
   const privileged = needed || (ssh !== undefined && ssh.username !== "root");
-  const zpool = paths.zpool ?? "zpool";
   return { zfs: needed ? [...sudo, zfs] : [zfs], zpool, privileged: privileged ? sudo : [] };
 }
 
-/** Volumes that are file systems, as the section says. */
-export function filesystems(section: FilesystemSection): FilesystemSettings {
+/** Volumes that are file systems, by the keys of a section. */
+export function filesystems(
+  section: Pick<
+    DatasetSection,
+    | "datasetEnableQuotas"
+    | "datasetEnableReservation"
+    | "datasetPermissionsMode"
+    | "datasetPermissionsUser"
+    | "datasetPermissionsGroup"
+    | "datasetPermissionsAcls"
+    | "datasetPermissionsAclsBinary"
+  >,
+): FilesystemSettings {
   const mode = section.datasetPermissionsMode;
   const user = section.datasetPermissionsUser;
   const group = section.datasetPermissionsGroup;
@@ -107,8 +95,10 @@ export function filesystems(section: FilesystemSection): FilesystemSettings {
   };
 }
 
-/** Volumes that are block devices, as the section says. */
-export const devices = (section: DeviceSection): VolumeSettings => ({
+/** Volumes that are block devices, by the keys of a section. */
+export const devices = (
+  section: Pick<ZvolSection, "zvolBlocksize" | "zvolCompression" | "zvolDedup" | "zvolEnableReservation">,
+): ZvolSettings => ({
   type: "volume",
   blocksize: section.zvolBlocksize,
   compression: section.zvolCompression,
@@ -121,19 +111,14 @@ export function storeOn(
   zfs: Zfs,
   identity: ConnectionIdentity,
   section: StoreSection,
-  volumes: FilesystemSettings | VolumeSettings,
+  volumes: FilesystemSettings | ZvolSettings,
   sharing: ShareSettings,
   close: () => Promise<void>,
 ): DatasetStore {
-  const names = new DatasetNames(
-    section.datasetParentName,
-    section.detachedSnapshotsDatasetParentName,
-    identity.maxIdBytes,
-  );
-  const { driver, instanceId } = identity;
+  const { datasetParentName, detachedSnapshotsDatasetParentName } = section;
+  const { driver, instanceId, maxIdBytes } = identity;
+  const names = new DatasetNames(datasetParentName, detachedSnapshotsDatasetParentName, maxIdBytes);
   const settings: StoreSettings = {
-    parent: section.datasetParentName,
-    detachedParent: section.detachedSnapshotsDatasetParentName,
     datasetProperties: section.datasetProperties ?? {},
     snapshotProperties: section.snapshotProperties ?? {},
     volumes,
@@ -145,12 +130,13 @@ export function storeOn(
     dependents: section.deleteWithDependents,
     foreignSnapshots: section.foreignSnapshots,
   };
-  return new DatasetStore(new ConnectionContext(identity, settings, names, zfs), close);
+  return new DatasetStore(new ZfsStorage(identity, settings, names, zfs), close);
 }
 
-/** zfs(8) on the host of a connection, and how that is let go. */
+/** zfs(8) on the host of a connection: behind ssh, or this one where its file names none. `close` releases it. */
 export function cliOf(section: CliSection, ssh: Ssh | undefined, ports: DriverPorts) {
-  const { value: host, release } = hostOf(ssh, ports);
-  const words = wordsOf(section, ssh);
-  return { zfs: new ZfsCli(host, words), host, words, close: release };
+  const local: Lease<StorageHost> = { value: ports.local, release: async () => {} };
+  const { value: host, release } = ssh ? ports.ssh(ssh) : local;
+  const programs = programsOf(section, ssh);
+  return { zfs: new ZfsCli(host, programs), host, programs, close: release };
 }

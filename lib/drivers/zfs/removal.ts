@@ -1,29 +1,23 @@
 import type { Call } from "../../core/call.ts";
 import { pause } from "../../core/time.ts";
 import { isDiscarded, isTemporary, isVolumeId, stagingOf } from "./names.ts";
-import { otherOwner, property, whyNotVolume } from "./properties.ts";
+import { otherOwner, ownValue, property, shownValue, whyNotVolume } from "./properties.ts";
 import { dropSources, isSnapshot, removeStaging } from "./sources.ts";
-import type { ConnectionContext } from "./storage.ts";
-import { ownValue, shownValue, volumeIn, volumePropertyNames, volumeQuery, type ZfsVolume } from "./volume.ts";
+import type { ZfsStorage } from "./storage.ts";
+import { volumeIn, volumePropertyNames, volumeQuery, type ZfsVolume } from "./volume.ts";
 import { type DestroyOptions, type Entries, type Entry, ZfsError } from "./zfs.ts";
 
-/** How often a busy dataset is tried again, and after how many milliseconds. */
+/** The pauses before a busy dataset is tried again, in milliseconds. */
 const busyPausesMs = [300, 700, 1500];
 
-/** What is known of a dataset that is to be removed. */
-interface RemovalPlan {
+/** A dataset to remove, with its snapshots and children. */
+interface Family {
   readonly entry: Entry;
   readonly below: readonly Entry[];
 }
 
 const belowProperties = [
-  "type",
-  "guid",
-  "clones",
-  "defer_destroy",
-  "userrefs",
-  property.snapshotName,
-  property.managed,
+  ...["type", "guid", "clones", "defer_destroy", "userrefs", property.snapshotName, property.managed],
 ];
 
 const nameOf = ({ name }: Entry): string => name.slice(name.indexOf("@") + 1);
@@ -41,142 +35,121 @@ const foreignOf = (below: readonly Entry[]): readonly Entry[] =>
 const listed = (names: readonly string[]): string =>
   `${names.slice(0, 5).join(", ")}${names.length > 5 ? ` and ${names.length - 5} more` : ""}`;
 
-/** What keeps a volume from being removed, in words; undefined when nothing does. */
+/** What keeps a volume from being removed, in words; undefined when nothing does. `passing`: a tombstone can wait for its end. */
 function obstacle(
-  { settings }: ConnectionContext,
-  { entry, below }: RemovalPlan,
+  { settings }: ZfsStorage,
+  { entry, below }: Family,
 ): { readonly why: string; readonly passing: boolean } | undefined {
+  const lasting = (why: string) => ({ why, passing: false });
   const child = below.find(each => shownValue(each, "type") !== "snapshot");
-  if (child) return { why: `the dataset ${child.name}, which csimux did not make, lies below it`, passing: false };
+  if (child) return lasting(`the dataset ${child.name}, which csimux did not make, lies below it`);
   const foreign = foreignOf(below);
-  if (settings.foreignSnapshots === "keep" && foreign.length > 0) {
-    const why = `it has snapshots that csimux did not take: ${listed(foreign.map(nameOf))}; destroy them first (zfs.foreignSnapshots: keep)`;
-    return { why, passing: false };
-  }
+  if (settings.foreignSnapshots === "keep" && foreign.length > 0)
+    return lasting(
+      `it has snapshots that csimux did not take: ${listed(foreign.map(nameOf))}; destroy them first (zfs.foreignSnapshots: keep)`,
+    );
   const held = foreign.filter(each => (shownValue(each, "userrefs") ?? "0") !== "0");
   if (held.length > 0)
-    return {
-      why: `its snapshots are held: ${listed(held.map(nameOf))}; see zfs holds, and release them first`,
-      passing: false,
-    };
+    return lasting(`its snapshots are held: ${listed(held.map(nameOf))}; see zfs holds, and release them first`);
   const snapshots = below.filter(isSnapshot).map(nameOf);
   if (snapshots.length > 0) return { why: `it has snapshots: ${listed(snapshots)}; delete them first`, passing: true };
-  // The copy that it was made of is nobody's volume.
-  const others = (each: Entry) => shownValue(each, "clones")?.split(",") ?? [];
-  const clones = below.flatMap(others).filter(name => name !== "" && name !== stagingOf(entry.name));
+  // The copy that the volume was made of is removed with it.
+  const clones = below
+    .flatMap(each => shownValue(each, "clones")?.split(",") ?? [])
+    .filter(name => name !== "" && name !== stagingOf(entry.name));
   if (clones.length === 0) return undefined;
   return { why: `${entry.name} is the origin of ${listed(clones)}; delete those first`, passing: true };
 }
 
 /**
- * Removes a volume, with what interrupted creations of it left. Success when there is nothing. Throws "failed-precondition" when it
+ * Removes a volume, with the rest of interrupted creations of it; success when there is none. Throws "failed-precondition" when it
  * cannot be removed, with nothing changed. `before` gets the volume right before the first change.
  */
 export async function removeVolume(
-  space: ConnectionContext,
+  storage: ZfsStorage,
   id: string,
-  before: (asset: ZfsVolume) => Promise<void>,
+  before: (volume: ZfsVolume) => Promise<void>,
   call: Call,
 ): Promise<void> {
   if (!isVolumeId(id)) return;
-  const { zfs, names } = space;
-  // Whether one was being made matters only when it goes; where that is a matter of `settle`, a name that is missing costs requests.
-  const seen = await inspect(space, id, zfs.finishRename ? [] : [names.staging(id)], call);
-  if (seen.plan) {
-    refuse(space, id, seen.plan);
-    const asset = volumeIn(id, seen.plan.entry, space.settings);
-    if (asset) await before(asset);
+  const { zfs, names } = storage;
+  // With finishRename a missing name costs requests, so the staging copy is read only for volumes that may have one.
+  const found = await inspect(storage, id, zfs.finishRename ? [] : [names.staging(id)], call);
+  const { family } = found;
+  if (family) {
+    refuse(storage, id, family);
+    const volume = volumeIn(id, family.entry, storage.settings);
+    if (volume) await before(volume);
   }
-  const alone = seen.plan && isAlone(seen.plan);
-  await removeInspected(
-    space,
-    id,
-    alone || !zfs.finishRename ? seen : await inspect(space, id, [names.staging(id)], call),
-    call,
-  );
-  await destroyTombstones(space, call);
+  // Most volumes have no snapshots and were not made from anything.
+  const simple = family?.below.length === 0 && shownValue(family.entry, property.sourceKind) === undefined;
+  const known = simple || !zfs.finishRename ? found : await inspect(storage, id, [names.staging(id)], call);
+  await removeInspected(storage, id, known, call);
+  await destroyTombstones(storage, call);
 }
 
-/** Most volumes have nothing below them and were made of nothing. */
-const isAlone = ({ entry, below }: RemovalPlan): boolean =>
-  below.length === 0 && shownValue(entry, property.sourceKind) === undefined;
-
 /** Throws "failed-precondition" for what cannot be removed. */
-function refuse(space: ConnectionContext, id: string, doomed: RemovalPlan): void {
-  const found = obstacle(space, doomed);
-  if (found && !(found.passing && space.settings.dependents === "tombstone"))
-    throw space.error("failed-precondition", `volume "${id}" cannot be deleted: ${found.why}`);
+function refuse(storage: ZfsStorage, id: string, family: Family): void {
+  const found = obstacle(storage, family);
+  if (found && !(found.passing && storage.settings.dependents === "tombstone"))
+    throw storage.error("failed-precondition", `volume "${id}" cannot be deleted: ${found.why}`);
 }
 
 async function removeInspected(
-  space: ConnectionContext,
+  storage: ZfsStorage,
   id: string,
-  { plan: doomed, beside }: FoundDatasets,
+  { family, entries }: Inspection,
   call: Call,
 ): Promise<void> {
-  const { zfs, names } = space;
+  const { zfs, names } = storage;
   const staging = names.staging(id);
-  if (doomed && beside.has(staging) && (await zfs.finishRename?.(staging, doomed.entry.name, call.signal)))
-    return removeInspected(space, id, await inspect(space, id, [staging], call), call);
-  if (doomed) {
-    refuse(space, id, doomed);
-    if (obstacle(space, doomed)) await setAside(space, id, doomed.entry, call);
-    else await destroyWith(space, id, doomed, call);
+  if (family && entries.has(staging) && (await zfs.finishRename?.(staging, family.entry.name, call.signal)))
+    return removeInspected(storage, id, await inspect(storage, id, [staging], call), call);
+  if (family) {
+    refuse(storage, id, family);
+    if (obstacle(storage, family)) await setAside(storage, id, family.entry, call);
+    else await destroyWith(storage, id, family, call);
   }
-  if (beside.has(staging)) await removeStaging(space, staging, call);
-  if (!doomed || isBegun(doomed.entry)) await dropSources(space, id, call);
+  if (entries.has(staging)) await removeStaging(storage, staging, call);
+  if (!family || isUnfinishedCopy(family.entry)) await dropSources(storage, id, call);
 }
 
-/** Whether it was being made from something else, and is not complete. */
-const isBegun = (entry: Entry): boolean =>
+const isUnfinishedCopy = (entry: Entry): boolean =>
   shownValue(entry, property.sourceKind) !== undefined && ownValue(entry, property.success) !== "true";
 
-/** What there is of a volume. */
-interface FoundDatasets {
-  readonly plan: RemovalPlan | undefined;
-  /** What else was found. */
-  readonly beside: Entries;
+/** A volume, undefined where there is none, and everything else that was read. */
+interface Inspection {
+  readonly family: Family | undefined;
+  readonly entries: Entries;
 }
 
-/** Reads a volume with what lies below it, and others by their names. */
-async function inspect(
-  space: ConnectionContext,
-  id: string,
-  others: readonly string[],
-  call: Call,
-): Promise<FoundDatasets> {
-  const { names, zfs, settings } = space;
+/** Reads a volume with its snapshots and children, and other datasets. Throws "failed-precondition" for another owner's. */
+async function inspect(storage: ZfsStorage, id: string, others: readonly string[], call: Call): Promise<Inspection> {
+  const { names, zfs, settings } = storage;
   const dataset = names.dataset(id);
-  const seen = volumeQuery(settings, names, id);
-  const properties = [...new Set([...seen.properties, ...belowProperties])];
-  const all = await zfs.family(dataset, { names: [...seen.names, ...others], properties }, call.signal);
-  const entry = all.get(dataset);
-  if (!entry) return { plan: undefined, beside: all };
-  const strange =
-    ownValue(entry, property.tombstone) === id
-      ? otherOwner(entry, settings.marks)
-      : whyNotVolume(id, entry, settings.marks);
-  if (strange === undefined) return { plan: { entry, below: belowOf(dataset, [...all.values()]) }, beside: all };
-  throw space.error(
+  const query = volumeQuery(settings, names, id);
+  const properties = [...new Set([...query.properties, ...belowProperties])];
+  const entries = await zfs.family(dataset, { names: [...query.names, ...others], properties }, call.signal);
+  const entry = entries.get(dataset);
+  if (!entry) return { family: undefined, entries };
+  const isOwn = ownValue(entry, property.tombstone) === id;
+  const why = isOwn ? otherOwner(entry, settings.marks) : whyNotVolume(id, entry, settings.marks);
+  if (why === undefined) return { family: { entry, below: belowOf(dataset, entries) }, entries };
+  throw storage.error(
     "failed-precondition",
-    `the dataset ${dataset} is no volume of this connection: it ${strange}; it is left as it is`,
+    `the dataset ${dataset} is not a volume of this connection: it ${isOwn ? `belongs to ${why}` : why}; csimux leaves it as it is`,
   );
 }
 
-const belowOf = (dataset: string, all: readonly Entry[]): readonly Entry[] =>
-  all.filter(({ name }) => name.startsWith(`${dataset}@`) || name.startsWith(`${dataset}/`));
+const belowOf = (dataset: string, entries: Entries): readonly Entry[] =>
+  [...entries.values()].filter(({ name }) => name.startsWith(`${dataset}@`) || name.startsWith(`${dataset}/`));
 
 /**
- * Destroys a volume with its snapshots: exactly those that were looked at, and only with it. A snapshot that was made for this clone
- * goes with it, too: it is marked first, so that no interruption leaves it behind.
+ * Destroys a volume with its snapshots: exactly those that were inspected, and only with it. A snapshot that was taken for this clone
+ * goes, too: it is destroyed (deferred) first, so that no interruption leaves it behind.
  */
-async function destroyWith(
-  space: ConnectionContext,
-  id: string,
-  { entry, below }: RemovalPlan,
-  call: Call,
-): Promise<void> {
-  const { zfs, settings, names } = space;
+async function destroyWith(storage: ZfsStorage, id: string, { entry, below }: Family, call: Call): Promise<void> {
+  const { zfs, settings, names } = storage;
   const { protocol } = settings;
   const mountpoint = shownValue(entry, "mountpoint");
   const mounted = shownValue(entry, "mounted") === "yes" && mountpoint !== undefined;
@@ -205,15 +178,14 @@ async function destroyWith(
   }
 }
 
-/** Gives a volume another name, under which it stays until nothing needs it. What it was is written down before it is gone. */
-async function setAside(space: ConnectionContext, id: string, entry: Entry, call: Call): Promise<void> {
-  const { zfs, names, settings } = space;
+/** Renames a volume that something still needs to a tombstone. Its id is recorded before the rename. */
+async function setAside({ zfs, names, settings }: ZfsStorage, id: string, entry: Entry, call: Call): Promise<void> {
   const guid = shownValue(entry, "guid");
   if (guid === undefined)
     throw new ZfsError(
       "invalid",
-      `${entry.name} is still needed and cannot be set aside: the storage tells no guid of it; delete what needs it first` +
-        ` (over the API TrueNAS renames datasets from 25.10 on)`,
+      `${entry.name} is still needed and cannot be set aside, because the storage does not show its guid; delete what needs it` +
+        ` first (over the API TrueNAS renames datasets from 25.10 on)`,
     );
   const to = names.tombstone(guid);
   const quiet = settings.volumes.type === "filesystem" ? { sharenfs: "off", sharesmb: "off", canmount: "noauto" } : {};
@@ -222,19 +194,19 @@ async function setAside(space: ConnectionContext, id: string, entry: Entry, call
   await zfs.set(to, { [property.managed]: "false" }, call.signal);
 }
 
-/** Destroys volumes that were set aside and that nothing needs any more, until there is none: one may be the origin of another. */
-export async function destroyTombstones(space: ConnectionContext, call: Call): Promise<void> {
-  const { names, zfs, settings } = space;
+/** Destroys the tombstones that nothing needs any more, repeatedly: one may be the origin of another. */
+export async function destroyTombstones(storage: ZfsStorage, call: Call): Promise<void> {
+  const { names, zfs, settings } = storage;
   if (settings.dependents !== "tombstone") return;
   for (let found = true; found; ) {
     found = false;
     const all = await zfs.below(names.parent, [settings.volumes.type], volumePropertyNames(settings), 1, call.signal);
     const own = all.filter(each => names.isTombstone(each.name) && otherOwner(each, settings.marks) === undefined);
     for (const entry of own) {
-      const all = await zfs.family(entry.name, { names: [names.pool], properties: belowProperties }, call.signal);
-      const below = belowOf(entry.name, [...all.values()]);
-      if (obstacle(space, { entry, below })) continue;
-      await destroyWith(space, ownValue(entry, property.tombstone) ?? "", { entry, below }, call);
+      const entries = await zfs.family(entry.name, { names: [names.pool], properties: belowProperties }, call.signal);
+      const family = { entry, below: belowOf(entry.name, entries) };
+      if (obstacle(storage, family)) continue;
+      await destroyWith(storage, ownValue(entry, property.tombstone) ?? "", family, call);
       found = true;
     }
   }

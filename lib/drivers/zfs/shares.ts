@@ -3,13 +3,10 @@ import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Context } from "../driver.ts";
 import type { Notes, ShareProtocol } from "../store.ts";
-import type { ConnectionContext } from "./storage.ts";
+import type { ZfsStorage } from "./storage.ts";
 import type { ZfsVolume } from "./volume.ts";
 
-/**
- * File systems that ZFS shares by a property of theirs, which a new volume has from its beginning; so there is nothing to do but to
- * say where it is.
- */
+/** File systems that ZFS shares because of one of their properties, which a new volume has from its beginning. */
 export class PropertyShare implements ShareProtocol<ZfsVolume> {
   readonly protocol: "nfs" | "smb";
   readonly access: Access;
@@ -26,17 +23,17 @@ export class PropertyShare implements ShareProtocol<ZfsVolume> {
   }
 
   /** A volume keeps its share for its whole life. */
-  async publish(asset: ZfsVolume): Promise<Notes> {
-    return asset.finished ? {} : this.#place(asset);
+  async publish(volume: ZfsVolume): Promise<Notes> {
+    return volume.finished ? {} : this.#address(volume);
   }
 
-  context(asset: ZfsVolume): Context {
-    const { server, share } = asset.notes;
-    return server !== undefined && share !== undefined ? { server, share } : this.#place(asset);
+  context(volume: ZfsVolume): Context {
+    const { server, share } = volume.notes;
+    return server !== undefined && share !== undefined ? { server, share } : this.#address(volume);
   }
 
-  /** Throws "failed-precondition" for a file system that is not mounted anywhere. */
-  #place({ dataset, mountpoint }: ZfsVolume): { readonly server: string; readonly share: string } {
+  /** Throws "failed-precondition" for a file system that is not mounted. */
+  #address({ dataset, mountpoint }: ZfsVolume): { readonly server: string; readonly share: string } {
     if (this.protocol === "smb") return { server: this.#server, share: usershareName(dataset) };
     if (mountpoint !== undefined) return { server: this.#server, share: mountpoint };
     throw new CsiError(
@@ -46,7 +43,7 @@ export class PropertyShare implements ShareProtocol<ZfsVolume> {
   }
 }
 
-/** Datasets and zvols that the node uses itself: it is told which one. */
+/** Datasets and zvols that the node uses itself, by their names. */
 export class LocalShare implements ShareProtocol<ZfsVolume> {
   readonly protocol = "zfs-local";
   readonly access: Access;
@@ -63,16 +60,13 @@ export class LocalShare implements ShareProtocol<ZfsVolume> {
   }
 }
 
-/**
- * The name that OpenZFS gives to a usershare (OpenZFS 2.1 to 2.3, lib/libshare/os/linux/smb.c, smb_enable_share_one): of the whole
- * dataset, since names are the server's.
- */
-export const usershareName = (dataset: string): string => dataset.replace(/[-/: ]/g, "_");
+/** The name of a dataset's usershare, which the whole server shares (OpenZFS 2.1 to 2.3, lib/libshare/os/linux/smb.c, smb_enable_share_one). */
+const usershareName = (dataset: string): string => dataset.replace(/[-/: ]/g, "_");
 
-/** How many characters of an id are varied; ids of claims (pvc-<uuid>) have five. With more, all names are listed. */
+/** The most characters of an id that are varied; ids of claims (pvc-<uuid>) have five. With more, all names are listed. */
 const mostVaried = 6;
 
-/** Ids that give the same name as this one. Undefined when there are too many. */
+/** The other ids with the same usershare name; undefined when there are too many. */
 function namesakesOf(id: string): readonly string[] | undefined {
   const parts = id.split(/[-_]/);
   if (parts.length - 1 > mostVaried) return undefined;
@@ -83,23 +77,19 @@ function namesakesOf(id: string): readonly string[] | undefined {
 }
 
 /**
- * Throws "failed-precondition" when another dataset of the connection has the usershare name that a new volume would get: `net usershare
- * add` would take the name from it, and its users would see the new volume.
+ * Throws "failed-precondition" when another volume has the usershare name of a new one: `net usershare add` would take the name over,
+ * and the other volume's users would see the new volume.
  */
-export async function refuseSameShare(space: ConnectionContext, id: string, call: Call): Promise<void> {
-  const { names, settings, zfs } = space;
+export async function refuseSameShare(storage: ZfsStorage, id: string, { signal }: Call): Promise<void> {
+  const { names, settings, zfs } = storage;
   if ((settings.sharing["sharesmb"] ?? "off") === "off") return;
   const own = names.dataset(id);
   const others = namesakesOf(id)?.map(each => names.dataset(each));
-  const look = { names: [own, ...(others ?? [])], properties: ["type"] };
   const found = others
-    ? [...(await zfs.read(look, call.signal)).keys()]
-    : (await zfs.below(names.parent, ["filesystem"], ["type"], 1, call.signal)).map(({ name }) => name);
+    ? [...(await zfs.read({ names: [own, ...others], properties: ["type"] }, signal)).keys()]
+    : (await zfs.below(names.parent, ["filesystem"], ["type"], 1, signal)).map(({ name }) => name);
   const share = usershareName(own);
   const other = found.find(name => name !== own && usershareName(name) === share);
   if (other === undefined || found.includes(own)) return;
-  throw space.error(
-    "failed-precondition",
-    `the share name ${share} of ${own} is that of ${other}; choose another name`,
-  );
+  throw storage.error("failed-precondition", `${other} has the share name ${share} of ${own}; choose another name`);
 }

@@ -8,130 +8,123 @@ import type { HealthInspection, Notes, VolumeStore } from "../store.ts";
 import { makeEmpty, makeFrom } from "./creation.ts";
 import { DatasetGroupSnapshots } from "./group-snapshots.ts";
 import { isVolumeId } from "./names.ts";
-import { contextText, noteProperty, property, refuseUnfit } from "./properties.ts";
+import { bytesOf, contextText, noteProperty, property, refuseUnfit, shownValue } from "./properties.ts";
 import { removeVolume } from "./removal.ts";
 import { DatasetSnapshots } from "./snapshots.ts";
-import { removeLeft } from "./sources.ts";
-import type { ConnectionContext } from "./storage.ts";
-import { changes, sizeValues } from "./values.ts";
+import { dropSources, removeStaging } from "./sources.ts";
+import type { ZfsStorage } from "./storage.ts";
+import { mutableValues, sizeValues } from "./values.ts";
 import {
-  bytesOf,
   conditionProperties,
   datasetFindings,
   isSuspended,
   parentFindings,
   poolFindings,
-  shownValue,
   volumeIn,
   volumePropertyNames,
   volumeQuery,
   type ZfsVolume,
 } from "./volume.ts";
-import { ZfsError } from "./zfs.ts";
+import { type Entry, ZfsError } from "./zfs.ts";
 
-/** Nothing for a pool that is suspended. Throws every other failure. */
+/** Undefined for a suspended pool. Throws every other failure. */
 function unlessSuspended(error: unknown): undefined {
   if (!(error instanceof ZfsError && error.failure === "suspended")) throw error;
 }
 
 const clonable = ["volume", "snapshot"] as const;
 
-/** Volumes as datasets or zvols: direct children of one dataset, with what is known of them in their user properties. */
+const noteValues = (notes: Notes): Readonly<Record<string, string>> =>
+  Object.fromEntries(Object.entries(notes).map(([key, value]) => [noteProperty(key), value]));
+
+/** Volumes as datasets or zvols: children of one dataset, described by their user properties. */
 export class DatasetStore implements VolumeStore<ZfsVolume> {
   readonly clonesFrom = clonable;
   readonly snapshots: DatasetSnapshots;
   readonly groupSnapshots: DatasetGroupSnapshots | undefined;
-  /** ZFS shares by itself when it mounts; this is for what was lost since then. */
+  /** Repairs a lost share; ZFS shares what it mounts. */
   readonly restore: VolumeStore<ZfsVolume>["restore"];
-  readonly #space: ConnectionContext;
+  readonly #storage: ZfsStorage;
   readonly #close: () => Promise<void>;
 
-  /** `close` is called when nobody needs the store any more. */
-  constructor(space: ConnectionContext, close: () => Promise<void>) {
-    this.#space = space;
+  /** `close` is called when the store is not needed any more. */
+  constructor(storage: ZfsStorage, close: () => Promise<void>) {
+    this.#storage = storage;
     this.#close = close;
-    this.snapshots = new DatasetSnapshots(space);
-    const { zfs, settings } = space;
+    this.snapshots = new DatasetSnapshots(storage);
+    const { zfs, settings } = storage;
     const { sharenfs, sharesmb } = settings.sharing;
     const exports = (sharenfs ?? sharesmb) !== undefined && zfs.share !== undefined;
     this.restore = exports ? async ({ dataset }, { signal }) => zfs.share?.(dataset, signal) : undefined;
-    this.groupSnapshots = space.zfs.together ? new DatasetGroupSnapshots(space) : undefined;
+    this.groupSnapshots = zfs.together ? new DatasetGroupSnapshots(storage) : undefined;
   }
 
   idOf(name: string): string {
-    return this.#space.names.idOf(name);
+    return this.#storage.names.idOf(name);
   }
 
   async create(spec: VolumeSpec, call: Call): Promise<ZfsVolume> {
     const { source } = spec;
-    await this.#space.zfs.ready?.(call.signal);
+    await this.#storage.zfs.ready?.(call.signal);
     try {
-      return await (source ? makeFrom(this.#space, { ...spec, source }, call) : makeEmpty(this.#space, spec, call));
+      return await (source ? makeFrom(this.#storage, { ...spec, source }, call) : makeEmpty(this.#storage, spec, call));
     } catch (error) {
       const doing = `create volume "${spec.name.slice(0, 160)}"`;
-      throw await afterFailure(error, () => this.#undo(spec, call), this.#space, doing, call);
+      throw await afterFailure(error, () => this.#undo(spec, call), this.#storage, doing, call);
     }
   }
 
   async find(id: string, call: Call): Promise<ZfsVolume | undefined> {
     if (!isVolumeId(id)) return undefined;
-    const { zfs, settings, names } = this.#space;
+    const { zfs, settings, names } = this.#storage;
     const entries = await zfs.read(volumeQuery(settings, names, id), call.signal);
     return volumeIn(id, entries.get(names.dataset(id)), settings);
   }
 
-  async note(asset: ZfsVolume, notes: Notes, call: Call): Promise<ZfsVolume> {
-    const values = Object.fromEntries(Object.entries(notes).map(([key, value]) => [noteProperty(key), value]));
-    for (const [name, value] of Object.entries(values)) refuseUnfit(name, value);
-    await this.#space.zfs.set(asset.dataset, values, call.signal);
-    return { ...asset, notes: { ...asset.notes, ...notes } };
+  async note(volume: ZfsVolume, notes: Notes, call: Call): Promise<ZfsVolume> {
+    await this.#set(volume, noteValues(notes), call);
+    return { ...volume, notes: { ...volume.notes, ...notes } };
   }
 
-  async finish(asset: ZfsVolume, notes: Notes, call: Call): Promise<ZfsVolume> {
-    const { settings, zfs } = this.#space;
+  async finish(volume: ZfsVolume, notes: Notes, call: Call): Promise<ZfsVolume> {
+    const { settings } = this.#storage;
     const isKey = ([key]: readonly [string, string]) => settings.noteKeys.includes(key);
     const all = Object.entries(notes);
-    const kept = all.filter(isKey).map(([key, value]) => [noteProperty(key), value]);
     const context = Object.fromEntries(all.filter(each => !isKey(each)));
-    const values: Readonly<Record<string, string>> = {
-      ...Object.fromEntries(kept),
+    const values = {
+      ...noteValues(Object.fromEntries(all.filter(isKey))),
       [property.context]: contextText({ node_attach_driver: settings.protocol, ...context }),
       [property.success]: "true",
     };
-    for (const [name, value] of Object.entries(values)) refuseUnfit(name, value);
-    await zfs.set(asset.dataset, values, call.signal);
-    return { ...asset, notes: { ...asset.notes, ...notes }, finished: true };
+    await this.#set(volume, values, call);
+    return { ...volume, notes: { ...volume.notes, ...notes }, finished: true };
   }
 
-  async remove(id: string, before: (asset: ZfsVolume) => Promise<void>, call: Call): Promise<void> {
-    await removeVolume(this.#space, id, before, call);
+  async remove(id: string, before: (volume: ZfsVolume) => Promise<void>, call: Call): Promise<void> {
+    await removeVolume(this.#storage, id, before, call);
   }
 
   explain(error: unknown): ErrorMapping | undefined {
-    return this.#space.explain(error);
+    return this.#storage.explain(error);
   }
 
-  async resize(asset: ZfsVolume, bytes: bigint, limit: bigint | undefined, call: Call): Promise<ZfsVolume> {
-    const { settings, zfs } = this.#space;
-    if (settings.volumes.type === "filesystem") {
-      await zfs.set(asset.dataset, sizeValues(settings, bytes), call.signal);
-      return { ...asset, bytes };
-    }
-    const whole = wholeUnits(bytes, asset.block || 1n, limit);
-    const thick = settings.volumes.thick ? { refreservation: "auto" } : {};
-    await zfs.set(asset.dataset, { volsize: String(whole), ...thick }, call.signal);
-    return { ...asset, bytes: whole };
+  async resize(volume: ZfsVolume, bytes: bigint, limit: bigint | undefined, call: Call): Promise<ZfsVolume> {
+    const { settings } = this.#storage;
+    const zvol = settings.volumes.type === "volume" ? settings.volumes : undefined;
+    const size = zvol ? wholeUnits(bytes, volume.block || 1n, limit) : bytes;
+    const thick = zvol?.thick ? { refreservation: "auto" } : {};
+    await this.#set(volume, zvol ? { volsize: String(size), ...thick } : sizeValues(settings, size), call);
+    return { ...volume, bytes: size };
   }
 
-  async modify(asset: ZfsVolume, properties: Context, call: Call): Promise<void> {
-    const { settings, zfs } = this.#space;
-    const values = changes(properties, settings);
-    if (Object.keys(values).length > 0) await zfs.set(asset.dataset, values, call.signal);
+  async modify(volume: ZfsVolume, properties: Context, call: Call): Promise<void> {
+    const values = mutableValues(properties, this.#storage.settings);
+    if (Object.keys(values).length > 0) await this.#set(volume, values, call);
   }
 
-  /** What the parent has left; while it does not exist, what is left above it. */
+  /** The space available to the parent, or to the nearest dataset above it that exists. */
   async available(_parameters: Context, call: Call): Promise<bigint> {
-    const { names, zfs } = this.#space;
+    const { names, zfs } = this.#storage;
     const parts = names.parent.split("/");
     const above = parts.map((_, at) => parts.slice(0, at + 1).join("/"));
     const entries = await zfs.read({ names: above, properties: ["available"] }, call.signal);
@@ -140,75 +133,77 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
   }
 
   async list(page: PageRequest, call: Call): Promise<Page<ZfsVolume>> {
-    const { names, settings, zfs } = this.#space;
-    const entries = await zfs.below(
-      names.parent,
-      [settings.volumes.type],
-      volumePropertyNames(settings),
-      1,
-      call.signal,
-    );
-    const assets = new Map(
-      entries.flatMap(entry => {
-        const id = names.volumeOf(entry.name);
-        const asset = id === undefined ? undefined : volumeIn(id, entry, settings);
-        return asset?.finished ? [[asset.id, asset] as const] : [];
-      }),
-    );
-    return pageOf([...assets.keys()], isVolumeId, page, async id => assets.get(id));
+    const { names, settings, zfs } = this.#storage;
+    const types = [settings.volumes.type];
+    const entries = await zfs.below(names.parent, types, volumePropertyNames(settings), 1, call.signal);
+    const volumes = new Map(this.#finished(entries).map(({ volume }) => [volume.id, volume] as const));
+    return pageOf([...volumes.keys()], isVolumeId, page, async id => volumes.get(id));
   }
 
-  /** Asks the pools, and lists all datasets once; those of a suspended pool would not answer. */
+  /** Reads the pools first, then all datasets at once; a suspended pool would not answer about its datasets. */
   async look(call: Call): Promise<HealthInspection<ZfsVolume>> {
-    const { names, settings, zfs } = this.#space;
-    const detached = names.detachedParent.split("/")[0] ?? "";
-    const states = await zfs.pools([...new Set([names.pool, detached])], call.signal);
+    const { names, settings, zfs } = this.#storage;
+    const states = await zfs.pools(names.pools, call.signal);
     const pools = poolFindings(states);
     if (isSuspended(states)) return { storage: pools, volumes: new Map(), assets: [] };
     const properties = [...new Set([...volumePropertyNames(settings), ...conditionProperties])];
-    const kinds = [...new Set(["filesystem", settings.volumes.type] as const)];
-    const entries = await zfs.below(names.parent, kinds, properties, 1, call.signal).catch(unlessSuspended);
+    const types = [...new Set(["filesystem", settings.volumes.type] as const)];
+    const entries = await zfs.below(names.parent, types, properties, 1, call.signal).catch(unlessSuspended);
     if (!entries) {
-      // OpenZFS 2.1 goes on to call such a pool ONLINE.
+      // OpenZFS 2.1 still calls such a pool ONLINE.
       const suspended = new Map([...states, [names.pool, "SUSPENDED"]]);
       return { storage: poolFindings(suspended), volumes: new Map(), assets: [] };
     }
     const exported = settings.sharing["sharenfs"] === undefined ? undefined : await zfs.exported?.(call.signal);
     const above = parentFindings(entries.find(({ name }) => name === names.parent));
-    const found = entries.flatMap(entry => {
-      const id = names.volumeOf(entry.name);
-      const asset = id === undefined ? undefined : volumeIn(id, entry, settings);
-      if (!asset?.finished) return [];
-      return [{ asset, findings: datasetFindings(asset, entry, settings, above.length > 0, exported) }];
-    });
+    const found = this.#finished(entries);
+    const findings = found.map(
+      ({ volume, entry }) => [volume.id, datasetFindings(volume, entry, settings, above.length > 0, exported)] as const,
+    );
     return {
       storage: [...pools, ...above],
-      volumes: findingsOf(found.map(({ asset, findings }) => [asset.id, findings])),
-      assets: found.map(({ asset }) => asset),
+      volumes: findingsOf(findings),
+      assets: found.map(({ volume }) => volume),
     };
   }
 
-  /** Whether zfs can be called and the pools are there. */
+  /** Proves that zfs can be called and the pools exist. */
   async check(call: Call): Promise<void> {
-    const { names, zfs } = this.#space;
-    const detached = names.detachedParent.split("/")[0] ?? "";
-    await zfs.read({ names: [...new Set([names.pool, detached])], properties: ["type"] }, call.signal);
+    const { names, zfs } = this.#storage;
+    await zfs.read({ names: names.pools, properties: ["type"] }, call.signal);
   }
 
   close(): Promise<void> {
     return this.#close();
   }
 
-  /** Removes what a failed creation left. What stands there for another request stays. */
-  async #undo(spec: VolumeSpec, call: Call): Promise<boolean> {
-    const id = this.idOf(spec.name);
-    const others = new Error("what stands there is of another request");
-    const refuseOthers = async ({ finished, name }: ZfsVolume) => {
-      if (finished || name !== spec.name) throw others;
+  #finished(entries: readonly Entry[]): readonly { readonly volume: ZfsVolume; readonly entry: Entry }[] {
+    const { names, settings } = this.#storage;
+    return entries.flatMap(entry => {
+      const id = names.volumeOf(entry.name);
+      const volume = id === undefined ? undefined : volumeIn(id, entry, settings);
+      return volume?.finished ? [{ volume, entry }] : [];
+    });
+  }
+
+  async #set({ dataset }: ZfsVolume, values: Readonly<Record<string, string>>, { signal }: Call): Promise<void> {
+    refuseUnfit(values);
+    await this.#storage.zfs.set(dataset, values, signal);
+  }
+
+  /** Removes the rest of a failed creation, but nothing of another request. */
+  async #undo({ name, source }: VolumeSpec, call: Call): Promise<boolean> {
+    const id = this.idOf(name);
+    const others = new Error("the volume belongs to another request");
+    const refuseOthers = async (volume: ZfsVolume) => {
+      if (volume.finished || volume.name !== name) throw others;
     };
     try {
       if (await this.find(id, call)) await this.remove(id, refuseOthers, call);
-      else await removeLeft(this.#space, id, spec.source !== undefined, call);
+      else {
+        await removeStaging(this.#storage, this.#storage.names.staging(id), call);
+        if (source) await dropSources(this.#storage, id, call);
+      }
     } catch (error) {
       if (error !== others) throw error;
     }

@@ -6,46 +6,33 @@ import { rendered } from "../template.ts";
 import { markValues, property, refuseUnfit } from "./properties.ts";
 import type { StoreSettings } from "./storage.ts";
 
-export { parameter };
+/** Values of new datasets and snapshots by property. */
+export type NewValues = Readonly<Record<string, string>>;
 
-/** A parameter that switches something on. Throws "invalid-argument" for what is neither "true" nor "false". */
-export function switched(parameters: Context, identity: ConnectionIdentity, key: string): boolean {
+/** Whether a parameter is "true". Throws "invalid-argument" for text that is neither "true" nor "false" nor empty. */
+export function isSwitchedOn(parameters: Context, identity: ConnectionIdentity, key: string): boolean {
   const value = parameter(parameters, identity, key);
   if (value === undefined || value === "" || value === "false") return false;
   if (value === "true") return true;
   throw new CsiError("invalid-argument", `the parameter ${key} must be "true" or "false", not "${value.slice(0, 40)}"`);
 }
 
-/** Native properties that a class may choose for its volumes; each changes how data is kept, none who may reach it or where it lies. */
+/** Native properties that a class may choose for its volumes: they change how data is kept, not where or who may reach it. */
 export const choosable = [
   ...["aclinherit", "aclmode", "acltype", "atime", "casesensitivity", "checksum", "compression", "copies", "dedup"],
-  ...[
-    "devices",
-    "dnodesize",
-    "encryption",
-    "exec",
-    "logbias",
-    "normalization",
-    "prefetch",
-    "primarycache",
-    "recordsize",
-    "relatime",
-  ],
-  ...["redundant_metadata", "secondarycache", "setuid", "snapdir", "special_small_blocks", "sync", "utf8only"],
-  ...["volblocksize", "volmode", "xattr"],
+  ...["devices", "dnodesize", "encryption", "exec", "logbias", "normalization", "prefetch", "primarycache"],
+  ...["recordsize", "relatime", "redundant_metadata", "secondarycache", "setuid", "snapdir", "special_small_blocks"],
+  ...["sync", "utf8only", "volblocksize", "volmode", "xattr"],
 ];
 
-const mark = "zfs.";
+const prefix = "zfs.";
 
-/**
- * The properties that a class chooses with parameters such as `zfs.compression: lz4`. Throws "invalid-argument" for one that
- * classes may not choose.
- */
-export function chosen(parameters: Context): Readonly<Record<string, string>> {
-  const pairs = Object.entries(parameters).filter(([key]) => key.startsWith(mark));
+/** The properties that a class chooses, such as `zfs.compression: lz4`. Throws "invalid-argument" for one that it may not choose. */
+function chosen(parameters: Context): NewValues {
+  const pairs = Object.entries(parameters).filter(([key]) => key.startsWith(prefix));
   return Object.fromEntries(
     pairs.map(([key, value]) => {
-      const name = key.slice(mark.length);
+      const name = key.slice(prefix.length);
       if (choosable.includes(name)) return [name, value];
       throw new CsiError("invalid-argument", `a class cannot choose the ZFS property "${name.slice(0, 80)}"`);
     }),
@@ -56,7 +43,7 @@ const size = /^(?:512|(?:1|2|4|8|16|32|64|128|256|512)K|1M)$/i;
 const cache = /^(?:all|none|metadata)$/;
 const onOff = /^(?:on|off)$/;
 
-/** Properties that may change while a volume is in use, what each may be, and of which kind of volume (zfsprops(7)). */
+/** Properties that may change while a volume is in use, their values, and of which type of volume (zfsprops(7)). */
 const changeable: Readonly<Record<string, { readonly values: RegExp; readonly only?: "filesystem" }>> = {
   compression: {
     values: /^(?:on|off|lz4|lzjb|zle|gzip(?:-[1-9])?|zstd(?:-(?:[1-9]|1[0-9]))?|zstd-fast(?:-[0-9]{1,4})?)$/,
@@ -72,13 +59,13 @@ const changeable: Readonly<Record<string, { readonly values: RegExp; readonly on
 };
 
 /**
- * The ZFS properties that mutable parameters ask for (CSI ControllerModifyVolume, VolumeAttributesClass), `compression` or
- * `zfs.compression` alike. Throws "invalid-argument" for one that may not be changed, or not to this.
+ * The properties that mutable parameters change (CSI ControllerModifyVolume, VolumeAttributesClass), `compression` or
+ * `zfs.compression` alike. Throws "invalid-argument" for a property that may not change, or not to this value.
  */
-export function changes(
+export function mutableValues(
   parameters: Context,
   { volumes: { type }, fixed }: Pick<StoreSettings, "volumes" | "fixed">,
-): Readonly<Record<string, string>> {
+): NewValues {
   const offered = Object.keys(changeable).filter(name => !fixed.has(name));
   return Object.fromEntries(
     Object.entries(parameters).map(([key, value]) => {
@@ -95,50 +82,44 @@ export function changes(
   );
 }
 
-/** Values of new datasets by property. */
-export type NewValues = Readonly<Record<string, string>>;
-
-/** Properties that only a new dataset takes: one made from another has them already (zfsprops(7)). */
+/** Properties that only a new dataset accepts; a dataset made from another inherits them (zfsprops(7)). */
 const onCreation = new Set([
   ...["casesensitivity", "normalization", "utf8only", "volblocksize", "encryption", "keyformat", "pbkdf2iters"],
   "keylocation",
 ]);
 
-/** Properties that a clone keeps from its origin, as democratic-csi has it. */
+/** Properties that a clone keeps from its origin, as with democratic-csi. */
 const ofOrigin = new Set(["aclmode", "aclinherit", "acltype"]);
 
-const isOfOrigin = (name: string): boolean => onCreation.has(name) || ofOrigin.has(name);
-
 /** The bytes of a block size such as "16K". */
-export const blockBytes = (size: string): bigint =>
-  size.endsWith("K") ? BigInt(size.slice(0, -1)) * 1024n : BigInt(size);
+export const blockBytes = (text: string): bigint =>
+  text.endsWith("K") ? BigInt(text.slice(0, -1)) * 1024n : BigInt(text);
 
-function templates(all: NewValues, name: string, parameters: Context): NewValues {
-  return Object.fromEntries(
-    Object.entries(all).map(([key, template]) => [key, rendered(template, { name, parameters })]),
+const renderedAll = (templates: NewValues, name: string, parameters: Context): NewValues =>
+  Object.fromEntries(
+    Object.entries(templates).map(([key, template]) => [key, rendered(template, { name, parameters })]),
   );
-}
 
 /** The properties that keep a volume at its size in bytes. */
 export function sizeValues({ volumes }: StoreSettings, bytes: bigint): NewValues {
-  if (volumes.type === "volume") return volumes.thick ? { refreservation: "auto" } : { refreservation: "0" };
+  if (volumes.type === "volume") return { refreservation: volumes.thick ? "auto" : "0" };
   return {
     ...(volumes.quotas && { refquota: String(bytes) }),
     ...(volumes.reservation && { refreservation: String(bytes) }),
   };
 }
 
-/** The block size in which a new volume of these parameters is made, as ZFS takes it; undefined for file systems. */
-export function blockSizeOf(settings: StoreSettings, parameters: Context): string | undefined {
-  if (settings.volumes.type !== "volume") return undefined;
-  const size = (chosen(parameters)["volblocksize"] ?? settings.volumes.blocksize).toUpperCase();
-  if (/^(?:512|1K|2K|4K|8K|16K|32K|64K|128K)$/.test(size)) return size;
+/** The block size of a new volume, as ZFS takes it; undefined for file systems. Throws "invalid-argument". */
+export function blockSizeOf({ volumes }: StoreSettings, parameters: Context): string | undefined {
+  if (volumes.type !== "volume") return undefined;
+  const block = (chosen(parameters)["volblocksize"] ?? volumes.blocksize).toUpperCase();
+  if (/^(?:512|1K|2K|4K|8K|16K|32K|64K|128K)$/.test(block)) return block;
   throw new CsiError("invalid-argument", "zfs.volblocksize must be 512, or 1K to 128K in powers of two");
 }
 
 /**
- * All properties of a new volume of `bytes` bytes: those of the connection, then of the class, then those that are csimux's own.
- * Throws "invalid-argument" for values that ZFS could not keep.
+ * All properties of a new volume: the connection's, then the class's, then csimux's own. Throws "invalid-argument" for values that
+ * ZFS could not keep.
  */
 export function volumeValues(
   settings: StoreSettings,
@@ -149,11 +130,11 @@ export function volumeValues(
   const { volumes, sharing, datasetProperties } = settings;
   const block = blockSizeOf(settings, spec.parameters);
   const values: NewValues = {
-    ...templates(datasetProperties, spec.name, spec.parameters),
+    ...renderedAll(datasetProperties, spec.name, spec.parameters),
     ...(volumes.type === "volume" && volumes.compression && { compression: volumes.compression }),
     ...(volumes.type === "volume" && volumes.dedup && { dedup: volumes.dedup }),
     ...chosen(spec.parameters),
-    ...changes(spec.mutable ?? {}, settings),
+    ...mutableValues(spec.mutable ?? {}, settings),
     ...(block !== undefined && { volblocksize: block }),
     ...sharing,
     ...sizeValues(settings, bytes),
@@ -162,19 +143,20 @@ export function volumeValues(
     ...markValues(identity),
     ...(spec.source && { [property.sourceKind]: spec.source.kind, [property.sourceId]: spec.source.id }),
   };
-  for (const [name, value] of Object.entries(values)) refuseUnfit(name, value);
+  refuseUnfit(values);
   return values;
 }
 
-/** Those of them that a dataset takes which exists already. */
-export const laterValues = (values: NewValues): NewValues =>
-  Object.fromEntries(Object.entries(values).filter(([name]) => !onCreation.has(name)));
+const without = (values: NewValues, ...sets: readonly ReadonlySet<string>[]): NewValues =>
+  Object.fromEntries(Object.entries(values).filter(([name]) => !sets.some(set => set.has(name))));
 
-/** Those of them that a clone takes. */
-export const cloneValues = (values: NewValues): NewValues =>
-  Object.fromEntries(Object.entries(values).filter(([name]) => !isOfOrigin(name)));
+/** The values that an existing dataset accepts. */
+export const laterValues = (values: NewValues): NewValues => without(values, onCreation);
 
-/** All properties of a new snapshot; `bytes`: the size of its volume, 0 when nobody knows. */
+/** The values that a clone accepts. */
+export const cloneValues = (values: NewValues): NewValues => without(values, onCreation, ofOrigin);
+
+/** All properties of a new snapshot; `bytes`: the size of its volume, 0 when unknown. */
 export function snapshotValues(
   { snapshotProperties }: StoreSettings,
   of: {
@@ -185,13 +167,13 @@ export function snapshotValues(
   },
 ): NewValues {
   const values: NewValues = {
-    ...templates(snapshotProperties, of.name, of.parameters),
+    ...renderedAll(snapshotProperties, of.name, of.parameters),
     [property.managed]: "true",
     [property.snapshotName]: of.name,
     ...(of.volume !== undefined && { [property.snapshotVolume]: of.volume }),
     [property.success]: "true",
     ...(of.bytes > 0n && { [property.bytes]: String(of.bytes) }),
   };
-  for (const [name, value] of Object.entries(values)) refuseUnfit(name, value);
+  refuseUnfit(values);
   return values;
 }

@@ -2,39 +2,35 @@ import type { Finding } from "../../health/finding.ts";
 import type { Source } from "../driver.ts";
 import type { Notes, StoredVolume } from "../store.ts";
 import type { DatasetNames } from "./names.ts";
-import { markProperties, noteProperty, parseContext, property, whyNotVolume } from "./properties.ts";
+import {
+  bytesOf,
+  markProperties,
+  noteProperty,
+  ownValue,
+  parseContext,
+  property,
+  shownValue,
+  whyNotVolume,
+} from "./properties.ts";
 import type { StoreSettings } from "./storage.ts";
 import type { Entry, PropertyQuery } from "./zfs.ts";
 
-/** A dataset or zvol that is a volume, or is becoming one. */
+/** A dataset or zvol that is a volume, finished or not. */
 export interface ZfsVolume extends StoredVolume {
   readonly dataset: string;
-  /** The number by which ZFS tells it from every other dataset; empty when it does not. */
+  /** The number that distinguishes it from every other dataset; empty when the storage does not show it. */
   readonly guid: string;
-  /** When ZFS made it, in seconds since 1970; empty when it does not tell. */
+  /** When ZFS made it, in seconds since 1970; empty when the storage does not show it. */
   readonly creation: string;
   /** Where a file system is mounted on its host; undefined where it is not. */
   readonly mountpoint: string | undefined;
   /** The snapshot that it is a clone of. */
   readonly origin: string | undefined;
-  /** The block size of a volume in bytes; 0 for a file system. */
+  /** The block size of a zvol in bytes; 0 for a file system. */
   readonly block: bigint;
 }
 
-/** The value of a property, inherited or not. */
-export const shownValue = (entry: Entry | undefined, name: string): string | undefined =>
-  entry?.properties.get(name)?.value;
-
-/** The value that stands on the thing itself: user properties of a dataset are inherited by its snapshots and by what lies below. */
-export function ownValue(entry: Entry | undefined, name: string): string | undefined {
-  const found = entry?.properties.get(name);
-  return found?.own ? found.value : undefined;
-}
-
-/** A size in bytes; 0 for what is none. */
-export const bytesOf = (text: string | undefined): bigint => (text && /^\d+$/.test(text) ? BigInt(text) : 0n);
-
-/** What has to be read of a dataset to know the volume that it is. */
+/** The properties that make a dataset a volume. */
 export const volumePropertyNames = ({ noteKeys, volumes }: StoreSettings): readonly string[] => [
   ...["type", "guid", "creation", "origin"],
   ...(volumes.type === "volume" ? ["volsize", "volblocksize"] : ["refquota", "mountpoint", "mounted", "sharenfs"]),
@@ -43,7 +39,7 @@ export const volumePropertyNames = ({ noteKeys, volumes }: StoreSettings): reado
   ...noteKeys.map(noteProperty),
 ];
 
-/** What has to be read to know a volume, and whether it could be there at all. */
+/** Reads a volume; its pool and parent prove that it could exist. */
 export const volumeQuery = (settings: StoreSettings, names: DatasetNames, id: string): PropertyQuery => ({
   names: [...new Set([names.pool, names.parent, names.dataset(id)])],
   properties: volumePropertyNames(settings),
@@ -66,11 +62,11 @@ function sourceOf(entry: Entry): Source | undefined {
   return (kind === "volume" || kind === "snapshot") && id !== undefined ? { kind, id } : undefined;
 }
 
-/** The volume that a dataset is; undefined for a dataset that neither csimux nor democratic-csi made as one of this connection. */
+/** The volume in a dataset; undefined for a dataset that neither csimux nor democratic-csi made for this connection. */
 export function volumeIn(id: string, entry: Entry | undefined, settings: StoreSettings): ZfsVolume | undefined {
   if (!entry || whyNotVolume(id, entry, settings.marks) !== undefined) return undefined;
-  if (shownValue(entry, "type") !== settings.volumes.type) return undefined;
-  const volume = settings.volumes.type === "volume";
+  const { type } = settings.volumes;
+  if (shownValue(entry, "type") !== type) return undefined;
   const mountpoint = shownValue(entry, "mountpoint");
   return {
     id,
@@ -78,77 +74,67 @@ export function volumeIn(id: string, entry: Entry | undefined, settings: StoreSe
     guid: shownValue(entry, "guid") ?? "",
     creation: shownValue(entry, "creation") ?? "",
     name: ownValue(entry, property.volumeName),
-    bytes: bytesOf(shownValue(entry, volume ? "volsize" : "refquota")),
+    bytes: bytesOf(shownValue(entry, type === "volume" ? "volsize" : "refquota")),
     source: sourceOf(entry),
     notes: notesOf(entry, settings),
     finished: ownValue(entry, property.success) === "true",
     mountpoint: mountpoint?.startsWith("/") ? mountpoint : undefined,
     origin: shownValue(entry, "origin"),
-    block: volume ? bytesOf(shownValue(entry, "volblocksize")) : 0n,
+    block: type === "volume" ? bytesOf(shownValue(entry, "volblocksize")) : 0n,
   };
 }
 
-/** What has to be read of a dataset, beside what makes it a volume, to know how it is. */
+/** The properties that `datasetFindings` reads, besides those of a volume. */
 export const conditionProperties = ["available", "keystatus", "mounted", "sharenfs", "sharesmb"] as const;
 
-/** Words of zpool(8) for a pool that has lost redundancy, and for one that is of no use. */
 const degraded: ReadonlySet<string> = new Set(["DEGRADED"]);
 const faulted: ReadonlySet<string> = new Set(["FAULTED", "UNAVAIL", "SUSPENDED", "OFFLINE", "REMOVED"]);
 
-/** What the states of pools say, by their names (zpoolconcepts(7), "Device Failure and Recovery"). */
+/** The findings about pools, by their states (zpoolconcepts(7), "Device Failure and Recovery"). */
 export function poolFindings(states: ReadonlyMap<string, string>): readonly Finding[] {
-  const named = (words: ReadonlySet<string>) => [...states].filter(([, state]) => words.has(state));
-  const finding = (reason: "PoolDegraded" | "PoolFaulted", found: readonly (readonly [string, string])[]) =>
-    found.length === 0
-      ? []
-      : [
-          {
-            reason,
-            message: found.map(([pool, state]) => `the pool "${pool}" is ${state}; see zpool status`).join("; "),
-          },
-        ];
-  return [...finding("PoolDegraded", named(degraded)), ...finding("PoolFaulted", named(faulted))];
+  const finding = (reason: "PoolDegraded" | "PoolFaulted", words: ReadonlySet<string>) => {
+    const found = [...states].filter(([, state]) => words.has(state));
+    const message = found.map(([pool, state]) => `the pool "${pool}" is ${state}; see zpool status`).join("; ");
+    return found.length === 0 ? [] : [{ reason, message }];
+  };
+  return [...finding("PoolDegraded", degraded), ...finding("PoolFaulted", faulted)];
 }
 
-/** Whether nothing can be done with one of the pools: then its datasets cannot be listed either. */
+/** Whether one of the pools is suspended: then its datasets cannot be listed either. */
 export const isSuspended = (states: ReadonlyMap<string, string>): boolean => [...states.values()].includes("SUSPENDED");
 
-/** What the dataset above all volumes says of the storage as a whole. */
+/** The findings about the storage as a whole in the dataset above all volumes. */
 export const parentFindings = (parent: Entry | undefined): readonly Finding[] =>
   isFull(parent) ? [{ reason: "StorageFull", message: `nothing is available to ${parent?.name ?? ""}` }] : [];
 
 /**
- * What is wrong with a volume, by what was read of it; `full`: the whole storage is, so that its quota says nothing more; `exported`:
- * what the NFS server exports, undefined where nobody knows.
+ * The findings about a volume. `full`: the whole storage is full, so that its quota tells nothing; `exported`: what the NFS server
+ * exports, undefined where that is unknown.
  */
 export function datasetFindings(
-  asset: ZfsVolume,
+  { bytes, mountpoint }: ZfsVolume,
   entry: Entry,
-  settings: StoreSettings,
+  { volumes, protocol, sharing }: StoreSettings,
   full: boolean,
   exported?: ReadonlySet<string>,
 ): readonly Finding[] {
   if (shownValue(entry, "keystatus") === "unavailable")
     return [{ reason: "KeyNotLoaded", message: `the key of ${entry.name} is not loaded` }];
-  if (settings.volumes.type === "volume") return [];
+  if (volumes.type === "volume") return [];
   const findings: Finding[] = [];
   if (!full && bytesOf(shownValue(entry, "refquota")) > 0n && isFull(entry))
-    findings.push({ reason: "QuotaFull", message: `${entry.name} has used up its quota of ${asset.bytes} bytes` });
-  const { protocol, sharing } = settings;
+    findings.push({ reason: "QuotaFull", message: `${entry.name} has used up its quota of ${bytes} bytes` });
   if (protocol !== "nfs" && protocol !== "smb") return findings;
-  if (asset.mountpoint !== undefined && shownValue(entry, "mounted") === "no")
+  const mounted = shownValue(entry, "mounted");
+  if (mountpoint !== undefined && mounted === "no")
     findings.push({ reason: "DatasetNotMounted", message: `${entry.name} is not mounted on its host` });
-  const property = protocol === "nfs" ? "sharenfs" : "sharesmb";
-  const wanted = sharing[property] ?? "off";
-  if (wanted !== "off" && shownValue(entry, property) === "off")
-    findings.push({ reason: "ShareMissing", message: `${property} of ${entry.name} is off` });
-  else if (exported && isShared(asset, entry) && !exported.has(asset.mountpoint ?? ""))
-    findings.push({ reason: "ShareMissing", message: `the NFS server does not export ${asset.mountpoint}` });
+  const shares = protocol === "nfs" ? "sharenfs" : "sharesmb";
+  const isShared = mountpoint !== undefined && mounted === "yes" && shownValue(entry, "sharenfs") !== "off";
+  if ((sharing[shares] ?? "off") !== "off" && shownValue(entry, shares) === "off")
+    findings.push({ reason: "ShareMissing", message: `${shares} of ${entry.name} is off` });
+  else if (exported && isShared && !exported.has(mountpoint))
+    findings.push({ reason: "ShareMissing", message: `the NFS server does not export ${mountpoint}` });
   return findings;
 }
-
-/** Whether the NFS server has to export a file system. */
-const isShared = ({ mountpoint }: ZfsVolume, entry: Entry): boolean =>
-  mountpoint !== undefined && shownValue(entry, "mounted") === "yes" && shownValue(entry, "sharenfs") !== "off";
 
 const isFull = (entry: Entry | undefined): boolean => shownValue(entry, "available") === "0";

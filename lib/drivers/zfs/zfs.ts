@@ -1,17 +1,17 @@
 import type { Protocol } from "../../core/access.ts";
 
-/** What stands in a pool. */
+/** Kinds of datasets and snapshots, as zfs(8) names them; "volume" is a zvol. */
 export type DatasetType = "filesystem" | "volume" | "snapshot";
 
-/** A property as ZFS has it: sizes in bytes, times in seconds. `own`: not inherited and no default (source local or received). */
+/** A property as ZFS has it: sizes in bytes, times in seconds. `own`: neither inherited nor a default (source local or received). */
 export interface Property {
   readonly value: string;
   readonly own: boolean;
-  /** It came with a stream (zfs-receive(8)). Absent also where nobody can tell. */
+  /** It came with a stream (zfs-receive(8)). Absent also where that is unknown. */
   readonly received?: true;
 }
 
-/** A dataset or snapshot with the properties that were asked for; one without a value is absent. */
+/** A dataset or snapshot with the properties that were asked for; those without a value are absent. */
 export interface Entry {
   readonly name: string;
   readonly properties: ReadonlyMap<string, Property>;
@@ -20,13 +20,13 @@ export interface Entry {
 /** Entries by name; what does not exist is absent. */
 export type Entries = ReadonlyMap<string, Entry>;
 
-/** What is to be read along, after the change: names, and properties of each. */
+/** What to read, after the change if there is one: names, and properties of each. */
 export interface PropertyQuery {
   readonly names: readonly string[];
   readonly properties: readonly string[];
 }
 
-/** New values by property, native and user properties alike; undefined: inherited again. */
+/** New values by property, native and user properties alike; undefined: inherit the value again. */
 export type Values = Readonly<Record<string, string | undefined>>;
 
 /** Mode, owner and access control lists of the top folder of a file system. Absent parts stay as they are. */
@@ -39,29 +39,29 @@ export interface Permissions {
   readonly aclsProgram: string;
 }
 
-/** A dataset to be made, all at once with its properties. */
+/** A dataset to make, together with its properties. */
 export interface NewDataset {
   readonly name: string;
-  /** Size of a volume in bytes; undefined for a file system. */
+  /** Size of a zvol in bytes; undefined for a file system. */
   readonly volsize: bigint | undefined;
   readonly values: Readonly<Record<string, string>>;
-  /** Applied to a file system right after it was made. */
+  /** Applied to a new file system. */
   readonly permissions: Permissions | undefined;
 }
 
-/** Whether this call made it, and what stands there now. When it did not, something was there before. */
+/** Whether this call made something, and what exists now. If it made nothing, something of this name existed. */
 export interface Creation {
   readonly made: boolean;
   readonly entries: Entries;
 }
 
-/** A snapshot to clone. `temporary`: made for this clone, if it is not there, and gone with it. */
+/** A snapshot to clone. `temporary`: taken for this clone if it does not exist, and destroyed with it. */
 export interface CloneOrigin {
   readonly snapshot: string;
   readonly temporary: boolean;
 }
 
-/** A full copy of a snapshot into a dataset that does not exist yet, or that an interrupted copy has begun. */
+/** A full copy of a snapshot into a dataset that does not exist, or that an interrupted copy has left. */
 export interface Copy {
   readonly from: string;
   readonly to: string;
@@ -69,13 +69,13 @@ export interface Copy {
   readonly values: Readonly<Record<string, string>>;
 }
 
-/** How something is destroyed. */
+/** How to destroy something. */
 export interface DestroyOptions {
-  /** With exactly these snapshots of its, by their names behind the "@"; it stays when it has another one by then. */
+  /** Destroys exactly these snapshots with their dataset, by the names behind "@"; a dataset with another one stays. */
   readonly snapshots?: readonly string[];
-  /** A snapshot with clones or holds goes later, with the last of them. */
+  /** A snapshot with clones or holds goes with the last of them. */
   readonly deferred?: boolean;
-  /** A mounted file system that clients of a server may use: unmounted first, and mounted and shared again when it stays. */
+  /** A mounted file system that clients may use: unmounted first, and mounted and shared again if it stays. */
   readonly served?: ServedFilesystem;
 }
 
@@ -85,12 +85,15 @@ export interface ServedFilesystem {
   readonly mountpoint: string;
 }
 
-/** The name of a snapshot, and where others of this name may be. */
+/** The name of a snapshot, and where to look for it. */
 export interface SnapshotName {
   readonly name: string;
   /** The dataset whose children may have such a snapshot. */
   readonly parent: string;
-  /** The dataset two levels below which there may be a copy of this name; undefined: nobody asks for copies. */
+  /**
+   * The dataset two levels below which a copy may have this name. Given when a new snapshot takes the name: then snapshots that other
+   * processes took in the last quarter of an hour may be missing.
+   */
   readonly copies: string | undefined;
 }
 
@@ -100,11 +103,11 @@ export interface SnapshotsOfName {
   readonly holders: readonly string[];
   /** Datasets that are copies of this name. */
   readonly copies: readonly string[];
-  /** What was read along. */
+  /** The answer to the query. */
   readonly entries: Entries;
 }
 
-/** Why ZFS did not do something. */
+/** Why ZFS refused something. */
 export type ZfsFailure =
   | "absent"
   | "parent-absent"
@@ -120,11 +123,11 @@ export type ZfsFailure =
   | "suspended"
   | "size"
   | "invalid"
-  /** The answer was cut, or does not fit what was asked, so that nothing can be concluded from it. */
+  /** The answer was cut, or does not fit the question, so that it proves nothing. */
   | "incomplete"
   | "other";
 
-/** Something that ZFS refused; the message is ZFS's own, one line. */
+/** A refusal of ZFS; the message is ZFS's own, one line. */
 export class ZfsError extends Error {
   override readonly name = "ZfsError";
   readonly failure: ZfsFailure;
@@ -134,81 +137,67 @@ export class ZfsError extends Error {
   }
 }
 
-/** The error for a storage that reported success, such as "took tank/a@s", of something that is not there afterwards. */
+/** The error for a storage that reported success, such as "took tank/a@s", of something that does not exist afterwards. */
 export const untrue = (done: string): ZfsError =>
   new ZfsError("incomplete", `the storage reported that it has ${done}, or that this exists, but it does not exist`);
 
 /**
- * The pools of one host: the few verbs that volumes need, each of one round trip. Names and values are checked by the caller.
- * Every method throws ZfsError, or CommandError and its like when the host was not reached or nobody knows what it did.
+ * The pools of one host: the few verbs that volumes need, each in one round trip. The caller checks names and values. Every method
+ * throws ZfsError, or CommandError and its like when the host was not reached or the outcome is unknown.
  */
 export interface Zfs {
   /** Whether snapshots of several datasets can be taken at one moment. */
   readonly together: boolean;
   /** Properties of ZFS that cannot be set this way. */
   readonly fixed: ReadonlySet<string>;
-  /** Throws "pool-absent" when a pool among the names is not there, for then nothing is known of what is in it. */
-  read(look: PropertyQuery, signal: AbortSignal): Promise<Entries>;
-  /** Makes a dataset unless something stands there. `parents`: those above it too. Throws "absent" when its parent is not there. */
-  create(dataset: NewDataset, parents: boolean, look: PropertyQuery, signal: AbortSignal): Promise<Creation>;
-  /** As `create`, from a snapshot; throws "absent" when that is not there. */
-  clone(dataset: NewDataset, origin: CloneOrigin, look: PropertyQuery, signal: AbortSignal): Promise<Creation>;
-  /** Sets values on a dataset or snapshot. All that are not undefined go in one step. */
+  /** Throws "pool-absent" when a pool among the names does not exist, because then its contents are unknown. */
+  read(query: PropertyQuery, signal: AbortSignal): Promise<Entries>;
+  /** Makes a dataset unless it exists; with `parents` also those above it. Throws "absent" when its parent does not exist. */
+  create(dataset: NewDataset, parents: boolean, query: PropertyQuery, signal: AbortSignal): Promise<Creation>;
+  /** Like `create`, from a snapshot; throws "absent" when that does not exist. */
+  clone(dataset: NewDataset, origin: CloneOrigin, query: PropertyQuery, signal: AbortSignal): Promise<Creation>;
+  /** Sets values on a dataset or snapshot; all that are not undefined in one step. */
   set(name: string, values: Values, signal: AbortSignal): Promise<void>;
   /** Applies permissions to a mounted file system. */
   permit(name: string, permissions: Permissions, signal: AbortSignal): Promise<void>;
-  /** Takes snapshots, all at one moment or none. Throws "exists" when one is there. */
+  /** Takes all of these snapshots at one moment, or none. Throws "exists" when one exists. */
   snapshot(
     names: readonly [string, ...string[]],
     values: Readonly<Record<string, string>>,
-    look: PropertyQuery,
+    query: PropertyQuery,
     signal: AbortSignal,
   ): Promise<Creation>;
-  /**
-   * The names that snapshots of what lies directly below `parent` have, and copies two levels below `copies`, without where they are.
-   * Throws as `read`. Absent where `namesakes` is quick however many snapshots there are.
-   */
-  snapshotNames?(parent: string, copies: string, signal: AbortSignal): Promise<readonly string[]>;
-  /** What has the name of a snapshot, found by names alone, and other things that are read along. Throws as `read`. */
-  namesakes(wanted: SnapshotName, look: PropertyQuery, signal: AbortSignal): Promise<SnapshotsOfName>;
-  /**
-   * A dataset and what lies directly below it, of these kinds; with `depth` 2 one level more. Nothing when it is not there.
-   * Throws as `read`.
-   */
+  /** Finds what has the name of a snapshot, by names alone. Throws like `read`. */
+  namesakes(wanted: SnapshotName, query: PropertyQuery, signal: AbortSignal): Promise<SnapshotsOfName>;
+  /** A dataset and its children of these types; with `depth` 2 one level more. Empty when it does not exist. Throws like `read`. */
   below(
     parent: string,
-    kinds: readonly DatasetType[],
+    types: readonly DatasetType[],
     properties: readonly string[],
     depth: 1 | 2,
     signal: AbortSignal,
   ): Promise<readonly Entry[]>;
+  /** A dataset with all its children and snapshots, and the names of the query; if it exists, without its ancestors. Throws like `read`. */
+  family(dataset: string, query: PropertyQuery, signal: AbortSignal): Promise<Entries>;
   /**
-   * A dataset with all that lies directly below it, and other things that are read along, by name; where it is there, without those
-   * that it lies in. Throws as `read`.
-   */
-  family(dataset: string, look: PropertyQuery, signal: AbortSignal): Promise<Entries>;
-  /**
-   * Destroys one thing; success when it is gone or never was. A file system that somebody uses stays as it was, mounted and shared
-   * and with its snapshots: "used" where it is known who that is, "busy" where it is not.
+   * Destroys one thing; success when it does not exist. A file system in use stays mounted, shared and with its snapshots: "used"
+   * when it is known by whom, "busy" otherwise.
    */
   destroy(name: string, how: DestroyOptions, signal: AbortSignal): Promise<void>;
-  /** Gives a dataset another name, with its snapshots and what lies below. */
+  /** Renames a dataset, with its snapshots and children. */
   rename(from: string, to: string, signal: AbortSignal): Promise<void>;
-  /** Throws where volumes cannot be made at all, before anything of one is. Absent where nothing has to be asked for that. */
+  /** Throws where volumes cannot be made at all, before a creation changes anything. Absent where that needs no question. */
   ready?(signal: AbortSignal): Promise<void>;
-  /**
-   * Finishes the renaming of a copy that broke off on its way; answers whether there was anything to do. Absent where renaming is one
-   * step.
-   */
+  /** Finishes an interrupted rename of a copy; returns whether there was anything to do. Absent where a rename is one step. */
   finishRename?(from: string, to: string, signal: AbortSignal): Promise<boolean>;
   /** Mounts a file system; success when it is mounted. */
   mount(name: string, signal: AbortSignal): Promise<void>;
-  /** The states of pools in the words of zpool(8), "ONLINE" and others, by name; those that cannot be told are absent. */
+  /** The states of pools in the words of zpool(8), such as "ONLINE", by name; unknown ones are absent. */
   pools(names: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, string>>;
-  /** The folders that the host's NFS server exports now; undefined where that cannot be told. Absent where nobody can tell. */
+  /** The folders that the host's NFS server exports; undefined or absent where that is unknown. */
   exported?(signal: AbortSignal): Promise<ReadonlySet<string> | undefined>;
-  /** Shares a file system as its properties say; success when it is shared. */
+  /** Shares a file system according to its properties; success when it is shared. */
   share?(name: string, signal: AbortSignal): Promise<void>;
-  /** Copies, or goes on copying, to the end. Throws "busy" when somebody else does. */
+  /** Makes a copy, or continues an interrupted one, to its end. Throws "busy" while someone else does. */
   copy(copy: Copy, signal: AbortSignal): Promise<void>;
 }

@@ -84,9 +84,7 @@ describe("a deletion that is refused changes nothing", () => {
     const rig = await withForeign();
     nfsClients(rig.fake.folder, [{ id: 7, open: [rig.fake.place(dataset("a"))], status: "courtesy" }]);
     const message = await messageOf(rig.open().delete("a", call));
-    expect(message).toContain(
-      "not heard of for 230 s (when it is gone for good: echo expire > /proc/fs/nfsd/clients/7/ctl)",
-    );
+    expect(message).toContain("silent for 230 s (if it is gone for good: echo expire > /proc/fs/nfsd/clients/7/ctl)");
   });
 
   test("while a client without open files is at work", async () => {

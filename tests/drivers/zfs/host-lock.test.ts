@@ -169,7 +169,7 @@ exit 0
   chmodSync(zfs, 0o755);
   let argv: readonly string[] = [];
   const by = {
-    words: { zfs: [zfs] as Argv, zpool: "zpool", privileged: [] },
+    programs: { zfs: [zfs] as Argv, zpool: "zpool", privileged: [] },
     exports: undefined as never,
     run: async (steps: readonly Step[]) => {
       argv = steps[0]?.argv.map(String) ?? [];

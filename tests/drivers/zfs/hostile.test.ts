@@ -140,7 +140,7 @@ describe.each(words)("the word %j", word => {
     const permissions = { mode: word, user: word, group: word, acls: [["-m", word]], aclsProgram: "setfacl" };
     const cli = { zfs: ["zfs"], zpool: "zpool", privileged: [] } as const;
     const steps = permissionSteps(cli, name, permissions, undefined);
-    const calls = called({ name: "look", argv: ["zfs", "look"] }, ...steps);
+    const calls = called({ name: "read", argv: ["zfs", "look"] }, ...steps);
     expect(calls.slice(1)).toEqual([
       ["chown", `${word}:${word}`, place],
       ["chmod", word, place],

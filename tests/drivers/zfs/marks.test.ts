@@ -48,7 +48,7 @@ describe.each(pairs)("a connection beside another one on one parent, %s,", (_, f
     expect(await codeOf(getVolume(b, "v"))).toBe("not-found");
     const made = b.create(volumeOf("v"), call);
     expect(await codeOf(made)).toBe("already-exists");
-    await expect(made).rejects.toThrow(/is of the (?:driver|instance_id)/);
+    await expect(made).rejects.toThrow(/belongs to the (?:driver|instance_id)/);
     expect(await codeOf(b.delete("v", call))).toBe("failed-precondition");
     const more = { required: 2n * gib, limit: undefined };
     expect(await codeOf(b.expand?.expand("v", more, call) ?? Promise.resolve())).toBe("not-found");

@@ -614,7 +614,7 @@ test("5,000 volumes are listed by one command of zfs and one for their names, in
   const texts: Readonly<Record<string, (step: Step) => string>> = {
     list,
     names: () => [...ids.map(dataset).sort().reverse(), "tank/k/v", ""].join("\n"),
-    look: () => "tank\ttype\tfilesystem\t-\n",
+    read: () => "tank\ttype\tfilesystem\t-\n",
   };
   const commands: string[] = [];
   const script = async (whole: Script) => {

@@ -12,10 +12,6 @@ export const withApiResize = (cli: Zfs, server: Pick<Zfs, "set">): Zfs => ({
   clone: (dataset, origin, look, signal) => cli.clone(dataset, origin, look, signal),
   permit: (name, permissions, signal) => cli.permit(name, permissions, signal),
   snapshot: (names, values, look, signal) => cli.snapshot(names, values, look, signal),
-  ...(cli.snapshotNames && {
-    snapshotNames: (parent: string, copies: string, signal: AbortSignal) =>
-      cli.snapshotNames?.(parent, copies, signal) ?? Promise.resolve([]),
-  }),
   namesakes: (wanted, look, signal) => cli.namesakes(wanted, look, signal),
   below: (parent, kinds, properties, depth, signal) => cli.below(parent, kinds, properties, depth, signal),
   family: (dataset, look, signal) => cli.family(dataset, look, signal),

@@ -17,163 +17,126 @@ import type {
   Zfs,
   ZfsError,
 } from "../zfs.ts";
-import { byName, entries, incomplete, isGone, listed, outputOf, refusal, states } from "./answers.ts";
-import { type DestroyPorts, destroyDataset } from "./destroy.ts";
-import { allNames, completed, lastParts, listedBelow, sameNames, snapshotsOfNameIn } from "./listing.ts";
+import { incomplete, isGone, outputOf, poolStates, readEntries, refusal } from "./answers.ts";
+import { destroyDataset } from "./destroy.ts";
+import { type ListingCalls, listBelow, listFamily, namesBelow, snapshotSteps, TakenNames } from "./listing.ts";
 import { ExportCache, exportedIn, exportsStep } from "./nfs.ts";
-import {
-  type CommandPrefixes,
-  copyStep,
-  listStep,
-  lookStep,
-  namesStep,
-  options,
-  permissionSteps,
-  placeProperties,
-  poolStep,
-} from "./steps.ts";
+import { copyStep, mountProperties, options, type Programs, permissionSteps, poolStep, readStep } from "./steps.ts";
 
-/** How long a copy may take, in milliseconds: a week. It is resumed, not begun anew, when it is cut. */
+/** The time limit of a copy in milliseconds: a week. An interrupted copy is continued, not repeated. */
 const copyMs = 7 * 24 * 3_600_000;
 
-/** The pools of a host through zfs(8), a script for each verb. What zfs prints is understood here and in the files beside it only. */
+/** The pools of a host through zfs(8), one script for each verb. The texts of zfs are interpreted only here and in this folder. */
 export class ZfsCli implements Zfs {
   readonly together = true;
   readonly fixed: ReadonlySet<string> = new Set();
   readonly #host: StorageHost;
-  readonly #words: CommandPrefixes;
+  readonly #programs: Programs;
+  #taken: TakenNames | undefined;
 
-  constructor(host: StorageHost, words: CommandPrefixes) {
+  constructor(host: StorageHost, programs: Programs) {
     this.#host = host;
-    this.#words = words;
+    this.#programs = programs;
   }
 
-  async read(look: PropertyQuery, signal: AbortSignal): Promise<Entries> {
-    const outputs = await this.#run([lookStep(this.#words, look)], signal);
-    return entries(outputs, look);
+  async read(query: PropertyQuery, signal: AbortSignal): Promise<Entries> {
+    return readEntries(await this.#run([readStep(this.#programs, query)], signal), query);
   }
 
-  async create(dataset: NewDataset, parents: boolean, look: PropertyQuery, signal: AbortSignal): Promise<Creation> {
-    const { name, volsize, permissions } = dataset;
+  async create(dataset: NewDataset, parents: boolean, query: PropertyQuery, signal: AbortSignal): Promise<Creation> {
+    const { name, volsize, permissions, values } = dataset;
     const size = volsize === undefined ? [] : ["-V", String(volsize)];
-    const words = ["create", ...options(dataset.values), ...size, name];
-    const make: Step = { name: "make", argv: this.#zfs(...words), onFailure: "go-on" };
-    // Not -p on the dataset itself: that would take one that exists for made, without its properties.
-    const above: Step = {
-      name: "parents",
-      argv: this.#zfs("create", "-p", name.slice(0, name.lastIndexOf("/"))),
-      onFailure: "go-on",
-    };
-    return this.#made([...(parents ? [above] : []), make], this.#permitted(name, permissions), look, signal);
+    // -p only for the parents: zfs would accept an existing dataset as made, without its properties.
+    const above = this.#step("parents", "create", "-p", name.slice(0, name.lastIndexOf("/")));
+    const make = this.#step("make", "create", ...options(values), ...size, name);
+    return this.#made([...(parents ? [above] : []), make], this.#permitted(name, permissions), query, signal);
   }
 
-  async clone(dataset: NewDataset, origin: CloneOrigin, look: PropertyQuery, signal: AbortSignal): Promise<Creation> {
+  async clone(dataset: NewDataset, origin: CloneOrigin, query: PropertyQuery, signal: AbortSignal): Promise<Creation> {
     const { name, values, volsize, permissions } = dataset;
     const { snapshot, temporary } = origin;
-    // One that an earlier attempt left shows the source as it was then.
-    const stale: Step = { name: "stale", argv: this.#zfs("destroy", snapshot), onFailure: "go-on" };
-    const first: Step = { name: "snapshot", argv: this.#zfs("snapshot", snapshot), onFailure: "go-on" };
     const size = volsize === undefined ? {} : { volsize: String(volsize) };
-    const make: Step = {
-      name: "make",
-      argv: this.#zfs("clone", ...options({ ...values, ...size }), snapshot, name),
-      onFailure: "go-on",
-    };
-    const last: Step = { name: "defer", argv: this.#zfs("destroy", "-d", snapshot), onFailure: "go-on" };
-    const steps = [...(temporary ? [stale, first] : []), make, ...(temporary ? [last] : [])];
-    return this.#made(steps, this.#permitted(name, permissions), look, signal);
+    const make = this.#step("make", "clone", ...options({ ...values, ...size }), snapshot, name);
+    const steps = temporary
+      ? [
+          // A snapshot of an earlier attempt shows the source as it was then.
+          this.#step("stale", "destroy", snapshot),
+          this.#step("snapshot", "snapshot", snapshot),
+          make,
+          this.#step("defer", "destroy", "-d", snapshot),
+        ]
+      : [make];
+    return this.#made(steps, this.#permitted(name, permissions), query, signal);
   }
 
   async set(name: string, values: Values, signal: AbortSignal): Promise<void> {
-    const given = Object.entries(values).filter(([, value]) => value !== undefined);
-    const gone = Object.keys(values).filter(key => values[key] === undefined);
-    const steps: Step[] = gone.map((key, at) => ({ name: `inherit${at}`, argv: this.#zfs("inherit", key, name) }));
-    const pairs = given.map(([key, value]) => `${key}=${value}`);
+    const inherited = Object.keys(values).filter(key => values[key] === undefined);
+    const pairs = Object.entries(values).flatMap(([key, value]) => (value === undefined ? [] : [`${key}=${value}`]));
+    const steps: Step[] = inherited.map((key, at) => ({ name: `inherit${at}`, argv: this.#zfs("inherit", key, name) }));
     if (pairs.length > 0) steps.push({ name: "set", argv: this.#zfs("set", ...pairs, name) });
     await this.#done(steps, signal);
   }
 
   async permit(name: string, permissions: Permissions, signal: AbortSignal): Promise<void> {
-    const look = lookStep(this.#words, { names: [name], properties: placeProperties });
-    await this.#done([look, ...permissionSteps(this.#words, name, permissions, undefined)], signal);
+    const read = readStep(this.#programs, { names: [name], properties: mountProperties });
+    await this.#done([read, ...permissionSteps(this.#programs, name, permissions, undefined)], signal);
   }
 
   async snapshot(
     names: readonly [string, ...string[]],
     values: Readonly<Record<string, string>>,
-    look: PropertyQuery,
+    query: PropertyQuery,
     signal: AbortSignal,
   ): Promise<Creation> {
-    const argv = this.#zfs("snapshot", ...options(values), ...names);
-    return this.#made([{ name: "make", argv, onFailure: "go-on" }], [], look, signal);
+    return this.#made([this.#step("make", "snapshot", ...options(values), ...names)], [], query, signal);
   }
 
-  async snapshotNames(parent: string, copies: string, signal: AbortSignal): Promise<readonly string[]> {
-    const outputs = await this.#run(allNames(this.#words, parent, copies), signal);
-    return [parent, copies].flatMap(each => lastParts(outputs, each));
-  }
-
-  async namesakes(wanted: SnapshotName, look: PropertyQuery, signal: AbortSignal): Promise<SnapshotsOfName> {
-    const outputs = await this.#run([...sameNames(this.#words, wanted), lookStep(this.#words, look)], signal);
-    return { ...snapshotsOfNameIn(outputs, wanted), entries: entries(outputs, look) };
+  async namesakes(wanted: SnapshotName, query: PropertyQuery, signal: AbortSignal): Promise<SnapshotsOfName> {
+    const { name, parent, copies } = wanted;
+    if (copies !== undefined && !(await this.#take(wanted, signal)))
+      return { holders: [], copies: [], entries: await this.read(query, signal) };
+    const steps = [...snapshotSteps(this.#programs, wanted), readStep(this.#programs, query)];
+    const outputs = await this.#run(steps, signal);
+    const called = (below: string, suffix: string) => namesBelow(outputs, below).filter(each => each.endsWith(suffix));
+    return {
+      holders: called(parent, `@${name}`).map(each => each.slice(0, -name.length - 1)),
+      copies: copies === undefined ? [] : called(copies, `/${name}`),
+      entries: readEntries(outputs, query),
+    };
   }
 
   async below(
     parent: string,
-    kinds: readonly DatasetType[],
+    types: readonly DatasetType[],
     properties: readonly string[],
     depth: 1 | 2,
     signal: AbortSignal,
   ): Promise<readonly Entry[]> {
-    const cli = {
-      words: this.#words,
-      run: (steps: readonly Step[]) => this.#run(steps, signal),
-      read: (look: PropertyQuery) => this.read(look, signal),
-    };
-    return listedBelow(cli, parent, kinds, properties, depth);
+    return listBelow(this.#listing(signal), parent, types, properties, depth);
   }
 
-  /**
-   * What lies above a dataset that is there needs no look of its own; only where it is not, the pool may be what is missing. Names below
-   * it that were lost would let a target or share be taken away before zfs refuses to destroy what has something below it.
-   */
-  async family(dataset: string, look: PropertyQuery, signal: AbortSignal): Promise<Entries> {
-    const beside = look.names.filter(name => name !== dataset && !dataset.startsWith(`${name}/`));
-    const names = [dataset, ...beside];
-    const kinds = ["filesystem", "volume", "snapshot"] as const;
-    const list = listStep(this.#words, names, kinds, look.properties, 1);
-    const outputs = await this.#run([list, namesStep(this.#words, dataset, kinds, 1)], signal);
-    const { properties } = look;
-    const found = byName(listed(outputs, { names, properties }, names));
-    const read = (later: PropertyQuery) => this.read(later, signal);
-    const whole = await completed({ read }, dataset, outputs, { found, properties });
-    if (whole) return whole;
-    const others = await read(look);
-    if (others.has(dataset)) throw incomplete(`${dataset} was made while it was looked at`);
-    return others;
+  family(dataset: string, query: PropertyQuery, signal: AbortSignal): Promise<Entries> {
+    return listFamily(this.#listing(signal), dataset, query);
   }
 
-  /**
-   * What cannot unmount a file system shares it again (libzfs, zfs_unmount): of two that destroy it at once the later one would leave
-   * an export of something that is gone. So they take turns, also with those of another csimux and of a login that was lost.
-   */
   async destroy(name: string, how: DestroyOptions, signal: AbortSignal): Promise<void> {
-    const deferred: Step = { name: "destroy", argv: this.#zfs("destroy", "-d", name) };
     const output = how.deferred
-      ? await this.#attempt(deferred, signal)
+      ? await this.#attempt({ name: "destroy", argv: this.#zfs("destroy", "-d", name) }, signal)
       : await destroyDataset(this.#destroyer, name, how, signal);
     if (output.exitCode === 0) return;
     if (!isGone(output, name)) throw refusal(output);
-    await this.#proveAbsent(name, signal);
+    // One of several commands may have complained, and of something else.
+    const found = await this.read({ names: [name], properties: ["type"] }, signal);
+    if (found.has(name)) throw incomplete(`${name} exists, and zfs destroy reported that it does not`);
   }
 
   async rename(from: string, to: string, signal: AbortSignal): Promise<void> {
     await this.#done([{ name: "rename", argv: this.#zfs("rename", from, to) }], signal);
   }
 
-  /** Accounts that may call zfs need not be allowed to call zpool, and then nothing is known of the pools. */
+  /** An account that may call zfs need not be allowed to call zpool; then nothing is known of the pools. */
   async pools(names: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
-    return states(await this.#attempt(poolStep(this.#words, names), signal));
+    return poolStates(await this.#attempt(poolStep(this.#programs, names), signal));
   }
 
   mount(name: string, signal: AbortSignal): Promise<void> {
@@ -190,33 +153,37 @@ export class ZfsCli implements Zfs {
   }
 
   /**
-   * With `receive -s` a copy that is cut leaves what has come, and a token to go on from. A copy that somebody else makes, such as
-   * one whose connection was lost, makes its target busy.
+   * `receive -s` keeps what an interrupted copy has received, and a token to continue. While another process makes the copy, such as
+   * one whose connection was lost, its target is busy.
    */
   async copy(copy: Copy, signal: AbortSignal): Promise<void> {
     const { from, to } = copy;
-    const lastPart = from.slice(from.indexOf("@") + 1);
-    const end = `${to}@${lastPart}`;
-    const token = "receive_resume_token";
-    const found = await this.read({ names: [to, end, from], properties: ["guid", token] }, signal);
-    const [whole, source] = [end, from].map(name => found.get(name)?.properties.get("guid")?.value);
-    // A received snapshot keeps the guid of the one that was sent.
-    if (whole !== undefined && whole === source) return;
-    const begun = found.get(to)?.properties.get(token)?.value;
-    if (found.has(to) && begun === undefined)
-      await this.destroy(to, { snapshots: found.has(end) ? [lastPart] : [] }, signal);
-    const steps = [copyStep(this.#words, copy, begun)] as const;
-    const outputs = await this.#script({ steps, timeoutMs: copyMs, long: true }, signal);
-    const output = outputOf(outputs, "copy");
+    const snapshot = from.slice(from.indexOf("@") + 1);
+    const end = `${to}@${snapshot}`;
+    const tokenProperty = "receive_resume_token";
+    const found = await this.read({ names: [to, end, from], properties: ["guid", tokenProperty] }, signal);
+    const [received, sent] = [end, from].map(name => found.get(name)?.properties.get("guid")?.value);
+    // A received snapshot has the guid of the sent one.
+    if (received !== undefined && received === sent) return;
+    const token = found.get(to)?.properties.get(tokenProperty)?.value;
+    if (found.has(to) && token === undefined)
+      await this.destroy(to, { snapshots: found.has(end) ? [snapshot] : [] }, signal);
+    const steps = [copyStep(this.#programs, copy, token)] as const;
+    const output = outputOf(await this.#script({ steps, timeoutMs: copyMs, long: true }, signal), "copy");
     if (output.exitCode !== 0) throw refusal(output);
     if (!(await this.read({ names: [end], properties: ["type"] }, signal)).has(end))
-      throw incomplete(`the copy to ${to} has ended, and ${end} is not there`);
+      throw incomplete(`the copy to ${to} has ended, but ${end} does not exist`);
   }
 
-  /** Of several commands only one may have complained, and of something else: that nothing is there any more is looked at. */
-  async #proveAbsent(name: string, signal: AbortSignal): Promise<void> {
-    const found = await this.read({ names: [name], properties: ["type"] }, signal);
-    if (found.has(name)) throw incomplete(`${name} is there, and zfs destroy said that it is not`);
+  /** Whether a new snapshot's name may be taken. A connection asks for one parent only, so there is one memory of names. */
+  #take(wanted: SnapshotName, signal: AbortSignal): Promise<boolean> {
+    this.#taken ??= new TakenNames(async listing => {
+      const { parent, copies = "" } = wanted;
+      const outputs = await this.#run(snapshotSteps(this.#programs, { ...wanted, name: "" }), listing);
+      const names = [parent, copies].flatMap(each => namesBelow(outputs, each));
+      return names.map(each => each.slice(each.search(/[^@/]*$/)));
+    });
+    return this.#taken.take(wanted.name, signal);
   }
 
   async #once(verb: "mount" | "share", name: string, signal: AbortSignal): Promise<void> {
@@ -224,36 +191,49 @@ export class ZfsCli implements Zfs {
     if (output.exitCode !== 0 && !/already (?:mounted|shared)/.test(output.stderr)) throw refusal(output);
   }
 
-  /** Runs one step, whatever comes of it. */
+  /** Runs one step and returns its output, failed or not. */
   async #attempt(step: Step, signal: AbortSignal): Promise<Output> {
     return outputOf(await this.#run([step], signal), step.name);
   }
 
-  get #destroyer(): DestroyPorts {
+  get #destroyer() {
     return {
-      words: this.#words,
-      exports: this.#host.shared("nfs exports", () => new ExportCache(this.#host, this.#words.privileged)),
-      run: (steps, signal) => this.#run(steps, signal),
+      programs: this.#programs,
+      exports: this.#host.shared("nfs exports", () => new ExportCache(this.#host, this.#programs.privileged)),
+      run: (steps: readonly Step[], signal: AbortSignal) => this.#run(steps, signal),
+    };
+  }
+
+  #listing(signal: AbortSignal): ListingCalls {
+    return {
+      programs: this.#programs,
+      run: steps => this.#run(steps, signal),
+      read: query => this.read(query, signal),
     };
   }
 
   #zfs(...words: readonly string[]): Argv {
-    return [...this.#words.zfs, ...words];
+    return [...this.#programs.zfs, ...words];
+  }
+
+  /** A step of zfs after which the script continues in any case. */
+  #step(name: string, ...words: readonly string[]): Step {
+    return { name, argv: this.#zfs(...words), onFailure: "go-on" };
   }
 
   #permitted(name: string, permissions: Permissions | undefined): readonly Step[] {
-    return permissionSteps(this.#words, name, permissions, "make");
+    return permissionSteps(this.#programs, name, permissions, "make");
   }
 
-  /** Runs steps of which "make" may find something there, reads, and then runs `after`, steps that follow on a success of "make". */
+  /** Runs steps of which "make" may find something, reads, and then runs `after`, steps that follow a success of "make". */
   async #made(
     steps: readonly Step[],
     after: readonly Step[],
-    look: PropertyQuery,
+    { names, properties }: PropertyQuery,
     signal: AbortSignal,
   ): Promise<Creation> {
-    const properties = [...new Set([...look.properties, ...(after.length > 0 ? placeProperties : [])])];
-    const outputs = await this.#run([...steps, lookStep(this.#words, { ...look, properties }), ...after], signal);
+    const query = { names, properties: [...properties, ...(after.length > 0 ? mountProperties : [])] };
+    const outputs = await this.#run([...steps, readStep(this.#programs, query), ...after], signal);
     const make = outputOf(outputs, "make");
     for (const { name } of after) {
       const output = outputs.get(name);
@@ -261,7 +241,7 @@ export class ZfsCli implements Zfs {
     }
     const refused = make.exitCode === 0 ? undefined : refusal(make);
     if (refused && refused.failure !== "exists") throw becauseOf(refused, outputs.get("snapshot"));
-    return { made: refused === undefined, entries: entries(outputs, { ...look, properties }) };
+    return { made: refused === undefined, entries: readEntries(outputs, query) };
   }
 
   async #done(steps: readonly Step[], signal: AbortSignal): Promise<void> {
@@ -279,6 +259,6 @@ export class ZfsCli implements Zfs {
   }
 }
 
-/** The refusal of a clone, or what its snapshot was refused for where that is what is absent. */
+/** The refusal of a clone; where its snapshot is absent, the refusal to take that. */
 const becauseOf = (refused: ZfsError, snapshot: Output | undefined): ZfsError =>
   refused.failure === "absent" && snapshot && snapshot.exitCode !== 0 ? refusal(snapshot) : refused;

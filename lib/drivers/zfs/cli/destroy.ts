@@ -3,50 +3,49 @@ import { type Outputs, quoted, type Step } from "../../../io/script.ts";
 import { type DestroyOptions, type ServedFilesystem, ZfsError } from "../zfs.ts";
 import { outputOf } from "./answers.ts";
 import { clientsIn, type ExportCache, infoStep, inUse, usersStep } from "./nfs.ts";
-import { type CommandPrefixes, datasetLock, locked } from "./steps.ts";
+import { datasetLock, locked, type Programs } from "./steps.ts";
 
-/** What destroying needs of who calls zfs. */
-export interface DestroyPorts {
-  readonly words: CommandPrefixes;
+/** How destroying calls zfs. */
+export interface DestroyCalls {
+  readonly programs: Programs;
   readonly exports: ExportCache;
   run(steps: readonly Step[], signal: AbortSignal): Promise<Outputs>;
 }
 
-/** How many snapshots one word names: a word has up to 128 KiB (execve(2)), a name up to 255 bytes. */
+/** The number of snapshots in one word: a word has up to 128 KiB (execve(2)), a name up to 255 bytes. */
 const snapshotsAtOnce = 256;
 
-/** How often the export cache is emptied for one file system. */
+/** How often the export cache is flushed for one file system, and within which time, in milliseconds. */
 const flushes = 3;
-
-/** For how long that is begun again at most, in milliseconds. */
 const flushesMs = 10_000;
 
 /**
- * $1 and $2 are command lines, the second for when the first has failed. What they say is kept from their own streams: nobody reads
- * these any more when the login was lost, and a program that writes then is killed in the middle (SIGPIPE).
+ * $1 and $2 are command lines, the second for a failure of the first. Their output does not go to the step's own streams at once:
+ * after a lost login nobody reads these, and a program that writes is killed in the middle (SIGPIPE).
  */
-const orElseText = `said=$(eval "$1" 2>&1) && exit
+const orElseText = `output=$(eval "$1" 2>&1) && exit
 code=$?
 eval "$2" >/dev/null 2>&1
-printf '%s\\n' "$said" >&2
+printf '%s\\n' "$output" >&2
 exit "$code"`;
 
 const line = (argv: Argv): string => argv.map(quoted).join(" ");
 
 /**
- * Destroys a dataset with some of its snapshots. What is served is unmounted before anything of it is destroyed: that fails while
- * somebody uses it, and zfs shares again what it could not unmount (libzfs, zfs_unmount). `zfs destroy` does the same, but only
- * after its snapshots, and in OpenZFS 2.1 it forgets the usershare; where there is neither, it is left to it. Whatever fails,
- * the file system is mounted and shared again.
+ * Destroys a dataset with some of its snapshots. A served file system is unmounted first: that fails while it is in use, and zfs
+ * shares again what it could not unmount (libzfs, zfs_unmount). `zfs destroy` itself unmounts, too, but only after it has destroyed the
+ * snapshots, and OpenZFS 2.1 then forgets the usershare; without either, the unmounting is left to it. After any failure the file
+ * system is mounted and shared again. All this happens under a lock of the dataset, also for other processes: of two that destroy a
+ * file system at once, the later would restore an export of something that is gone.
  */
-function destroyStep({ zfs }: CommandPrefixes, name: string, { snapshots = [], served }: DestroyOptions): Step {
+function destroyStep({ zfs }: Programs, name: string, { snapshots = [], served }: DestroyOptions): Step {
   const batches = Array.from({ length: Math.ceil(snapshots.length / snapshotsAtOnce) }, (_, at) =>
     snapshots.slice(at * snapshotsAtOnce, (at + 1) * snapshotsAtOnce).join(","),
   );
   const rest = batches.map(some => line([...zfs, "destroy", `${name}@${some}`])).join(" && ");
-  const whole = line([...zfs, "destroy", name]);
-  // Snapshots that somebody else has destroyed meanwhile are no reason to stop: the last command tells whether all are gone.
-  const destroy = rest === "" ? whole : `{ ${rest}; ${whole}; }`;
+  const dataset = line([...zfs, "destroy", name]);
+  // Missing snapshots are no reason to stop: the last command shows whether all are gone.
+  const destroy = rest === "" ? dataset : `{ ${rest}; ${dataset}; }`;
   if (!served && rest === "") return { name: "destroy", argv: [...zfs, "destroy", name] };
   const unmount = served && (rest !== "" || served.protocol === "smb");
   const first = unmount ? `${line([...zfs, "unmount", name])} && ${destroy}` : destroy;
@@ -54,38 +53,38 @@ function destroyStep({ zfs }: CommandPrefixes, name: string, { snapshots = [], s
   return { name: "destroy", argv: locked(datasetLock(name), ["sh", "-c", orElseText, "sh", first, last]) };
 }
 
-/** Destroys a dataset. Throws "used" for what NFS clients use, before anything is done to it. */
+/** Destroys a dataset. Throws "used" while NFS clients use it, with nothing changed. */
 export function destroyDataset(
-  by: DestroyPorts,
+  calls: DestroyCalls,
   name: string,
   how: DestroyOptions,
   signal: AbortSignal,
 ): Promise<Output> {
-  const step = destroyStep(by.words, name, how);
+  const step = destroyStep(calls.programs, name, how);
   const { served } = how;
-  if (served?.protocol === "nfs") return destroyExported(by, served, step, signal);
-  return by.run([step], signal).then(outputs => outputOf(outputs, step.name));
+  if (served?.protocol === "nfs") return destroyExported(calls, served, step, signal);
+  return calls.run([step], signal).then(outputs => outputOf(outputs, step.name));
 }
 
 /**
- * The NFS server keeps what clients have used of late in a cache, which keeps it from being unmounted: it is emptied first, with the
- * file system still exported, so that a client that goes on using it is not disturbed and brings it back at once.
+ * The cache of the NFS server keeps a file system that clients have used recently from being unmounted. The cache is flushed while the
+ * file system is still exported, so that an active client is not disturbed, and fills it again.
  */
 async function destroyExported(
-  by: DestroyPorts,
+  calls: DestroyCalls,
   served: ServedFilesystem,
   step: Step,
   signal: AbortSignal,
 ): Promise<Output> {
-  const { words, exports, run } = by;
-  const look = usersStep(served.mountpoint, words.privileged);
+  const { programs, exports, run } = calls;
+  const users = usersStep(served.mountpoint, programs.privileged);
   const end = performance.now() + flushesMs;
   for (let flushed = 0; ; flushed++) {
-    const outputs = await run([look, { ...step, unless: look.name }], signal);
-    const done = outputs.get(step.name);
-    if (done) return done;
-    const clients = clientsIn(outputOf(outputs, look.name).stdout);
-    if (clients.length > 0) throw await used(by, served, clients, signal);
+    const outputs = await run([users, { ...step, unless: users.name }], signal);
+    const output = outputs.get(step.name);
+    if (output) return output;
+    const clients = clientsIn(outputOf(outputs, users.name).stdout);
+    if (clients.length > 0) throw await used(calls, served, clients, signal);
     if (flushed === flushes || performance.now() > end)
       throw new ZfsError("busy", `the NFS server holds on to ${served.mountpoint}; a client may use it`);
     await exports.flushed(signal);
@@ -93,12 +92,12 @@ async function destroyExported(
 }
 
 async function used(
-  { words, run }: DestroyPorts,
+  { programs, run }: DestroyCalls,
   { mountpoint }: ServedFilesystem,
   clients: readonly string[],
   signal: AbortSignal,
 ): Promise<ZfsError> {
-  const step = infoStep(clients, words.privileged);
+  const step = infoStep(clients, programs.privileged);
   const { stdout } = outputOf(await run([step], signal), step.name);
   return new ZfsError("used", inUse(mountpoint, clients, stdout));
 }

@@ -1,139 +1,124 @@
 import type { Outputs, Step } from "../../../io/script.ts";
-import type { DatasetType, Entries, Entry, PropertyQuery, SnapshotName, SnapshotsOfName } from "../zfs.ts";
-import { byName, entries, incomplete, listed, namesDownTo, outputOf } from "./answers.ts";
-import {
-  asked,
-  type CommandPrefixes,
-  listingBytes,
-  listStep,
-  lookStep,
-  namedArgv,
-  namesStep,
-  withParent,
-} from "./steps.ts";
+import type { DatasetType, Entries, Entry, PropertyQuery, SnapshotName } from "../zfs.ts";
+import { answerOf, incomplete, namesDownTo, outputOf, readEntries } from "./answers.ts";
+import { listingBytes, listStep, namedArgv, namesStep, type Programs, readStep, unique, withParent } from "./steps.ts";
 
-// Names alone are listed, which zfs does without reading anything else of a snapshot.
+/** How listings call zfs. */
+export interface ListingCalls {
+  readonly programs: Programs;
+  run(steps: readonly Step[]): Promise<Outputs>;
+  read(query: PropertyQuery): Promise<Entries>;
+}
 
-/** The kinds that a copy of a snapshot can be. */
-const datasets = ["filesystem", "volume"] as const;
+/** The most datasets or snapshots that appear between two commands; their names are words of a third one (execve(2): 128 KiB). */
+const mostLater = 256;
 
-/** Lists what has a name with `part` in it. The step is called after the dataset that it looks below. */
-const named = (words: CommandPrefixes, part: string, below: string, kinds: readonly DatasetType[]): Step => ({
+/**
+ * Completes the rows of a listing. Rows alone do not show where they end, so the step "names" lists the names after them, in an order
+ * in which the parent is the last. A name without rows is new, or its rows were lost: it is read by its name. Undefined when
+ * there is no parent. `isListed`: whether the listing has rows of a name. Throws ZfsError.
+ */
+async function completed(
+  { read }: ListingCalls,
+  parent: string,
+  outputs: Outputs,
+  found: Entries,
+  properties: readonly string[],
+  isListed: (name: string) => boolean,
+): Promise<Entries | undefined> {
+  const names = namesDownTo(parent, outputOf(outputs, "names"));
+  if (!names) return undefined;
+  const later = names.filter(name => !found.has(name) && isListed(name));
+  if (later.length === 0) return found;
+  if (later.length > mostLater) throw incomplete(`it lacks ${later.length} names that zfs list shows`);
+  return new Map([...found, ...(await read({ names: later, properties }))]);
+}
+
+/** As Zfs.below. */
+export async function listBelow(
+  calls: ListingCalls,
+  parent: string,
+  types: readonly DatasetType[],
+  properties: readonly string[],
+  depth: 1 | 2,
+): Promise<readonly Entry[]> {
+  const { programs, run } = calls;
+  const [pool = ""] = parent.split("/");
+  const query = { names: [pool], properties: ["type"] };
+  const all = unique([...properties, "type"]);
+  const ofDatasets = types.some(type => type !== "snapshot");
+  const shown = ofDatasets ? withParent(types) : types;
+  const list = listStep(programs, [parent], shown, all, depth);
+  const outputs = await run([list, namesStep(programs, parent, shown, depth), readStep(programs, query)]);
+  readEntries(outputs, query);
+  const found = answerOf(outputs, "list", { names: ofDatasets ? [parent] : [], properties: all }, [parent]);
+  const isListed = (name: string) => ofDatasets || name.includes("@");
+  const entries = await completed(calls, parent, outputs, found, all, isListed);
+  return [...(entries?.values() ?? [])].filter(({ properties: of }) =>
+    types.some(type => type === of.get("type")?.value),
+  );
+}
+
+/**
+ * As Zfs.family. The ancestors of a dataset that exists are not read; only where it does not exist, the pool may be missing. A lost
+ * name below it would let a target or share be removed before zfs refuses to destroy the dataset.
+ */
+export async function listFamily(calls: ListingCalls, dataset: string, query: PropertyQuery): Promise<Entries> {
+  const { programs, run, read } = calls;
+  const { properties } = query;
+  const names = [dataset, ...query.names.filter(name => name !== dataset && !dataset.startsWith(`${name}/`))];
+  const types = ["filesystem", "volume", "snapshot"] as const;
+  const list = listStep(programs, names, types, properties, 1);
+  const outputs = await run([list, namesStep(programs, dataset, types, 1)]);
+  const found = answerOf(outputs, "list", { names, properties }, names);
+  const family = await completed(calls, dataset, outputs, found, properties, () => true);
+  if (family) return family;
+  const others = await read(query);
+  if (others.has(dataset)) throw incomplete(`${dataset} appeared while it was read`);
+  return others;
+}
+
+/** Lists what has a name with `part` in it, by names alone, which zfs knows without reading anything else. */
+const namedStep = (programs: Programs, part: string, below: string, types: readonly DatasetType[]): Step => ({
   name: `below ${below}`,
-  argv: namedArgv(words, part, below, kinds),
+  argv: namedArgv(programs, part, below, types),
   reads: true,
   onFailure: "go-on",
   maxBytes: listingBytes,
 });
 
-/** Lists all snapshots of what lies directly below `parent`, and all that lies below `copies`. */
-export const allNames = (words: CommandPrefixes, parent: string, copies: string): readonly Step[] => [
-  named(words, "@", parent, ["snapshot"]),
-  named(words, "/", copies, datasets),
+/** Lists the snapshots called `name` in children of `parent`, and the copies below `copies`; and a little more. "": all of them. */
+export const snapshotSteps = (programs: Programs, { name, parent, copies }: SnapshotName): readonly Step[] => [
+  namedStep(programs, `@${name}`, parent, ["snapshot"]),
+  ...(copies === undefined ? [] : [namedStep(programs, `/${name}`, copies, ["filesystem", "volume"])]),
 ];
 
-/** Lists what has the name of a snapshot, and a little more. */
-export const sameNames = (words: CommandPrefixes, { name, parent, copies }: SnapshotName): readonly Step[] => [
-  named(words, `@${name}`, parent, ["snapshot"]),
-  ...(copies === undefined ? [] : [named(words, `/${name}`, copies, datasets)]),
-];
-
-/** What was listed below a dataset; nothing when it is not there. */
-const namesBelow = (outputs: Outputs, below: string): readonly string[] =>
+/** The names that `snapshotSteps` listed below a dataset; none when it does not exist. */
+export const namesBelow = (outputs: Outputs, below: string): readonly string[] =>
   namesDownTo(below, outputOf(outputs, `below ${below}`))?.slice(0, -1) ?? [];
 
-/** The last parts of the names below a dataset: of snapshots, what comes after "@". */
-export const lastParts = (outputs: Outputs, below: string): readonly string[] =>
-  namesBelow(outputs, below).map(line => line.slice(line.search(/[^@/]*$/)));
-
-/** Of what `sameNames` listed, what has the very name. */
-export function snapshotsOfNameIn(
-  outputs: Outputs,
-  { name, parent, copies }: SnapshotName,
-): Omit<SnapshotsOfName, "entries"> {
-  const holders = namesBelow(outputs, parent).filter(line => line.endsWith(`@${name}`));
-  return {
-    holders: holders.map(line => line.slice(0, -name.length - 1)),
-    copies: copies === undefined ? [] : namesBelow(outputs, copies).filter(line => line.endsWith(`/${name}`)),
-  };
-}
-
-/** What a listing needs of who calls zfs. */
-interface ListingPorts {
-  readonly words: CommandPrefixes;
-  run(steps: readonly Step[]): Promise<Outputs>;
-  read(look: PropertyQuery): Promise<Entries>;
-}
-
-/** How many datasets or snapshots can be made between two commands; their names are words of a third one (execve(2): 128 KiB). */
-const mostLater = 256;
-
-/**
- * The rows alone do not tell where they end, so the step "names" lists the names after them, in an order in which the parent is the
- * last. A name without rows was made in between, or its rows were lost: it is read by its name. Undefined when there is no parent.
- * Throws ZfsError. `isAsked`: of which names there are rows.
- */
-export async function completed(
-  { read }: Pick<ListingPorts, "read">,
-  parent: string,
-  outputs: Outputs,
-  rows: { readonly found: Entries; readonly properties: readonly string[] },
-  isAsked: (name: string) => boolean = () => true,
-): Promise<Entries | undefined> {
-  const names = namesDownTo(parent, outputOf(outputs, "names"));
-  if (!names) return undefined;
-  const later = names.filter(name => !rows.found.has(name) && isAsked(name));
-  if (later.length === 0) return rows.found;
-  if (later.length > mostLater) throw incomplete(`it lacks ${later.length} names that zfs list shows`);
-  return new Map([...rows.found, ...(await read({ names: later, properties: rows.properties }))]);
-}
-
-/** As Zfs.below. */
-export async function listedBelow(
-  { words, run, read }: ListingPorts,
-  parent: string,
-  kinds: readonly DatasetType[],
-  properties: readonly string[],
-  depth: 1 | 2,
-): Promise<readonly Entry[]> {
-  const [pool = ""] = parent.split("/");
-  const look = { names: [pool], properties: ["type"] };
-  const all = asked([...properties, "type"]);
-  const ofDatasets = kinds.some(kind => kind !== "snapshot");
-  const shown = ofDatasets ? withParent(kinds) : kinds;
-  const list = listStep(words, [parent], shown, all, depth);
-  const outputs = await run([list, namesStep(words, parent, shown, depth), lookStep(words, look)]);
-  entries(outputs, look);
-  const found = byName(listed(outputs, { names: ofDatasets ? [parent] : [], properties: all }, [parent]));
-  const rows = { found, properties: all };
-  const whole = await completed({ read }, parent, outputs, rows, name => ofDatasets || name.includes("@"));
-  const isWanted = (entry: Entry) => kinds.some(kind => kind === entry.properties.get("type")?.value);
-  return [...(whole?.values() ?? [])].filter(isWanted);
-}
-
-/** How long a listing is believed, in milliseconds: what other processes take meanwhile is seen after that. */
+/** How long a listing is valid, in milliseconds; names that other processes take meanwhile are seen later. */
 const freshMs = 15 * 60_000;
 
 /**
- * Names of snapshots that may be taken. A name must be one volume's only (CSI CreateSnapshot), and ZFS finds that out by naming all
- * snapshots of a pool; so they are listed once in a while, and not for every snapshot. Only a name that is here has to be looked
- * for.
+ * Names of snapshots that may be taken. ZFS answers whether a name is one volume's only (CSI CreateSnapshot) by listing all
+ * snapshots of a pool, so they are listed once in a while, and searched only for a name among them.
  */
 export class TakenNames {
   readonly #list: (signal: AbortSignal) => Promise<readonly string[]>;
   readonly #now: () => number;
   #listed: ReadonlySet<string> = new Set();
-  /** Those that came after the listing was begun. */
+  /** Names that were taken after the listing began. */
   #added = new Set<string>();
   #since = Number.NEGATIVE_INFINITY;
 
-  /** `now` gives milliseconds of a clock that never jumps. */
+  /** `now`: milliseconds of a monotonic clock. */
   constructor(list: (signal: AbortSignal) => Promise<readonly string[]>, now: () => number = () => performance.now()) {
     this.#list = list;
     this.#now = now;
   }
 
-  /** Whether a snapshot may have this name, which is taken from now on. Throws what the listing throws. */
+  /** Takes a name; returns whether a snapshot may have had it already. Throws what the listing throws. */
   async take(name: string, signal: AbortSignal): Promise<boolean> {
     if (this.#now() - this.#since > freshMs) await this.#refresh(signal);
     const taken = this.#listed.has(name) || this.#added.has(name);
@@ -144,7 +129,7 @@ export class TakenNames {
   async #refresh(signal: AbortSignal): Promise<void> {
     const began = this.#now();
     const listed = await this.#list(signal);
-    // What came before it was listed need not be in it yet, so it is kept once more.
+    // Names taken before the listing may be missing from it, so they are kept once more.
     this.#listed = new Set([...listed, ...this.#added]);
     this.#added = new Set();
     this.#since = began;

@@ -3,34 +3,34 @@ import type { Argv } from "../../../io/runner.ts";
 import { quoted, type Step } from "../../../io/script.ts";
 import type { Copy, DatasetType, Permissions, PropertyQuery } from "../zfs.ts";
 
-/** The longest listing that is taken, in bytes: some hundred thousand snapshots. */
+/** The longest accepted listing in bytes: some hundred thousand snapshots. */
 export const listingBytes = 64 << 20;
 
 /** How programs are called on the host. */
-export interface CommandPrefixes {
+export interface Programs {
   /** "zfs", or its path, behind sudo where that is needed. */
   readonly zfs: Argv;
-  /** "zpool", or its path. Everybody may ask it how pools are. */
+  /** "zpool", or its path; every account may read the state of pools. */
   readonly zpool: string;
-  /** What comes before chmod, chown and the program for access control lists: sudo, or nothing. */
+  /** Precedes chmod, chown and the program for access control lists: sudo, or nothing. */
   readonly privileged: readonly string[];
 }
 
 /**
- * A step that runs programs, each after the success of the one before it, on the folder where a dataset is mounted, as their last
- * word, and ends badly when it is not. Needs a step "look" before it that reads `placeProperties`.
+ * A step that runs programs one after another on the mount point of a dataset, as their last word; it fails when one fails, or when
+ * the dataset is not mounted. Needs a step "read" of `mountProperties` before it.
  */
 const onMountpoint = (step: string, dataset: string, calls: readonly (readonly string[])[]): Step => ({
   name: step,
-  argv: ["sh", "-c", placeText(calls.map(call => call.map(quoted).join(" "))), "sh", dataset, { outputOf: "look" }],
+  argv: ["sh", "-c", mountText(calls.map(call => call.map(quoted).join(" "))), "sh", dataset, { outputOf: "read" }],
   onFailure: "go-on",
 });
 
 /**
- * $1 is the name of the dataset, $2 what zfs get said of it: name, property, value and source, with a tab between them. A mountpoint
- * without a source behind it is cut, and perhaps the path of a folder above.
+ * $1 is the name of the dataset, $2 the answer of zfs get: name, property, value and source, with a tab between them. A mountpoint
+ * without a source behind it is cut, and may be the path of a folder above.
  */
-const placeText = (commands: readonly string[]): string => `name=$1 rows="
+const mountText = (commands: readonly string[]): string => `name=$1 rows="
 $2"
 case $rows in *"
 $name	mounted	yes	"*"
@@ -55,64 +55,62 @@ ${commands.map(each => `${each} "$place"`).join(" && ")}`;
 
 const columns = "name,property,value,source";
 
-/** Properties in the order in which they are asked for, each once. */
-export const asked = (properties: readonly string[]): readonly string[] => [...new Set(properties)];
+/** Properties in their order, each once. */
+export const unique = (properties: readonly string[]): readonly string[] => [...new Set(properties)];
 
-/** Reads properties of some datasets and snapshots; what is not there is complained of. */
-export const lookStep = ({ zfs }: CommandPrefixes, { names, properties }: PropertyQuery): Step => ({
-  name: "look",
-  argv: [...zfs, "get", "-Hp", "-o", columns, asked(properties).join(","), ...new Set(names)],
+const getStep = (
+  { zfs }: Programs,
+  name: string,
+  words: readonly string[],
+  properties: readonly string[],
+  names: Iterable<string>,
+): Step => ({
+  name,
+  argv: [...zfs, "get", "-Hp", ...words, "-o", columns, unique(properties).join(","), ...names],
   reads: true,
   onFailure: "go-on",
   maxBytes: listingBytes,
 });
 
-/** Reads properties of datasets and of what of these kinds lies below them, so many levels deep. */
-export function listStep(
-  { zfs }: CommandPrefixes,
+/** Reads properties of datasets and snapshots; zfs complains of those that do not exist. */
+export const readStep = (programs: Programs, { names, properties }: PropertyQuery): Step =>
+  getStep(programs, "read", [], properties, new Set(names));
+
+/** Reads properties of datasets and of what lies below them, of these types and so many levels deep. */
+export const listStep = (
+  programs: Programs,
   parents: readonly string[],
-  kinds: readonly DatasetType[],
+  types: readonly DatasetType[],
   properties: readonly string[],
   depth: 1 | 2,
-): Step {
-  const which = ["-d", String(depth), "-t", kinds.join(",")];
-  const argv: Argv = [...zfs, "get", "-Hp", ...which, "-o", columns, asked(properties).join(","), ...parents];
-  return { name: "list", argv, reads: true, onFailure: "go-on", maxBytes: listingBytes };
-}
+): Step => getStep(programs, "list", ["-d", String(depth), "-t", types.join(",")], properties, parents);
 
-/** Properties that tell permission steps where a file system is mounted. */
-export const placeProperties = ["mounted", "mountpoint"] as const;
+/** The properties that permission steps need. */
+export const mountProperties = ["mounted", "mountpoint"] as const;
 
-const datasets = ["filesystem", "volume"] as const;
-
-/** The kinds with those that a dataset above others can have, so that it is shown with them. */
-export const withParent = (kinds: readonly DatasetType[]): readonly DatasetType[] => [
-  ...new Set([...kinds, ...datasets]),
+/** The types with those of datasets that can have children, so that a listing shows the parent. */
+export const withParent = (types: readonly DatasetType[]): readonly DatasetType[] => [
+  ...new Set([...types, "filesystem", "volume"] as const),
 ];
 
 /**
- * The words of `zfs list` for the names of a dataset and of what of these kinds lies below it, which zfs knows without reading more.
- * They are sorted backwards, so that the dataset itself is the last one and proves that nothing is cut off.
+ * The words of `zfs list` for the names of a dataset and of what lies below it, which zfs knows without reading anything else. Sorted
+ * in descending order, so that the dataset itself is the last and proves that nothing is cut off.
  */
-const namesWords = (kinds: readonly DatasetType[], depth: 1 | 2): readonly string[] => [
-  ...["list", "-H", "-o", "name", "-S", "name", "-t", withParent(kinds).join(","), "-d", String(depth)],
+const namesWords = (types: readonly DatasetType[], depth: 1 | 2): readonly string[] => [
+  ...["list", "-H", "-o", "name", "-S", "name", "-t", withParent(types).join(","), "-d", String(depth)],
 ];
 
-/** Lists the names of a dataset and of what of these kinds lies below it, backwards. */
-export const namesStep = (
-  { zfs }: CommandPrefixes,
-  parent: string,
-  kinds: readonly DatasetType[],
-  depth: 1 | 2,
-): Step => ({
+/** Lists the names of a dataset and of what lies below it, of these types, in descending order. */
+export const namesStep = ({ zfs }: Programs, parent: string, types: readonly DatasetType[], depth: 1 | 2): Step => ({
   name: "names",
-  argv: [...zfs, ...namesWords(kinds, depth), parent],
+  argv: [...zfs, ...namesWords(types, depth), parent],
   reads: true,
   onFailure: "go-on",
   maxBytes: listingBytes,
 });
 
-/** Of the names that a program prints those that contain $1, and the last one, which must be $2. */
+/** Of the names that a program prints those with $1 in them, and the last one, which must be $2. */
 const namedText = `part=$1 parent=$2
 shift 2
 all=$("$@" "$parent") || exit
@@ -125,48 +123,52 @@ esac
 printf %s "\${all%"$parent"}" | grep -F -e "$part" || :
 printf '%s\\n' "$parent"`;
 
-/** Lists what of these kinds, up to two levels below a dataset, has a name that contains `part`, and the dataset, one line each. */
-export const namedArgv = (
-  { zfs }: CommandPrefixes,
-  part: string,
-  parent: string,
-  kinds: readonly DatasetType[],
-): Argv => ["sh", "-c", namedText, "sh", part, parent, ...zfs, ...namesWords(kinds, 2)];
+/** Lists the names with `part` in them, up to two levels below a dataset, and the dataset itself, one on each line. */
+export const namedArgv = ({ zfs }: Programs, part: string, parent: string, types: readonly DatasetType[]): Argv => [
+  "sh",
+  "-c",
+  namedText,
+  "sh",
+  part,
+  parent,
+  ...zfs,
+  ...namesWords(types, 2),
+];
 
-/** Ends well where there is no such program, too. Non-interactive logins often have no /sbin on their PATH. */
+/** Succeeds also without such a program. Non-interactive logins often have no /sbin on their PATH. */
 const poolsText = 'PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; "$@" 2>/dev/null || :';
 
-/** Asks how pools are, one line for each: its name and its state. */
-export const poolStep = ({ zpool }: CommandPrefixes, names: readonly string[]): Step => ({
+/** Reads the states of pools, one on each line: its name and its state. */
+export const poolStep = ({ zpool }: Programs, names: readonly string[]): Step => ({
   name: "pools",
   argv: ["sh", "-c", poolsText, "sh", zpool, "list", "-H", "-o", "name,health", ...names],
   reads: true,
 });
 
-/** Properties as options of zfs create and its like. */
+/** Properties as options of zfs create and similar commands. */
 export const options = (values: Readonly<Record<string, string>>): readonly string[] =>
   Object.entries(values).flatMap(([name, value]) => ["-o", `${name}=${value}`]);
 
-/** A shell that ends with 0 only when both ends of a pipe do; it has no other way to tell (POSIX.1-2017, Shell 2.9.2). */
+/** A shell that exits with 0 only if both ends of a pipe do, which the pipe alone does not (POSIX.1-2017, Shell 2.9.2). */
 export function piped(from: Argv, to: Argv): Argv {
   const [left, right] = [from.map(quoted).join(" "), to.map(quoted).join(" ")];
   const text = `sent=$({ { ${left}; echo $? >&3; } | ${right} >&2; } 3>&1); got=$?; [ "$got" = 0 ] && [ "$sent" = 0 ]`;
   return ["sh", "-c", text];
 }
 
-/** Sends a snapshot into a new dataset, or goes on where a cut one got to: `begun` is the token that it left. */
-export function copyStep({ zfs }: CommandPrefixes, { from, to, values }: Copy, begun: string | undefined): Step {
-  const sent: Argv = begun === undefined ? [...zfs, "send", from] : [...zfs, "send", "-t", begun];
-  const fresh = begun === undefined ? options(values) : [];
-  return { name: "copy", argv: piped(sent, [...zfs, "receive", "-u", "-s", ...fresh, to]) };
+/** Sends a snapshot into a new dataset, or continues an interrupted copy by the token that it left. */
+export function copyStep({ zfs }: Programs, { from, to, values }: Copy, token: string | undefined): Step {
+  const send: Argv = token === undefined ? [...zfs, "send", from] : [...zfs, "send", "-t", token];
+  const fresh = token === undefined ? options(values) : [];
+  return { name: "copy", argv: piped(send, [...zfs, "receive", "-u", "-s", ...fresh, to]) };
 }
 
 /**
- * Mode, owner and lists in the order in which they do not undo each other: chown clears set-id bits, chmod changes masks. They need
- * a step "look" before them that reads `placeProperties`. With `after`, they run after the success of that step only.
+ * Sets owner, mode and lists, in the order in which they do not undo each other: chown clears set-id bits, chmod changes masks. Needs
+ * a step "read" of `mountProperties` before it. With `after`, it runs only after the success of that step.
  */
 export function permissionSteps(
-  words: CommandPrefixes,
+  programs: Programs,
   name: string,
   permissions: Permissions | undefined,
   after: string | undefined,
@@ -174,27 +176,26 @@ export function permissionSteps(
   if (!permissions) return [];
   const { mode, user, group, acls, aclsProgram } = permissions;
   // Without a group no colon: chown(1) would choose the user's own group, and refuses that for a number.
-  const owned = group === undefined ? user : `${user ?? ""}:${group}`;
-  const owner = owned === undefined ? [] : [["chown", owned]];
-  const calls = [...owner, ...(mode ? [["chmod", mode]] : []), ...acls.map(words => [aclsProgram, ...words])];
+  const owner = group === undefined ? user : `${user ?? ""}:${group}`;
+  const calls = [
+    ...(owner === undefined ? [] : [["chown", owner]]),
+    ...(mode ? [["chmod", mode]] : []),
+    ...acls.map(words => [aclsProgram, ...words]),
+  ].map(call => [...programs.privileged, ...call]);
   if (calls.length === 0) return [];
-  const step = onMountpoint(
-    "permit",
-    name,
-    calls.map(call => [...words.privileged, ...call]),
-  );
+  const step = onMountpoint("permit", name, calls);
   return [after === undefined ? step : { ...step, onlyAfter: after }];
 }
 
-/** How many locks there are for datasets: more than scripts that run at once, and few enough to leave lying. */
+/** The number of locks for datasets: more than scripts that run at once, and few enough to leave behind. */
 const datasetLocks = 16;
 
 /**
- * The text of a shell that runs a program while it holds the lock $1 of the host. Where flock(1) or the folder of locks is not
- * there, nothing can be done but to go without. Accounts share a lock, with or without sudo, so it lies in a folder for all: the file
- * is made only where nothing is, and neither a link nor a pipe that somebody else has put there is opened. It is opened by the shell,
- * for reading: a file of another account in a folder for all may not be opened to be created (sysctl fs.protected_regular), as flock(1)
- * does by itself. The shell stays, since sudo closes what it is handed. The flock of busybox cannot wait, and says so.
+ * A shell that runs a program while it holds the lock $1 of the host; without flock(1) or the folder of locks it just runs it. Every
+ * account, with or without sudo, uses the same lock, so it lies in a folder for all: the file is created only where nothing
+ * exists, and no link or pipe of someone else is opened. The shell opens it for reading, because one account may not open
+ * another's file in such a folder for creation (sysctl fs.protected_regular), as flock(1) itself does. The shell stays, since sudo
+ * closes the descriptors that it inherits. The flock of busybox cannot wait, and prints its usage.
  */
 const lockedText = `lock=/run/lock/csimux-$1; shift
 if command -v flock >/dev/null; then
@@ -216,7 +217,7 @@ if command -v flock >/dev/null; then
 fi
 "$@"`;
 
-/** Runs a program alone on its host: nothing else runs under the name of this lock meanwhile, in whatever process. */
+/** Runs a program alone on its host: no other process of this lock runs meanwhile. */
 export const locked = (lock: string, argv: Argv): Argv => ["sh", "-c", lockedText, "sh", lock, ...argv];
 
 /** The lock of a dataset. */

@@ -45,7 +45,7 @@ export function openIscsi(
     auth: texts(lio.tpg?.auth),
     blockAttributes: texts(lio.block?.attributes),
     targetcli: behind(sudo, "targetcli"),
-    privileged: lio.sudoEnabled ? sudo : cli.words.privileged,
+    privileged: lio.sudoEnabled ? sudo : cli.programs.privileged,
     configfs: paths.lio,
     saved: paths.lioSaved,
   });
