@@ -44,9 +44,10 @@ type Part = readonly [suite: string, name: string];
 function partsIn(text: string): readonly Part[] {
   const classes = text.split(/^(?=export class )/m).slice(1);
   return classes.flatMap((each): readonly Part[] => {
-    const [, name = "", role] = /^export class (\w+)[^{]*? implements [^{]*?(VolumeStore|Share)</.exec(each) ?? [];
+    const [, name = "", role] =
+      /^export class (\w+)[^{]*? implements [^{]*?(VolumeStore|ShareProtocol)</.exec(each) ?? [];
     if (role === "VolumeStore") return [["storeContract", name]];
-    return role === "Share" && /^ {2}(?:async )?publish\(/m.test(each) ? [["shareContract", name]] : [];
+    return role === "ShareProtocol" && /^ {2}(?:async )?publish\(/m.test(each) ? [["shareContract", name]] : [];
   });
 }
 

@@ -1,8 +1,8 @@
-import type { Protocol } from "../../core/access.ts";
+import type { GenericSchema, InferOutput } from "valibot";
 import { type DriverFacts, factsOf } from "../facts.ts";
 import { type DriverModule, driverModule } from "../module.ts";
 import { devices, filesystems, zfsParameters, zfsTerritory } from "../zfs/open.ts";
-import { openTrueNas, type ShareKind } from "./open.ts";
+import { openTrueNas, type ShareKind, type TrueNasConfig } from "./open.ts";
 import {
   freenasApiIscsiSchema,
   freenasApiNfsSchema,
@@ -13,113 +13,71 @@ import {
   freenasNvmeofSchema,
   freenasSmbSchema,
 } from "./schema.ts";
-import { IscsiShare } from "./shares/iscsi.ts";
-import { NfsShare } from "./shares/nfs.ts";
-import { NvmeofShare } from "./shares/nvmeof.ts";
-import { SmbShare } from "./shares/smb.ts";
-
-/** Both names of a driver: the product was FreeNAS once. */
-const names = (rest: string): readonly string[] => [`freenas-${rest}`, `truenas-${rest}`];
+import { DiskShare } from "./shares/disk-share.ts";
+import { Iscsi } from "./shares/iscsi.ts";
+import { nfs } from "./shares/nfs.ts";
+import { Nvmeof } from "./shares/nvmeof.ts";
+import { PathShare } from "./shares/path-share.ts";
+import { smb } from "./shares/smb.ts";
 
 /** Volumes are the same whether ZFS is reached over SSH or over the API. */
-const facts = (protocol: Protocol): DriverFacts =>
+const facts = (protocol: ShareKind["protocol"]): DriverFacts =>
   factsOf(protocol, `truenas:${protocol}`, {
     snapshotsNameVolume: true,
     parameters: zfsParameters,
     territory: zfsTerritory,
   });
 
+/** A driver under both its names, because the product was called FreeNAS: `kind` says how its file shares volumes. */
+const driver = <S extends GenericSchema<unknown, TrueNasConfig>>(
+  name: string,
+  protocol: ShareKind["protocol"],
+  schema: S,
+  kind: (config: InferOutput<S>) => Omit<ShareKind, "protocol">,
+): DriverModule =>
+  driverModule({
+    names: [`freenas-${name}`, `truenas-${name}`],
+    facts: facts(protocol),
+    schema,
+    open: (identity, config, ports) => openTrueNas(identity, config, { protocol, ...kind(config) }, ports),
+  });
+
 /** The API refuses a quota below this many bytes. */
 const leastQuota = 1n << 30n;
 
-/** Volumes that are file systems, made by the API, which needs no program for lists of access control. */
+/** File systems that the API creates, which needs no program for access control lists. */
 const apiFilesystems = (section: Omit<Parameters<typeof filesystems>[0], "datasetPermissionsAclsBinary">) => ({
   ...filesystems({ ...section, datasetPermissionsAclsBinary: "" }),
   least: section.datasetEnableQuotas ? leastQuota : undefined,
 });
 
-/** The four ways to share, each with its part of the file. */
-const nfs = (volumes: ShareKind["volumes"], section: ConstructorParameters<typeof NfsShare>[1]): ShareKind => ({
-  protocol: "nfs",
-  volumes,
-  share: site => new NfsShare(site, section),
-});
+type Section<K extends typeof nfs | typeof smb> = Parameters<K>[1];
 
-const smb = (volumes: ShareKind["volumes"], section: ConstructorParameters<typeof SmbShare>[1]): ShareKind => ({
-  protocol: "smb",
-  volumes,
-  share: site => new SmbShare(site, section),
-});
+const overNfs =
+  (section: Section<typeof nfs>): ShareKind["share"] =>
+  on =>
+    new PathShare(on, nfs(on, section));
+const overSmb =
+  (section: Section<typeof smb>): ShareKind["share"] =>
+  on =>
+    new PathShare(on, smb(on, section));
+const overIscsi =
+  (section: ConstructorParameters<typeof Iscsi>[1]): ShareKind["share"] =>
+  on =>
+    new DiskShare(new Iscsi(on, section));
+const overNvme =
+  (section: ConstructorParameters<typeof Nvmeof>[1]): ShareKind["share"] =>
+  on =>
+    new DiskShare(new Nvmeof(on, section));
 
-const iscsi = (volumes: ShareKind["volumes"], section: ConstructorParameters<typeof IscsiShare>[1]): ShareKind => ({
-  protocol: "iscsi",
-  volumes,
-  share: site => new IscsiShare(site, section),
-});
-
-const nvmeof = (volumes: ShareKind["volumes"], section: ConstructorParameters<typeof NvmeofShare>[1]): ShareKind => ({
-  protocol: "nvmeof",
-  volumes,
-  share: site => new NvmeofShare(site, section),
-});
-
-/** TrueNAS through its API alone. */
-const overApi: readonly DriverModule[] = [
-  driverModule({
-    names: names("api-nfs"),
-    facts: facts("nfs"),
-    schema: freenasApiNfsSchema,
-    open: (identity, config, ports) =>
-      openTrueNas(identity, config, nfs(apiFilesystems(config.zfs), config.nfs), ports),
-  }),
-  driverModule({
-    names: names("api-smb"),
-    facts: facts("smb"),
-    schema: freenasApiSmbSchema,
-    open: (identity, config, ports) =>
-      openTrueNas(identity, config, smb(apiFilesystems(config.zfs), config.smb), ports),
-  }),
-  driverModule({
-    names: names("api-iscsi"),
-    facts: facts("iscsi"),
-    schema: freenasApiIscsiSchema,
-    open: (identity, config, ports) => openTrueNas(identity, config, iscsi(devices(config.zfs), config.iscsi), ports),
-  }),
-  driverModule({
-    names: names("api-nvmeof"),
-    facts: facts("nvmeof"),
-    schema: freenasApiNvmeofSchema,
-    open: (identity, config, ports) => openTrueNas(identity, config, nvmeof(devices(config.zfs), config.nvmeof), ports),
-  }),
+/** Every driver for TrueNAS: with ZFS over SSH and shares over the API, and with the API alone. */
+export const truenas: readonly DriverModule[] = [
+  driver("nfs", "nfs", freenasNfsSchema, c => ({ volumes: filesystems(c.zfs), share: overNfs(c.nfs) })),
+  driver("smb", "smb", freenasSmbSchema, c => ({ volumes: filesystems(c.zfs), share: overSmb(c.smb) })),
+  driver("iscsi", "iscsi", freenasIscsiSchema, c => ({ volumes: devices(c.zfs), share: overIscsi(c.iscsi) })),
+  driver("nvmeof", "nvmeof", freenasNvmeofSchema, c => ({ volumes: devices(c.zfs), share: overNvme(c.nvmeof) })),
+  driver("api-nfs", "nfs", freenasApiNfsSchema, c => ({ volumes: apiFilesystems(c.zfs), share: overNfs(c.nfs) })),
+  driver("api-smb", "smb", freenasApiSmbSchema, c => ({ volumes: apiFilesystems(c.zfs), share: overSmb(c.smb) })),
+  driver("api-iscsi", "iscsi", freenasApiIscsiSchema, c => ({ volumes: devices(c.zfs), share: overIscsi(c.iscsi) })),
+  driver("api-nvmeof", "nvmeof", freenasApiNvmeofSchema, c => ({ volumes: devices(c.zfs), share: overNvme(c.nvmeof) })),
 ];
-
-/** TrueNAS with ZFS over SSH, and its API for what is shared. */
-const overSsh: readonly DriverModule[] = [
-  driverModule({
-    names: names("nfs"),
-    facts: facts("nfs"),
-    schema: freenasNfsSchema,
-    open: (identity, config, ports) => openTrueNas(identity, config, nfs(filesystems(config.zfs), config.nfs), ports),
-  }),
-  driverModule({
-    names: names("smb"),
-    facts: facts("smb"),
-    schema: freenasSmbSchema,
-    open: (identity, config, ports) => openTrueNas(identity, config, smb(filesystems(config.zfs), config.smb), ports),
-  }),
-  driverModule({
-    names: names("iscsi"),
-    facts: facts("iscsi"),
-    schema: freenasIscsiSchema,
-    open: (identity, config, ports) => openTrueNas(identity, config, iscsi(devices(config.zfs), config.iscsi), ports),
-  }),
-  driverModule({
-    names: names("nvmeof"),
-    facts: facts("nvmeof"),
-    schema: freenasNvmeofSchema,
-    open: (identity, config, ports) => openTrueNas(identity, config, nvmeof(devices(config.zfs), config.nvmeof), ports),
-  }),
-];
-
-/** Every driver for TrueNAS. */
-export const truenas: readonly DriverModule[] = [...overSsh, ...overApi];

@@ -5,57 +5,58 @@ import type { ShareProtocol } from "../store.ts";
 import { StoreDriver } from "../store-driver.ts";
 import { cliOf, type StoreSection, storeOn } from "../zfs/open.ts";
 import type { FilesystemSettings, ZvolSettings } from "../zfs/storage.ts";
+import type { ZfsVolume } from "../zfs/volume.ts";
 import { leasedApi } from "./clients.ts";
 import { requirementOf, withRequirement } from "./required-version.ts";
 import { type HttpConnection, serverOf } from "./server.ts";
-import { noteKeys, type ShareContext, type SharedDataset } from "./shares/share.ts";
+import { noteKeys, type ShareContext } from "./shares/share.ts";
 import { withApiResize } from "./zfs/api-resize.ts";
 import { ZfsApi } from "./zfs/zfs-api.ts";
 
 type Ssh = Parameters<typeof cliOf>[1];
 
-/** What a connection file says, whatever the protocol. */
+/** The sections of a connection file that do not depend on the protocol. */
 export interface TrueNasConfig {
   readonly httpConnection: HttpConnection;
   readonly sshConnection?: Ssh;
   readonly zfs: StoreSection & Parameters<typeof cliOf>[0];
 }
 
-/** What differs between the four ways to share. */
+/** How a driver shares its volumes. */
 export interface ShareKind {
   readonly protocol: Extract<Protocol, "nfs" | "smb" | "iscsi" | "nvmeof">;
   readonly volumes: FilesystemSettings | ZvolSettings;
-  share(site: ShareContext): ShareProtocol<SharedDataset>;
+  share(context: ShareContext): ShareProtocol<ZfsVolume>;
 }
 
-/** A driver whose volumes TrueNAS shares: datasets through its API, or over ssh where the file names a way. Does no I/O. */
+/** A driver whose volumes TrueNAS shares: it manages datasets over ssh if the file has sshConnection, else over the API. Does no I/O. */
 export function openTrueNas(
   identity: ConnectionIdentity,
   config: TrueNasConfig,
-  way: ShareKind,
+  kind: ShareKind,
   ports: DriverPorts,
 ): Driver {
   const lease = leasedApi(serverOf(config.httpConnection), identity.connection);
-  const requirement = requirementOf(identity.driver, way.protocol, config.sshConnection !== undefined);
+  const requirement = requirementOf(identity.driver, kind.protocol, config.sshConnection !== undefined);
   const served = withRequirement(lease.api, requirement, identity);
-  const site: ShareContext = {
+  const context: ShareContext = {
     api: served,
     connection: identity.connection,
     driver: identity.driver,
     use: {
-      protocol: way.protocol,
+      protocol: kind.protocol,
       datasets: config.sshConnection === undefined,
-      permissions: way.volumes.type === "filesystem" && way.volumes.permissions !== undefined,
+      permissions: kind.volumes.type === "filesystem" && kind.volumes.permissions !== undefined,
     },
   };
-  const api = new ZfsApi(served, way.protocol === "smb" ? "SMB" : "GENERIC");
+  const api = new ZfsApi(served, kind.protocol === "smb" ? "SMB" : "GENERIC");
   const overSsh = config.sshConnection === undefined ? undefined : cliOf(config.zfs, config.sshConnection, ports);
   const zfs = overSsh ? withApiResize(overSsh.zfs, api) : api;
   const close = async () => {
     lease.release();
     await overSsh?.close();
   };
-  const sharing = { protocol: way.protocol, noteKeys: noteKeys[way.protocol] };
-  const store = storeOn(zfs, identity, config.zfs, way.volumes, sharing, close);
-  return new StoreDriver(identity, store, way.share(site));
+  const sharing = { protocol: kind.protocol, noteKeys: noteKeys[kind.protocol] };
+  const store = storeOn(zfs, identity, config.zfs, kind.volumes, sharing, close);
+  return new StoreDriver(identity, store, kind.share(context));
 }

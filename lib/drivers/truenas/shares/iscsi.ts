@@ -1,36 +1,33 @@
-import { protocols } from "../../../core/access.ts";
 import type { Call } from "../../../core/call.ts";
-import type { VolumeFindings } from "../../../health/finding.ts";
-import type { Context, VolumeSpec } from "../../driver.ts";
+import type { VolumeSpec } from "../../driver.ts";
 import { inUse } from "../../failure.ts";
-import type { Notes, ShareProtocol } from "../../store.ts";
+import type { Notes } from "../../store.ts";
 import { rendered } from "../../template.ts";
+import type { ZfsVolume } from "../../zfs/volume.ts";
 import { ApiError, errnos } from "../api-error.ts";
-import { apiErrorMapping } from "../meaning.ts";
-import { type ChoiceOptions, chosen, idsOf, type ObjectChoice } from "./chosen.ts";
+import {
+  type ChoiceOptions,
+  chosen,
+  type DiskProtocol,
+  deviceOf,
+  idsOf,
+  isProved,
+  type ObjectChoice,
+} from "./disk-share.ts";
 import {
   checkService,
-  type ExistingRow,
-  isProved,
-  kept,
-  nameNote,
-  noted,
+  createdOrFound,
   noteKeys,
-  type Row,
   type ShareContext,
-  type SharedDataset,
   type ShareNaming,
-  type Table,
+  type TableRow,
   tableOf,
   taken,
-  targetName,
   templateValues,
-  unique,
-  unshared,
 } from "./share.ts";
 
-/** One way to the targets. */
-export interface TargetGroup {
+/** A portal of the targets, and who may log in there. */
+interface TargetGroup {
   readonly targetGroupPortalGroup: ObjectChoice;
   readonly targetGroupInitiatorGroup?: ObjectChoice | undefined;
   readonly targetGroupAuthType: string;
@@ -38,7 +35,7 @@ export interface TargetGroup {
 }
 
 /** `iscsi:` of a connection file. */
-export interface IscsiSettings extends ShareNaming {
+interface IscsiSettings extends ShareNaming {
   readonly targetPortal: string;
   readonly targetPortals: readonly string[];
   readonly interface: string;
@@ -52,130 +49,112 @@ export interface IscsiSettings extends ShareNaming {
   readonly extentAvailThreshold: number;
 }
 
-/** Targets and extents have the same name; an extent's may be shorter. */
-const rule = { foreign: /[^-a-z0-9.:]/g, most: 64 };
-/** From here on a target can be deleted with its extents. */
+/** The first version that can delete a target together with its extents (api/v25_04_0/iscsi_target.py). */
 const withExtents = 2504;
-/** Each volume has a target of its own. */
+const [targetNote, extentNote, linkNote, nameNote] = noteKeys.iscsi;
 const lun = 0;
 
-const deviceOf = ({ dataset }: SharedDataset): string => `zvol/${dataset}`;
-
-/** Volumes as iSCSI targets. */
-export class IscsiShare implements ShareProtocol<SharedDataset> {
+/** Volumes as iSCSI targets, each with one extent as LUN 0. The extent has the name of its target. */
+export class Iscsi implements DiskProtocol {
   readonly protocol = "iscsi";
-  readonly access = protocols.iscsi;
-  readonly growsOnNode = true;
-  readonly reach: Context;
-  readonly #site: ShareContext;
+  readonly nameNote = nameNote;
+  readonly naming: ShareNaming;
+  /** Targets can have longer names than extents. */
+  readonly rule = { foreign: /[^-a-z0-9.:]/g, maxLength: 64 };
+  readonly contextKeys = ["portal", "portals", "interface", "iqn", "lun"];
+  readonly reach;
+  readonly #context: ShareContext;
   readonly #settings: IscsiSettings;
 
-  constructor(site: ShareContext, settings: IscsiSettings) {
-    this.#site = site;
+  constructor(context: ShareContext, settings: IscsiSettings) {
+    this.#context = context;
     this.#settings = settings;
-    this.reach = {
-      portal: settings.targetPortal,
-      portals: settings.targetPortals.join(","),
-      interface: settings.interface,
+    this.naming = settings;
+    const { targetPortal, targetPortals } = settings;
+    this.reach = { portal: targetPortal, portals: targetPortals.join(","), interface: settings.interface };
+  }
+
+  async publish(volume: ZfsVolume, name: string, spec: VolumeSpec, call: Call): Promise<Notes> {
+    const [extent, basename] = await Promise.all([this.#extent(volume, name, spec, call), this.#basename(call)]);
+    const target = await this.#target(volume, name, extent, call);
+    const link = await this.#link(target, extent, call);
+    return {
+      [targetNote]: String(target.id),
+      [extentNote]: String(extent.id),
+      [linkNote]: String(link.id),
+      ...this.reach,
+      iqn: /^(?:iqn\.|naa\.|eui\.)/.test(name) ? name : `${basename}:${name}`,
+      lun: String(Number(link["lunid"] ?? lun)),
     };
   }
 
-  /**
-   * As ShareProtocol.publish. The name is kept before anything of it is made: a template may use parameters that nobody tells when the
-   * volume is deleted.
-   */
-  async publish(
-    asset: SharedDataset,
-    spec: VolumeSpec,
-    keep: (notes: Notes) => Promise<SharedDataset>,
-    call: Call,
-  ): Promise<Notes> {
-    const name = targetName(asset, asset.notes[nameNote.iscsi], spec.parameters, this.#settings, rule);
-    await kept(asset, { [nameNote.iscsi]: name }, keep);
-    const [extent, basename] = await Promise.all([this.#extent(asset, name, spec, call), this.#basename(call)]);
-    const target = await this.#target(asset, name, extent.row, call);
-    const link = await this.#link(target, extent.row, call);
-    const ids = [target, extent.row, link].map(({ id }) => String(id));
-    const notes = Object.fromEntries(ids.map((id, at) => [noteKeys.iscsi[at] ?? "", id]));
-    return { ...notes, ...this.#fresh(name, basename, Number(link["lunid"] ?? lun)), ...this.context(asset) };
-  }
-
-  context(asset: SharedDataset) {
-    return noted(asset, ["portal", "portals", "interface", "iqn", "lun"]);
-  }
-
-  explain(error: unknown) {
-    return apiErrorMapping(error);
-  }
-
-  /** As ShareProtocol.withdraw: by the disk, which is the volume's alone, and by the name that was kept; never by a noted id alone. */
-  async withdraw(asset: SharedDataset, call: Call): Promise<void> {
-    const name = asset.notes[nameNote.iscsi];
-    const extents = tableOf(this.#site, "iscsi.extent", call);
-    const targets = tableOf(this.#site, "iscsi.target", call);
+  async withdraw(volume: ZfsVolume, name: string | undefined, call: Call): Promise<void> {
+    const extents = this.#table("extent", call);
     const [own, [target]] = await Promise.all([
-      extents.find(["disk", "=", deviceOf(asset)]),
-      name === undefined ? [] : targets.find(["name", "=", name]),
+      extents.find(["disk", "=", deviceOf(volume)]),
+      name === undefined ? [] : this.#table("target", call).find(["name", "=", name]),
     ]);
-    const gone = target ? await this.#withdrawTarget(asset, target, own, targets, call) : [];
-    for (const { id } of own) if (!gone.includes(id)) await busyAware(() => extents.drop(id));
+    const deleted = target ? await this.#deleteTarget(volume, target, own, call) : [];
+    for (const { id } of own) if (!deleted.includes(id)) await unlessInUse(() => extents.delete(id));
   }
 
-  /** One listing of all targets. */
-  async look(assets: readonly SharedDataset[], call: Call): Promise<VolumeFindings> {
-    const names = new Set((await tableOf(this.#site, "iscsi.target", call).find()).map(each => String(each["name"])));
-    const leads = ({ notes: { iqn = "" } }: SharedDataset) =>
-      names.has(iqn) || names.has(iqn.slice(iqn.indexOf(":") + 1));
-    return unshared(assets, leads, "TargetMissing");
+  async exported(call: Call): Promise<(volume: ZfsVolume) => boolean> {
+    const names = new Set((await this.#table("target", call).find()).map(each => String(each["name"])));
+    return ({ notes: { iqn = "" } }) => names.has(iqn) || names.has(iqn.slice(iqn.indexOf(":") + 1));
   }
 
   async check(call: Call): Promise<void> {
-    await checkService(this.#site, "iscsitarget", call);
-    const { targetGroups } = this.#settings;
+    await checkService(this.#context, "iscsitarget", call);
     const portals = await this.#portals(call);
-    for (const { targetGroupPortalGroup: choice } of targetGroups) chosen(this.#site, portals, choice);
-    const initiators = targetGroups.flatMap(group => group.targetGroupInitiatorGroup ?? []);
-    if (initiators.length === 0) return;
-    const known = await this.#initiators(call);
-    for (const choice of initiators) chosen(this.#site, known, choice);
+    for (const each of this.#settings.targetGroups) chosen(this.#context, portals, each.targetGroupPortalGroup);
+    const wanted = this.#wantedInitiators();
+    if (wanted.length === 0) return;
+    const initiators = await this.#initiators(call);
+    for (const choice of wanted) chosen(this.#context, initiators, choice);
   }
 
-  /** Portals are known by their comment, and by the addresses that they listen on, with or without the port. */
+  #table(name: string, call: Call) {
+    return tableOf(this.#context, `iscsi.${name}`, call);
+  }
+
+  #wantedInitiators(): readonly ObjectChoice[] {
+    return this.#settings.targetGroups.flatMap(group => group.targetGroupInitiatorGroup ?? []);
+  }
+
+  /** Portals are identified by their comment, and by the addresses that they listen on, with or without the port. */
   async #portals(call: Call): Promise<ChoiceOptions> {
-    const wordsOf = (row: Row): readonly string[] => {
+    const wordsOf = (row: TableRow): readonly string[] => {
       const listens = row["listen"] as readonly { readonly ip: string; readonly port?: number }[];
-      const places = listens.flatMap(({ ip, port = 3260 }) => [ip, `${ip.includes(":") ? `[${ip}]` : ip}:${port}`]);
-      return [String(row["comment"]), ...places].filter(word => word !== "");
+      const addresses = listens.flatMap(({ ip, port = 3260 }) => [ip, `${ip.includes(":") ? `[${ip}]` : ip}:${port}`]);
+      return [String(row["comment"]), ...addresses].filter(word => word !== "");
     };
-    return { kind: "iSCSI portal", rows: await tableOf(this.#site, "iscsi.portal", call).find(), wordsOf };
+    return { kind: "iSCSI portal", rows: await this.#table("portal", call).find(), wordsOf };
   }
 
-  /** Groups of initiators are known by their comment, and by the names of those in them. */
+  /** Groups of initiators are identified by their comment, and by the names of their members. */
   async #initiators(call: Call): Promise<ChoiceOptions> {
-    const wordsOf = (row: Row): readonly string[] =>
+    const wordsOf = (row: TableRow): readonly string[] =>
       [String(row["comment"]), ...(row["initiators"] as readonly string[])].filter(word => word !== "");
-    const rows = await tableOf(this.#site, "iscsi.initiator", call).find();
-    return { kind: "iSCSI initiator group", rows, wordsOf };
+    return { kind: "iSCSI initiator group", rows: await this.#table("initiator", call).find(), wordsOf };
   }
 
-  async #extent(asset: SharedDataset, name: string, spec: VolumeSpec, call: Call): Promise<ExistingRow> {
-    const extents = tableOf(this.#site, "iscsi.extent", call);
-    const find = async () => (await extents.find(["disk", "=", deviceOf(asset)]))[0];
+  async #extent(volume: ZfsVolume, name: string, spec: VolumeSpec, call: Call): Promise<TableRow> {
+    const extents = this.#table("extent", call);
+    const find = async () => (await extents.find(["disk", "=", deviceOf(volume)]))[0];
     const clash = async () => {
-      const other = (await extents.find(["name", "=", name]))[0];
-      if (other) throw taken(this.#site, `the iSCSI extent "${name}"`, String(other["disk"] ?? other["path"]));
+      const [other] = await extents.find(["name", "=", name]);
+      if (other) throw taken(this.#context, `the iSCSI extent "${name}"`, String(other["disk"] ?? other["path"]));
     };
-    return unique(() => extents.make(this.#extentRequest(asset, name, spec)), find, clash);
+    return (await createdOrFound(() => extents.create(this.#extentRequest(volume, name, spec)), find, clash)).row;
   }
 
-  #extentRequest(asset: SharedDataset, name: string, { parameters }: VolumeSpec): object {
+  #extentRequest(volume: ZfsVolume, name: string, { parameters }: VolumeSpec): object {
     const settings = this.#settings;
-    const comment = rendered(settings.extentCommentTemplate ?? "", templateValues(asset, parameters));
     return {
       name,
       type: "DISK",
-      disk: deviceOf(asset),
-      comment,
+      disk: deviceOf(volume),
+      comment: rendered(settings.extentCommentTemplate ?? "", templateValues(volume, parameters)),
       insecure_tpc: settings.extentInsecureTpc,
       xen: settings.extentXenCompat,
       avail_threshold: settings.extentAvailThreshold > 0 ? settings.extentAvailThreshold : null,
@@ -186,36 +165,31 @@ export class IscsiShare implements ShareProtocol<SharedDataset> {
     };
   }
 
-  /**
-   * A target of the name that holds another volume's extent, or none and is not proved to be this volume's, is somebody else's. Who
-   * may log in is as the file says.
-   */
-  async #target(asset: SharedDataset, name: string, extent: Row, call: Call): Promise<Row> {
-    const targets = tableOf(this.#site, "iscsi.target", call);
+  /** The volume's target, with the access that the file says. Throws for a target of this name that is not proved to be the volume's. */
+  async #target(volume: ZfsVolume, name: string, extent: TableRow, call: Call): Promise<TableRow> {
+    const targets = this.#table("target", call);
     const groups = await this.#groups(call);
     // An empty alias clashes with every other empty one.
-    const make = () => targets.make({ name, alias: null, mode: "ISCSI", groups });
-    const { row, fresh } = await unique(make, async () => (await targets.find(["name", "=", name]))[0]);
+    const create = () => targets.create({ name, alias: null, mode: "ISCSI", groups });
+    const { row, fresh } = await createdOrFound(create, async () => (await targets.find(["name", "=", name]))[0]);
     if (fresh) return row;
-    const links = await tableOf(this.#site, "iscsi.targetextent", call).find(["target", "=", row.id]);
-    if (links.some(link => link["extent"] !== extent.id))
-      throw taken(this.#site, `the iSCSI target "${name}"`, "another extent");
-    if (links.length === 0 && !isProved(asset, name, noteKeys.iscsi[0], row))
-      throw taken(this.#site, `the iSCSI target "${name}"`, "no extent");
-    if (sameGroups(row["groups"] as readonly object[], groups)) return row;
-    return (await this.#site.api.call("iscsi.target.update", [row.id, { groups }], call.signal)) as Row;
+    const extents = await this.#extentsOf(row, call);
+    if (extents.some(id => id !== extent.id))
+      throw taken(this.#context, `the iSCSI target "${name}"`, "another extent");
+    if (extents.length === 0 && !isProved(volume, row, targetNote))
+      throw taken(this.#context, `the iSCSI target "${name}"`, "no extent");
+    if (isSameAccess(row["groups"] as readonly object[], groups)) return row;
+    const { api } = this.#context;
+    return (await api.call("iscsi.target.update", [row.id, { groups }], call.signal)) as TableRow;
   }
 
   async #groups(call: Call): Promise<readonly object[]> {
     const { targetGroups } = this.#settings;
-    const initiators = targetGroups.flatMap(group => group.targetGroupInitiatorGroup ?? []);
+    const portals = targetGroups.map(group => group.targetGroupPortalGroup);
+    const initiators = this.#wantedInitiators();
     const [portalIds, initiatorIds] = await Promise.all([
-      idsOf(
-        this.#site,
-        targetGroups.map(group => group.targetGroupPortalGroup),
-        () => this.#portals(call),
-      ),
-      idsOf(this.#site, initiators, () => this.#initiators(call)),
+      idsOf(this.#context, portals, () => this.#portals(call)),
+      idsOf(this.#context, initiators, () => this.#initiators(call)),
     ]);
     const idOf = new Map(initiators.map((choice, at) => [choice, initiatorIds[at]]));
     return targetGroups.map((group, at) => ({
@@ -226,59 +200,58 @@ export class IscsiShare implements ShareProtocol<SharedDataset> {
     }));
   }
 
-  async #link(target: Row, extent: Row, call: Call): Promise<Row> {
-    const links = tableOf(this.#site, "iscsi.targetextent", call);
+  async #link(target: TableRow, extent: TableRow, call: Call): Promise<TableRow> {
+    const links = this.#table("targetextent", call);
     const find = async () => (await links.find(["target", "=", target.id], ["extent", "=", extent.id]))[0];
-    return (await unique(() => links.make({ target: target.id, extent: extent.id, lunid: lun }), find)).row;
+    const create = () => links.create({ target: target.id, extent: extent.id, lunid: lun });
+    return (await createdOrFound(create, find)).row;
   }
 
+  /** The ids of the extents of a target. */
+  async #extentsOf(target: TableRow, call: Call): Promise<readonly number[]> {
+    const links = await this.#table("targetextent", call).find(["target", "=", target.id]);
+    return links.map(link => Number(link["extent"]));
+  }
+
+  /** What the qualified names of the system's targets begin with. */
   async #basename(call: Call): Promise<string> {
-    const { basename } = (await this.#site.api.call("iscsi.global.config", [], call.signal)) as { basename: string };
+    const { basename } = (await this.#context.api.call("iscsi.global.config", [], call.signal)) as { basename: string };
     return basename;
   }
 
-  #fresh(name: string, basename: string, lunid: number) {
-    return {
-      ...this.reach,
-      iqn: /^(?:iqn\.|naa\.|eui\.)/.test(name) ? name : `${basename}:${name}`,
-      lun: String(lunid),
-    };
-  }
-
   /**
-   * Only a target that holds nothing but this volume's extent, or nothing and is proved, is this volume's. Answers the ids of the extents that
-   * went with it: each change of a target makes the server read all of its configuration again, so one is better than two.
+   * Deletes the target with the volume's name if it has only the volume's extent, or none and is proved to be the volume's. Answers the
+   * ids of the extents that were deleted with it: the server reloads its whole configuration with each change, so one is better than two.
    */
-  async #withdrawTarget(
-    asset: SharedDataset,
-    target: Row,
-    own: readonly Row[],
-    targets: Table,
+  async #deleteTarget(
+    volume: ZfsVolume,
+    target: TableRow,
+    own: readonly TableRow[],
     call: Call,
   ): Promise<readonly number[]> {
-    const links = await tableOf(this.#site, "iscsi.targetextent", call).find(["target", "=", target.id]);
-    const linked = links.map(link => Number(link["extent"]));
-    if (linked.some(extent => !own.some(({ id }) => id === extent))) return [];
-    if (linked.length === 0 && !isProved(asset, String(target["name"]), noteKeys.iscsi[0], target)) return [];
-    const together = (await this.#site.api.version(call.signal)).number >= withExtents;
+    const extents = await this.#extentsOf(target, call);
+    if (extents.some(extent => !own.some(({ id }) => id === extent))) return [];
+    if (extents.length === 0 && !isProved(volume, target, targetNote)) return [];
+    const together = (await this.#context.api.version(call.signal)).number >= withExtents;
     // Never by force: a node may be logged in.
-    await busyAware(() => (together ? targets.drop(target.id, false, true) : targets.drop(target.id)));
-    return together ? linked : [];
+    const options = together ? [false, true] : [];
+    await unlessInUse(() => this.#table("target", call).delete(target.id, ...options));
+    return together ? extents : [];
   }
 }
 
-/** Whether targets let in the same initiators through the same portals, by the same proof. */
-function sameGroups(theirs: readonly object[], ours: readonly object[]): boolean {
+/** Whether targets admit the same initiators through the same portals, with the same authentication. */
+function isSameAccess(theirs: readonly object[], ours: readonly object[]): boolean {
   const keys = ["portal", "initiator", "authmethod", "auth"] as const;
   const textsOf = (groups: readonly object[]): string =>
-    JSON.stringify(groups.map(group => keys.map(key => (group as Row)[key] ?? null).join()).toSorted());
+    JSON.stringify(groups.map(group => keys.map(key => (group as TableRow)[key] ?? null).join()).toSorted());
   return textsOf(theirs) === textsOf(ours);
 }
 
-/** A target that an initiator is logged in to, and its extent, are refused with EFAULT and without a field at fault. */
-async function busyAware(work: () => Promise<void>): Promise<void> {
+/** Runs a deletion. Throws inUse() if an initiator is logged in: the server answers EFAULT and no field then. */
+async function unlessInUse(deletion: () => Promise<void>): Promise<void> {
   try {
-    await work();
+    await deletion();
   } catch (error) {
     // "Target … is in use.", "Associated target(s) … are in use." (middleware, plugins/iscsi_/targets.py and extents.py)
     if (!(error instanceof ApiError && error.errno === errnos.fault && /\bin use\b/.test(error.message))) throw error;

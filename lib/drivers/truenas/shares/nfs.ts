@@ -1,27 +1,9 @@
-import { protocols } from "../../../core/access.ts";
-import type { Call } from "../../../core/call.ts";
-import type { VolumeFindings } from "../../../health/finding.ts";
-import type { Context, VolumeSpec } from "../../driver.ts";
-import type { Notes, ShareProtocol } from "../../store.ts";
 import { rendered } from "../../template.ts";
-import { apiErrorMapping } from "../meaning.ts";
-import {
-  checkService,
-  ensured,
-  noted,
-  noteKeys,
-  otherAccess,
-  type Row,
-  refuseOtherAccess,
-  type ShareContext,
-  type SharedDataset,
-  tableOf,
-  templateValues,
-  unshared,
-} from "./share.ts";
+import type { PathProtocol } from "./path-share.ts";
+import { type ShareContext, templateValues } from "./share.ts";
 
 /** `nfs:` of a connection file. */
-export interface NfsSettings {
+interface NfsSettings {
   readonly shareHost: string;
   readonly shareCommentTemplate?: string | undefined;
   readonly shareAlldirs?: boolean | undefined;
@@ -33,98 +15,27 @@ export interface NfsSettings {
   readonly shareMapallGroup: string;
 }
 
-/** Until 22.02 a share has several paths. */
-const onePath = 2212;
-/** Until 22.12 a share may be quiet. */
-const noQuiet = 2310;
+/** From 22.12 on a share has one path (plugins/nfs.py of TS-22.02.4 and TS-22.12.4.2). */
+const onePathSince = 2212;
+/** From 23.10 on no share has the field "quiet" (plugins/nfs.py of TS-22.12.4.2 and TS-23.10.2). */
+const withoutQuiet = 2310;
 
-/** Fields that say who may do what. */
-const access = ["hosts", "networks", "maproot_user", "maproot_group", "mapall_user", "mapall_group", "security"];
-
-const mountpoint = ({ dataset, mountpoint: place }: SharedDataset): string => place ?? `/mnt/${dataset}`;
-
-const pathOf = (row: Row): unknown => row["path"] ?? (row["paths"] as readonly unknown[] | undefined)?.[0];
-
-/** Volumes as NFS exports. */
-export class NfsShare implements ShareProtocol<SharedDataset> {
-  readonly protocol = "nfs";
-  readonly access = protocols.nfs;
-  readonly growsOnNode = false;
-  readonly reach: Context;
-  readonly #site: ShareContext;
-  readonly #settings: NfsSettings;
-
-  constructor(site: ShareContext, settings: NfsSettings) {
-    this.#site = site;
-    this.#settings = settings;
-    this.reach = { server: settings.shareHost };
-  }
-
-  /** As ShareProtocol.publish. An export of the same path is this volume's: nobody else's data is behind it. */
-  async publish(asset: SharedDataset, spec: VolumeSpec, _keep: unknown, call: Call): Promise<Notes> {
-    const { api } = this.#site;
-    const { number } = await api.version(call.signal);
-    const request = this.#request(asset, spec, number);
-    const find = async () => {
-      const all = await this.#exports(asset, call);
-      // Who may mount a finished volume is its administrator's matter.
-      for (const row of asset.finished ? [] : all)
-        refuseOtherAccess(
-          this.#site,
-          `the NFS share ${row.id} of ${mountpoint(asset)}`,
-          otherAccess(request, row, access),
-        );
-      return all[0];
-    };
-    const { id } = await ensured(() => tableOf(this.#site, "sharing.nfs", call).make(request), find);
-    // What was said of a volume holds for its whole life.
-    return { [noteKeys.nfs[0]]: String(id), ...this.#fresh(asset), ...this.context(asset) };
-  }
-
-  context(asset: SharedDataset) {
-    return noted(asset, ["server", "share"]);
-  }
-
-  explain(error: unknown) {
-    return apiErrorMapping(error);
-  }
-
-  /** As ShareProtocol.withdraw. By path and never by a noted id alone: the server gives ids away again. */
-  async withdraw(asset: SharedDataset, call: Call): Promise<void> {
-    for (const { id } of await this.#exports(asset, call)) await tableOf(this.#site, "sharing.nfs", call).drop(id);
-  }
-
-  /** One listing of all shares. */
-  async look(assets: readonly SharedDataset[], call: Call): Promise<VolumeFindings> {
-    const all = await tableOf(this.#site, "sharing.nfs", call).find();
-    const paths = new Set(all.filter(each => each["enabled"] !== false).map(each => pathOf(each)));
-    return unshared(assets, asset => paths.has(mountpoint(asset)), "ShareMissing");
-  }
-
-  check(call: Call): Promise<void> {
-    return checkService(this.#site, "nfs", call);
-  }
-
-  #fresh(asset: SharedDataset) {
-    return { server: this.#settings.shareHost, share: mountpoint(asset) };
-  }
-
-  async #exports(asset: SharedDataset, call: Call): Promise<readonly Row[]> {
-    const { number } = await this.#site.api.version(call.signal);
-    const path = mountpoint(asset);
-    const exports = tableOf(this.#site, "sharing.nfs", call);
-    const found = await (number < onePath ? exports.find() : exports.find(["path", "=", path]));
-    return found.filter(row => pathOf(row) === path).sort((a, b) => a.id - b.id);
-  }
-
-  #request(asset: SharedDataset, { parameters }: VolumeSpec, version: number): object {
-    const settings = this.#settings;
+/** Volumes as NFS shares, which TrueNAS identifies by id and path only. */
+export const nfs = ({ driver }: ShareContext, settings: NfsSettings): PathProtocol => ({
+  protocol: "nfs",
+  table: "sharing.nfs",
+  service: "nfs",
+  server: settings.shareHost,
+  access: ["hosts", "networks", "maproot_user", "maproot_group", "mapall_user", "mapall_group", "security"],
+  onePathSince,
+  shareOf: (_, path) => path,
+  describe: ({ id }, path) => `the NFS share ${id} of ${path}`,
+  request(volume, path, { parameters }, version) {
     const template = settings.shareCommentTemplate ?? "democratic-csi ({{ csi.name }}): {{ zfs.datasetName }}";
-    const path = mountpoint(asset);
     return {
-      ...(version < onePath ? { paths: [path], alldirs: settings.shareAlldirs ?? false } : { path }),
-      ...(version < noQuiet ? { quiet: false } : {}),
-      comment: rendered(template, { ...templateValues(asset, parameters), csi: { name: this.#site.driver } }),
+      ...(version < onePathSince ? { paths: [path], alldirs: settings.shareAlldirs ?? false } : { path }),
+      ...(version < withoutQuiet ? { quiet: false } : {}),
+      comment: rendered(template, { ...templateValues(volume, parameters), csi: { name: driver } }),
       networks: settings.shareAllowedNetworks,
       hosts: settings.shareAllowedHosts,
       ro: false,
@@ -134,5 +45,5 @@ export class NfsShare implements ShareProtocol<SharedDataset> {
       mapall_group: settings.shareMapallGroup,
       security: [],
     };
-  }
-}
+  },
+});

@@ -1,35 +1,33 @@
-import { protocols } from "../../../core/access.ts";
 import type { Call } from "../../../core/call.ts";
-import type { VolumeFindings } from "../../../health/finding.ts";
-import type { Context, VolumeSpec } from "../../driver.ts";
+import type { VolumeSpec } from "../../driver.ts";
 import { inUse } from "../../failure.ts";
-import type { Notes, ShareProtocol } from "../../store.ts";
-import { apiErrorMapping } from "../meaning.ts";
+import type { Notes } from "../../store.ts";
+import type { ZfsVolume } from "../../zfs/volume.ts";
 import { listOf } from "../rows.ts";
-import { type ChoiceOptions, chosen, idsOf, type ObjectChoice } from "./chosen.ts";
+import {
+  type ChoiceOptions,
+  chosen,
+  type DiskProtocol,
+  deviceOf,
+  idsOf,
+  isProved,
+  type ObjectChoice,
+} from "./disk-share.ts";
 import { checkHosts, linkHosts, type NvmeHost } from "./nvme-hosts.ts";
 import {
   checkService,
-  isProved,
-  kept,
-  nameNote,
-  noted,
+  createdOrFound,
   noteKeys,
-  otherAccess,
-  type Row,
   refuseOtherAccess,
   type ShareContext,
-  type SharedDataset,
   type ShareNaming,
+  type TableRow,
   tableOf,
   taken,
-  targetName,
-  unique,
-  unshared,
 } from "./share.ts";
 
 /** `nvmeof:` of a connection file. */
-export interface NvmeofSettings extends ShareNaming {
+interface NvmeofSettings extends ShareNaming {
   readonly transport: string;
   readonly transports: readonly string[];
   /** By id or address; none: those that listen where the transports say. */
@@ -40,163 +38,142 @@ export interface NvmeofSettings extends ShareNaming {
   readonly namespaceTemplate?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** A qualified name holds 223 bytes (NVMe Base Specification, 4.7), of which the server's own part takes some 70. */
-const rule = { foreign: /[^-a-z0-9._:]/g, most: 120 };
+const [subsystemNote, namespaceNote, nameNote] = noteKeys.nvmeof;
+const idIn = (row: TableRow, key: string): number | undefined => (row[key] as TableRow | null | undefined)?.id;
 
-const deviceOf = ({ dataset }: SharedDataset): string => `zvol/${dataset}`;
-const inside = (row: Row, key: string): number | undefined => (row[key] as Row | null | undefined)?.id;
-
-/** Volumes as NVMe subsystems with one namespace. */
-export class NvmeofShare implements ShareProtocol<SharedDataset> {
+/** Volumes as NVMe subsystems, each with one namespace. */
+export class Nvmeof implements DiskProtocol {
   readonly protocol = "nvmeof";
-  readonly access = protocols.nvmeof;
-  readonly growsOnNode = true;
-  readonly reach: Context;
-  readonly #site: ShareContext;
+  readonly nameNote = nameNote;
+  readonly naming: ShareNaming;
+  /** A qualified name has at most 223 bytes (NVMe Base Specification, 4.7), of which the server's own part takes some 70. */
+  readonly rule = { foreign: /[^-a-z0-9._:]/g, maxLength: 120 };
+  readonly contextKeys = ["transport", "transports", "nqn", "nsid"];
+  readonly reach;
+  readonly #context: ShareContext;
   readonly #settings: NvmeofSettings;
 
-  constructor(site: ShareContext, settings: NvmeofSettings) {
-    this.#site = site;
+  constructor(context: ShareContext, settings: NvmeofSettings) {
+    this.#context = context;
     this.#settings = settings;
+    this.naming = settings;
     this.reach = { transport: settings.transport, transports: settings.transports.join(",") };
   }
 
-  /** As ShareProtocol.publish; the name is kept before anything of it is made, as templates may use what deletion does not know. */
-  async publish(
-    asset: SharedDataset,
-    spec: VolumeSpec,
-    keep: (notes: Notes) => Promise<SharedDataset>,
-    call: Call,
-  ): Promise<Notes> {
-    const name = targetName(asset, asset.notes[nameNote.nvmeof], spec.parameters, this.#settings, rule);
-    await kept(asset, { [nameNote.nvmeof]: name }, keep);
-    const subsystem = await this.#subsystem(asset, name, call);
-    const namespace = await this.#namespace(asset, subsystem, call);
-    for (const port of await idsOf(this.#site, this.#wanted(), () => this.#ports(call)))
+  async publish(volume: ZfsVolume, name: string, _spec: VolumeSpec, call: Call): Promise<Notes> {
+    const subsystem = await this.#subsystem(volume, name, call);
+    const namespace = await this.#namespace(volume, subsystem, call);
+    for (const port of await idsOf(this.#context, this.#wantedPorts(), () => this.#ports(call)))
       await this.#link(port, subsystem, call);
-    const ids = [subsystem, namespace].map(({ id }) => String(id));
     return {
-      ...Object.fromEntries(ids.map((id, at) => [noteKeys.nvmeof[at] ?? "", id])),
-      transport: this.#settings.transport,
-      transports: this.#settings.transports.join(","),
+      [subsystemNote]: String(subsystem.id),
+      [namespaceNote]: String(namespace.id),
+      ...this.reach,
       nqn: String(subsystem["subnqn"]),
       nsid: String(namespace["nsid"]),
-      ...this.context(asset),
     };
   }
 
-  context(asset: SharedDataset) {
-    return noted(asset, ["transport", "transports", "nqn", "nsid"]);
-  }
-
-  explain(error: unknown) {
-    return apiErrorMapping(error);
-  }
-
-  /** As ShareProtocol.withdraw: by the device, which is the volume's alone, and by the name that was kept; never by a noted id alone. */
-  async withdraw(asset: SharedDataset, call: Call): Promise<void> {
-    const namespaces = tableOf(this.#site, "nvmet.namespace", call);
-    const subsystems = tableOf(this.#site, "nvmet.subsys", call);
-    const name = asset.notes[nameNote.nvmeof];
+  async withdraw(volume: ZfsVolume, name: string | undefined, call: Call): Promise<void> {
+    const namespaces = this.#table("namespace", call);
+    const subsystems = this.#table("subsys", call);
     const [own, [subsystem]] = await Promise.all([
-      namespaces.find(["device_path", "=", deviceOf(asset)]),
+      namespaces.find(["device_path", "=", deviceOf(volume)]),
       name === undefined ? [] : subsystems.find(["name", "=", name]),
     ]);
-    const mine = subsystem && (await this.#isMine(asset, subsystem, call)) ? subsystem : undefined;
-    for (const id of new Set([mine?.id, ...own.map(each => inside(each, "subsys"))])) await this.#refuseHosts(id, call);
-    // With force a subsystem takes its namespaces along, and asks for no sessions (middleware, plugins/nvmet/subsys.py).
-    if (mine) await subsystems.drop(mine.id, { force: true });
-    for (const each of own) if (inside(each, "subsys") !== mine?.id) await namespaces.drop(each.id, { remove: false });
+    const mine = subsystem && (await this.#isMine(volume, subsystem, call)) ? subsystem : undefined;
+    const used = new Set([mine?.id, ...own.map(each => idIn(each, "subsys"))]);
+    for (const id of used) if (id !== undefined) await this.#refuseSessions(id, call);
+    // With force a subsystem is deleted with its namespaces, and sessions are ignored (middleware, plugins/nvmet/subsys.py).
+    if (mine) await subsystems.delete(mine.id, { force: true });
+    for (const each of own) if (idIn(each, "subsys") !== mine?.id) await namespaces.delete(each.id, { remove: false });
   }
 
-  /** Throws "failed-precondition" while a host is connected to a subsystem (middleware, plugins/nvmet/global.py, sessions, since 25.10). */
-  async #refuseHosts(subsystem: number | undefined, call: Call): Promise<void> {
-    if (subsystem === undefined) return;
-    const method = "nvmet.global.sessions";
-    const found = listOf(method, await this.#site.api.call(method, [[["subsys_id", "=", subsystem]]], call.signal));
-    if (found.length === 0) return;
-    throw inUse(`the NVMe subsystem ${subsystem} of ${this.#site.api.where}`, [
-      ...new Set(found.map(each => String(each["hostnqn"]))),
-    ]);
-  }
-
-  /** A subsystem with this volume's namespace alone, or with none and proved to be the volume's. */
-  async #isMine(asset: SharedDataset, subsystem: Row, call: Call): Promise<boolean> {
-    const held = await this.#held(subsystem, call);
-    if (held.length > 0) return held.every(each => each["device_path"] === deviceOf(asset));
-    return isProved(asset, String(subsystem["name"]), noteKeys.nvmeof[0], subsystem);
-  }
-
-  /** One listing of all subsystems. */
-  async look(assets: readonly SharedDataset[], call: Call): Promise<VolumeFindings> {
-    const names = new Set((await tableOf(this.#site, "nvmet.subsys", call).find()).map(each => String(each["subnqn"])));
-    return unshared(assets, ({ notes }) => names.has(notes["nqn"] ?? ""), "TargetMissing");
+  async exported(call: Call): Promise<(volume: ZfsVolume) => boolean> {
+    const names = new Set((await this.#table("subsys", call).find()).map(each => String(each["subnqn"])));
+    return ({ notes }) => names.has(notes["nqn"] ?? "");
   }
 
   async check(call: Call): Promise<void> {
-    await checkService(this.#site, "nvmet", call);
+    await checkService(this.#context, "nvmet", call);
     const ports = await this.#ports(call);
-    for (const choice of this.#wanted()) chosen(this.#site, ports, choice);
-    await checkHosts(this.#site, this.#settings.hosts, call);
+    for (const choice of this.#wantedPorts()) chosen(this.#context, ports, choice);
+    await checkHosts(this.#context, this.#settings.hosts, call);
   }
 
-  /** The ports of the file, or where its transports say that they listen. */
-  #wanted(): readonly ObjectChoice[] {
+  #table(name: string, call: Call) {
+    return tableOf(this.#context, `nvmet.${name}`, call);
+  }
+
+  /** Throws "failed-precondition" while a host is connected to a subsystem (middleware, plugins/nvmet/global.py, sessions, since 25.10). */
+  async #refuseSessions(subsystem: number, call: Call): Promise<void> {
+    const { api } = this.#context;
+    const method = "nvmet.global.sessions";
+    const found = listOf(method, await api.call(method, [[["subsys_id", "=", subsystem]]], call.signal));
+    if (found.length === 0) return;
+    const hosts = new Set(found.map(each => String(each["hostnqn"])));
+    throw inUse(`the NVMe subsystem ${subsystem} of ${api.where}`, [...hosts]);
+  }
+
+  /** Whether a subsystem has the volume's namespace alone, or none and is proved to be the volume's. */
+  async #isMine(volume: ZfsVolume, subsystem: TableRow, call: Call): Promise<boolean> {
+    const held = await this.#table("namespace", call).find(["subsys.id", "=", subsystem.id]);
+    if (held.length > 0) return held.every(each => each["device_path"] === deviceOf(volume));
+    return isProved(volume, subsystem, subsystemNote);
+  }
+
+  /** The ports of the file, or the addresses in its transports. */
+  #wantedPorts(): readonly ObjectChoice[] {
     const { ports, transport, transports } = this.#settings;
     if (ports.length > 0) return ports.map(each => (typeof each === "number" ? each : addressOf(each)));
     return [...new Set([transport, ...transports].filter(each => each !== "").map(addressOf))];
   }
 
-  /** Ports are known by where they listen; one that listens everywhere is meant where no other is. */
+  /** Ports are identified by their address; one that listens on every address serves for those that no other port has. */
   async #ports(call: Call): Promise<ChoiceOptions> {
-    const rows = await tableOf(this.#site, "nvmet.port", call).find();
-    const placeOf = (row: Row): string => addressOf(`${String(row["addr_traddr"])}:${String(row["addr_trsvcid"])}`);
-    const places = new Set(rows.map(placeOf));
-    const wordsOf = (row: Row): readonly string[] => {
-      const [, ip = "", service = ""] = /^(.*):(\d+)$/.exec(placeOf(row)) ?? [];
-      if (!/^(?:0\.0\.0\.0|\[::\])$/.test(ip)) return [placeOf(row)];
-      const others = this.#wanted()
-        .map(String)
-        .filter(each => each.endsWith(`:${service}`) && !places.has(each));
-      return [placeOf(row), ...others];
+    const rows = await this.#table("port", call).find();
+    const ownAddress = (row: TableRow): string => addressOf(`${row["addr_traddr"]}:${row["addr_trsvcid"]}`);
+    const all = new Set(rows.map(ownAddress));
+    const wordsOf = (row: TableRow): readonly string[] => {
+      const own = ownAddress(row);
+      const [, ip = "", service = ""] = /^(.*):(\d+)$/.exec(own) ?? [];
+      if (!/^(?:0\.0\.0\.0|\[::\])$/.test(ip)) return [own];
+      const wanted = this.#wantedPorts().map(String);
+      return [own, ...wanted.filter(each => each.endsWith(`:${service}`) && !all.has(each))];
     };
     return { kind: "NVMe-oF port", rows, wordsOf };
   }
 
-  #held(subsystem: Row, call: Call): Promise<readonly Row[]> {
-    return tableOf(this.#site, "nvmet.namespace", call).find(["subsys.id", "=", subsystem.id]);
-  }
-
-  async #subsystem(asset: SharedDataset, name: string, call: Call): Promise<Row> {
-    const subsystems = tableOf(this.#site, "nvmet.subsys", call);
+  /** The volume's subsystem. Throws for one of this name that is not proved to be the volume's, or that admits other hosts. */
+  async #subsystem(volume: ZfsVolume, name: string, call: Call): Promise<TableRow> {
+    const subsystems = this.#table("subsys", call);
     const { subsystemTemplate, hosts } = this.#settings;
     const open = { name, allow_any_host: hosts.length === 0, ...subsystemTemplate };
     const request = hosts.length === 0 ? open : { ...open, allow_any_host: false };
-    const make = () => subsystems.make(request);
-    const { row, fresh } = await unique(make, async () => (await subsystems.find(["name", "=", name]))[0]);
-    if (!fresh && !(await this.#isMine(asset, row, call)))
-      throw taken(this.#site, `the NVMe subsystem "${name}"`, "something else than this volume");
-    if (!fresh && !asset.finished)
-      refuseOtherAccess(this.#site, `the NVMe subsystem "${name}"`, otherAccess(request, row, ["allow_any_host"]));
-    await linkHosts(this.#site, hosts, row, call);
+    const find = async () => (await subsystems.find(["name", "=", name]))[0];
+    const { row, fresh } = await createdOrFound(() => subsystems.create(request), find);
+    const what = `the NVMe subsystem "${name}"`;
+    if (!fresh && !(await this.#isMine(volume, row, call)))
+      throw taken(this.#context, what, "something else than this volume");
+    if (!fresh) refuseOtherAccess(this.#context, volume, what, request, row, ["allow_any_host"]);
+    await linkHosts(this.#context, hosts, row, call);
     return row;
   }
 
-  async #namespace(asset: SharedDataset, subsystem: Row, call: Call): Promise<Row> {
-    const namespaces = tableOf(this.#site, "nvmet.namespace", call);
-    const device_path = deviceOf(asset);
+  async #namespace(volume: ZfsVolume, subsystem: TableRow, call: Call): Promise<TableRow> {
+    const namespaces = this.#table("namespace", call);
+    const device_path = deviceOf(volume);
     const request = { device_type: "ZVOL", device_path, subsys_id: subsystem.id, ...this.#settings.namespaceTemplate };
     const find = async () => (await namespaces.find(["device_path", "=", device_path]))[0];
-    const { row } = await unique(() => namespaces.make(request), find);
-    if (inside(row, "subsys") !== subsystem.id)
-      throw taken(this.#site, `a namespace of ${device_path}`, "another subsystem");
-    return row;
+    const { row } = await createdOrFound(() => namespaces.create(request), find);
+    if (idIn(row, "subsys") === subsystem.id) return row;
+    throw taken(this.#context, `a namespace of ${device_path}`, "another subsystem");
   }
 
-  async #link(port: number, subsystem: Row, call: Call): Promise<void> {
-    const links = tableOf(this.#site, "nvmet.port_subsys", call);
+  async #link(port: number, subsystem: TableRow, call: Call): Promise<void> {
+    const links = this.#table("port_subsys", call);
     const find = async () => (await links.find(["port.id", "=", port], ["subsys.id", "=", subsystem.id]))[0];
-    await unique(() => links.make({ port_id: port, subsys_id: subsystem.id }), find);
+    await createdOrFound(() => links.create({ port_id: port, subsys_id: subsystem.id }), find);
   }
 }
 

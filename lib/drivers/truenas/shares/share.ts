@@ -3,21 +3,17 @@ import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
 import { findingsOf, type VolumeFindings } from "../../../health/finding.ts";
 import type { Context } from "../../driver.ts";
-import type { Notes, StoredVolume } from "../../store.ts";
+import type { StoredVolume } from "../../store.ts";
 import { rendered, type TemplateValues } from "../../template.ts";
-import { bearsTag, tagOf } from "../../zfs/targets/names.ts";
 import type { ZfsVolume } from "../../zfs/volume.ts";
 import { isMissing, isRefused } from "../api-error.ts";
 import type { Api } from "../client.ts";
 import { type ApiUse, checkRoles } from "../roles.ts";
-import { listOf } from "../rows.ts";
+import { listOf, type Row } from "../rows.ts";
 
-/** What the four ways to share have in common. */
+/** What shares of all protocols have in common: rows of the server's tables, names, access. */
 
-/** A volume as a share sees it. */
-export type SharedDataset = ZfsVolume;
-
-/** Where shares are made. */
+/** The system that shares volumes, and the connection that it does so for. */
 export interface ShareContext {
   readonly api: Api;
   readonly connection: string;
@@ -26,7 +22,7 @@ export interface ShareContext {
   readonly use: ApiUse;
 }
 
-/** Notes that stand as ZFS properties of their own, behind "democratic-csi:"; they are as old as that driver. */
+/** Notes that are ZFS properties of their own, with the prefix "democratic-csi:", which introduced them. */
 export const noteKeys = {
   nfs: ["freenas_nfs_share_id"],
   smb: ["freenas_smb_share_id"],
@@ -39,43 +35,30 @@ export const noteKeys = {
   nvmeof: ["freenas_nvmeof_subsystem_id", "freenas_nvmeof_namespace_id", "freenas_nvmeof_assets_name"],
 } as const;
 
-/** The name of a volume's target or subsystem, kept before anything of it is made. */
-export const nameNote = { iscsi: "freenas_iscsi_assets_name", nvmeof: "freenas_nvmeof_assets_name" } as const;
-
-/** Keeps those notes that are new. */
-export async function kept<A extends StoredVolume>(
-  asset: A,
-  notes: Notes,
-  keep: (notes: Notes) => Promise<A>,
-): Promise<A> {
-  const fresh = Object.entries(notes).filter(([key, value]) => asset.notes[key] !== value);
-  return fresh.length > 0 ? keep(Object.fromEntries(fresh)) : asset;
-}
-
-/** Of the notes those that lead a node to the volume. */
+/** The notes that belong to the volume context. */
 export const noted = ({ notes }: StoredVolume, keys: readonly string[]): Context =>
   Object.fromEntries(keys.flatMap(key => (notes[key] === undefined ? [] : [[key, notes[key]]])));
 
 /** A row of a table of the server. */
-export type Row = Readonly<Record<string, unknown>> & { readonly id: number };
+export type TableRow = Row & { readonly id: number };
 
 /** A condition on a field of a row. */
-export type Filter = readonly [field: string, operator: "=" | "C=", value: unknown];
+type Filter = readonly [field: string, operator: "=" | "C=", value: unknown];
 
-/** A table of the server, such as `iscsi.target`, as one call uses it. */
+/** A table of the server, such as `iscsi.target`, for one call. */
 export interface Table {
-  /** The rows that fit. */
-  find(...filters: readonly Filter[]): Promise<readonly Row[]>;
-  make(request: object): Promise<Row>;
-  /** Deletes a row; one that is gone is gone. */
-  drop(id: number, ...options: readonly unknown[]): Promise<void>;
+  /** The rows that match all filters. */
+  find(...filters: readonly Filter[]): Promise<readonly TableRow[]>;
+  create(request: object): Promise<TableRow>;
+  /** Deletes a row. Succeeds if the row does not exist. */
+  delete(id: number, ...options: readonly unknown[]): Promise<void>;
 }
 
-/** The table of this name. */
+/** The table with this name. */
 export const tableOf = ({ api }: ShareContext, name: string, { signal }: Call): Table => ({
-  find: async (...filters) => listOf<Row>(`${name}.query`, await api.call(`${name}.query`, [filters], signal)),
-  make: async request => (await api.call(`${name}.create`, [request], signal)) as Row,
-  async drop(id, ...options) {
+  find: async (...filters) => listOf<TableRow>(`${name}.query`, await api.call(`${name}.query`, [filters], signal)),
+  create: async request => (await api.call(`${name}.create`, [request], signal)) as TableRow,
+  async delete(id, ...options) {
     try {
       await api.call(`${name}.delete`, [id, ...options], signal);
     } catch (error) {
@@ -84,23 +67,23 @@ export const tableOf = ({ api }: ShareContext, name: string, { signal }: Call): 
   },
 });
 
-/** An object that stands on the server, and whether this call has made it. */
-export interface ExistingRow {
-  readonly row: Row;
+/** A row of the server, and whether this call created it. */
+interface ExistingRow {
+  readonly row: TableRow;
   readonly fresh: boolean;
 }
 
 /**
- * An object of which the server takes only one: made, or found when the server refuses a second. What it says then differs from
- * version to version, so after any refusal it is looked for. `clash` throws when what is in the way is somebody else's.
+ * Creates a row that the server accepts only once, or finds it after a refusal, whatever the refusal says: the words differ between
+ * versions. `clash` throws if somebody else's row is in the way.
  */
-export async function unique(
-  make: () => Promise<Row>,
-  find: () => Promise<Row | undefined>,
+export async function createdOrFound(
+  create: () => Promise<TableRow>,
+  find: () => Promise<TableRow | undefined>,
   clash?: () => Promise<void>,
 ): Promise<ExistingRow> {
   try {
-    return { row: await make(), fresh: true };
+    return { row: await create(), fresh: true };
   } catch (error) {
     if (!isRefused(error)) throw error;
     const row = await find();
@@ -110,28 +93,18 @@ export async function unique(
   }
 }
 
-/** As unique(), of which the server would take a second one: looked for first. */
-export async function ensured(
-  make: () => Promise<Row>,
-  find: () => Promise<Row | undefined>,
-  clash?: () => Promise<void>,
-): Promise<Row> {
-  return (await find()) ?? (await unique(make, find, clash)).row;
-}
-
-/** Volumes of which `leads` is false: nodes have no way to them. */
+/** Findings about the volumes that nodes cannot reach, because `isShared` is false for them. */
 export const unshared = (
-  assets: readonly SharedDataset[],
-  leads: (asset: SharedDataset) => boolean,
+  volumes: readonly ZfsVolume[],
+  isShared: (volume: ZfsVolume) => boolean,
   reason: "ShareMissing" | "TargetMissing",
-): VolumeFindings =>
-  findingsOf(
-    assets.map(asset => {
-      const what = reason === "ShareMissing" ? "shares" : "shows";
-      const message = `TrueNAS ${what} ${asset.dataset} to nobody, or it is switched off`;
-      return [asset.id, leads(asset) ? [] : [{ reason, message }]] as const;
-    }),
+): VolumeFindings => {
+  const what = reason === "ShareMissing" ? "share" : "target";
+  const messageFor = ({ dataset }: ZfsVolume) => `TrueNAS has no enabled ${what} for ${dataset}`;
+  return findingsOf(
+    volumes.map(each => [each.id, isShared(each) ? [] : [{ reason, message: messageFor(each) }]] as const),
   );
+};
 
 /** How a target, share or subsystem is named after its volume. */
 export interface ShareNaming {
@@ -140,80 +113,41 @@ export interface ShareNaming {
   readonly nameSuffix: string;
 }
 
-/** What names may consist of, in lower case, and how long they may be. */
+/** What a server accepts as a name, in lower case. */
 export interface NameRule {
+  /** Matches each character that is not allowed. */
   readonly foreign: RegExp;
-  readonly most: number;
+  readonly maxLength: number;
 }
 
-/** What templates of shares may use. */
-export const templateValues = (asset: SharedDataset, parameters: Context): TemplateValues => ({
-  name: asset.name ?? asset.id,
+/** The values that templates of shares can use. */
+export const templateValues = (volume: ZfsVolume, parameters: Context): TemplateValues => ({
+  name: volume.name ?? volume.id,
   parameters,
-  zfs: { datasetName: asset.dataset },
+  zfs: { datasetName: volume.dataset },
 });
 
 /**
- * The name of a volume's target, share or subsystem: from the template or the volume's id, in lower case, since some
- * initiators take no other. One that the server would refuse is told apart from its like by a hash.
+ * The name of a volume's target, share or subsystem: from the template or the volume's id, in lower case, because some initiators accept
+ * nothing else. If the server would refuse the name, it is changed, and a hash keeps it unique.
  */
-export function assetName(asset: SharedDataset, parameters: Context, naming: ShareNaming, rule: NameRule): string {
+export function nameOf(volume: ZfsVolume, parameters: Context, naming: ShareNaming, rule: NameRule): string {
   const { nameTemplate, namePrefix, nameSuffix } = naming;
-  const middle = nameTemplate ? rendered(nameTemplate, templateValues(asset, parameters)) : asset.id;
-  const whole = `${namePrefix}${middle}${nameSuffix}`.toLowerCase();
+  const middle = nameTemplate ? rendered(nameTemplate, templateValues(volume, parameters)) : volume.id;
+  const asked = `${namePrefix}${middle}${nameSuffix}`;
+  const whole = asked.toLowerCase();
   const plain = whole.replace(rule.foreign, "-");
-  if (plain === whole && whole.length <= rule.most && middle === middle.toLowerCase()) return whole;
-  if (plain === whole && whole.length <= rule.most && nameTemplate) return whole;
-  const hash = createHash("sha256").update(`${namePrefix}${middle}${nameSuffix}`).digest("hex").slice(0, 10);
-  return `${plain.slice(0, rule.most - hash.length - 1)}-${hash}`;
+  // Ids that differ only in case would get the same name.
+  const isUnique = nameTemplate || middle === middle.toLowerCase();
+  if (plain === whole && whole.length <= rule.maxLength && isUnique) return whole;
+  const hash = createHash("sha256").update(asked).digest("hex").slice(0, 10);
+  return `${plain.slice(0, rule.maxLength - hash.length - 1)}-${hash}`;
 }
 
-/**
- * What a volume has in common with no other, best first: the guid of its dataset, and its name with the second of its creation,
- * which a later dataset of this name does not share. Up to 25.04 the API shows no guid, so a system that was upgraded has names of
- * both kinds.
- */
-const identitiesOf = ({ guid, dataset, creation }: SharedDataset): readonly string[] => [
-  ...(guid === "" ? [] : [guid]),
-  ...(creation === "" ? [] : [`${dataset} ${creation}`]),
-];
-
-/**
- * The name of a disk's target or subsystem: the one that is kept; for a volume that was finished without one, as democratic-csi
- * falls back; for a new one with the tag of its zvol, before the suffix. What would be too long or not allowed is cut and changed.
- */
-export function targetName(
-  asset: SharedDataset,
-  kept: string | undefined,
-  parameters: Context,
-  naming: ShareNaming,
-  rule: NameRule,
-): string {
-  if (kept !== undefined) return kept;
-  const [identity] = identitiesOf(asset);
-  const plain = assetName(asset, parameters, naming, rule);
-  if (asset.finished || identity === undefined) return plain;
-  const tag = tagOf(identity);
-  const suffix = naming.nameSuffix.toLowerCase();
-  const whole = plain.endsWith(suffix)
-    ? `${plain.slice(0, plain.length - suffix.length)}-${tag}${suffix}`
-    : `${plain}-${tag}`;
-  return whole.length <= rule.most ? whole : `${plain.slice(0, rule.most - tag.length - 1)}-${tag}`;
-}
-
-/**
- * Whether an object of a volume's name can be proved to be the volume's where nothing leads from it to the disk: the name is one
- * that no other volume can have, or the volume has noted the object.
- */
-export const isProved = (asset: SharedDataset, name: string, note: string, row: Row): boolean =>
-  identitiesOf(asset).some(identity => bearsTag(name, identity)) || asset.notes[note] === String(row.id);
-
-/** Fields of a request that say who may do what, and a row of the server that says something else. */
-export function otherAccess(request: object, row: Row, fields: readonly string[]): readonly string[] {
-  const options = (row["options"] ?? {}) as Readonly<Record<string, unknown>>;
-  const wanted = request as Readonly<Record<string, unknown>> & {
-    readonly options?: Readonly<Record<string, unknown>>;
-  };
+/** Fields of a request about access that a row of the server has with other values. */
+function otherAccess(request: object, row: TableRow, fields: readonly string[]): readonly string[] {
+  const options = (row["options"] ?? {}) as Row;
+  const wanted = request as Row & { readonly options?: Row };
   const text = (value: unknown): string =>
     Array.isArray(value) ? JSON.stringify(value.map(String).toSorted()) : String(value ?? "");
   const plain = (value: unknown): string => (value === false || text(value) === "[]" ? "" : text(value));
@@ -223,32 +157,41 @@ export function otherAccess(request: object, row: Row, fields: readonly string[]
   });
 }
 
-/** Throws for a share of a volume's path that lets others in than the file says: somebody made it, or the file was changed meanwhile. */
-export function refuseOtherAccess(site: ShareContext, what: string, fields: readonly string[]): void {
-  if (fields.length === 0) return;
-  throw new CsiError(
-    "failed-precondition",
-    `connection "${site.connection}": ${what} exists already, and differs from the connection file in ${fields.join(", ")}; remove it, or make it equal`,
-  );
+const refusal = ({ connection }: ShareContext, text: string): CsiError =>
+  new CsiError("failed-precondition", `connection "${connection}": ${text}`);
+
+/**
+ * Throws for a share of an unfinished volume that admits others than the file says: somebody created it, or the file was changed
+ * meanwhile. The access to a finished volume is up to its administrator.
+ */
+export function refuseOtherAccess(
+  context: ShareContext,
+  volume: ZfsVolume,
+  what: string,
+  request: object,
+  row: TableRow,
+  fields: readonly string[],
+): void {
+  const different = volume.finished ? [] : otherAccess(request, row, fields);
+  if (different.length === 0) return;
+  const text = `${what} exists already, and differs from the connection file in ${different.join(", ")}`;
+  throw refusal(context, `${text}; remove it, or make it equal`);
 }
 
-/** Somebody else's object stands where this volume's would have to. */
-export const taken = (site: ShareContext, what: string, by: string): CsiError =>
-  new CsiError(
-    "failed-precondition",
-    `connection "${site.connection}": ${what} exists already, for ${by}; rename or remove that`,
-  );
+/** The error for somebody else's object in the place of this volume's. */
+export const taken = (context: ShareContext, what: string, by: string): CsiError =>
+  refusal(context, `${what} exists already, for ${by}; rename or remove it`);
 
-/** Throws when the account lacks a role, or the service is not running: volumes could be made, and no node could reach them. */
-export async function checkService(site: ShareContext, service: string, call: Call): Promise<void> {
-  await checkRoles(site.api, site.connection, site.use, call);
+/** Throws if the account lacks a role, or if the service does not run: volumes could be created, and no node could reach them. */
+export async function checkService(context: ShareContext, service: string, call: Call): Promise<void> {
+  await checkRoles(context.api, context.connection, context.use, call);
   const method = "service.query";
-  const found = listOf<Row>(method, await site.api.call(method, [[["service", "=", service]]], call.signal));
+  const found = listOf<Row>(method, await context.api.call(method, [[["service", "=", service]]], call.signal));
   const state = found[0]?.["state"];
   if (state === "RUNNING") return;
   const message =
     state === undefined
       ? `has no service "${service}"`
-      : `the service "${service}" is not running: start it, and let it start by itself`;
-  throw new CsiError("failed-precondition", `connection "${site.connection}": ${site.api.where} ${message}`);
+      : `the service "${service}" is not running: start it, and enable its automatic start`;
+  throw refusal(context, `${context.api.where} ${message}`);
 }
