@@ -1,5 +1,5 @@
 import { leasedDsm } from "../../lib/drivers/synology/clients.ts";
-import { leasedApi } from "../../lib/drivers/truenas/clients.ts";
+import { leasedApi } from "../../lib/drivers/truenas/api.ts";
 import { serverOf } from "../../lib/drivers/truenas/server.ts";
 import { printCost } from "./process-cost.ts";
 

@@ -4,69 +4,117 @@ import { HttpError, originOf } from "../../io/dial.ts";
 import { ApiError } from "./api-error.ts";
 import { connected } from "./connect.ts";
 import { JobRunner } from "./job.ts";
-import { LoginRateLimiter } from "./login-rate-limiter.ts";
-import { changesNothing, type Limits, usualLimits } from "./methods.ts";
 import { loginMs } from "./rpc-transport.ts";
 import { type Server, secretsOf } from "./server.ts";
-import type { Transport, Version } from "./transport.ts";
+import { changesNothing, type Limits, type Transport, usualLimits, type Version } from "./transport.ts";
 
-/** The server runs 10 calls of a socket at once and refuses the 21st. */
+/** The concurrent calls of a client. A server runs 10 calls of a socket at once and refuses the 21st (25.10). */
 const callsAtOnce = 8;
 
-/** How many calls may wait for a late answer beside those. */
-const mostLate = 24;
+/** The calls that may wait for a late answer besides those. */
+const lateCalls = 24;
 
-/** A way to the system, and how many calls wait for an answer on it. */
+/**
+ * A server accepts 20 logins from one address in a minute and refuses further ones for some time (main.py, 25.10); other clients at the
+ * same address need some, too.
+ */
+const loginsAMinute = 12;
+const firstDelayMs = 1000;
+const longestDelayMs = 30_000;
+
+/** Limits how often a client logs in to a server: immediately after a success, with growing delays after failures. */
+export class LoginRateLimiter {
+  readonly #now: () => number;
+  #failures = 0;
+  #notBefore = 0;
+  #logins: readonly number[] = [];
+
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now;
+  }
+
+  /** Milliseconds until the next login is allowed; 0 if it is allowed now. */
+  wait(): number {
+    const now = this.#now();
+    const recent = this.#recent(now);
+    const budget = recent.length < loginsAMinute ? 0 : (recent[0] ?? now) + 60_000 - now;
+    return Math.max(0, this.#notBefore - now, budget);
+  }
+
+  /** Counts a login that starts now. */
+  begun(): void {
+    const now = this.#now();
+    this.#logins = [...this.#recent(now), now];
+  }
+
+  succeeded(): void {
+    this.#failures = 0;
+    this.#notBefore = 0;
+  }
+
+  /** Delays the next login, with jitter to avoid that many clients return at once. */
+  failed(): void {
+    const delay = Math.min(longestDelayMs, firstDelayMs * 2 ** this.#failures);
+    this.#failures++;
+    this.#notBefore = this.#now() + delay * (0.5 + Math.random() / 2);
+  }
+
+  #recent(now: number): readonly number[] {
+    return this.#logins.filter(time => now - time < 60_000);
+  }
+}
+
+/** A connection to the system, and the number of calls that wait for an answer on it. */
 interface ClientConnection {
   readonly transport: Transport;
   calls: number;
 }
 
-/** What a client can be given by a test. */
+/** Parts of a client that tests replace. */
 export interface ClientParts {
-  readonly pace?: LoginRateLimiter;
+  readonly logins?: LoginRateLimiter;
   readonly limits?: Limits;
 }
 
 /**
- * One TrueNAS system for all connections that use it with the same credentials. Connects when it is first asked for something,
- * and again when the connection was lost; which protocol is spoken is found out each time, so that a system may be upgraded.
- * A connection on which an answer is late gets no further calls and is closed when its last call has ended, so that lost answers
- * hold up nobody else.
+ * One TrueNAS system, for all connections that use it with the same credentials. Connects for the first call and after a connection was
+ * lost, and detects the protocol each time, because a system can be upgraded. A connection with a late answer gets no further calls
+ * and is closed after its last call, to avoid that a lost answer delays others.
  */
 export class Client {
   readonly where: string;
   readonly jobs: JobRunner;
   readonly #server: Server;
-  readonly #pace: LoginRateLimiter;
+  readonly #logins: LoginRateLimiter;
   readonly #limits: Limits;
-  readonly #turns = new Semaphore(callsAtOnce, mostLate);
-  /** What new calls are sent on. */
-  #line: ClientConnection | undefined;
-  /** All that are not closed. */
-  readonly #lines = new Set<ClientConnection>();
+  readonly #turns = new Semaphore(callsAtOnce, lateCalls);
+  /** The one for new calls. */
+  #current: ClientConnection | undefined;
+  /** All that are open. */
+  readonly #connections = new Set<ClientConnection>();
   #opening: Promise<ClientConnection> | undefined;
-  readonly #shown: () => void;
+  /** Ends the masking of the credentials in logs. */
+  readonly #forgetSecrets: () => void;
   #failure: unknown;
   #closed = false;
 
-  constructor(server: Server, { pace = new LoginRateLimiter(), limits = usualLimits }: ClientParts = {}) {
+  constructor(server: Server, { logins = new LoginRateLimiter(), limits = usualLimits }: ClientParts = {}) {
     this.where = originOf(server.http);
     this.#server = server;
-    this.#pace = pace;
+    this.#logins = logins;
     this.#limits = limits;
-    this.#shown = keepSecret(secretsOf(server));
+    this.#forgetSecrets = keepSecret(secretsOf(server));
     this.jobs = new JobRunner(this.where, (...asked) => this.call(...asked), limits);
   }
 
-  /** The system's version; asks for it when there is no connection. */
+  /** The system's version; connects if necessary. */
   async version(signal: AbortSignal): Promise<Version> {
     return (await this.#connection(signal)).transport.version;
   }
 
   /**
-   * Calls a method for `owner`, whose calls take turns with those of others. A reading method is asked again when the connection
-   * was lost; after a changing one the caller has to look what became of it. Throws ApiError, HttpError, LoginRefused or NotTrueNas.
+   * Calls a method for `owner`; owners take turns. Repeats a method that only reads if the connection was lost; after any other the
+   * caller must find out what was done. Throws ApiError, HttpError, LoginRefused or NotTrueNas.
    */
   async call(owner: string, method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown> {
     try {
@@ -76,11 +124,11 @@ export class Client {
     }
   }
 
-  close(): void {
+  async close(): Promise<void> {
     this.#closed = true;
-    this.#line = undefined;
-    for (const line of this.#lines) this.#end(line);
-    this.#shown();
+    this.#current = undefined;
+    for (const connection of this.#connections) this.#end(connection);
+    this.#forgetSecrets();
   }
 
   async #asked(
@@ -89,56 +137,56 @@ export class Client {
     signal: AbortSignal,
     leave: () => boolean,
   ): Promise<unknown> {
-    const line = await this.#connection(signal);
+    const connection = await this.#connection(signal);
     try {
-      return await this.#answered(line, method, params, signal, leave);
+      return await this.#answered(connection, method, params, signal, leave);
     } catch (error) {
       if (!(error instanceof HttpError) || error.failure === "too-long" || signal.aborted) throw error;
-      this.#retire(line);
+      this.#retire(connection);
       const unsent = error.failure === "refused" || error.failure === "unreachable";
       if (!unsent && !(error.failure === "lost" && changesNothing(method))) throw error;
       const again = await this.#connection(signal);
-      // Requests are chosen by the version; another one may understand something else by the same words.
-      if (again.transport.version.text !== line.transport.version.text) throw error;
+      // Requests depend on the version: another one may understand the same words differently.
+      if (again.transport.version.text !== connection.transport.version.text) throw error;
       return this.#answered(again, method, params, signal, leave);
     }
   }
 
   async #answered(
-    line: ClientConnection,
+    connection: ClientConnection,
     method: string,
     params: readonly unknown[],
     signal: AbortSignal,
     leave: () => boolean,
   ): Promise<unknown> {
-    line.calls++;
-    const late = setTimeout(() => leave() && this.#retire(line), this.#limits.lateMs);
+    connection.calls++;
+    const late = setTimeout(() => leave() && this.#retire(connection), this.#limits.lateMs);
     try {
-      return await line.transport.call(method, params, signal);
+      return await connection.transport.call(method, params, signal);
     } finally {
       clearTimeout(late);
-      line.calls--;
-      if (line !== this.#line && line.calls === 0) this.#end(line);
+      connection.calls--;
+      if (connection !== this.#current && connection.calls === 0) this.#end(connection);
     }
   }
 
-  /** The next call looks again who is there. Calls that wait for answers on this line keep it. */
-  #retire(line: ClientConnection): void {
-    if (this.#line === line) this.#line = undefined;
-    if (line.calls === 0) this.#end(line);
+  /** Makes the next call connect again. Calls that wait for answers keep this connection. */
+  #retire(connection: ClientConnection): void {
+    if (this.#current === connection) this.#current = undefined;
+    if (connection.calls === 0) this.#end(connection);
   }
 
-  #end(line: ClientConnection): void {
-    this.#lines.delete(line);
-    line.transport.close();
+  #end(connection: ClientConnection): void {
+    this.#connections.delete(connection);
+    connection.transport.close();
   }
 
   async #connection(signal: AbortSignal): Promise<ClientConnection> {
     if (this.#closed) throw new HttpError(this.where, "refused", "this connection is closed");
-    if (this.#line && !this.#line.transport.over) return this.#line;
-    if (this.#line) this.#retire(this.#line);
+    if (this.#current && !this.#current.transport.over) return this.#current;
+    if (this.#current) this.#retire(this.#current);
     if (!this.#opening) {
-      if (this.#pace.wait() > 0)
+      if (this.#logins.wait() > 0)
         throw this.#failure ?? new HttpError(this.where, "unreachable", "lost too often lately");
       this.#opening = this.#open().finally(() => {
         this.#opening = undefined;
@@ -147,28 +195,28 @@ export class Client {
     return unlessAborted(this.#opening, this.where, signal);
   }
 
-  /** Nobody's signal: others wait for the same connection. */
+  /** Connects without the signal of a call: others wait for the same connection. */
   async #open(): Promise<ClientConnection> {
-    this.#pace.begun();
+    this.#logins.begun();
     try {
       const transport = await connected(this.#server, this.#limits, AbortSignal.timeout(loginMs));
-      const line: ClientConnection = { transport, calls: 0 };
-      this.#pace.succeeded();
+      const connection: ClientConnection = { transport, calls: 0 };
+      this.#logins.succeeded();
       this.#failure = undefined;
       if (this.#closed) transport.close();
       else {
-        this.#line = line;
-        this.#lines.add(line);
+        this.#current = connection;
+        this.#connections.add(connection);
       }
-      return line;
+      return connection;
     } catch (error) {
-      this.#pace.failed();
+      this.#logins.failed();
       this.#failure = error;
       throw error;
     }
   }
 
-  /** The server may repeat what it was sent. */
+  /** Masks the credentials in an error, because a server may repeat what it was sent. */
   #clean(error: unknown): unknown {
     if (!(error instanceof Error)) return error;
     const clean = (text: string) => masked(text, secretsOf(this.#server));
@@ -180,30 +228,9 @@ export class Client {
 function unlessAborted<T>(work: Promise<T>, where: string, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const cancelled = () => reject(new HttpError(where, "cancelled", "the call ended before the server was reached"));
-    // First of all, or nobody would hear of its failure, which ends the process.
+    // First, because an unhandled rejection would end the process.
     work.then(resolve, reject).finally(() => signal.removeEventListener("abort", cancelled));
     if (signal.aborted) return cancelled();
     signal.addEventListener("abort", cancelled, { once: true });
   });
 }
-
-/** One connection's use of a client. */
-export interface Api {
-  readonly where: string;
-  version(signal: AbortSignal): Promise<Version>;
-  /** As Client.call. */
-  call(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown>;
-  /**
-   * Runs a job's method to its end and answers the job's result. A job that is no longer wanted, or takes longer than its limit, is
-   * aborted. Throws what the job failed with as ApiError, and LostJob when the server has forgotten it: how far it came is unknown.
-   */
-  job(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown>;
-}
-
-/** The use of `client` by the connection `owner`. */
-export const apiOf = (client: Client, owner: string): Api => ({
-  where: client.where,
-  version: signal => client.version(signal),
-  call: (method, params, signal) => client.call(owner, method, params, signal),
-  job: (method, params, signal) => client.jobs.run(owner, method, params, signal),
-});

@@ -1,20 +1,14 @@
 import { HttpError, type HttpSettings, originOf } from "../../io/dial.ts";
 import { type Http, httpClient } from "../../io/http.ts";
-import { ApiError, errnos } from "./api-error.ts";
-import type { Limits } from "./methods.ts";
+import { ApiError, errnos, NotTrueNas } from "./api-error.ts";
 import { RestTransport } from "./rest-transport.ts";
 import { Redirect, rpcTransport } from "./rpc-transport.ts";
 import type { Server } from "./server.ts";
-import { type Transport, type Version, versionOf } from "./transport.ts";
-
-/** The server was there and is not what csimux can speak to. */
-export class NotTrueNas extends Error {
-  override readonly name = "NotTrueNas";
-}
+import { type Limits, type Transport, type Version, versionOf } from "./transport.ts";
 
 /**
- * The way to speak to a server, logged in: JSON-RPC where /api/versions exists (25.04 and newer), else REST. Of a pair of nodes
- * the active one is gone to. Throws HttpError, LoginRefused, NotTrueNas or ApiError.
+ * Logs in to a server: over JSON-RPC if /api/versions exists (25.04 and newer), else over REST. On a pair (High Availability), connects
+ * to the active controller. Throws HttpError, LoginRefused, NotTrueNas or ApiError.
  */
 export async function connected(server: Server, limits: Limits, signal: AbortSignal): Promise<Transport> {
   try {
@@ -43,16 +37,16 @@ async function connectedTo(
   }
 }
 
-/** From here on there is a page of versions, and JSON-RPC in each of them (api/base/server/app.py of 25.04). */
+/** The first version with a list of API versions, and with JSON-RPC for each of them (api/base/server/app.py of 25.04). */
 const withJsonRpc = 2504;
 
-/** The newest version that the server speaks JSON-RPC in; undefined: none. The list is sorted, the last entry is its own. */
+/** The newest API version of the server, which is the last of its list; undefined if it has no JSON-RPC. */
 async function jsonRpcVersion(http: Http, signal: AbortSignal): Promise<Version | undefined> {
   const request = { method: "GET", path: "/api/versions", timeoutMs: 10_000, maxBytes: 64 << 10 } as const;
   const { status, body } = await http.send(request, signal);
   if (status === 404) return undefined;
   if (status >= 300 && status < 400)
-    throw new NotTrueNas(`${http.where} redirects to somewhere else: name the protocol and port of https`);
+    throw new NotTrueNas(`${http.where} redirects elsewhere: write the protocol and port of https`);
   if (status !== 200) throw new HttpError(http.where, "unreachable", `HTTP ${status} instead of the list of versions`);
   const version = versionOf(lastOf(body));
   if (version) return version;
@@ -74,21 +68,21 @@ async function overRest(server: Server, http: Http, { readMs }: Limits, signal: 
     .call("system.version", [], signal)
     .catch(error => {
       if (error instanceof ApiError && error.errno === errnos.noMethod)
-        throw new NotTrueNas(`${http.where} is no TrueNAS: it has neither /api/versions nor /api/v2.0`);
+        throw new NotTrueNas(`${http.where} is not a TrueNAS: it has neither /api/versions nor /api/v2.0`);
       throw error;
     });
   const version = versionOf(String(text));
   if (!version)
     throw new NotTrueNas(`${http.where} says that it is ${JSON.stringify(text)}, which is no version of TrueNAS`);
-  // It has the page of versions, so something in front of it has answered for it. REST takes other parameters there.
+  // It has the list of versions, so a front end answered 404 for it. REST has other parameters in these versions.
   if (version.number >= withJsonRpc)
     throw new HttpError(http.where, "unreachable", `HTTP 404 instead of the versions that ${version.text} lists`);
   return new RestTransport(http, server.credentials, version, readMs);
 }
 
 /**
- * The first address of the active node that answers. Only hosts that the file names are gone to, over the protocol and the port of
- * the file: whoever answers a login could send the credentials anywhere.
+ * Connects to the active controller, at the first of these addresses that answers. Only hosts in the file are contacted, with the
+ * protocol and port in the file: otherwise the server that answers a login could send the credentials anywhere.
  */
 async function followed(
   server: Server,
@@ -96,27 +90,27 @@ async function followed(
   limits: Limits,
   signal: AbortSignal,
 ): Promise<Transport> {
-  const standby = `${originOf(server.http)} is the standby node`;
+  const standby = `${originOf(server.http)} is the standby controller`;
   let failed: unknown = new NotTrueNas(`${standby} and names no active one`);
   for (const url of urls) {
     const host = hostIn(url, server);
     if (host === undefined) {
-      const advice = "give the address that both nodes share as host, or list the nodes as failoverHosts";
+      const advice = "give the address that both controllers share as host, or list the controllers as failoverHosts";
       failed = new NotTrueNas(`${standby} and names ${shortOf(url)}, which the connection does not allow; ${advice}`);
       continue;
     }
     const target = { ...server.http, host };
     try {
-      return await activeNode(server, target, limits, signal);
+      return await activeController(server, target, limits, signal);
     } catch (error) {
-      failed = error instanceof Redirect ? new NotTrueNas(`${originOf(target)} is a standby node, too`) : error;
+      failed = error instanceof Redirect ? new NotTrueNas(`${originOf(target)} is a standby controller, too`) : error;
     }
   }
   throw failed;
 }
 
-/** A pair speaks JSON-RPC: the credentials are never tried over anything else. */
-async function activeNode(
+/** Connects over JSON-RPC, which pairs have: the credentials are sent over nothing else. */
+async function activeController(
   server: Server,
   target: HttpSettings,
   limits: Limits,
@@ -134,7 +128,7 @@ async function activeNode(
 
 const shortOf = (url: string): string => JSON.stringify(url.slice(0, 200));
 
-/** The host of an address that the file allows; undefined for any other address, port or a protocol less safe than the file's. */
+/** The host in an address that the file allows; undefined for any other address or port, or a protocol less safe than the file's. */
 function hostIn(url: string, { http, failoverHosts }: Server): string | undefined {
   const text = url.includes("://") ? url : `${http.protocol}://${url}`;
   if (!URL.canParse(text)) return undefined;

@@ -1,11 +1,10 @@
 import { Semaphore } from "../../core/semaphore.ts";
 import { pause } from "../../core/time.ts";
 import { HttpError } from "../../io/dial.ts";
-import { ApiError, errnos, LostJob } from "./api-error.ts";
-import { jobMs, type Limits } from "./methods.ts";
-import { problemsIn } from "./rpc-transport.ts";
+import { ApiError, errnos, LostJob, problemsIn, type Row } from "./api-error.ts";
+import { jobMs, type Limits } from "./transport.ts";
 
-/** Asks the system for `owner`; as Client.call. */
+/** As Client.call. */
 export type AskSystem = (
   owner: string,
   method: string,
@@ -13,27 +12,26 @@ export type AskSystem = (
   signal: AbortSignal,
 ) => Promise<unknown>;
 
-type Row = Readonly<Record<string, unknown>>;
-/** What the system says of the job with this number; undefined when it knows none. */
+/** The system's row for the job with this number; undefined if there is none. */
 type RowOf = (id: unknown, signal: AbortSignal) => Promise<Row | undefined>;
 
 /**
- * Jobs that share one lock of the whole system up to 25.10. One of them runs, and from 24.10 on five wait; a further one is
- * discarded and answered with the number of the last that waits (middleware 24.10 to 25.10: plugins/filesystem_/acl.py,
- * job.py, service/decorators.py, lock_queue_size).
+ * Jobs that share one lock of the whole system up to 25.10. One of them runs, and from 24.10 on at most five wait: a further one is
+ * discarded, and the answer is the number of the last one that waits (middleware 24.10 to 25.10: plugins/filesystem_/acl.py, job.py,
+ * service/decorators.py, lock_queue_size).
  */
 const oneLock = /^filesystem\.(?:setperm|chown|setacl)$/;
-/** How many of them csimux has on a system at once. Other clients queue there, too, so that this alone proves nothing. */
+/** How many of them csimux runs on a system at once. Others use the queue, too, so this alone proves nothing. */
 const oneLockAtOnce = 4;
 
-/** The fields of a first argument that say what a job is about. */
+/** The fields of a first argument that name the subject of a job. */
 const subjects = ["path", "target_dataset"] as const;
 
 const firstLookMs = 20;
 const lastLookMs = 2000;
 const abortMs = 5000;
 
-/** Runs jobs of one system to their ends. */
+/** Runs jobs of one system. */
 export class JobRunner {
   readonly #where: string;
   readonly #ask: AskSystem;
@@ -62,7 +60,7 @@ export class JobRunner {
         const id = await this.#ask(owner, method, params, both);
         const end = await job.end(id, both);
         if (end) return end.result;
-        // The number of another's job: this one was discarded. Only what may be done twice is asked for again.
+        // The number belongs to another job: this one was discarded. Only jobs that can run twice are started again.
         if (!oneLock.test(method)) throw new LostJob(method);
         await pause(wait, both).catch(() => {});
       }
@@ -80,14 +78,14 @@ export class JobRunner {
     return typeof row === "object" && row !== null ? (row as Row) : undefined;
   }
 
-  /** Another's job is never aborted, so it is looked at once more. */
+  /** Aborts the job if its number is still this job's: another's is never aborted. */
   async #abort(owner: string, job: JobProgress): Promise<void> {
     const signal = AbortSignal.timeout(abortMs);
     try {
       const id = await job.current(signal);
       if (id !== undefined) await this.#ask(owner, "core.job_abort", [id], signal);
     } catch {
-      // It then runs to its end, and whoever asks next looks at what it has done.
+      // The job then runs to its end, and the next call finds what it has done.
     }
   }
 }
@@ -106,7 +104,7 @@ class JobProgress {
     this.#params = params;
   }
 
-  /** The result; undefined when the number is another's job. Throws ApiError when it failed, LostJob when it was forgotten. */
+  /** The result; undefined if the number belongs to another job. Throws ApiError if the job failed, LostJob if it was forgotten. */
   async end(id: unknown, signal: AbortSignal): Promise<{ readonly result: unknown } | undefined> {
     this.#id = id;
     this.#started = undefined;
@@ -116,18 +114,18 @@ class JobProgress {
       if (!this.#isOurs(row)) return undefined;
       if (row["state"] === "SUCCESS") return { result: row["result"] };
       if (row["state"] === "FAILED" || row["state"] === "ABORTED") throw jobError(this.#method, row);
-      // A call that has ended meanwhile is told so by the next look, with the name of the server.
+      // If the call has ended, the next request fails with the name of the server.
       await pause(wait, signal).catch(() => {});
     }
   }
 
-  /** Its number while it is ours and has not ended. */
+  /** The number, if the job with it is still this one. */
   async current(signal: AbortSignal): Promise<unknown> {
     const row = this.#id === undefined ? undefined : await this.#row(this.#id, signal);
     return row && this.#isOurs(row) ? this.#id : undefined;
   }
 
-  /** Numbers begin again after a restart, so another job may have this one's. Throws LostJob when ours was there before. */
+  /** Whether a row is this job's: after a restart, numbers are used again. Throws LostJob if the row was this job's before. */
   #isOurs(row: Row): boolean {
     const started = row["time_started"] == null ? undefined : JSON.stringify(row["time_started"]);
     const same = row["method"] === this.#method && isAbout(row["arguments"], this.#params);

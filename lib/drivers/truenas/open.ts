@@ -6,8 +6,8 @@ import { StoreDriver } from "../store-driver.ts";
 import { cliOf, type StoreSection, storeOn } from "../zfs/open.ts";
 import type { FilesystemSettings, ZvolSettings } from "../zfs/storage.ts";
 import type { ZfsVolume } from "../zfs/volume.ts";
-import { leasedApi } from "./clients.ts";
-import { requirementOf, withRequirement } from "./required-version.ts";
+import { leasedApi } from "./api.ts";
+import { type ApiUse, withRequiredVersion } from "./requirements.ts";
 import { type HttpConnection, serverOf } from "./server.ts";
 import { noteKeys, type ShareContext } from "./shares/share.ts";
 import { withApiResize } from "./zfs/api-resize.ts";
@@ -36,27 +36,21 @@ export function openTrueNas(
   kind: ShareKind,
   ports: DriverPorts,
 ): Driver {
-  const lease = leasedApi(serverOf(config.httpConnection), identity.connection);
-  const requirement = requirementOf(identity.driver, kind.protocol, config.sshConnection !== undefined);
-  const served = withRequirement(lease.api, requirement, identity);
-  const context: ShareContext = {
-    api: served,
-    connection: identity.connection,
-    driver: identity.driver,
-    use: {
-      protocol: kind.protocol,
-      datasets: config.sshConnection === undefined,
-      permissions: kind.volumes.type === "filesystem" && kind.volumes.permissions !== undefined,
-    },
+  const use: ApiUse = {
+    protocol: kind.protocol,
+    datasets: config.sshConnection === undefined,
+    permissions: kind.volumes.type === "filesystem" && kind.volumes.permissions !== undefined,
   };
-  const api = new ZfsApi(served, kind.protocol === "smb" ? "SMB" : "GENERIC");
+  const { connection, driver } = identity;
+  const lease = leasedApi(serverOf(config.httpConnection), connection);
+  const api = withRequiredVersion(lease.api, use, identity);
+  const zfsApi = new ZfsApi(api, kind.protocol === "smb" ? "SMB" : "GENERIC");
   const overSsh = config.sshConnection === undefined ? undefined : cliOf(config.zfs, config.sshConnection, ports);
-  const zfs = overSsh ? withApiResize(overSsh.zfs, api) : api;
+  const zfs = overSsh ? withApiResize(overSsh.zfs, zfsApi) : zfsApi;
   const close = async () => {
-    lease.release();
-    await overSsh?.close();
+    await Promise.all([lease.release(), overSsh?.close()]);
   };
   const sharing = { protocol: kind.protocol, noteKeys: noteKeys[kind.protocol] };
   const store = storeOn(zfs, identity, config.zfs, kind.volumes, sharing, close);
-  return new StoreDriver(identity, store, kind.share(context));
+  return new StoreDriver(identity, store, kind.share({ api, connection, driver, use }));
 }

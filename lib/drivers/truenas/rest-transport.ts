@@ -1,18 +1,17 @@
 import { HttpError } from "../../io/dial.ts";
 import type { Http, HttpRequest } from "../../io/http.ts";
-import { ApiError, errnos, type Problem } from "./api-error.ts";
-import { LoginRefused } from "./rpc-transport.ts";
+import { ApiError, errnos, LoginRefused, type Problem, type Row } from "./api-error.ts";
 import type { Credentials } from "./server.ts";
 import type { Transport, Version } from "./transport.ts";
 
-/** REST v2.0 (TrueNAS CORE, and SCALE up to 24.10), spoken to as if it took methods and parameters. */
+/** REST v2.0 (TrueNAS CORE, and SCALE up to 24.10), called with the methods and parameters of JSON-RPC. */
 
 /** Ten thousand datasets with their properties are some 50 MiB. */
 const maxBytes = 64 << 20;
-/** How long a system is taken to have the version that it had. */
+/** How long the version of a system is assumed not to change, in milliseconds. */
 const trustedMs = 300_000;
 
-/** A transport over `http`. Asks for nothing by itself. */
+/** A transport over `http`. Creating it sends nothing. */
 export class RestTransport implements Transport {
   readonly version: Version;
   readonly #since = performance.now();
@@ -21,7 +20,7 @@ export class RestTransport implements Transport {
   readonly #http: Http;
   readonly #headers: Readonly<Record<string, string>>;
 
-  /** `timeoutMs` for each request: the front end of the server waits 60 s for the back end, whatever the method. */
+  /** `timeoutMs` is for each request: the front end of the server waits 60 s for the back end, whatever the method. */
   constructor(http: Http, credentials: Credentials, version: Version, timeoutMs: number) {
     this.version = version;
     this.#timeoutMs = timeoutMs;
@@ -46,12 +45,12 @@ export class RestTransport implements Transport {
     return Array.isArray(result) && queries.test(method) ? filtered(result, params[0]) : result;
   }
 
-  /** Nothing tells that a system was upgraded, so what it is gets asked again now and then. */
+  /** True from time to time, so that the version is read again: REST does not show that a system was upgraded. */
   get over(): boolean {
     return this.#upgraded || performance.now() - this.#since > trustedMs;
   }
 
-  /** A version that the system was brought to meanwhile may not have the route. */
+  /** Throws "lost" if the system was upgraded: the new version may not have the route. */
   async #proveSame(signal: AbortSignal): Promise<void> {
     if ((await this.call("system.version", [], signal)) === this.version.text || this.version.text === "") return;
     this.#upgraded = true;
@@ -73,10 +72,10 @@ interface Route extends Pick<HttpRequest, "method" | "path"> {
 }
 
 const base = "/api/v2.0";
-/** What takes filters. */
+/** Methods with filters. */
 const queries = /\.(?:query|get_jobs)$/;
 const plainGet = /^(?:system\.\w+|failover\.status|core\.ping)$/;
-/** Objects of these services are named by text, others by a number. */
+/** Methods that address one object by its id. */
 const byItem = /\.(?:update|delete|promote|hold|release|rollback)$/;
 
 /** The route of a method: collections for query and create, items for update and delete, else a route of its own. */
@@ -103,7 +102,7 @@ export function routeOf(method: string, params: readonly unknown[]): Route {
 
 type Filter = readonly [field: string, operator: string, value: unknown];
 
-/** Whether the server takes a text for a number, a boolean, nothing or a list (restful.py, normalize_query_parameter). */
+/** Whether the server converts a text to a number, a boolean, null or a list (restful.py, normalize_query_parameter). */
 function isLiteral(text: string): boolean {
   if (/^(?:true|false|null|-?Infinity|NaN)$/i.test(text)) return true;
   try {
@@ -114,10 +113,7 @@ function isLiteral(text: string): boolean {
   }
 }
 
-/**
- * Filters and options as a query string. The server guesses the types of the values, so text that looks like a number, a boolean
- * or nothing is left to the filter over the answer.
- */
+/** Filters and options as a query string. Values that the server would convert are left out; filtered() applies them to the answer. */
 function searchOf(filters: unknown, options: unknown): string {
   const search = new URLSearchParams();
   for (const [field, operator, value] of (filters ?? []) as readonly Filter[]) {
@@ -135,34 +131,34 @@ function searchOf(filters: unknown, options: unknown): string {
 }
 
 const fits = (row: unknown, [field, operator, value]: Filter): boolean => {
-  const found = (row as Readonly<Record<string, unknown>>)[field];
+  const found = (row as Row)[field];
   if (operator === "=") return found === value;
   if (operator === "C=") return String(found).toLowerCase() === String(value).toLowerCase();
   if (operator === "in") return (value as readonly unknown[]).includes(found);
   throw new Error(`the operator ${operator} is not known here`);
 };
 
-/** Whatever the server made of the query string, only what was asked for is handed on. */
+/** The rows that match all filters, whatever the server made of the query string. */
 const filtered = (rows: readonly unknown[], filters: unknown): readonly unknown[] =>
   rows.filter(row => ((filters ?? []) as readonly Filter[]).every(filter => fits(row, filter)));
 
 function resultOf(where: string, method: string, status: number, value: unknown): unknown {
-  // A login page of the user interface comes as 200, too.
+  // A login page of the user interface has status 200, too.
   if (status === 200 && value !== undefined) return value;
   if (status === 503) throw new HttpError(where, "unreachable", "HTTP 503");
-  // The front end alone: the back end was never reached, ended meanwhile, or takes longer than the front end waits.
+  // From the front end: the back end could not be reached, has ended, or takes longer than the front end waits.
   if (status === 502 || status === 504)
-    throw new HttpError(where, "lost", `HTTP ${status}: the server may have done it, or may still be at work`);
+    throw new HttpError(where, "lost", `HTTP ${status}: the server may have done it, or may still be doing it`);
   if (status === 401) throw new LoginRefused("AUTH_ERR");
   if (status === 403) throw new ApiError(method, errnos.denied, "not allowed");
-  // Objects that are not there are answered with 422; only a route that is not there with this (restful.py of 24.10).
+  // Only for an unknown route; the answer for an unknown object is 422 (restful.py of 24.10).
   if (status === 404) throw new ApiError(method, errnos.noMethod, "HTTP 404 instead of an answer of the API");
   if (status === 422) throw refusal(method, value);
   throw new ApiError(method, 0, `HTTP ${status}${status === 200 ? " without an answer in JSON" : ""}`);
 }
 
 function refusal(method: string, body: unknown): ApiError {
-  const fields = (body ?? {}) as Readonly<Record<string, unknown>>;
+  const fields = (body ?? {}) as Row;
   if (typeof fields["message"] === "string")
     return new ApiError(method, Number(fields["errno"] ?? 0), fields["message"]);
   const problems = Object.entries(fields).flatMap(([attribute, list]) =>

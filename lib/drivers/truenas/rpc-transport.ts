@@ -1,36 +1,25 @@
 import { HttpError, type HttpSettings } from "../../io/dial.ts";
 import { openRpc, RpcError, type RpcSocket } from "../../io/rpc.ts";
-import { ApiError, errnos, type Problem } from "./api-error.ts";
-import { answerMs, type Limits } from "./methods.ts";
+import { ApiError, errnos, LoginRefused, problemsIn } from "./api-error.ts";
 import type { Credentials, Server } from "./server.ts";
-import type { Transport, Version } from "./transport.ts";
+import { answerMs, type Limits, type Transport, type Version } from "./transport.ts";
 
 /** JSON-RPC 2.0 on one socket that stays open (TrueNAS 25.04 and newer). */
 
-/** The longest request that the server takes before and after the login; a longer one closes the socket. */
+/** The longest requests that the server accepts before and after the login; a longer one closes the socket. */
 const beforeLogin = 8192;
 const afterLogin = 65_536;
 
-/** How long a login may take, in milliseconds: the server lets a client wait ten seconds that logs in too often. */
+/** The time limit for a login, in milliseconds: the server delays a client that logs in too often by up to ten seconds. */
 export const loginMs = 30_000;
 
-/** What a standby node of a pair answers to a login: the addresses of the active one. */
+/** The answer of the standby controller of a pair to a login: the addresses of the active one. */
 export class Redirect extends Error {
   override readonly name = "Redirect";
   readonly urls: readonly string[];
   constructor(urls: readonly string[]) {
-    super("this is the standby node");
+    super("this is the standby controller");
     this.urls = urls;
-  }
-}
-
-/** A login that was refused, with the server's word for it: AUTH_ERR, EXPIRED, DENIED, OTP_REQUIRED. */
-export class LoginRefused extends Error {
-  override readonly name = "LoginRefused";
-  readonly answer: string;
-  constructor(answer: string) {
-    super(`the login was answered with ${answer}`);
-    this.answer = answer;
   }
 }
 
@@ -92,7 +81,7 @@ class RpcTransport implements Transport {
     this.#socket.close();
   }
 
-  /** Whether a refusal means that the session is over, and not that a role is missing: anybody logged in may ask who he is. */
+  /** Whether a refusal means that the session has ended, not that a role is missing: auth.me needs a login and no role. */
   async #ended(error: unknown, signal: AbortSignal): Promise<boolean> {
     if (!(error instanceof ApiError)) return false;
     if (error.errno === errnos.notLoggedIn) return true;
@@ -103,7 +92,7 @@ class RpcTransport implements Transport {
     );
   }
 
-  /** One login, however many calls found the session over; it outlives the one that began it. */
+  /** Logs in once for all calls that found the session ended; the login outlives the call that starts it. */
   async #again(before: Promise<void> | undefined): Promise<void> {
     if (this.#login === before) this.#login = login(this.#socket, this.#credentials, AbortSignal.timeout(loginMs));
     const mine = this.#login;
@@ -119,7 +108,7 @@ class RpcTransport implements Transport {
 
 async function login(socket: RpcSocket, credentials: Credentials, signal: AbortSignal): Promise<void> {
   if (credentials.kind === "key" && credentials.user === undefined) {
-    // auth.login_ex wants to know whose key it is; files of old give the key alone.
+    // auth.login_ex needs the user of a key, which older files do not have.
     if ((await asked(socket, "auth.login_with_api_key", [credentials.key], signal)) === true) return;
     throw new LoginRefused("AUTH_ERR");
   }
@@ -150,7 +139,7 @@ async function asked(
   }
 }
 
-/** The code for more than 20 calls at once: nothing was done. */
+/** The code for more than 20 concurrent calls; nothing was done. */
 const tooMany = -32000;
 const noMethod = -32601;
 
@@ -161,13 +150,3 @@ function apiError(where: string, method: string, { code, message, data }: RpcErr
   const text = typeof reason === "string" && reason !== "" ? reason : message;
   return new ApiError(method, typeof error === "number" ? error : 0, text, problemsIn(extra));
 }
-
-/** Triples of attribute, message, errno, as both a refusal and a failed job carry them. */
-export const problemsIn = (extra: unknown): readonly Problem[] =>
-  Array.isArray(extra)
-    ? extra.filter(Array.isArray).map(([attribute, message, errno]) => ({
-        attribute: typeof attribute === "string" ? attribute : undefined,
-        message: String(message),
-        errno: Number(errno),
-      }))
-    : [];

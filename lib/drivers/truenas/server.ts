@@ -16,20 +16,20 @@ export interface HttpConnection {
   readonly failoverHosts?: readonly string[] | undefined;
 }
 
-/** Who logs in. */
+/** How csimux logs in. */
 export type Credentials =
   | { readonly kind: "key"; readonly key: string; readonly user: string | undefined }
   | { readonly kind: "password"; readonly user: string; readonly password: string };
 
-/** A TrueNAS system and who csimux is there. */
+/** A TrueNAS system and the credentials for it. */
 export interface Server {
   readonly http: HttpSettings;
   readonly credentials: Credentials;
-  /** Other hosts that may be given the credentials, when the standby controller of a pair names one as the active one. */
+  /** Other hosts that may get the credentials, if the standby controller of a pair names one of them as the active one. */
   readonly failoverHosts: readonly string[];
 }
 
-/** Without `protocol` the port says it: "80" in it means http, then "443" https, else http, as ever. */
+/** The protocol; if it is not given, it follows from the port: "80" in it means http, then "443" https, else http. */
 const protocolOf = ({ protocol, port }: Pick<HttpConnection, "protocol" | "port">): "http" | "https" => {
   if (protocol) return protocol;
   const text = String(port ?? "");
@@ -38,10 +38,7 @@ const protocolOf = ({ protocol, port }: Pick<HttpConnection, "protocol" | "port"
 
 const loopback = /^(?:localhost|127(?:\.[0-9]{1,3}){3}|\[?::1\]?)$/i;
 
-/**
- * Why an API key must not be sent with these settings, or undefined. TrueNAS 25.04 and newer revoke a key for good that reaches
- * them unencrypted, and anybody on the way could have read it.
- */
+/** Why an API key must not be sent with these settings, or undefined. TrueNAS 25.04 and newer revoke a key that arrives unencrypted. */
 export function keyInTheOpen(
   connection: Pick<HttpConnection, "protocol" | "port" | "host" | "apiKey">,
 ): string | undefined {
@@ -49,7 +46,7 @@ export function keyInTheOpen(
   return 'an API key is never sent unencrypted: TrueNAS 25.04 and newer revoke it for good; write "protocol: https" and the port of https (443), or log in with "username" and "password" instead of "apiKey"';
 }
 
-/** The server that a connection file describes. Throws "failed-precondition" when a key would be sent unencrypted. */
+/** The server that a connection file describes. Throws "failed-precondition" if a key would be sent unencrypted. */
 export function serverOf(connection: HttpConnection): Server {
   const refused = keyInTheOpen(connection);
   if (refused !== undefined) throw new CsiError("failed-precondition", refused);
@@ -67,11 +64,11 @@ export function serverOf(connection: HttpConnection): Server {
   return { http, failoverHosts, credentials: { kind: "password", user: username ?? "", password: password ?? "" } };
 }
 
-/** Equal for servers that can share a connection; tells nothing of the credentials. */
+/** A key that is equal for servers that can share a client, and from which the credentials cannot be derived. */
 export const serverKey = (server: Server): string =>
   createHash("sha256").update(JSON.stringify(server)).digest("base64url");
 
-/** Words that must not appear anywhere. */
+/** The texts that must not appear in logs and messages. */
 export const secretsOf = ({ credentials }: Server): readonly string[] =>
   credentials.kind === "key"
     ? [credentials.key, credentials.key.replace(/^[0-9]+-/, "")]

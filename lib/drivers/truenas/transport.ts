@@ -1,6 +1,6 @@
 /** The version of a TrueNAS system. */
 export interface Version {
-  /** As the system says it. */
+  /** As the system reports it. */
   readonly text: string;
   /** Year and month as one number, to compare: 2510 for 25.10, 1300 for CORE 13.0. */
   readonly number: number;
@@ -12,12 +12,46 @@ export function versionOf(text: string): Version | undefined {
   return match ? { text, number: Number(match[1]) * 100 + Number(match[2]) } : undefined;
 }
 
-/** One way to speak to a system: the same methods, parameters and errors whichever it is. */
+/** A logged-in connection to a system. Methods, parameters and errors are the same for REST and JSON-RPC. */
 export interface Transport {
   readonly version: Version;
-  /** The answer of a method; a job's method answers the number of the job. Throws ApiError or HttpError. */
+  /** The answer of a method; a method that starts a job answers the job's number. Throws ApiError or HttpError. */
   call(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown>;
-  /** True once nothing can be asked this way any more. */
+  /** Whether no further calls are possible. */
   readonly over: boolean;
   close(): void;
 }
+
+/** Methods that change nothing. */
+const reads = /\.(?:query|config|get_instance|get_jobs|getacl|stat|version|version_short|product_type|status|me|ping)$/;
+
+/** Whether a method only reads, so that it can be repeated if its answer is lost. */
+export const changesNothing = (method: string): boolean => reads.test(method);
+
+/** Time limits for the system, in milliseconds. */
+export interface Limits {
+  /** For a method that only reads. */
+  readonly readMs: number;
+  /** For any other method, and for a job that is not a copy. */
+  readonly changeMs: number;
+  /** For a copy, which reads and writes a whole volume. */
+  readonly copyMs: number;
+  /** After this a call continues to wait, but no longer counts as one of the concurrent calls, and its connection gets no further ones. */
+  readonly lateMs: number;
+}
+
+/** The limits for a real system: to reload a service takes half a minute on a busy one. */
+export const usualLimits: Limits = {
+  readMs: 60_000,
+  changeMs: 10 * 60_000,
+  copyMs: 24 * 60 * 60_000,
+  lateMs: 15_000,
+};
+
+/** The time limit for the answer to a call of `method`, in milliseconds. */
+export const answerMs = (method: string, { readMs, changeMs }: Limits): number =>
+  changesNothing(method) ? readMs : changeMs;
+
+/** The time limit for the job of `method`, in milliseconds. */
+export const jobMs = (method: string, { changeMs, copyMs }: Limits): number =>
+  method.startsWith("replication.") ? copyMs : changeMs;

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { CsiError } from "../../../lib/core/errors.ts";
-import { ApiError, isMissing, LostJob } from "../../../lib/drivers/truenas/api-error.ts";
-import { type Api, apiOf, Client } from "../../../lib/drivers/truenas/client.ts";
-import { apiErrorMapping } from "../../../lib/drivers/truenas/meaning.ts";
+import { type Api, apiOf } from "../../../lib/drivers/truenas/api.ts";
+import { ApiError, apiErrorMapping, isMissing, LostJob } from "../../../lib/drivers/truenas/api-error.ts";
+import { Client } from "../../../lib/drivers/truenas/client.ts";
 import { type HttpConnection, serverOf } from "../../../lib/drivers/truenas/server.ts";
 import { connectionTo, withDouble } from "../../fakes/truenas/client-rig.ts";
 import { type Double, startDouble } from "../../fakes/truenas/double.ts";

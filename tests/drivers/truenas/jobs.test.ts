@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
+import { type Api, apiOf } from "../../../lib/drivers/truenas/api.ts";
 import { LostJob } from "../../../lib/drivers/truenas/api-error.ts";
-import { type Api, apiOf, Client } from "../../../lib/drivers/truenas/client.ts";
+import { Client } from "../../../lib/drivers/truenas/client.ts";
 import { serverOf } from "../../../lib/drivers/truenas/server.ts";
 import { callWith, volumeOf } from "../../contract/rig.ts";
 import { connectionTo, withDouble } from "../../fakes/truenas/client-rig.ts";

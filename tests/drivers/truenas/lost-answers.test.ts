@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { type Api, apiOf, Client } from "../../../lib/drivers/truenas/client.ts";
-import { type Limits, usualLimits } from "../../../lib/drivers/truenas/methods.ts";
+import { type Api, apiOf } from "../../../lib/drivers/truenas/api.ts";
+import { Client } from "../../../lib/drivers/truenas/client.ts";
 import { serverOf } from "../../../lib/drivers/truenas/server.ts";
+import { type Limits, usualLimits } from "../../../lib/drivers/truenas/transport.ts";
 import { connectionTo, withDouble } from "../../fakes/truenas/client-rig.ts";
 import type { Double } from "../../fakes/truenas/double.ts";
 import { recentVersions, type Version } from "../../fakes/truenas/versions.ts";

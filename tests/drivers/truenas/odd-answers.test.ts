@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
-import type { Api } from "../../../lib/drivers/truenas/client.ts";
-import { apiErrorMapping } from "../../../lib/drivers/truenas/meaning.ts";
+import type { Api } from "../../../lib/drivers/truenas/api.ts";
+import { apiErrorMapping } from "../../../lib/drivers/truenas/api-error.ts";
 import { tableOf } from "../../../lib/drivers/truenas/shares/share.ts";
 import { ZfsApi } from "../../../lib/drivers/truenas/zfs/zfs-api.ts";
 import { callWith } from "../../contract/rig.ts";

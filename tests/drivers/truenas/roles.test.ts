@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { rolesFor } from "../../../lib/drivers/truenas/roles.ts";
+import { rolesFor } from "../../../lib/drivers/truenas/requirements.ts";
 import { callWith, gib, snapshotsOf, volumeOf } from "../../contract/rig.ts";
 import { on, openOn, refusal, remainsOf, type Way } from "./rig.ts";
 

@@ -6,7 +6,7 @@ import type { Context, VolumeSpec } from "../../driver.ts";
 import type { Notes, ShareProtocol } from "../../store.ts";
 import { bearsTag, tagOf } from "../../zfs/targets/names.ts";
 import type { ZfsVolume } from "../../zfs/volume.ts";
-import { apiErrorMapping } from "../meaning.ts";
+import { apiErrorMapping } from "../api-error.ts";
 import { type NameRule, nameOf, noted, type ShareContext, type ShareNaming, type TableRow, unshared } from "./share.ts";
 
 /** How a protocol shares zvols: iSCSI or NVMe over fabrics. */

@@ -3,7 +3,7 @@ import type { VolumeSpec } from "../../driver.ts";
 import { inUse } from "../../failure.ts";
 import type { Notes } from "../../store.ts";
 import type { ZfsVolume } from "../../zfs/volume.ts";
-import { listOf } from "../rows.ts";
+import { listOf } from "../api-error.ts";
 import {
   type ChoiceOptions,
   chosen,

@@ -4,7 +4,7 @@ import type { VolumeFindings } from "../../../health/finding.ts";
 import type { Context, VolumeSpec } from "../../driver.ts";
 import type { Notes, ShareProtocol } from "../../store.ts";
 import type { ZfsVolume } from "../../zfs/volume.ts";
-import { apiErrorMapping } from "../meaning.ts";
+import { apiErrorMapping } from "../api-error.ts";
 import {
   checkService,
   createdOrFound,

@@ -6,10 +6,10 @@ import type { Context } from "../../driver.ts";
 import type { StoredVolume } from "../../store.ts";
 import { rendered, type TemplateValues } from "../../template.ts";
 import type { ZfsVolume } from "../../zfs/volume.ts";
-import { isMissing, isRefused } from "../api-error.ts";
-import type { Api } from "../client.ts";
-import { type ApiUse, checkRoles } from "../roles.ts";
-import { listOf, type Row } from "../rows.ts";
+
+import type { Api } from "../api.ts";
+import { isMissing, isRefused, listOf, type Row } from "../api-error.ts";
+import { type ApiUse, checkRoles } from "../requirements.ts";
 
 /** What shares of all protocols have in common: rows of the server's tables, names, access. */
 

@@ -1,5 +1,5 @@
 import { type Copy, ZfsError } from "../../zfs/zfs.ts";
-import type { Api } from "../client.ts";
+import type { Api } from "../api.ts";
 import { type Row, rowsOf } from "./queries.ts";
 import type { DatasetReader } from "./reading.ts";
 import { apiValues, asChanges } from "./values.ts";

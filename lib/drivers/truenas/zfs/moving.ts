@@ -1,5 +1,5 @@
 import { type Values, ZfsError } from "../../zfs/zfs.ts";
-import type { Api } from "../client.ts";
+import type { Api } from "../api.ts";
 import type { CopyTools } from "./copy.ts";
 import { type Row, rowsOf, snapshotService } from "./queries.ts";
 import { localValues } from "./rows.ts";

@@ -1,6 +1,6 @@
 import { HttpError } from "../../../io/dial.ts";
+import type { Api } from "../api.ts";
 import { ApiError } from "../api-error.ts";
-import type { Api } from "../client.ts";
 
 /** The error for a system that was upgraded, or set back, while a call ran: methods and parameters depend on the version. */
 export const otherVersion = ({ where }: Pick<Api, "where">): HttpError =>

@@ -1,5 +1,5 @@
 import { type Permissions, ZfsError } from "../../zfs/zfs.ts";
-import type { Api } from "../client.ts";
+import type { Api } from "../api.ts";
 import { type AclChange, type AclEntry, aclChange, completed, merged, nfs4Entry, posixEntry } from "./acl.ts";
 import { zfsError } from "./words.ts";
 

@@ -1,5 +1,5 @@
+import type { Api } from "../api.ts";
 import { isDenied } from "../api-error.ts";
-import type { Api } from "../client.ts";
 import { rowsOf } from "./queries.ts";
 
 /** What is read of a pool; its status is the word of zpool(8). */

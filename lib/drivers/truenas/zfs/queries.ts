@@ -1,6 +1,5 @@
-import { isMissing } from "../api-error.ts";
-import type { Api } from "../client.ts";
-import { listOf, type Row } from "../rows.ts";
+import type { Api } from "../api.ts";
+import { isMissing, listOf, type Row } from "../api-error.ts";
 import { isUserProperty } from "./values.ts";
 
 /** What reading datasets and reading snapshots have in common: which requests a version has, and how they are asked. */

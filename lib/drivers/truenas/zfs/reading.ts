@@ -1,5 +1,5 @@
 import { type DatasetType, type Entries, type Entry, type PropertyQuery, ZfsError } from "../../zfs/zfs.ts";
-import type { Api } from "../client.ts";
+import type { Api } from "../api.ts";
 import {
   nameOf,
   poolOf,

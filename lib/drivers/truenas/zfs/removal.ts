@@ -1,7 +1,7 @@
 import { discardedName, isDiscarded, isTemporary } from "../../zfs/names.ts";
 import { type DestroyOptions, ZfsError } from "../../zfs/zfs.ts";
+import type { Api } from "../api.ts";
 import { isMissing } from "../api-error.ts";
-import type { Api } from "../client.ts";
 import { snapshotService, withSnapshotResources } from "./queries.ts";
 import type { DatasetReader } from "./reading.ts";
 import { whyNot, zfsError } from "./words.ts";

@@ -1,4 +1,4 @@
-import type { Api } from "../client.ts";
+import type { Api } from "../api.ts";
 import { snapshotService, withSnapshotResources } from "./queries.ts";
 import type { DatasetReader } from "./reading.ts";
 import { whyNot, zfsError } from "./words.ts";

@@ -17,7 +17,7 @@ import {
   type Zfs,
   ZfsError,
 } from "../../zfs/zfs.ts";
-import type { Api } from "../client.ts";
+import type { Api } from "../api.ts";
 import { type CopyTools, copied } from "./copy.ts";
 import { creation } from "./creation.ts";
 import { moved } from "./moving.ts";

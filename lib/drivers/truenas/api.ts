@@ -1,0 +1,56 @@
+import { CsiError } from "../../core/errors.ts";
+import { SharedInstances } from "../../io/lease.ts";
+import { ApiError, apiErrorMapping, errnos, isDenied } from "./api-error.ts";
+import { Client } from "./client.ts";
+import { type Server, serverKey } from "./server.ts";
+import type { Version } from "./transport.ts";
+
+/** One connection's use of a system. */
+export interface Api {
+  /** Such as "https://nas:443". */
+  readonly where: string;
+  version(signal: AbortSignal): Promise<Version>;
+  /** As Client.call. */
+  call(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown>;
+  /**
+   * Runs the job of a method to its end and answers the job's result. Aborts the job if the signal aborts or its time limit passes. Throws
+   * ApiError if the job failed, and LostJob if the server has forgotten it: how far it came is unknown.
+   */
+  job(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown>;
+}
+
+/** The use of `client` by the connection `owner`. */
+export const apiOf = (client: Client, owner: string): Api => ({
+  where: client.where,
+  version: signal => client.version(signal),
+  call: (method, params, signal) => client.call(owner, method, params, signal),
+  job: (method, params, signal) => client.jobs.run(owner, method, params, signal),
+});
+
+/** The clients of this process, one for each system and account. */
+const clients = new SharedInstances<Client>(0);
+
+/** A connection's use of a system; `release` ends it, and the last one closes the client. Does no I/O. */
+export function leasedApi(server: Server, connection: string): { readonly api: Api; release(): Promise<void> } {
+  const { value, release } = clients.lease(serverKey(server), () => new Client(server));
+  return { api: naming(apiOf(value, connection), connection), release };
+}
+
+/**
+ * An API that names the connection in failures of the connection itself and of authorization. What the system refused stays an
+ * ApiError, because its meaning depends on the request.
+ */
+function naming(api: Api, connection: string): Api {
+  const named = <T>(work: Promise<T>): Promise<T> =>
+    work.catch((error: unknown) => {
+      const refused = error instanceof ApiError && !isDenied(error) && error.errno !== errnos.noMethod;
+      const known = refused ? undefined : apiErrorMapping(error);
+      throw known ? new CsiError(known.code, `connection "${connection}": ${known.text}`, { cause: error }) : error;
+    });
+  return {
+    where: api.where,
+    version: signal => named(api.version(signal)),
+    call: (method, params, signal) => named(api.call(method, params, signal)),
+    job: (method, params, signal) => named(api.job(method, params, signal)),
+  };
+}
