@@ -7,7 +7,6 @@ import { ConnectionFolder } from "../../lib/io/folder.ts";
 import { FolderWatch } from "../../lib/io/folder-watch.ts";
 import { Connections } from "../../lib/mux/connections.ts";
 import type { RouterSettings } from "../../lib/mux/context.ts";
-import { InlineRouting } from "../../lib/mux/inline-routing.ts";
 import { openRouter } from "../../lib/mux/router.ts";
 import type { ValueResolver } from "../../lib/schema/value-resolver.ts";
 import type { Host } from "../host.ts";
@@ -114,7 +113,7 @@ export function openController(
     await main.refresh();
     return main.config.groups;
   };
-  const { stop, overview, scopedTo, checkHealth, checkNew, examples, ...parts } = openRouter(
+  const { stop, overview, scopedTo, checkHealth, checkNew, examples, inline, ...parts } = openRouter(
     connections,
     configured,
     settings,
@@ -128,7 +127,6 @@ export function openController(
     groups: () => connections.anyCan("groupSnapshots"),
   };
   const rounds = healthRounds(healthMs, log, checkHealth);
-  const inline = new InlineRouting(connections, () => main.config.single);
   const ending = new AbortController();
   // In the background: a storage system that does not answer must not delay the files of the others.
   const check = () => void checkNew({ id: "check", log, signal: ending.signal, secrets: {} });

@@ -14,6 +14,8 @@ export interface Members {
   readonly members: readonly string[];
   /** Connections whose labels cannot be read; no volume is created on them. */
   readonly unknown: readonly string[];
+  /** How a member is selected. */
+  readonly policy: Group["policy"];
 }
 
 /** The groups that a class may name. */
@@ -42,33 +44,24 @@ export class Groups {
     return (await this.has(name)) && (await this.members(name)).includes(connection);
   }
 
-  /** How a member is selected. Throws "failed-precondition" if the group no longer exists. */
-  async policy(name: string): Promise<Group["policy"]> {
-    return (await this.#group(name)).policy;
-  }
-
   /** The names of its members, in the order of the group. Throws "failed-precondition" if the group no longer exists. */
   async members(name: string): Promise<readonly string[]> {
     return (await this.resolve(name)).members;
   }
 
-  /** Like `members`, with the connections that may or may not match the group's selector. */
+  /** Like `members`, with the policy and the connections that may or may not match the group's selector. */
   async resolve(name: string): Promise<Members> {
-    const { from } = await this.#group(name);
-    if (from.kind === "members") return { members: from.members, unknown: [] };
+    const group = (await this.#configured()).get(name);
+    if (!group) throw new CsiError("failed-precondition", `group "${name}" is not configured; add it to the main file`);
+    const { from, policy } = group;
+    if (from.kind === "members") return { members: from.members, unknown: [], policy };
     const names = await this.#connections.names();
     const chosen = await mapLimit(names, width, async each => {
       const labels = await this.#connections.labels(each).catch(unknownLabels);
       return labels && selects(from.selector, labels);
     });
     const those = (wanted: boolean | undefined) => names.filter((_, index) => chosen[index] === wanted);
-    return { members: those(true), unknown: those(undefined) };
-  }
-
-  async #group(name: string): Promise<Group> {
-    const group = (await this.#configured()).get(name);
-    if (group) return group;
-    throw new CsiError("failed-precondition", `group "${name}" is not configured; add it to the main file`);
+    return { members: those(true), unknown: those(undefined), policy };
   }
 }
 

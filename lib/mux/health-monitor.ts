@@ -10,8 +10,7 @@ import { reasonText, severityWords } from "../health/reasons.ts";
 import { isReachableFrom } from "../topology/accessible-topology.ts";
 import type { CheckResult, Connection, ConnectionHealth, ConnectionRecord } from "./connection.ts";
 import type { RouterContext } from "./context.ts";
-import { restoreExports } from "./restore-exports.ts";
-import { checkStorage, failedCheck } from "./storage-checks.ts";
+import { checkStorage, failedCheck, restoreExports } from "./storage-checks.ts";
 
 /** How many connections are checked at once. */
 const width = 16;

@@ -59,7 +59,7 @@ export class MemberSelection {
   async select(creation: Creation): Promise<Selection> {
     const { named, request, source } = creation;
     const { groups, duplicates } = this.#context;
-    const { members, unknown } = await groups.resolve(named);
+    const { members, unknown, policy } = await groups.resolve(named);
     const lookups = await Promise.all(members.map(member => this.#lookUp(member, creation)));
     const having = (has: MemberLookup["has"]) => lookups.filter(each => each.has === has).map(({ member }) => member);
     const owners = having("volume");
@@ -76,7 +76,7 @@ export class MemberSelection {
     if (unable.length > 0) throw cannotLookUp(named, unable);
     // A clone is created only beside its source, so the other members have nothing of it.
     if (source) return this.#only(creation, memberOfSource(named, members, source));
-    return this.#ranked(members, skipped, creation);
+    return this.#ranked(members, skipped, policy, creation);
   }
 
   /** Records a volume that was created or found in a group, and writes into its context which members were skipped. */
@@ -118,8 +118,12 @@ export class MemberSelection {
   }
 
   /** The members that can take the volume, by preferred topology and the group's policy. */
-  async #ranked(members: readonly string[], skipped: readonly string[], creation: Creation): Promise<Selection> {
-    const { groups } = this.#context;
+  async #ranked(
+    members: readonly string[],
+    skipped: readonly string[],
+    policy: Group["policy"],
+    creation: Creation,
+  ): Promise<Selection> {
     const { named, request } = creation;
     const asked = members.filter(member => !skipped.includes(member));
     const found = await Promise.all(asked.map(member => this.#candidate(member, creation)));
@@ -130,7 +134,7 @@ export class MemberSelection {
     const refusals = [...found, ...excluded.map(([, why]) => why)].filter(each => each instanceof CsiError);
     const candidates = found.filter((each): each is Candidate => each !== undefined && !(each instanceof CsiError));
     return {
-      members: ordered(candidates, await groups.policy(named), request.name),
+      members: ordered(candidates, policy, request.name),
       skipped,
       refusal: full => noMember(named, [...refusals, ...full], eligible),
     };

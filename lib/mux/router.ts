@@ -1,7 +1,9 @@
 import type { Segments } from "../core/access.ts";
 import type { Call, Log } from "../core/call.ts";
+import { CsiError } from "../core/errors.ts";
 import { TryLocks } from "../core/locks.ts";
 import type { Group } from "../core/proxy.ts";
+import type { Context, InlineAbility } from "../drivers/driver.ts";
 import { Capacity } from "./capacity.ts";
 import type { Connections } from "./connections.ts";
 import type { RouterContext, RouterSettings } from "./context.ts";
@@ -12,6 +14,7 @@ import { HealthMonitor, type HealthTimes } from "./health-monitor.ts";
 import { Jobs } from "./jobs.ts";
 import { Listing } from "./listing.ts";
 import { overview } from "./overview.ts";
+import { ability } from "./placement.ts";
 import { SkippedMembers } from "./skipped-members.ts";
 import { GroupSnapshots, Snapshots } from "./snapshots.ts";
 import { type ResponseTimes, StorageCalls } from "./storage-calls.ts";
@@ -32,6 +35,22 @@ const scopedTo = (connection: string, context: RouterContext): RouterContext => 
   ),
   jobs: { run: (key, ...rest) => context.jobs.run(`${key} (as the only connection "${connection}")`, ...rest) },
   settings: () => ({ ...context.settings(), legacyConnection: connection, single: connection }),
+});
+
+/** Volumes that live with their pod, on the connection that the pod names (CSI ephemeral inline volumes of Kubernetes). */
+const inlineVolumes = ({ connections, settings }: RouterContext) => ({
+  /** The connection that these attributes name. Throws "invalid-argument" if they name none. */
+  connectionOf(attributes: Context): string {
+    const name = attributes["connection"] || settings().single;
+    if (name) return name;
+    throw new CsiError("invalid-argument", 'the inline volume has no attribute "connection"; its pod must name one');
+  },
+  /** Like InlineAbility.make. */
+  make: (name: string, ...args: Parameters<InlineAbility["make"]>) =>
+    connections.use(name, "refuse", connection => ability(connection, "inline").make(...args)),
+  /** Like InlineAbility.remove. While the connection cannot be used, the volume is not taken for gone. */
+  remove: (name: string, ...args: Parameters<InlineAbility["remove"]>) =>
+    connections.use(name, "retry", connection => ability(connection, "inline").remove(...args)),
 });
 
 /** Opens the router over these connections and groups. */
@@ -64,6 +83,7 @@ export function openRouter(
   });
   return {
     ...parts(context),
+    inline: inlineVolumes(context),
     /**
      * The same for a driver name that stands for one connection: classes need not name it, ids without a prefix belong to it, and new
      * ids have none. Locks are shared, so that a volume is never changed under two names at once.
