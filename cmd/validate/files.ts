@@ -2,7 +2,7 @@ import { closeSync, openSync, readdirSync, readFileSync, readSync, realpathSync,
 import { join, resolve } from "node:path";
 import { unknownFolder } from "../../lib/config/proxy.ts";
 import { errnoOf } from "../../lib/core/errors.ts";
-import { nameOf } from "../../lib/lint/file-name.ts";
+import { nameOf } from "../../lib/lint/document.ts";
 import type { Input } from "../../lib/lint/input.ts";
 import { connectionFolder } from "../connection-folder.ts";
 import type { Host } from "../host.ts";

@@ -45,3 +45,6 @@ export const documentOf = (file: string, text: string, source: Source): SourceDo
   start: { line: 1, column: 1 },
   isSecret: secretByName,
 });
+
+/** The name of the connection in a file of this name. */
+export const nameOf = (file: string): string => (file.split("/").at(-1) ?? file).replace(/\.(?:ya?ml|json)$/i, "");

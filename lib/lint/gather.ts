@@ -1,3 +1,4 @@
+import { posix } from "node:path";
 import { noDefaults } from "../config/proxy.ts";
 import type { DriverModule } from "../drivers/module.ts";
 import type { ValueResolver } from "../schema/value-resolver.ts";
@@ -43,21 +44,33 @@ export function gather(inputs: readonly Input[], settings: ReadSettings): readon
     documents: 0,
   };
   for (const input of inputs) addInput(input, found);
-  return byInstance(found).map(each => readAll(each, settings));
+  return byDeployment(found).map(each => readAll(each, settings));
 }
 
 /**
- * Main files in objects with different labels app.kubernetes.io/instance belong to different deployments, each with the objects that have
- * its label; objects without one belong to the first.
+ * Separates deployments, each with its own main file, unless the user named one: by the label app.kubernetes.io/instance of the objects
+ * that contain the main files, or else by their folders. Other objects belong to the first deployment; other files are checked separately.
  */
-function byInstance(found: FoundObjects): readonly FoundObjects[] {
+function byDeployment(found: FoundObjects): readonly FoundObjects[] {
   const mains = found.candidates.filter(({ role }) => role === "main");
+  if (mains.some(({ named }) => named)) return [found];
   const instances = [...new Set(mains.flatMap(({ document }) => document.instance ?? []))];
-  if (instances.length < 2 || mains.some(({ named }) => named)) return [found];
-  const [first] = instances;
-  return instances.map(instance => {
+  const folders = [
+    ...new Set(
+      mains
+        .filter(({ document }) => !mains.some(other => isConnectionOf(other.document, document)))
+        .map(({ document }) => folderOf(document.file)),
+    ),
+  ].sort((a, b) => b.length - a.length);
+  const [isByInstance, isByFolder] = [instances.length > 1, folders.length > 1];
+  if (!isByInstance && !isByFolder) return [found];
+  const keyOf = ({ file, instance }: SourceDocument): string | undefined =>
+    isByInstance
+      ? (instances.find(each => each === instance) ?? instances[0])
+      : folders.find(folder => file.startsWith(folder));
+  return [...(isByInstance ? instances : folders), undefined].map(key => {
     const own = <T extends { readonly document: SourceDocument }>(all: readonly T[]): T[] =>
-      all.filter(({ document }) => (instances.find(each => each === document.instance) ?? first) === instance);
+      all.filter(({ document }) => keyOf(document) === key);
     return {
       ...found,
       candidates: own(found.candidates),
@@ -71,6 +84,18 @@ function byInstance(found: FoundObjects): readonly FoundObjects[] {
       diagnostics: own(found.diagnostics),
     };
   });
+}
+
+const folderOf = (file: string): string => file.slice(0, file.lastIndexOf("/") + 1);
+
+/** Whether a file is in the connection folder of a main file: relative to it, or, for a path in a container, by the last part. */
+function isConnectionOf(main: SourceDocument, { file }: SourceDocument): boolean {
+  const folder = textAt(main.source.value, "proxy", "configFolder");
+  if (folder === undefined || file === main.file) return false;
+  const here = posix.join(folderOf(file), ".");
+  const home = folderOf(main.file);
+  if (!folder.startsWith("/")) return here === posix.join(home, folder, ".");
+  return here === folder || (posix.basename(here) === posix.basename(folder) && file.startsWith(home));
 }
 
 function readAll({ candidates, diagnostics: found, ...objects }: FoundObjects, settings: ReadSettings): Gathered {

@@ -1,5 +1,4 @@
 import { type Diagnostic, located, type Position, problem } from "../schema/finding.ts";
-import { deployments } from "./deployments.ts";
 import type { DocumentDiagnostic, SourceDocument } from "./document.ts";
 import { type Excerpt, excerpts, printable } from "./excerpt.ts";
 import { type Gathered, gather, type ReadSettings } from "./gather.ts";
@@ -39,7 +38,7 @@ const onlineRules: ReadonlySet<string> = new Set(rules.filter(({ online }) => on
 
 /** Checks all inputs, those of one deployment together. Pure; never throws. */
 export function lint(inputs: readonly Input[], settings: LintSettings): Linted {
-  const all = deployments(inputs).flatMap(each => gather(each, settings));
+  const all = gather(inputs, settings);
   const order = new Map(inputs.map(({ file }, index) => [file, index]));
   const problems = all
     .flatMap(each => problemsOf(each, settings))

@@ -1,13 +1,11 @@
 import type { Path } from "../schema/finding.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { parseYaml, type Source } from "../yaml/parse.ts";
-import { type DocumentDiagnostic, type SourceDocument, secretByName } from "./document.ts";
-import { nameOf } from "./file-name.ts";
+import { type DocumentDiagnostic, nameOf, type SourceDocument, secretByName } from "./document.ts";
 import { type DocumentKind, helmBelow, isConfiguration, kindOf, kindOfText } from "./kinds.ts";
 import { listAt, type ManifestObject, mappingAt, type Objects, textAt } from "./lint-input.ts";
 import type { UnreadDocument } from "./read.ts";
-import { secretEntries } from "./secret-entries.ts";
-import { type SecretFile, secretFiles, textFiles } from "./secret-files.ts";
+import { type SecretFile, secretEntries, secretFiles, textFiles } from "./secret-files.ts";
 
 type Growing<T> = { readonly [K in keyof T]: T[K] extends readonly (infer Item)[] ? Item[] : T[K] };
 

@@ -1,5 +1,5 @@
 import { unknownFolder } from "../config/proxy.ts";
-import { nameOf } from "./file-name.ts";
+import { nameOf } from "./document.ts";
 import { type LintInput, listAt, type StoreObject, textAt } from "./lint-input.ts";
 import { containersOf, isController, mainFolders, mountedAt } from "./workloads.ts";
 

@@ -1,5 +1,5 @@
 import { modules } from "../../lib/drivers/index.ts";
-import { inOneLine } from "../../lib/lint/format/words.ts";
+import { inOneLine } from "../../lib/lint/format/text.ts";
 import { lint } from "../../lib/lint/lint.ts";
 import type { Rule } from "../../lib/lint/rule.ts";
 import { rules } from "../../lib/lint/rules/index.ts";

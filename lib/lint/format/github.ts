@@ -1,5 +1,5 @@
 import type { Problem } from "../lint.ts";
-import { inOneLine } from "./words.ts";
+import { inOneLine } from "./text.ts";
 
 const data = (text: string): string => text.replace(/%/g, "%25").replace(/\r/g, "%0D").replace(/\n/g, "%0A");
 const property = (text: string): string => data(text).replace(/:/g, "%3A").replace(/,/g, "%2C");

@@ -1,6 +1,6 @@
 import { groupBy } from "../../core/group-by.ts";
 import type { Problem } from "../lint.ts";
-import { inOneLine } from "./words.ts";
+import { inOneLine } from "./text.ts";
 
 /** Text for XML 1.0: characters that it does not allow become a question mark. */
 const xml = (text: string): string =>

@@ -1,6 +1,6 @@
 import type { Problem } from "../lint.ts";
 import type { Rule } from "../rule.ts";
-import { inOneLine } from "./words.ts";
+import { inOneLine } from "./text.ts";
 
 /** SARIF 2.1.0 (OASIS), as code scanning services read it. `exitCode` is that of the command. */
 export function sarif(problems: readonly Problem[], rules: readonly Rule[], version: string, exitCode: number): string {

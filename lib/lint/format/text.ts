@@ -1,3 +1,4 @@
+import type { Diagnostic } from "../../schema/finding.ts";
 import type { Problem } from "../lint.ts";
 
 /** Terminal colours (ECMA-48 SGR), or none. */
@@ -41,3 +42,7 @@ export function summary(problems: readonly Problem[], files: number): string {
       : `${plural(errors, "error")}, ${plural(problems.length - errors, "warning")}`;
   return `${found} in ${plural(files, "file")}\n`;
 }
+
+/** `path: what is wrong; what to do`, on one line. */
+export const inOneLine = ({ path, message, fix }: Pick<Diagnostic, "path" | "message" | "fix">): string =>
+  `${path === "" ? "" : `${path}: `}${message}${fix === undefined ? "" : `; ${fix}`}`;
