@@ -1,5 +1,16 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
+/** Like `work`, but rejects with `reason()` as soon as the signal aborts; `work` then continues in the background. */
+export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal, reason: () => Error): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = (): void => reject(reason());
+    // Before the check, so that a failure of abandoned work is always handled.
+    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
+    if (signal.aborted) return abort();
+    signal.addEventListener("abort", abort, { once: true });
+  });
+}
+
 /** Waits `ms` milliseconds; rejects with the signal's reason if it aborts first. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await sleep(ms, undefined, { signal }).catch(() => signal.throwIfAborted());

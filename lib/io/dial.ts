@@ -18,6 +18,26 @@ export interface HttpSettings {
   readonly allowInsecure: boolean;
 }
 
+/** The keys of `httpConnection` in a connection file that address a server. */
+export interface HttpAddress {
+  readonly protocol?: "http" | "https" | undefined;
+  readonly host: string;
+  readonly port?: number | undefined;
+  readonly allowInsecure: boolean;
+  readonly ca?: string | undefined;
+  readonly fingerprint?: string | undefined;
+}
+
+/** The settings for an address of this protocol, whose port defaults to `port`. An empty text counts as absent. */
+export const httpSettings = (address: HttpAddress, protocol: "http" | "https", port: number): HttpSettings => ({
+  protocol,
+  host: address.host,
+  port: address.port ?? port,
+  ca: address.ca || undefined,
+  fingerprint: address.fingerprint || undefined,
+  allowInsecure: address.allowInsecure,
+});
+
 /**
  * Why a request got no answer. Only "lost" and "timeout" may have had an effect on the server: the request was sent,
  * but its outcome is unknown.

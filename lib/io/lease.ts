@@ -10,7 +10,7 @@ export interface Lease<T> {
 
 /** An object that can be shared; it is closed when its last user has released it. */
 export interface Closable {
-  close(): Promise<void>;
+  close(): void | Promise<void>;
 }
 
 interface Holding<T> {
@@ -20,8 +20,8 @@ interface Holding<T> {
 }
 
 /**
- * Shares objects by key: each is created for its first user and closed `idleMs` milliseconds after its last user
- * releases it.
+ * Shares objects by key: each is created for its first user and closed `idleMs` milliseconds after its last user has
+ * released it; if `idleMs` is 0, as part of that release.
  */
 export class SharedInstances<T extends Closable> {
   readonly #idleMs: number;
@@ -44,6 +44,7 @@ export class SharedInstances<T extends Closable> {
         released = true;
         holding.users--;
         if (holding.users > 0 || this.#held.get(key) !== holding) return;
+        if (this.#idleMs === 0) return this.#drop(key, holding);
         holding.timer = setTimeout(() => void this.#drop(key, holding), this.#idleMs);
         holding.timer.unref();
       },

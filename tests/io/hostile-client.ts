@@ -1,4 +1,4 @@
-import { leasedDsm } from "../../lib/drivers/synology/clients.ts";
+import { leasedDsm } from "../../lib/drivers/synology/client.ts";
 import { leasedApi } from "../../lib/drivers/truenas/api.ts";
 import { serverOf } from "../../lib/drivers/truenas/server.ts";
 import { printCost } from "./process-cost.ts";

@@ -1,51 +1,68 @@
 import { createHash } from "node:crypto";
 import { keepSecret } from "../../core/secrets.ts";
-import { Semaphore } from "../../core/semaphore.ts";
-import { HttpError, type HttpSettings, originOf } from "../../io/dial.ts";
+import { Semaphore, semaphores } from "../../core/semaphore.ts";
+import { unlessAborted } from "../../core/time.ts";
+import { type HttpAddress, HttpError, type HttpSettings, httpSettings, originOf } from "../../io/dial.ts";
 import { type Http, httpClient } from "../../io/http.ts";
+import { SharedInstances } from "../../io/lease.ts";
 import { DsmError, endsSession, NotDsm, refusesLogin } from "./dsm-error.ts";
 
-/** A DSM and who csimux is there. */
-export interface DsmServer {
-  readonly http: HttpSettings;
+/** The account of a DSM. */
+interface DsmAccount {
   readonly username: string;
   readonly password: string;
-  /** The name of the session: a login under the same one ends it. */
-  readonly session: string | undefined;
+  /** The name of the session; a login with the same name ends the earlier session. */
+  readonly session?: string | undefined;
   /** One call at a time. */
   readonly serialize: boolean;
 }
 
-/** One call. Parameters that are undefined are left out. */
+/** `httpConnection` of a connection file. */
+export interface HttpConnection extends HttpAddress, DsmAccount {}
+
+/** A DSM and the account that csimux uses. */
+export interface DsmServer extends DsmAccount {
+  readonly http: HttpSettings;
+}
+
+/** The DSM of a connection file. If `protocol` is absent, the port decides; DSM uses https on 5001. */
+export function serverOf(connection: HttpConnection): DsmServer {
+  const { port, username, password, session, serialize } = connection;
+  const protocol = connection.protocol ?? (/443|5001/.test(String(port ?? "")) ? "https" : "http");
+  const http = httpSettings(connection, protocol, protocol === "https" ? 5001 : 5000);
+  return { http, username, password, session: session || undefined, serialize };
+}
+
+/** One call. Undefined parameters are omitted. */
 export interface DsmCall {
   readonly api: string;
   readonly method: string;
-  /** Of the API; "1" when absent. */
+  /** The version of the API; "1" if absent. */
   readonly version?: string;
   readonly params?: Readonly<Record<string, unknown>>;
 }
 
 interface Session {
   readonly sid: string;
-  /** What proves that a request was not forged; DSM 7 wants it where that protection is on. */
+  /** Required by DSM 7 if its protection against cross-site request forgery is on. */
   readonly token: string | undefined;
 }
 
-/** Equal for servers that can share a session; tells nothing of the credentials. */
-export const serverKey = (server: DsmServer): string =>
+/** Equal for servers that can share a session; reveals nothing about the credentials. */
+const serverKey = (server: DsmServer): string =>
   createHash("sha256").update(JSON.stringify(server)).digest("base64url");
 
-/** After three refused logins within five minutes DSM blocks the address, by default for a day. */
+/** After three refused logins within five minutes, DSM blocks the address, by default for a day. */
 const refusedForMs = 5 * 60_000;
 const loginMs = 20_000;
 const logoutMs = 3000;
 
-/** Methods that change nothing; they may be asked again when the answer was lost. */
+/** Methods that change nothing; they are repeated if the answer was lost. */
 const reads = /^(?:list|get|load)/;
 
 /**
- * One account of one DSM for all connections that use it. Logs in when it is first asked for something and once more when the
- * session has ended; secrets travel in bodies only, never in an address that proxies and DSM write into their logs.
+ * One account of one DSM, shared by all connections that use it. Logs in on the first call, and again once when the session
+ * has ended. Secrets are sent in bodies only, never in a URL, which proxies and DSM log.
  */
 export class DsmClient {
   readonly where: string;
@@ -59,7 +76,7 @@ export class DsmClient {
   #opening: Promise<Session> | undefined;
   #refused: { readonly error: unknown; readonly until: number } | undefined;
 
-  /** `turns`: those of the system, shared by all of its clients. */
+  /** `turns` is shared by all clients of the system. */
   constructor(server: DsmServer, turns: Semaphore, now: () => number = () => performance.now()) {
     this.where = originOf(server.http);
     this.#server = server;
@@ -70,10 +87,11 @@ export class DsmClient {
   }
 
   /**
-   * The `data` of the answer, for the connection `owner`, whose calls take turns with those of others. After a changing call
-   * whose answer was lost the caller has to look what became of it. Throws DsmError, HttpError or NotDsm.
+   * Returns the `data` of the answer. Calls of `owner`, a connection, take turns with the calls of others. If the answer of a
+   * changing call is lost, the caller must check its outcome. Throws DsmError, HttpError, NotDsm, or CsiError if the call
+   * ended while it waited.
    */
-  call(owner: string, what: DsmCall, signal: AbortSignal): Promise<unknown> {
+  call(owner: string, what: DsmCall, signal: AbortSignal): Promise<Row> {
     const work = () => this.#turns.run(() => this.#asked(what, signal), signal, owner);
     return this.#server.serialize ? this.#one.run(work, signal) : work();
   }
@@ -90,7 +108,7 @@ export class DsmClient {
     this.#shown();
   }
 
-  async #asked(what: DsmCall, signal: AbortSignal): Promise<unknown> {
+  async #asked(what: DsmCall, signal: AbortSignal): Promise<Row> {
     const session = await this.#opened(signal);
     try {
       return await this.#sent(what, session, signal);
@@ -103,8 +121,8 @@ export class DsmClient {
     }
   }
 
-  /** Text goes quoted: DSM reads every parameter as JSON, and takes digits without quotes for a number. */
-  #sent({ api, method, version = "1", params = {} }: DsmCall, session: Session, signal: AbortSignal): Promise<unknown> {
+  /** Text is quoted: DSM parses every parameter as JSON, so digits without quotes would be a number. */
+  #sent({ api, method, version = "1", params = {} }: DsmCall, session: Session, signal: AbortSignal): Promise<Row> {
     const given = Object.entries(params).filter(([, value]) => value !== undefined);
     const fields = Object.fromEntries(given.map(([key, value]) => [key, JSON.stringify(value)]));
     return this.#posted("entry.cgi", { api, method, version, ...fields }, session, signal);
@@ -115,8 +133,8 @@ export class DsmClient {
     fields: Readonly<Record<string, string>> & { readonly api: string; readonly method: string },
     session: Session | undefined,
     signal: AbortSignal,
-  ): Promise<unknown> {
-    // DSM 7 takes the session from a cookie only, DSM 6 from either.
+  ): Promise<Row> {
+    // DSM 7 accepts the session in a cookie only, DSM 6 also in the body.
     const headers = {
       "Content-Type": "application/x-www-form-urlencoded",
       ...(session && { Cookie: `id=${session.sid}` }),
@@ -124,21 +142,23 @@ export class DsmClient {
     };
     const body = new URLSearchParams({ ...fields, ...(session && { _sid: session.sid }) }).toString();
     const answer = await this.#http.send({ method: "POST", path: `/webapi/${cgi}`, headers, body }, signal);
-    if (answer.status >= 500) throw new HttpError(this.where, "refused", `DSM answers with status ${answer.status}`);
+    if (answer.status >= 500)
+      throw new HttpError(this.where, "refused", `DSM answered with HTTP status ${answer.status}`);
     return dataOf(answer.status === 200 ? await answer.json() : undefined, fields, this.where);
   }
 
   async #opened(signal: AbortSignal): Promise<Session> {
     if (this.#session) return this.#session;
-    if (signal.aborted) throw new HttpError(this.where, "cancelled", "the call ended before the system was reached");
+    const ended = () => new HttpError(this.where, "cancelled", "the call ended before the system was reached");
+    if (signal.aborted) throw ended();
     if (this.#refused && this.#now() < this.#refused.until) throw this.#refused.error;
     this.#opening ??= this.#login().finally(() => {
       this.#opening = undefined;
     });
-    return unlessAborted(this.#opening, this.where, signal);
+    return unlessAborted(this.#opening, signal, ended);
   }
 
-  /** Nobody's signal: others wait for the same login. */
+  /** Independent of the signal of any call, because others wait for the same login. */
   async #login(): Promise<Session> {
     const { username, password, session } = this.#server;
     const fields = {
@@ -146,12 +166,9 @@ export class DsmClient {
       ...{ format: "sid", enable_syno_token: "yes", ...(session && { session }) },
     };
     try {
-      const data = (await this.#posted("auth.cgi", fields, undefined, AbortSignal.timeout(loginMs))) as {
-        readonly sid?: unknown;
-        readonly synotoken?: unknown;
-      };
-      if (typeof data.sid !== "string") throw new NotDsm(`${this.where} has answered a login without a session`);
-      this.#session = { sid: data.sid, token: typeof data.synotoken === "string" ? data.synotoken : undefined };
+      const { sid, synotoken } = await this.#posted("auth.cgi", fields, undefined, AbortSignal.timeout(loginMs));
+      if (typeof sid !== "string") throw new NotDsm(`${this.where} answered a login without a session`);
+      this.#session = { sid, token: typeof synotoken === "string" ? synotoken : undefined };
       this.#refused = undefined;
       return this.#session;
     } catch (error) {
@@ -165,24 +182,37 @@ function dataOf(
   answer: unknown,
   { api, method }: { readonly api: string; readonly method: string },
   where: string,
-): object {
-  if (answer === undefined)
-    throw new NotDsm(`${where} does not answer as the web interface of a DSM does (usually port 5000 or 5001)`);
+): Row {
+  if (answer === undefined) throw new NotDsm(`${where} is not the web interface of a DSM (usually port 5000 or 5001)`);
   const { success, data, error } = (answer ?? {}) as {
     readonly success?: unknown;
     readonly data?: unknown;
     readonly error?: { readonly code?: unknown };
   };
   if (success !== true) throw new DsmError(api, method, Number(error?.code ?? 100));
-  return typeof data === "object" && data !== null ? data : {};
+  return typeof data === "object" && data !== null ? (data as Row) : {};
 }
 
-function unlessAborted<T>(work: Promise<T>, where: string, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const cancelled = () => reject(new HttpError(where, "cancelled", "the call ended before the system was reached"));
-    // First of all, or nobody would hear of its failure, which ends the process.
-    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", cancelled));
-    if (signal.aborted) return cancelled();
-    signal.addEventListener("abort", cancelled, { once: true });
-  });
+/** The number of concurrent calls of all connections to one system, whose web server is small. */
+const callsAtOnce = 4;
+
+const turns = semaphores(callsAtOnce);
+const clients = new SharedInstances<DsmClient>(0);
+
+/** A mapping in an answer of DSM. */
+export type Row = Readonly<Record<string, unknown>>;
+
+/** One connection's use of a DSM. Methods throw as DsmClient.call. */
+export interface Dsm {
+  readonly where: string;
+  call(what: DsmCall, signal: AbortSignal): Promise<Row>;
+  /** Ends the use; the last release logs out. */
+  release(): Promise<void>;
+}
+
+/** A connection's use of a system, whose session and call slots are shared with other connections. Does no I/O. */
+export function leasedDsm(server: DsmServer, connection: string): Dsm {
+  const where = originOf(server.http);
+  const { value, release } = clients.lease(serverKey(server), () => new DsmClient(server, turns(where)));
+  return { where, call: (what, signal) => value.call(connection, what, signal), release };
 }

@@ -2,17 +2,17 @@ import { createHash } from "node:crypto";
 import { backendName } from "../../core/name.ts";
 import type { Source } from "../driver.ts";
 
-/** DSM gives shared folders 32 characters. */
+/** The longest name of a shared folder. */
 export const longestShare = 32;
 
-/** How far a folder has come. */
+/** The state of a folder: being created, finished, being removed. */
 export type FolderState = "new" | "ok" | "del";
 
-/** What the description of a folder says: DSM keeps 64 characters of it. */
+/** The content of a folder's description, of which DSM keeps 64 characters. */
 export interface FolderMark {
   readonly state: FolderState;
   readonly owner: string;
-  /** A digest of what it was made from. */
+  /** A digest of its source. */
   readonly source: string | undefined;
 }
 
@@ -22,13 +22,13 @@ const digest = (text: string, digits: number): string =>
 const plain = /^[a-z0-9][a-z0-9-]*$/;
 const markShape = /^csimux (new|ok|del) ([0-9a-f]{10})(?: ([0-9a-f]{12}))?$/;
 
-/** How the volumes of a connection are called as shared folders, and what is written on them. */
+/** Names and descriptions of the shared folders of one connection. */
 export class FolderNames {
   readonly #prefix: string;
   readonly #owners: readonly string[];
   readonly #room: number;
 
-  /** `prefix` in small letters, at most 8 characters. `owners` as of LunNames. */
+  /** `prefix`: lower case, at most 8 characters. `owners` as in LunNames. */
   constructor(prefix: string, owners: readonly string[], maxIdBytes: number) {
     this.#prefix = prefix;
     this.#owners = owners.map(owner => digest(owner, 10));
@@ -50,7 +50,7 @@ export class FolderNames {
     return `${this.#prefix}${id}`;
   }
 
-  /** The id of the volume that a folder of this name is; undefined for one that is none. */
+  /** The volume id in the name of a folder; undefined for any other name. */
   idIn(share: string): string | undefined {
     const id = share.startsWith(this.#prefix) ? share.slice(this.#prefix.length) : "";
     return this.isId(id) ? id : undefined;
@@ -65,7 +65,7 @@ export class FolderNames {
     return `csimux ${state} ${this.#owners[0]}${source === undefined ? "" : ` ${source}`}`;
   }
 
-  /** What a description says; undefined for one that this connection has not written. */
+  /** Parses a description; undefined unless this connection wrote it. */
   parse(description: string): FolderMark | undefined {
     const [, state, owner, source] = markShape.exec(description) ?? [];
     if (owner === undefined || !this.#owners.includes(owner)) return undefined;

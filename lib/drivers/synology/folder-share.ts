@@ -2,20 +2,20 @@ import { protocols } from "../../core/access.ts";
 import type { Call } from "../../core/call.ts";
 import type { Context, VolumeSpec } from "../driver.ts";
 import type { Notes, ShareProtocol } from "../store.ts";
-import type { FolderContext, FolderVolume } from "./folder-context.ts";
+import type { FolderContext, FolderVolume } from "./contexts.ts";
 import type { NfsRule } from "./folders.ts";
 
 type Keep = (notes: Notes) => Promise<FolderVolume>;
 
-/** Who may mount the volumes over NFS. */
+/** The hosts that may mount the volumes over NFS. */
 export interface NfsSettings {
   readonly server: string;
   readonly hosts: readonly string[];
-  /** DSM's word for whom the users of a node become. */
+  /** DSM's name for the mapping of the users of nodes. */
   readonly squash: string;
 }
 
-/** Shared folders over NFS: a rule for each host that may mount one. */
+/** Shared folders over NFS, with a rule for each host that may mount them. */
 export class NfsFolders implements ShareProtocol<FolderVolume> {
   readonly protocol = "nfs";
   readonly access = protocols.nfs;
@@ -30,11 +30,11 @@ export class NfsFolders implements ShareProtocol<FolderVolume> {
 
   async publish({ folder }: FolderVolume, _spec: VolumeSpec, _keep: Keep, call: Call): Promise<Notes> {
     const wanted = this.#settings.hosts.map(host => ruleFor(host, this.#settings.squash));
-    const standing = await this.#space.folders.nfsRules(folder.name, call.signal);
+    const existing = await this.#space.folders.nfsRules(folder.name, call.signal);
     const same =
-      standing.length === wanted.length &&
+      existing.length === wanted.length &&
       wanted.every(rule =>
-        standing.some(each => each["client"] === rule.client && each["root_squash"] === rule.root_squash),
+        existing.some(each => each["client"] === rule.client && each["root_squash"] === rule.root_squash),
       );
     if (!same) await this.#space.folders.setNfsRules(folder.name, wanted, call.signal);
     return {};
@@ -45,8 +45,8 @@ export class NfsFolders implements ShareProtocol<FolderVolume> {
   }
 
   async withdraw({ folder }: FolderVolume, call: Call): Promise<void> {
-    const standing = await this.#space.folders.nfsRules(folder.name, call.signal);
-    if (standing.length > 0) await this.#space.folders.setNfsRules(folder.name, [], call.signal);
+    const existing = await this.#space.folders.nfsRules(folder.name, call.signal);
+    if (existing.length > 0) await this.#space.folders.setNfsRules(folder.name, [], call.signal);
   }
 }
 
@@ -60,14 +60,14 @@ const ruleFor = (client: string, squash: string): NfsRule => ({
   security_flavor: { sys: true, kerberos: false, kerberos_integrity: false, kerberos_privacy: false },
 });
 
-/** Who may use the volumes over SMB. */
+/** The accounts that may use the volumes over SMB. */
 export interface SmbSettings {
   readonly server: string;
   readonly users: readonly string[];
   readonly groups: readonly string[];
 }
 
-/** Shared folders over SMB: accounts of DSM that may write. They go with the folder. */
+/** Shared folders over SMB, with permissions for accounts of DSM, which DSM deletes with the folder. */
 export class SmbFolders implements ShareProtocol<FolderVolume> {
   readonly protocol = "smb";
   readonly access = protocols.smb;

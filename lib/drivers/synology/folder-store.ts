@@ -4,15 +4,13 @@ import { afterFailure, type ErrorMapping } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { sizeFrom, wholeUnits } from "../sizes.ts";
 import type { HealthInspection, Notes, VolumeStore } from "../store.ts";
-import { dsmFindings } from "./condition.ts";
+import { type FolderContext, type FolderVolume, unknownSource, until } from "./contexts.ts";
 import { errors, isAnswer, isNoShare } from "./dsm-error.ts";
-import type { FolderContext, FolderVolume } from "./folder-context.ts";
 import { FolderSnapshots, snapshotsOf } from "./folder-snapshots.ts";
 import { mebibyte, type SharedFolder } from "./folders.ts";
-import { unknownSource } from "./lun-context.ts";
-import { until } from "./until.ts";
+import { type DsmVolume, dsmFindings, dsmVolume } from "./rows.ts";
 
-/** How long a call waits for DSM, in milliseconds; sidecars wait 15 s, and repeat. */
+/** How long a call waits for DSM, in milliseconds; sidecars wait 15 s and then retry. */
 const patienceMs = 8000;
 
 interface FolderSource {
@@ -21,7 +19,7 @@ interface FolderSource {
   readonly bytes: bigint;
 }
 
-/** Volumes as shared folders with a quota. The description of a folder says whose it is and how far it has come. */
+/** Volumes as shared folders with a quota. The description of a folder records its owner and state. */
 export class FolderStore implements VolumeStore<FolderVolume> {
   readonly clonesFrom = ["volume", "snapshot"] as const;
   readonly snapshots: FolderSnapshots;
@@ -43,26 +41,29 @@ export class FolderStore implements VolumeStore<FolderVolume> {
   async create(spec: VolumeSpec, call: Call): Promise<FolderVolume> {
     const id = this.idOf(spec.name);
     const folder = await this.#space.folder(id, call);
-    const standing = this.#space.asset(folder);
-    if (standing && (standing.finished || this.#withSource(standing, spec.source).source === unknownSource))
-      return this.#withSource(standing, spec.source);
+    const existing = this.#space.asset(folder);
+    if (existing && (existing.finished || this.#withSource(existing, spec.source).source === unknownSource))
+      return this.#withSource(existing, spec.source);
     if (folder && !this.#space.names.parse(folder.description))
-      throw this.#space.error("already-exists", `the shared folder "${folder.name}" is not one of this connection`);
-    if (folder && !standing) await this.remove(id, async () => {}, call);
+      throw this.#space.error(
+        "already-exists",
+        `the shared folder "${folder.name}" exists and does not belong to this connection`,
+      );
+    if (folder && !existing) await this.remove(id, async () => {}, call);
     const origin = spec.source && (await this.#origin(spec.source, call));
     const bytes = wholeUnits(sizeFrom(spec.range, origin?.bytes ?? 0n), mebibyte, spec.range.limit);
     let accepted = false;
     const make = async () => {
-      if (!standing) await this.#make(id, spec, bytes, origin, call);
+      if (!existing) await this.#make(id, spec, bytes, origin, call);
       accepted = true;
       const made = await this.#ready(id, call);
-      // A clone has the quota of its origin, or none.
+      // A clone has the quota of its source, or none.
       const right = spec.source === undefined || made.bytes === bytes;
       if (!right) await this.#space.folders.set(made.folder, { bytes }, call.signal);
       return this.#withSource(right ? made : await this.#known(id, call), spec.source);
     };
     const undo = async () => {
-      // DSM shows a folder some time after it was asked for: one that is not there may still come.
+      // DSM lists a folder some time after the request, so an absent one may still appear.
       if (accepted && !(await this.#space.folder(id, call))) return false;
       await this.remove(id, async asset => this.#refuseFinished(asset), call);
       return true;
@@ -80,7 +81,7 @@ export class FolderStore implements VolumeStore<FolderVolume> {
     if (!asset.finished)
       await this.#space.folders.set(asset.folder, { description }, call.signal).catch((error: unknown) => {
         if (!isNoShare(error)) throw error;
-        throw this.#space.error("aborted", `volume "${asset.id}" was removed while it was made; repeat the call`);
+        throw this.#space.error("aborted", `volume "${asset.id}" was removed while it was created; retrying`);
       });
     return { ...(await this.#known(asset.id, call)), source: asset.source };
   }
@@ -90,7 +91,7 @@ export class FolderStore implements VolumeStore<FolderVolume> {
     if (held.length === 0) return;
     throw this.#space.error(
       "failed-precondition",
-      `volume "${asset.id}" has ${held.length} snapshot(s), which DSM removes with it; delete them first`,
+      `volume "${asset.id}" has ${held.length} snapshot(s), which DSM would delete with it; delete them first`,
     );
   }
 
@@ -102,17 +103,17 @@ export class FolderStore implements VolumeStore<FolderVolume> {
     if (!mark)
       throw this.#space.error(
         "failed-precondition",
-        `the shared folder "${folder.name}" bears no mark of this connection, so it stays; delete it in DSM if it is yours`,
+        `the shared folder "${folder.name}" does not belong to this connection and is kept; if it is yours, delete it in DSM`,
       );
     const asset = this.#space.asset(folder);
     if (asset) await this.#refuseRemoval(asset, call);
     if (asset) await before(asset);
-    // What is half-removed must never be taken for half-made.
+    // A half-removed folder must not be mistaken for a half-created one.
     if (asset) await folders.set(folder, { description: names.mark("del", mark.source) }, call.signal);
     await folders.delete(folder.name, call.signal);
     const gone = async () => ((await this.#space.folder(id, call)) ? undefined : true);
     if (await until(this.#space, gone, patienceMs, call)) return;
-    throw this.#space.error("aborted", `DSM is still removing the shared folder of volume "${id}"; repeat the call`);
+    throw this.#space.error("aborted", `DSM is still removing the shared folder of volume "${id}"; retrying`);
   }
 
   async resize(asset: FolderVolume, bytes: bigint, limit: bigint | undefined, call: Call): Promise<FolderVolume> {
@@ -121,8 +122,8 @@ export class FolderStore implements VolumeStore<FolderVolume> {
     return this.#known(asset.id, call);
   }
 
-  available(_parameters: Context, call: Call): Promise<bigint> {
-    return this.#space.folders.free(this.#space.location, call.signal);
+  async available(_parameters: Context, call: Call): Promise<bigint> {
+    return (await this.#volume(call)).free;
   }
 
   async list(page: PageRequest, call: Call): Promise<Page<FolderVolume>> {
@@ -135,20 +136,23 @@ export class FolderStore implements VolumeStore<FolderVolume> {
     );
   }
 
-  /** Asks for the volume of DSM, and once for all folders. */
+  /** Reads the volume of DSM and, in one request, all folders. */
   async look(call: Call): Promise<HealthInspection<FolderVolume>> {
-    const { folders, location } = this.#space;
-    const [volume, assets] = await Promise.all([folders.volume(location, call.signal), this.#space.volumes(call)]);
-    return { storage: dsmFindings(location, volume), volumes: new Map(), assets };
+    const [volume, assets] = await Promise.all([this.#volume(call), this.#space.volumes(call)]);
+    return { storage: dsmFindings(this.#space.location, volume), volumes: new Map(), assets };
   }
 
   async check(call: Call): Promise<void> {
     await this.#space.folders.list(call.signal);
-    await this.#space.folders.free(this.#space.location, call.signal);
+    await this.#volume(call);
   }
 
   close(): Promise<void> {
-    return this.#space.folders.close();
+    return this.#space.folders.dsm.release();
+  }
+
+  #volume(call: Call): Promise<DsmVolume> {
+    return dsmVolume(this.#space.folders.dsm, this.#space.location, call.signal);
   }
 
   async #make(
@@ -166,17 +170,17 @@ export class FolderStore implements VolumeStore<FolderVolume> {
       else await folders.create(folder, call.signal);
     } catch (error) {
       if (!isAnswer(error, errors.shareExists)) throw error;
-      // What stands there is not of this call, and may have been completed by now.
+      // The existing folder was not created by this call and may be finished by now.
       throw this.#space.error(
         "aborted",
-        `somebody else is making the shared folder of volume "${id}"; repeat the call`,
+        `another controller is creating the shared folder of volume "${id}"; retrying`,
       );
     }
   }
 
   #refuseFinished({ id, finished }: FolderVolume): void {
     if (finished)
-      throw this.#space.error("aborted", `volume "${id}" was completed by somebody else meanwhile; it stays`);
+      throw this.#space.error("aborted", `volume "${id}" was finished by another controller meanwhile and is kept`);
   }
 
   async #origin({ kind, id }: Source, call: Call): Promise<FolderSource> {
@@ -194,16 +198,16 @@ export class FolderStore implements VolumeStore<FolderVolume> {
   async #ready(id: string, call: Call): Promise<FolderVolume> {
     const found = await until(this.#space, () => this.find(id, call), patienceMs, call);
     if (found) return found;
-    throw this.#space.error("aborted", `DSM is still making the shared folder of volume "${id}"; repeat the call`);
+    throw this.#space.error("aborted", `DSM is still creating the shared folder of volume "${id}"; retrying`);
   }
 
   async #known(id: string, call: Call): Promise<FolderVolume> {
     const asset = await this.find(id, call);
     if (asset) return asset;
-    throw this.#space.error("aborted", `the shared folder of volume "${id}" is not there; repeat the call`);
+    throw this.#space.error("aborted", `the shared folder of volume "${id}" has disappeared; retrying`);
   }
 
-  /** The mark holds a digest of the source only; it tells whether it is this one. */
+  /** The mark holds only a digest of the source, which shows whether it is the requested one. */
   #withSource(asset: FolderVolume, wanted: Source | undefined): FolderVolume {
     const { source: tag } = asset.mark;
     if (tag === undefined) return asset;

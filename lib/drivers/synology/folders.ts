@@ -1,26 +1,25 @@
-import type { Dsm } from "./clients.ts";
-import type { DsmVolume } from "./condition.ts";
+import type { Dsm, Row } from "./client.ts";
 import { isNoShare } from "./dsm-error.ts";
-import { listed, type Row, textOf, volumeIn } from "./rows.ts";
+import { listed, textOf } from "./rows.ts";
 
-/** A shared folder as DSM tells it. */
+/** A shared folder as DSM reports it. */
 export interface SharedFolder {
   readonly name: string;
   /** The volume of DSM that it is on, such as /volume1. */
   readonly location: string;
   readonly description: string;
-  /** Its quota in bytes; 0 without one. */
+  /** Its quota in bytes; 0 if it has none. */
   readonly bytes: bigint;
 }
 
 /** A snapshot of a shared folder. */
 export interface FolderSnapshot {
-  /** When it was taken, in DSM's words: it is called by this. */
+  /** Its time in DSM's form, which is also its name. */
   readonly time: string;
   readonly description: string;
 }
 
-/** Who may mount a folder over NFS, as DSM has it. */
+/** Permission of a host to mount a folder over NFS, in DSM's form. */
 export interface NfsRule {
   readonly client: string;
   readonly privilege: "rw" | "ro";
@@ -38,12 +37,12 @@ const nfsApi = "SYNO.Core.FileServ.NFS.SharePrivilege";
 /** DSM's unit of quotas. */
 export const mebibyte = 1n << 20n;
 
-/** The shared folders of one DSM in our terms. Methods throw as DsmClient.call. */
+/** The shared folders of one DSM. Methods throw as Dsm.call. */
 export class Folders {
-  readonly #dsm: Dsm;
+  readonly dsm: Dsm;
 
   constructor(dsm: Dsm) {
-    this.#dsm = dsm;
+    this.dsm = dsm;
   }
 
   async list(signal: AbortSignal): Promise<readonly SharedFolder[]> {
@@ -64,7 +63,7 @@ export class Folders {
     await this.#call(shareApi, "create", { name, shareinfo }, signal);
   }
 
-  /** From the folder `origin`, or from a snapshot of it. */
+  /** Clones the folder `origin`, or a snapshot of it. */
   async clone(
     { name, location, description }: Omit<SharedFolder, "bytes">,
     origin: string,
@@ -75,7 +74,7 @@ export class Folders {
     await this.#call(shareApi, "clone", { name, snapshot, shareinfo }, signal);
   }
 
-  /** Changes description or quota. */
+  /** Changes the description or the quota. */
   async set(
     { name, location }: SharedFolder,
     to: { readonly description?: string; readonly bytes?: bigint },
@@ -89,19 +88,18 @@ export class Folders {
     await this.#call(shareApi, "set", { name, shareinfo }, signal);
   }
 
-  /** Success when there is none. */
+  /** Succeeds if the folder does not exist. */
   async delete(name: string, signal: AbortSignal): Promise<void> {
     await this.#call(shareApi, "delete", { name: [name] }, signal).catch((error: unknown) => {
       if (!isNoShare(error)) throw error;
     });
   }
 
-  /** None where the folder is gone. */
+  /** None if the folder does not exist. */
   async snapshots(name: string, signal: AbortSignal): Promise<readonly FolderSnapshot[]> {
     const params = { name, additional: ["desc", "lock", "schedule_snapshot", "ruuid"] };
     try {
-      const ask = async () =>
-        (await this.#dsm.call({ api: snapshotApi, method: "list", version: "2", params }, signal)) as Row;
+      const ask = () => this.#call(snapshotApi, "list", params, signal, "2");
       return (await listed(ask, "snapshots")).map(row => ({
         time: textOf(row["time"]),
         description: textOf(row["desc"]),
@@ -130,7 +128,7 @@ export class Folders {
     await this.#call(nfsApi, "save", { share_name: name, rule }, signal);
   }
 
-  /** Lets accounts of DSM write. `kind`: users or groups. */
+  /** Allows accounts of DSM, users or groups, to write. */
   async permit(
     name: string,
     kind: "local_user" | "local_group",
@@ -141,21 +139,7 @@ export class Folders {
     await this.#call("SYNO.Core.Share.Permission", "set", { name, user_group_type: kind, permissions }, signal);
   }
 
-  /** Free bytes of a volume of DSM. */
-  async free(location: string, signal: AbortSignal): Promise<bigint> {
-    return (await this.volume(location, signal)).free;
-  }
-
-  /** A volume of DSM. */
-  async volume(location: string, signal: AbortSignal): Promise<DsmVolume> {
-    return volumeIn(await this.#call("SYNO.Core.Storage.Volume", "get", { volume_path: location }, signal));
-  }
-
-  close(): Promise<void> {
-    return this.#dsm.release();
-  }
-
-  async #call(api: string, method: string, params: Row, signal: AbortSignal): Promise<Row> {
-    return (await this.#dsm.call({ api, method, params }, signal)) as Row;
+  #call(api: string, method: string, params: Row, signal: AbortSignal, version?: string): Promise<Row> {
+    return this.dsm.call({ api, method, params, ...(version !== undefined && { version }) }, signal);
   }
 }

@@ -3,23 +3,22 @@ import type { Call } from "../../core/call.ts";
 import type { Source, VolumeSpec } from "../driver.ts";
 import { afterFailure } from "../failure.ts";
 import { sizeFrom } from "../sizes.ts";
+import { type LunContext, type NamedLun, until } from "./contexts.ts";
 import { DsmError, errors, isAnswer } from "./dsm-error.ts";
-import type { LunContext, NamedLun } from "./lun-context.ts";
 import { markOf } from "./names.ts";
 import { removeLuns } from "./removal.ts";
 import type { Lun, LunSnapshot } from "./san.ts";
 import { snapshotOfId } from "./snapshots.ts";
 import { lunFields, type TemplateSources } from "./templates.ts";
-import { until } from "./until.ts";
 
-/** How long a call waits for a LUN to appear and to be free, in milliseconds; sidecars wait 15 s. */
+/** How long a call waits for a LUN to appear and become free, in milliseconds; sidecars wait 15 s. */
 const readyMs = 8000;
 
 type LunSource =
   | { readonly kind: "volume"; readonly lun: Lun }
   | { readonly kind: "snapshot"; readonly snapshot: LunSnapshot };
 
-/** Asks DSM for the LUN of a new volume, under the name of one that is being made. Nothing is left when it fails for good. */
+/** Makes DSM create the LUN of a volume, under the name of an unfinished one. Nothing remains after a final failure. */
 export async function makeLun(
   space: LunContext,
   templates: TemplateSources,
@@ -35,13 +34,13 @@ export async function makeLun(
   } catch (error) {
     if (!(error instanceof DsmError)) throw error;
     if (isAnswer(error, errors.lunExists))
-      throw space.error("aborted", `somebody else is making the LUN of volume "${id}"; repeat the call`);
-    // DSM has been seen to refuse a LUN and to make it all the same.
+      throw space.error("aborted", `another controller is creating the LUN of volume "${id}"; retrying`);
+    // DSM sometimes refuses to create a LUN and creates it anyway.
     throw await lunFailure(space, id, spec, { error, accepted: false }, call);
   }
 }
 
-/** The failure of a creation: final only when nothing of the LUN is left. `accepted`: DSM has not refused to make it. */
+/** The failure of a creation: final only if nothing of the LUN remains. `accepted`: DSM did not refuse the request. */
 function lunFailure(
   space: LunContext,
   id: string,
@@ -51,11 +50,11 @@ function lunFailure(
 ): Promise<unknown> {
   const { error, accepted } = failed;
   const undo = async () => {
-    // Another controller may have completed the volume meanwhile.
+    // Another controller may have finished the volume meanwhile.
     const isVolume = ({ id: other, state }: NamedLun): boolean => other === id.toLowerCase() && state === "whole";
-    const standing = space.named(await space.san.luns(call.signal)).filter(each => each.id === id.toLowerCase());
-    // DSM shows a LUN some time after it was asked for: one that is not there may still come.
-    if (standing.some(isVolume) || (accepted && standing.length === 0)) return false;
+    const existing = space.named(await space.san.luns(call.signal)).filter(each => each.id === id.toLowerCase());
+    // DSM lists a LUN some time after the request, so an absent one may still appear.
+    if (existing.some(isVolume) || (accepted && existing.length === 0)) return false;
     await removeLuns(space, id, call);
     return true;
   };
@@ -80,7 +79,7 @@ async function fromSource(space: LunContext, id: string, spec: VolumeSpec, sourc
       : space.san.cloneSnapshot(origin.snapshot, name, description, call.signal);
 }
 
-/** What a volume is to be made from. Throws "not-found". */
+/** The source of a new volume. Throws "not-found". */
 async function originOf(space: LunContext, source: Source, call: Call): Promise<LunSource> {
   const { luns, targets } = await space.look(call);
   const missing = () =>
@@ -93,16 +92,15 @@ async function originOf(space: LunContext, source: Source, call: Call): Promise<
   const named = space
     .named(luns)
     .find(
-      each =>
-        each.id === source.id.toLowerCase() && each.state === "whole" && space.maker(each, targets) !== "somebody else",
+      each => each.id === source.id.toLowerCase() && each.state === "whole" && space.maker(each, targets) !== "unknown",
     );
   if (!named) throw missing();
   return { kind: "volume", lun: named.lun };
 }
 
 /**
- * The LUN that is being made, once it is there and free; one that was made from something smaller is grown. Throws "aborted" when
- * that takes too long. Nothing is left when it fails for good.
+ * Waits for the new LUN until it exists and is free, and grows it if its source was smaller. Throws "aborted" if that takes too
+ * long. Nothing remains after a final failure.
  */
 export const readyLun = (space: LunContext, id: string, spec: VolumeSpec, call: Call): Promise<Lun> =>
   awaited(space, id, spec, call).catch(async error =>
@@ -113,7 +111,7 @@ async function awaited(space: LunContext, id: string, spec: VolumeSpec, call: Ca
   const name = space.names.building(id, spec.source);
   const find = async () => (await space.san.luns(call.signal)).find(each => each.name === name && !each.locked);
   const lun = await until(space, find, readyMs, call);
-  if (!lun) throw space.error("aborted", `DSM is still making the LUN of volume "${id}"; repeat the call`);
+  if (!lun) throw space.error("aborted", `DSM is still creating the LUN of volume "${id}"; retrying`);
   const wanted = spec.range.required ?? spec.range.limit;
   if (!spec.source || wanted === undefined || wanted <= lun.bytes) return lun;
   await space.san.resizeLun(lun.uuid, wanted, call.signal);
@@ -121,5 +119,5 @@ async function awaited(space: LunContext, id: string, spec: VolumeSpec, call: Ca
     (await space.san.luns(call.signal)).find(each => each.name === name && each.bytes >= wanted);
   const larger = await until(space, grown, readyMs, call);
   if (larger) return larger;
-  throw space.error("aborted", `DSM is still growing the LUN of volume "${id}"; repeat the call`);
+  throw space.error("aborted", `DSM is still growing the LUN of volume "${id}"; retrying`);
 }

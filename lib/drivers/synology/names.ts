@@ -2,24 +2,24 @@ import { createHash } from "node:crypto";
 import { backendName } from "../../core/name.ts";
 import type { Source } from "../driver.ts";
 
-/** What targets and LUNs are named with. */
+/** The fixed parts of the names of targets and LUNs. */
 export interface LunNaming {
   readonly baseiqn: string;
   readonly prefix: string;
   readonly suffix: string;
 }
 
-/** A LUN's name taken apart. */
+/** The parts of a LUN's name. */
 export interface LunName {
   readonly id: string;
-  /** Who made it, and from what, as far as names tell; undefined for one that was made empty. */
+  /** Digests of the owner and the source of a LUN created from a source. */
   readonly tag: { readonly owner: string; readonly source: string } | undefined;
   readonly state: "whole" | "being made" | "being removed";
 }
 
 /** RFC 3720, 3.2.6.1: an iSCSI name has at most 223 bytes. */
 export const longestIqn = 223;
-/** DSM took 200 characters for sure; of longer names it refuses some and makes the LUN all the same. */
+/** DSM accepts 200 characters. It refuses some longer names and creates the LUN anyway. */
 const longestLun = 200;
 /** `.c`, the tag, `.` and eight digits, `.del`. */
 const longestEnding = 2 + 18 + 1 + 8 + 4;
@@ -38,9 +38,9 @@ const literal = (text: string): string => text.replaceAll(".", "\\.");
 export const isVolumeId = (text: string): boolean => idShape.test(text);
 
 /**
- * How volumes are called on a DSM. Its LUNs keep hardly anything beside their name, so the name says how far one has come:
- * `pvc-1.new` is being made, `pvc-1` is whole, `pvc-1.<digits>.del` is being removed. One that was made from another has a tag
- * behind its name, which tells who made it from what: a clone's description is not kept by every DSM.
+ * The names of volumes on a DSM, which stores little else about a LUN. So the name shows the state: `pvc-1.new` is being
+ * created, `pvc-1` is finished, `pvc-1.<digits>.del` is being removed. A clone has a tag after its name with digests of its
+ * owner and source, because not every DSM keeps the description of a clone.
  */
 export class LunNames {
   readonly #naming: LunNaming;
@@ -48,7 +48,7 @@ export class LunNames {
   readonly #maxIdBytes: number;
   readonly #form: RegExp;
 
-  /** `owners`: whose volumes are this connection's; the first one is written on new ones. */
+  /** `owners`: the owners whose volumes belong to this connection; the first is recorded on new volumes. */
   constructor(naming: LunNaming, owners: readonly string[], maxIdBytes: number) {
     const prefix = naming.prefix.toLowerCase();
     const suffix = naming.suffix.toLowerCase();
@@ -62,61 +62,60 @@ export class LunNames {
     this.#form = new RegExp(`^${literal(prefix)}([a-z0-9][a-z0-9_-]*)${literal(suffix)}${tag}${state}$`);
   }
 
-  /** The id of a volume of this name. DSM makes names small, so names that differ in nothing else get a digest. */
+  /** The id of a volume of this name. DSM ignores case, so names that are not plain lower case get a digest. */
   idOf(name: string): string {
     if (plain.test(name) && name.length <= this.#maxIdBytes) return name;
     return backendName(` ${name}`, this.#maxIdBytes).toLowerCase().replaceAll("_", "-");
   }
 
-  /** The name of the volume's target, and of its LUN where that was made empty: as democratic-csi has it. */
+  /** The name of the volume's target, and of its LUN unless it is a clone, in democratic-csi's form. */
   base(id: string): string {
     const { prefix, suffix } = this.#naming;
     return `${prefix}${id.toLowerCase()}${suffix}`;
   }
 
-  /** The iSCSI name of a target as democratic-csi has it; such names are equal whatever their case (RFC 3722). */
+  /** The iSCSI name of a target in democratic-csi's form; case is ignored (RFC 3722). */
   iqn(id: string): string {
     return `${this.#naming.baseiqn}${this.base(id)}`;
   }
 
   /**
-   * The iSCSI name of a new volume's target. It ends as no later volume of the same name does: a node that has lost its session of a
-   * deleted volume finds no target to log in to again, where it would write into the volume that was made in its place. No id
-   * has a dot.
+   * The iSCSI name of a new volume's target, with an ending that no later volume of the same name gets: a node that lost its
+   * session of a deleted volume must not find a target to log in to again, and write into the new volume. No id has a dot.
    */
   taggedIqn(id: string, lun: string): string {
     const tag = lun.replaceAll("-", "").slice(0, tagLength).toLowerCase();
     return `${this.iqn(id).slice(0, longestIqn - tagLength - 1)}.${tag}`;
   }
 
-  /** Whether an iSCSI name is one that a target of this volume may have. */
+  /** Whether a target of this volume may have this iSCSI name. */
   isTarget(id: string, iqn: string): boolean {
     const [name, plain] = [iqn.toLowerCase(), this.iqn(id).toLowerCase()];
     const tagged = plain.slice(0, longestIqn - tagLength - 1);
     return name === plain || (name.startsWith(`${tagged}.`) && /^[0-9a-f]{8}$/.test(name.slice(tagged.length + 1)));
   }
 
-  /** The LUN's name when it is whole. */
+  /** The name of the finished LUN. */
   lun(id: string, source: Source | undefined): string {
     return source ? `${this.base(id)}.c${this.#owners[0]}${this.sourceTag(source)}` : this.base(id);
   }
 
-  /** The LUN's name while it is made. */
+  /** The name of the LUN while it is created. */
   building(id: string, source: Source | undefined): string {
     return `${this.lun(id, source)}.new`;
   }
 
-  /** The name of a LUN that is being removed; the name of its volume is free then. */
+  /** The name of the LUN while it is removed, which frees the name of its volume. */
   removed(name: string, uuid: string): string {
     return `${name.replace(/\.new$/, "")}.${uuid.replaceAll("-", "").slice(0, 8).toLowerCase()}.del`;
   }
 
-  /** What a name says of its source. Snapshots have two spellings, so only their last part counts. */
+  /** The digest of a source. Ids of snapshots have two forms, so only their last part counts. */
   sourceTag({ kind, id }: Source): string {
     return digest(`${kind} ${kind === "snapshot" ? (id.split("/").at(-1) ?? "") : id}`, 12);
   }
 
-  /** Whether a tag is one of this connection. */
+  /** Whether a tag belongs to this connection. */
   isOwn({ owner }: { readonly owner: string }): boolean {
     return this.#owners.includes(owner);
   }
@@ -133,13 +132,13 @@ export class LunNames {
 
 const markShape = /^csimux:(\S+)(?: from (volume|snapshot) (\S+))?(?: \||$)/;
 
-/** The description of a LUN: whose it is, what it was made from, and what the class wants to stand there. */
+/** The description of a LUN: its owner, its source, and the class's own text. */
 export function markOf(owner: string, source: Source | undefined, text: string): string {
   const from = source ? ` from ${source.kind} ${encodeURIComponent(source.id)}` : "";
   return `csimux:${encodeURIComponent(owner)}${from}${text === "" ? "" : ` | ${text}`}`;
 }
 
-/** What a description says; undefined for one that csimux has not written. */
+/** Parses a description; undefined unless csimux wrote it. */
 export function parseMark(
   description: string,
 ): { readonly owner: string; readonly source: Source | undefined } | undefined {

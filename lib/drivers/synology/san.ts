@@ -1,20 +1,19 @@
 import { jsonSize } from "../sizes.ts";
-import type { Dsm } from "./clients.ts";
-import type { DsmVolume } from "./condition.ts";
+import type { Dsm, Row } from "./client.ts";
 import { errors, isAnswer, NotDsm } from "./dsm-error.ts";
-import { bytesOf, listed, type Row, rows, textOf, volumeIn } from "./rows.ts";
+import { bytesOf, listed, rows, textOf } from "./rows.ts";
 
-/** A LUN as DSM tells it. */
+/** A LUN as DSM reports it. */
 export interface Lun {
   readonly uuid: string;
-  /** A number that DSM gives away again. */
+  /** A number, which DSM reuses. */
   readonly number: string;
   readonly name: string;
   readonly bytes: bigint;
   readonly description: string;
-  /** Something is being done with it. */
+  /** DSM is changing it. */
   readonly locked: boolean;
-  /** Undefined where this DSM does not tell them with the LUN. */
+  /** Undefined if the listing did not include them. */
   readonly snapshots: readonly LunSnapshot[] | undefined;
 }
 
@@ -24,7 +23,7 @@ export interface LunSnapshot {
   readonly lun: string;
   readonly description: string;
   readonly takenBy: string;
-  /** The size of the LUN then; 0 when DSM does not tell. */
+  /** The size of the LUN at that time; 0 if unknown. */
   readonly bytes: bigint;
   readonly createdAt: Date;
   readonly ready: boolean;
@@ -35,22 +34,22 @@ export interface SanTarget {
   readonly id: string;
   readonly iqn: string;
   readonly mapped: readonly { readonly lun: string; readonly index: string }[];
-  /** Addresses of the nodes that are logged in. */
+  /** Addresses of the nodes logged in. */
   readonly sessions: readonly string[];
 }
 
 const lunApi = "SYNO.Core.ISCSI.LUN";
 const targetApi = "SYNO.Core.ISCSI.Target";
 
-/** The SAN Manager of one DSM in our terms. Methods throw as DsmClient.call. */
+/** The SAN Manager of one DSM. Methods throw as Dsm.call. */
 export class San {
-  readonly #dsm: Dsm;
+  readonly dsm: Dsm;
 
   constructor(dsm: Dsm) {
-    this.#dsm = dsm;
+    this.dsm = dsm;
   }
 
-  /** Every LUN of the system: a filter by type would hide some. With their snapshots only where they are wanted. */
+  /** All LUNs of the system (a filter by type would hide some), with their snapshots if requested. */
   async luns(signal: AbortSignal, withSnapshots = false): Promise<readonly Lun[]> {
     const additional = ["status", "is_action_locked", ...(withSnapshots ? ["snapshots"] : [])];
     return (await listed(() => this.#call(lunApi, "list", { additional }, signal), "luns")).map(lunOf);
@@ -61,7 +60,7 @@ export class San {
     return (await listed(() => this.#call(targetApi, "list", { additional }, signal), "targets")).map(targetOf);
   }
 
-  /** The snapshots of one LUN; none when it is gone. */
+  /** The snapshots of one LUN; none if it does not exist. */
   async snapshots(lun: string, signal: AbortSignal): Promise<readonly LunSnapshot[]> {
     try {
       const ask = () => this.#call(lunApi, "list_snapshot", { src_lun_uuid: lun }, signal);
@@ -72,7 +71,7 @@ export class San {
     }
   }
 
-  /** `fields`: what a template says. */
+  /** `fields` come from a template. */
   async createLun(fields: Row, name: string, location: string, bytes: bigint, signal: AbortSignal): Promise<void> {
     await this.#call(lunApi, "create", { ...fields, name, location, size: jsonSize(bytes) }, signal);
   }
@@ -100,7 +99,7 @@ export class San {
     await this.#call(lunApi, "set", { uuid: lun, new_name: name }, signal);
   }
 
-  /** Asks for the removal, which goes on behind the answer. Success when there is none. */
+  /** Starts the removal, which continues after the answer. Succeeds if the LUN does not exist. */
   async deleteLun(lun: string, signal: AbortSignal): Promise<void> {
     const params = { uuid: "", uuids: [lun], is_soft_feas_ignored: true };
     await unlessGone(this.#call(lunApi, "delete", params, signal), errors.noLun);
@@ -110,14 +109,14 @@ export class San {
     await this.#call(lunApi, "map_target", { uuid: lun, target_ids: [Number(target)] }, signal);
   }
 
-  /** The id of the new target. `fields`: what a template says. */
+  /** Returns the id of the new target. `fields` come from a template. */
   async createTarget(fields: Row, name: string, iqn: string, signal: AbortSignal): Promise<string> {
     const id = textOf((await this.#call(targetApi, "create", { ...fields, name, iqn }, signal))["target_id"]);
-    if (!/^\d+$/.test(id)) throw new NotDsm("DSM has answered without the id of the new target");
+    if (!/^\d+$/.test(id)) throw new NotDsm("DSM answered without the id of the new target");
     return id;
   }
 
-  /** Success when there is none. */
+  /** Succeeds if the target does not exist. */
   async deleteTarget(target: string, signal: AbortSignal): Promise<void> {
     await unlessGone(this.#call(targetApi, "delete", { target_id: target }, signal), errors.noTarget);
   }
@@ -126,28 +125,14 @@ export class San {
     await this.#call(lunApi, "take_snapshot", { ...fields, src_lun_uuid: lun }, signal);
   }
 
-  /** Success when there is none. */
+  /** Succeeds if the snapshot does not exist. */
   async deleteSnapshot(snapshot: string, signal: AbortSignal): Promise<void> {
     const params = { snapshot_uuid: snapshot, deleted_by: "csimux" };
     await unlessGone(this.#call(lunApi, "delete_snapshot", params, signal), errors.noSnapshot);
   }
 
-  /** Free bytes of a volume of DSM. */
-  async free(location: string, signal: AbortSignal): Promise<bigint> {
-    return (await this.volume(location, signal)).free;
-  }
-
-  /** A volume of DSM. */
-  async volume(location: string, signal: AbortSignal): Promise<DsmVolume> {
-    return volumeIn(await this.#call("SYNO.Core.Storage.Volume", "get", { volume_path: location }, signal));
-  }
-
-  close(): Promise<void> {
-    return this.#dsm.release();
-  }
-
-  async #call(api: string, method: string, params: Row, signal: AbortSignal): Promise<Row> {
-    return (await this.#dsm.call({ api, method, params }, signal)) as Row;
+  #call(api: string, method: string, params: Row, signal: AbortSignal): Promise<Row> {
+    return this.dsm.call({ api, method, params }, signal);
   }
 }
 

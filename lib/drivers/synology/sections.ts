@@ -3,7 +3,7 @@ import { chapPairs } from "../../schema/connecting.ts";
 import { consistent, flag, list, oneOf, optional, record, secret, text, whole } from "../../schema/parts.ts";
 import { templated } from "../../schema/storage.ts";
 
-/** How LUNs, targets and snapshots are made: in the file of the connection, and in classes, which may override it. */
+/** The templates of LUNs, targets and snapshots, in the connection file and in classes, which may override it. */
 
 const attributeNames = [
   "emulate_tpws",
@@ -103,7 +103,7 @@ export const lunSnapshotTemplate = record(
   { description: "how snapshots are made; a VolumeSnapshotClass may override it" },
 );
 
-/** What is wrong with a template, in words; undefined when nothing is. */
+/** What is wrong with a template; undefined for a valid one. */
 export function templateFault(schema: v.GenericSchema, value: unknown): string | undefined {
   const { issues } = v.safeParse(schema, value);
   const [first] = issues ?? [];

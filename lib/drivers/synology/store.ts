@@ -4,17 +4,17 @@ import type { Context, Page, PageRequest, Source, VolumeSpec } from "../driver.t
 import type { ErrorMapping } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import type { HealthInspection, Notes, VolumeStore } from "../store.ts";
-import { dsmFindings } from "./condition.ts";
+import { type LunContext, type LunVolume, type NamedLun, unknownSource } from "./contexts.ts";
 import { errors, isAnswer } from "./dsm-error.ts";
-import { type LunContext, type LunVolume, type NamedLun, unknownSource } from "./lun-context.ts";
 import { makeLun, readyLun } from "./making.ts";
 import { isVolumeId } from "./names.ts";
 import { removeLuns } from "./removal.ts";
+import { type DsmVolume, dsmFindings, dsmVolume } from "./rows.ts";
 import type { Lun, SanTarget } from "./san.ts";
 import { LunSnapshots } from "./snapshots.ts";
 import type { TemplateSources } from "./templates.ts";
 
-/** Volumes as LUNs of a DSM. A LUN's name says whether it is whole, see LunNames. */
+/** Volumes as LUNs of a DSM. The name of a LUN shows whether it is finished, see LunNames. */
 export class LunStore implements VolumeStore<LunVolume> {
   readonly clonesFrom = ["volume", "snapshot"] as const;
   readonly snapshots: LunSnapshots;
@@ -38,16 +38,16 @@ export class LunStore implements VolumeStore<LunVolume> {
   async create(spec: VolumeSpec, call: Call): Promise<LunVolume> {
     const id = this.idOf(spec.name);
     const { luns, targets } = await this.#space.look(call);
-    const standing = this.#among(id, luns, targets);
+    const existing = this.#among(id, luns, targets);
     const name = this.#space.names.lun(id, spec.source);
-    if (!standing && luns.some(each => each.name.toLowerCase() === name))
+    if (!existing && luns.some(each => each.name.toLowerCase() === name))
       throw this.#space.error("already-exists", `a LUN "${name}" exists that is not a volume of this connection`);
-    if (standing?.finished) return this.#withSource(standing, spec.source);
-    if (!standing) await makeLun(this.#space, this.#templates, id, spec, call);
-    else if (this.#withSource(standing, spec.source).source === unknownSource)
-      return { ...standing, source: unknownSource };
+    if (existing?.finished) return this.#withSource(existing, spec.source);
+    if (!existing) await makeLun(this.#space, this.#templates, id, spec, call);
+    else if (this.#withSource(existing, spec.source).source === unknownSource)
+      return { ...existing, source: unknownSource };
     const lun = await readyLun(this.#space, id, spec, call);
-    return this.#withSource({ ...this.#begun(id, lun), notes: standing?.notes ?? {} }, spec.source);
+    return this.#withSource({ ...this.#created(id, lun), notes: existing?.notes ?? {} }, spec.source);
   }
 
   async find(id: string, call: Call): Promise<LunVolume | undefined> {
@@ -60,7 +60,7 @@ export class LunStore implements VolumeStore<LunVolume> {
     const mine = this.#space
       .named(luns)
       .filter(each => each.id === id.toLowerCase() && each.state !== "being removed")
-      .filter(each => this.#leads(each, id, targets));
+      .filter(each => this.#isVolume(each, id, targets));
     const found = mine.find(({ state }) => state === "whole") ?? mine[0];
     return found && this.#space.asset(found, id, targets);
   }
@@ -70,7 +70,10 @@ export class LunStore implements VolumeStore<LunVolume> {
     if (!asset.finished)
       await this.#space.san.renameLun(asset.lun.uuid, name, call.signal).catch((error: unknown) => {
         if (!isAnswer(error, errors.lunExists) && !isAnswer(error, errors.noLun)) throw error;
-        throw this.#space.error("aborted", `somebody else completed or removed volume "${asset.id}"; repeat the call`);
+        throw this.#space.error(
+          "aborted",
+          `another controller finished or removed volume "${asset.id}" meanwhile; retrying`,
+        );
       });
     const lun = { ...asset.lun, name };
     return { ...asset, lun, notes: { ...asset.notes, ...notes }, finished: true };
@@ -82,7 +85,7 @@ export class LunStore implements VolumeStore<LunVolume> {
     const [first] = held;
     throw this.#space.error(
       "failed-precondition",
-      `volume "${asset.id}" has ${held.length} snapshot(s), which DSM removes with it; delete "${first?.description}" and all others first`,
+      `volume "${asset.id}" has ${held.length} snapshot(s), which DSM would delete with it; delete "${first?.description}" and all others first`,
     );
   }
 
@@ -103,57 +106,57 @@ export class LunStore implements VolumeStore<LunVolume> {
     return this.#known(asset.id, call);
   }
 
-  available(_parameters: Context, call: Call): Promise<bigint> {
-    return this.#space.san.free(this.#space.location, call.signal);
+  async available(_parameters: Context, call: Call): Promise<bigint> {
+    return (await this.#volume(call)).free;
   }
 
   async list(page: PageRequest, call: Call): Promise<Page<LunVolume>> {
-    const { luns, targets } = await this.#space.look(call);
-    const whole = this.#space.named(luns).filter(each => each.state === "whole" && this.#leads(each, each.id, targets));
-    const byId = new Map(whole.map(each => [each.id, each]));
-    return pageOf([...byId.keys()], isVolumeId, page, async id => {
-      const found = byId.get(id);
-      return found && this.#space.asset(found, id, targets);
-    });
+    const byId = new Map((await this.#whole(call)).map(each => [each.id, each]));
+    return pageOf([...byId.keys()], isVolumeId, page, async id => byId.get(id));
   }
 
-  /** Asks for the volume of DSM, and once for all LUNs and targets. A LUN that no target shows leads no node to it. */
+  /** Reads the volume of DSM and, in one request each, all LUNs and targets. No node can reach a LUN without a target. */
   async look(call: Call): Promise<HealthInspection<LunVolume>> {
-    const { san, location } = this.#space;
-    const [volume, assets] = await Promise.all([san.volume(location, call.signal), this.#whole(call)]);
+    const [volume, assets] = await Promise.all([this.#volume(call), this.#whole(call)]);
     const unmapped = assets.map(
       ({ id, notes }) => [id, notes["iqn"] === undefined ? [targetMissing(id)] : []] as const,
     );
-    return { storage: dsmFindings(location, volume), volumes: findingsOf(unmapped), assets };
+    return { storage: dsmFindings(this.#space.location, volume), volumes: findingsOf(unmapped), assets };
   }
 
   async check(call: Call): Promise<void> {
     await this.#space.look(call);
-    await this.#space.san.free(this.#space.location, call.signal);
+    await this.#volume(call);
   }
 
   close(): Promise<void> {
-    return this.#space.san.close();
+    return this.#space.san.dsm.release();
+  }
+
+  #volume(call: Call): Promise<DsmVolume> {
+    return dsmVolume(this.#space.san.dsm, this.#space.location, call.signal);
   }
 
   async #whole(call: Call): Promise<readonly LunVolume[]> {
     const { luns, targets } = await this.#space.look(call);
-    const whole = this.#space.named(luns).filter(each => each.state === "whole" && this.#leads(each, each.id, targets));
+    const whole = this.#space
+      .named(luns)
+      .filter(each => each.state === "whole" && this.#isVolume(each, each.id, targets));
     return whole.map(each => this.#space.asset(each, each.id, targets));
   }
 
-  /** Whether a LUN is the volume of this id. Ids with capital letters are those of democratic-csi only. */
-  #leads(named: NamedLun, id: string, targets: readonly SanTarget[]): boolean {
+  /** Whether a LUN is the volume of this id. Only ids of democratic-csi have capital letters. */
+  #isVolume(named: NamedLun, id: string, targets: readonly SanTarget[]): boolean {
     const maker = this.#space.maker(named, targets);
     return maker === "democratic-csi" || (maker === "this connection" && id === named.id);
   }
 
-  /** What was just made: it leads nowhere yet. */
-  #begun(id: string, lun: Lun): LunVolume {
+  /** A LUN just created, which has no target yet. */
+  #created(id: string, lun: Lun): LunVolume {
     return { id, lun, name: undefined, bytes: lun.bytes, source: undefined, notes: {}, finished: false };
   }
 
-  /** DSM does not keep every source; the tag in the name tells whether it is this one. */
+  /** DSM does not keep every source; the tag in the name shows whether it is the requested one. */
   #withSource(asset: LunVolume, wanted: Source | undefined): LunVolume {
     const tag = this.#space.names.parse(asset.lun.name)?.tag?.source;
     if (tag === undefined) return asset;
@@ -163,11 +166,11 @@ export class LunStore implements VolumeStore<LunVolume> {
   async #known(id: string, call: Call): Promise<LunVolume> {
     const asset = await this.find(id, call);
     if (asset) return asset;
-    throw this.#space.error("aborted", `the LUN of volume "${id}" is not there; repeat the call`);
+    throw this.#space.error("aborted", `the LUN of volume "${id}" has disappeared; retrying`);
   }
 }
 
 const targetMissing = (id: string): Finding => ({
   reason: "TargetMissing",
-  message: `DSM shows the LUN of volume "${id}" through no target of its name`,
+  message: `DSM has no target for the LUN of volume "${id}"`,
 });

@@ -2,21 +2,21 @@ import { protocols } from "../../core/access.ts";
 import type { Call } from "../../core/call.ts";
 import type { Context, VolumeSpec } from "../driver.ts";
 import type { Notes, ShareProtocol } from "../store.ts";
+import type { LunContext, LunVolume } from "./contexts.ts";
 import { errors, isAnswer } from "./dsm-error.ts";
-import type { LunContext, LunVolume } from "./lun-context.ts";
 import { parseMark } from "./names.ts";
-import { setAside } from "./removal.ts";
+import { markRemoved } from "./removal.ts";
 import type { SanTarget } from "./san.ts";
 import { type TemplateSources, targetFields } from "./templates.ts";
 
-/** How nodes reach the targets: portals as they stand in the file. */
+/** The portals of the connection file. */
 export interface Portals {
   readonly portal: string;
   readonly portals: readonly string[];
   readonly interface: string;
 }
 
-/** A target for each LUN, with its name. */
+/** Shares each LUN through a target of its own. */
 export class LunTargets implements ShareProtocol<LunVolume> {
   readonly protocol = "iscsi";
   readonly access = protocols.iscsi;
@@ -37,19 +37,19 @@ export class LunTargets implements ShareProtocol<LunVolume> {
     _keep: (notes: Notes) => Promise<LunVolume>,
     call: Call,
   ): Promise<Notes> {
-    const standing = await this.#target(id, lun.uuid, call);
-    this.#refuseOther(id, lun.uuid, standing);
-    const index = standing && indexOf(standing, lun.uuid);
-    if (standing && index !== undefined) return { iqn: standing.iqn, lun: index };
+    const existing = await this.#target(id, lun.uuid, call);
+    this.#refuseOther(id, lun.uuid, existing);
+    const index = existing && indexOf(existing, lun.uuid);
+    if (existing && index !== undefined) return { iqn: existing.iqn, lun: index };
     const fields = targetFields(this.#templates, spec.parameters, call);
-    // One that leads nowhere was left by an interrupted call; its credentials may be others than those of now.
-    if (standing) await this.#space.san.deleteTarget(standing.id, call.signal);
+    // A target without a LUN was left by an interrupted call, perhaps with old credentials.
+    if (existing) await this.#space.san.deleteTarget(existing.id, call.signal);
     await this.#space.san.mapLun(lun.uuid, await this.#made(id, lun.uuid, fields, call), call.signal);
     const mapped = await this.#target(id, lun.uuid, call);
     this.#refuseOther(id, lun.uuid, mapped);
     const made = mapped && indexOf(mapped, lun.uuid);
     if (mapped && made !== undefined) return { iqn: mapped.iqn, lun: made };
-    throw this.#space.error("aborted", `DSM does not show the LUN of volume "${id}" at its target; repeat the call`);
+    throw this.#space.error("aborted", `DSM has not mapped the LUN of volume "${id}" to its target yet; retrying`);
   }
 
   context({ notes }: LunVolume): Context {
@@ -57,7 +57,7 @@ export class LunTargets implements ShareProtocol<LunVolume> {
     return { portal, portals: portals.join(","), interface: iface, iqn: notes["iqn"] ?? "", lun: notes["lun"] ?? "" };
   }
 
-  /** Nothing of a volume is taken away under a node that is logged in. */
+  /** Throws "failed-precondition" while a node is logged in. */
   async withdraw(asset: LunVolume, call: Call): Promise<void> {
     const { id, lun } = asset;
     const target = await this.#target(id, lun.uuid, call);
@@ -66,11 +66,11 @@ export class LunTargets implements ShareProtocol<LunVolume> {
     if (target.sessions.length > 0)
       throw this.#space.error(
         "failed-precondition",
-        `volume "${id}" is in use by ${target.sessions.join(", ").slice(0, 200)}; it goes when no node is logged in any more`,
+        `volume "${id}" is in use by ${target.sessions.join(", ").slice(0, 200)}; it can be deleted once no node is logged in`,
       );
-    // Where no mark says whose the LUN is, the target is what proves it: it must not go before the LUN is set aside.
+    // Without a mark, the target alone proves the owner of the LUN, so the LUN is renamed before the target is deleted.
     if (asset.finished && !parseMark(lun.description) && !this.#space.names.parse(lun.name)?.tag)
-      await setAside(this.#space, asset, call);
+      await markRemoved(this.#space, asset, call);
     await this.#space.san.deleteTarget(target.id, call.signal);
   }
 
@@ -78,22 +78,22 @@ export class LunTargets implements ShareProtocol<LunVolume> {
     return this.#space.targetOf(id, lun, await this.#space.san.targets(call.signal));
   }
 
-  /** The id of the new target. Throws "aborted" when somebody else has just made one of this name. */
+  /** Returns the id of the new target. Throws "aborted" if another controller has just created it. */
   async #made(id: string, lun: string, fields: object, call: Call): Promise<string> {
     const { names, san } = this.#space;
     try {
       return await san.createTarget({ ...fields }, names.base(id), names.taggedIqn(id, lun), call.signal);
     } catch (error) {
       if (!isAnswer(error, errors.targetExists)) throw error;
-      throw this.#space.error("aborted", `somebody else is making the target of volume "${id}"; repeat the call`);
+      throw this.#space.error("aborted", `another controller is creating the target of volume "${id}"; retrying`);
     }
   }
 
-  /** A target that leads to something else as well is not ours to change. */
+  /** Throws "failed-precondition" for a target with another LUN. */
   #refuseOther(id: string, lun: string, target: SanTarget | undefined): void {
     const other = target?.mapped.find(each => each.lun !== lun);
     if (!other) return;
-    const text = `the target "${target?.iqn}" of volume "${id}" leads to another LUN, too; somebody else uses it`;
+    const text = `the target "${target?.iqn}" of volume "${id}" is mapped to another LUN, too, and is kept; remove that mapping in SAN Manager`;
     throw this.#space.error("failed-precondition", text);
   }
 }

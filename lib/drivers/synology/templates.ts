@@ -11,10 +11,10 @@ type JsonObject = Readonly<Record<string, unknown>>;
 
 const schemas = { lunTemplate, targetTemplate, lunSnapshotTemplate };
 
-/** The name of a template, in the file, as the parameter of a class and as the key of its secret. */
+/** The name of a template in the connection file, of the parameter of a class, and of the key of its secret. */
 export type TemplateName = keyof typeof schemas;
 
-/** Where templates come from: the file, and the request with its secrets. */
+/** The connection and the templates in its file. */
 export interface TemplateSources {
   readonly identity: ConnectionIdentity;
   readonly fixed: Readonly<Partial<Record<TemplateName, unknown>>>;
@@ -27,8 +27,8 @@ const otherSpellings: Readonly<Record<string, string>> = {
 };
 
 /**
- * A template as it counts for one request: what the file says, overridden by the class, overridden by the secret of the class.
- * Attributes are merged by name. Throws "invalid-argument" without showing a value, because there are passwords among them.
+ * The template for one request: the file's, overridden by the class's, overridden by the secret's. Attributes are merged by
+ * name. Throws "invalid-argument" without showing a value, because there are passwords among them.
  */
 export function template(
   { identity, fixed }: TemplateSources,
@@ -50,7 +50,7 @@ const refused = ({ connection }: ConnectionIdentity, name: TemplateName, why: st
 function parsed(identity: ConnectionIdentity, name: TemplateName, text: string): JsonObject {
   const { value, diagnostics } = parseYaml(name, text);
   const [first] = diagnostics;
-  if (value === null && first) throw refused(identity, name, `it is no YAML, line ${first.line}`);
+  if (value === null && first) throw refused(identity, name, `it is not YAML, line ${first.line}`);
   if (value === null || value === undefined) return {};
   if (typeof value !== "object" || Array.isArray(value)) throw refused(identity, name, "it must be a mapping");
   return withSpelling(value as JsonObject);
@@ -59,7 +59,7 @@ function parsed(identity: ConnectionIdentity, name: TemplateName, text: string):
 const withSpelling = (fields: JsonObject): JsonObject =>
   Object.fromEntries(Object.entries(fields).map(([key, value]) => [otherSpellings[key] ?? key, value]));
 
-/** One layer over another. What is null is taken away. */
+/** One layer over another; null removes a key. */
 function over(below: JsonObject, above: JsonObject): JsonObject {
   const attributes = mergedAttributes(below["dev_attribs"], above["dev_attribs"]);
   const all = { ...below, ...above, ...(attributes !== undefined && { dev_attribs: attributes }) };
@@ -75,15 +75,15 @@ function mergedAttributes(below: unknown, above: unknown): unknown {
   return all.filter(each => (each as JsonObject | null)?.["enable"] !== null);
 }
 
-/** What DSM is told when it makes a LUN. Throws "invalid-argument" without a type, because DSM's own choice cannot be relied on. */
+/** The parameters of a new LUN. Throws "invalid-argument" without a type, because DSM's default varies. */
 export function lunFields(sources: TemplateSources, name: string, parameters: Context, call: Call): JsonObject {
   const { description, ...fields } = template(sources, "lunTemplate", parameters, call);
   if (fields["type"] === undefined)
-    throw refused(sources.identity, "lunTemplate", "neither the class nor the file of the connection says the type");
+    throw refused(sources.identity, "lunTemplate", "neither the class nor the connection file sets the type");
   return { ...fields, description: rendered(String(description ?? ""), { name, parameters }) };
 }
 
-/** What DSM is told when it makes a target. Credentials switch CHAP on: one pair for nodes, a second one for the target. */
+/** The parameters of a new target. Credentials enable CHAP: one pair for nodes, a second one for the target. */
 export function targetFields(sources: TemplateSources, parameters: Context, call: Call): JsonObject {
   const fields = template(sources, "targetTemplate", parameters, call);
   const given = fields["mutual_user"] ? 2 : fields["user"] ? 1 : 0;

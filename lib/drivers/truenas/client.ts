@@ -1,5 +1,6 @@
 import { keepSecret, masked } from "../../core/secrets.ts";
 import { Semaphore } from "../../core/semaphore.ts";
+import { unlessAborted } from "../../core/time.ts";
 import { HttpError, originOf } from "../../io/dial.ts";
 import { ApiError } from "./api-error.ts";
 import { connected } from "./connect.ts";
@@ -192,7 +193,8 @@ export class Client {
         this.#opening = undefined;
       });
     }
-    return unlessAborted(this.#opening, this.where, signal);
+    const ended = () => new HttpError(this.where, "cancelled", "the call ended before the server was reached");
+    return unlessAborted(this.#opening, signal, ended);
   }
 
   /** Connects without the signal of a call: others wait for the same connection. */
@@ -223,14 +225,4 @@ export class Client {
     error.message = clean(error.message);
     return error instanceof ApiError ? error.rewritten(clean) : error;
   }
-}
-
-function unlessAborted<T>(work: Promise<T>, where: string, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const cancelled = () => reject(new HttpError(where, "cancelled", "the call ended before the server was reached"));
-    // First, because an unhandled rejection would end the process.
-    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", cancelled));
-    if (signal.aborted) return cancelled();
-    signal.addEventListener("abort", cancelled, { once: true });
-  });
 }

@@ -1,15 +1,9 @@
 import { createHash } from "node:crypto";
 import { CsiError } from "../../core/errors.ts";
-import type { HttpSettings } from "../../io/dial.ts";
+import { type HttpAddress, type HttpSettings, httpSettings } from "../../io/dial.ts";
 
 /** `httpConnection` of a connection file. */
-export interface HttpConnection {
-  readonly protocol?: "http" | "https" | undefined;
-  readonly host: string;
-  readonly port?: number | undefined;
-  readonly allowInsecure: boolean;
-  readonly ca?: string | undefined;
-  readonly fingerprint?: string | undefined;
+export interface HttpConnection extends HttpAddress {
   readonly apiKey?: string | undefined;
   readonly username?: string | undefined;
   readonly password?: string | undefined;
@@ -50,16 +44,9 @@ export function keyInTheOpen(
 export function serverOf(connection: HttpConnection): Server {
   const refused = keyInTheOpen(connection);
   if (refused !== undefined) throw new CsiError("failed-precondition", refused);
-  const { host, port, ca, fingerprint, allowInsecure, apiKey, username, password, failoverHosts = [] } = connection;
+  const { apiKey, username, password, failoverHosts = [] } = connection;
   const protocol = protocolOf(connection);
-  const http: HttpSettings = {
-    protocol,
-    host,
-    port: port ?? (protocol === "https" ? 443 : 80),
-    ca: ca || undefined,
-    fingerprint: fingerprint || undefined,
-    allowInsecure,
-  };
+  const http = httpSettings(connection, protocol, protocol === "https" ? 443 : 80);
   if (apiKey) return { http, failoverHosts, credentials: { kind: "key", key: apiKey, user: username || undefined } };
   return { http, failoverHosts, credentials: { kind: "password", user: username ?? "", password: password ?? "" } };
 }

@@ -13,8 +13,7 @@ import {
   truncate,
   writeFile,
 } from "node:fs/promises";
-import type { Files } from "../../../lib/drivers/directory/files.ts";
-import { localFiles } from "../../../lib/drivers/directory/files.ts";
+import { type Files, localFiles } from "../../../lib/drivers/directory/files.ts";
 import { type Command, CommandError, type CommandRunner, type Output } from "../../../lib/io/runner.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 

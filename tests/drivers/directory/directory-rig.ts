@@ -2,8 +2,7 @@ import { lstat, mkdir, mkdtemp, readdir, readFile, readlink, rm, symlink, writeF
 import { tmpdir } from "node:os";
 import { dirname } from "node:path";
 import { directoryDriver } from "../../../lib/drivers/directory/driver.ts";
-import type { Files } from "../../../lib/drivers/directory/files.ts";
-import { localFiles } from "../../../lib/drivers/directory/files.ts";
+import { type Files, localFiles } from "../../../lib/drivers/directory/files.ts";
 import type { DirectoryKind, DirectorySettings } from "../../../lib/drivers/directory/settings.ts";
 import type { Driver, Volume } from "../../../lib/drivers/driver.ts";
 import { modules } from "../../../lib/drivers/index.ts";

@@ -25,14 +25,14 @@ const withParameters = (parameters: Readonly<Record<string, string>>) => ({ ...v
 describe("the name of a file system", () => {
   const names = new FilesystemNames(["c1"], 123);
 
-  test("is taken from the volume's name where that is plain, and tells size and owner", () => {
+  test("contains a plain volume name, the size and the owner", () => {
     expect(names.idOf(claim)).toBe(claim);
     const filesystem = names.filesystem(claim, 5n * gib);
     expect(filesystem).toMatch(new RegExp(`^${claim}-[0-9a-z]+-[0-9a-v]{8}$`));
     expect(names.parse(filesystem)).toEqual({ id: claim, bytes: 5n * gib });
   });
 
-  test("differs for names whose checksums are equal, so that no two volumes share a file system", async () => {
+  test("differs for names with equal checksums, so that no two volumes share a file system", async () => {
     const pair = ["plumless", "buckeroo"];
     expect(crc32("plumless")).toBe(crc32("buckeroo"));
     const [a, b] = await Promise.all(pair.map(name => driver.create(volumeOf(name), call)));
@@ -40,7 +40,7 @@ describe("the name of a file system", () => {
     expect((await rig.remains()).length).toBe(2);
   });
 
-  test("has 63 characters for the longest name and the largest size, and all of them count", () => {
+  test("has 63 significant characters for the longest name and the largest size", () => {
     const longest = names.filesystem("a".repeat(40), (1n << 63n) - 1n);
     expect(longest.length).toBe(63);
     expect(names.parse(longest)).toEqual({ id: "a".repeat(40), bytes: (1n << 63n) - 1n });
@@ -50,15 +50,15 @@ describe("the name of a file system", () => {
     }
   });
 
-  test("cannot be got by a name that looks like a digest", () => {
+  test("cannot result from a volume name that looks like a digest", () => {
     const hashed = names.idOf("Ein Name");
     expect(hashed).toMatch(/^ein-name-[0-9a-v]{26}$/);
     expect(names.idOf(hashed)).not.toBe(hashed);
   });
 });
 
-describe("a file system that bears no mark of the connection", () => {
-  test("is not taken for a new volume of its name, and stays", async () => {
+describe("a file system without the connection's mark", () => {
+  test("is not adopted for a new volume of its name, and stays", async () => {
     await rig.fake.foreign(pool, "a");
     await expect(driver.create(volumeOf("a"), call)).rejects.toMatchObject({
       code: "already-exists",
@@ -67,7 +67,7 @@ describe("a file system that bears no mark of the connection", () => {
     expect(await rig.remains()).toEqual(["a"]);
   });
 
-  test("is never destroyed: neither one by hand nor one whose short id democratic-csi has made of a checksum", async () => {
+  test("is never destroyed, neither one made by hand nor one with a short checksum id of democratic-csi", async () => {
     for (const id of ["backups", "3f2a91bc"]) {
       await rig.fake.foreign(pool, id);
       await expect(driver.delete(id, call)).rejects.toMatchObject({
@@ -79,7 +79,7 @@ describe("a file system that bears no mark of the connection", () => {
     expect((await rig.fake.calls()).filter(line => line.startsWith("destroy"))).toEqual([]);
   });
 
-  test("is never destroyed when it bears that of another connection", async () => {
+  test("is never destroyed if it has the mark of another connection", async () => {
     const other = rig.open({ identity: { connection: "c2" } });
     const volume = await other.create(volumeOf(claim), call);
     await driver.delete(claim, call);
@@ -88,7 +88,7 @@ describe("a file system that bears no mark of the connection", () => {
     expect(await findVolume(driver, claim)).toBeUndefined();
   });
 
-  test("but the random id of a claim is a volume of democratic-csi: it is read, listed and deleted", async () => {
+  test("but with the random id of a claim is a volume of democratic-csi, which is read, listed and deleted", async () => {
     await rig.fake.foreign(pool, claim);
     const volume = await getVolume(driver, claim);
     expect(volume).toMatchObject({ id: claim, bytes: 0n, context: { filesystem: `${pool}/${claim}` } });
@@ -97,13 +97,13 @@ describe("a file system that bears no mark of the connection", () => {
     expect(await rig.remains()).toEqual([]);
   });
 
-  test("and one of democratic-csi's short ids can be used further", async () => {
+  test("and with a short id of democratic-csi remains usable", async () => {
     await rig.fake.foreign(pool, "3f2a91bc");
     expect((await getVolume(driver, "3f2a91bc")).context["filesystem"]).toBe(`${pool}/3f2a91bc`);
   });
 });
 
-test("a connection that gets an instance_id keeps the volumes that it made before", async () => {
+test("a connection that gets an instance_id keeps its earlier volumes", async () => {
   const { id } = await driver.create(volumeOf("a"), call);
   const later = rig.open({ identity: { instanceId: "one" } });
   const newer = await later.create(volumeOf("b"), call);
@@ -114,7 +114,7 @@ test("a connection that gets an instance_id keeps the volumes that it made befor
 });
 
 describe("a listing", () => {
-  test("holds the volumes of the pool alone: no other bucket's, pool's or connection's", async () => {
+  test("contains only the volumes of the connection's own pool and bucket", async () => {
     const { id } = await driver.create(volumeOf("a"), call);
     await rig.open({ identity: { connection: "c2" } }).create(volumeOf("b"), call);
     await rig.open({ section: { pool: "others", env: environment } }).create(volumeOf("c"), call);
@@ -122,7 +122,7 @@ describe("a listing", () => {
     expect(await volumeIds(driver)).toEqual([id]);
   });
 
-  test("of exactly one page offers no further one, and of one volume more it does", async () => {
+  test("of exactly one page has no next page; with one volume more it has", async () => {
     const list = (max: number) => driver.inventory?.list({ token: undefined, max }, call);
     for (const name of ["a", "b", "c"]) await driver.create(volumeOf(name), call);
     expect(await list(3)).toMatchObject({ items: [{}, {}, {}], next: undefined });
@@ -132,7 +132,7 @@ describe("a listing", () => {
     expect([rest?.items.length, rest?.next]).toEqual([1, undefined]);
   });
 
-  test("that cannot be read is a failure: nothing is reported as gone because of it", async () => {
+  test("that cannot be read is a failure, so no volume is reported as missing", async () => {
     const { id } = await driver.create(volumeOf("a"), call);
     await rig.fake.listing("Usage: mount.objectivefs list\n");
     for (const work of [() => driver.delete(id, call), () => getVolume(driver, id)])
@@ -142,7 +142,7 @@ describe("a listing", () => {
 });
 
 describe("destroying", () => {
-  test("is confirmed through the program's input, and no text of a caller is read by a shell", async () => {
+  test("is confirmed through the program's input, and no shell interprets text of a caller", async () => {
     const { id } = await driver.create(volumeOf("a"), call);
     const hostile = ["a;touch x", "$(reboot)", "a b", `${id} other`, "-f", "../a", `${pool}/a`, "a\ny"];
     for (const text of hostile) await driver.delete(text, call);
@@ -153,7 +153,7 @@ describe("destroying", () => {
     expect(await rig.remains()).toEqual([]);
   });
 
-  test("goes through sudo where the file says so, which hands the keys on by name and shows none", async () => {
+  test("uses sudo if the file says so, which passes the keys on by name and shows none", async () => {
     const sudo = join(rig.fake.bin, "sudo");
     const log = join(rig.fake.folder, "sudo");
     await writeFile(
@@ -177,7 +177,7 @@ describe("destroying", () => {
   });
 });
 
-test("keys and passphrase reach the program in its environment, and stand in no command line", async () => {
+test("keys and passphrase are passed in the environment and never in a command line", async () => {
   await driver.delete((await driver.create(volumeOf("a"), call)).id, call);
   const calls = (await rig.fake.calls()).join("\n");
   for (const secret of [accessKey, secretKey, passphrase, adminLicence]) {
@@ -187,7 +187,7 @@ test("keys and passphrase reach the program in its environment, and stand in no 
 });
 
 describe("a class", () => {
-  test("sets variables of the node's mount, which travel with the volume, under the connection's object store", async () => {
+  test("sets variables of the node's mount in the volume context, but never the connection's object store", async () => {
     const spec = withParameters({ "env.CACHESIZE": "1Gi", "env.OBJECTSTORE": "s3://", connection: "c1" });
     const volume = await driver.create(spec, call);
     expect(volume.context).toEqual({
@@ -201,7 +201,7 @@ describe("a class", () => {
   });
 
   test.each(["ACCESS_KEY", "SECRET_KEY", "OBJECTIVEFS_PASSPHRASE", "OBJECTIVEFS_LICENSE", "SESSION_TOKEN"])(
-    "with the secret %s among its parameters is refused, because everybody reads a PersistentVolume",
+    "with the secret %s among its parameters is refused, because a PersistentVolume is not secret",
     async name => {
       await expect(driver.create(withParameters({ [`env.${name}`]: "x" }), call)).rejects.toMatchObject({
         code: "invalid-argument",
@@ -220,7 +220,7 @@ describe("a class", () => {
   );
 });
 
-test("neither snapshots nor clones are offered: the program takes the ones only where it has mounted, and makes no others", () => {
+test("neither snapshots nor clones are offered, because the program snapshots only mounted file systems and has no clones", () => {
   expect([driver.snapshots, driver.clones, driver.groupSnapshots]).toEqual([undefined, undefined, undefined]);
 });
 
@@ -231,7 +231,7 @@ describe("a failure", () => {
     async () => driver.check?.(call),
   ];
 
-  test("to find the program names it and what to do, and ends nothing else", async () => {
+  test("to find the program names it and the remedy", async () => {
     await rm(join(rig.fake.bin, "mount.objectivefs"));
     for (const work of everything())
       await expect(work()).rejects.toMatchObject({
@@ -257,7 +257,7 @@ describe("a failure", () => {
     }
   });
 
-  test("after a file system was made all the same is not final", async () => {
+  test("after the file system was created anyway is not final", async () => {
     const { env } = rig.fake.dying(3, "after");
     const dying = localRunner({ env: { PATH: `${rig.fake.bin}:/usr/bin:/bin`, ...env } });
     await expect(rig.open({ runner: dying }).create(volumeOf("a"), call)).rejects.toMatchObject({
@@ -268,7 +268,7 @@ describe("a failure", () => {
   });
 });
 
-test("a destruction that tells of every object it removes is waited for", async () => {
+test("a destruction that reports every removed object is waited for", async () => {
   const { id } = await driver.create(volumeOf("a"), call);
   const program = join(rig.fake.bin, "mount.objectivefs");
   const kept = await Bun.file(program).text();

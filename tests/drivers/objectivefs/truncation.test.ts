@@ -7,7 +7,7 @@ const call = callWith();
 const isTool = () => true;
 const changes = ({ argv }: { readonly argv: readonly string[] }): boolean => argv.includes("destroy");
 
-test("no listing of ObjectiveFS that is cut, doubled or late makes a wrong answer or destroys another file system", async () => {
+test("a truncated, doubled or late listing of ObjectiveFS causes no wrong result and destroys no other file system", async () => {
   const rig = await ofsRig();
   const { runner } = rig;
   const driver = rig.open();

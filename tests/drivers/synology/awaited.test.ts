@@ -18,7 +18,7 @@ async function rigOf(version: 6 | 7 = 7) {
   return { rig, dsm: rig.dsm, driver: rig.open() };
 }
 
-test("a LUN of whose snapshots DSM's answer has no list is one without any", async () => {
+test("a LUN has no snapshots if DSM's answer has no list of them", async () => {
   const { driver, dsm } = await rigOf(6);
   const { id } = await driver.create(volumeOf("pvc-1"), call);
   expect(await snapshotIds(driver, id)).toEqual([]);
@@ -29,7 +29,7 @@ test("a LUN of whose snapshots DSM's answer has no list is one without any", asy
   await driver.delete(id, call);
 });
 
-test("a clone that DSM has locked for long is aborted in time, holds up nobody, and is finished by the repeat", async () => {
+test("a clone that DSM locks for long is aborted in time, delays no other call, and is finished by the retry", async () => {
   const { driver, dsm } = await rigOf();
   const { id } = await driver.create(volumeOf("origin"), call);
   dsm.state.habits.cloneLocked = 1_000_000;
@@ -43,7 +43,7 @@ test("a clone that DSM has locked for long is aborted in time, holds up nobody, 
   expect(dsm.count("clone")).toBe(1);
 }, 30_000);
 
-test("a LUN that DSM shows some time after it was asked for is waited for, and made once", async () => {
+test("a LUN that DSM lists some time after its creation is waited for, and created once", async () => {
   const { driver, dsm, rig } = await rigOf();
   dsm.state.habits.createHidden = 2;
   expect(await driver.create(volumeOf("pvc-1"), call)).toMatchObject({ id: "pvc-1", bytes: gib });
@@ -52,7 +52,7 @@ test("a LUN that DSM shows some time after it was asked for is waited for, and m
   expect(await rig.remains()).toEqual([]);
 });
 
-test("each volume of DSM has its own space: what is free on another one helps nobody", async () => {
+test("the free space of a volume of DSM does not count for another volume", async () => {
   const { dsm } = await rigOf();
   dsm.state.others.set("/volume2", 3 * 2 ** 30);
   const driver = openDsm(dsm, { synology: { volume: "volume2" } });
@@ -70,7 +70,7 @@ test("each volume of DSM has its own space: what is free on another one helps no
   }
 });
 
-describe("a file whose target names", () => {
+describe("a file with target names", () => {
   test.each<[string, object]>([
     ["have no beginning", { baseiqn: undefined }],
     ["begin with what is no iSCSI name", { baseiqn: "synology" }],

@@ -1,10 +1,8 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { CsiError } from "../../../lib/core/errors.ts";
 import { Semaphore } from "../../../lib/core/semaphore.ts";
-import { DsmClient, type DsmServer } from "../../../lib/drivers/synology/client.ts";
-import { leasedDsm } from "../../../lib/drivers/synology/clients.ts";
+import { DsmClient, type DsmServer, leasedDsm, serverOf } from "../../../lib/drivers/synology/client.ts";
 import { DsmError, explainDsm } from "../../../lib/drivers/synology/dsm-error.ts";
-import { serverOf } from "../../../lib/drivers/synology/server.ts";
 import { callWith, volumeOf } from "../../contract/rig.ts";
 import { type Dsm, startDsm } from "../../fakes/dsm/double.ts";
 import { configOf, openDsm } from "./dsm-rig.ts";
@@ -50,26 +48,31 @@ describe("a session", () => {
     },
   );
 
-  test.each([105, 106, 107, 119])("one that ends with %d is renewed once, and the call repeated", async code => {
-    const dsm = await double();
-    const client = clientFor(dsm);
-    await client.call("a", list, never);
-    dsm.endSessions(code);
-    expect(await client.call("a", list, never)).toEqual({ luns: [] });
-    expect([dsm.count("login"), dsm.count("list")]).toEqual([2, 3]);
-    await client.close();
-  });
+  test.each([105, 106, 107, 119])(
+    "a session that ends with error %d is renewed once, and the call is repeated",
+    async code => {
+      const dsm = await double();
+      const client = clientFor(dsm);
+      await client.call("a", list, never);
+      dsm.endSessions(code);
+      expect(await client.call("a", list, never)).toEqual({ luns: [] });
+      expect([dsm.count("login"), dsm.count("list")]).toEqual([2, 3]);
+      await client.close();
+    },
+  );
 
-  test("a right that is missing is told as such, after one new login and no more", async () => {
+  test("a missing permission is reported after exactly one new login", async () => {
     const dsm = await double();
     dsm.denial = 105;
     const client = clientFor(dsm);
-    expect(await meaning(client.call("a", list, never))).toStartWith("permission-denied: the account may not do this");
+    expect(await meaning(client.call("a", list, never))).toStartWith(
+      "permission-denied: the account lacks the permission",
+    );
     expect([dsm.count("login"), dsm.count("list")]).toEqual([2, 2]);
     await client.close();
   });
 
-  test("the last of several connections on one system logs out, no earlier one does", async () => {
+  test("only the last of several connections to one system logs out", async () => {
     const dsm = await double();
     const [a, b] = [leasedDsm(serverFor(dsm), "a"), leasedDsm(serverFor(dsm), "b")];
     await Promise.all([a.call(list, never), b.call(list, never)]);
@@ -82,17 +85,17 @@ describe("a session", () => {
   });
 });
 
-describe("a login that is refused", () => {
+describe("a refused login", () => {
   const refusals = [
     [400, "unauthenticated: user name or password are wrong"],
     [402, "permission-denied: the account may not log in"],
-    [403, "failed-precondition: the account asks for a second factor"],
-    [404, "failed-precondition: the account asks for a second factor"],
-    [406, "failed-precondition: the account asks for a second factor"],
+    [403, "failed-precondition: the account requires a second factor"],
+    [404, "failed-precondition: the account requires a second factor"],
+    [406, "failed-precondition: the account requires a second factor"],
     [407, "unavailable: DSM has blocked this address"],
   ] as const;
   test.each(refusals)(
-    "with %d is %s, and is not tried again for a while, so that it blocks nobody",
+    "with %d is %s, and is not retried for a while, so that DSM does not block the address",
     async (code, text) => {
       const dsm = await double();
       dsm.loginRefusal = code;
@@ -107,14 +110,14 @@ describe("a login that is refused", () => {
     },
   );
 
-  test("numbers of the login mean nothing in other APIs", () => {
+  test("the codes of a login do not apply to other APIs", () => {
     expect(explainDsm(new DsmError("SYNO.Core.ISCSI.LUN", "list", 402))?.code).toBe("internal");
   });
 
-  test("a number that nobody knows is told with its API and method", () => {
+  test("an unknown code is reported with its API and method", () => {
     expect(explainDsm(new DsmError("SYNO.Core.ISCSI.LUN", "set", 18990502))).toEqual({
       code: "internal",
-      text: "SYNO.Core.ISCSI.LUN set was answered with error 18990502",
+      text: "SYNO.Core.ISCSI.LUN set failed with error 18990502",
     });
   });
 
@@ -136,7 +139,7 @@ describe("a login that is refused", () => {
 });
 
 describe("requests", () => {
-  test("no secret stands in an address: not the password, not the session, not CHAP credentials", async () => {
+  test("no URL contains the password, the session or CHAP credentials", async () => {
     const dsm = await double();
     const chap = { user: "node", password: "chapsecret12", mutual_user: "nas", mutual_password: "mutualsecret" };
     const driver = openDsm(dsm, { iscsi: { targetTemplate: chap } });
@@ -147,7 +150,7 @@ describe("requests", () => {
     expect(dsm.requests.some(({ params }) => params["mutual_password"] === "mutualsecret")).toBe(true);
   });
 
-  test("text is quoted, so that names of digits and descriptions of any characters arrive as they are", async () => {
+  test("text is quoted, so that names of digits and any characters in descriptions arrive unchanged", async () => {
     const dsm = await double();
     const description = 'a "quoted" & {strange} = 1%2';
     const driver = openDsm(dsm, {
@@ -159,7 +162,7 @@ describe("requests", () => {
     await driver.close?.();
   });
 
-  test("four run at once on one system whoever asks, and a burst of one connection does not hold up another", async () => {
+  test("at most four calls run at once on one system, and a burst of one connection does not delay another", async () => {
     const dsm = await double();
     dsm.latencyMs = 30;
     const [a, b] = [leasedDsm(serverFor(dsm), "a"), leasedDsm(serverFor(dsm, { username: "other" }), "b")];
@@ -173,7 +176,7 @@ describe("requests", () => {
     await Promise.all([a.release(), b.release()]);
   });
 
-  test("with `serialize` one runs at a time, until its answer is there", async () => {
+  test("with `serialize` one call runs at a time", async () => {
     const dsm = await double();
     dsm.latencyMs = 5;
     const client = clientFor(dsm, { serialize: true });
@@ -182,7 +185,7 @@ describe("requests", () => {
     await client.close();
   });
 
-  test("a lost answer is asked for again where nothing was changed, and only there", async () => {
+  test("after a lost answer only a reading call is repeated", async () => {
     const dsm = await double();
     const client = clientFor(dsm);
     await client.call("a", list, never);
@@ -196,8 +199,8 @@ describe("requests", () => {
   });
 });
 
-describe("a system that cannot be used", () => {
-  test("one that does not answer is unavailable, ends nothing else, and its calls end with their callers", async () => {
+describe("an unusable system", () => {
+  test("that does not answer is unavailable, and each call ends when its caller gives up", async () => {
     const [dead, alive] = [await double(), await double()];
     dead.frozen = true;
     const [hung, driver] = [openDsm(dead), openDsm(alive)];
@@ -215,7 +218,7 @@ describe("a system that cannot be used", () => {
     await hung.close?.();
   });
 
-  test("one that nobody listens at is unavailable", async () => {
+  test("without a server is unavailable", async () => {
     const dsm = await startDsm();
     const client = clientFor(dsm);
     await dsm.close();

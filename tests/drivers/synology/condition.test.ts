@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import type { Driver } from "../../../lib/drivers/driver.ts";
-import { dsmFindings } from "../../../lib/drivers/synology/condition.ts";
+import { dsmFindings } from "../../../lib/drivers/synology/rows.ts";
 import { callWith, volumeOf } from "../../contract/rig.ts";
 import { type Dsm, startDsm } from "../../fakes/dsm/double.ts";
 import { openDsm } from "./dsm-rig.ts";
@@ -26,7 +26,7 @@ async function look(): Promise<Readonly<Record<string, readonly string[]>>> {
   );
 }
 
-test("a LUN that no target shows any more leads no node to it, until it is mapped again", async () => {
+test("a LUN without a target is reported until it is mapped again", async () => {
   const { id } = await driver.create(volumeOf("pvc-1"), call);
   await driver.create(volumeOf("pvc-2"), call);
   expect(await look()).toEqual({});
@@ -39,7 +39,7 @@ test("a LUN that no target shows any more leads no node to it, until it is mappe
   expect(await look()).toEqual({});
 });
 
-test("a volume of DSM without space is told of the whole storage", async () => {
+test("a full volume of DSM is reported for the whole storage", async () => {
   await driver.create(volumeOf("pvc-1"), call);
   const { free } = dsm.state;
   dsm.state.free = 0;

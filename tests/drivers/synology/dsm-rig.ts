@@ -1,8 +1,7 @@
 import { safeParse } from "valibot";
 import type { Driver } from "../../../lib/drivers/driver.ts";
 import type { ConnectionIdentity } from "../../../lib/drivers/module.ts";
-import { synology } from "../../../lib/drivers/synology/module.ts";
-import { type IscsiConfig, openIscsi } from "../../../lib/drivers/synology/open.ts";
+import { type IscsiConfig, openIscsi, synology } from "../../../lib/drivers/synology/module.ts";
 import { synologyIscsiSchema } from "../../../lib/drivers/synology/schema.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import type { DriverRig } from "../../contract/rig.ts";

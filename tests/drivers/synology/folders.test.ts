@@ -63,7 +63,7 @@ async function rigOf(protocol: Protocol, options: DsmOptions = {}) {
 const uuidName = "pvc-0d6f8c0e-7f3a-4a53-9d0b-1c2d3e4f5a6b";
 
 describe("shared folders", () => {
-  test("over NFS have a quota, a rule for each host, and names that DSM takes", async () => {
+  test("over NFS have a quota, a rule for each host, and names that DSM accepts", async () => {
     const { driver, dsm } = await rigOf("nfs");
     const volume = await driver.create(volumeOf(uuidName), call);
     const [share] = dsm.state.shares.values();
@@ -83,7 +83,7 @@ describe("shared folders", () => {
     expect([...dsm.state.shares.values()][0]?.permissions).toEqual(["local_group apps", "local_user csi-nodes"]);
   });
 
-  test("of people, and of other connections, are neither taken over, listed nor removed", async () => {
+  test("of administrators and other connections are neither adopted, listed nor removed", async () => {
     const { driver, rig, dsm } = await rigOf("nfs");
     const other = openFolderDriver(dsm, "nfs", { identity: { connection: "c2" } });
     await other.create(volumeOf("theirs"), call);
@@ -107,14 +107,14 @@ describe("shared folders", () => {
     expect(await codeOf(driver.create(volumeOf("pvc-2", gib + 1n), call))).toBe("out-of-range");
   });
 
-  test("that are full in number are resource-exhausted, and leave nothing", async () => {
+  test("beyond DSM's maximum number are resource-exhausted, and nothing remains", async () => {
     const { driver, rig, dsm } = await rigOf("nfs");
     dsm.state.habits.maxShares = 0;
     expect(await codeOf(driver.create(volumeOf("pvc-1"), call))).toBe("resource-exhausted");
     expect(await rig.remains()).toEqual([]);
   });
 
-  test("keep snapshots that DSM's schedule took out of the listing, and their size as it was", async () => {
+  test("do not list snapshots of DSM's schedule; snapshots keep the size of their time", async () => {
     const { driver, dsm } = await rigOf("nfs");
     await driver.create(volumeOf("pvc-1"), call);
     const snapshot = await snapshotsOf(driver).create("snap", "pvc-1", {}, call);
@@ -131,7 +131,7 @@ describe("shared folders", () => {
     ["GMT+08-2022.01.14-19.18.29", "2022-01-14T11:18:29.000Z"],
     ["GMT-05-2022.01.14-19.18.29", "2022-01-15T00:18:29.000Z"],
     ["GMT+05:30-2022.01.14-19.18.29", "2022-01-14T13:48:29.000Z"],
-  ])("have snapshots called by their time: %s is %s", (time, moment) => {
+  ])("have snapshots named by their time: %s is %s", (time, moment) => {
     expect(momentOf(time).toISOString()).toBe(moment);
   });
 });

@@ -84,7 +84,7 @@ describe("a new volume", () => {
     expect([...dsm.state.luns.values()][0]?.description).toBe("csimux:i1");
   });
 
-  test("costs nine requests, because each takes a DSM a good part of a second", async () => {
+  test("costs nine requests, because each takes DSM a good part of a second", async () => {
     const { driver, dsm } = await rigOf();
     await driver.check?.(call);
     const before = dsm.requests.length;
@@ -97,7 +97,7 @@ describe("a new volume", () => {
     ).toEqual(["list", "list", "create", "list", "list", "create", "map_target", "list", "set"].sort());
   });
 
-  test("is made as the file, the class and its secret say, attributes merged by name, null taking one away", async () => {
+  test("is created by the templates of file, class and secret, with attributes merged by name and removed by null", async () => {
     const attributes = [
       { dev_attrib: "emulate_tpu", enable: 1 },
       { dev_attrib: "emulate_caw", enable: 1 },
@@ -123,11 +123,11 @@ describe("a new volume", () => {
   });
 
   const classes = [
-    ["lunTemplate", "type: [", "no YAML"],
+    ["lunTemplate", "type: [", "not YAML"],
     ["lunTemplate", "just text", "must be a mapping"],
     ["lunTemplate", "type: NONE", "type"],
     ["lunTemplate", "size: 5", "unknown key"],
-    ["lunTemplate", "type: null", "says the type"],
+    ["lunTemplate", "type: null", "sets the type"],
     ["targetTemplate", "user: node", "password"],
     ["targetTemplate", "auth_type: 1", "needs user and password"],
     ["targetTemplate", "{auth_type: 2, user: node, password: chapsecret12}", "needs mutual_user"],
@@ -151,16 +151,13 @@ describe("a new volume", () => {
     ["both pairs", mutual, 2, underscored],
     ["both pairs in the other spelling", underscored, 2, underscored],
   ] as const;
-  test.each(credentials)(
-    "with %s in the secret of the class CHAP follows from them",
-    async (_, template, type, fields) => {
-      const { driver, dsm } = await rigOf();
-      await driver.create(volumeOf("pvc-1"), { ...call, secrets: { targetTemplate: JSON.stringify(template) } });
-      expect(sent(dsm, "Target", "create")).toEqual([expect.objectContaining({ ...fields, auth_type: type })]);
-    },
-  );
+  test.each(credentials)("with %s in the secret of the class uses CHAP", async (_, template, type, fields) => {
+    const { driver, dsm } = await rigOf();
+    await driver.create(volumeOf("pvc-1"), { ...call, secrets: { targetTemplate: JSON.stringify(template) } });
+    expect(sent(dsm, "Target", "create")).toEqual([expect.objectContaining({ ...fields, auth_type: type })]);
+  });
 
-  test("that DSM refuses and makes all the same is not left behind", async () => {
+  test("that DSM refuses and creates anyway does not remain", async () => {
     const { driver, rig, dsm } = await rigOf();
     dsm.refuseAfter("SYNO.Core.ISCSI.LUN create", 18990068);
     expect(await codeOf(driver.create(volumeOf("pvc-1"), call))).toBe("internal");
@@ -171,21 +168,21 @@ describe("a new volume", () => {
     ["the volume is full", "create", 18990002, "resource-exhausted"],
     ["there are too many LUNs", "create", 18990541, "resource-exhausted"],
     ["the type does not fit the file system", "create", 18990318, "invalid-argument"],
-  ] as const)("is refused for good where %s, and leaves nothing", async (_, method, number, code) => {
+  ] as const)("is refused finally if %s, and nothing remains", async (_, method, number, code) => {
     const { driver, rig, dsm } = await rigOf();
     dsm.answers.set(`SYNO.Core.ISCSI.LUN ${method}`, [number]);
     expect(await codeOf(driver.create(volumeOf("pvc-1"), call))).toBe(code);
     expect(await rig.remains()).toEqual([]);
   });
 
-  test("leaves no LUN where there are too many targets", async () => {
+  test("leaves no LUN if there are too many targets", async () => {
     const { driver, rig, dsm } = await rigOf();
     dsm.state.habits.maxTargets = 0;
     expect(await codeOf(driver.create(volumeOf("pvc-1"), call))).toBe("resource-exhausted");
     expect(await rig.remains()).toEqual([]);
   });
 
-  test("does not take over a LUN of its name that somebody else made", async () => {
+  test("does not adopt a foreign LUN of its name", async () => {
     const { driver, dsm } = await rigOf();
     const lun = legacyVolume(dsm, "k8s-pvc-1-x");
     dsm.state.targets.clear();
@@ -195,7 +192,7 @@ describe("a new volume", () => {
 });
 
 describe("a clone", () => {
-  test("is waited for while DSM does not show it or has it locked", async () => {
+  test("is waited for while DSM does not list it or locks it", async () => {
     const { driver, rig, dsm } = await rigOf();
     const origin = await driver.create(volumeOf("origin"), call);
     await rig.write(origin, "content");
@@ -206,7 +203,7 @@ describe("a clone", () => {
     expect([clone.bytes, await rig.read(clone)]).toEqual([3n * gib, "content"]);
   });
 
-  test("has its source in its name, so that a DSM that keeps no descriptions of clones tells it, too", async () => {
+  test("has its source in its name, because some DSMs do not keep the descriptions of clones", async () => {
     const { driver, dsm } = await rigOf();
     dsm.state.habits.describesClones = false;
     const { id } = await driver.create(volumeOf("origin"), call);
@@ -221,7 +218,7 @@ describe("a clone", () => {
     expect(await volumeIds(driver)).toEqual(["origin", "other"]);
   });
 
-  test("answers the size that it has where none was asked for", async () => {
+  test("returns its actual size if none was requested", async () => {
     const { driver } = await rigOf();
     const { id } = await driver.create(volumeOf("origin", 5n * gib), call);
     const open = {
@@ -233,7 +230,7 @@ describe("a clone", () => {
 });
 
 describe("a deletion", () => {
-  test("is refused while a node is logged in, and takes nothing away then", async () => {
+  test("is refused while a node is logged in, and changes nothing", async () => {
     const { driver, rig, dsm } = await rigOf();
     const volume = await driver.create(volumeOf("pvc-1"), call);
     await rig.write(volume, "kept");
@@ -247,7 +244,7 @@ describe("a deletion", () => {
     expect(await rig.remains()).toEqual([]);
   });
 
-  test("is aborted while DSM still shows the LUN, and its repeat goes on; the name is free meanwhile", async () => {
+  test("is aborted while DSM still lists the LUN, and the retry continues; meanwhile the name is free", async () => {
     const { driver, dsm } = await rigOf();
     await driver.create(volumeOf("pvc-1"), call);
     dsm.state.habits.deletion = 1000;
@@ -262,7 +259,7 @@ describe("a deletion", () => {
     expect(dsm.state.luns.size).toBe(0);
   }, 30_000);
 
-  test("never takes what another connection made, or what bears no mark", async () => {
+  test("never removes a LUN of another connection or one without a mark", async () => {
     const { driver, rig, dsm } = await rigOf();
     const other = openDsm(dsm, { identity: { connection: "c2" } });
     await other.create(volumeOf("pvc-1"), call);
@@ -279,7 +276,7 @@ describe("a deletion", () => {
   });
 });
 
-test("volumes and clones stay a connection's own when it gets an instance_id, and are no other instance's", async () => {
+test("a connection that gets an instance_id keeps its volumes and clones, and other instances do not get them", async () => {
   const { driver, dsm } = await rigOf();
   const { id } = await driver.create(volumeOf("origin"), call);
   await driver.create(volumeOf("clone", gib, { kind: "volume", id }), call);
@@ -292,7 +289,7 @@ test("volumes and clones stay a connection's own when it gets an instance_id, an
 });
 
 describe("an expansion", () => {
-  test("of a volume that is gone is not found; one that is large enough stays as it is", async () => {
+  test("of a missing volume is not found; a volume that is large enough stays unchanged", async () => {
     const { driver, dsm } = await rigOf();
     const grow = (id: string, required: bigint) => driver.expand?.expand(id, { required, limit: undefined }, call);
     expect(await codeOf(Promise.resolve(grow("absent", gib)))).toBe("not-found");
@@ -303,7 +300,7 @@ describe("an expansion", () => {
 });
 
 describe("volumes of democratic-csi", () => {
-  test("are read, listed, expanded and deleted as they are", async () => {
+  test("are read, listed, expanded and deleted", async () => {
     const { driver, rig, dsm } = await rigOf();
     legacyVolume(dsm);
     const volume = await getVolume(driver, "pvc-old");
@@ -317,7 +314,7 @@ describe("volumes of democratic-csi", () => {
     expect(await rig.remains()).toEqual([]);
   });
 
-  test("whose id has capital letters are found, because DSM's names are small", async () => {
+  test("with capital letters in their ids are found, because DSM's names are lower case", async () => {
     const { driver, rig, dsm } = await rigOf();
     legacyVolume(dsm, "k8s-pvc-abc-x");
     expect((await getVolume(driver, "PVC-abc")).id).toBe("PVC-abc");
@@ -325,7 +322,7 @@ describe("volumes of democratic-csi", () => {
     expect(await rig.remains()).toEqual([]);
   });
 
-  test.each(["before", "after"] as const)("are deleted whole when that is interrupted %s any request", async when => {
+  test.each(["before", "after"] as const)("are deleted completely after an interruption %s any request", async when => {
     for (let step = 1; step < 30; step++) {
       const { rig, dsm, driver } = await rigOf();
       legacyVolume(dsm);
@@ -356,7 +353,7 @@ describe("volumes of democratic-csi", () => {
 });
 
 describe("a snapshot", () => {
-  test("costs as many requests on a system with many LUNs as on one with few", async () => {
+  test("costs the same number of requests with many LUNs as with few", async () => {
     const { driver, dsm } = await rigOf();
     const requests = async (name: string) => {
       const before = dsm.requests.length;
@@ -370,7 +367,7 @@ describe("a snapshot", () => {
     expect(few).toBeLessThanOrEqual(4);
   });
 
-  test("is made as the file and the class say", async () => {
+  test("is taken by the templates of file and class", async () => {
     const { driver, dsm } = await rigOf({
       iscsi: { lunSnapshotTemplate: { is_locked: true, is_app_consistent: true } },
     });
@@ -381,7 +378,7 @@ describe("a snapshot", () => {
     ]);
   });
 
-  test("that DSM's schedule took is restored from by its id, but neither listed nor deleted, and holds no volume", async () => {
+  test("of DSM's schedule can be restored by its id, is neither listed nor deleted, and does not keep its volume from being deleted", async () => {
     const { driver, dsm } = await rigOf();
     const lun = legacyVolume(dsm);
     legacySnapshot(dsm, lun, "user");
@@ -393,7 +390,7 @@ describe("a snapshot", () => {
     expect(dsm.state.luns.size).toBe(0);
   });
 
-  test("has an id with the LUN's number where the connection's name leaves no room for more", async () => {
+  test("has an id with the LUN's number if its UUID would make the id too long", async () => {
     const { driver, dsm } = await rigOf({ identity: { maxIdBytes: 62 } });
     await driver.create(volumeOf("pvc-1"), call);
     const snapshot = await snapshotsOf(driver).create("snap", "pvc-1", {}, call);
@@ -402,7 +399,7 @@ describe("a snapshot", () => {
     expect(dsm.state.snapshots.size).toBe(1);
   });
 
-  test("is refused where the LUN has as many as it can have", async () => {
+  test("is refused if the LUN has its maximum number of snapshots", async () => {
     const { driver, dsm } = await rigOf();
     await driver.create(volumeOf("pvc-1"), call);
     dsm.state.habits.maxSnapshots = 0;
@@ -411,7 +408,7 @@ describe("a snapshot", () => {
 });
 
 describe("a target", () => {
-  test("that leads to somebody else's LUN is neither used nor removed", async () => {
+  test("with a foreign LUN is neither used nor removed", async () => {
     const { driver, dsm } = await rigOf();
     legacyVolume(dsm, "foreign");
     const iqn = "iqn.2000-01.com.synology:Csi.k8s-pvc-1-x";
@@ -424,7 +421,7 @@ describe("a target", () => {
     expect(dsm.state.targets.size).toBe(2);
   });
 
-  test("of a volume that was made again has a name that nodes of the deleted one do not know, and keeps it", async () => {
+  test("of a recreated volume has a new name, unknown to nodes of the deleted volume, and keeps it", async () => {
     const { driver, dsm } = await rigOf();
     const first = await driver.create(volumeOf("pvc-1"), call);
     await driver.delete("pvc-1", call);
@@ -434,7 +431,7 @@ describe("a target", () => {
     expect(dsm.state.targets.size).toBe(1);
   });
 
-  test("that an interrupted call left is made anew, so that its credentials are those of now", async () => {
+  test("left by an interrupted call is recreated with the current credentials", async () => {
     const { driver, dsm } = await rigOf();
     await driver.create(volumeOf("pvc-1"), call);
     const [lun] = dsm.state.luns.values();
@@ -455,7 +452,7 @@ test("the free space is that of the volume of DSM", async () => {
   await driver.check?.(call);
 });
 
-test("ids fit with everything around them into an iSCSI name of 223 bytes", async () => {
+test("the iSCSI name with the longest id has at most 223 bytes", async () => {
   const baseiqn = `iqn.2000-01.com.synology:${"b".repeat(60)}`;
   const { driver, dsm } = await rigOf({ iscsi: { baseiqn, namePrefix: "p".repeat(40), nameSuffix: "s".repeat(40) } });
   await driver.create(volumeOf("n".repeat(128)), call);

@@ -71,7 +71,7 @@ const systems: readonly (readonly [string, () => Promise<DsmRig>])[] = [
 const cases = systems.flatMap(([name, open]) => operations.map(([what, work]) => [name, what, open, work] as const));
 
 test.each(cases)(
-  "%s: answers that are cut, doubled or those of other requests make no wrong answer: %s",
+  "%s: truncated, doubled or misplaced answers cause no wrong result: %s",
   async (_name, _operation, open, work) => {
     const whole = await run(open, work, -1, undefined);
     const wrong: string[] = [];

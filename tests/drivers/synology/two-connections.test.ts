@@ -13,7 +13,7 @@ const systems = [
 ];
 
 test.each(systems)(
-  "two connections on one DSM neither list, take over nor delete what is the other's: %s",
+  "two connections on one DSM neither list, adopt nor delete each other's volumes: %s",
   async (_name, open, driverOn) => {
     const rig = await open();
     const call = callWith();

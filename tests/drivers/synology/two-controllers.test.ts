@@ -9,7 +9,7 @@ const systems = [
 ] as const;
 
 test.each(systems)(
-  "two controllers of one connection on one DSM agree on everything they do at once: %s",
+  "two controllers of one connection on one DSM agree on concurrent calls: %s",
   async (_name, open) => {
     const rig = await open();
     try {
