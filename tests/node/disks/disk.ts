@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
 import { deviceNumber } from "../../../lib/node/disks/block-device.ts";
-import { type DiskSettings, type PrepareRequest, DiskFilesystems } from "../../../lib/node/disks/disk-filesystems.ts";
+import { DiskFilesystems, type DiskSettings, type PrepareRequest } from "../../../lib/node/disks/disk-filesystems.ts";
 import { isHostRoot } from "../../root.ts";
 import { local } from "../lab.ts";
 
