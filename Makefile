@@ -15,7 +15,7 @@ help:
 	@echo "make test-peers   tests of other TrueNAS clients against the TrueNAS double (see CONTRIBUTING.md)"
 	@echo "make assumed      list what the fakes of the tests assume without a source"
 	@echo "make bench        measure the executable (QUICK=1: a shorter run)"
-	@echo "make bench-lab    measure ZFS over ssh on a lab guest, compared with bare commands and democratic-csi's"
+	@echo "make bench-lab    measure ZFS over ssh on a lab guest, compared with bare commands"
 	@echo "make build        build dist/csimux"
 	@echo "make image        write an OCI archive for amd64 and arm64 to dist/image, without a container engine (as root)"
 	@echo "make install      install node_modules"
@@ -61,14 +61,13 @@ check: $(STAMP)
 assumed: $(STAMP)
 	@$(BUN) scripts/assumed.ts
 
-# ONLY="TrueNAS": only matching measurements. QUICK=1: fewer repetitions.
+# ONLY=pairs: only matching scenarios (coldStart, probes, pairs, nodeCycles, manyConnections). QUICK=1: fewer repetitions.
 bench: $(STAMP)
-	@$(BUN) scripts/bench/main.ts $(if $(QUICK),--quick) $(if $(ONLY),--only "$(ONLY)")
+	@$(BUN) scripts/bench.ts $(if $(QUICK),--quick) $(if $(ONLY),--only "$(ONLY)")
 
-# GUEST=1: use a running guest. QUICK=1: fewer repetitions. VOLUMES=0: skip the slow pool with thousands of volumes.
-# ONLY="CreateVolume nfs": only matching measurements; "in the pool" is a listing and a snapshot in a full pool.
+# GUEST=1: use a running guest. QUICK=1: fewer repetitions. ONLY="CreateVolume nfs": only matching operations.
 bench-lab: $(STAMP)
-	@$(BUN) scripts/bench-lab/main.ts $(if $(GUEST),--guest $(GUEST)) $(if $(VOLUMES),--volumes $(VOLUMES)) $(if $(QUICK),--quick) $(if $(ONLY),--only "$(ONLY)")
+	@$(BUN) scripts/bench-lab.ts $(if $(GUEST),--guest $(GUEST)) $(if $(QUICK),--quick) $(if $(ONLY),--only "$(ONLY)")
 
 clean:
 	rm -rf dist .cache run

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { table } from "../../scripts/bench/table.ts";
+import { table } from "../../scripts/figures.ts";
 import { junitCases, junitTally, tallyLine } from "../../scripts/tally.ts";
 
 const report = (head: string, cases = ""): string => `<?xml version="1.0"?>\n<testsuites ${head}>${cases}</testsuites>`;
