@@ -5,11 +5,12 @@ import { Controller, Identity, Node } from "../lib/csi/gen/csi/v1/csi_pb.ts";
 import { build } from "./build.ts";
 import { type CsiClient, csiClient, mountCapability } from "./client.ts";
 import { type Daemon, startDaemon } from "./daemon.ts";
+import { engineSettings } from "./engine.ts";
 import { cpuMs, type Figure, load, median, memoryMiB, table } from "./figures.ts";
 import { makeSandbox, type Sandbox } from "./sandbox.ts";
 
 // Measures the compiled executable: two local-hostpath connections and topology by zone, one process for controller and node on
-// a Unix socket, its log in a file, a client in this process. QUICK=1: a look in two minutes instead of a record.
+// a Unix socket, with the environment of the image, its log in a file, a client in this process. QUICK=1: a look in two minutes instead of a record.
 
 const quick = process.argv.includes("--quick");
 const few = (full: number, least: number): number => (quick ? least : full);
@@ -33,7 +34,7 @@ async function withServer<T>(
   const sandbox = await makeSandbox("zone", connections);
   try {
     const from = performance.now();
-    const settings = { UV_THREADPOOL_SIZE: "12", ...env };
+    const settings = { ...engineSettings, ...env };
     const daemon = await startDaemon({ command: [executable], sandbox, pollMs: 1, env: settings });
     const client = csiClient(sandbox.socket);
     try {

@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { mkdir } from "node:fs/promises";
 import { hostname } from "node:os";
 import { build } from "./build.ts";
+import { engineSettings } from "./engine.ts";
 import { root } from "./spawned.ts";
 
 /** The folder of the quick start's socket, volumes and records. */
@@ -27,7 +28,7 @@ Change a file in examples/quickstart/connections and watch the log. Stop with Ct
     cwd: root,
     stdio: "inherit",
     env: {
-      UV_THREADPOOL_SIZE: "12",
+      ...engineSettings,
       ...process.env,
       QUICKSTART: quickstart,
       CSI_NODE_ID: process.env["CSI_NODE_ID"] ?? hostname(),

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { chmod, copyFile, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
+import { engineSettings } from "../engine.ts";
 import { root, spawned } from "../spawned.ts";
 import { type Architecture, type Variant, writeArchive } from "./archive.ts";
 import { executableFor, ownArchitecture } from "./executables.ts";
@@ -19,7 +20,10 @@ export const imageArchive = `${imageFolder}/csimux.oci.tar`;
 
 /** What a container of the image starts with. */
 const config = {
-  Env: ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "UV_THREADPOOL_SIZE=12"],
+  Env: [
+    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    ...Object.entries(engineSettings).map(([name, value]) => `${name}=${value}`),
+  ],
   Entrypoint: ["/usr/bin/tini", "-s", "--", "/usr/local/bin/csimux"],
   WorkingDir: "/home/csi/app",
 } as const;
