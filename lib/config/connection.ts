@@ -45,10 +45,10 @@ export function readConnection(
   file: string,
   text: string,
   defaults: Defaults,
-  outside: ValueResolver,
+  resolver: ValueResolver,
   modules: readonly DriverModule[],
 ): ReadConnection {
-  return readConnectionSource(name, parseYaml(file, text), defaults, outside, modules);
+  return readConnectionSource(name, parseYaml(file, text), defaults, resolver, modules);
 }
 
 /** Like readConnection, for a parsed document. */
@@ -56,7 +56,7 @@ export function readConnectionSource(
   name: string,
   source: Source,
   defaults: Defaults,
-  outside: ValueResolver,
+  resolver: ValueResolver,
   modules: readonly DriverModule[],
 ): ReadConnection {
   const result = (
@@ -78,8 +78,8 @@ export function readConnectionSource(
   if ("finding" in chosen) return result(isMapping(raw) ? raw : {}, [chosen.finding]);
   const { module, driver, file } = chosen;
   const schema = module.schema;
-  const own = apply(schema, sectionsOf(schema, driver, file, defaults), outside, commonKeys);
-  const common = apply(commonSchema, commonOf(file, defaults), outside);
+  const own = apply(schema, sectionsOf(schema, driver, file, defaults), resolver, commonKeys);
+  const common = apply(commonSchema, commonOf(file, defaults), resolver);
   const found = [...nameFindings(name), ...common.findings, ...own.findings, ...collisions(common, defaults.prefix)];
   const findings = found
     .flatMap(finding => fromDefaults(finding, file, defaults))

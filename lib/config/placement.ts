@@ -21,14 +21,14 @@ export function readPlacement(
   file: string,
   text: string,
   defaults: Defaults,
-  outside: ValueResolver = unread,
+  resolver: ValueResolver = unread,
 ): CommonConfig {
   const source = parseYaml(file, text);
   const keys = new Set(keysOf(commonSchema));
   const known = (values: Mapping): Mapping =>
     Object.fromEntries(Object.entries(values).filter(([key]) => keys.has(key)));
   const raw = isMapping(source.value) ? source.value : {};
-  const { value, findings } = apply(commonSchema, merge(commonSchema, known(defaults.values), known(raw)), outside);
+  const { value, findings } = apply(commonSchema, merge(commonSchema, known(defaults.values), known(raw)), resolver);
   const broken = [...source.diagnostics, ...findings.map(finding => withPosition(source, finding))].find(
     each => each.blocks,
   );

@@ -72,11 +72,11 @@ export interface ReadProxy {
  * Reads the main file of several connections. Pure; never throws. `file` appears only in messages. For the main file of
  * a single driver `config` is undefined: see readSingle.
  */
-export const readProxyConfig = (file: string, text: string, outside: ValueResolver): ReadProxy =>
-  readProxySource(parseYaml(file, text), outside);
+export const readProxyConfig = (file: string, text: string, resolver: ValueResolver): ReadProxy =>
+  readProxySource(parseYaml(file, text), resolver);
 
 /** Like readProxyConfig, for a parsed document. */
-export function readProxySource(source: Source, outside: ValueResolver): ReadProxy {
+export function readProxySource(source: Source, resolver: ValueResolver): ReadProxy {
   const refused = (findings: readonly SchemaFinding[], singleDriver?: string): ReadProxy => ({
     source,
     config: undefined,
@@ -93,12 +93,12 @@ export function readProxySource(source: Source, outside: ValueResolver): ReadPro
   if (typeof driver === "string" && driver !== "proxy") return refused([notProxy(driver)], driver);
   const { driver: _, proxy, node, ...rest } = raw;
   const parts = { driver, proxy, node };
-  const { value, findings } = apply(mainSchema, parts, outside);
+  const { value, findings } = apply(mainSchema, parts, resolver);
   const diagnostics = [...source.diagnostics, ...findings.map(finding => withPosition(source, finding))];
   const inherited = Object.entries({ ...rest, node }).filter(([key]) => !ownKeys.has(key));
   const config = value && settled(value, Object.fromEntries(inherited));
   const right =
-    config || !isMapping(proxy) ? undefined : apply(mainSchema, withoutFaults(parts, findings), outside).value;
+    config || !isMapping(proxy) ? undefined : apply(mainSchema, withoutFaults(parts, findings), resolver).value;
   const partial = config ?? (right && settled(right, Object.fromEntries(inherited)));
   return { source, config, partial, singleDriver: undefined, diagnostics };
 }

@@ -17,7 +17,7 @@ export const singleName = "main";
  * Reads a main file that configures one driver, as in democratic-csi, as the only connection, with ids without prefix.
  * Its settings are read like those of a connection file. Returns any other file unchanged.
  */
-export function readSingle(read: ReadProxy, modules: readonly DriverModule[], outside: ValueResolver): ReadProxy {
+export function readSingle(read: ReadProxy, modules: readonly DriverModule[], resolver: ValueResolver): ReadProxy {
   const { singleDriver: driver, source } = read;
   if (driver === undefined) return read;
   const refused = (finding: SchemaFinding): ReadProxy => ({
@@ -28,7 +28,7 @@ export function readSingle(read: ReadProxy, modules: readonly DriverModule[], ou
   if (isMapping(raw["proxy"]) && "configFolder" in raw["proxy"]) return refused(halfProxy(driver));
   const module = modules.find(({ names }) => names.includes(driver));
   if (!module) return refused(unknownDriver(driver, modules));
-  const node = apply(record({ node: nodeSchema }), { node: raw["node"] ?? {} }, outside);
+  const node = apply(record({ node: nodeSchema }), { node: raw["node"] ?? {} }, resolver);
   const diagnostics = [...source.diagnostics, ...node.findings.map(finding => withPosition(source, finding))];
   const config = node.value && single(nodeSettings(node.value.node), module.facts.local);
   return { ...read, config, partial: config, diagnostics };

@@ -20,10 +20,10 @@ export interface Applied<T> {
 export function apply<S extends v.GenericSchema>(
   schema: S,
   raw: unknown,
-  outside: ValueResolver,
+  resolver: ValueResolver,
   siblings: readonly string[] = [],
 ): Applied<v.InferOutput<S>> {
-  const { value: normalized, findings } = normalize(schema, raw, outside, siblings);
+  const { value: normalized, findings } = normalize(schema, raw, resolver, siblings);
   const result = v.safeParse(schema, normalized ?? {});
   if (result.success) {
     const blocked = findings.some(finding => finding.blocks);

@@ -15,11 +15,11 @@ import { expanded, type ValueResolver } from "./value-resolver.ts";
 export function normalize(
   schema: GenericSchema,
   value: unknown,
-  outside: ValueResolver,
+  resolver: ValueResolver,
   siblings: readonly string[] = [],
 ): { value: unknown; findings: SchemaFinding[] } {
   const findings: SchemaFinding[] = [];
-  const work: Work = { outside, findings, root: schema, siblings };
+  const work: Work = { resolver, findings, root: schema, siblings };
   return { value: normalized(schema, value, [], work), findings };
 }
 
@@ -90,8 +90,8 @@ function normalizedMapping(
     const known = keys.has(key) ? { name: key, item } : unrecognizedKey(schema, keys, value, key, here, work);
     const inner = known && keys.get(known.name);
     if (!known || !inner) continue;
-    const tidy = normalized(inner, known.item, here, work);
-    if (tidy !== undefined) result[known.name] = tidy;
+    const inside = normalized(inner, known.item, here, work);
+    if (inside !== undefined) result[known.name] = inside;
   }
   return result;
 }
@@ -106,7 +106,7 @@ function normalizedScalar(schema: GenericSchema, value: unknown, path: Path, wor
     work.findings.push(warning("placeholder-value", path, message, "write the real value"));
   }
   if (aboutOf(schema).expand === false) return retyped(schema, value, path, work, true);
-  const filled = value.includes("$") ? expanded(value, path, work.outside, work.findings) : value;
+  const filled = value.includes("$") ? expanded(value, path, work.resolver, work.findings) : value;
   return retyped(schema, filled, path, work, filled === value);
 }
 

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import type { About, AboutRecord } from "./parts.ts";
 
-/** The values that a schema accepts, as data: for documentation, tidying and suggestions. */
+/** The values that a schema accepts, as data: for documentation, normalization and suggestions. */
 export type Shape =
   | { readonly kind: "mapping"; readonly keys: ReadonlyMap<string, v.GenericSchema> }
   | { readonly kind: "free-mapping"; readonly value: v.GenericSchema }

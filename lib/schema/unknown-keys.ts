@@ -5,9 +5,9 @@ import { meant, nearest } from "./nearest.ts";
 import { aboutOf, shapeOf } from "./shape.ts";
 import type { ValueResolver } from "./value-resolver.ts";
 
-/** The context of every step of tidying one value. */
+/** The context of every step of normalizing one value. */
 export interface Work {
-  readonly outside: ValueResolver;
+  readonly resolver: ValueResolver;
   /** Collects the findings. */
   readonly findings: SchemaFinding[];
   readonly root: GenericSchema;
@@ -63,7 +63,7 @@ export function unrecognizedKey(
 const unread = "(unread)";
 
 function fromFile(name: string, value: Mapping, key: string, path: Path, work: Work): Meant | undefined {
-  const { findings, outside } = work;
+  const { findings, resolver } = work;
   if (Object.hasOwn(value, name) && value[name] !== null) {
     findings.push(
       failure("key-given-twice", path, `both "${key}" and "${name}" are given`, "remove one of them", "key"),
@@ -71,7 +71,7 @@ function fromFile(name: string, value: Mapping, key: string, path: Path, work: W
     return undefined;
   }
   const file = value[key];
-  const content = typeof file === "string" ? outside.file(file) : undefined;
+  const content = typeof file === "string" ? resolver.file(file) : undefined;
   if (content !== undefined) return { name, item: content.replace(/\r?\n$/, "") };
   findings.push(
     failure("unreadable-file", path, `"${key}" does not name a readable file`, "mount the file at this path"),

@@ -15,10 +15,10 @@ const foreignReference = /^\$[A-Z_][A-Z0-9_]*$|\$\{[A-Za-z_][A-Za-z0-9_]*\}/;
  * Replaces each `${env:NAME}` in the text at `path`; an unset one stays and is a finding. A text that only resembles a
  * reference stays unchanged, with a warning.
  */
-export function expanded(text: string, path: Path, outside: ValueResolver, findings: SchemaFinding[]): string {
+export function expanded(text: string, path: Path, resolver: ValueResolver, findings: SchemaFinding[]): string {
   const unset = new Set<string>();
   const filled = text.replace(reference, (whole, name: string) => {
-    const found = outside.env(name);
+    const found = resolver.env(name);
     if (found !== undefined) return found;
     if (unset.has(name)) return whole;
     unset.add(name);

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { parse, stringify } from "yaml";
-import { vectors } from "../vectors/vectors.ts";
 import { TopologyWorld } from "./topology-world.ts";
 
 const rules = `driver: proxy
@@ -170,21 +169,5 @@ other       no       zone=z2
     const { code, err, out } = await world.run(words);
     expect(err).toContain(reason);
     expect([code, out]).toEqual([2, ""]);
-  });
-});
-
-describe("the published node cases, through the command", () => {
-  const cases = vectors().node_topology.map(each => [each.id, each] as const);
-  test.each(cases)("%s", async (id, { config: nodeTopology, env = {}, files = {}, hostname, expect: want }) => {
-    const path = world.file(`${id}.yaml`, stringify({ driver: "proxy", proxy: { configFolder: "/c", nodeTopology } }));
-    const { code, out } = await world.run([
-      ...["--config", path, "--output", "json"],
-      ...Object.entries(env).flatMap(([name, value]) => ["--env", `${name}=${value}`]),
-      ...Object.entries(files).flatMap(([name, value]) => ["--file", `${name}=${value}`]),
-      ...(hostname === undefined ? [] : ["--hostname", hostname]),
-    ]);
-    const got = JSON.parse(out);
-    expect(code).toBe("error" in want ? 1 : 0);
-    expect(got.error ? { error: got.error.code } : { segments: got.segments }).toEqual(want);
   });
 });

@@ -53,18 +53,6 @@ describe(`spoiled files (${count} of them; CSIMUX_MUTANTS=10000 for more)`, () =
     expect(slowest.ms).toBeLessThan(5_000);
   }, 600_000);
 
-  test("of ten megabytes are refused at once", () => {
-    const base = "driver: nfs-client\nnfs:\n  shareHost: a\n";
-    const big = [
-      `${base}${"  x: y\n".repeat(1_500_000)}`,
-      `${base}  shareBasePath: ${"/x".repeat(5_000_000)}\n`,
-      "- ".repeat(5_000_000),
-    ];
-    const begun = performance.now();
-    for (const text of big) expect(check({ "c1.yaml": text })[0]?.rule).toBe("yaml-too-large");
-    expect(performance.now() - begun).toBeLessThan(5_000);
-  });
-
   test("just below the limit are checked in bounded time", () => {
     const keys = Array.from({ length: 3_000 }, (_, index) => `  key${index}: 1\n`).join("");
     const begun = process.cpuUsage();
@@ -73,13 +61,4 @@ describe(`spoiled files (${count} of them; CSIMUX_MUTANTS=10000 for more)`, () =
     // Time of the processor: other processes on the machine do not count.
     expect(process.cpuUsage(begun).user / 1000).toBeLessThan(20_000);
   }, 300_000);
-
-  test("with aliases that multiply are refused without being expanded", () => {
-    const levels = Array.from(
-      { length: 30 },
-      (_, level) => `  l${level}: &l${level} [${level ? `*l${level - 1}, `.repeat(9) : "x"}]\n`,
-    );
-    const [problem] = check({ "c1.yaml": `driver: nfs-client\nnfs:\n${levels.join("")}` });
-    expect(problem).toMatchObject({ rule: "yaml-alias", severity: "error" });
-  });
 });
