@@ -37,7 +37,7 @@ const exitCode = (command: string, env: NodeJS.ProcessEnv): Promise<number | und
 /** What may be left: the datasets above volumes and above detached snapshots. */
 const folders: ReadonlySet<string> = new Set(["tank", "tank/volumes", "tank/snapshots"]);
 
-/** Runs a client against a double of its own; answers what is wrong, or undefined. */
+/** Runs a client against a new double; returns the problem, or undefined. */
 async function ran({ version, command }: Peer): Promise<string | undefined> {
   const double = await startDouble({ version, loginLimit: 20 });
   try {

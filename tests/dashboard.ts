@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-/** One panel of the dashboard in examples/monitoring, as far as tests look at it. */
+/** A panel of the dashboard in examples/monitoring, with the fields that tests read. */
 export interface Panel {
   readonly title: string;
   readonly type: string;

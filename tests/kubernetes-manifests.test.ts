@@ -178,7 +178,7 @@ describe("the manifests", () => {
     expect(rules.filter(rule => [...rule.resources, ...rule.verbs].includes("*"))).toEqual([]);
   });
 
-  test("let the sidecars of two controllers elect a leader, and those of a node none", () => {
+  test("let the sidecars of two controllers elect a leader, unlike the sidecars of a node", () => {
     const controller = workloads.find(({ file }) => file === "drivers/central/controller.yaml");
     expect(controller?.manifest.spec?.replicas).toBe(2);
     for (const sidecar of ["provisioner", "resizer", "snapshotter"])
@@ -268,7 +268,7 @@ describe("the manifests", () => {
   });
 
   // With the defaults of csi-attacher (5 requests a second, 10 workers) 1,000 attachments take ten minutes.
-  test("give csi-attacher what 1,000 attachments at once need, and the rights of its own deployment", () => {
+  test("give csi-attacher the settings for 1,000 attachments at once, and the permissions of its deployment", () => {
     expect(argsOf("attach/attacher-patch.yaml", "attacher")).toEqual(
       expect.arrayContaining([
         ...["--kube-api-qps=50", "--kube-api-burst=100", "--worker-threads=32", "--timeout=60s", "--reconcile-sync=5m"],

@@ -12,7 +12,7 @@ const alerts = join(folder, "alerts.yaml");
 /** Debian's package prometheus has it; make test installs it. */
 const absent = !(process.env["PATH"] ?? "").split(delimiter).some(path => existsSync(join(path, "promtool")));
 
-/** Runs promtool on a file of its own making; answers what it complains about. */
+/** Runs promtool on a generated file; returns its error output. */
 function promtool(what: readonly string[], name: string, content: unknown): string {
   const work = mkdtempSync(join(tmpdir(), "csimux-promtool-"));
   try {
@@ -146,7 +146,7 @@ test.skipIf(absent).each(Object.keys(cases))("the alerts are right when %s", nam
   }));
   const input_series = Object.entries(series).map(([of, values]) => ({ series: of, values }));
   const rules = parse(readFileSync(alerts, "utf8")) as { groups: { rules: { annotations?: object }[] }[] };
-  // The labels are what is looked at here: the words are for people, and may change.
+  // Only labels are compared; texts may change.
   for (const { rules: all } of rules.groups) for (const rule of all) delete rule.annotations;
   const work = mkdtempSync(join(tmpdir(), "csimux-alerts-"));
   try {

@@ -9,19 +9,19 @@ const compile = await patternCompiler(["."]);
 const outside = { env: () => undefined, file: () => undefined };
 const readme = readFileSync(new URL("../README.md", import.meta.url), "utf8");
 
-/** Every piece of YAML in README, without the indentation of the list it may stand in. */
+/** Every YAML snippet of README, without the indentation of a surrounding list. */
 const snippets = [...readme.matchAll(/^( *)```yaml\n([\s\S]*?)^ *```$/gm)].map(([, indent = "", text = ""]) =>
   text.replaceAll(new RegExp(`^${indent}`, "gm"), ""),
 );
 
-/** The one that holds these words. */
+/** The snippet that contains these words. */
 function snippet(words: string): string {
   const found = snippets.filter(text => text.includes(words));
   if (found.length !== 1) throw new Error(`${found.length} snippets of README hold ${JSON.stringify(words)}`);
   return found[0] ?? "";
 }
 
-/** What `csimux validate --strict` says about a deployment, all files of the connection folder. */
+/** Findings of `csimux validate --strict` for a deployment with all files of its connection folder. */
 function said(
   main: string,
   connections: Readonly<Record<string, string>>,
@@ -40,7 +40,7 @@ function said(
 const nfs = (host: string): string =>
   `driver: nfs-client\nnfs:\n  shareHost: ${host}\n  shareBasePath: /export\n  controllerBasePath: /storage\n`;
 
-/** A part of a main file, made whole. */
+/** A complete main file from a part of one. */
 const whole = (part: string): string =>
   `driver: proxy\n${part.replace("proxy:\n", "proxy:\n  configFolder: /connections\n")}`;
 
@@ -51,21 +51,21 @@ const used = {
   zone: "a node called rack1-03",
   place: "in the connection file",
   group: "policy: most-free",
-  /** A part of a pod, which is not for csimux to read. */
+  /** A part of a pod, which csimux does not read. */
   variable: "valueFrom:",
 } as const;
 
 describe("what README shows passes csimux validate --strict", () => {
-  test("every piece of it is looked at", () => {
+  test("every snippet is checked", () => {
     expect(snippets).toHaveLength(Object.keys(used).length);
     for (const words of Object.values(used)) expect(snippet(words)).not.toBe("");
   });
 
-  test("the two files and their class", () => {
+  test("the two files and the class", () => {
     expect(said(snippet(used.main), { "fast.yaml": snippet(used.connection) }, snippet(used.storageClass))).toEqual([]);
   });
 
-  test("the zone of a node and the place of a connection", () => {
+  test("the zone of a node and the topology of a connection", () => {
     expect(said(whole(snippet(used.zone)), { "nas.yaml": nfs("nas") + snippet(used.place) })).toEqual([]);
   });
 

@@ -31,7 +31,7 @@ function refusals(driver: string, text: string): readonly string[] {
 const drivers = [...byDriver].map(([driver, text]) => ({ driver, text }));
 
 describe("JSON Schemas in the eyes of ajv", () => {
-  test("there are main files to look at", () => {
+  test("there are main files to check", () => {
     expect(mainFiles.length).toBeGreaterThan(2);
   });
 

@@ -59,7 +59,7 @@ async function test(only: readonly string[], { keep }: { readonly keep?: boolean
 }
 
 const program = new Command("bun scripts/cluster/main.ts")
-  .description("A Kubernetes of one node with the CSI sidecars, from Go modules, in namespaces of its own")
+  .description("A Kubernetes of one node with the CSI sidecars, from Go modules, in separate namespaces")
   .enablePositionalOptions();
 program.command("build").description("compiles what is not there yet (half an hour the first time)").action(build);
 program.command("up").description("starts the cluster, with csimux's image").action(up);

@@ -14,7 +14,7 @@ const dialect = "https://json-schema.org/draft/2020-12/schema";
 const mapping = (value: unknown): JsonSchema => (typeof value === "object" && value !== null ? { ...value } : {});
 const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 
-/** The common keys and those of the driver in one schema. */
+/** One schema with the common keys and the driver's keys. */
 function connectionSchema(module: DriverModule, name: string): JsonSchema {
   const common = jsonSchema(commonSchema);
   const own = jsonSchema(module.schema);

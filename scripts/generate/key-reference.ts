@@ -12,7 +12,7 @@ interface Row {
   readonly schema: GenericSchema;
 }
 
-/** Every key below a mapping, with its dotted path. */
+/** All keys below a mapping, with their dotted paths. */
 function rowsOf(schema: GenericSchema, path: string): readonly Row[] {
   const shape = shapeOf(schema);
   if (shape.kind === "mapping") {
@@ -29,7 +29,7 @@ function rowsOf(schema: GenericSchema, path: string): readonly Row[] {
 const code = (value: unknown): string =>
   `\`${(typeof value === "string" ? value : JSON.stringify(value)).replaceAll("|", "\\|")}\``;
 
-/** Defaults that are empty say so in words. */
+/** A default; an empty one is described. */
 const literal = (value: unknown): string => (value === "" ? "empty" : code(value));
 
 function kindOf(schema: GenericSchema): string {
@@ -52,7 +52,7 @@ function absence(schema: GenericSchema): string {
   return aboutOf(schema).absent ?? "-";
 }
 
-/** Descriptions are fragments; in a table they end like sentences, and "<name>" is no HTML. */
+/** Turns a description into a sentence for a table, and escapes "<name>" as HTML. */
 const sentence = (words: string): string =>
   words === "" ? "" : `${words.replaceAll("<", "&lt;").replaceAll("|", "\\|")}${/[.!?]$/.test(words) ? "" : "."}`;
 
@@ -61,13 +61,13 @@ function meaning(schema: GenericSchema): string {
   const parts = [
     sentence(description),
     unit && `Unit: ${unit}.`,
-    secret && "Secret: never printed; may be given as a file, with `File` behind the name of the key.",
+    secret && "Secret: never printed; can be given as a file, by appending `File` to the key.",
     example !== undefined && `Example: ${code(example)}.`,
     aliases &&
-      `Also understood: ${Object.entries(aliases)
+      `Aliases: ${Object.entries(aliases)
         .map(([other, key]) => `${code(other)} for ${code(key)}`)
         .join(", ")}.`,
-    ignored && Object.keys(ignored).length > 0 && `Without effect: ${Object.keys(ignored).map(code).join(", ")}.`,
+    ignored && Object.keys(ignored).length > 0 && `No effect: ${Object.keys(ignored).map(code).join(", ")}.`,
   ];
   return parts
     .filter(part => part)
@@ -92,30 +92,34 @@ const unwrapped = (schema: GenericSchema): object => {
   return wrapped ?? schema;
 };
 
-/** The sections of one driver; one that another driver has too is described there. */
-function driverPart(names: readonly string[], schema: GenericSchema, told: Map<object, string>): readonly string[] {
+/** The sections of one driver. A section that another driver shares is described there. */
+function driverPart(
+  names: readonly string[],
+  schema: GenericSchema,
+  described: Map<object, string>,
+): readonly string[] {
   const [name = ""] = names;
   const title = names.join(", ");
   const shape = shapeOf(schema);
   const sections = shape.kind === "mapping" ? [...shape.keys] : [];
   const lines = ["", `## ${title}`];
-  if (sections.length === 0) lines.push("", "No keys of its own.");
+  if (sections.length === 0) lines.push("", "No further keys.");
   const ignored = Object.entries(aboutOf(schema).ignored ?? {});
   for (const [key, reason] of ignored) lines.push("", `${code(key)} has no effect: ${reason}.`);
   for (const [key, section] of sections) {
-    const before = told.get(unwrapped(section));
+    const before = described.get(unwrapped(section));
     const need = isOptional(section) ? "may be absent" : "required";
     if (before !== undefined) {
-      lines.push("", `${code(key)} (${need}): as for [${before}](#${anchor(before)}).`);
+      lines.push("", `${code(key)} (${need}): see [${before}](#${anchor(before)}).`);
       continue;
     }
-    told.set(unwrapped(section), title);
+    described.set(unwrapped(section), title);
     lines.push("", `${code(key)} (${need}): ${meaning(section)}`, ...table(rowsOf(section, key)));
   }
   return name === "" ? [] : lines;
 }
 
-/** How GitHub names the heading. */
+/** GitHub's anchor of a heading. */
 const anchor = (title: string): string =>
   title
     .toLowerCase()
@@ -127,13 +131,13 @@ const head = `# Every key
 Made by \`scripts/generate.ts\` from the schemas that load the files: do not edit.
 
 - A key with an empty value (\`key:\`) counts as absent.
-- \`\${env:NAME}\` in a text stands for an environment variable of csimux, except in templates and patterns.
-- A secret key may be given as a file: \`passwordFile: /run/secrets/nas\` in place of \`password\`.
+- \`\${env:NAME}\` in a text is replaced by an environment variable of csimux, except in templates and patterns.
+- A secret can be given as a file: \`passwordFile: /run/secrets/nas\` instead of \`password\`.
 - Keys outside \`proxy:\` and \`driver:\` in the main file are defaults for every connection.`;
 
 /** examples/reference.md. */
 export function keyReference(): Generated {
-  const told = new Map<object, string>();
+  const described = new Map<object, string>();
   const lines = [
     head,
     "",
@@ -143,7 +147,7 @@ export function keyReference(): Generated {
     "",
     "## Every connection",
     ...table(rowsOf(commonSchema, "").filter(({ key }) => !key.startsWith("node."))),
-    ...modules.flatMap(module => driverPart(module.names, module.schema, told)),
+    ...modules.flatMap(module => driverPart(module.names, module.schema, described)),
     "",
   ];
   return { files: new Map([["examples/reference.md", lines.join("\n")]]) };

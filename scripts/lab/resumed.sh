@@ -4,7 +4,7 @@ set -eu
 number=$1 now=$2
 # A resumed clock still shows the day of the build.
 date -s "@$now" >/dev/null
-# All guests come from one frozen machine: what tells machines apart is made anew.
+# All guests resume one frozen machine: create new values for everything that identifies a machine.
 hostname "lab-$number"
 echo "lab-$number" >/etc/hostname
 printf '127.0.0.1 localhost lab-%s lab\n' "$number" >/etc/hosts
@@ -15,7 +15,7 @@ echo "nqn.2014-08.org.nvmexpress:uuid:$uuid" >/etc/nvme/hostnqn
 ip link set eth1 down address "52:54:00:77:01:0$number"
 ip link set eth1 up
 ip address replace "10.77.0.$number/24" dev eth1
-# The same once more for after a reboot of the guest.
+# The same after a reboot of the guest.
 cat >/etc/systemd/network/eth1.network <<EOF
 [Match]
 Name=eth1

@@ -39,15 +39,15 @@ afterAll(async () => {
 const writing = "i=0; while true; do i=$((i+1)); echo $i > /data/n; sleep 0.2; done";
 const written = async (name: string): Promise<number> => Number(await inPod(name, "cat /data/n"));
 
-/** The pod writes, has gone on from `from`, and was not started again. */
+/** The pod keeps writing beyond `from`, and was not restarted. */
 async function wroteOn(name: string, from: number): Promise<void> {
-  // A kubelet that has just started knows no pods yet.
+  // A kubelet that has just started does not know its pods yet.
   const now = (): Promise<number> => written(name).catch(() => 0);
   await eventually("the pod writes on", 120_000, async () => (await now()) > from);
   expect((await get("pod", name)).status.containerStatuses[0].restartCount).toBe(0);
 }
 
-/** The steps of the change: the new manifests are refused for the CSIDriver alone, then it is deleted and made with the rest. */
+/** The steps of the change: Kubernetes refuses only the CSIDriver of the new manifests, which is then deleted and recreated. */
 async function change(to: Central): Promise<void> {
   const sidecars = async (): Promise<readonly string[]> =>
     (await get("deploy", "csimux-controller", namespace)).spec.template.spec.containers.map(
@@ -69,7 +69,7 @@ async function reported(volume: Resource): Promise<boolean> {
   return inUse.some(each => each.endsWith(volume.spec.csi.volumeHandle));
 }
 
-test("a cluster begins to attach under a pod that writes: its volume is not given to another node any more", async () => {
+test("a cluster starts to attach while a pod writes: its volume is no longer given to another node", async () => {
   await apply(claim("a", "fast"), pod("here", "a", { run: writing }));
   await running("here");
   const volume = await bound("a");
@@ -78,7 +78,7 @@ test("a cluster begins to attach under a pod that writes: its volume is not give
 
   await change(attaching);
   await eventually(
-    "the volume is attached where it is used",
+    "the volume is attached to its node",
     240_000,
     async () => (await nodesOf(volume)).join() === `${nodeName}: true`,
   );
@@ -100,7 +100,7 @@ test("a cluster begins to attach under a pod that writes: its volume is not give
   expect(await written("again")).toBeGreaterThanOrEqual(last);
 });
 
-test("a cluster ceases to attach under a pod that writes, and later pods start without", async () => {
+test("a cluster stops attaching while a pod writes, and later pods start without it", async () => {
   await apply(claim("a", "fast"), pod("here", "a", { run: writing }));
   await running("here");
   const volume = await bound("a");

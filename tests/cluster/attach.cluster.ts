@@ -34,7 +34,7 @@ test("a ReadWriteOnce volume in use on one node is not given to another before t
   await remove("pod", "here");
   await eventually("the other node has it", 120_000, async () => (await nodesOf(volume)).join() === `${other}: true`);
 
-  // The way back: the other node does not answer, and may still write.
+  // In the other direction: the other node does not answer, and may still write.
   await apply(pod("again", "a"));
   await refused("again");
   expect((await find("pod", "again"))?.status.phase).toBe("Pending");

@@ -27,15 +27,15 @@ afterAll(async () => {
   await undeploy("cluster");
 });
 
-describe("a volume on a central storage", () => {
+describe("a volume on a central storage system", () => {
   test.each(["fast", "archive", "group"])(
-    "of class %s is written, moved, grown, snapshotted, restored and cloned",
+    "of class %s is written, moved, expanded, snapshotted, restored and cloned",
     async name => {
       await lifeOf(name, { snapshots: "csimux", grows: true });
     },
   );
 
-  test("of a group lies on a member; six of them use both", async () => {
+  test("of a group is on a member; six volumes use both", async () => {
     const names = [1, 2, 3, 4, 5, 6].map(number => `g${number}`);
     await apply(...names.flatMap(name => [claim(name, "group"), pod(name, name)]));
     await running(...names);
@@ -44,7 +44,7 @@ describe("a volume on a central storage", () => {
     expect(new Set(members)).toEqual(new Set(["v:fast", "v:archive"]));
   });
 
-  test("cannot begin as the clone of a volume of another connection, and the claim says so", async () => {
+  test("cannot be a clone of a volume on another connection, and the claim's events say so", async () => {
     await apply(claim("a", "now"));
     await bound("a");
     await apply(claim("b", "archive-now", { from: { claim: "a" } }));
@@ -53,8 +53,8 @@ describe("a volume on a central storage", () => {
   });
 });
 
-describe("the place of a node", () => {
-  test("is known to Kubernetes, with free space for each class that waits for pods", async () => {
+describe("the topology of a node", () => {
+  test("is published in Kubernetes, with free space for each class that waits for pods", async () => {
     const taken = (await get("csinode", nodeName)).spec.drivers.find(
       (each: { name: string }) => each.name === drivers.central,
     );
@@ -67,7 +67,7 @@ describe("the place of a node", () => {
   });
 
   test.each(["Immediate", "WaitForFirstConsumer"])(
-    "that a class allows takes the volume (%s)",
+    "that a class allows gets the volume (%s)",
     async volumeBindingMode => {
       await apply(storageClass("here", drivers.central, "fast", { volumeBindingMode, ...place(nodeName) }));
       await apply(claim("a", "here"), pod("a", "a"));
@@ -76,7 +76,7 @@ describe("the place of a node", () => {
     },
   );
 
-  test("that no class allows takes none, and the claim says why", async () => {
+  test("that no class allows gets none, and the claim's events say why", async () => {
     await apply(
       storageClass("there", drivers.central, "fast", { volumeBindingMode: "Immediate", ...place("elsewhere") }),
     );
@@ -87,7 +87,7 @@ describe("the place of a node", () => {
     await kube("delete", "storageclass", "there");
   });
 
-  test("goes with a snapshot to what is restored from it, with snapshot topology on", async () => {
+  test("is passed from a snapshot to its restored volume, with snapshot topology enabled", async () => {
     await apply(claim("a", "fast"), pod("a", "a", { run: "echo one > /data/f; sync" }));
     await running("a");
     await apply(snapshot("s", "a", "csimux"));

@@ -5,7 +5,7 @@ import { eventually, kube, list } from "./kube.ts";
 
 const manifests = new URL("../../examples/kubernetes", import.meta.url).pathname;
 
-/** A copy of examples/kubernetes, as its README asks for; the machine sees it under another path. */
+/** A copy of examples/kubernetes, as its README describes; the machine has it at another path. */
 const copy = join(state, "deploy");
 const seen = "/run/cluster/state/deploy";
 
@@ -15,10 +15,10 @@ export const namespace = "storage";
 /** The driver's names in the manifests. */
 export const drivers = { central: "org.example.csimux", local: "org.example.csimux-local" } as const;
 
-/** Where central connections keep their volumes: a folder of the machine that the containers have at the same path. */
+/** The folder of the central connections' volumes, at the same path in the machine and the containers. */
 export const data = "/var/lib/csimux/data";
 
-/** Its name outside of the machine. */
+/** Its path outside the machine. */
 export const dataOutside = join(state, "csimux/data");
 
 /** Settings of a central deployment. */
@@ -27,18 +27,18 @@ export interface Central {
   readonly connections: Readonly<Record<string, string>>;
   /** Lines below "proxy:" of the main file, each with its indentation. */
   readonly proxy?: readonly string[];
-  /** A main file of one driver, as democratic-csi has it, instead. */
+  /** A main file with a single driver, as in democratic-csi, instead. */
   readonly single?: string;
-  /** The driver's name, where it is not that of the manifests. */
+  /** The driver's name, if different from the manifests. */
   readonly name?: string;
-  /** False for attachRequired: false and no csi-attacher, as in a deployment for shares alone. */
+  /** False for `attachRequired: false` and no csi-attacher, as in a deployment for shares only. */
   readonly attaching?: boolean;
 }
 
-/** What is applied: a folder of the manifests as it is, or central with the folder of the volumes. */
+/** The folder to apply: one of the manifests, or central with the folder of the volumes. */
 type Applied = "node-local" | "central-non-root" | "cluster";
 
-/** A connection whose volumes are folders below `data`; `more` is added to the file. */
+/** A connection with folders below `data` as volumes; `more` is added to the file. */
 export const folderConnection = (name: string, more: readonly string[] = []): string =>
   [
     "driver: local-hostpath",
@@ -62,7 +62,7 @@ export const byNode: Central = {
   ],
 };
 
-/** Gives controller and node plugin the folder of the volumes, which a storage on the network does not need. */
+/** Mounts the folder of the volumes, which stands in for a storage system, into controller and node plugin. */
 export const sharedFolder = (kind: string, name: string): string => `apiVersion: apps/v1
 kind: ${kind}
 metadata:
@@ -84,7 +84,7 @@ spec:
             type: DirectoryOrCreate
 `;
 
-/** Replaces words in a file of the copy. */
+/** Replaces text in a file of the copy. */
 async function edit(path: string, from: string, to: string): Promise<void> {
   const file = join(copy, path);
   await writeFile(file, (await readFile(file, "utf8")).replace(from, to));
@@ -124,7 +124,7 @@ async function freshCopy(): Promise<void> {
   await cp(manifests, copy, { recursive: true });
 }
 
-/** Waits until the newest version of everything of csimux runs, and kubelet has taken the drivers. */
+/** Waits until the newest version of csimux's workloads runs, and kubelet has accepted the drivers. */
 export async function settled(...names: readonly string[]): Promise<void> {
   const workloads = await list("deploy,ds", namespace);
   for (const { kind, metadata } of workloads)
@@ -137,27 +137,27 @@ export async function settled(...names: readonly string[]): Promise<void> {
   });
 }
 
-/** Installs node-local exactly as it stands in examples/kubernetes. */
+/** Installs node-local unchanged from examples/kubernetes. */
 export async function deployLocal(): Promise<void> {
   await freshCopy();
   await kube("apply", "-k", `${seen}/node-local`);
   await settled(drivers.local);
 }
 
-/** Applies the manifests of central with connections of the test's own, and does not wait. Pods see changed connection files within two minutes. */
+/** Applies the manifests of central with the test's connections, without waiting. Pods see changed connection files within two minutes. */
 export async function applyCentral(settings: Central, applied: Applied = "cluster"): Promise<void> {
   await freshCopy();
   await writeCentral(settings);
   await kube("apply", "-k", `${seen}/${applied}`);
 }
 
-/** Installs central with connections of the test's own. */
+/** Installs central with the test's connections. */
 export async function deployCentral(settings: Central, applied: Applied = "cluster"): Promise<void> {
   await applyCentral(settings, applied);
   await settled(settings.name ?? drivers.central);
 }
 
-/** Removes what was installed. */
+/** Uninstalls csimux. */
 export async function undeploy(which: Applied): Promise<void> {
   await kube("delete", "-k", `${seen}/${which}`, "--ignore-not-found", "--timeout=240s");
 }

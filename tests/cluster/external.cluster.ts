@@ -9,7 +9,7 @@ import { apply, kube } from "./kube.ts";
 import { nothingLeft } from "./left.ts";
 import { storageClass } from "./objects.ts";
 
-/** Where reports and everything that was printed stay, for whoever wants to know more than the table says. */
+/** The folder of the reports and the complete output. */
 const folder = join(cache, "external");
 const seen = "/run/cluster/external";
 
@@ -31,7 +31,7 @@ afterAll(async () => {
   await undeploy("cluster");
 });
 
-/** Runs the specs, three at a time, and answers the report of those that belong to storage drivers. */
+/** Runs the specs, three at a time, and returns the reports of the specs of storage drivers. */
 async function runSpecs(): Promise<readonly JunitCase[]> {
   await rm(folder, { recursive: true, force: true });
   await mkdir(folder, { recursive: true });
@@ -48,7 +48,7 @@ async function runSpecs(): Promise<readonly JunitCase[]> {
   await writeFile(join(folder, "output.txt"), `${stdout}${stderr}`);
   const report = await readFile(join(folder, "junit_01.xml"), "utf8").catch(() => "");
   const specs = junitCases(report).filter(({ title }) => title.includes("External Storage"));
-  // What was not chosen has no reason of its own.
+  // Specs that were not selected have no reason.
   return specs.filter(({ outcome, message }) => outcome !== "skipped" || message !== "skipped");
 }
 
@@ -58,7 +58,7 @@ const suiteOf = ({ title }: JunitCase): string =>
 const count = (specs: readonly JunitCase[], outcome: JunitCase["outcome"]): number =>
   specs.filter(each => each.outcome === outcome).length;
 
-/** The result by suite, as a closing note has it, and why specs were skipped. */
+/** The result by suite, and the reasons of skipped specs. */
 function table(specs: readonly JunitCase[]): string {
   const suites = [...new Set(specs.map(suiteOf))].sort();
   const rows = suites.map(suite => {

@@ -5,7 +5,7 @@ import { tidy } from "./left.ts";
 import { memory } from "./memory.ts";
 import { claim, pod, storageClass } from "./objects.ts";
 
-// What it costs and how quick it is, for CHANGELOG and closing notes: printed, and bounded only where something is broken.
+// Measures memory and times. The bounds are wide: exceeding one means that something is broken.
 const say = (line: string): void => void process.stdout.write(`    ${line}\n`);
 
 beforeAll(async () => {
@@ -47,7 +47,7 @@ test("memory of the pods of csimux with their sidecars, after twenty volumes", a
   }
 });
 
-/** Deletes a pod of csimux; answers the milliseconds from the start of the one after it until that is ready. */
+/** Deletes a pod of csimux; returns the milliseconds from the start of its successor until that is ready. */
 async function replaced(component: string): Promise<number> {
   const pods = () => list("pods", namespace, "-l", `app.kubernetes.io/component=${component}`);
   const old = await pods();
@@ -84,7 +84,7 @@ async function untilRunning(name: string, ...objects: readonly Resource[]): Prom
   return performance.now() - began;
 }
 
-test("time from a claim to its running pod, beside a pod whose claim is bound already and one without a claim", async () => {
+test("time from a claim to its running pod, compared with a bound claim and with no claim", async () => {
   const rounds = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
   const fresh: number[] = [];
   const before: number[] = [];

@@ -43,31 +43,31 @@ afterAll(async () => {
   await undeploy("cluster");
 });
 
-/** Waits for a warning about an object that says something. */
+/** Waits for a matching warning about an object. */
 const told = (name: string, what: RegExp): Promise<string> =>
   eventually(
-    `${name} is told ${what}`,
+    `a warning about ${name}: ${what}`,
     240_000,
     async () => (await warnings(name)).find(text => what.test(text)),
     name,
   );
 
 describe("a connection whose file", () => {
-  test("comes after its class serves the claims that waited, within two minutes of its arrival", async () => {
+  test("arrives after its class serves the waiting claims within two minutes", async () => {
     await apply(claim("a", "late"));
     await told("a", /late/);
     await change({ ...good, late: folderConnection("late") });
     await bound("a");
   });
 
-  test("goes while it is used keeps its pods, refuses in words, and goes on when the file is back", async () => {
+  test("is removed while it is used keeps its pods, refuses new volumes with a reason, and works again when the file is back", async () => {
     await apply(claim("a", "archive"), pod("one", "a", { run: "echo x > /data/f; sync" }));
     await running("one");
     await apply(snapshot("s", "a", "csimux"));
     await ready("s");
     await change({ fast });
     await apply(claim("new", "archive"));
-    // The file is gone from the pods when a new claim is refused; one that came before is tried anew.
+    // When a new claim is refused, the pods no longer have the file; earlier claims are retried.
     await eventually("a new claim is refused", 240_000, async () => {
       if ((await warnings("new")).some(text => text.includes("archive"))) return true;
       if ((await get("pvc", "new")).status.phase !== "Bound") return false;
@@ -94,7 +94,7 @@ describe("a connection whose file", () => {
     );
   });
 
-  test("turns bad is served as it was good", async () => {
+  test("becomes invalid is served by its last valid version", async () => {
     await apply(claim("a", "archive"));
     await bound("a");
     await change({ fast, archive: "driver: [local-hostpath\n  what is this\n" });
@@ -115,7 +115,7 @@ describe("a connection whose file", () => {
     await bound("b");
   });
 
-  test("is suspended takes no new volume, its group goes round it, and its volumes can still be deleted", async () => {
+  test("is suspended gets no new volume, its group skips it, and its volumes can still be deleted", async () => {
     await apply(claim("a", "archive"));
     await bound("a");
     await change({ fast, archive: `${archive}suspended: true\n` });
@@ -133,7 +133,7 @@ describe("a connection whose file", () => {
   });
 });
 
-test("a storage that is away is not made anew: its claims wait, others do not", async () => {
+test("a storage system that is down is not recreated: its claims wait, others do not", async () => {
   const folder = join(dataOutside, "archive");
   await rename(folder, `${folder}-away`);
   try {

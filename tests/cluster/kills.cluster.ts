@@ -23,14 +23,14 @@ const counting = "i=0; while true; do i=$((i+1)); echo $i > /data/n; sleep 0.2; 
 const count = async (name: string): Promise<number> =>
   Number((await inPod(name, "cat /data/n").catch(() => "")) || Number.NaN);
 
-/** Waits until the pod's counter has gone on from where it is. */
+/** Waits until the pod's counter has increased. */
 async function goesOn(name: string): Promise<void> {
   const from = await eventually("a count", 60_000, async () => (await count(name)) || undefined);
-  await eventually("it goes on", 60_000, async () => (await count(name)) > from);
+  await eventually("it continues", 60_000, async () => (await count(name)) > from);
 }
 
 /**
- * Kills some times while `work` goes on, and waits for it. Answers how often it met somebody. kubelet waits longer before each new
+ * Kills repeatedly while `work` runs, and waits for it. Returns how often a process was killed. kubelet waits longer before each new
  * start, from ten seconds on, so there are few.
  */
 async function killing(work: Promise<unknown>, mode: "controller" | "node", times: number): Promise<number> {
@@ -47,7 +47,7 @@ async function killing(work: Promise<unknown>, mode: "controller" | "node", time
   return met;
 }
 
-describe("what runs goes on, and what was asked for comes", () => {
+describe("running pods continue, and requests complete", () => {
   test("when kubelet is killed", async () => {
     await apply(claim("a", "fast"), pod("a", "a", { run: counting }));
     await running("a");
@@ -92,7 +92,7 @@ describe("what runs goes on, and what was asked for comes", () => {
     for (const name of copies) expect(await inPod(name, "md5sum < /data/big")).toBe(sum);
   });
 
-  test("when the machine loses its power, a pod is deleted meanwhile, and it starts again", async () => {
+  test("when the machine loses power and a pod is deleted before it restarts", async () => {
     await apply(
       claim("a", "fast"),
       pod("a", "a", { run: "date >> /data/boots; sync" }),

@@ -1,6 +1,6 @@
 import { kubectl, until } from "../../scripts/cluster/machine.ts";
 
-/** As much of an object of Kubernetes as the tests look at. */
+/** The fields of a Kubernetes object that tests read. */
 export interface Resource {
   readonly apiVersion?: string;
   readonly kind?: string;
@@ -10,7 +10,7 @@ export interface Resource {
     readonly uid?: string;
     readonly labels?: Readonly<Record<string, string>>;
   };
-  // biome-ignore lint/suspicious/noExplicitAny: each kind has a shape of its own, and a wrong path fails the test
+  // biome-ignore lint/suspicious/noExplicitAny: each kind has a different shape, and a wrong path fails the test
   readonly spec?: any;
   // biome-ignore lint/suspicious/noExplicitAny: as above
   readonly status?: any;
@@ -18,17 +18,17 @@ export interface Resource {
   readonly [other: string]: any;
 }
 
-/** Runs kubectl; throws what it complains about. */
+/** Runs kubectl; throws its error output. */
 export async function kube(...args: readonly string[]): Promise<string> {
   const { code, stdout, stderr } = await kubectl(args, 300_000);
   if (code !== 0) throw new Error(`kubectl ${args.join(" ").slice(0, 200)}: ${stderr.trim()}`);
   return stdout;
 }
 
-/** Where the tests make their objects. */
+/** The namespace of the tests' objects. */
 export const home = "default";
 
-/** Makes or changes objects. */
+/** Creates or changes objects. */
 export async function apply(...objects: readonly Resource[]): Promise<void> {
   const list = JSON.stringify({ apiVersion: "v1", kind: "List", items: objects });
   const { mkdtemp, rm, writeFile } = await import("node:fs/promises");
@@ -46,13 +46,13 @@ export async function list(kind: string, namespace = home, ...more: readonly str
   return (JSON.parse(await kube("get", kind, "-n", namespace, "-o", "json", ...more)) as { items: Resource[] }).items;
 }
 
-/** An object, or undefined when there is none of that name. */
+/** An object, or undefined if it does not exist. */
 export async function find(kind: string, name: string, namespace = home): Promise<Resource | undefined> {
   const text = await kube("get", kind, name, "-n", namespace, "-o", "json", "--ignore-not-found");
   return text.trim() === "" ? undefined : (JSON.parse(text) as Resource);
 }
 
-/** An object that must be there. */
+/** An object that must exist. */
 export async function get(kind: string, name: string, namespace = home): Promise<Resource> {
   const found = await find(kind, name, namespace);
   if (found === undefined) throw new Error(`there is no ${kind} ${name}`);
@@ -64,16 +64,16 @@ export async function remove(kind: string, ...names: readonly string[]): Promise
   await kube("delete", kind, "-n", home, ...names, "--ignore-not-found", "--timeout=240s");
 }
 
-/** Asks for the deletion of objects and goes on. */
+/** Requests the deletion of objects without waiting. */
 export async function removeSoon(kind: string, ...names: readonly string[]): Promise<void> {
   await kube("delete", kind, "-n", home, ...names, "--ignore-not-found", "--wait=false");
 }
 
-/** Runs a line of shell in a pod and answers what it printed. */
+/** Runs a shell command in a pod and returns its output. */
 export const inPod = (pod: string, line: string): Promise<string> =>
   kube("exec", "-n", home, pod, "--", "sh", "-c", line);
 
-/** The warnings about an object of the tests, in words. */
+/** The messages of warnings about an object of the tests. */
 export async function warnings(name: string): Promise<readonly string[]> {
   const events = await list("events");
   return events
@@ -81,7 +81,7 @@ export async function warnings(name: string): Promise<readonly string[]> {
     .map(event => `${event["reason"]}: ${event["message"]}`);
 }
 
-/** Waits for something; what the objects that are named have to say is part of the complaint. */
+/** Waits for a condition; the error includes the warnings about the named objects. */
 export async function eventually<T>(
   what: string,
   ms: number,
@@ -110,7 +110,7 @@ export async function running(...names: readonly string[]): Promise<void> {
   );
 }
 
-/** Waits until claims are bound, and answers the volume of the first. */
+/** Waits until claims are bound, and returns the volume of the first. */
 export async function bound(...names: readonly string[]): Promise<Resource> {
   await eventually(
     `bound: ${names.join(" ")}`,
@@ -125,7 +125,7 @@ export async function bound(...names: readonly string[]): Promise<Resource> {
   return get("pv", (await get("pvc", names[0] ?? "")).spec.volumeName);
 }
 
-/** Waits until a snapshot can be used. */
+/** Waits until a snapshot is ready. */
 export const ready = (name: string): Promise<boolean> =>
   eventually(
     `snapshot ${name} is ready`,

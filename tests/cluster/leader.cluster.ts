@@ -19,7 +19,7 @@ afterAll(async () => {
   await undeploy("cluster");
 });
 
-/** The pod whose provisioner leads. */
+/** The pod with the leading provisioner. */
 async function leader(): Promise<Resource | undefined> {
   const leases = await list("leases", namespace);
   const lease = leases.find(({ metadata }) => metadata.name === drivers.central.replaceAll(".", "-"));
@@ -28,7 +28,7 @@ async function leader(): Promise<Resource | undefined> {
   return pods.find(({ metadata }) => holder?.includes(metadata.name));
 }
 
-/** Ends every process of the leading pod at once and has another pod take its place. */
+/** Kills every process of the leading pod, and waits for another leader. */
 async function killLeader(): Promise<boolean> {
   const pod = await leader();
   const uid = pod?.metadata.uid;
@@ -46,9 +46,9 @@ async function removeBound(names: readonly string[]): Promise<void> {
 }
 
 /**
- * Claims and snapshots that come and go; every fourth is deleted again, every tenth has a snapshot. Only claims that are bound are
- * deleted: when one is deleted while its volume is being made and external-provisioner (6.3) dies before it has written the volume
- * down, nobody knows of that volume any more. That is the sidecar's to mend.
+ * Creates and deletes claims and snapshots: every fourth claim is deleted again, every tenth has a snapshot. Only bound claims are
+ * deleted: if a claim is deleted during the creation of its volume and external-provisioner (6.3) dies before it has created the
+ * PersistentVolume, the volume is lost, which is a fault of the sidecar.
  */
 async function churn(goOn: () => boolean): Promise<number> {
   let made = 0;
@@ -66,7 +66,7 @@ async function churn(goOn: () => boolean): Promise<number> {
 const folders = async (): Promise<readonly string[]> =>
   (await readdir(join(dataOutside, "fast/v")).catch(() => [])).sort();
 
-test(`nothing is lost, doubled or orphaned when the leader is killed ${kills} times while ${claims} claims come and go`, async () => {
+test(`nothing is lost, duplicated or orphaned when the leader is killed ${kills} times while ${claims} claims are created and deleted`, async () => {
   let met = 0;
   const work = churn(() => met < kills);
   const end = Date.now() + kills * 45_000;

@@ -4,7 +4,7 @@ import { machinePid } from "../../scripts/cluster/machine.ts";
 import { state } from "../../scripts/cluster/place.ts";
 import { eventually, kube, list, removeSoon } from "./kube.ts";
 
-/** What stays of a storage that holds nothing: folders of csimux itself. */
+/** The folders of csimux in an empty storage system. */
 const own = new Set(["v", "s", ".csimux", "work"]);
 
 async function filesBelow(folder: string): Promise<readonly string[]> {
@@ -14,7 +14,7 @@ async function filesBelow(folder: string): Promise<readonly string[]> {
     .map(entry => join(entry.parentPath, entry.name));
 }
 
-/** Volumes of every storage of the tests: of the central connections, whose folders are the first level, and of the node. */
+/** Volumes of every storage system of the tests: the central connections, with folders at the first level, and the node. */
 async function onStorages(): Promise<readonly string[]> {
   const names = await readdir(join(state, "csimux/data")).catch(() => []);
   const storages = [...names.map(name => join(state, "csimux/data", name)), join(state, "csimux/volumes")];
@@ -27,7 +27,7 @@ async function mounted(): Promise<readonly string[]> {
   return lines.map(line => line.split(" ")[4] ?? "").filter(point => point.includes("/kubernetes.io~csi/pvc-"));
 }
 
-/** What csimux keeps of volumes on the node. */
+/** csimux's records of volumes on the node. */
 async function records(): Promise<readonly string[]> {
   const files = await filesBelow(join(state, "csimux"));
   return files.filter(
@@ -35,14 +35,14 @@ async function records(): Promise<readonly string[]> {
   );
 }
 
-/** Everything of volumes that is anywhere: in the cluster, on the storages, mounted on the machine, in the records of csimux. */
+/** All traces of volumes: in the cluster, on the storage systems, in the machine's mounts and in csimux's records. */
 export async function left(): Promise<readonly string[]> {
   const objects = await list("pv,volumesnapshotcontent,volumeattachment");
   const named = objects.map(({ kind, metadata }) => `${kind} ${metadata.name}`);
   return [...named, ...(await onStorages()), ...(await mounted()), ...(await records())];
 }
 
-/** Waits until nothing of volumes is left anywhere. Throws with what is. */
+/** Waits until no trace of a volume is left. Throws with the traces. */
 export async function nothingLeft(ms = 60_000): Promise<void> {
   let last: readonly string[] = [];
   try {
@@ -55,7 +55,7 @@ export async function nothingLeft(ms = 60_000): Promise<void> {
   }
 }
 
-/** Deletes every object of the tests and waits until nothing of their volumes is left. */
+/** Deletes all objects of the tests and waits until no trace of their volumes is left. */
 export async function tidy(ms = 90_000): Promise<void> {
   for (const kind of ["pods", "volumesnapshots", "pvc"]) {
     const names = (await list(kind)).map(({ metadata }) => metadata.name);

@@ -2,13 +2,13 @@ import { expect } from "bun:test";
 import { apply, bound, eventually, get, inPod, kube, ready, remove, running } from "./kube.ts";
 import { claim, pod, snapshot } from "./objects.ts";
 
-/** What a class can do besides making, copying and deleting volumes. */
+/** Optional features of a class. */
 interface Abilities {
   readonly snapshots: string;
   readonly grows: boolean;
 }
 
-/** Asks for another size of a claim. */
+/** Requests another size of a claim. */
 export const ask = (name: string, size: string): Promise<string> =>
   kube("patch", "pvc", name, "-p", JSON.stringify({ spec: { resources: { requests: { storage: size } } } }));
 
@@ -21,7 +21,7 @@ export const grown = (name: string, size: string): Promise<boolean> =>
     name,
   );
 
-/** Written, moved to another pod, grown, snapshotted, restored, cloned, its source deleted first. Leaves the deletion of the rest to the caller. */
+/** Writes to a volume, moves it to another pod, expands, snapshots, restores and clones it, and deletes the source first. The caller deletes the rest. */
 export async function lifeOf(storageClass: string, { snapshots, grows }: Abilities): Promise<void> {
   await apply(
     claim("a", storageClass),

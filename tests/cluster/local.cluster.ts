@@ -9,7 +9,7 @@ beforeAll(deployLocal);
 afterEach(() => tidy());
 afterAll(() => undeploy("node-local"));
 
-test("one claim and one pod work on the manifests of node-local as they are", async () => {
+test("one claim and one pod work with the unchanged manifests of node-local", async () => {
   await apply(claim("a", "disk-local"), pod("writer", "a", { run: "echo hello > /data/f" }));
   await running("writer");
   const volume = await bound("a");

@@ -2,10 +2,10 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Resource } from "./kube.ts";
 
-/** What the containers of a pod hold, in bytes. */
+/** The memory of a pod's containers, in bytes. */
 export interface Memory {
   readonly container: string;
-  /** Everything that is charged to it but files that the kernel may drop at once: what kubelet calls the working set. */
+  /** The working set as kubelet defines it: charged memory without file cache that the kernel can drop. */
   readonly workingSet: bigint;
   readonly anonymous: bigint;
 }

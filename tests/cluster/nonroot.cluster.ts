@@ -9,7 +9,7 @@ import { ask, grown } from "./life.ts";
 import { claim, snapshot, storageClass } from "./objects.ts";
 import { csimux, kill, processes } from "./processes.ts";
 
-/** The address of the machine, which its pods reach. */
+/** The address of the machine for its pods. */
 const nas = { host: "10.99.0.2", port: 6071 };
 
 const connection = JSON.stringify({
@@ -23,7 +23,7 @@ const connection = JSON.stringify({
   nfs: { shareHost: nas.host },
 });
 
-/** A TrueNAS without disks on the cluster's machine, which goes on until it is killed. */
+/** A TrueNAS without disks on the cluster's machine, which runs until it is killed. */
 async function startNas(): Promise<void> {
   const flags = ["--address", nas.host, "--port", String(nas.port)];
   void inMachine([tool("bun"), `${root}/scripts/truenas-double.ts`, ...flags], 3_600_000);
@@ -45,7 +45,7 @@ afterAll(async () => {
   kill(await nasProcesses());
 });
 
-test("a controller that is not root and may do nothing on its node", async () => {
+test("an unprivileged controller", async () => {
   const controllers = await csimux("controller");
   expect(controllers).toHaveLength(2);
   for (const { pid } of controllers) {

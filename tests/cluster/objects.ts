@@ -1,12 +1,12 @@
 import { shellImage } from "../../scripts/cluster/images.ts";
 import type { Resource } from "./kube.ts";
 
-/** What a claim may ask for beyond its class. */
+/** Options of a claim. */
 export interface ClaimOptions {
   readonly size?: string;
   readonly modes?: readonly string[];
   readonly block?: boolean;
-  /** A snapshot or another claim to begin with. */
+  /** A snapshot or another claim as the source. */
   readonly from?: { readonly snapshot: string } | { readonly claim: string };
 }
 
@@ -19,7 +19,7 @@ function source(from: ClaimOptions["from"]): object {
   return { dataSource };
 }
 
-/** A claim of 64 MiB, of one node at a time. */
+/** A ReadWriteOnce claim of 64 MiB. */
 export const claim = (name: string, storageClassName: string, options: ClaimOptions = {}): Resource => ({
   apiVersion: "v1",
   kind: "PersistentVolumeClaim",
@@ -33,9 +33,9 @@ export const claim = (name: string, storageClassName: string, options: ClaimOpti
   },
 });
 
-/** What differs from the usual pod. */
+/** Options of a pod. */
 export interface PodOptions {
-  /** A line of shell; the pod goes on running when it has ended. */
+  /** A shell command; the pod keeps running after it. */
   readonly run?: string;
   /** Added to the pod's specification. */
   readonly spec?: object;
@@ -47,7 +47,7 @@ export interface PodOptions {
   readonly container?: object;
 }
 
-/** A pod that has the claim at /data and does nothing. */
+/** A pod with the claim at /data that does nothing. */
 export const pod = (name: string, claimName: string, options: PodOptions = {}): Resource => ({
   apiVersion: "v1",
   kind: "Pod",

@@ -2,7 +2,7 @@ import { drivers } from "./deploy.ts";
 import { eventually, home, kube, list, type Resource, warnings } from "./kube.ts";
 
 /**
- * A second node by its objects alone: nothing runs there, as on one whose network is cut. Without the label of its operating system no
+ * A second node that exists only as objects, like a node with a broken network. Without the label of its operating system, no
  * DaemonSet waits for it.
  */
 export const other = "rack2-01";
@@ -23,15 +23,15 @@ export const otherNode: readonly Resource[] = [
   },
 ];
 
-/** Puts a pod on the other node. */
+/** Assigns a pod to the other node. */
 export const there = { spec: { nodeName: other } };
 
-/** Removes a pod of the other node: no kubelet there confirms that it has ended. */
+/** Removes a pod of the other node, where no kubelet confirms its end. */
 export const removeThere = async (name: string): Promise<void> => {
   await kube("delete", "pod", name, "-n", home, "--ignore-not-found", "--force", "--grace-period=0");
 };
 
-/** The nodes to which a volume is attached, or shall be. */
+/** The nodes that a volume is attached to, or is being attached to. */
 export async function nodesOf(volume: Resource): Promise<readonly string[]> {
   const attachments = await list("volumeattachments");
   return attachments
@@ -39,7 +39,7 @@ export async function nodesOf(volume: Resource): Promise<readonly string[]> {
     .map(({ spec, status }) => `${spec.nodeName}: ${status?.attached}`);
 }
 
-/** Waits until Kubernetes refuses a pod its volume, because another node has it; answers in which words. */
+/** Waits until Kubernetes refuses a pod its volume, because another node has it; returns the message. */
 export const refused = (name: string): Promise<string> =>
   eventually(`${name} is refused`, 120_000, async () =>
     (await warnings(name)).find(each => each.includes("Multi-Attach error")),

@@ -54,7 +54,7 @@ describe("a pod", () => {
     expect(await inPod("all", "cat /data/deep/er/f /data/by/two/f")).toBe("x\ny\n");
   });
 
-  test("has a ReadWriteOncePod volume for itself", async () => {
+  test("has exclusive use of a ReadWriteOncePod volume", async () => {
     await apply(claim("a", "fast", { modes: ["ReadWriteOncePod"] }), pod("one", "a"));
     await running("one");
     await apply(pod("two", "a"));
@@ -71,7 +71,7 @@ describe("a pod", () => {
     expect(await inPod("two", "cat /data/f")).toBe("x\n");
   });
 
-  test("reads a volume that a snapshot became, ReadOnlyMany", async () => {
+  test("reads a volume restored from a snapshot, ReadOnlyMany", async () => {
     await apply(claim("a", "fast"), pod("one", "a", { run: "echo x > /data/f; sync" }));
     await running("one");
     await apply(snapshot("s", "a", "csimux"));
@@ -84,7 +84,7 @@ describe("a pod", () => {
     expect(await inPod("two", "cat /data/f")).toBe("x\n");
   });
 
-  test("gets no block device from a folder, and its claim says so", async () => {
+  test("gets no block device from a folder, and its claim's events say so", async () => {
     await apply(claim("a", "fast", { block: true }));
     const said = await eventually("a warning", 60_000, async () => (await warnings("a"))[0]);
     expect(said).toMatch(/block/i);
@@ -100,7 +100,7 @@ describe("a pod", () => {
 });
 
 describe("a volume", () => {
-  test("that was kept is bound again and has its files", async () => {
+  test("that was retained is bound again and has its files", async () => {
     await apply(claim("a", "fast"), pod("one", "a", { run: "echo x > /data/f; sync" }));
     await running("one");
     const { metadata } = await bound("a");
@@ -117,7 +117,7 @@ describe("a volume", () => {
     await policy("Delete");
   });
 
-  test("written down by hand with its handle and attributes can be mounted", async () => {
+  test("described in a PersistentVolume by hand can be mounted", async () => {
     await apply(claim("a", "fast"), pod("one", "a", { run: "echo x > /data/f; sync" }));
     await running("one");
     const { spec } = await bound("a");
@@ -147,7 +147,7 @@ describe("a volume", () => {
     await remove("pv", "by-hand");
   });
 
-  test("tells what is used of it where kubelet has mounted it", async () => {
+  test("reports its usage where kubelet has mounted it", async () => {
     await apply(claim("a", "fast"), pod("one", "a"));
     await running("one");
     const { metadata, spec } = await bound("a");

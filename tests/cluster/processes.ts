@@ -5,7 +5,7 @@ import { machinePid } from "../../scripts/cluster/machine.ts";
 export interface Process {
   readonly pid: number;
   readonly command: string;
-  /** Its cgroups: those of a container name its pod. */
+  /** Its cgroups; a container's cgroups name its pod. */
   readonly cgroup: string;
 }
 
@@ -19,7 +19,7 @@ async function parents(): Promise<ReadonlyMap<number, number>> {
   return new Map(found);
 }
 
-/** Every process below the first one of the machine: nobody else's on this host. */
+/** All processes of the machine: descendants of its first process. */
 export async function processes(): Promise<readonly Process[]> {
   const machine = await machinePid();
   const parent = await parents();
@@ -36,7 +36,7 @@ export async function processes(): Promise<readonly Process[]> {
   );
 }
 
-/** csimux in pods of a kind: the program itself, not what reaps below it. */
+/** csimux processes in pods of a kind, without tini. */
 export async function csimux(mode: "controller" | "node"): Promise<readonly Process[]> {
   const all = await processes();
   return all.filter(
@@ -44,7 +44,7 @@ export async function csimux(mode: "controller" | "node"): Promise<readonly Proc
   );
 }
 
-/** Ends processes at once, and answers how many it met. */
+/** Kills processes, and returns how many existed. */
 export function kill(victims: readonly Process[]): number {
   let met = 0;
   for (const { pid } of victims) {
@@ -52,7 +52,7 @@ export function kill(victims: readonly Process[]): number {
       process.kill(pid, "SIGKILL");
       met++;
     } catch {
-      // It ended by itself.
+      // It had already ended.
     }
   }
   return met;

@@ -11,11 +11,11 @@ import { nothingLeft, tidy } from "./left.ts";
 import { ask, grown } from "./life.ts";
 import { claim, pod, snapshot } from "./objects.ts";
 
-/** The name of a driver that was deployed before there was csimux, and the one that it comes to. */
+/** The old driver name, and the new one. */
 const old = "org.democratic-csi.one";
 const driver = "org.example.csimux";
 
-/** What the command writes, and how the machine sees it. */
+/** The command's output folder, on the host and in the machine. */
 const out = join(state, "takeover");
 const seen = "/run/cluster/state/takeover";
 
@@ -34,7 +34,7 @@ const snapshotClass = {
   deletionPolicy: "Delete",
 };
 
-/** Helm values of the old deployment. Its storage stands in for one on the network, which this machine does not have. */
+/** Helm values of the old deployment. A folder replaces a storage system on the network. */
 const values = {
   csiDriver: { name: old, fsGroupPolicy: "File" },
   storageClasses: [{ name: "old", ...classOptions, secrets: { "node-stage-secret": null } }],
@@ -47,7 +47,7 @@ const values = {
   },
 };
 
-/** Runs csimux takeover into a folder and answers what it said. */
+/** Runs csimux takeover into a folder and returns its output. */
 async function takeover(folder: string, ...more: readonly string[]): Promise<string> {
   const file = join(state, "old-values.yaml");
   await writeFile(file, stringify(values));
@@ -59,7 +59,7 @@ async function takeover(folder: string, ...more: readonly string[]): Promise<str
   return stdout;
 }
 
-/** The connection is a folder of the machine, and the containers have it. */
+/** Mounts the connection's folder of the machine into the containers. */
 async function onFolder(): Promise<void> {
   const file = join(out, "connections-secret.yaml");
   const objects = parseAllDocuments(await readFile(file, "utf8")).map(each => each.toJS());
@@ -82,7 +82,7 @@ afterAll(async () => {
   for (const folder of [out, `${out}-volumes`]) await rm(folder, { recursive: true, force: true });
 });
 
-test("volumes of an old name go on under csimux takeover: they are used, grown, restored, deleted, and moved to the new name", async () => {
+test("volumes of an old name keep working after csimux takeover: they are used, expanded, restored, deleted, and moved to the new name", async () => {
   await apply(claim("a", "old"), pod("before", "a", { run: "echo hello > /data/f; sync" }));
   await running("before");
   const volume = await bound("a");
@@ -91,7 +91,7 @@ test("volumes of an old name go on under csimux takeover: they are used, grown, 
   await apply(snapshot("s", "a", "old-snapshots"));
   await ready("s");
 
-  // As helm uninstall does: everything of the old deployment goes, its classes too. The pod runs on.
+  // Like helm uninstall: removes the whole old deployment, including its classes. The pod keeps running.
   await kube("delete", "storageclass", "old");
   await kube("delete", "volumesnapshotclass", "old-snapshots");
   await undeploy("cluster");
@@ -134,7 +134,7 @@ test("volumes of an old name go on under csimux takeover: they are used, grown, 
   await nothingLeft();
 });
 
-/** Does what the file of the volume says, command by command. */
+/** Runs the commands in the volume's file. */
 async function moveToNewName(name: string): Promise<void> {
   const pvs = join(state, "pvs.json");
   await writeFile(pvs, JSON.stringify({ apiVersion: "v1", kind: "List", items: await list("pv") }));

@@ -14,7 +14,7 @@ const inZone = (zone: string) => [
   `          zone: ${zone}`,
 ];
 
-/** The zone is a label of the node; one connection is where the node is, the other is elsewhere. */
+/** The zone is a label of the node; one connection is in the node's zone, the other in another one. */
 const byZone: Central = {
   connections: { near: folderConnection("near", inZone("rack1")), far: folderConnection("far", inZone("rack2")) },
   proxy: [
@@ -40,7 +40,7 @@ afterAll(async () => {
   await kube("label", "node", nodeName, `${key}-`);
 });
 
-test("the node's zone comes from its label in the cluster, with no more rights than the manifests give", async () => {
+test("the node's zone comes from its label in the cluster, with only the permissions of the manifests", async () => {
   const taken = (await get("csinode", nodeName)).spec.drivers.find(
     (each: { name: string }) => each.name === drivers.central,
   );
@@ -48,14 +48,14 @@ test("the node's zone comes from its label in the cluster, with no more rights t
   expect((await get("node", nodeName)).metadata.labels?.[key]).toBe("rack1");
 });
 
-test("a storage of the node's zone takes volumes, bound to the zone", async () => {
+test("a storage system in the node's zone takes volumes, bound to the zone", async () => {
   await apply(claim("a", "near"), pod("a", "a"));
   await running("a");
   const [rule] = (await bound("a")).spec.nodeAffinity.required.nodeSelectorTerms[0].matchExpressions;
   expect(rule).toMatchObject({ key, values: ["rack1"] });
 });
 
-test("a storage of another zone takes no volume of a pod that waits, and one of a class that does not wait keeps its pod off", async () => {
+test("a storage system in another zone takes no volume of a waiting pod; with immediate binding, the pod of its volume is not scheduled", async () => {
   await apply(claim("a", "far"), pod("a", "a"), claim("b", "far-now"), pod("b", "b"));
   await eventually("the pod cannot be placed", 90_000, async () => (await warnings("a")).length > 0);
   const [rule] = (await bound("b")).spec.nodeAffinity.required.nodeSelectorTerms[0].matchExpressions;

@@ -8,37 +8,37 @@ import { persistently } from "./persistently.ts";
 import type { Made } from "./rig.ts";
 import { leftSince } from "./traces.ts";
 
-/** The guest that a `.beside.lab.ts` test has as its storage host; csimux and the test run on this machine. */
+/** The guest that is the storage host of a `.beside.lab.ts` test; csimux and the test run on this machine. */
 export const guest: Running = await (async () => {
   const found = await runningGuest(Number(process.env["LAB_GUEST"]));
-  if (!found) throw new Error("LAB_GUEST is no guest that runs: start these tests with make test-lab");
+  if (!found) throw new Error("LAB_GUEST does not name a running guest: start these tests with make test-lab");
   return found;
 })();
 
 const ssh = sshToRunning(guest);
 
-/** Runs a program in the guest and answers what it printed; throws with its words when it fails. */
+/** Runs a program in the guest and returns its output; throws with its error output if it fails. */
 export async function inGuest(argv: readonly [string, ...string[]], timeoutMs = 120_000): Promise<string> {
   const { code, stdout, stderr } = await ssh.run(argv, { timeoutMs });
   if (code !== 0) throw new Error(`${argv.join(" ")}: code ${code}: ${stderr}${stdout}`);
   return stdout;
 }
 
-/** Runs a line of shell text in the guest. */
+/** Runs a shell command in the guest. */
 export const guestShell = (text: string, ...words: readonly string[]): Promise<string> =>
   inGuest(["sh", "-c", text, "sh", ...words]);
 
-/** What there is in the guest now; for `leftSince`. */
+/** The current traces in the guest, for `leftSince`. */
 export async function guestTraces(): Promise<ReadonlySet<string>> {
   const listed = await inGuest(["/opt/csimux/bun", "/opt/csimux/traces.js"]);
   if (listed === "") throw new Error("the guest listed nothing, not even its own disks");
   return new Set(listed.trim().split("\n"));
 }
 
-/** What is in the guest that was not there `before`. */
+/** New traces in the guest since `before`. */
 export const leftInGuest = (before: ReadonlySet<string>): Promise<readonly string[]> => leftSince(before, guestTraces);
 
-/** The block `sshConnection` of a connection file, for the root of the guest; `port` where it is reached, its own when absent. */
+/** The block `sshConnection` of a connection file, for root of the guest; `port`: another port than the guest's. */
 export async function sshLines(more: readonly string[] = [], port = hostPort(guest.number, guestPorts.ssh)) {
   const key = (await readFile(imageIn(guest.image).key, "utf8")).trim().split("\n");
   const hostKey = (await inGuest(["cat", "/etc/ssh/ssh_host_ed25519_key.pub"])).split(" ").slice(0, 2).join(" ");
@@ -46,7 +46,7 @@ export async function sshLines(more: readonly string[] = [], port = hostPort(gue
   return [
     "sshConnection:",
     ...own,
-    // Where the processor is made in software, a login takes seconds, and many of them on a busy machine.
+    // On an emulated processor, a login takes seconds, and more on a busy machine.
     "  readyTimeout: 120000",
     ...more,
     "  privateKey: |",
@@ -54,14 +54,14 @@ export async function sshLines(more: readonly string[] = [], port = hostPort(gue
   ];
 }
 
-/** Everything at and below a dataset of the guest, snapshots too, without its own name; nothing when it is not there. */
+/** All datasets and snapshots at and below a dataset of the guest, by relative name; empty if it does not exist. */
 export async function guestPoolBelow(dataset: string): Promise<readonly string[]> {
   const listed = await guestShell('zfs list -H -t all -o name -s name -r "$1" 2>/dev/null || :', dataset);
   const names = listed.split("\n").map(name => name.slice(dataset.length));
   return names.filter(name => name !== "");
 }
 
-/** The ids of all volumes of a connection, without its name. */
+/** The ids of all volumes of a connection, without the connection's name. */
 export async function volumesOf(world: World, connection: string): Promise<readonly string[]> {
   const { entries } = await persistently(() => world.controller("listVolumes", {}, 120_000));
   const prefix = `v:${connection}/`;
@@ -69,7 +69,7 @@ export async function volumesOf(world: World, connection: string): Promise<reado
   return ids.flatMap(id => (id.startsWith(prefix) ? [id.slice(prefix.length)] : [])).sort();
 }
 
-/** Makes a volume, 64 MiB when no size is given, as persistently as the provisioner. */
+/** Creates a volume, by default of 64 MiB, and retries like the provisioner. */
 export async function making(
   world: World,
   connection: string,
@@ -82,10 +82,10 @@ export async function making(
   return volume;
 }
 
-/** Deletes a volume as persistently. */
+/** Deletes a volume and retries like the provisioner. */
 export const removing = (world: World, connection: string, name: string) =>
   persistently(() => world.controller("deleteVolume", { volumeId: `v:${connection}/${name}` }, 120_000));
 
-/** As many names that begin so. */
+/** A number of names with a prefix. */
 export const numbered = (what: string, count: number): readonly string[] =>
   Array.from({ length: count }, (_, at) => `${what}-${at}`);

@@ -10,14 +10,14 @@ import { storages } from "./chaos/storage.ts";
 import { startCsimux } from "./rig.ts";
 import { leftSince, traces } from "./traces.ts";
 
-// LAB_CYCLES: how many for each protocol. LAB_SEED: the same faults again. LAB_PROTOCOLS: these alone ("nfs iscsi").
+// LAB_CYCLES: cycles for each protocol. LAB_SEED: the same faults again. LAB_PROTOCOLS: only these ("nfs iscsi").
 const cycles = Number(process.env["LAB_CYCLES"] ?? 4);
 const seed = Number(process.env["LAB_SEED"] ?? Date.now() % 1_000_000);
 const wanted = process.env["LAB_PROTOCOLS"]?.split(" ") ?? Object.keys(storages);
 
 let before: ReadonlySet<string>;
 let world: World;
-/** What stays because of a fault of the lab's own kernel. */
+/** Traces that remain because of a bug in the lab's kernel. */
 const stays = new Set<string>();
 beforeAll(async () => {
   before = await traces();
@@ -28,7 +28,7 @@ afterAll(async () => {
   expect(await leftSince(new Set([...before, ...stays]))).toEqual([]);
 }, 600_000);
 
-/** Does both, the second whatever comes of the first, and throws what failed first: what fails after it mostly follows from it. */
+/** Does both, even if the first fails, and throws the first failure, which usually causes the second. */
 async function thenDown(life: () => Promise<void>, down: () => Promise<void>): Promise<void> {
   const failures: unknown[] = [];
   for (const part of [life, down]) await part().catch(error => failures.push(error));

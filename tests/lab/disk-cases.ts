@@ -5,24 +5,24 @@ import type { World } from "../serve/world.ts";
 import { livesAsBlock, livesMounted, mounting, show } from "./disk-volume.ts";
 import { type Made, unmountVolume } from "./rig.ts";
 
-/** A protocol by which this machine shows disks to itself. */
+/** A protocol by which this machine exports disks to itself. */
 export interface DiskServer {
   readonly world: () => World;
-  /** Shows two zvols of 320 MiB while `work` uses them; `grow` makes the first one 640 MiB. */
+  /** Exports two zvols of 320 MiB while `work` uses them; `grow` expands the first one to 640 MiB. */
   during(work: (grow: () => Promise<void>) => Promise<void>): Promise<void>;
-  /** The first of them, reached by one way, and the second. */
+  /** The first one, with a single path, and the second one. */
   readonly volumes: readonly [Made, Made];
-  /** How many sessions this machine has with them. */
+  /** The number of this machine's sessions with them. */
   sessions(): Promise<number>;
 }
 
-/** One test takes so long at most, in milliseconds. */
+/** The time limit of one test, in milliseconds. */
 export const limitMs = 600_000;
 
-/** What disks do in the same way, whatever the protocol. */
+/** Tests of disks for every protocol. */
 export function diskCases({ world, during, volumes: [first, second], sessions }: DiskServer): void {
   test.each(["ext4", "xfs"])(
-    "a disk with %s lives its life over one way",
+    "the life of a disk with %s over one path",
     async fsType => {
       await during(grow => livesMounted(world(), { volume: first }, fsType, grow));
       expect(await sessions()).toBe(0);
@@ -31,7 +31,7 @@ export function diskCases({ world, during, volumes: [first, second], sessions }:
   );
 
   test(
-    "a disk lives its life as a block device",
+    "the life of a disk as a block device",
     async () => {
       await during(grow => livesAsBlock(world(), { volume: first }, grow));
     },
@@ -39,7 +39,7 @@ export function diskCases({ world, during, volumes: [first, second], sessions }:
   );
 
   test(
-    "two disks of one target share a session, and each goes alone",
+    "two disks of one target share a session, and are removed independently",
     async () => {
       await during(async () => {
         const options = { capability: mounting("ext4") };

@@ -15,13 +15,13 @@ export const mounting = (fsType: string, mode = Mode.SINGLE_NODE_WRITER) =>
 export const block = (mode = Mode.SINGLE_NODE_WRITER) =>
   create(VolumeCapabilitySchema, { accessType: { case: "block", value: {} }, accessMode: { mode } });
 
-/** How a zvol is shown to nodes. */
+/** How a zvol is exported to nodes. */
 export interface Shown {
   readonly volume: Made;
   readonly options?: MountOptions;
 }
 
-/** Volumes of the test that runs, so that a failed one leaves nothing for the next. */
+/** Volumes of the current test, so that a failed test leaves nothing to the next. */
 const shown = new Map<string, Made>();
 
 /** As mountVolume; `takeDown` undoes it. */
@@ -30,7 +30,7 @@ export async function show(world: World, volume: Made, options: MountOptions): P
   return await mountVolume(world, volume, options);
 }
 
-/** Takes down what a test has left; success when there is nothing. */
+/** Removes what a test has left; success if there is nothing. */
 export async function takeDown(world: World): Promise<void> {
   for (const volume of shown.values()) await unmountVolume(world, volume);
   shown.clear();
@@ -39,7 +39,7 @@ export async function takeDown(world: World): Promise<void> {
 const bytesOf = async (path: string): Promise<bigint> =>
   BigInt(await run(["df", "--output=size", "-B1", path]).then(out => out.split("\n")[1] ?? "0"));
 
-/** The life of a volume with a file system: written, unpublished, seen again by a node without records, grown while in use. */
+/** The life of a volume with a file system: written, unpublished, mounted by a node without records, expanded while in use. */
 export async function livesMounted(
   world: World,
   { volume, options = {} }: Shown,
@@ -59,7 +59,7 @@ export async function livesMounted(
   );
   expect((await bytesOf(path)) * 10n).toBeGreaterThan(before * 15n);
   await unmountVolume(world, volume);
-  // Another node has no record of the volume: neither a record nor a session stayed here either.
+  // Like another node: no record and no session is left here.
   const again = await show(world, volume, all);
   expect(await readFile(join(again, "hello"), "utf8")).toBe("from a pod");
   await unmountVolume(world, volume);
@@ -70,7 +70,7 @@ export async function livesMounted(
   await unmountVolume(world, volume);
 }
 
-/** The life of a volume of block access: a device file that takes what is written, says its size, and grows. */
+/** The life of a block volume: written, measured and expanded through a device file. */
 export async function livesAsBlock(
   world: World,
   { volume, options = {} }: Shown,

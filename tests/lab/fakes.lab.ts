@@ -6,7 +6,7 @@ import { fakeZfs } from "../fakes/zfs/pools.ts";
 import { run } from "./run.ts";
 import { leftSince, traces } from "./traces.ts";
 
-// The models of zfs, targetcli and nvmetcli that all other tests stand on see the same as the real tools, case by case.
+// Compares the models of zfs, targetcli and nvmetcli, on which other tests rely, with the real tools, case by case.
 
 const limitMs = 600_000;
 const runner = localRunner({ env: { PATH: "/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin" } });
@@ -32,7 +32,7 @@ afterAll(async () => {
   expect(await leftSince(before)).toEqual([]);
 }, limitMs);
 
-/** Debian has no nvmetcli: its cases run where somebody has put one into the guest. */
+/** Debian has no nvmetcli: its cases run if it was added to the guest. */
 const withoutTool = existsSync("/usr/local/sbin/nvmetcli") ? [] : Object.keys(nvmetCases);
 const there = Object.entries(hostCases).filter(([title]) => !withoutTool.includes(title));
 

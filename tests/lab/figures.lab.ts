@@ -8,8 +8,8 @@ import { type Made, type MountOptions, mountVolume, startCsimux, unmountVolume }
 import { run, waitFor } from "./run.ts";
 import { leftSince, traces } from "./traces.ts";
 
-// How long a volume's way through a node takes, beside the bare commands that do the same. In turns, because other programs on
-// the host make the emulated processor slower and faster.
+// Compares a volume's time on a node with equivalent bare commands. They alternate, because other programs on
+// the host change the speed of the emulated processor.
 
 const rounds = Number(process.env["LAB_ROUNDS"] ?? 3);
 
@@ -37,7 +37,7 @@ const timed = async (work: () => Promise<unknown>): Promise<number> => {
 
 const median = (times: readonly number[]): number => [...times].sort((a, b) => a - b)[times.length >> 1] ?? Number.NaN;
 
-/** Runs both in turns, the first time unmeasured, and says the medians and their ratio. */
+/** Runs both alternately, the first time unmeasured, and prints the medians and their ratio. */
 async function compared(
   what: string,
   volume: Made,
@@ -59,11 +59,11 @@ async function compared(
   process.stderr.write(
     `node cycle, ${what}: ${ours.toFixed(0)} ms; bare commands ${theirs.toFixed(0)} ms: ${ratio} x\n`,
   );
-  // Wide, because the lab is no place to measure on: this is for a slip of an order of magnitude.
+  // Wide, because the lab is not suitable for measurements: this detects an order of magnitude.
   expect(ours / theirs).toBeLessThan(4);
 }
 
-/** What every volume has in common: a mount at one place, shown at another, and both undone. */
+/** The steps of every volume: mounting, bind-mounting, and undoing both. */
 async function mounted(words: readonly string[], disk?: string): Promise<void> {
   await run(["mount", ...words, `${bare}/staging`]);
   if (disk) await run(["resize2fs", disk]);

@@ -2,7 +2,7 @@ import { truncate, writeFile } from "node:fs/promises";
 import type { World } from "../serve/world.ts";
 import { run, waitFor } from "./run.ts";
 
-/** Waits until something is wrong for just these reasons. */
+/** Waits until exactly these reasons are reported. */
 export const until = (
   what: string,
   look: () => Promise<readonly string[]>,
@@ -18,7 +18,7 @@ export const until = (
   });
 };
 
-/** The reasons for which a csimux calls a volume or a storage unwell, asked for as a CO does. */
+/** The health reasons of a volume or a storage system, requested as a CO does. */
 export const looksAt = (world: () => World) => ({
   ofVolume: async (volumeId: string): Promise<readonly string[]> => {
     const { volumeHealth } = await world().controller("controllerGetVolumeHealth", { volumeId }, 60_000);
@@ -32,7 +32,7 @@ export const looksAt = (world: () => World) => ({
     (await world().node("nodeGetStorageHealth", {}, 60_000)).backendHealth.map(({ reason }) => reason),
 });
 
-/** A disk on a file that can be made to answer with errors (dm-error of Linux). */
+/** A disk on a file that can return errors (dm-error of Linux). */
 export interface FailingDisk {
   readonly path: string;
   fail(): Promise<void>;
@@ -40,7 +40,7 @@ export interface FailingDisk {
   remove(): Promise<void>;
 }
 
-/** Makes such a disk of so many MiB on a new file. */
+/** Creates such a disk on a new file; the size is in MiB. */
 export async function failingDisk(name: string, file: string, mib = 64): Promise<FailingDisk> {
   await writeFile(file, "");
   await truncate(file, mib << 20);

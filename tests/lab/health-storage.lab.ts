@@ -10,7 +10,7 @@ import { leftSince, traces } from "./traces.ts";
 import { zfsDrivers } from "./zfs-drivers.ts";
 import { deleteVolume, makeVolume } from "./zfs-pool.ts";
 
-// What the controller tells of real pools, shares and targets comes with its cause, made behind csimux's back, and goes with it.
+// The controller reports faults of real pools, shares and targets as soon as they exist, and no longer.
 
 const limitMs = 600_000;
 const used = ["nfs", "iscsi"];
@@ -53,7 +53,7 @@ afterAll(async () => {
 const { ofVolume } = looksAt(() => world);
 
 test(
-  "a dataset that its host has unmounted, or no longer shares, is told of its volume",
+  "a dataset that its host has unmounted, or no longer shares, is reported for its volume",
   async () => {
     const { volumeId } = await makeVolume(world, "nfs", "pvc-1");
     const dataset = "tank/nfs/v/pvc-1";
@@ -73,7 +73,7 @@ test(
 );
 
 test(
-  "a target that its host has lost is told of its volume until it is made again",
+  "a target that its host has lost is reported for its volume until it is recreated",
   async () => {
     const { volumeId, volumeContext } = await makeVolume(world, "iscsi", "pvc-1");
     await until("a new volume", () => ofVolume(volumeId));
@@ -98,7 +98,7 @@ test(
       await mkdir(place);
       await run(["mount", "-t", "zfs", `${pool}/v/pvc-1`, place]);
       await disk.fail();
-      // Who writes to a pool that is suspended waits until it is cleared.
+      // Writing to a suspended pool blocks until the pool is cleared.
       await run(["sh", "-c", `dd if=/dev/urandom of=${place}/big bs=1M count=8 </dev/null >/dev/null 2>&1 &`]);
       await until("the disk is gone", () => ofVolume(volumeId), "PoolFaulted");
       await disk.mend();

@@ -10,11 +10,11 @@ import { type Made, startCsimux, unmountVolume } from "./rig.ts";
 import { run } from "./run.ts";
 import { leftSince, traces } from "./traces.ts";
 
-// Each cause is a real one, made behind csimux's back, and what csimux tells of it comes and goes with it.
+// csimux reports each real fault as soon as it exists, and no longer.
 
 const limitMs = 600_000;
 
-/** An address of this machine that is cut by a firewall rule: a server that dies. */
+/** An address of this machine that a firewall rule blocks: a server that dies. */
 const mortal = "10.99.1.1";
 
 let before: ReadonlySet<string>;
@@ -59,7 +59,7 @@ afterAll(async () => {
 
 const { ofVolume, onNode, storages } = looksAt(() => world);
 
-/** Cuts an address off while `work` runs: what arrives for it is dropped. */
+/** Drops incoming packets for an address while `work` runs. */
 async function whileCut(address: string, work: () => Promise<void>): Promise<void> {
   await run(["nft", "add table inet health"]);
   try {
@@ -72,7 +72,7 @@ async function whileCut(address: string, work: () => Promise<void>): Promise<voi
 }
 
 test(
-  "a pool that loses a disk is degraded for all its volumes, and a full quota or a missing key is told of one",
+  "a pool that loses a disk is degraded for all its volumes, and a full quota or a missing key is reported for one",
   async () => {
     const { volume } = await world.create("pvc-1", "pool", { capacityRange: mebibytes(64) as never }, 120_000);
     const id = volume?.volumeId ?? "";
@@ -99,7 +99,7 @@ test(
 );
 
 test(
-  "a server of NFS that falls silent makes its storage unreachable until it answers again",
+  "an NFS server that becomes silent makes its storage unreachable until it answers again",
   async () => {
     const share = join(folder, "share");
     await mkdir(share);
@@ -128,7 +128,7 @@ test(
 );
 
 test(
-  "a session that goes down is told, and so is one of two ways that is lost",
+  "a session that goes down is reported, and so is the loss of one of two paths",
   async () => {
     await run(["systemctl", "start", "multipathd"]);
     await makeZvol("disk0");
@@ -169,7 +169,7 @@ test(
 );
 
 test(
-  "a file system whose disk has errors is told until it was checked",
+  "a file system with disk errors is reported until it was checked",
   async () => {
     const disk = await failingDisk("csimux-health", join(folder, "disk"));
     const place = join(folder, "ext4");
@@ -196,7 +196,7 @@ test(
       await run(["e2fsck", "-fy", disk.path]).catch(() => {});
       await run(["mount", disk.path, place]);
       await show(world, made, {});
-      await until("a mended file system", () => onNode(made.volumeId));
+      await until("a repaired file system", () => onNode(made.volumeId));
     } finally {
       await takeDown(world);
       await run(["sh", "-c", `umount ${place} 2>/dev/null || :`]);
@@ -207,13 +207,13 @@ test(
 );
 
 test(
-  "a share whose folder was made anew on its server is stale until it is staged again",
+  "a share is stale after its folder was recreated on the server, until it is staged again",
   async () => {
-    const share = join(folder, "anew");
+    const share = join(folder, "again");
     await mkdir(join(share, "a"), { recursive: true });
     await run(["exportfs", "-o", "rw,no_root_squash,insecure", `${mortal}:${share}`]);
     const made: Made = {
-      volumeId: "v:anew/a",
+      volumeId: "v:again/a",
       volumeContext: { node_attach_driver: "nfs", server: mortal, share: `${share}/a` },
     };
     const flags = { fsType: "nfs", mountFlags: ["vers=4.2", "actimeo=1"] };

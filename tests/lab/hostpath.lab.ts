@@ -12,7 +12,7 @@ let world: World;
 beforeAll(async () => {
   before = await traces();
   base = await mkdtemp("/srv/hostpath-");
-  // The folder of the second connection is an NFS mount, as a deployment with nfs-client has it in the controller.
+  // The folder of the second connection is an NFS mount, as in the controller of a deployment with nfs-client.
   await run(["mkdir", `${base}/exported`, `${base}/mounted`, `${base}/local`]);
   await run(["exportfs", "-o", "rw,no_root_squash,insecure", `127.0.0.1:${base}/exported`]);
   await run(["mount", "-t", "nfs", `127.0.0.1:${base}/exported`, `${base}/mounted`]);
@@ -39,7 +39,7 @@ async function make(name: string, connection: string, source?: Made): Promise<Ma
   return volume;
 }
 
-test.each(["local", "mounted"])("a volume lives its life on a folder that is %s", async connection => {
+test.each(["local", "mounted"])("the life of a volume on a folder that is %s", async connection => {
   const made = await make("pvc-1", connection);
   await whileMounted(world, made, path => writeFile(join(path, "hello"), "from a pod"));
   const clone = await make("pvc-2", connection, made);

@@ -64,7 +64,7 @@ const secrets = {
 };
 
 test(
-  "a target that wants CHAP from both sides gets it, and a wrong password is said to be one",
+  "a target with mutual CHAP is authenticated, and a wrong password is reported as such",
   async () => {
     await withTarget(async grow => {
       const wrong = { ...secrets, "node-db.node.session.auth.password": "not-the-secret" };
@@ -78,7 +78,7 @@ test(
 );
 
 test(
-  "without multipath a dead portal costs time, and the volume is there",
+  "without multipath, a dead portal costs time, and the volume is attached",
   async () => {
     await withTarget(async grow => {
       const shown = volume({ portal: "127.0.0.1:3999", portals: "127.0.0.1:3999,127.0.0.2:3260" });
@@ -89,7 +89,7 @@ test(
 );
 
 test(
-  "with multipath two portals are two paths of one map; a third that is dead does no harm",
+  "with multipath, two portals are two paths of one map; a third, dead portal does no harm",
   async () => {
     await run(["systemctl", "start", "multipathd"]);
     try {

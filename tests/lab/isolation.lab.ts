@@ -10,19 +10,19 @@ import { startCsimux } from "./rig.ts";
 import { run, waitFor } from "./run.ts";
 import { leftSince, traces } from "./traces.ts";
 
-/** An address of this machine at which nothing answers: whatever arrives for it is dropped. */
+/** An address of this machine at which nothing answers: incoming packets are dropped. */
 const absent = "10.99.0.9";
 const count = 50;
 
 let before: ReadonlySet<string>;
 let world: World;
-/** A csimux of which nobody wants anything: what Probe takes there is the machine's slowness. */
+/** An idle csimux: the duration of its Probe measures the machine's slowness. */
 let calm: World;
 beforeAll(async () => {
   before = await traces();
   world = await startCsimux({ connections: {} });
   calm = await startCsimux({ connections: {}, env: { CSI_NODE_ID: "calm" } });
-  // Started by who needs it; otherwise the first login would wait for its start.
+  // Started here; otherwise the first login would wait for its start.
   await run(["systemctl", "start", "iscsid"]);
   await run(["ip", "address", "add", `${absent}/32`, "dev", "lo"]);
   const rules = ["add table inet absent", "add chain inet absent in { type filter hook input priority 0; }"];
@@ -36,7 +36,7 @@ afterAll(async () => {
   expect(await leftSince(before)).toEqual([]);
 }, 600_000);
 
-/** How long Probe takes in the middle, in milliseconds, where calls hang and beside it, and how often it was asked. */
+/** The median duration of Probe in milliseconds, with hanging calls and on the idle csimux, and the number of probes. */
 interface Times {
   readonly here: number;
   readonly beside: number;
@@ -51,7 +51,7 @@ async function probe(asked: World): Promise<number> {
   return performance.now() - from;
 }
 
-/** Asks both in turns for so many milliseconds, or as long as it is worth while, so that what else the machine does falls on both. */
+/** Probes both alternately for some milliseconds, so that other load of the machine affects both. */
 async function probed(ms: number, isWorthWhile = () => true): Promise<Times> {
   const here: number[] = [];
   const beside: number[] = [];
@@ -63,9 +63,9 @@ async function probed(ms: number, isWorthWhile = () => true): Promise<Times> {
 }
 
 const told = ({ here, beside, count }: Times): string =>
-  `${here.toFixed(0)} ms, of a csimux beside it ${beside.toFixed(0)} ms, each ${count} times`;
+  `${here.toFixed(0)} ms, of an idle csimux ${beside.toFixed(0)} ms, each ${count} times`;
 
-/** Volumes of each protocol on the server that is not there, and the program that waits for it. */
+/** Volumes of each protocol on the missing server, and the program that waits for it. */
 const kinds = {
   nfs: {
     program: "mount.nfs",
@@ -102,7 +102,7 @@ async function hanging(some: readonly Kind[]): Promise<void> {
     return code;
   });
   try {
-    // Fifty programs that start at once take all of a slow processor: what is measured is how they hang. iscsiadm takes turns at first.
+    // Fifty programs that start at once use all of a slow processor, but this measures hanging. iscsiadm runs one at a time first.
     for (const kind of some) {
       const least = kind === "iscsi" ? 1 : count / some.length / 2;
       const hangs = async () => (await running(kinds[kind].program)) >= least || ended > count / 4 || undefined;

@@ -8,11 +8,11 @@ const gone = (error: { readonly code?: string }): void => {
   if (error.code !== "ENOENT") throw error;
 };
 
-/** The name under which the storage side shows its disks. */
+/** The name of the storage side's target. */
 export const iqn = "iqn.2025-01.lab.csimux:disks";
 const group = `${root}/iscsi/${iqn}/tpgt_1`;
 
-/** CHAP of a target, with the names of its files in configfs. */
+/** CHAP settings of a target, by the names of its files in configfs. */
 export type Chap = Readonly<Partial<Record<"userid" | "password" | "userid_mutual" | "password_mutual", string>>>;
 
 /** A zvol of 320 MiB, which `destroyZvol` removes. */
@@ -21,7 +21,7 @@ export async function makeZvol(name: string): Promise<void> {
   await waitFor(name, async () => (existsSync(`/dev/zvol/tank/${name}`) ? true : undefined));
 }
 
-/** Who showed the zvol may hold it a moment longer. */
+/** The target may hold the zvol a moment longer. */
 export const destroyZvol = (name: string): Promise<true> =>
   waitFor(`the end of ${name}`, () =>
     run(["zfs", "destroy", `tank/${name}`]).then(
@@ -31,8 +31,8 @@ export const destroyZvol = (name: string): Promise<true> =>
   );
 
 /**
- * Makes a target whose LUNs 0, 1, … are these zvols, on all addresses of this machine. Written to the kernel's configfs, because
- * targetcli takes ten seconds for a line in an emulated machine.
+ * Creates a target with these zvols as LUNs 0, 1, … on all addresses of this machine. It writes to the kernel's configfs, because
+ * targetcli takes ten seconds per command in an emulated machine.
  */
 export async function makeTarget(zvols: readonly string[], chap: Chap = {}): Promise<void> {
   await mkdir(`${group}/np/0.0.0.0:3260`, { recursive: true });
@@ -57,14 +57,14 @@ export async function makeTarget(zvols: readonly string[], chap: Chap = {}): Pro
   await writeFile(`${group}/enable`, "1");
 }
 
-/** Takes a target away from its initiators, whose sessions end, or gives it back. */
+/** Disables a target, which ends its sessions, or enables it again. */
 export async function switchTarget(on: boolean): Promise<void> {
   const wanted = on ? "1" : "0";
-  // The kernel refuses to be told what it does already.
+  // The kernel refuses a value that is already set.
   if ((await readFile(`${group}/enable`, "utf8")).trim() !== wanted) await writeFile(`${group}/enable`, wanted);
 }
 
-/** Removes the target, what is logged in to it or not. */
+/** Removes the target, even with active sessions. */
 export async function removeTarget(): Promise<void> {
   await writeFile(`${group}/enable`, "0").catch(gone);
   for (const lun of await readdir(`${group}/lun`).catch(() => [])) {

@@ -45,7 +45,7 @@ for (const [what, table] of Object.entries(tables)) {
   );
 }
 
-/** Real members of what other programs build from disks. */
+/** Real members of arrays and volume groups. */
 const members: Readonly<Record<string, string>> = {
   "an exported ZFS pool": 'zpool create -f csimuxnever "$1" && zpool export csimuxnever',
 };

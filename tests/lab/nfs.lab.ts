@@ -9,12 +9,12 @@ import { run, waitFor } from "./run.ts";
 import { leftSince, traces } from "./traces.ts";
 
 /**
- * An address of this machine that a firewall rule can cut: the server that dies. With NFS 4 the kernel sees that it is the same
- * server as 127.0.0.1 and goes on over that (RFC 8881, section 2.10.5, "Trunking"), so it is mounted with NFS 3.
+ * An address of this machine that a firewall rule can block: the server that dies. With NFS 4, the kernel detects the same
+ * server as at 127.0.0.1 and continues with that (RFC 8881, section 2.10.5, "Trunking"), so it is mounted with NFS 3.
  */
 const mortal = "10.99.0.1";
 const mortalFlags = ["vers=3", "nolock"] as const;
-/** A server that nobody has reached before it fell silent; with NFS 4 it is the kernel that waits for it. */
+/** A server that was never reached before it became silent; with NFS 4, the kernel waits for it. */
 const absent = "10.99.0.2";
 
 let before: ReadonlySet<string>;
@@ -49,7 +49,7 @@ beforeAll(async () => {
   for (const address of [mortal, absent]) await run(["ip", "address", "add", `${address}/32`, "dev", "lo"]);
   const connections = {
     alive: connection("127.0.0.1", `${base}/alive`),
-    // An export of its own: the kernel sees that it is the same server, and tells the mounts of it by the address it saw first.
+    // A separate export: the kernel detects the same server, and lists its mounts with the first address.
     six: connection("::1", `${base}/six`),
     dying: connection(mortal, `${base}/dying`, "node:", "  mount:", `    mount_flags: ${mortalFlags.join(",")}`),
   };
@@ -84,7 +84,7 @@ const withFlags = (...mountFlags: readonly string[]) => ({
 const nfsMounts = async (): Promise<readonly string[]> =>
   (await readFile("/proc/self/mountinfo", "utf8")).split("\n").filter(line => / - nfs4? /.test(line));
 
-/** Nothing reaches the mortal servers any more while `work` runs: dropped on arrival, because a sender is told of a drop. */
+/** Drops packets to the mortal servers while `work` runs; on arrival, because a sender notices an outgoing drop. */
 async function whileDead(work: () => Promise<void>): Promise<void> {
   await run(["nft", "add table inet dead"]);
   try {
@@ -98,9 +98,9 @@ async function whileDead(work: () => Promise<void>): Promise<void> {
   }
 }
 
-test("the controller mounts the export itself, once, and a process that follows a killed one goes on with it", async () => {
+test("the controller mounts the export itself, once, and the successor of a killed process uses that mount", async () => {
   await remove(await make("pvc-own"));
-  // Other connections of the file are mounted as well, when csimux looks whether they are well.
+  // csimux also mounts the other connections of the file when it checks their health.
   const isOwn = (line: string) => line.includes(world.sandbox.stateDir) && line.includes(`:${base}/alive `);
   const mounts = (await nfsMounts()).filter(isOwn);
   expect(mounts).toHaveLength(1);
@@ -152,7 +152,7 @@ test.each([
   expect(await readdir(`${base}/${on}/v`).catch(() => [])).toEqual([]);
 });
 
-test("a volume whose folder was replaced on the server is mounted anew by the next staging and publishing", async () => {
+test("a volume with a replaced folder on the server is mounted again by the next staging and publishing", async () => {
   const made = await make("pvc-stale");
   const folder = `${base}/alive/v/pvc-stale`;
   const path = await mountVolume(world, made, withFlags("vers=4.2", "actimeo=1"));
@@ -168,12 +168,12 @@ test("a volume whose folder was replaced on the server is mounted anew by the ne
         () => true,
       )) || undefined,
   );
-  // What is wrong is told when it has lasted.
+  // A problem is reported once it has lasted.
   await waitFor("what is wrong with the volume", async () => {
     const { volumeHealth } = await world.node("nodeGetVolumeHealth", { volumeId: made.volumeId }, 60_000);
     return volumeHealth?.healthStatuses.length === 1 || undefined;
   });
-  // As kubelet, which has made the folders before.
+  // Like kubelet, which created the folders before.
   const { staging } = foldersOf(world, made);
   const { capability } = withFlags("vers=4.2", "actimeo=1");
   const request = { ...made, volumeCapability: capability, stagingTargetPath: staging };
@@ -234,7 +234,7 @@ test("Probe answers at once while twenty calls hang on a server that is dead, an
     const staging = (name: string) => join(world.sandbox.folder, `hanging-${name}`);
     const names = Array.from({ length: 20 }, (_, at) => `${at}`);
     for (const name of names) await mkdir(staging(name));
-    // Of a connection whose file names no flags: those of "dying" ask for NFS 3, which gives up by itself.
+    // A connection without mount flags in its file: the flags of "dying" request NFS 3, which times out.
     const request = (name: string) => ({
       volumeId: `v:alive/hang-${name}`,
       volumeContext: { ...made.volumeContext, server: absent },

@@ -24,7 +24,7 @@ beforeAll(async () => {
   await run(["exportfs", "-o", "rw,no_root_squash,insecure", `${secondAddress}:${base}`]);
   own = (await run(["hostname", "-I"])).split(" ").find(address => address.startsWith("10.77.0.")) ?? "";
   await onSecond(["mkdir", base]);
-  // Not kept from before the volume was made: csimux looks at its connections as soon as it starts.
+  // Taken after the volume was created: csimux checks its connections as soon as it starts.
   await onSecond(["mount", "-t", "nfs", "-o", "noac,lookupcache=none", `${own}:${base}`, base]);
   const shared = [
     "driver: local-hostpath",

@@ -2,7 +2,7 @@ import { mkdir, readdir, rmdir, symlink, unlink, writeFile } from "node:fs/promi
 
 const root = "/sys/kernel/config/nvmet";
 
-/** The name under which the storage side shows its disks. */
+/** The name of the storage side's target. */
 export const nqn = "nqn.2025-01.lab.csimux:disks";
 const subsystem = `${root}/subsystems/${nqn}`;
 
@@ -38,7 +38,7 @@ export async function makeSubsystem(zvols: readonly string[], addresses: readonl
 export const resized = (nsid: number): Promise<void> =>
   writeFile(`${subsystem}/namespaces/${nsid}/revalidate_size`, "1");
 
-/** Takes a namespace away from whoever sees it, or gives it back. */
+/** Disables a namespace for all hosts, or enables it again. */
 export const switchNamespace = (nsid: number, on: boolean): Promise<void> =>
   writeFile(`${subsystem}/namespaces/${nsid}/enable`, on ? "1" : "0");
 
@@ -48,7 +48,7 @@ export const subsystemLink = (index: number): { readonly link: string; readonly 
   to: subsystem,
 });
 
-/** Removes the subsystem, whoever is connected to it. */
+/** Removes the subsystem, even with connected hosts. */
 export async function removeSubsystem(): Promise<void> {
   const ports = (await readdir(`${root}/ports`)).filter(name => Number(name) >= firstPort);
   for (const port of ports) {

@@ -31,8 +31,8 @@ export interface Setting {
 }
 
 /**
- * Starts the compiled csimux, controller and node in one, in a folder of its own. Bounds are wide: where the processor is made in
- * software, a start takes three seconds and a call some tens of milliseconds.
+ * Starts the compiled csimux, controller and node in one, in a new folder. Time limits are wide: on an emulated processor, a start takes
+ * three seconds and a call some tens of milliseconds.
  */
 export async function startCsimux(setting: Setting): Promise<World> {
   const sandbox = await settingSandbox(setting);
@@ -68,11 +68,11 @@ export interface MountOptions {
   readonly capability?: MessageInitShape<typeof VolumeCapabilitySchema>;
   readonly secrets?: Record<string, string>;
   readonly readonly?: boolean;
-  /** Runs a program on the node where csimux does; here when absent. */
+  /** Runs a program on csimux's node; here if absent. */
   readonly onNode?: (argv: readonly [string, ...string[]]) => Promise<unknown>;
 }
 
-/** Kubelet's two folders for a volume: one for the node, one for a pod. */
+/** kubelet's staging path and target path of a volume. */
 export function foldersOf(world: World, { volumeId }: Made): { readonly staging: string; readonly target: string } {
   const key = volumeId.replaceAll(/[^a-z0-9]/gi, "_");
   return {
@@ -81,7 +81,7 @@ export function foldersOf(world: World, { volumeId }: Made): { readonly staging:
   };
 }
 
-/** Stages and publishes a volume as kubelet does; answers the pod's path. */
+/** Stages and publishes a volume like kubelet; returns the target path. */
 export async function mountVolume(world: World, volume: Made, options: MountOptions = {}): Promise<string> {
   const { staging, target } = foldersOf(world, volume);
   await (options.onNode ?? run)(["mkdir", "-p", staging]);
@@ -96,14 +96,14 @@ export async function mountVolume(world: World, volume: Made, options: MountOpti
   return target;
 }
 
-/** Unpublishes and unstages a volume, and repeats it as kubelet does: a call that was given up may still be at work. */
+/** Unpublishes and unstages a volume, and retries like kubelet: an abandoned call may still be running. */
 export async function unmountVolume(world: World, { volumeId }: Made): Promise<void> {
   const { staging, target } = foldersOf(world, { volumeId, volumeContext: {} });
   await untilDone(() => world.node("nodeUnpublishVolume", { volumeId, targetPath: target }, callMs));
   await untilDone(() => world.node("nodeUnstageVolume", { volumeId, stagingTargetPath: staging }, callMs));
 }
 
-/** Hands a mounted volume to `work`, and takes it down whatever comes of that. */
+/** Passes a mounted volume to `work`, and unmounts it afterwards in any case. */
 export async function whileMounted<T>(
   world: World,
   volume: Made,
@@ -122,8 +122,8 @@ export async function whileMounted<T>(
 export const hasSanity = (): boolean => existsSync(sanityProgram);
 
 /**
- * Runs the CSI conformance suite against a csimux of a lab test. An hour at most: where the processor is made in software, tools of
- * targets take seconds to start.
+ * Runs the CSI conformance suite against a csimux of a lab test, for at most an hour: on an emulated processor, target tools
+ * take seconds to start.
  */
 export const sanityAgainst = (world: World, parameters: Readonly<Record<string, string>>): Promise<Tally> =>
   runSanity({ program: sanityProgram, ...world.sandbox, parameters, timeoutMs: 3_600_000 });

@@ -2,7 +2,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { spawned } from "../../scripts/spawned.ts";
 
 /**
- * Runs a program in the guest and answers what it printed; throws with its words when it fails. Two minutes at most: on a busy
+ * Runs a program in the guest and returns its output; throws with its error output if it fails. Two minutes at most: on a busy
  * host an emulated targetcli takes six seconds, and a mount of SMB ten.
  */
 export async function run(argv: readonly [string, ...string[]], timeoutMs = 120_000): Promise<string> {
@@ -11,7 +11,7 @@ export async function run(argv: readonly [string, ...string[]], timeoutMs = 120_
   return stdout;
 }
 
-/** Waits until `look` finds something; throws after the time, two minutes when absent. */
+/** Waits until `look` returns something; throws after `ms`, by default two minutes. */
 export async function waitFor<T>(what: string, look: () => Promise<T | undefined>, timeoutMs = 120_000): Promise<T> {
   const until = Date.now() + timeoutMs;
   for (;;) {

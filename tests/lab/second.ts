@@ -8,7 +8,7 @@ import { World } from "../serve/world.ts";
 import { executable, type Setting, settingSandbox } from "./rig.ts";
 import { run, waitFor } from "./run.ts";
 
-/** The address of the second guest of a `.pair.lab.ts` test, as the first reaches it. */
+/** The address of the second guest of a `.pair.lab.ts` test for the first guest. */
 export const secondAddress = process.env["SECOND_GUEST"] ?? "";
 
 const options = ["StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR"].flatMap(option => [
@@ -18,18 +18,18 @@ const options = ["StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "Lo
 const second = `root@${secondAddress}`;
 const toSecond = ["ssh", ...options, second] as const;
 
-/** Runs a program in the second guest and answers what it printed; throws with its words when it fails. */
+/** Runs a program in the second guest and returns its output; throws with its error output if it fails. */
 export const onSecond = (argv: readonly [string, ...string[]], timeoutMs = 60_000): Promise<string> =>
   run([...toSecond, argv.map(quoted).join(" ")], timeoutMs);
 
-/** What there is in the second guest now; for `leftSince`. */
+/** The current traces in the second guest, for `leftSince`. */
 export async function secondTraces(): Promise<ReadonlySet<string>> {
   const listed = await onSecond(["/opt/csimux/bun", "/opt/csimux/traces.js"]);
   if (listed === "") throw new Error("the second guest listed nothing, not even its own disks");
   return new Set(listed.split("\n"));
 }
 
-/** Starts csimux there and carries its socket here, with one ssh that lives as long as csimux. */
+/** Starts csimux there and forwards its socket, with one ssh that runs as long as csimux. */
 async function startThere(sandbox: Sandbox, env: Readonly<Record<string, string>>): Promise<Daemon> {
   const { folder, socket } = sandbox;
   await rm(socket, { force: true });
@@ -65,8 +65,8 @@ rm -rf "$1"
 echo "$points"`;
 
 /**
- * Starts csimux in the second guest and answers it as if it were here. Its folders have the same paths there; for `mountVolume`
- * give `onNode: onSecond`.
+ * Starts csimux in the second guest and returns it like a local one. Its folders have the same paths there; for `mountVolume`,
+ * pass `onNode: onSecond`.
  */
 export async function startOnSecond(setting: Setting): Promise<World> {
   const here = await settingSandbox(setting);

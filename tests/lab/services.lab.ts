@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { run, waitFor } from "./run.ts";
 import { leftSince, traces } from "./traces.ts";
 
-// The lab's own services with bare commands and without csimux: when one of these fails, the lab is broken and not csimux.
+// Tests the lab's services with bare commands, without csimux: if one fails, the lab is broken.
 
 let before: ReadonlySet<string>;
 let folder: string;
@@ -43,7 +43,7 @@ async function withZvol(name: string, work: (device: string) => Promise<void>): 
   }
 }
 
-test("ZFS makes, snapshots and clones a dataset", async () => {
+test("ZFS creates, snapshots and clones a dataset", async () => {
   await run(["zfs", "create", "-o", "mountpoint=legacy", "tank/services"]);
   await writes("-t", "zfs", "tank/services");
   await run(["zfs", "snapshot", "tank/services@one"]);
@@ -72,10 +72,10 @@ test("SMB mounts a share", async () => {
   await rm(shared, { recursive: true });
 });
 
-// The target's kernel part takes a name only when what follows the date has two labels or more.
+// The kernel's target accepts a name only if the part after the date has at least two labels.
 const target = "iqn.2025-01.lab.csimux:services";
 
-/** One targetcli for all commands: where the processor is made in software, each start of it takes seconds. */
+/** One targetcli for all commands, because each start takes seconds on an emulated processor. */
 const targetcli = (commands: readonly string[]): Promise<string> =>
   run(["sh", "-c", 'printf "%s\\n" "$@" | targetcli', "targetcli", ...commands]);
 
@@ -110,7 +110,7 @@ test("iSCSI finds a target and logs in to it", async () => {
   });
 });
 
-test("multipath makes one device of a LUN that two portals show", async () => {
+test("multipath makes one device of a LUN with two portals", async () => {
   await writeFile("/etc/multipath.conf", "defaults {\n  find_multipaths no\n  user_friendly_names no\n}\n");
   await run(["systemctl", "start", "multipathd"]);
   await withTarget(async () => {
@@ -118,7 +118,7 @@ test("multipath makes one device of a LUN that two portals show", async () => {
     for (const record of records) await run(["iscsiadm", ...record, "-o", "new"]);
     for (const record of records) await run(["iscsiadm", ...record, "--login"]);
     const map = await waitFor(
-      "a map with two paths that work",
+      "a map with two working paths",
       async () => {
         const shown = await run(["multipath", "-ll"]);
         return shown.match(/active ready running/g)?.length === 2 ? /^3\w+/m.exec(shown)?.[0] : undefined;
@@ -127,7 +127,7 @@ test("multipath makes one device of a LUN that two portals show", async () => {
     );
     await run(["mkfs.ext4", "-q", `/dev/mapper/${map}`]);
     await writes(`/dev/mapper/${map}`);
-    // udev looks at a disk that was unmounted, and a map that is open cannot be flushed.
+    // udev probes an unmounted disk, and an open map cannot be flushed.
     await waitFor("a map that can be flushed", () => run(["multipath", "-f", map]).catch(() => undefined), 60_000);
     await run(["iscsiadm", "-m", "node", "-T", target, "--logout"]);
     await run(["iscsiadm", "-m", "node", "-T", target, "-o", "delete"]);
@@ -167,7 +167,7 @@ test("NVMe over TCP connects to a namespace on a zvol", async () => {
   });
 });
 
-test("the guest's own ssh lets in root, a user who becomes root, and one whose login shell is csh", async () => {
+test("the guest's ssh accepts root, a user with sudo, and a user with the login shell csh", async () => {
   const login = (user: string, command: string) =>
     run([
       "ssh",

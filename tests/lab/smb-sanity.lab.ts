@@ -13,7 +13,7 @@ beforeAll(async () => {
   base = await mkdtemp("/srv/smb-sanity-");
   await chmod(base, 0o777);
   await run(["net", "usershare", "add", "csimux-sanity", base, "", "S-1-1-0:F", "guest_ok=n"]);
-  // Controller and node log in with the flags of the connection's file; the suite hands no secrets over.
+  // Controller and node log in with the flags of the connection file; the suite passes no secrets.
   const lines = ["driver: smb-client", "smb:", "  shareHost: 127.0.0.1", "  shareBasePath: csimux-sanity"];
   const flags = ["  controllerBasePath: /nowhere", "node:", "  mount:", "    mount_flags: username=csi,password=csi"];
   world = await startCsimux({ connections: { files: [...lines, ...flags, ""].join("\n") } });

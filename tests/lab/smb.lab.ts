@@ -7,7 +7,7 @@ import { foldersOf, type Made, startCsimux, whileMounted } from "./rig.ts";
 import { run } from "./run.ts";
 import { leftSince, traces } from "./traces.ts";
 
-/** The lab's SMB user, and its password in a form that would be seen where it must not be. */
+/** The lab's SMB user, with a password that is easy to detect in outputs. */
 const user = "csi";
 const password = "csi";
 const secrets = { mount_flags: `username=${user},password=${password}` };
@@ -49,7 +49,7 @@ async function make(name: string): Promise<Made> {
   return volume;
 }
 
-test("a volume lives its life, on a share that csimux mounted itself, and keeps the password to itself", async () => {
+test("the life of a volume on a share that csimux mounted itself; the password appears nowhere", async () => {
   const made = await make("pvc-1");
   await whileMounted(
     world,
@@ -96,7 +96,7 @@ test("a volume lives its life, on a share that csimux mounted itself, and keeps 
   expect(await readdir(`${base}/v`).catch(() => [])).toEqual([]);
 });
 
-test("a wrong password is told as such, and leaves nothing behind", async () => {
+test("a wrong password is reported as such, and leaves nothing behind", async () => {
   const made = await make("pvc-2");
   const { staging } = foldersOf(world, made);
   await run(["mkdir", "-p", staging]);

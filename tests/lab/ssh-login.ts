@@ -6,18 +6,18 @@ import { run } from "./run.ts";
 /** Accounts of this machine that csimux logs in to: `csi` has sudo, `csh` too and no POSIX shell. */
 export type User = "root" | "csi" | "csh";
 
-/** A key that was made for the tests and lets them in to every account of this machine. */
+/** A key of the tests for every account of this machine. */
 export interface Login {
   /** Lines of a connection file: its block `sshConnection`. `more` are further lines of the block, each with its indentation. */
   lines(user: User, host?: string, more?: readonly string[]): readonly string[];
-  /** Takes the key away from the accounts again. */
+  /** Removes the key from the accounts. */
   remove(): Promise<void>;
 }
 
 const comment = "csimux-zfs-lab";
 const authorized = ["/root", "/home/csi", "/home/csh"].map(home => `${home}/.ssh/authorized_keys`);
 
-/** Makes a key, and lets it in to this machine. */
+/** Creates a key and authorizes it on this machine. */
 export async function makeLogin(): Promise<Login> {
   const folder = await mkdtemp(join(tmpdir(), "login-"));
   await run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", join(folder, "key")]);
@@ -31,7 +31,7 @@ export async function makeLogin(): Promise<Login> {
       "sshConnection:",
       `  host: ${host}`,
       `  username: ${user}`,
-      // Where the processor is made in software, a login takes seconds, and many of them on a busy machine.
+      // On an emulated processor, a login takes seconds, and more on a busy machine.
       "  readyTimeout: 120000",
       `  hostKey: ${hostKey}`,
       ...more,

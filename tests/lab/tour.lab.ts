@@ -6,7 +6,7 @@ import { startCsimux } from "./rig.ts";
 import { run } from "./run.ts";
 import { leftSince, traces } from "./traces.ts";
 
-// What "make try" shows, on connections to a real NFS server that csimux mounts itself.
+// The walk of "make try" on connections to a real NFS server that csimux mounts itself.
 
 const names = ["fast", "archive"] as const;
 let before: ReadonlySet<string>;
@@ -31,7 +31,7 @@ afterAll(async () => {
   expect(await leftSince(before)).toEqual([]);
 }, 600_000);
 
-test("the tour of make try runs on NFS connections, and leaves nothing", async () => {
+test("the walk of make try runs on NFS connections, and leaves nothing", async () => {
   const said: string[] = [];
   await walk(world.sandbox.socket, (call, answer) => void said.push(`${call}: ${answer}`), 60_000);
   process.stderr.write(`${said.join("\n")}\n`);

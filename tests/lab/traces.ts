@@ -9,17 +9,17 @@ const text = (file: string): Promise<string> =>
     () => "",
   );
 
-/** Entries of a folder, each with what one of its files says. */
+/** Entries of a folder, each with the content of one of its files. */
 const described = async (folder: string, file: string): Promise<readonly string[]> =>
   Promise.all((await entries(folder)).map(async name => `${name} ${await text(`${folder}/${name}/${file}`)}`));
 
 async function mounts(): Promise<readonly string[]> {
   const fields = lines(await readFile("/proc/self/mountinfo", "utf8")).map(line => line.split(" "));
-  // Automatic mounts come and go by themselves.
+  // Automounts appear and disappear at any time.
   return fields.map(field => field[4] ?? "").filter(point => !/^\/(proc|sys|dev|run)\//.test(point));
 }
 
-/** Block devices with something in them: the kernel keeps unused loop devices. */
+/** Block devices in use: the kernel keeps unused loop devices. */
 async function blockDevices(): Promise<readonly string[]> {
   const names = await entries("/sys/block");
   const used = await Promise.all(
@@ -48,7 +48,7 @@ async function configured(): Promise<readonly string[]> {
   return found.flat().filter(name => !own.test(name));
 }
 
-/** Everything that volumes leave in this machine when they are not taken down well, by kind. */
+/** The traces of volumes in this machine, by kind. */
 const kinds: Readonly<Record<string, () => Promise<readonly string[]>>> = {
   mount: mounts,
   "block device": blockDevices,
@@ -62,7 +62,7 @@ const kinds: Readonly<Record<string, () => Promise<readonly string[]>>> = {
   "namespace of the network": () => entries("/run/netns"),
 };
 
-/** What there is in this machine now, one line each. */
+/** The current traces in this machine, one line each. */
 export async function traces(): Promise<ReadonlySet<string>> {
   const found = new Set<string>();
   for (const [kind, look] of Object.entries(kinds)) for (const name of await look()) found.add(`${kind}: ${name}`);
@@ -70,8 +70,8 @@ export async function traces(): Promise<ReadonlySet<string>> {
 }
 
 /**
- * What is in this machine that was not there `before`. Kernels take sessions and mounts down a moment after they were told to, so
- * it looks again for up to ten seconds as long as there is something. `look` is `traces` of this or of another machine.
+ * New traces in this machine since `before`. Kernels remove sessions and mounts with a delay, so
+ * it checks repeatedly for up to ten seconds. `look` is `traces` of this or another machine.
  */
 export async function leftSince(
   before: ReadonlySet<string>,

@@ -5,13 +5,13 @@ import type { MountOptions } from "./rig.ts";
 import { run } from "./run.ts";
 import type { Login } from "./ssh-login.ts";
 
-/** A driver on ZFS as the tests of the lab use it: pool `tank`, datasets below `tank/<connection>`. */
+/** A ZFS driver in the lab: pool `tank`, datasets below `tank/<connection>`. */
 export interface ZfsDriver {
-  /** What tests call it. */
+  /** Its name in test titles. */
   readonly title: string;
   /** The connection's name, and the name of its dataset in the pool. */
   readonly connection: string;
-  /** A node sees a disk, with a file system of its own on it. */
+  /** Whether volumes are disks with a file system. */
   readonly disk: boolean;
   readonly mount: MountOptions;
   /** The text of the connection file; `more` are further lines of the block `zfs`, each with its indentation. */
@@ -61,7 +61,7 @@ const targets = [
   "        emulate_tpu: 1",
 ];
 
-/** The file of an NFS connection to any pool, through any address of this machine. */
+/** The file of an NFS connection to any pool at any address of this machine. */
 export const nfsFile = (parent: string, ssh: readonly string[], more: readonly string[] = []): string =>
   text(
     ["driver: zfs-generic-nfs"],
@@ -86,7 +86,7 @@ const windows = {
 
 const nvmetcli = "/usr/local/sbin/nvmetcli";
 
-/** Debian has no nvmetcli: this driver is there where somebody has put one, with its module, into the guest. */
+/** Debian has no nvmetcli: this driver is tested if nvmetcli and its module were added to the guest. */
 const nvmeof: ZfsDriver = {
   ...onDisk,
   title: "zfs-generic-nvmeof",
@@ -111,7 +111,7 @@ const nvmeof: ZfsDriver = {
     ),
 };
 
-/** Makes the port that the subsystems of zfs-generic-nvmeof are linked to, as an administrator does beforehand. */
+/** Creates the port for the subsystems of zfs-generic-nvmeof, which is an administrator's task. */
 export async function nvmePort(): Promise<void> {
   if (!existsSync(nvmetcli)) return;
   const script =
@@ -119,7 +119,7 @@ export async function nvmePort(): Promise<void> {
   await run(["sh", "-c", script, "port", "/sys/kernel/config/nvmet/ports/1"]);
 }
 
-/** Every driver on ZFS; that of NFS also through an account that is neither root nor has a POSIX shell. */
+/** Every ZFS driver; NFS also with an account that is not root and has no POSIX shell. */
 export const zfsDrivers: readonly ZfsDriver[] = [
   {
     ...asFolder,

@@ -21,11 +21,11 @@ import { startCsimux } from "./rig.ts";
 import { waitFor } from "./run.ts";
 import { nfsFile } from "./zfs-drivers.ts";
 
-/** A pool of its own in a file of the guest, which may be full or away. */
+/** A separate pool in a file of the guest, which can be full or exported. */
 const pool = "small";
 const limitMs = 900_000;
 
-/** What lies between csimux and the guest's sshd: a relay that can fall silent, as a network does that loses every packet. */
+/** A relay between csimux and the guest's sshd that can become silent, like a network that loses every packet. */
 class Cable {
   readonly #sockets = new Set<Socket>();
   readonly #server: Server;
@@ -46,14 +46,14 @@ class Cable {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** Nothing arrives any more, and nobody is told. */
+  /** Drops everything, without notice to either side. */
   cut(): void {
     for (const socket of this.#sockets) socket.pause();
     this.#server.removeAllListeners("connection");
     this.#server.on("connection", socket => this.#sockets.add(socket));
   }
 
-  /** What was on its way is lost; new connections arrive. */
+  /** Accepts new connections; data in transit is lost. */
   mend(): void {
     for (const socket of this.#sockets) socket.destroy();
     this.#sockets.clear();
@@ -93,7 +93,7 @@ beforeAll(async () => {
   before = await guestTraces();
   cable = await Cable.laid();
   await guestShell(`truncate -s 256M /srv/${pool}.img && zpool create -O mountpoint=/${pool} ${pool} /srv/${pool}.img`);
-  // Who fell silent is given up after twenty seconds: on a busy machine the server's side of a login needs ten.
+  // A silent server is abandoned after twenty seconds: on a busy machine, the server's side of a login needs ten.
   const impatient = ["  keepaliveInterval: 5000", "  keepaliveCountMax: 4"];
   const connections = {
     nas: nfsFile("tank/faults", await sshLines(impatient, cable.port)),
@@ -113,15 +113,15 @@ afterAll(async () => {
   expect(await leftInGuest(before)).toEqual([]);
 }, limitMs);
 
-/** Exactly these volumes are there, each finished, and nothing else. */
+/** Asserts that exactly these volumes exist and are finished. */
 async function standExactly(connection: string, dataset: string, wanted: readonly string[]): Promise<void> {
   expect(await guestPoolBelow(`${dataset}/v`)).toEqual(wanted.map(name => `/${name}`).sort());
   expect(await volumesOf(world, connection)).toEqual([...wanted].sort());
 }
 
 /**
- * Sends a signal to the server's side of every login that ends in a bare shell: those of csimux, while those of the test run a
- * command and end with it.
+ * Sends a signal to the server's side of every login with a bare shell: csimux's logins; the test's logins run a
+ * command.
  */
 const signalled = (name: string): Promise<string> =>
   guestShell(
@@ -130,7 +130,7 @@ const signalled = (name: string): Promise<string> =>
   );
 
 test(
-  "logins that are killed again and again while volumes are made and deleted harm none of them",
+  "logins that are killed repeatedly while volumes are created and deleted harm none of them",
   async () => {
     const [doomed, wanted] = [numbered("old", 6), numbered("new", 6)];
     await Promise.all(doomed.map(name => making(world, "near", name)));
@@ -157,7 +157,7 @@ test(
 );
 
 test(
-  "a server that stops in the middle of a call is given up in time, and the call may be repeated",
+  "a server that stops during a call is abandoned in time, and the call can be retried",
   async () => {
     await making(world, "nas", "first");
     await signalled("STOP");
@@ -176,7 +176,7 @@ test(
 );
 
 test(
-  "a host that is cut off costs its own calls their time, and nobody else",
+  "an unreachable host delays only its own calls",
   async () => {
     await making(world, "nas", "kept");
     await making(world, "near", "ready");
@@ -199,7 +199,7 @@ test(
 );
 
 test(
-  "a full pool takes no volume, says so, and lets go of those it has",
+  "a full pool refuses new volumes with a reason, and its volumes can be deleted",
   async () => {
     await making(world, "small", "filling", { size: 32 });
     const asked = { capacityRange: mebibytes(1024) as never };
@@ -217,11 +217,11 @@ test(
 );
 
 test(
-  "a pool that is exported answers nothing, and loses nothing",
+  "calls for an exported pool fail, and nothing is lost",
   async () => {
     const { volumeId } = await making(world, "small", "stays", { size: 32 });
     await guestShell(`echo kept >/${pool}/k8s/v/stays/data`);
-    // The NFS server lets go of the file system a moment after it was told to.
+    // The NFS server releases the file system with a delay.
     await waitFor(
       "the export of the pool",
       () =>
@@ -251,7 +251,7 @@ test(
 );
 
 test(
-  "two csimux that make and delete the same volumes of one pool agree",
+  "two csimux processes that create and delete the same volumes of one pool agree",
   async () => {
     const wanted = numbered("both", 8);
     const both = [world, other];

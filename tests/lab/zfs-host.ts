@@ -7,8 +7,8 @@ import { nvmePort, type ZfsDriver, zfsDrivers } from "./zfs-drivers.ts";
 const limitMs = 240_000;
 
 /**
- * Makes this machine a storage host for the drivers on ZFS while the tests of a file run, and proves afterwards that they left
- * nothing. Answers what gives the connection file of a driver.
+ * Makes this machine a storage host for the ZFS drivers during the tests of a file, and proves afterwards that they left
+ * nothing. Returns a function for the connection file of a driver.
  */
 export function storageHost(): (driver: ZfsDriver) => string {
   let before: ReadonlySet<string>;

@@ -8,7 +8,7 @@ import { type ZfsDriver, zfsDrivers } from "./zfs-drivers.ts";
 import { storageHost } from "./zfs-host.ts";
 import { deleteVolume, makeVolume, poolBelow } from "./zfs-pool.ts";
 
-// What the kernel, its NFS server, Samba, LIO and nvmet say of a volume in use, and that a deletion which is refused disturbs nobody.
+// The kernel, its NFS server, Samba, LIO and nvmet report a volume in use, and a refused deletion disturbs no client.
 
 const shared = zfsDrivers.filter(({ connection }) => ["nfs", "sudo", "smb", "iscsi", "nvmeof"].includes(connection));
 
@@ -16,7 +16,7 @@ const fileOf = storageHost();
 
 const textOf = (path: string): Promise<string> => readFile(path, "utf8").catch(() => "");
 
-/** How volumes are shared now, kept beyond a restart too; exports are of this dataset. */
+/** How volumes are shared now, including the persistent configuration; exports of this dataset. */
 const sharing = async (dataset: string): Promise<object> => ({
   exports: (await readFile("/var/lib/nfs/etab", "utf8")).split("\n").filter(line => line.startsWith(`/${dataset}\t`)),
   usershares: await readdir("/var/lib/samba/usershares"),
@@ -24,7 +24,7 @@ const sharing = async (dataset: string): Promise<object> => ({
   saved: await Promise.all(["/etc/rtslib-fb-target/saveconfig.json", "/etc/nvmet/config.json"].map(textOf)),
 });
 
-/** How the volume is shared now, and which properties and snapshots it has. */
+/** The volume's shares, properties and snapshots. */
 const shown = async (dataset: string): Promise<object> => ({
   mounted: await run(["zfs", "get", "-H", "-o", "property,value,source", "mounted,sharenfs,sharesmb", dataset]),
   properties: await run(["zfs", "get", "-H", "-s", "local", "-o", "property,value", "all", dataset]),
@@ -33,7 +33,7 @@ const shown = async (dataset: string): Promise<object> => ({
 });
 
 test.each(shared)(
-  "a volume of $title is not deleted while a pod writes to it, and the pod goes on; afterwards it is",
+  "a volume of $title is not deleted while a pod writes to it, and the pod continues; afterwards it is deleted",
   async driver => {
     const world = await startCsimux({ connections: { [driver.connection]: fileOf(driver) } });
     try {
@@ -47,7 +47,7 @@ test.each(shared)(
 
 async function refusedThenDeleted(world: World, { connection, mount }: ZfsDriver): Promise<void> {
   const dataset = `tank/${connection}/v/used`;
-  // The first volume of a connection leaves what serves all of them, such as the fabric of iSCSI.
+  // The first volume of a connection leaves shared objects, such as the iSCSI fabric.
   await deleteVolume(world, (await makeVolume(world, connection, "first")).volumeId);
   const before = await sharing(dataset);
   const volume = await makeVolume(world, connection, "used");

@@ -10,7 +10,7 @@ import { byNode, type ZfsDriver, zfsDrivers } from "./zfs-drivers.ts";
 import { storageHost } from "./zfs-host.ts";
 import { deleteSnapshot, deleteVolume, digestOf, makeSnapshot, makeVolume, poolBelow, roomOf } from "./zfs-pool.ts";
 
-// The storage host is this machine: reached by ssh, or by csimux itself where volumes are local.
+// The storage host is this machine, over ssh, or directly if volumes are local.
 
 const limitMs = 1_500_000;
 const parents = ["/s", "/v"];
@@ -18,7 +18,7 @@ const parents = ["/s", "/v"];
 const fileOf = storageHost();
 let world: World;
 
-/** csimux with this connection alone: where the processor is made in software, each one more costs seconds of a listing. */
+/** csimux with only this connection: on an emulated processor, each further one adds seconds to a listing. */
 async function withDriver(driver: ZfsDriver | undefined, work: () => Promise<void>): Promise<void> {
   if (!driver) throw new Error("there is no such driver");
   const connections = { [driver.connection]: fileOf(driver) };
@@ -30,14 +30,14 @@ async function withDriver(driver: ZfsDriver | undefined, work: () => Promise<voi
   }
 }
 
-/** Writes content that a node is sure to have sent; answers its digest. */
+/** Writes and syncs content; returns its digest. */
 async function written(path: string): Promise<string> {
   await writeFile(join(path, "data"), randomBytes(3 << 20));
   await run(["sync", "-f", path]);
   return digestOf(join(path, "data"));
 }
 
-/** Grows a volume that is in use. */
+/** Expands a volume in use. */
 async function grown({ disk }: ZfsDriver, { volumeId }: Made, path: string): Promise<void> {
   const room = await roomOf(path);
   const capacityRange = mebibytes(160);
@@ -48,7 +48,7 @@ async function grown({ disk }: ZfsDriver, { volumeId }: Made, path: string): Pro
 }
 
 test.each(zfsDrivers)(
-  "a volume of $title lives its whole life, with its snapshots, clones and copies",
+  "the whole life of a volume of $title, with snapshots, clones and copies",
   driver => withDriver(driver, () => wholeLife(driver)),
   limitMs,
 );
@@ -90,7 +90,7 @@ async function wholeLife(driver: ZfsDriver): Promise<void> {
   expect(named.filter(id => id.startsWith(`v:${connection}/`)).sort()).toEqual(
     [volume, ...others.map(([each]) => each)].map(({ volumeId }) => volumeId).sort(),
   );
-  // What is refused stays as it was, reachable too.
+  // A refused deletion changes nothing, and the volume stays reachable.
   const early = codeOf(world.controller("deleteVolume", { volumeId: volume.volumeId }, 120_000));
   expect(await early).toBe(status.failedPrecondition);
   await shows(volume, taken.now);
@@ -115,7 +115,7 @@ const usedTogether = async () => {
 };
 
 test(
-  "volumes that clients have used can be deleted together",
+  "volumes that clients have used can be deleted concurrently",
   () =>
     withDriver(
       zfsDrivers.find(({ connection }) => connection === "nfs"),

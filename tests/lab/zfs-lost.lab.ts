@@ -8,13 +8,13 @@ import { type ZfsDriver, zfsDrivers } from "./zfs-drivers.ts";
 import { storageHost } from "./zfs-host.ts";
 import { deleteVolume, makeVolume, poolBelow } from "./zfs-pool.ts";
 
-// What a storage host loses that begins anew without its configuration: its exports and its targets, never its volumes.
+// A storage host that restarts without its configuration loses exports and targets, never volumes.
 
 const used = zfsDrivers.filter(({ connection }) => ["nfs", "iscsi"].includes(connection));
 
 const fileOf = storageHost();
 
-/** How the way to a volume of each is lost, and whether it is there. */
+/** How an export or target is removed, and whether it exists. */
 const ways: Readonly<
   Record<string, { lose(): Promise<unknown>; stands(context: Readonly<Record<string, string>>): Promise<boolean> }>
 > = {
@@ -29,7 +29,7 @@ const ways: Readonly<
 };
 
 test.each(used)(
-  "what leads to a volume of $title is made anew soon after its host has lost it, and nobody has to ask",
+  "the export or target of a volume of $title is restored automatically soon after its host has lost it",
   async driver => {
     const connections = { [driver.connection]: fileOf(driver) };
     const world = await startCsimux({ connections, flags: ["--health-interval=15"] });
@@ -51,7 +51,11 @@ async function lostAndFound(world: World, { connection, mount }: ZfsDriver): Pro
   expect(await way.stands(volume.volumeContext)).toBe(true);
   await way.lose();
   expect(await way.stands(volume.volumeContext)).toBe(false);
-  await waitFor("the way to the volume", async () => (await way.stands(volume.volumeContext)) || undefined, 600_000);
+  await waitFor(
+    "the restored export or target",
+    async () => (await way.stands(volume.volumeContext)) || undefined,
+    600_000,
+  );
   await whileMounted(world, volume, async () => {}, mount);
   await deleteVolume(world, volume.volumeId);
   expect(await poolBelow(`tank/${connection}`)).toEqual(["/v"]);

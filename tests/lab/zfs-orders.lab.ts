@@ -6,7 +6,7 @@ import { leftSince, traces } from "./traces.ts";
 import { byNode } from "./zfs-drivers.ts";
 import { makeSnapshot, makeVolume, poolBelow } from "./zfs-pool.ts";
 
-// Deletion asks ZFS alone, so it is told on the driver that does nothing else.
+// Deletion depends only on ZFS, so it is tested with the simplest driver.
 
 const policies = ["fail", "tombstone"];
 
@@ -58,7 +58,7 @@ async function family(policy: string, round: number): Promise<Record<(typeof kin
 }
 
 test.each(policies)(
-  "whatever is deleted first, all of it goes and nothing else stays (%s)",
+  "in any order of deletion, everything is deleted (%s)",
   async policy => {
     for (const [round, order] of permutations(kinds).entries()) {
       const deletions = await family(policy, round);

@@ -5,7 +5,7 @@ import { persistently } from "./persistently.ts";
 import type { Made } from "./rig.ts";
 import { run } from "./run.ts";
 
-/** Where a volume is made from. */
+/** The source of a volume. */
 export type From = { readonly snapshot: string } | { readonly volume: string };
 
 const sourceOf = (from: From) =>
@@ -13,15 +13,15 @@ const sourceOf = (from: From) =>
     ? { type: { case: "snapshot" as const, value: { snapshotId: from.snapshot } } }
     : { type: { case: "volume" as const, value: { volumeId: from.volume } } };
 
-/** How a volume is asked for, besides its name. */
+/** Options of a new volume. */
 export interface Wish {
   readonly from?: From;
-  /** Size in MiB; 64 when absent. */
+  /** Size in MiB; 64 if absent. */
   readonly size?: number;
   readonly parameters?: Readonly<Record<string, string>>;
 }
 
-/** Asks for a volume as the provisioner does, again and again where the answer is that it may work later. */
+/** Creates a volume and retries like the provisioner. */
 export async function makeVolume(world: World, connection: string, name: string, wish: Wish = {}): Promise<Made> {
   const { from, size = 64, parameters = {} } = wish;
   const more = {
@@ -34,11 +34,11 @@ export async function makeVolume(world: World, connection: string, name: string,
   return volume;
 }
 
-/** Deletes a volume, again and again where the answer is that it may work later. */
+/** Deletes a volume and retries like the provisioner. */
 export const deleteVolume = (world: World, volumeId: string) =>
   persistently(() => world.controller("deleteVolume", { volumeId }, 120_000));
 
-/** Takes a snapshot; answers its id. */
+/** Takes a snapshot; returns its id. */
 export async function makeSnapshot(
   world: World,
   sourceVolumeId: string,
@@ -53,7 +53,7 @@ export async function makeSnapshot(
 export const deleteSnapshot = (world: World, snapshotId: string) =>
   persistently(() => world.controller("deleteSnapshot", { snapshotId }, 120_000));
 
-/** Everything at and below a dataset, snapshots too, without its own name; nothing when it is not there. */
+/** All datasets and snapshots at and below a dataset, by relative name; empty if it does not exist. */
 export async function poolBelow(dataset: string): Promise<readonly string[]> {
   const argv = ["sh", "-c", 'zfs list -H -t all -o name -s name -r "$1" 2>/dev/null || :', "list", dataset] as const;
   const names = (await run(argv)).split("\n").filter(name => name !== "");

@@ -24,7 +24,7 @@ let world: World;
 
 beforeAll(async () => {
   before = await guestTraces();
-  // What was copied into the guest outlives its power.
+  // Files copied to the guest survive the loss of power.
   await inGuest(["sync"]);
   const ssh = await sshLines(["  keepaliveInterval: 5000", "  keepaliveCountMax: 3"]);
   world = await startCsimux({ connections: { nas: nfsFile("tank/reboot", ssh) } });
@@ -37,7 +37,7 @@ afterAll(async () => {
 
 const bootId = (): Promise<string> => inGuest(["cat", "/proc/sys/kernel/random/boot_id"], 15_000);
 
-/** Takes the guest's power away: nothing is written any more. Answers when it has begun anew and lets in. */
+/** Cuts the guest's power and restarts it. Resolves when ssh answers. */
 async function powerCycle(): Promise<void> {
   const boot = await bootId();
   await inGuest(["sh", "-c", "echo b >/proc/sysrq-trigger"], 5000).catch(() => {});
@@ -52,7 +52,7 @@ async function powerCycle(): Promise<void> {
   );
 }
 
-/** Makes a volume. A dataset that lost its power before it got its mark is removed by hand, as the answer says, and made again. */
+/** Creates a volume. A dataset without properties, left by the loss of power, is removed as the error message says, and created again. */
 async function makingAfterLoss(name: string): Promise<unknown> {
   try {
     return await making(world, "nas", name);
@@ -64,7 +64,7 @@ async function makingAfterLoss(name: string): Promise<unknown> {
 }
 
 test(
-  "a storage host that loses its power while volumes are made has exactly those volumes when it is back",
+  "a storage host that loses power while volumes are created has exactly those volumes after its restart",
   async () => {
     const names = numbered("made", 6);
     await making(world, "nas", "first");
@@ -87,7 +87,7 @@ test(
 );
 
 test(
-  "a full copy goes on where the host lost its power, and has all that it shall have",
+  "a full copy continues after the host lost power, and is complete",
   async () => {
     const { volumeId } = await making(world, "nas", "large", { size: 1024 });
     const files = ["one", "two", "three", "four"].map(name => `/${parent}/large/${name}`);

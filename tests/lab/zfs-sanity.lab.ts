@@ -7,15 +7,15 @@ import { poolBelow } from "./zfs-pool.ts";
 
 const fileOf = storageHost();
 
-/** csimux with this connection alone. */
+/** csimux with only this connection. */
 function started(driver: ZfsDriver): Promise<World> {
-  // The suite hands no secrets over, so the node has them from the connection's file.
+  // The suite passes no secrets, so the node takes them from the connection file.
   const credentials = ["node:", "  mount:", "    mount_flags: username=csi,password=csi,closetimeo=0", ""].join("\n");
   const file = `${fileOf(driver)}${driver.connection === "smb" ? credentials : ""}`;
   return startCsimux({ connections: { [driver.connection]: file }, flags: ["--health-interval=0"] });
 }
 
-// The same driver through sudo takes an hour where the processor is made in software; zfs-life has it.
+// The same driver through sudo takes an hour on an emulated processor; zfs-life tests it.
 const drivers = zfsDrivers.filter(({ connection }) => connection !== "sudo");
 
 test.skipIf(!hasSanity()).each(drivers)(

@@ -17,8 +17,8 @@ import { startCsimux } from "./rig.ts";
 import { zfsDrivers } from "./zfs-drivers.ts";
 
 /**
- * How many volumes are made while as many are deleted: a target of iSCSI takes targetcli several seconds here. LAB_VOLUMES: fewer of
- * NFS, for a look on a busy machine.
+ * The number of volumes created while as many are deleted: targetcli takes several seconds for a target here. LAB_VOLUMES: fewer NFS
+ * volumes, for a busy machine.
  */
 const storms = [
   ["nfs", Number(process.env["LAB_VOLUMES"] ?? 100)],
@@ -48,7 +48,7 @@ async function memory(): Promise<number> {
   return Number(/^VmRSS:\s+(\d+) kB/m.exec(text)?.[1]) / 1024;
 }
 
-/** How long Probe took, in milliseconds, again and again while some work goes on. */
+/** Repeated durations of Probe, in milliseconds, while some work runs. */
 async function probesDuring(work: Promise<unknown>): Promise<readonly number[]> {
   let over = false;
   const end = () => {
@@ -65,7 +65,7 @@ async function probesDuring(work: Promise<unknown>): Promise<readonly number[]> 
   return times.sort((a, b) => a - b);
 }
 
-/** What nodes could reach: exports of NFS and targets of iSCSI. */
+/** Everything reachable for nodes: NFS exports and iSCSI targets. */
 const shares = async (): Promise<readonly string[]> =>
   (
     await guestShell(
@@ -84,7 +84,7 @@ async function snapshotted(connection: string, name: string): Promise<void> {
 }
 
 test.each(storms)(
-  "while volumes of %s are deleted, %p others are made, each with a snapshot that goes again",
+  "while volumes of %s are deleted, %p others are created, each with a snapshot that is deleted again",
   async (connection, count) => {
     const [old, fresh] = [numbered("old", count), numbered("new", count)];
     await Promise.all(old.map(name => making(world, connection, name)));

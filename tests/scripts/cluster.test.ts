@@ -6,7 +6,7 @@ afterEach(() => {
   process.env["PATH"] = path;
 });
 
-test("a machine without the programs of the cluster is told each package, and Go where something is to be compiled", async () => {
+test("on a machine without the programs of the cluster, every missing package is named, and Go if something must be compiled", async () => {
   process.env["PATH"] = "/nonexistent";
   const said = (await missing(true)).join("\n");
   expect(said).toContain("Debian packages: containerd runc busybox-static iproute2");

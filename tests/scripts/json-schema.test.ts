@@ -44,7 +44,7 @@ const forms: readonly (readonly [what: string, schema: GenericSchema, form: Json
   ["a template, in which nothing is expanded", template(a), { description: "a key", type: "string" }],
   ["several types", scalar(a), { description: "a key", type: ["string", "number", "boolean"] }],
   [
-    "words that are offered beside other spellings",
+    "words that are offered with other spellings",
     blockSize(a),
     {
       description: "a key",

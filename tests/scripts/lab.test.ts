@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-/** The lab's command with a cache of its own and, when asked for, nothing on the PATH. */
+/** The lab's command with a separate cache and, optionally, an empty PATH. */
 const lab = (path: string | undefined, ...args: readonly string[]) =>
   spawned([tool("bun"), `${root}/scripts/lab/main.ts`, ...args], {
     env: { XDG_CACHE_HOME: folder, ...(path === undefined ? {} : { PATH: path }) },
@@ -25,7 +25,7 @@ test("a shell reads every quoted argument as it was", async () => {
   expect((await spawned(["sh", "-c", script])).stdout).toBe(hard.map(word => `<${word}>`).join(""));
 });
 
-test("a lock is held by one at a time, and let go when its work fails", async () => {
+test("a lock has one holder at a time, and is released when its work fails", async () => {
   const file = join(folder, "lock");
   const told: string[] = [];
   const work = (name: string) => async () => {

@@ -27,7 +27,7 @@ test("tests of a file that cannot run count as skipped, each of them, and none o
   expect((await countSkipped(["tests/core/handle.test.ts"])).skipped).toBeGreaterThan(2);
 });
 
-/** Programs that write down what they are called with, as the only ones on PATH beside a shell. */
+/** Programs that record their arguments, as the only ones on PATH except a shell. */
 async function withFakes(
   codes: Readonly<Record<string, number>>,
   work: () => Promise<void>,

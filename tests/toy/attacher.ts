@@ -38,7 +38,7 @@ export class ToyAttacher implements Attacher {
     if (lun === "absent") throw new CsiError("not-found", `there is no LUN ${lun} behind ${iqn}`);
     call.signal.throwIfAborted();
     const { sessions } = this.#node;
-    // Noted first: whoever finds the session later must know that it may end it.
+    // Recorded first, so that an interrupted staging knows that it may end the session.
     if (!sessions.has(iqn)) await note({ opened: iqn });
     if (!sessions.has(iqn)) await this.#step(() => sessions.set(iqn, new Set()));
     await this.#step(() => sessions.get(iqn)?.add(lun));

@@ -44,7 +44,7 @@ export class ToyTargetShare implements ShareProtocol<StoredVolume> {
   async withdraw({ id, notes }: StoredVolume): Promise<void> {
     const target = notes["target"];
     if (target === undefined) return;
-    // An id that the server has given to somebody else since is not ours.
+    // The server reuses ids: one that belongs to another volume by now is left alone.
     this.#refuseForeign(target, id);
     await this.#step(() => this.#storage.targets.delete(target));
   }

@@ -87,7 +87,7 @@ export class ToyStore implements VolumeStore<StoredVolume> {
     if (!asset) return;
     this.#refuseRemoval(asset);
     await before(asset);
-    // First of all: what is half-removed must never be taken for half-made.
+    // First, so that a partly removed volume is never treated as an unfinished one.
     await this.#step(() => this.#storage.volumes.delete(id));
     await this.#step(() => this.#storage.begun.delete(id));
   }
@@ -131,7 +131,7 @@ export class ToyStore implements VolumeStore<StoredVolume> {
   #known(id: string): StoredVolume {
     const asset = this.#asset(id);
     if (asset) return asset;
-    throw new CsiError("aborted", `volume "${id}" was removed meanwhile; repeat the call`);
+    throw new CsiError("aborted", `volume "${id}" was removed meanwhile; retry`);
   }
 
   #isForeign(id: string): boolean {

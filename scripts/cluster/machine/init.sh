@@ -1,5 +1,5 @@
 #!/bin/bash
-# The first process of the cluster's machine: init.sh CACHE NODE, in PID, mount, network, IPC and UTS namespaces of its own. It
+# The first process of the cluster's machine: init.sh CACHE NODE, in PID, mount, network, IPC and UTS namespaces. It
 # starts a Kubernetes of one node and starts again whatever ends, as systemd would. When it ends the kernel ends everything below
 # it, mounts and network included; what is in CACHE/state survives, as a disk survives a reboot.
 set -euo pipefail

@@ -6,7 +6,7 @@ import type { Ledger } from "./ledger.ts";
 
 type Random = (below: number) => number;
 
-/** How long a fault lasts at least and at most, and how far into a step a kill may come, in milliseconds. */
+/** The shortest and longest duration of a fault, and the latest time of a kill within a step, in milliseconds. */
 const leastMs = 500;
 const mostMs = 8_000;
 const intoStepMs = 3_000;
@@ -39,7 +39,7 @@ const killedLater = (kubelet: Kubelet, afterMs: number): Fault => ({
   end: () => pause(Math.max(0, afterMs - leastMs)),
 });
 
-/** Steps of a volume's life, each with the folder that somebody can be in before it. */
+/** Steps of a volume's life, each with the folder that a process can be in before it. */
 const steps = ["stage", "publish", "use", "unpublish", "unstage"] as const;
 const folderBefore = {
   stage: undefined,
@@ -49,7 +49,7 @@ const folderBefore = {
   unstage: "staging",
 } as const;
 
-/** One life of the volume with one fault before one of its steps. Throws when data are lost or a step never ends well. */
+/** One life of the volume with one fault before one of its steps. Throws if data are lost or a step never succeeds. */
 export async function cycle(
   name: string,
   kubelet: Kubelet,

@@ -1,9 +1,9 @@
 import { run } from "../run.ts";
 
-/** Something that befalls a node or its storage, and ends again. */
+/** A temporary fault of a node or its storage. */
 export interface Fault {
   readonly name: string;
-  /** The volume may fail while it lasts and until it is staged anew: what was not on stable storage may be lost. */
+  /** The volume may fail during the fault and until it is staged again: data not on stable storage may be lost. */
   readonly hurts: boolean;
   begin(): Promise<unknown>;
   /** May be repeated. */
@@ -12,7 +12,7 @@ export interface Fault {
 
 const shell = (script: string): Promise<string> => run(["sh", "-c", script]);
 
-/** A fault of storage that a line of shell begins and another one ends. */
+/** A storage fault that one shell command starts and another one ends. */
 export const storageFault = (name: string, begin: string, end: string): Fault => ({
   name,
   hurts: true,
@@ -20,7 +20,7 @@ export const storageFault = (name: string, begin: string, end: string): Fault =>
   end: () => shell(end),
 });
 
-/** Packets for these TCP ports are dropped on arrival, in both directions: a sender is told of a drop on its way out. */
+/** Drops packets for these TCP ports on arrival, in both directions: a sender notices an outgoing drop. */
 export function cut(...ports: readonly number[]): Fault {
   const some = `{ ${ports.join(", ")} }`;
   const rules = ["dport", "sport"].map(side => `add rule inet chaos in tcp ${side} ${some} drop`);

@@ -5,14 +5,14 @@ import { foldersOf } from "../rig.ts";
 import { run } from "../run.ts";
 import type { ChaosStorage } from "./storage.ts";
 
-/** What a step of a volume's life may take with all its repetitions, in milliseconds; and after what time it is tried again. */
+/** The time limit of a step with all retries, and the interval of retries, in milliseconds. */
 const stepMs = 300_000;
 const againMs = 500;
 
-/** Codes that say that csimux itself is wrong: INTERNAL, UNKNOWN and UNIMPLEMENTED of gRPC. */
+/** Codes that indicate a bug in csimux: INTERNAL, UNKNOWN and UNIMPLEMENTED. */
 const never: ReadonlySet<number> = new Set([2, 12, 13]);
 
-/** Repeats calls as kubelet does, to a csimux that may be killed at any moment. */
+/** Retries calls like kubelet, to a csimux that may be killed at any time. */
 export class Kubelet {
   readonly #world: World;
   readonly #storage: ChaosStorage;
@@ -35,7 +35,7 @@ export class Kubelet {
     return foldersOf(this.#world, this.#storage.volume).staging;
   }
 
-  /** SIGKILL; the next step starts csimux anew. */
+  /** Sends SIGKILL; the next step restarts csimux. */
   kill(): void {
     if (this.#dead) return;
     this.#dead = true;

@@ -4,14 +4,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { spawned } from "../../../scripts/spawned.ts";
 
-/** How many files stay in the volume, and how much one holds in bytes. */
+/** The number of files kept in the volume, and the size of one in bytes. */
 const kept = 4;
 const bytes = 512 << 10;
 
-/** A dead server holds a program up; it is left alone after this, in milliseconds. */
+/** The time limit of a program on a dead server, in milliseconds. */
 const limitMs = 90_000;
 
-/** What a volume must hold: files that were on stable storage, with their sums. */
+/** The expected content of a volume: files that were on stable storage, with their digests. */
 export class Ledger {
   readonly #sums = new Map<string, string>();
   readonly #folder: string;
@@ -28,7 +28,7 @@ export class Ledger {
     return this.#sums.size;
   }
 
-  /** Writes a new file to the volume, which counts only when the system said that it is on stable storage. */
+  /** Writes a new file to the volume, which is expected only once it is on stable storage. */
   async write(path: string, name: string): Promise<boolean> {
     const content = randomBytes(bytes);
     const source = join(this.#folder, "data");
@@ -40,7 +40,7 @@ export class Ledger {
     return true;
   }
 
-  /** What is wrong with the volume: files that are lost or hold something else. Undefined where it cannot be read now. */
+  /** Files that are lost or changed. Undefined if the volume cannot be read now. */
   async wrong(path: string): Promise<readonly string[] | undefined> {
     if (this.#sums.size === 0) return [];
     const names = [...this.#sums.keys()].map(name => join(path, name));
@@ -53,7 +53,7 @@ export class Ledger {
     return code === 0 || lost.length + other.length > 0 ? [...lost, ...other] : undefined;
   }
 
-  /** A file whose removal failed may be there or not, so nothing is expected of it. */
+  /** A file that could not be removed may exist or not, so nothing is expected of it. */
   async #trim(path: string): Promise<void> {
     for (const name of [...this.#sums.keys()].slice(0, -kept)) {
       this.#sums.delete(name);

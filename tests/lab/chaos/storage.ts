@@ -8,12 +8,12 @@ import type { Made, MountOptions } from "../rig.ts";
 import { run } from "../run.ts";
 import { cut, type Fault, storageFault } from "./fault.ts";
 
-/** A volume on a server of this machine, and what can befall that server. */
+/** A volume on a server of this machine, and the faults of that server. */
 export interface ChaosStorage {
   readonly volume: Made;
   readonly options: MountOptions;
   readonly faults: readonly Fault[];
-  /** Takes the server's side down. Answers the traces that the kernel of the lab keeps of it through a fault of its own. */
+  /** Removes the server's side. Returns the traces that remain because of bugs in the lab's kernel. */
   close(): Promise<readonly string[]>;
 }
 
@@ -28,7 +28,7 @@ const withFlags = (mountFlags: readonly string[]): MountOptions => ({
   capability: { ...mountCapability, accessType: { case: "mount", value: { mountFlags: [...mountFlags] } } },
 });
 
-/** Clients of a server that starts anew may go on after its grace time; by default that is a minute and a half. */
+/** Clients of a restarted server continue after its grace period; the default is 90 seconds. */
 const shortGrace = "[nfsd]\ngrace-time=5\nlease-time=5\n[lockd]\ngrace-time=5\n";
 
 async function nfs(random: Random): Promise<ChaosStorage> {
@@ -90,7 +90,7 @@ async function iscsi(random: Random): Promise<ChaosStorage> {
     faults: [
       cut(3260),
       { name: "the target is off", hurts: true, begin: () => switchTarget(false), end: () => switchTarget(true) },
-      storageFault("iscsid starts anew", restart, ":"),
+      storageFault("iscsid restarts", restart, ":"),
     ],
     close: async () => {
       await removeTarget();
@@ -101,13 +101,13 @@ async function iscsi(random: Random): Promise<ChaosStorage> {
 }
 
 /**
- * Whether the target's half of the lab's kernel (6.1.192) has lost a namespace: one that is switched off while it is written to, as
- * it is here, keeps its zvol open after the whole subsystem is gone. That is so with dd(1) alone on the disk, without csimux.
+ * Whether the target in the lab's kernel (6.1.192) has lost a namespace: one that is disabled while being written to, as
+ * here, keeps its zvol open after the subsystem is removed. This happens with dd(1) too, without csimux.
  */
 const hasLostNamespace = async (): Promise<boolean> =>
   /WARNING: .* nvmet_subsys_put\+/.test(await run(["journalctl", "--no-pager", "-k", "-b"]));
 
-/** What shows a zvol, as traces.ts tells it. */
+/** The trace of an exported zvol, as in traces.ts. */
 const tracesOf = async (name: string): Promise<readonly string[]> => {
   const device = basename(await realpath(`/dev/zvol/tank/${name}`));
   return [`block device: ${device}`, `dataset, zvol or snapshot: tank/${name}`];
@@ -144,7 +144,7 @@ async function nvmeof(random: Random): Promise<ChaosStorage> {
   };
 }
 
-/** Makes the server's side of each protocol; `random` chooses among what volumes may be like. */
+/** Creates the server's side of each protocol; `random` chooses among kinds of volumes. */
 export const storages: Readonly<Record<string, (random: Random) => Promise<ChaosStorage>>> = {
   nfs,
   smb,

@@ -1,0 +1,174 @@
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import { groupBy } from "../../lib/core/group-by.ts";
+import { root } from "../spawned.ts";
+import { phrases } from "./phrases.ts";
+
+/** The most files of one folder, and lines of one file. */
+const maxFiles = 25;
+const maxLines = 300;
+
+/** Exported types of equal name in lib and cmd, with the reason why both keep it. */
+const homonyms: Readonly<Record<string, string>> = {};
+
+/** What did not hold when a check was introduced. Numbers may only shrink; `bun scripts/check/conventions.ts` writes the present ones. */
+interface Baseline {
+  /** Files by folder. */
+  readonly files: Readonly<Record<string, number>>;
+  /** Lines by file. */
+  readonly lines: Readonly<Record<string, number>>;
+  /** Occurrences by phrase and area. */
+  readonly phrases: Readonly<Record<string, Readonly<Record<string, number>>>>;
+  /** Definitions by name of an exported type. */
+  readonly types: Readonly<Record<string, number>>;
+}
+
+/** One source or page. */
+interface Source {
+  readonly path: string;
+  readonly text: string;
+}
+
+const baselineFile = `${root}/scripts/check/baseline.json`;
+const folders = ["lib", "cmd", "scripts", "tests", "examples"];
+const pages = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "Makefile"];
+const generated = /^(?:lib\/csi\/gen|tests\/.*corpus|examples\/schemas)\/|^examples\/(?:rules|reference|health)\.md$/;
+const data = /^(?:scripts\/check\/phrases\.ts|scripts\/lab\/image\/.*)$/;
+
+async function sources(): Promise<readonly Source[]> {
+  const below = folders.map(async folder => {
+    const entries = await readdir(`${root}/${folder}`, { recursive: true, withFileTypes: true });
+    return entries
+      .filter(entry => entry.isFile())
+      .map(entry => `${entry.parentPath}/${entry.name}`.slice(root.length + 1));
+  });
+  const paths = [...(await Promise.all(below)).flat(), ...pages]
+    .filter(path => /\.(?:ts|md|yaml|sh)$|^Makefile$/.test(path) && !generated.test(path) && !data.test(path))
+    .sort();
+  return Promise.all(paths.map(async path => ({ path, text: await readFile(`${root}/${path}`, "utf8") })));
+}
+
+/** `lib/mux` of lib/mux/x.ts and lib/mux/y/z.ts, `cmd`, `scripts`, `tests/lab`, `pages`. */
+function areaOf(path: string): string {
+  const [top = "", second = "", third] = path.split("/");
+  if (top === "examples" || second === "") return "pages";
+  return third === undefined || top === "cmd" || top === "scripts" ? top : `${top}/${second}`;
+}
+
+const commentOrString = /\/\*[\s\S]*?\*\/|(?<!:)\/\/[^\n]*(?:\n\s*\/\/[^\n]*)*|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`/g;
+
+/** The text with its code blanked, so that comments and strings keep their lines. */
+function prose({ path, text }: Source): string {
+  if (!path.endsWith(".ts")) return text;
+  let result = "";
+  let end = 0;
+  for (const { 0: piece, index } of text.matchAll(commentOrString)) {
+    result += text.slice(end, index).replace(/[^\n]/g, " ") + piece;
+    end = index + piece.length;
+  }
+  return result;
+}
+
+/** A number that is above its limit, or above the baseline, with what to do. */
+interface Excess {
+  readonly key: readonly string[];
+  readonly count: number;
+  readonly limit: number;
+  readonly text: string;
+}
+
+function roomSizes(all: readonly Source[]): readonly Excess[] {
+  const counts = groupBy(
+    all.filter(({ path }) => path.endsWith(".ts")),
+    ({ path }) => dirname(path),
+  );
+  return [...counts].map(([folder, { length: count }]) => ({
+    key: ["files", folder],
+    count,
+    limit: maxFiles,
+    text: `${folder} has ${count} files: group those of one idea in a folder, or merge files that mean nothing alone`,
+  }));
+}
+
+const fileSizes = (all: readonly Source[]): readonly Excess[] =>
+  all
+    .filter(({ path }) => path.endsWith(".ts"))
+    .map(({ path, text }) => {
+      const count = text.split("\n").length - 1;
+      return { key: ["lines", path], count, limit: maxLines, text: `${path} has ${count} lines: split it by ideas` };
+    });
+
+function phraseUses(all: readonly Source[]): readonly Excess[] {
+  const read = all.map(source => ({ path: source.path, area: areaOf(source.path), text: prose(source) }));
+  return phrases.flatMap(({ avoid, write }) => {
+    const pattern = new RegExp(`(?<![\\w-])(?:${avoid.replaceAll(" ", "(?:\\s|\\*|//|#)+")})(?![\\w-])`, "g");
+    const uses = read.flatMap(({ path, area, text }) =>
+      [...text.matchAll(pattern)].map(({ 0: found, index }) => {
+        const line = text.slice(0, index).split("\n").length;
+        return { area, text: `${path}:${line}: "${found.replace(/(?:\s|\*|\/\/|#)+/g, " ")}": write ${write}` };
+      }),
+    );
+    return [...groupBy(uses, ({ area }) => area)].map(([area, found]) => ({
+      key: ["phrases", avoid, area],
+      count: found.length,
+      limit: 0,
+      text: found.map(({ text }) => text).join("\n"),
+    }));
+  });
+}
+
+function typeNames(all: readonly Source[]): readonly Excess[] {
+  const defined = all
+    .filter(({ path }) => /^(?:lib|cmd)\//.test(path))
+    .flatMap(({ path, text }) =>
+      [...text.matchAll(/^export (?:declare )?(?:abstract )?(?:interface|type|class) (\w+)/gm)].map(
+        ([, name = ""]) => ({ name, path }),
+      ),
+    );
+  return [...groupBy(defined, ({ name }) => name)]
+    .filter(([name]) => homonyms[name] === undefined)
+    .map(([name, places]) => ({
+      key: ["types", name],
+      count: places.length,
+      limit: 1,
+      text: `${name} is exported by ${places.map(({ path }) => path).join(" and ")}: rename one of them`,
+    }));
+}
+
+async function measured(): Promise<readonly Excess[]> {
+  const all = await sources();
+  return [...roomSizes(all), ...fileSizes(all), ...phraseUses(all), ...typeNames(all)].filter(
+    ({ count, limit }) => count > limit,
+  );
+}
+
+const allowed = (baseline: unknown, key: readonly string[]): number =>
+  Number(key.reduce((here, step) => (here as Record<string, unknown> | undefined)?.[step], baseline) ?? 0);
+
+/** What breaks a convention beyond the baseline, with what to write instead. One line each. */
+export async function checkConventions(): Promise<readonly string[]> {
+  const baseline: unknown = JSON.parse(await readFile(baselineFile, "utf8"));
+  return (await measured()).flatMap(({ key, count, text }) => {
+    const most = allowed(baseline, key);
+    if (count <= most) return [];
+    return [
+      most === 0 ? text : `${text}\n(${count} in ${key.at(-1)}; at most ${most} are allowed, and none in new text)`,
+    ];
+  });
+}
+
+/** Writes the present numbers as the baseline. */
+async function writeBaseline(): Promise<void> {
+  const baseline: Baseline = { files: {}, lines: {}, phrases: {}, types: {} };
+  for (const { key, count } of await measured()) {
+    let here = baseline as unknown as Record<string, unknown>;
+    for (const step of key.slice(0, -1)) {
+      here[step] ??= {};
+      here = here[step] as Record<string, unknown>;
+    }
+    here[key.at(-1) ?? ""] = count;
+  }
+  await writeFile(baselineFile, `${JSON.stringify(baseline, undefined, 2)}\n`);
+}
+
+if (import.meta.main) await writeBaseline();
