@@ -113,6 +113,26 @@ describe("a new volume", () => {
     expect(await rig.remains()).toEqual([]);
   });
 
+  test.each(["zfs-generic-nfs", "zfs-generic-smb"])(
+    "of %s that zfs has created but cannot share is not reported as made, and leaves nothing",
+    async driver => {
+      const rig = await open(driver);
+      const shares = (works: boolean) =>
+        rig.fake.with(({ state }) => {
+          state.faults.unshared = !works;
+        });
+      await rig.open().create(volumeOf("source"), call);
+      shares(false);
+      for (const spec of [volumeOf("a"), volumeOf("b", gib, from("source"))]) {
+        const made = rig.open().create(spec, call);
+        await expect(made).rejects.toThrow("share creation failed");
+        expect(await rig.remains()).toEqual([dataset("source")]);
+      }
+      shares(true);
+      expect((await rig.open().create(volumeOf("a"), call)).id).toBe("a");
+    },
+  );
+
   test("is not what another dataset of its name is", async () => {
     const rig = await open();
     rig.fake.zfs("create", "-p", dataset("a"));

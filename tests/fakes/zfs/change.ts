@@ -91,7 +91,20 @@ function withParents(pools: Pools, name: string): void {
   }
 }
 
-const mountsItself = (pools: Pools, thing: Thing): boolean => pools.value(thing, "canmount").value === "on";
+/**
+ * Mounts and shares a new file system. One that cannot be shared exists and is mounted, and the command fails (OpenZFS 2.1.11 to 2.3.4,
+ * cmd/zfs/zfs_main.c, zfs_mount_and_share; lib/libzfs/libzfs_mount.c, zfs_share_proto).
+ */
+function mountAndShare(pools: Pools, thing: Thing): void {
+  if (pools.value(thing, "canmount").value !== "on") return;
+  const [first] = pools.protocols(thing);
+  if (!pools.state.faults.unshared || first === undefined) return pools.share(thing);
+  pools.mount(thing);
+  throw new Failure(
+    `cannot share '${thing.name}: system error': ${first === "sharenfs" ? "NFS" : "SMB"} share creation failed\n` +
+      "filesystem successfully created, but not shared",
+  );
+}
 
 /** zfs create [-p] [-u] [-s] (-o K=V)* [-b SIZE] [-V SIZE] NAME */
 export function create(pools: Pools, argv: readonly string[]): void {
@@ -122,7 +135,7 @@ export function create(pools: Pools, argv: readonly string[]): void {
     delete pools.state.things[name];
     throw error;
   }
-  if (mountsItself(pools, thing) && !set.has("u")) pools.share(thing);
+  if (!set.has("u")) mountAndShare(pools, thing);
 }
 
 /** zfs snapshot [-r] (-o K=V)* NAME... : all of them or none. */
@@ -177,7 +190,7 @@ export function clone(pools: Pools, argv: readonly string[]): void {
     throw error;
   }
   pools.copyContent(origin, thing);
-  if (mountsItself(pools, thing)) pools.share(thing);
+  mountAndShare(pools, thing);
 }
 
 /** zfs set K=V... NAME... */

@@ -41,6 +41,8 @@ export interface Faults {
   busy?: Record<string, number>;
   /** How often a dataset cannot be destroyed although it is not mounted: it is being sent, for example (EBUSY, dsl_destroy_head_check). */
   owned?: Record<string, number>;
+  /** Whether no new file system can be shared. */
+  unshared?: boolean;
   /** How long a send waits, in milliseconds, before it goes on. */
   sendMs?: number;
   /** After how many bytes a receive ends as if its connection were cut. */

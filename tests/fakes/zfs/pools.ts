@@ -123,7 +123,7 @@ export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner =
     const [program, ...argv] = words;
     const zfs = ([name = "", ...rest]: readonly string[]): Result => run(folder, name, rest, "");
     if (program === "zfs" || program === "zpool") return outputOf(zfs(words));
-    if (argv[1]?.startsWith("said=")) return outputOf(orElse(argv[3] ?? "", argv[4] ?? "", zfs));
+    if (argv[1]?.startsWith("output=")) return outputOf(orElse(argv[3] ?? "", argv[4] ?? "", zfs));
     if (argv[1]?.startsWith("part=")) return outputOf(named(argv.slice(3), zfs));
     const copy = pipeIn(argv[1] ?? "");
     if (copy && !isSlow(folder))
@@ -160,7 +160,7 @@ function isSlow(folder: string): boolean {
   return (sendMs ?? cutReceive) !== undefined;
 }
 
-/** Of the lines that a program prints those that contain a text, down to the last one, which is known (cli-steps.ts, namedText). */
+/** Of the lines that a program prints those that contain a text, down to the last one, which is known (lib/drivers/zfs/cli/steps.ts, namedText). */
 function named(
   [part = "", parent = "", ...words]: readonly string[],
   zfs: (argv: readonly string[]) => Result,
