@@ -52,7 +52,7 @@ function own(property: string, value: string) {
 }
 
 describe("a volume of zfs-generic-nfs", () => {
-  test.each(causes)("%s is %s until it is mended", async (_, reason, cause, mend) => {
+  test.each(causes)("%s is %s until it is repaired", async (_, reason, cause, mend) => {
     const { rig, driver } = await begun("zfs-generic-nfs");
     const { id } = await driver.create(volumeOf("pvc-1"), call);
     await driver.create(volumeOf("pvc-2"), call);
@@ -85,7 +85,7 @@ describe("a pool", () => {
   });
 
   test.each(["SUSPENDED", "ONLINE"])(
-    "that is suspended and called %s is told although nothing in it can be listed",
+    "that is suspended and shown as %s is reported, although nothing in it can be listed",
     async word => {
       const { rig, driver } = await begun("zfs-local-zvol");
       await driver.create(volumeOf("pvc-1"), call);
@@ -114,7 +114,7 @@ describe("a pool", () => {
     expect(await look(driver)).toEqual({});
   });
 
-  test("that is not there cannot be looked at", async () => {
+  test("that does not exist cannot be inspected", async () => {
     const { rig, driver } = await begun("zfs-generic-nfs");
     rig.fake.with(pools => {
       if (pools.state.pools["tank"]) pools.state.pools["tank"].imported = false;
@@ -151,7 +151,7 @@ test("a subsystem that the kernel lost, or that no port shows any more, is missi
   expect(await look(driver)).toEqual({});
 });
 
-test("a target that the host lost is made anew, and one that is there is left alone", async () => {
+test("a lost target is made again, and an existing one is left alone", async () => {
   const { rig, driver } = await begun("zfs-generic-iscsi");
   const { id, context } = await driver.create(volumeOf("pvc-1"), call);
   const lio = join(rig.fake.folder, "lio");
@@ -168,7 +168,7 @@ test("a target that the host lost is made anew, and one that is there is left al
   await driver.health?.restore?.("pvc-none", call);
 });
 
-test("what the NFS server no longer exports is missing and is shared anew, where the exports can be read", async () => {
+test("a file system that the NFS server no longer exports is missing and is shared again, where the exports can be read", async () => {
   const { rig, driver } = await begun("zfs-generic-nfs");
   const { id, context } = await driver.create(volumeOf("pvc-1"), call);
   const other = await driver.create(volumeOf("pvc-2"), call);
@@ -183,16 +183,16 @@ test("what the NFS server no longer exports is missing and is shared anew, where
   expect(await look(driver)).toEqual({});
 });
 
-test("a blank in the name of an export is understood, and other lines are not taken for one", () => {
+test("a blank in the name of an export is decoded, and other lines are ignored", () => {
   const text = "# comment\n/tank/a\\040b\t10.0.0.0/8(rw)\n/tank/c\t*(ro)\n/tank/c\t10.0.0.1(rw)\n\n";
   expect([...exportedIn(text)]).toEqual(["/tank/a b", "/tank/c"]);
 });
 
-test("drivers that share nothing by themselves mend nothing", async () => {
+test("drivers that share nothing themselves repair nothing", async () => {
   expect((await begun("zfs-local-zvol")).driver.health?.restore).toBeUndefined();
 });
 
-test("a look runs as many commands of zfs for ten volumes as for one", async () => {
+test("an inspection runs as many commands of zfs for ten volumes as for one", async () => {
   const { rig, driver } = await begun("zfs-generic-nfs");
   const count = async () => {
     rig.fake.commands();

@@ -41,7 +41,7 @@ test.each([
   ["zfs-generic-iscsi", 6, 4],
   ["zfs-generic-nvmeof", 6, 4],
 ])(
-  "%s makes a volume in %p scripts and deletes it in %p, without asking who it is or where",
+  "%s makes a volume in %p scripts and deletes it in %p, without asking for its account or host",
   async (name, make, remove) => {
     const rig = await open(name);
     await rig.open().create(volumeOf("first"), call);
@@ -72,7 +72,7 @@ test("a snapshot costs two scripts without a listing, however many there are; na
   expect(verbs).toEqual(["get", "snapshot", "get", "get", "snapshot", "get"]);
 });
 
-test("where there are 10,000 snapshots, only those of the name that is looked for travel, by one command", async () => {
+test("among 10,000 snapshots, one command returns only those of the requested name", async () => {
   const rig = await open("zfs-generic-nfs");
   const names = Array.from({ length: 10_000 }, (_, n) => `tank/k/v/a@auto-${n}`);
   // As `zfs list -S name` sorts them.

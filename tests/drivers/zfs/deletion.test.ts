@@ -64,7 +64,7 @@ const meanwhile = (host: StorageHost, happens: () => void): StorageHost => ({
 });
 
 describe("a deletion that is refused changes nothing", () => {
-  test("while an NFS client holds a file open: it is named, and its share is not gone for a moment", async () => {
+  test("while an NFS client holds a file open: the client is named, and the share never disappears", async () => {
     const rig = await withForeign();
     const { folder } = rig.fake;
     nfsCache(folder, [rig.fake.place(dataset("a"))]);
@@ -80,14 +80,14 @@ describe("a deletion that is refused changes nothing", () => {
     expect(await rig.remains()).toEqual([]);
   });
 
-  test("while the open files of a client that has vanished are kept for it: the message says how to end that", async () => {
+  test("while the server keeps the open files of a vanished client: the message says how to end that", async () => {
     const rig = await withForeign();
     nfsClients(rig.fake.folder, [{ id: 7, open: [rig.fake.place(dataset("a"))], status: "courtesy" }]);
     const message = await messageOf(rig.open().delete("a", call));
     expect(message).toContain("silent for 230 s (if it is gone for good: echo expire > /proc/fs/nfsd/clients/7/ctl)");
   });
 
-  test("while a client without open files is at work", async () => {
+  test("while a client without open files is active", async () => {
     const rig = await withForeign();
     nfsActive(rig.fake.folder, [rig.fake.place(dataset("a"))]);
     const before = stateOf(rig);
@@ -141,7 +141,7 @@ describe("a deletion that is refused changes nothing", () => {
     },
   );
 
-  test("while a node has it mounted by itself", async () => {
+  test("while its node has mounted it", async () => {
     const rig = await withForeign("zfs-local-dataset");
     rig.fake.zfs("set", "mountpoint=legacy", dataset("a"));
     rig.fake.with(pools => {
@@ -154,7 +154,7 @@ describe("a deletion that is refused changes nothing", () => {
 });
 
 describe("a deletion", () => {
-  test("of what clients have used of late empties the server's cache first, while it is still exported", async () => {
+  test("of a file system that clients have used recently flushes the server's cache first, while it is still exported", async () => {
     const rig = await withForeign();
     nfsCache(rig.fake.folder, [rig.fake.place(dataset("a"))]);
     const exported: unknown[] = [];
@@ -170,14 +170,14 @@ describe("a deletion", () => {
     expect([await rig.remains(), disturbed(rig)]).toEqual([[], []]);
   });
 
-  test("has succeeded when somebody else deletes the volume meanwhile", async () => {
+  test("succeeds when another process deletes the volume meanwhile", async () => {
     const rig = await open();
     await rig.open().create(volumeOf("a"), call);
     await rig.on(meanwhile(rig.host, () => rig.fake.zfs("destroy", dataset("a")))).delete("a", call);
     expect(await rig.remains()).toEqual([]);
   });
 
-  test("has not succeeded when only the snapshots of a volume are gone meanwhile and the volume is busy", async () => {
+  test("fails when only the snapshots of a volume are gone meanwhile and the volume is busy", async () => {
     const rig = await withForeign();
     const happens = () => {
       if (rig.fake.find(`${dataset("a")}@nightly-backup`)) rig.fake.zfs("destroy", `${dataset("a")}@nightly-backup`);
@@ -222,7 +222,7 @@ describe("a deletion", () => {
   );
 
   test.each(["zfs-generic-nfs", "zfs-generic-smb"])(
-    "that is interrupted anywhere leaves %s whole and shared, or nothing; its repeat leaves nothing",
+    "that is interrupted anywhere leaves a complete and shared volume of %s, or nothing; its repeat leaves nothing",
     async driverName => {
       const rig = await withForeign(driverName);
       const whole = stateOf(rig) as { volume: object };
@@ -248,9 +248,9 @@ describe("a deletion", () => {
   );
 });
 
-describe("a volume that is there already", () => {
+describe("an existing volume", () => {
   test.each(["zfs-generic-nfs", "zfs-generic-smb"])(
-    "is shared again when it is asked for again, with %s",
+    "is shared again when it is requested again, with %s",
     async driverName => {
       const rig = await open(driverName);
       const made = await rig.open().create(volumeOf("a"), call);
@@ -260,7 +260,7 @@ describe("a volume that is there already", () => {
     },
   );
 
-  test("is not answered for while its sharing is switched off", async () => {
+  test("is not reported as made while its sharing is switched off", async () => {
     const rig = await open();
     await rig.open().create(volumeOf("a"), call);
     rig.fake.zfs("set", "sharenfs=off", dataset("a"));
@@ -285,7 +285,7 @@ describe("a copy that fails", () => {
     return rig;
   }
 
-  test("and is deleted instead of repeated leaves no snapshot on its source", async () => {
+  test("and is deleted instead of repeated leaves no snapshot of its source", async () => {
     const rig = await cut();
     await rig.open().delete("b", call);
     expect(await rig.remains()).toEqual([dataset("a")]);
@@ -293,7 +293,7 @@ describe("a copy that fails", () => {
     expect(await rig.remains()).toEqual([]);
   });
 
-  test("and was never begun leaves none either, wherever its creation broke off", async () => {
+  test("leaves no snapshot of its source, wherever its creation was interrupted", async () => {
     const rig = await open();
     await rig.write(await rig.open().create(volumeOf("a"), call), "old");
     await atEachStep(
@@ -308,7 +308,7 @@ describe("a copy that fails", () => {
     );
   });
 
-  test("does not give its old content to a later volume of this name", async () => {
+  test("does not pass its old content on to a later volume of this name", async () => {
     const rig = await open();
     const source = await rig.open().create(volumeOf("a"), call);
     await rig.write(source, "old");

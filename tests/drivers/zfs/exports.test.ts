@@ -35,13 +35,13 @@ async function pass(ms: number): Promise<void> {
   for (let turn = 0; turn < 20; turn++) await Promise.resolve();
 }
 
-test("an export cache whose last flush is over is flushed at once", async () => {
+test("an export cache whose last flush is over is flushed immediately", async () => {
   const { host, flushes } = hostWith(() => -2);
   await new ExportCache(host, []).flushed(never);
   expect(flushes).toEqual([1_000_000_000]);
 });
 
-test("exports that are changed all the time are flushed after ten seconds all the same, once for all who wait", async () => {
+test("exports that change continuously are flushed after ten seconds, once for all waiting calls", async () => {
   const { host, flushes } = hostWith(() => 5);
   const cache = new ExportCache(host, []);
   const waiting = [cache.flushed(never), cache.flushed(never)];
@@ -52,7 +52,7 @@ test("exports that are changed all the time are flushed after ten seconds all th
   await Promise.all(waiting);
 });
 
-test("who gives up waiting for a flush leaves it to the others", async () => {
+test("a call that stops waiting for a flush leaves it to the others", async () => {
   const { host, flushes } = hostWith(() => 3);
   const cache = new ExportCache(host, []);
   const stop = new AbortController();
@@ -66,7 +66,7 @@ test("who gives up waiting for a flush leaves it to the others", async () => {
   expect(flushes.length).toBe(1);
 });
 
-test("where the moment of the last flush cannot be read, two seconds are waited", async () => {
+test("where the time of the last flush is unknown, a flush is delayed by two seconds", async () => {
   const { host, flushes } = hostWith(() => undefined);
   const flushed = new ExportCache(host, []).flushed(never);
   await pass(2_000);

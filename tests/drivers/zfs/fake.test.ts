@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => fake.close());
 
-test("what a test changes in the pools while commands run is kept, and so is what the commands change", async () => {
+test("changes of a test and of commands that run at the same time are all kept", async () => {
   const names = Array.from({ length: 12 }, (_, n) => `tank/v${n}`);
   const running = names.map(name => Bun.spawn([join(fake.bin, "zfs"), "create", name], { stderr: "inherit" }));
   let ended = 0;

@@ -95,13 +95,13 @@ async function afterTwo(argv: Argv): Promise<boolean> {
   return existsSync(join(folder, "export"));
 }
 
-test("two that destroy the same file system at once leave no export of it, as those without a lock do", async () => {
+test("two commands that destroy the same file system at once leave no export of it, unlike two without a lock", async () => {
   expect(await afterTwo([program(), "destroy"])).toBe(true);
   for (const file of ["begun", "go", "export"]) rmSync(join(folder, file), { force: true });
   expect(await afterTwo(locked(lock, [program(), "destroy"]))).toBe(false);
 });
 
-test("the lock of another account is taken as it is, and without a folder for locks nothing is held up", () => {
+test("the lock file of another account is used as it is, and without a folder for locks nothing waits", () => {
   const path = `/run/lock/csimux-${lock}`;
   writeFileSync(path, "", { mode: 0o444 });
   const [first, ...rest] = locked(lock, ["echo", "done"]);
@@ -110,7 +110,7 @@ test("the lock of another account is taken as it is, and without a folder for lo
   expect(execFileSync(program, words, { encoding: "utf8" })).toBe("done\n");
 });
 
-test.each(["pipe", "link", "unreadable file"])("a %s that somebody put in the place of a lock is not opened", kind => {
+test.each(["pipe", "link", "unreadable file"])("a %s in place of a lock file is not opened", kind => {
   const path = `/run/lock/csimux-${lock}`;
   const target = join(folder, "target");
   if (kind === "pipe") execFileSync("mkfifo", [path]);
@@ -123,7 +123,7 @@ test.each(["pipe", "link", "unreadable file"])("a %s that somebody put in the pl
   expect(existsSync(target)).toBe(false);
 });
 
-test("a flock that cannot wait, as that of busybox, is asked again and again", async () => {
+test("a flock that cannot wait, such as that of busybox, is tried repeatedly", async () => {
   const bin = join(folder, "bin");
   mkdirSync(bin);
   // busybox 1.35, util-linux/flock.c: -s, -x, -u, -n; anything else is answered with its usage.
@@ -153,7 +153,7 @@ test("a file system always has the same lock", () => {
   expect(datasetLock("tank/k/v/pvc-1")).toMatch(/^zfs-(?:\d|1[0-5])$/);
 });
 
-test("what could not be destroyed is mounted and shared again, also when the login that asked for it is gone", async () => {
+test("a file system that could not be destroyed is mounted and shared again, also after its login was lost", async () => {
   const zfs = join(folder, "zfs");
   // As a program does that writes its complaint before it ends; nobody reads it any more.
   writeFileSync(

@@ -95,7 +95,7 @@ describe.each(words)("the word %j", word => {
   const nvmet = { configfs: folder, privileged: [], controllers: folder, connections: [], notes: folder };
   const lio = { configfs: folder, privileged: [], saved: [] };
 
-  test("is one word of zfs, as name, as property and as text of a property", () => {
+  test("is one word of zfs as name, property and value", () => {
     const step = { name: "make", argv: ["zfs", "create", ...options({ [word]: word }), word] } as const;
     const calls = called(step);
     expect(calls).toEqual([["zfs", "create", "-o", `${word}=${word}`, word]]);
@@ -107,12 +107,12 @@ describe.each(words)("the word %j", word => {
     harmless(calls, "sudo", word);
   });
 
-  test("is one word where snapshots of a name are looked for", () => {
+  test("is one word where snapshots of a name are listed", () => {
     const words = { zfs: ["sudo", "-n", "zfs"], zpool: "zpool", privileged: [] } as const;
     harmless(called({ name: "named", argv: namedArgv(words, word, word, ["snapshot"]) }), "sudo", word);
   });
 
-  test("is one word where pools and targets are looked at, and where something is destroyed alone", () => {
+  test("is one word where pools and targets are read, and where something is destroyed under a lock", () => {
     const words = { zfs: ["zfs"], zpool: "zpool", privileged: [] } as const;
     const look = (step: Step): Step => ({ ...step, onFailure: "go-on" });
     const calls = called(

@@ -24,7 +24,7 @@ const begin = async (): Promise<void> => {};
 const own = (rig: ZfsRig): Readonly<Record<string, string>> =>
   Object.fromEntries(Object.entries(rig.fake.find(name)?.own ?? {}).map(([key, { value }]) => [key, value]));
 
-test("a volume is a dataset below v with the properties that democratic-csi writes, mounted by nobody but the node", async () => {
+test("a volume is a dataset below v with the properties that democratic-csi writes, and only the node mounts it", async () => {
   const { rig, inline } = await open({ compression: { value: "lz4" } });
   const attributes = { connection: "c1", size: "10Mi", "property.atime": "off", "csi.storage.k8s.io/pod.name": "web" };
   const made = await inline.make(id, attributes, begin, call);
@@ -45,7 +45,7 @@ test("a volume is a dataset below v with the properties that democratic-csi writ
   expect(rig.fake.find(name)).toBeUndefined();
 });
 
-test("what the file fixes wins over the pod, what it only proposes does not", async () => {
+test("properties that the file fixes override the pod's, those that it proposes do not", async () => {
   const { rig, inline } = await open({
     refquota: { value: "10M", allowOverride: false },
     atime: { value: "on", allowOverride: true },
@@ -55,7 +55,7 @@ test("what the file fixes wins over the pod, what it only proposes does not", as
   expect(own(rig)).toMatchObject({ refquota: "10485760", atime: "off", "org.example:team": "b" });
 });
 
-test("what costs the whole node is a pod's choice only where the file says so", async () => {
+test("a pod chooses properties that cost the whole node only where the file allows it", async () => {
   const { rig, inline } = await open({ copies: { value: "1", allowOverride: true } });
   await inline.make(id, { "property.copies": "2" }, begin, call);
   expect(own(rig)).toMatchObject({ copies: "2" });
@@ -94,7 +94,7 @@ test.each([
 });
 
 test.each(["../x", "a/b", "a@b", "-r", "", "a b", "x".repeat(300), "a,b", "%"])(
-  "%j is no id of a volume, and reaches no command",
+  "%j is not the id of a volume, and reaches no command",
   async hostile => {
     const { rig, inline } = await open();
     rig.fake.commands();
@@ -114,7 +114,7 @@ test("a dataset that was not made for this volume is neither used nor destroyed"
   expect(rig.fake.find(name)).toBeDefined();
 });
 
-test("marks that are inherited prove nothing", async () => {
+test("inherited marks prove nothing", async () => {
   const { rig, inline } = await open();
   rig.fake.zfs("create", "-p", name);
   rig.fake.zfs("set", "democratic-csi:managed_resource=true", `democratic-csi:csi_volume_name=${id}`, "tank/k/v/v");
@@ -122,7 +122,7 @@ test("marks that are inherited prove nothing", async () => {
   expect(rig.fake.find(name)).toBeDefined();
 });
 
-test("another dataset under the same name, and one with somebody's dataset in it, stay", async () => {
+test("another dataset of the same name, and one with a foreign dataset in it, stay", async () => {
   const { rig, inline } = await open();
   const made = await inline.make(id, {}, begin, call);
   expect(await codeOf(inline.remove(id, "1", call))).toBe("failed-precondition");
@@ -131,7 +131,7 @@ test("another dataset under the same name, and one with somebody's dataset in it
   expect(rig.fake.find(`${name}/theirs`)).toBeDefined();
 });
 
-test("a pool that is not imported is unavailable: the volume is not taken for gone", async () => {
+test("a pool that is not imported is unavailable: its volumes do not count as deleted", async () => {
   const { rig, inline } = await open();
   const made = await inline.make(id, {}, begin, call);
   rig.fake.with(pools => {
@@ -140,7 +140,7 @@ test("a pool that is not imported is unavailable: the volume is not taken for go
   expect(await codeOf(inline.remove(id, made.identity, call))).toBe("unavailable");
 });
 
-test("claims get no such volume", async () => {
+test("a claim gets no inline volume", async () => {
   const { rig } = await open();
   const spec = { name: "a" } as never;
   expect(await codeOf(rig.open().create(spec, call))).toBe("invalid-argument");

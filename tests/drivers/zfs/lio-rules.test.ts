@@ -87,7 +87,7 @@ test("a session of an initiator with an ACL counts, and an ACL without a session
   expect(await rig.remains()).toEqual([]);
 });
 
-test("a session that appears while the target is being closed is found, and the portal is back", async () => {
+test("a session that appears while the target is being closed is found, and the portal is restored", async () => {
   const rig = await open();
   // The last moment at which the kernel lets somebody in: when the portal goes.
   const rmdir = join(rig.fake.bin, "rmdir");
@@ -99,7 +99,7 @@ test("a session that appears while the target is being closed is found, and the 
   expect(readdirSync(join(group(rig), "np"))).toEqual(["0.0.0.0:3260"]);
 });
 
-test("a deletion interrupted after any step, with a node that logs in where it still can, never destroys a disk in use", async () => {
+test("a deletion interrupted after any step never destroys a disk whose node could log in meanwhile", async () => {
   const rig = await open();
   for (let step = 1; ; step++) {
     const { driver, dead } = rig.dying(step, "after");
@@ -117,7 +117,7 @@ test("a deletion interrupted after any step, with a node that logs in where it s
   }
 });
 
-test("a volume made again under the name of a deleted one has a target that sessions of the old one do not know", async () => {
+test("a volume with the name of a deleted one has a target of another name, which old sessions do not reach", async () => {
   const rig = await open();
   const old = nameOf(rig);
   await rig.open().delete("a", call);
@@ -127,7 +127,7 @@ test("a volume made again under the name of a deleted one has a target that sess
   expect((await rig.open().create(volumeOf("a"), call)).context).toEqual(volume.context);
 });
 
-test("a volume from before targets had tags keeps its target, and goes with it", async () => {
+test("a volume whose target has no tag keeps its target, which is removed with it", async () => {
   const rig = await open();
   rig.fake.with(pools => {
     const thing = pools.find("tank/k/v/a");
@@ -148,7 +148,7 @@ test("a volume from before targets had tags keeps its target, and goes with it",
   expect(await rig.remains()).toEqual([]);
 });
 
-test("a name that is too long with its tag is cut, one that is too long without is refused as before", async () => {
+test("a name that is too long with its tag is cut, and one that is too long without it is refused", async () => {
   const room = 223 - base.length - 1;
   const parameters = { n: "y".repeat(room) };
   const driver = await zfsRig({ driver: "zfs-generic-iscsi", section: { nameTemplate: "{{ parameters.n }}" } });
@@ -170,7 +170,7 @@ test("the serial of a disk follows from its zvol, so that a target made again is
   expect(serial()).toBe(first);
 });
 
-test("nothing is changed while the host has not restored its targets: saving then would lose them", async () => {
+test("nothing is changed before the host has restored its targets, because saving would lose them", async () => {
   const rig = await open();
   await rig.open().create(volumeOf("b"), call);
   const foreign = { fabric: "iscsi", wwn: "iqn.2003-01.org.other:x", tpgs: [{ tag: 1, luns: [{ index: 0 }] }] };
@@ -203,7 +203,7 @@ test("a saved configuration that cannot be read is not replaced", async () => {
   expect(readFileSync(savedPath(rig), "utf8")).toBe('{"storage_objects": [');
 });
 
-test("a target that was removed and whose removal was not saved is forgotten by the repeat", async () => {
+test("a repeated deletion saves the removal of a target that an earlier one could not save", async () => {
   const rig = await open();
   const name = nameOf(rig);
   rmSync(lio(rig), { recursive: true });
@@ -212,7 +212,7 @@ test("a target that was removed and whose removal was not saved is forgotten by 
   expect(readFileSync(savedPath(rig), "utf8")).not.toContain(name);
 });
 
-test("a target that somebody made by hand under the recorded name is neither finished nor removed", async () => {
+test("a target made by hand under the recorded name is neither completed nor removed", async () => {
   const rig = await open();
   rig.fake.with(pools => {
     const own = pools.find("tank/k/v/a")?.own;
@@ -230,7 +230,7 @@ test("a target that somebody made by hand under the recorded name is neither fin
   expect(readdirSync(theirs)).toEqual(["np"]);
 });
 
-test("a backstore that another target leads to as well is not removed", async () => {
+test("a backstore that another target also leads to is not removed", async () => {
   const rig = await open();
   const other = lio(rig, "iscsi/iqn.2003-01.org.other:y/tpgt_1/lun/lun_5");
   mkdirSync(other, { recursive: true });
@@ -246,14 +246,14 @@ test("a backstore that another target leads to as well is not removed", async ()
   expect(existsSync(join(other, "link"))).toBe(true);
 });
 
-test("a target that has lost its portal gets one again", async () => {
+test("a target without a portal gets one", async () => {
   const rig = await open();
   rmSync(join(group(rig), "np/0.0.0.0:3260"), { recursive: true });
   await rig.open().create(volumeOf("a"), call);
   expect(readdirSync(join(group(rig), "np"))).toEqual(["0.0.0.0:3260"]);
 });
 
-test("a device is waited for before the lock of targetcli is taken", async () => {
+test("csimux waits for a device before it takes the lock of targetcli", async () => {
   const rig = await open();
   let locked = false;
   const waits: boolean[] = [];

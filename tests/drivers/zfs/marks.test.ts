@@ -87,7 +87,7 @@ describe.each(pairs)("a connection beside another one on one parent, %s,", (_, f
     expect(await snapshotIds(a)).toEqual(["v@g"]);
   });
 
-  test("nor what it has set aside, nor copies that it makes", async () => {
+  test("nor its tombstones, nor its unfinished copies", async () => {
     const { rig, on } = await pools();
     const aside = { deleteWithDependents: "tombstone" };
     const [a, b] = [on({ ...first, zfs: aside }), on({ ...second, zfs: aside })];
@@ -113,7 +113,7 @@ describe.each(pairs)("a connection beside another one on one parent, %s,", (_, f
   });
 });
 
-test("a volume without marks, as democratic-csi has written them, is anybody's; one with an instance_id that of its own", async () => {
+test("a volume of democratic-csi without marks belongs to every connection, one with an instance_id to that connection", async () => {
   const { rig, on } = await pools();
   const make = (id: string, ...more: readonly string[]) => {
     const all = [`${property.managed}=true`, `${property.success}=true`, "refquota=1G", ...more];
@@ -130,7 +130,7 @@ test("a volume without marks, as democratic-csi has written them, is anybody's; 
   expect(await rig.remains()).toEqual([]);
 });
 
-test("drivers of ZFS serve each other's volumes where their modules say that they understand them, and nowhere else", () => {
+test("drivers of ZFS serve each other's volumes only where their facts name the same family", () => {
   const all = modules
     .filter(({ facts }) => facts.territory?.system === "zfs")
     .flatMap(({ names, facts }) => names.map(name => [name, facts.family] as const));
@@ -153,7 +153,7 @@ describe("a dataset that was received below the parent with the properties of a 
     [property.driver]: "zfs-generic-nfs",
   });
 
-  test("is a backup of it under another name, which is neither listed nor served nor destroyed", async () => {
+  test("is a backup under another name, and is neither listed nor served nor destroyed", async () => {
     const { rig, on } = await pools();
     const driver = on(nfs());
     await driver.create(volumeOf("v"), call);
@@ -175,7 +175,7 @@ describe("a dataset that was received below the parent with the properties of a 
     expect(rig.fake.find(`${dataset("backup")}@s`)).toBeDefined();
   });
 
-  test("is that volume under its own name, on a pool that it was moved to", async () => {
+  test("is that volume under its own name, on the pool that it was moved to", async () => {
     const { rig, on } = await pools();
     rig.fake.zfs("create", "-p", dataset("v"));
     received(rig, dataset("v"), marks("v"));

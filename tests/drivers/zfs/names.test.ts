@@ -33,7 +33,7 @@ test.each([
   expect(id).not.toBe(name);
 });
 
-test("everything that hangs on a volume fits into a name of ZFS and into a handle", () => {
+test("the names of everything that belongs to a volume fit into a name of ZFS and into a handle", () => {
   for (const parent of ["t", "tank/k8s/v", `tank/${"p".repeat(145)}`])
     for (const maxIdBytes of [62, 90, 124]) {
       const all = new DatasetNames(parent, `${parent}-s`, maxIdBytes);
@@ -82,7 +82,7 @@ test.each([
   expect(snapshotId(id)).toBeUndefined();
 });
 
-test("names of snapshots that csimux uses itself are not given to others", () => {
+test("a snapshot never gets a name that csimux itself uses", () => {
   for (const name of ["volume-source-for-volume-x", "volume-source-for-snapshot-x", "csimux-x"])
     expect(names.snapshotName(name, "v")).not.toBe(name);
   expect(names.snapshotName("snapshot-1.2:3+4", "v")).toBe("snapshot-1.2:3+4");

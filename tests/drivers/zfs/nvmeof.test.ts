@@ -26,9 +26,6 @@ const note = (rig: ZfsRig, id: string) =>
 /** The name of the subsystem of a volume that is there. */
 const nqnOf = (rig: ZfsRig, id: string): string =>
   `${base}:${id.toLowerCase()}-${tagOf(rig.fake.find(`tank/k/v/${id}`)?.guid ?? "")}`;
-/** As if the creation of a volume had been interrupted after its name was kept. */
-const unfinish = (rig: ZfsRig, id: string): void =>
-  rig.fake.with(pools => void delete pools.find(`tank/k/v/${id}`)?.own["democratic-csi:provision_success"]);
 const fault = (rig: ZfsRig, name: string) => writeFileSync(join(rig.fake.folder, "nvmet-fault"), name);
 
 test("a volume is a subsystem with one namespace, named and described as democratic-csi does, and saved", async () => {
@@ -52,7 +49,7 @@ test("a volume is a subsystem with one namespace, named and described as democra
 });
 
 test.each(["nolink", "noenable", "nosave"])(
-  "a subsystem with %s is not reported as made, though nvmetcli ends with 0, until it is whole and saved",
+  "a subsystem with %s is not reported as made, though nvmetcli ends with 0, until it is complete and saved",
   async what => {
     const rig = await open();
     fault(rig, what);
@@ -64,7 +61,7 @@ test.each(["nolink", "noenable", "nosave"])(
   },
 );
 
-test("nothing is made or removed before the host has restored its subsystems: saving then would lose them", async () => {
+test("nothing is made or removed before the host has restored its subsystems, because saving would lose them", async () => {
   const marker = join(process.env["TMPDIR"] ?? "/tmp", `csimux-nvmet-${crypto.randomUUID()}`);
   const rig = await open({ strategy: { configIsImportedFilePath: marker } });
   try {
@@ -80,18 +77,7 @@ test("nothing is made or removed before the host has restored its subsystems: sa
   }
 });
 
-test("a subsystem of this name for another device is neither taken over nor removed", async () => {
-  const rig = await open();
-  await rig.open().create(volumeOf("a"), call);
-  const theirs = at(rig, `subsystems/${nqnOf(rig, "a")}/namespaces/1`);
-  writeFileSync(join(theirs, "device_path"), "/dev/zvol/other/a\n");
-  unfinish(rig, "a");
-  expect(await codeOf(rig.open().create(volumeOf("a"), call))).toBe("failed-precondition");
-  await rig.open().delete("a", call);
-  expect(readFileSync(join(theirs, "device_path"), "utf8")).toBe("/dev/zvol/other/a\n");
-});
-
-test("a subsystem that its host has lost is made again as it was when the volume is asked for again", async () => {
+test("a lost subsystem is made again, as it was, when its volume is requested again", async () => {
   const rig = await open();
   await rig.open().create(volumeOf("a"), call);
   const nqn = nqnOf(rig, "a");
@@ -112,7 +98,7 @@ test("a namespace has a UUID of its own", () => {
   expect(uuidOf("1")).not.toBe(uuidOf("2"));
 });
 
-test("links of ports that the file names no more go with the subsystem", async () => {
+test("links of ports that the file no longer names are removed with the subsystem", async () => {
   const other = await zfsRig({ driver: "zfs-generic-nvmeof", strategy: { ports: ["2"] } });
   rigs.push(other);
   mkdirSync(at(other, "ports/3/subsystems"), { recursive: true });
@@ -124,7 +110,7 @@ test("links of ports that the file names no more go with the subsystem", async (
   expect(existsSync(link)).toBe(false);
 });
 
-test("the name of a subsystem is kept before it is made", async () => {
+test("the name of a subsystem is recorded before it is made", async () => {
   const rig = await open();
   for (let step = 1; ; step++) {
     const { driver, dead } = rig.dying(step, "after");
@@ -136,13 +122,16 @@ test("the name of a subsystem is kept before it is made", async () => {
   }
 });
 
-test.each(["a b", "x; rm", "$(id)"])("a volume whose noted name no target can have is not touched: %j", async name => {
-  const rig = await open();
-  await rig.open().create(volumeOf("a"), call);
-  rig.fake.with(pools => {
-    const thing = pools.find("tank/k/v/a");
-    if (thing) thing.own["democratic-csi:nvmeof_assets_name"] = { value: name, source: "local" };
-  });
-  expect(await codeOf(rig.open().delete("a", call))).not.toBe("ok");
-  expect(rig.fake.find("tank/k/v/a")).toBeDefined();
-});
+test.each(["a b", "x; rm", "$(id)"])(
+  "a volume whose recorded name no target can have is not touched: %j",
+  async name => {
+    const rig = await open();
+    await rig.open().create(volumeOf("a"), call);
+    rig.fake.with(pools => {
+      const thing = pools.find("tank/k/v/a");
+      if (thing) thing.own["democratic-csi:nvmeof_assets_name"] = { value: name, source: "local" };
+    });
+    expect(await codeOf(rig.open().delete("a", call))).not.toBe("ok");
+    expect(rig.fake.find("tank/k/v/a")).toBeDefined();
+  },
+);

@@ -100,7 +100,7 @@ function aged(rig: ZfsRig, seconds: number): void {
   writeFileSync(noteOf(rig), [Number(at) - seconds, ...rest].join("\n"));
 }
 
-test("a kernel that shows no controllers is asked by closing the subsystem: where that cuts nobody off, nobody was connected", async () => {
+test("on a kernel that shows no controllers, a subsystem counts as unused if closing it ends no connection", async () => {
   const rig = await open();
   byTcp(rig, true);
   const before = all(rig);
@@ -126,7 +126,7 @@ test("a kernel that shows no controllers is asked by closing the subsystem: wher
   expect(existsSync(note)).toBe(false);
 });
 
-test("a host that was cut off by a look which ended in the middle is let in again, and waited for", async () => {
+test("a host that an interrupted check has cut off may reconnect, and csimux waits for it", async () => {
   const rig = await open();
   byTcp(rig, true);
   const before = all(rig);
@@ -146,7 +146,7 @@ test("a host that was cut off by a look which ended in the middle is let in agai
   expect(await rig.remains()).toEqual([]);
 });
 
-test("hosts that may connect are cut off from connecting while controllers are looked for, and are let in again", async () => {
+test("allowed hosts cannot connect while csimux looks for controllers, and can again afterwards", async () => {
   const rig = await open();
   const subsystem = at(rig, `subsystems/${nqnOf(rig)}`);
   mkdirSync(at(rig, `hosts/${host}`), { recursive: true });
@@ -164,7 +164,7 @@ test("hosts that may connect are cut off from connecting while controllers are l
   expect(existsSync(join(subsystem, "allowed_hosts", host))).toBe(true);
 });
 
-test("a deletion interrupted after any step, with a host that connects where it still can, never destroys a disk in use", async () => {
+test("a deletion interrupted after any step never destroys a disk whose host could connect meanwhile", async () => {
   const rig = await open();
   for (let step = 1; ; step++) {
     const { driver, dead } = rig.dying(step, "after");
@@ -181,7 +181,7 @@ test("a deletion interrupted after any step, with a host that connects where it 
   }
 });
 
-test("a volume made again under the name of a deleted one has a subsystem that hosts of the old one do not know", async () => {
+test("a volume with the name of a deleted one has a subsystem of another name, which old hosts do not reach", async () => {
   const rig = await open();
   const old = nqnOf(rig);
   await rig.open().delete("a", call);
@@ -190,7 +190,7 @@ test("a volume made again under the name of a deleted one has a subsystem that h
   expect(volume.context["nqn"]).not.toBe(old);
 });
 
-test("a subsystem that somebody made by hand under the recorded name is neither finished nor removed", async () => {
+test("a subsystem made by hand under the recorded name is neither completed nor removed", async () => {
   const rig = await open();
   rig.fake.with(pools => {
     const own = pools.find("tank/k/v/a")?.own;

@@ -8,7 +8,7 @@ const names = ["tank/v", "tank/v@a", "tank/v@b"];
 const rows = names.flatMap(name => properties.map(property => `${name}\t${property}\tx\tlocal`));
 const text = (lines: readonly string[]): string => lines.map(line => `${line}\n`).join("");
 
-test("a whole answer has every property of every name", () => {
+test("a complete answer has every property of every name", () => {
   const entries = entriesOf(text(rows), properties);
   expect(entries.map(({ name, properties: all }) => [name, [...all.keys()]])).toEqual(
     names.map(name => [name, properties]),
@@ -32,7 +32,7 @@ test("an answer that ends within a line is refused", () => {
     if (whole[at - 1] !== "\n") expect(() => entriesOf(whole.slice(0, at), properties)).toThrow("is not complete");
 });
 
-test("permissions are given to the whole path of a dataset, never to a folder above it, wherever the answer about it is cut", async () => {
+test("permissions apply to the mount point of a dataset, never to a folder above it, wherever the answer about it is cut", async () => {
   const rows = "tank/v/a\tmounted\tyes\t-\ntank/v/a\tmountpoint\t/mnt/tank/v/a\tinherited from tank\n";
   const words = { zfs: ["zfs"], zpool: "zpool", privileged: ["echo"] } as const;
   const permissions = { mode: "0770", user: "1000", group: undefined, acls: [], aclsProgram: "setfacl" };

@@ -42,14 +42,14 @@ describe("a new volume", () => {
     expect((await rig.open().create(wide, call)).bytes).toBe(got);
   });
 
-  test("whose whole blocks exceed the limit is refused", async () => {
+  test("is refused when its whole blocks exceed the limit", async () => {
     const rig = await open(zvols);
     const spec = { ...volumeOf("a"), range: { required: 1000n, limit: 1001n } };
     expect(await codeOf(rig.open().create(spec, call))).toBe("out-of-range");
     expect(await rig.remains()).toEqual([]);
   });
 
-  test("has its compression and deduplication from its first moment", async () => {
+  test("has its compression and deduplication from the beginning", async () => {
     const rig = await open({ driver: zvols, zfs: { zvolCompression: "lz4", zvolDedup: "off", zvolBlocksize: "8K" } });
     await rig.open().create(volumeOf("a"), call);
     const create = rig.fake.commands().find(line => line.startsWith("zfs create -o"));
@@ -79,7 +79,7 @@ describe("a new volume", () => {
     },
   );
 
-  test("with a value that could not be read back is refused, whatever it would do in a shell", async () => {
+  test("with a value that could not be read back is refused, and no value is run by a shell", async () => {
     const datasetProperties = { "org.example:owner": "{{ parameters.owner }}" };
     const rig = await open({ driver: "zfs-generic-nfs", zfs: { datasetProperties } });
     for (const owner of ["a\tb", "a\nb", "a\0b", "x".repeat(8192)]) {
@@ -133,7 +133,7 @@ describe("a new volume", () => {
     },
   );
 
-  test("is not what another dataset of its name is", async () => {
+  test("never takes over another dataset of its name", async () => {
     const rig = await open();
     rig.fake.zfs("create", "-p", dataset("a"));
     writeFileSync(join(rig.fake.place(dataset("a")), "theirs"), "x");
@@ -144,7 +144,7 @@ describe("a new volume", () => {
   });
 
   test.each(["zfs-generic-nfs", zvols])(
-    "of %s is never a dataset without a mark, however empty it looks; the answer says what to remove",
+    "of %s is never made from a dataset without a mark, however empty it looks; the error says what to remove",
     async driverName => {
       const rig = await open(driverName);
       const size = driverName === zvols ? ["-s", "-V", String(gib)] : [];
@@ -160,7 +160,7 @@ describe("a new volume", () => {
     },
   );
 
-  test("from another is never a clone without a mark", async () => {
+  test("is never made from a clone without a mark", async () => {
     const rig = await open();
     await rig.open().create(volumeOf("a"), call);
     rig.fake.zfs("snapshot", `${dataset("a")}@volume-source-for-volume-b`);
@@ -169,7 +169,7 @@ describe("a new volume", () => {
     expect(own(rig, dataset("b"), property.managed)).toBeUndefined();
   });
 
-  test("that another csimux is making gets its mark a moment later, and is waited for", async () => {
+  test("that another csimux is making gets its mark a moment later, and csimux waits for it", async () => {
     const rig = await open();
     rig.fake.zfs("create", "-p", dataset("a"));
     const host: StorageHost = {
@@ -185,7 +185,7 @@ describe("a new volume", () => {
   });
 
   test.each(["zfs-generic-nfs", zvols])(
-    "of %s that its host only says it has made is unavailable",
+    "of %s that its host reports as made, but that does not exist, is unavailable",
     async driverName => {
       const rig = await open(driverName);
       rig.fake.zfs("create", "-p", "tank/k/v");
@@ -205,7 +205,7 @@ describe("a new volume", () => {
     },
   );
 
-  test("whose parent others make at this moment is to be asked for again, not told to be missing", async () => {
+  test("whose parent another process is making is aborted, not reported as missing", async () => {
     const rig = await open();
     const host: StorageHost = {
       ...rig.host,
@@ -218,7 +218,7 @@ describe("a new volume", () => {
     expect(await codeOf(rig.on(host).create(volumeOf("a"), call))).toBe("aborted");
   });
 
-  test("of a name that gives the id of another one is refused, and gets nothing of it", async () => {
+  test("whose name gives the id of another one is refused, and does not change it", async () => {
     const rig = await open();
     await rig.open().create(volumeOf("a"), call);
     rig.fake.zfs("set", `${property.volumeName}=another name`, dataset("a"));
@@ -296,7 +296,7 @@ describe("a volume from another", () => {
   });
 
   test.each([{}, { detachedVolumesFromVolumes: "true" }])(
-    "of devices keeps its reservation and never shrinks: %j",
+    "that is a block device keeps its reservation and never shrinks: %j",
     async parameters => {
       const rig = await open({ driver: zvols, zfs: { zvolEnableReservation: true } });
       const driver = rig.open();
@@ -326,7 +326,7 @@ describe("a volume from another", () => {
     },
   );
 
-  test("that is a copy is made again from where it was cut, and half of it is never a volume", async () => {
+  test("that is a copy continues where it was cut, and half of it is never a volume", async () => {
     const rig = await open();
     const driver = rig.open();
     const source = await driver.create(volumeOf("a"), call);
@@ -347,7 +347,7 @@ describe("a volume from another", () => {
     expect(await rig.remains()).toEqual([]);
   });
 
-  test("that is a copy survives being cut anywhere", async () => {
+  test("that is a copy can be interrupted anywhere", async () => {
     const rig = await open();
     const source = await rig.open().create(volumeOf("a"), call);
     await rig.write(source, "content");
@@ -364,7 +364,7 @@ describe("a volume from another", () => {
       }
   }, 120_000);
 
-  test("leaves snapshots of others on its repeat", async () => {
+  test("keeps foreign snapshots when it is requested again", async () => {
     const rig = await open();
     const driver = rig.open();
     await driver.create(volumeOf("a"), call);
@@ -377,7 +377,7 @@ describe("a volume from another", () => {
 });
 
 describe("snapshots", () => {
-  test("that are copies survive being cut anywhere, and their volume goes before them", async () => {
+  test("that are copies can be interrupted anywhere, and outlive their volume", async () => {
     const rig = await open();
     const volume = await rig.open().create(volumeOf("a"), call);
     await rig.write(volume, "content");
@@ -403,7 +403,7 @@ describe("snapshots", () => {
     expect(await snapshotIds(rig.open(), "a")).toEqual(["a/s"]);
   }, 300_000);
 
-  test("that were deleted while volumes hang on them are not listed, and hold up nobody afterwards", async () => {
+  test("that were deleted while clones need them are not listed, and disappear with the clones", async () => {
     const rig = await open();
     const driver = rig.open();
     await driver.create(volumeOf("a"), call);
@@ -417,24 +417,21 @@ describe("snapshots", () => {
     expect(await rig.remains()).toEqual([]);
   });
 
-  test.each(["zfs-generic-nfs", zvols])(
-    "of %s that are copies are not deleted while volumes hang on them",
-    async name => {
-      const rig = await open(name);
-      const driver = rig.open();
-      await driver.create(volumeOf("a"), call);
-      const { id } = await snapshotsOf(driver).create("s", "a", { detachedSnapshots: "true" }, call);
-      await driver.create(volumeOf("b", gib, from(id)), call);
-      expect(await codeOf(snapshotsOf(driver).delete(id, call))).toBe("failed-precondition");
-      expect(await snapshotIds(driver)).toEqual([id]);
-      await driver.delete("b", call);
-      await snapshotsOf(driver).delete(id, call);
-      await driver.delete("a", call);
-      expect(await rig.remains()).toEqual([]);
-    },
-  );
+  test.each(["zfs-generic-nfs", zvols])("of %s that are copies are not deleted while clones need them", async name => {
+    const rig = await open(name);
+    const driver = rig.open();
+    await driver.create(volumeOf("a"), call);
+    const { id } = await snapshotsOf(driver).create("s", "a", { detachedSnapshots: "true" }, call);
+    await driver.create(volumeOf("b", gib, from(id)), call);
+    expect(await codeOf(snapshotsOf(driver).delete(id, call))).toBe("failed-precondition");
+    expect(await snapshotIds(driver)).toEqual([id]);
+    await driver.delete("b", call);
+    await snapshotsOf(driver).delete(id, call);
+    await driver.delete("a", call);
+    expect(await rig.remains()).toEqual([]);
+  });
 
-  test("are found to be taken by reading names alone, however many there are", async () => {
+  test("are checked for their names by listing names alone", async () => {
     const rig = await open();
     await rig.open().create(volumeOf("a"), call);
     rig.fake.commands();
@@ -446,7 +443,7 @@ describe("snapshots", () => {
 
 describe("a deletion", () => {
   test.each(["zfs-generic-nfs", zvols])(
-    "of %s that is refused changes nothing, and says what is in the way",
+    "of %s that is refused changes nothing, and names the obstacle",
     async driverName => {
       const rig = await open(driverName);
       const driver = rig.open();
@@ -472,7 +469,7 @@ describe("a deletion", () => {
     expect(rig.fake.find(`${dataset("b")}/theirs`)).toBeDefined();
   });
 
-  test("leaves it with a snapshot that is taken in the middle", async () => {
+  test("keeps a volume with a snapshot that is taken meanwhile", async () => {
     const rig = await open();
     await rig.open().create(volumeOf("a"), call);
     rig.fake.zfs("snapshot", `${dataset("a")}@autosnap_2026`);
@@ -491,7 +488,7 @@ describe("a deletion", () => {
     expect(rig.fake.find(`${dataset("a")}@taken`)).toBeDefined();
   });
 
-  test("of what is held says so", async () => {
+  test("of a held snapshot fails with that reason", async () => {
     const rig = await open();
     await rig.open().create(volumeOf("a"), call);
     rig.fake.zfs("snapshot", `${dataset("a")}@kept`);
@@ -500,7 +497,7 @@ describe("a deletion", () => {
     expect(own(rig, dataset("a"), "sharenfs")).toBe("rw");
   });
 
-  test("waits for what is busy for a moment, and then has it repeated", async () => {
+  test("waits briefly for a busy volume, and then is aborted", async () => {
     const rig = await open();
     const busy = (times: number) =>
       rig.fake.with(pools => {
@@ -573,7 +570,7 @@ describe("a pool that democratic-csi wrote", () => {
     });
   };
 
-  test("is listed, whole volumes and CSI snapshots only, with what was said of them", async () => {
+  test("is listed with its complete volumes and CSI snapshots only", async () => {
     const rig = await open();
     written(rig);
     expect(await volumeIds(rig.open())).toEqual(["pvc-1", "pvc-2", "pvc-broken", "pvc-old"]);
@@ -585,7 +582,7 @@ describe("a pool that democratic-csi wrote", () => {
     expect(await snapshotIds(rig.open())).toEqual(["pvc-1/snapshot-2", "pvc-1@snapshot-1"]);
   });
 
-  test("is answered for, grown, cloned and deleted in every order that its dependents allow", async () => {
+  test("is served, grown, cloned and deleted in every order that its dependents allow", async () => {
     const rig = await open();
     written(rig);
     const driver = rig.open();
@@ -604,7 +601,7 @@ describe("a pool that democratic-csi wrote", () => {
   });
 });
 
-test("parameters spelled for this instance win over those for the driver, those over general and plain ones", async () => {
+test("parameters for this instance override those for the driver, which override general and plain ones", async () => {
   const rig = await open({ driver: "zfs-generic-nfs", instanceId: "i1" });
   const driver = rig.open();
   await driver.create(volumeOf("a"), call);

@@ -2,6 +2,7 @@ import { afterEach, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { tagOf } from "../../../lib/drivers/zfs/targets/names.ts";
+import { foreignCases } from "../../contract/driver-foreign.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, getVolume, gib, volumeOf } from "../../contract/rig.ts";
 import type { FakeSpdk } from "../../fakes/spdk.ts";
@@ -47,7 +48,7 @@ test("every attribute of a device and of a subsystem reaches SPDK as its own arg
   expect(readFileSync(join(rig.fake.folder, "spdk.json"), "utf8")).not.toContain(nqn);
 });
 
-test("SPDK is told that a volume grew, and asked whether it sees that", async () => {
+test("SPDK rescans a grown volume, and must show its new size", async () => {
   const { rig, spdk } = await open();
   await rig.open().create(volumeOf("a"), call);
   const nqn = nqnOf(rig);
@@ -72,7 +73,7 @@ test.each(["bdev_aio_create", "nvmf_subsystem_add_ns", "nvmf_subsystem_add_liste
   },
 );
 
-test("what SPDK forgot, because it started anew, is made again when the volume is asked for again", async () => {
+test("subsystems that SPDK lost in a restart are made again when their volumes are requested again", async () => {
   const { rig, spdk } = await open();
   await rig.open().create(volumeOf("a"), call);
   const nqn = nqnOf(rig);
@@ -80,18 +81,6 @@ test("what SPDK forgot, because it started anew, is made again when the volume i
   spdk.subsystems.clear();
   await rig.open().create(volumeOf("a"), call);
   expect(spdk.subsystems.get(nqn)?.namespaces).toEqual([{ nsid: 1, bdev_name: nqn }]);
-});
-
-test("a device of this name that is another file is neither taken over nor removed", async () => {
-  const { rig, spdk } = await open();
-  await rig.open().create(volumeOf("a"), call);
-  const nqn = nqnOf(rig);
-  spdk.subsystems.clear();
-  spdk.bdevs.set(nqn, { name: nqn, filename: "/dev/zvol/other/a", block_size: 512, num_blocks: 1 });
-  rig.fake.with(pools => void delete pools.find("tank/k/v/a")?.own["democratic-csi:provision_success"]);
-  expect(await codeOf(rig.open().create(volumeOf("a"), call))).toBe("failed-precondition");
-  await rig.open().delete("a", call);
-  expect(spdk.bdevs.get(nqn)?.filename).toBe("/dev/zvol/other/a");
 });
 
 test("a subsystem that a host is connected to is not removed, nor its volume, until the host has left", async () => {
@@ -121,18 +110,7 @@ test("while SPDK does not run, nothing is reported as made or gone", async () =>
   expect(rig.fake.find("tank/k/v/a")).toBeDefined();
 });
 
-test("what is interrupted anywhere is finished by its repeat, and given up by a delete", async () => {
-  const { rig, spdk } = await open();
-  for (let step = 1; ; step++) {
-    const making = rig.dying(step, "after");
-    await making.driver.create(volumeOf("a"), call).catch(() => {});
-    await rig.open().create(volumeOf("a"), call);
-    const nqn = nqnOf(rig);
-    expect([step, spdk.subsystems.get(nqn)?.namespaces.length]).toEqual([step, 1]);
-    const removing = rig.dying(step, "after");
-    await removing.driver.delete("a", call).catch(() => {});
-    await rig.open().delete("a", call);
-    expect([step, await rig.remains()]).toEqual([step, []]);
-    if (!making.dead() && !removing.dead()) break;
-  }
+test.each(Object.entries(foreignCases))("with SPDK, %s", async (_, { run }) => {
+  const { rig } = await open();
+  await run(rig);
 });

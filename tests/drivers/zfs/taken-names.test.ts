@@ -26,7 +26,7 @@ test("the names of a pool are listed once for many snapshots", async () => {
   expect(listings()).toBe(1);
 });
 
-test("a name that was taken once is never said to be free, not even while the pool does not show it yet", async () => {
+test("a name that was taken once never counts as free, not even before the pool shows it", async () => {
   const { names, there, at, listings } = model();
   expect(await names.take("a", signal)).toBe(false);
   expect(await names.take("a", signal)).toBe(true);
@@ -38,7 +38,7 @@ test("a name that was taken once is never said to be free, not even while the po
   expect(listings()).toBe(3);
 });
 
-test("what others take is seen a quarter of an hour later, and what is gone is forgotten", async () => {
+test("names that other processes took are seen a quarter of an hour later, and deleted ones are forgotten", async () => {
   const { names, there, at } = model("gone");
   expect(await names.take("mine", signal)).toBe(false);
   there.splice(0, 1, "theirs");
@@ -47,7 +47,7 @@ test("what others take is seen a quarter of an hour later, and what is gone is f
   expect(await names.take("gone", signal)).toBe(false);
 });
 
-test("a listing that fails is told, and tried again by the next one", async () => {
+test("a listing that fails is reported, and the next call tries again", async () => {
   let fail = true;
   const names = new TakenNames(async () => {
     if (fail) throw new Error("the pool is away");

@@ -6,16 +6,16 @@ const answer = (stdout: string, exitCode = 0): ReadonlyMap<string, Output> =>
   new Map([["look", { stdout, stderr: "", exitCode }]]);
 const whole = `subsystem\nnamespace\nenabled\nport 1\nport 2\n${lastLine}\n`;
 
-test("a whole answer about a target is its lines, and an empty one has none", () => {
+test("a complete answer about a target consists of its lines, and may be empty", () => {
   expect([...linesOf(answer(whole), "look")]).toEqual(["subsystem", "namespace", "enabled", "port 1", "port 2"]);
   expect([...linesOf(answer(`${lastLine}\n`), "look")]).toEqual([]);
 });
 
-test("an answer that is cut anywhere is refused, though its exit code is 0: a target that it lacks would be left behind", () => {
+test("an answer that is cut anywhere is refused despite its exit code 0, because a missing target would be left behind", () => {
   for (let at = 0; at < whole.length; at++)
     expect(() => linesOf(answer(whole.slice(0, at)), "look")).toThrow("a part of the answer is missing");
 });
 
-test("an answer of a step that failed is refused, whole or not", () => {
+test("an answer of a failed step is refused, complete or not", () => {
   expect(() => linesOf(answer(whole, 1), "look")).toThrow("cannot inspect the target");
 });

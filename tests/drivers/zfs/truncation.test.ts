@@ -122,7 +122,7 @@ const noSnapshots = {
 };
 
 test.each(Object.entries(ways).filter(([way]) => /iscsi|nvmeof/.test(way)))(
-  "%s: a deletion whose look lost the snapshot of a clone leaves the target and its sessions alone",
+  "%s: a deletion whose listing lost the snapshot of a clone leaves the target and its sessions alone",
   async (_, options) => {
     const rig = await spoiledZfs(options);
     rigs.push(rig);

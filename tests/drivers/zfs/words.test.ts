@@ -39,11 +39,11 @@ const texts: readonly (readonly [string, ZfsFailure])[] = [
   ["internal error: out of memory", "other"],
 ];
 
-test.each(texts)("%j is understood as %s", (stderr, failure) => {
+test.each(texts)("%j means %s", (stderr, failure) => {
   expect(refusal({ exitCode: 1, stdout: "", stderr }).failure).toBe(failure);
 });
 
-test("the names that an answer says are not there are those that it complains of, and it complains of nothing else", () => {
+test("an answer with complaints about absent names alone tells which names are absent", () => {
   const absent = (stderr: string) => [...missingNames({ exitCode: 1, stdout: "", stderr })];
   const both = "cannot open 'tank/a': dataset does not exist\ncannot open 'tank/b': dataset does not exist\n";
   expect(absent(both)).toEqual(["tank/a", "tank/b"]);

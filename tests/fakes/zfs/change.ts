@@ -98,7 +98,10 @@ function withParents(pools: Pools, name: string): void {
 function mountAndShare(pools: Pools, thing: Thing): void {
   if (pools.value(thing, "canmount").value !== "on") return;
   const [first] = pools.protocols(thing);
-  if (!pools.state.faults.unshared || first === undefined) return pools.share(thing);
+  if (!pools.state.faults.unshared || first === undefined) {
+    pools.share(thing);
+    return;
+  }
   pools.mount(thing);
   throw new Failure(
     `cannot share '${thing.name}: system error': ${first === "sharenfs" ? "NFS" : "SMB"} share creation failed\n` +
