@@ -29,12 +29,13 @@ export class TryLocks {
     const read: string[] = [];
     const add: AddKeys = (more, moreShared = []) => {
       const wanted = more.filter(key => !written.has(key));
-      const busy = wanted.find(key => this.#held.has(key)) ?? moreShared.find(key => this.#held.get(key) === exclusive);
+      const readable = moreShared.filter(key => !written.has(key) && !wanted.includes(key));
+      const busy = wanted.find(key => this.#held.has(key)) ?? readable.find(key => this.#held.get(key) === exclusive);
       if (busy !== undefined) throw new CsiError("aborted", `another operation on "${busy}" is in progress`);
       for (const key of wanted) this.#held.set(key, exclusive);
-      for (const key of moreShared) this.#held.set(key, (this.#held.get(key) ?? 0) + 1);
+      for (const key of readable) this.#held.set(key, (this.#held.get(key) ?? 0) + 1);
       for (const key of wanted) written.add(key);
-      read.push(...moreShared);
+      read.push(...readable);
     };
     add(keys, shared);
     try {

@@ -42,8 +42,9 @@ test("keys that are added while the work runs are held with the others, once, an
   const locks = new TryLocks();
   const gate = open();
   const first = locks.hold(["a"], async add => {
-    add(["a", "b"], ["s"]);
-    add(["b"]);
+    add(["a", "b"], ["s", "b"]);
+    add(["b"], ["a"]);
+    await expect(locks.hold([], async () => {}, ["b"])).rejects.toMatchObject({ code: "aborted" });
     await gate.promise;
   });
   await expect(locks.hold(["b"], async () => {})).rejects.toMatchObject({ code: "aborted" });
