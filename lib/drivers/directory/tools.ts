@@ -121,11 +121,17 @@ export async function removeTree(space: OperationContext, path: string, call: Ca
   throw new CsiError("aborted", `connection "${space.connection}": ${path} is still being changed; repeat the call`);
 }
 
+/** How long a successful check counts for all connections of a machine, in milliseconds: one round of checks, not the next. */
+const checkedForMs = 30_000;
+const checkedAt = new WeakMap<CommandRunner, number>();
+
 /**
  * Throws "failed-precondition" when a tool that copies, flushes or removes trees is not installed or not GNU's, or when csimux may not
  * make the mounts that keep a copy inside of its source.
  */
 export async function checkTools(space: OperationContext, call: Call): Promise<void> {
+  const last = checkedAt.get(space.runner);
+  if (last !== undefined && performance.now() - last < checkedForMs) return;
   const found = async (name: string): Promise<boolean> => {
     try {
       return (await space.runner.run({ argv: [name, "--version"] }, call.signal)).exitCode === 0;
@@ -137,4 +143,5 @@ export async function checkTools(space: OperationContext, call: Call): Promise<v
   if (!(await found("cp")) && !(await found("rsync"))) throw missing(space, noCopyTool);
   for (const name of ["rm", "sync"]) if (!(await found(name))) throw missing(space, absent(name));
   await checkSeal(space, call);
+  checkedAt.set(space.runner, performance.now());
 }
