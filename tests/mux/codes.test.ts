@@ -121,7 +121,7 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
     },
     "the pool does not exist or is not imported": async world => {
       const subject = { connection: "a", explain: zfsErrorMapping };
-      const absent = new ZfsError("pool-absent", 'the pool "nopool" is not there or not imported');
+      const absent = new ZfsError("pool-absent", 'the pool "nopool" does not exist or is not imported');
       world.memory("a").fail.create = asFailure(absent, subject, 'create volume "new"');
       await create(world);
     },

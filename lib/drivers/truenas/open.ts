@@ -6,11 +6,11 @@ import { StoreDriver } from "../store-driver.ts";
 import { cliOf, type StoreSection, storeOn } from "../zfs/open.ts";
 import type { FilesystemSettings, ZvolSettings } from "../zfs/storage.ts";
 import type { ZfsVolume } from "../zfs/volume.ts";
+import type { Zfs } from "../zfs/zfs.ts";
 import { leasedApi } from "./api.ts";
 import { type ApiUse, withRequiredVersion } from "./requirements.ts";
 import { type HttpConnection, serverOf } from "./server.ts";
 import { noteKeys, type ShareContext } from "./shares/share.ts";
-import { withApiResize } from "./zfs/api-resize.ts";
 import { ZfsApi } from "./zfs/zfs-api.ts";
 
 type Ssh = Parameters<typeof cliOf>[1];
@@ -54,3 +54,26 @@ export function openTrueNas(
   const store = storeOn(zfs, identity, config.zfs, kind.volumes, sharing, close);
   return new StoreDriver(identity, store, kind.share({ api, connection, driver, use }));
 }
+
+/** ZFS over ssh, except that TrueNAS resizes zvols: it announces a new size to initiators only if it made the change. */
+const withApiResize = (cli: Zfs, server: Pick<Zfs, "set">): Zfs => ({
+  together: cli.together,
+  fixed: cli.fixed,
+  read: (query, signal) => cli.read(query, signal),
+  create: (dataset, parents, query, signal) => cli.create(dataset, parents, query, signal),
+  clone: (dataset, origin, query, signal) => cli.clone(dataset, origin, query, signal),
+  permit: (name, permissions, signal) => cli.permit(name, permissions, signal),
+  snapshot: (names, values, query, signal) => cli.snapshot(names, values, query, signal),
+  namesakes: (wanted, query, signal) => cli.namesakes(wanted, query, signal),
+  below: (parent, types, properties, depth, signal) => cli.below(parent, types, properties, depth, signal),
+  family: (dataset, query, signal) => cli.family(dataset, query, signal),
+  destroy: (name, how, signal) => cli.destroy(name, how, signal),
+  rename: (from, to, signal) => cli.rename(from, to, signal),
+  mount: (name, signal) => cli.mount(name, signal),
+  pools: (names, signal) => cli.pools(names, signal),
+  copy: (copy, signal) => cli.copy(copy, signal),
+  async set(name, { volsize, ...others }, signal) {
+    if (Object.keys(others).length > 0) await cli.set(name, others, signal);
+    if (volsize !== undefined) await server.set(name, { volsize }, signal);
+  },
+});

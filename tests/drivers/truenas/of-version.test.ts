@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { ApiError, errnos } from "../../../lib/drivers/truenas/api-error.ts";
-import { ofVersion } from "../../../lib/drivers/truenas/zfs/of-version.ts";
+import { ofVersion } from "../../../lib/drivers/truenas/zfs/queries.ts";
 import { HttpError } from "../../../lib/io/dial.ts";
 
 const refusal = new ApiError("pool.snapshot.clone", errnos.denied, "not a valid ZFS property");

@@ -452,7 +452,7 @@ describe("what is wrong is said in one line", () => {
     ["a stopped service", "nfs", stopped, /service "nfs" is not running/],
     ["a revoked key", "nfs", double => double.accounts.revoke("1-secret"), /wrong|revoked/],
     ["an account without roles", "nfs", () => undefined, /lacks the role/, { key: "3-none" }],
-    ["a missing pool", "nfs", () => undefined, /pool "other" is not there/, { zfs: pool }],
+    ["a missing pool", "nfs", () => undefined, /pool "other" does not exist/, { zfs: pool }],
     ["a portal that is not there", "iscsi", emptied("portal"), /no iSCSI portal with id 1/],
     ["a port that is not there", "nvmeof", emptied("nvmetPort"), /no NVMe-oF port with id 1/],
     ["a version that is too old", "nvmeof", () => undefined, /needs TrueNAS 25.10 or newer/, {}, "25.04"],

@@ -1,11 +1,11 @@
 import { ZfsError } from "../../zfs/zfs.ts";
 
 /**
- * Access control lists as the command lines of democratic-csi's files have them (setfacl(1) of FreeBSD for NFSv4, of Linux for
- * POSIX), as the entries that the API takes.
+ * Converts access control lists from command lines in connection files (setfacl(1) of FreeBSD for NFSv4, of Linux for POSIX), as
+ * democratic-csi has them, to entries of the API.
  */
 
-/** An entry as the API has it. */
+/** An entry of the API. */
 export interface AclEntry {
   readonly tag: string;
   readonly type?: string | undefined;
@@ -16,7 +16,7 @@ export interface AclEntry {
   readonly flags?: object | undefined;
 }
 
-/** What one command line asks for: `clear` begins with the permission bits alone. */
+/** The change that one command line asks for; `clear` removes the list first. */
 export interface AclChange {
   readonly clear: boolean;
   /** Each as text, such as `everyone@:full_set:fd:allow`. */
@@ -33,7 +33,7 @@ export function aclChange(argv: readonly string[]): AclChange {
     const option = argv[at] ?? "";
     if (option === "-b") clear = true;
     else if (option === "-m" || option === "-a") {
-      // Where an entry is put by -a is the API's business: it keeps lists in their canonical order.
+      // The position after -a is ignored: the API keeps lists in their canonical order.
       if (option === "-a") at++;
       entries.push(...(argv[++at] ?? "").split(",").filter(each => each !== ""));
     } else throw invalid(`"${option.slice(0, 40)}" of datasetPermissionsAcls is not understood: use -m, -a or -b`);
@@ -62,7 +62,7 @@ const flagLetters: Readonly<Record<string, string>> = {
 function switches(text: string, known: Readonly<Record<string, string>>, whole: string): Record<string, boolean> {
   const chosen = [...text.replaceAll("-", "")].map(letter => {
     const name = known[letter];
-    if (name === undefined) throw invalid(`"${letter}" in the access control entry "${whole}" is not known`);
+    if (name === undefined) throw invalid(`"${letter}" in the access control entry "${whole}" is unknown`);
     return name;
   });
   return Object.fromEntries(Object.values(known).map(name => [name, chosen.includes(name)]));
@@ -73,7 +73,7 @@ const whose = (name: string): Pick<AclEntry, "id" | "who"> =>
 
 const tags: Readonly<Record<string, string>> = { u: "USER", user: "USER", g: "GROUP", group: "GROUP" };
 
-/** `owner@:rwx:fd:allow`, `u:kube:full_set:allow` → an entry of NFSv4 (RFC 3530, 5.11). */
+/** Parses an entry of NFSv4 such as `owner@:rwx:fd:allow` or `u:kube:full_set:allow` (RFC 3530, 5.11). */
 export function nfs4Entry(text: string): AclEntry {
   const parts = text.split(":");
   const special = /^(?:owner|group|everyone)@$/.test(parts[0] ?? "");
@@ -93,7 +93,7 @@ export function nfs4Entry(text: string): AclEntry {
   };
 }
 
-/** `u:1000:rwx`, `d:g::r-x`, `m::rwx` → an entry of a POSIX list (acl(5)). */
+/** Parses an entry of a POSIX list such as `u:1000:rwx`, `d:g::r-x` or `m::rwx` (acl(5)). */
 export function posixEntry(text: string): AclEntry {
   const match = /^(d:|default:)?(u|user|g|group|o|other|m|mask):([^:]*):([r-][w-][xX-]|[0-7])$/.exec(text);
   if (!match) throw invalid(`the access control entry "${text}" must look like u:1000:rwx or d:g::r-x`);
@@ -102,7 +102,7 @@ export function posixEntry(text: string): AclEntry {
   const named: Readonly<Record<string, string>> = { u: "USER", g: "GROUP" };
   const bare: Readonly<Record<string, string>> = { u: "USER_OBJ", g: "GROUP_OBJ", o: "OTHER", m: "MASK" };
   const tag = (name === "" ? bare : named)[letter];
-  if (tag === undefined) throw invalid(`the access control entry "${text}" names somebody where nobody can be named`);
+  if (tag === undefined) throw invalid(`the access control entry "${text}" has a name where none is allowed`);
   const has = (flag: number, sign: string): boolean =>
     /[0-7]/.test(bits) ? (Number(bits) & flag) !== 0 : bits.toLowerCase().includes(sign);
   return {
@@ -113,7 +113,7 @@ export function posixEntry(text: string): AclEntry {
   };
 }
 
-/** What is wrong with a command line, whichever kind of list its dataset has; undefined when nothing is. */
+/** The fault of a command line, for either kind of list; undefined if there is none. */
 export function aclFault(argv: readonly string[]): string | undefined {
   try {
     for (const entry of aclChange(argv).entries) (/:(?:allow|deny)$/i.test(entry) ? nfs4Entry : posixEntry)(entry);
@@ -123,14 +123,14 @@ export function aclFault(argv: readonly string[]): string | undefined {
   }
 }
 
-const nobody = (id: number | null | undefined): boolean => id === undefined || id === null || id === -1;
+const unnamed = (id: number | null | undefined): boolean => id === undefined || id === null || id === -1;
 
-/** Only what a request takes: whoever is named by both a number and a name goes by the number. */
+/** The fields that a request accepts; the number of a user or group wins over the name. */
 const asked = ({ tag, type, default: standard, id, who, perms, flags }: AclEntry): AclEntry => ({
   tag,
   ...(type === undefined ? {} : { type }),
   ...(standard === undefined ? {} : { default: standard }),
-  ...(/^(?:USER|GROUP)$/.test(tag) ? (nobody(id) ? { who } : { id }) : {}),
+  ...(/^(?:USER|GROUP)$/.test(tag) ? (unnamed(id) ? { who } : { id }) : {}),
   perms,
   ...(flags === undefined ? {} : { flags }),
 });
@@ -139,12 +139,12 @@ const same = (a: AclEntry, b: AclEntry): boolean =>
   a.tag === b.tag &&
   a.type === b.type &&
   a.default === b.default &&
-  (nobody(a.id) ? undefined : a.id) === (nobody(b.id) ? undefined : b.id) &&
+  (unnamed(a.id) ? undefined : a.id) === (unnamed(b.id) ? undefined : b.id) &&
   (a.who ?? undefined) === (b.who ?? undefined);
 
-/** A list with entries changed or, in front, added. */
-export function merged(standing: readonly AclEntry[], entries: readonly AclEntry[]): readonly AclEntry[] {
-  const plain = standing.map(asked);
+/** A list with entries replaced or, at its beginning, added. */
+export function merged(existing: readonly AclEntry[], entries: readonly AclEntry[]): readonly AclEntry[] {
+  const plain = existing.map(asked);
   const kept = plain.map(each => entries.findLast(entry => same(entry, each)) ?? each);
   const added = entries.filter((entry, at) => !plain.some(each => same(entry, each)) && lastOf(entries, entry) === at);
   return [...added, ...kept];
@@ -153,7 +153,7 @@ export function merged(standing: readonly AclEntry[], entries: readonly AclEntry
 const lastOf = (entries: readonly AclEntry[], entry: AclEntry): number =>
   entries.findLastIndex(each => same(each, entry));
 
-/** What a POSIX list needs besides: a mask where somebody is named, and all bases of what is inherited (acl(5)). */
+/** Adds the entries that a POSIX list needs: a mask if it names somebody, and the base entries of defaults (acl(5)). */
 export function completed(list: readonly AclEntry[]): readonly AclEntry[] {
   const all = [...list];
   const has = (tag: string, standard: boolean) => all.some(each => each.tag === tag && each.default === standard);

@@ -1,31 +1,29 @@
-import { type Copy, ZfsError } from "../../zfs/zfs.ts";
+import { type Copy, type Values, ZfsError } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
-import { type Row, rowsOf } from "./queries.ts";
+import type { Row } from "../api-error.ts";
+import { rowsOf, snapshotService, zfsError } from "./queries.ts";
 import type { DatasetReader } from "./reading.ts";
+import { localValues } from "./rows.ts";
 import { apiValues, asChanges } from "./values.ts";
-import { zfsError } from "./words.ts";
 
-/** Full copies of a snapshot: a replication that runs once, on the system itself. */
+/** Full copies of a snapshot: a replication that runs once, within the system. */
 
-/** What a copy needs besides the API. */
+/** What copies work with. */
 export interface CopyTools {
   readonly api: Api;
   readonly reading: DatasetReader;
-  /** Removes a dataset with its snapshots. */
+  /** Destroys a dataset with its snapshots. */
   readonly remove: (name: string, signal: AbortSignal) => Promise<void>;
 }
 
-/**
- * As Zfs.copy. The copy is complete when the snapshot is on it, too; a half-made one is of no use and is made anew, unless it is
- * still being made.
- */
+/** As Zfs.copy. The copy is complete when it has the snapshot; an incomplete one is replaced, unless a job still writes it. */
 export async function copied(
   { api, reading, remove }: CopyTools,
   { from, to, values }: Copy,
   signal: AbortSignal,
 ): Promise<void> {
   const name = from.slice(from.indexOf("@") + 1);
-  // In this order: a copy that ends between the two questions is found whole, not taken for one that broke off.
+  // In this order: a copy that ends between the two requests is found complete, not mistaken for an interrupted one.
   if (await isCopied(api, to, signal)) throw new ZfsError("busy", `${to} is still being copied`);
   if (await reading.one(`${to}@${name}`, ["type"], signal)) return marked(api, to, values, signal);
   if (await reading.one(to, ["type"], signal)) await remove(to, signal);
@@ -52,7 +50,7 @@ const request = (from: string, to: string): object => ({
   only_from_scratch: true,
 });
 
-/** Jobs outlive the call that began them, and this process, too. */
+/** Whether a job copies to this dataset: jobs outlive the call that started them, and this process. */
 async function isCopied(api: Api, to: string, signal: AbortSignal): Promise<boolean> {
   const filters = [
     ["method", "=", "replication.run_onetime"],
@@ -68,4 +66,46 @@ async function marked(api: Api, to: string, values: Copy["values"], signal: Abor
   const { fields, user } = apiValues(values);
   if (Object.keys(values).length === 0) return;
   await api.call("pool.dataset.update", [to, { ...fields, user_properties_update: asChanges(user) }], signal);
+}
+
+/** Properties that a clone cannot get, because they are fixed when the content is created. */
+const keptByContent: ReadonlySet<string> = new Set([
+  ...["aclmode", "acltype", "casesensitivity", "encryption", "volblocksize"],
+]);
+
+/**
+ * Gives a copy of csimux the name of its volume on versions that cannot rename (before 25.10): clones the copy with all its properties,
+ * promotes the clone, and destroys the copy, which depends on the clone then. Skips the steps that an earlier call has done. Answers
+ * whether there was anything to do. Throws "exists" for a dataset of somebody else.
+ */
+export async function moved(tools: CopyTools, from: string, to: string, signal: AbortSignal): Promise<boolean> {
+  const { api, reading, remove } = tools;
+  const [copy, there] = await Promise.all([from, to].map(name => reading.one(name, ["origin"], signal)));
+  if (!copy) return false;
+  const originOf = (entry: typeof copy | undefined) => entry?.properties.get("origin")?.value ?? "";
+  const isTaken = originOf(copy).startsWith(`${to}@`);
+  if (there && !isTaken && !originOf(there).startsWith(`${from}@`))
+    throw new ZfsError("exists", `${to} exists already, and was not made of ${from}`);
+  if (!there) await cloned(tools, from, to, signal);
+  if (!isTaken) await api.call("pool.dataset.promote", [to], signal);
+  await remove(from, signal);
+  return true;
+}
+
+async function cloned({ api, reading }: CopyTools, from: string, to: string, signal: AbortSignal): Promise<void> {
+  const { number } = await api.version(signal);
+  const all = await reading.below(from, ["snapshot"], ["createtxg"], 1, signal);
+  // The first is the one that was copied; others may come from a periodic task.
+  const age = (at: number) => Number(all[at]?.properties.get("createtxg")?.value ?? 0);
+  const [first] = all.map((_, at) => at).sort((a, b) => age(a) - age(b));
+  const snapshot = all[first ?? 0]?.name;
+  if (snapshot === undefined) throw new ZfsError("invalid", `${from} has no snapshot`);
+  const dataset_properties = await valuesOf(api, from, signal);
+  await api.call(`${snapshotService(number)}.clone`, [{ snapshot, dataset_dst: to, dataset_properties }], signal);
+}
+
+async function valuesOf(api: Api, name: string, signal: AbortSignal): Promise<Values> {
+  const params = [[["id", "=", name]], { extra: { retrieve_children: false } }];
+  const [row]: readonly (Row | undefined)[] = await rowsOf(api, "pool.dataset.query", params, signal);
+  return Object.fromEntries(Object.entries(localValues(row ?? {})).filter(([key]) => !keptByContent.has(key)));
 }

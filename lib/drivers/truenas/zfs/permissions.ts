@@ -1,31 +1,28 @@
 import { type Permissions, ZfsError } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
 import { type AclChange, type AclEntry, aclChange, completed, merged, nfs4Entry, posixEntry } from "./acl.ts";
-import { zfsError } from "./words.ts";
+import { zfsError } from "./queries.ts";
 
-/** Typed requests: one without a mode is no request for permissions, and names of owners are taken. */
-const typed = 2504;
+/** The first version whose requests take names of owners, and that refuses a setperm without a mode. */
+const withNames = 2504;
 
 const isNumber = (text: string | undefined): boolean => text === undefined || /^[0-9]+$/.test(text);
 
-/** User and group as the API takes them: numbers as numbers, names under another key. */
+/** User and group as fields of a request, which differ for numbers and names. */
 const owner = ({ user, group }: Permissions): object => ({
   ...(user === undefined ? {} : isNumber(user) ? { uid: Number(user) } : { user }),
   ...(group === undefined ? {} : isNumber(group) ? { gid: Number(group) } : { group }),
 });
 
-/**
- * Mode, owner and access control list of the top folder of a file system. Each is a job, and a job that fails is a failure: what
- * it was to set is not set. The list comes last, since a mode takes its place.
- */
+/** Sets mode, owner and access control list of the top folder of a file system. The list comes last, because a mode replaces it. */
 export async function permitted(api: Api, path: string, permissions: Permissions, signal: AbortSignal): Promise<void> {
   const { mode, user, group, acls } = permissions;
   const changes = acls.map(aclChange);
   const { number } = await api.version(signal);
-  if (number < typed && !(isNumber(user) && isNumber(group)))
+  if (number < withNames && !(isNumber(user) && isNumber(group)))
     throw new ZfsError("invalid", "before TrueNAS 25.04 users and groups must be numbers");
   try {
-    // A list inherited from above would stand in the way of a mode.
+    // An inherited list would prevent a mode.
     const bits = { path, mode, ...owner(permissions), options: { stripacl: true } };
     if (mode !== undefined) await api.job("filesystem.setperm", [bits], signal);
     else if (user !== undefined || group !== undefined)
@@ -37,7 +34,7 @@ export async function permitted(api: Api, path: string, permissions: Permissions
   }
 }
 
-/** A job that ended well proves little: the server may have answered with another one. */
+/** Throws "busy" if the permissions are not set: the server may have answered with the job of another request. */
 async function prove(api: Api, path: string, wanted: Permissions, signal: AbortSignal): Promise<void> {
   const { mode, user, group } = wanted;
   if (mode === undefined && user === undefined && group === undefined) return;
@@ -54,7 +51,7 @@ async function prove(api: Api, path: string, wanted: Permissions, signal: AbortS
     throw new ZfsError("busy", `${path} has ${differs.join(", ")} although the change was answered`);
 }
 
-/** The part of the answer of `filesystem.stat` that is compared; names are absent where the system knows none. */
+/** The part of the answer of `filesystem.stat` that is compared; names are absent if the system has none. */
 interface Stat {
   readonly mode?: unknown;
   readonly uid?: unknown;

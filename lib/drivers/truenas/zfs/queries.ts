@@ -1,33 +1,33 @@
+import { HttpError } from "../../../io/dial.ts";
+import { ZfsError, type ZfsFailure } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
-import { isMissing, listOf, type Row } from "../api-error.ts";
+import { ApiError, errnos, isBusy, isDenied, isFull, isMissing, listOf, type Row } from "../api-error.ts";
 import { isUserProperty } from "./values.ts";
 
-/** What reading datasets and reading snapshots have in common: which requests a version has, and how they are asked. */
+/** Which requests a version has for datasets and snapshots, how they are sent, and what refusals mean in terms of ZFS. */
 
-export type { Row };
-
-/** zfs.resource.query: only what is named is opened. */
+/** The first version with zfs.resource.query, which opens only the datasets that are named. */
 export const withResources = 2510;
-/** zfs.resource.snapshot.* and zfs.resource.destroy; snapshots take properties at their creation only. */
+/** The first version with zfs.resource.snapshot.* and zfs.resource.destroy; there snapshots get properties only at their creation. */
 export const withSnapshotResources = 2600;
 
-/** The service of snapshots before there were resources of them. */
+/** The service of snapshots up to 25.10. */
 export const snapshotService = (version: number): string =>
   version >= withResources ? "pool.snapshot" : "zfs.snapshot";
 
-/** The pool that a dataset or snapshot is in. */
+/** The pool of a dataset or snapshot. */
 export const poolOf = (name: string): string => name.split(/[/@]/)[0] ?? "";
 
-/** The name of a row's dataset or snapshot. */
+/** The name of the dataset or snapshot in a row. */
 export const nameOf = (row: Row): string => String(row["id"] ?? row["name"]);
 
-/** Whether user properties are among what is asked for. */
+/** Whether user properties are among `properties`. */
 export const wantsUser = (properties: readonly string[]): boolean => properties.some(isUserProperty);
 
-/** The fields of a request for resources that say what is to be told of them. */
+/** The fields of a resource request that select properties. */
 export function resourceFields(properties: readonly string[]): object {
   const native = properties.filter(name => !isUserProperty(name) && name !== "type");
-  // An empty list would mean the usual ones.
+  // An empty list would select the default properties.
   return { properties: native.length > 0 ? native : null, get_user_properties: wantsUser(properties) };
 }
 
@@ -39,7 +39,7 @@ export const rowsOf = async (
   signal: AbortSignal,
 ): Promise<readonly Row[]> => listOf(method, await api.call(method, params, signal));
 
-/** As rowsOf(), for queries by path, which refuse one that is not there: nothing then. */
+/** Like rowsOf(), for queries by path, which refuse an unknown path: no rows then. */
 export async function present(
   api: Api,
   method: string,
@@ -53,3 +53,69 @@ export async function present(
     throw error;
   }
 }
+
+/** The states of pools by name. Empty for an account without the role POOL_READ, which can create volumes nevertheless. */
+export async function poolStates(
+  api: Api,
+  names: readonly string[],
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, string>> {
+  const rows = await rowsOf(api, "pool.query", [[["name", "in", names]]], signal).catch((error: unknown) => {
+    if (isDenied(error)) return [];
+    throw error;
+  });
+  return new Map(rows.flatMap(({ name, status }) => (name && status ? [[String(name), String(status)] as const] : [])));
+}
+
+/** The error for a system that was upgraded, or downgraded, during a call: methods and parameters depend on the version. */
+export const otherVersion = ({ where }: Pick<Api, "where">): HttpError =>
+  new HttpError(where, "lost", "the system is of another version now");
+
+/** Runs `work`, which was written for the version `number`. Throws otherVersion() if a system of another version refused it. */
+export async function ofVersion<T>(
+  api: Pick<Api, "where" | "version">,
+  number: number,
+  work: () => Promise<T>,
+  signal: AbortSignal,
+): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof ApiError && (await api.version(signal)).number !== number) throw otherVersion(api);
+    throw error;
+  }
+}
+
+/** Failures of ZFS by the server's words, for those that have no number. */
+const failuresByText: readonly (readonly [RegExp, ZfsFailure])[] = [
+  [/\b(?:dependent clones|following clones)\b/, "dependents"],
+  [/\b(?:following holds|being held)\b/, "held"],
+  [/\balready exists\b/, "exists"],
+  [/\b(?:does not exist|not found)\b/, "absent"],
+  [/\bbusy\b/, "busy"],
+  [/\b(?:out of space|no space)\b/, "full"],
+  [/\bhas (?:children|snapshots)\b/, "dependents"],
+];
+
+function failureOf(error: ApiError): ZfsFailure {
+  if (isDenied(error)) return "denied";
+  const byText = failuresByText.find(([pattern]) => pattern.test(error.message))?.[1];
+  if (isFull(error)) return "full";
+  if (isBusy(error)) return byText === "dependents" || byText === "held" ? byText : "busy";
+  if (isMissing(error)) return "absent";
+  if (error.problems.some(({ errno }) => errno === errnos.exists) || error.errno === errnos.exists) return "exists";
+  if (error.errno === errnos.notEmpty) return "dependents";
+  return byText ?? (error.problems.length > 0 ? "invalid" : "other");
+}
+
+/** The error of the port for a refusal of the API; any other error unchanged. */
+export const zfsError = (error: unknown): unknown => {
+  if (!(error instanceof ApiError) || isDenied(error) || error.errno === errnos.noMethod) return error;
+  return new ZfsError(failureOf(error), error.message.replaceAll(/\s+/g, " "), { cause: error });
+};
+
+/** The failure of ZFS behind an error; undefined if it has another cause. */
+export const whyNot = (error: unknown): ZfsFailure | undefined => {
+  const known = zfsError(error);
+  return known instanceof ZfsError ? known.failure : undefined;
+};

@@ -1,10 +1,10 @@
 import { type DatasetType, type Entries, type Entry, type PropertyQuery, ZfsError } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
+import type { Row } from "../api-error.ts";
 import {
   nameOf,
   poolOf,
   present,
-  type Row,
   resourceFields,
   rowsOf,
   wantsUser,
@@ -12,24 +12,24 @@ import {
   withSnapshotResources,
 } from "./queries.ts";
 import { type Inherited, resourceEntry, shownEntry } from "./rows.ts";
-import { SnapshotReader } from "./snapshot-reading.ts";
+import { SnapshotReader } from "./snapshots.ts";
 
-/** Reading datasets and snapshots, with the requests that each version has for it. */
+/** Reading datasets and snapshots, with the requests of each version. */
 
 const isSnapshot = (name: string): boolean => name.includes("@");
-/** The dataset that one inherits from. */
+/** The dataset that a dataset or snapshot inherits from. */
 const above = (name: string): string =>
   isSnapshot(name) ? name.slice(0, name.indexOf("@")) : name.slice(0, Math.max(0, name.lastIndexOf("/")));
 
-/** How long the datasets above volumes are taken to be as they were, in milliseconds. */
-const latelyMs = 3000;
-/** How many answers about them are kept. */
-const mostKnown = 16;
+/** How long the ancestors of volumes are assumed not to change, in milliseconds. */
+const recentMs = 3000;
+/** The number of answers about them that are kept. */
+const knownAnswers = 16;
 
 export class DatasetReader {
   readonly #api: Api;
   readonly #snapshots: SnapshotReader;
-  readonly #lately = new Map<string, { readonly rows: readonly Row[]; readonly until: number }>();
+  readonly #recent = new Map<string, { readonly rows: readonly Row[]; readonly until: number }>();
 
   constructor(api: Api) {
     this.#api = api;
@@ -50,14 +50,14 @@ export class DatasetReader {
     return found;
   }
 
-  /** One dataset or snapshot, or undefined. */
+  /** One dataset or snapshot; undefined if it does not exist. */
   async one(name: string, properties: readonly string[], signal: AbortSignal): Promise<Entry | undefined> {
     return (await this.read({ names: [name], properties }, signal)).get(name);
   }
 
   /**
-   * Rows by name, with those of the datasets above, which tell what is inherited. What was read of these lately counts as long as
-   * everything else is there: when something is missing, it must be known that its pool is not.
+   * Rows by name, also of the parents, which show what is inherited. Recent answers about ancestors are used if everything else exists:
+   * if something is missing, its pool must be proved to exist.
    */
   async #all(
     names: readonly string[],
@@ -83,7 +83,7 @@ export class DatasetReader {
     const whole = rows.length === single.length + (known ? 0 : upper.length);
     const read = !known || whole ? known : await this.#datasets(upper, properties, version, signal);
     const all = new Map([...(read ?? []), ...rows].map(row => [nameOf(row), row]));
-    this.#learn(
+    this.#keep(
       key,
       upper.map(name => all.get(name)).filter(row => row !== undefined),
       upper.length,
@@ -92,30 +92,30 @@ export class DatasetReader {
   }
 
   #known(key: string): readonly Row[] | undefined {
-    const known = this.#lately.get(key);
+    const known = this.#recent.get(key);
     return known && performance.now() < known.until ? known.rows : undefined;
   }
 
-  /** The datasets above volumes hardly ever change; what was read of them is read again only after a while. */
-  #learn(key: string, rows: readonly Row[], wanted: number): void {
+  /** Keeps an answer about ancestors, unless a recent one is kept or one of them is missing. */
+  #keep(key: string, rows: readonly Row[], wanted: number): void {
     if (this.#known(key) || wanted === 0) return;
-    if (this.#lately.size >= mostKnown) this.#lately.clear();
-    if (rows.length === wanted) this.#lately.set(key, { rows, until: performance.now() + latelyMs });
+    if (this.#recent.size >= knownAnswers) this.#recent.clear();
+    if (rows.length === wanted) this.#recent.set(key, { rows, until: performance.now() + recentMs });
   }
 
   /** As Zfs.below. */
   async below(
     parent: string,
-    kinds: readonly DatasetType[],
+    types: readonly DatasetType[],
     properties: readonly string[],
     depth: 1 | 2,
     signal: AbortSignal,
   ): Promise<readonly Entry[]> {
     const { number } = await this.#api.version(signal);
-    return (await this.#family(parent, kinds, properties, depth, number, signal))({});
+    return (await this.#family(parent, types, properties, depth, number, signal))({});
   }
 
-  /** Names of datasets up to two levels below `parent`; `along` is what is read at the same time, and proves the pools in it. */
+  /** Names of datasets up to two levels below `parent`; `along` is read at the same time and proves the pools in it. */
   async datasetsBelow(parent: string, along: readonly string[], signal: AbortSignal): Promise<readonly string[]> {
     const { number } = await this.#api.version(signal);
     const tree = await this.#tree(parent, ["type"], 2, number, signal);
@@ -123,10 +123,10 @@ export class DatasetReader {
     return tree.map(nameOf).filter(name => [1, 2].includes(levels(parent, name)));
   }
 
-  /** As below(), for when it is known what the parent itself inherits. */
+  /** As below(); the answer needs the user properties that the parent inherits. */
   async #family(
     parent: string,
-    kinds: readonly DatasetType[],
+    types: readonly DatasetType[],
     properties: readonly string[],
     depth: 1 | 2,
     version: number,
@@ -134,7 +134,7 @@ export class DatasetReader {
   ): Promise<(above: Inherited) => readonly Entry[]> {
     const [tree, snapshots] = await Promise.all([
       this.#tree(parent, properties, depth, version, signal),
-      kinds.includes("snapshot") ? this.#snapshots.below(parent, properties, depth, version, signal) : [],
+      types.includes("snapshot") ? this.#snapshots.below(parent, properties, depth, version, signal) : [],
     ]);
     if (tree.length === 0) await this.#provePool(poolOf(parent), version, signal);
     const users = new Map(tree.map(row => [nameOf(row), userOf(row)]));
@@ -147,7 +147,7 @@ export class DatasetReader {
         )
         .filter(
           ({ name, properties: all }) =>
-            kinds.some(kind => kind === all.get("type")?.value) && levels(parent, name) <= depth,
+            types.some(kind => kind === all.get("type")?.value) && levels(parent, name) <= depth,
         )
         .map(({ name, properties: all }) => ({
           name,
@@ -161,10 +161,10 @@ export class DatasetReader {
   async family(dataset: string, { names, properties }: PropertyQuery, signal: AbortSignal): Promise<Entries> {
     const { number } = await this.#api.version(signal);
     const others = names.filter(name => name !== dataset);
-    const kinds = ["filesystem", "volume", "snapshot"] as const;
+    const types = ["filesystem", "volume", "snapshot"] as const;
     const [read, below] = await Promise.all([
       this.#all(others, properties, number, signal, [...others, above(dataset)]),
-      this.#family(dataset, kinds, properties, 1, number, signal),
+      this.#family(dataset, types, properties, 1, number, signal),
     ]);
     const shown = others.flatMap(name => {
       const row = read.get(name);
@@ -175,7 +175,7 @@ export class DatasetReader {
     return new Map([...shown, ...below(parent)].map(entry => [entry.name, entry]));
   }
 
-  /** Datasets directly below `parent` that have a snapshot of this name. */
+  /** Datasets directly below `parent` that have a snapshot with this name. */
   async holders(parent: string, snapshotName: string, signal: AbortSignal): Promise<readonly string[]> {
     const { number } = await this.#api.version(signal);
     const rows = await this.#snapshots.named(parent, snapshotName, number, signal);
@@ -185,7 +185,7 @@ export class DatasetReader {
     });
   }
 
-  /** Nothing is known of what is in a pool that is not there now. */
+  /** Throws if a pool does not exist, because its contents are unknown then. */
   async #provePool(pool: string, version: number, signal: AbortSignal): Promise<void> {
     if ((await this.#datasets([pool], ["type"], version, signal)).length === 0) throw absentPool(pool);
   }
@@ -203,14 +203,14 @@ export class DatasetReader {
     const request = { paths: names, ...resourceFields(properties), get_source: true };
     const rows = await present(this.#api, "zfs.resource.query", [request], signal);
     if (rows.length > 0 || names.length === 1) return rows;
-    // One that is missing spoils the query of all: those above others are usually there, the others are asked for one by one.
+    // A missing one fails the query of all: ancestors usually exist, so they are read together, and all others one by one.
     const above = names.filter(name => names.some(other => other.startsWith(`${name}/`)));
     const groups = [above, ...names.filter(name => !above.includes(name)).map(name => [name])];
     const parts = groups.length > 1 && above.length > 0 ? groups : names.map(name => [name]);
     return (await Promise.all(parts.map(part => this.#datasets(part, properties, version, signal)))).flat();
   }
 
-  /** A dataset and what is below it, as a flat list. */
+  /** A dataset and its descendants, as a flat list. */
   async #tree(
     parent: string,
     properties: readonly string[],
@@ -235,18 +235,18 @@ export class DatasetReader {
   }
 }
 
-/** Of names those of pools and of datasets that others lie in. */
+/** The names of pools, and of datasets that contain others of the list. */
 const upperOf = (names: readonly string[]): readonly string[] =>
   names.filter(name => !isSnapshot(name) && (!name.includes("/") || names.some(other => other.startsWith(`${name}/`))));
 
-/** What user properties are inherited from, where a version does not tell it. */
+/** The parents, which show where user properties come from on versions that do not answer that. */
 const headsOf = (names: readonly string[], properties: readonly string[], version: number): readonly string[] =>
   version >= withResources && wantsUser(properties) ? names.map(above).filter(name => name !== "") : [];
 
 const absentPool = (name: string): ZfsError =>
-  new ZfsError("pool-absent", `the pool "${name}" is not there or not imported`);
+  new ZfsError("pool-absent", `the pool "${name}" does not exist or is not imported`);
 
-/** Which of the two forms a row has follows from the request that the version has for it. */
+/** The entry of a row, whose form depends on the version. */
 function entryOf(row: Row, properties: readonly string[], inherited: Inherited, version: number): Entry {
   const isResource = version >= (isSnapshot(nameOf(row)) ? withSnapshotResources : withResources);
   return isResource ? resourceEntry(row, properties, inherited) : shownEntry(row, properties, inherited);
@@ -257,7 +257,7 @@ const userOf = (row: Row): Readonly<Record<string, unknown>> => (row["user_prope
 const flat = (rows: readonly Row[]): readonly Row[] =>
   rows.flatMap(row => [row, ...flat((row["children"] ?? []) as readonly Row[])]);
 
-/** How far below `parent` something is: 1 for its children and its snapshots. */
+/** The depth of a name below `parent`: 1 for its children and snapshots. */
 function levels(parent: string, name: string): number {
   if (name === parent) return 0;
   if (name.startsWith(`${parent}@`)) return 1;

@@ -2,13 +2,12 @@ import { discardedName, isDiscarded, isTemporary } from "../../zfs/names.ts";
 import { type DestroyOptions, ZfsError } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
 import { isMissing } from "../api-error.ts";
-import { snapshotService, withSnapshotResources } from "./queries.ts";
+import { snapshotService, whyNot, withSnapshotResources, zfsError } from "./queries.ts";
 import type { DatasetReader } from "./reading.ts";
-import { whyNot, zfsError } from "./words.ts";
 
 /**
- * Removing datasets and snapshots. Nothing is ever removed recursively by the server: on TrueNAS 26 that takes the clones of
- * snapshots along, which are other volumes, and answers with success when it failed.
+ * Destroys datasets and snapshots. Never recursively on the server: TrueNAS 26 would also destroy the clones of snapshots, which are
+ * other volumes, and reports success if it fails.
  */
 export class DatasetRemover {
   readonly #api: Api;
@@ -19,14 +18,14 @@ export class DatasetRemover {
     this.#reading = reading;
   }
 
-  /** As Zfs.destroy. A request to destroy a dataset that has snapshots would be refused only after its shares were removed (25.10). */
+  /** As Zfs.destroy. Snapshots first: the server refuses a dataset with snapshots only after it has deleted the shares (25.10). */
   async destroy(name: string, { deferred, snapshots = [] }: DestroyOptions, signal: AbortSignal): Promise<void> {
     if (name.includes("@")) return this.#snapshot(name, deferred === true, signal);
     for (const each of snapshots) await this.#snapshot(`${name}@${each}`, false, signal);
     await this.#dataset(name, signal);
   }
 
-  /** Removes a copy that csimux made for itself, with its snapshots. */
+  /** Destroys a copy that csimux made for itself, with its snapshots. */
   async copy(dataset: string, signal: AbortSignal): Promise<void> {
     const below = await this.#reading.below(
       dataset,
@@ -52,7 +51,7 @@ export class DatasetRemover {
     if (defer) await this.#discarded(name, signal);
   }
 
-  /** 26 does not tell that the destruction of a snapshot waits for its clones, so its name tells it. */
+  /** Renames a snapshot whose destruction is deferred, because 26 does not answer that it is. */
   async #discarded(name: string, signal: AbortSignal): Promise<void> {
     const waiting = await this.#reading.one(name, ["guid"], signal);
     const [dataset = "", own = ""] = name.split("@");
@@ -68,10 +67,10 @@ export class DatasetRemover {
         ? (["zfs.resource.destroy", [{ path: name, recursive: false }]] as const)
         : (["pool.dataset.delete", [name, { recursive: false, force: true }]] as const);
     await this.#gone(method, params, signal);
-    // Up to 25.10 the answer is the exit code of zfs destroy (plugins/zfs_/dataset.py); that of 26 proves nothing.
+    // Up to 25.10 the answer follows the exit code of zfs destroy (plugins/zfs_/dataset.py); the one of 26 proves nothing.
     if (number < withSnapshotResources) return;
     if (await this.#reading.one(name, ["type"], signal))
-      throw new ZfsError("busy", `${name} is still there after ${method}`);
+      throw new ZfsError("busy", `${name} still exists after ${method}`);
   }
 
   async #gone(method: string, params: readonly unknown[], signal: AbortSignal): Promise<void> {

@@ -1,11 +1,11 @@
 import type { Entry, Property } from "../../zfs/zfs.ts";
 import { isSettable, isUserProperty, ownedName, zfsName } from "./values.ts";
 
-/** What the API shows of datasets and snapshots, as entries of the port. */
+/** Rows of the API about datasets and snapshots, as entries of the port. */
 
 type JsonObject = Readonly<Record<string, unknown>>;
 
-/** User properties of the dataset that one inherits from; undefined: each property says itself where it is from. */
+/** User properties of the parent dataset; undefined if each property has its own source. */
 export type Inherited = JsonObject | undefined;
 
 const fieldsIn = (value: unknown): JsonObject =>
@@ -22,7 +22,7 @@ const text = (value: unknown): string | undefined => {
   return String(value);
 };
 
-/** Only what was asked for; what has no value is absent. */
+/** An entry with the wanted properties that have a value. */
 function entry(name: string, wanted: readonly string[], all: ReadonlyMap<string, Property>): Entry {
   const properties = wanted.flatMap(key => {
     const property = all.get(key);
@@ -32,12 +32,12 @@ function entry(name: string, wanted: readonly string[], all: ReadonlyMap<string,
 }
 
 /**
- * A value that the dataset above has, too, counts as inherited: from 25.10 on the API does not tell where a user property is set.
- * One that is set twice is taken for inherited then, which makes a volume look foreign and never the other way round.
+ * Whether a user property is set on the row itself. From 25.10 on the API does not answer that, so a value that the parent has, too, counts
+ * as inherited. A value that is set on both therefore makes a volume look foreign, never the reverse.
  */
 function isOwn(row: JsonObject, key: string, value: string, inherited: Inherited): boolean {
   if (inherited?.[key] !== value) return true;
-  // A snapshot with this name of its own was made as a whole by a CSI driver.
+  // A CSI driver sets all properties of a snapshot that has its own name property.
   const name = fieldsIn(row["user_properties"])[snapshotName] ?? fieldsIn(row["properties"])[snapshotName];
   const mark = text(fieldsIn(name)["rawvalue"] ?? name);
   return mark !== undefined && inherited[snapshotName] !== mark && key.startsWith("democratic-csi:");
@@ -60,7 +60,7 @@ export function resourceEntry(row: JsonObject, wanted: readonly string[], inheri
   return entry(name, wanted, all);
 }
 
-/** What a creation answers: the new dataset. Only what it was made with can be its own. */
+/** The new dataset in the answer of a creation. Only the values of the request can be its own. */
 export function createdEntry(answer: unknown, wanted: readonly string[], values: JsonObject): Entry | undefined {
   if (text(fieldsIn(answer)["id"]) === undefined) return undefined;
   const { name, properties } = shownEntry(fieldsIn(answer), wanted, undefined);
@@ -68,7 +68,7 @@ export function createdEntry(answer: unknown, wanted: readonly string[], values:
   return { name, properties: new Map(all) };
 }
 
-/** The properties that stand on a dataset itself, by their names in ZFS; `row` is one of pool.dataset.query. */
+/** The properties that are set on a dataset itself, by their ZFS names; `row` is from pool.dataset.query. */
 export function localValues(row: JsonObject): Readonly<Record<string, string>> {
   const shown = Object.entries({ ...row, ...fieldsIn(row["user_properties"]) });
   const pairs = shown.flatMap(([key, each]) => {

@@ -1,7 +1,7 @@
 import { jsonSize } from "../../sizes.ts";
-import { ZfsError } from "../../zfs/zfs.ts";
+import { type NewDataset, ZfsError } from "../../zfs/zfs.ts";
 
-/** Properties in the words of ZFS, and in those of the API. */
+/** Properties of ZFS as fields of the API. */
 
 const numbers: ReadonlySet<string> = new Set([
   "quota",
@@ -26,10 +26,10 @@ const settable: ReadonlySet<string> = new Set([
   ...["special_small_blocks", "sync", "volblocksize", "volsize"],
 ]);
 
-/** What the API has no field for, of what may change while a volume is in use. */
+/** Properties that can change while a volume is in use, and for which the API has no field. */
 export const unsettable: ReadonlySet<string> = new Set(["logbias", "primarycache", "relatime", "secondarycache"]);
 
-/** TrueNAS mounts what it has, and shares in its own way. */
+/** Properties that are ignored: TrueNAS mounts and shares datasets itself. */
 const ofServer: ReadonlySet<string> = new Set(["canmount", "sharenfs", "sharesmb"]);
 
 /** User properties that TrueNAS keeps under names of its own. */
@@ -42,19 +42,19 @@ const owned: Readonly<Record<string, string>> = {
   "org.truenas:managedby": "managedby",
 };
 
-/** The name in ZFS of a property that the API names. */
+/** The ZFS name of a property of the API. */
 export const zfsName = (name: string): string => zfsNames[name] ?? name;
 
 /** The user property that TrueNAS shows under this name. */
 export const ownedName = (name: string): string | undefined =>
   Object.entries(owned).find(([, field]) => field === name)?.[0];
 
-/** Whether the API sets this property of ZFS. */
+/** Whether the API can set this property of ZFS. */
 export const isSettable = (name: string): boolean => settable.has(name);
 
 export const isUserProperty = (name: string): boolean => name.includes(":");
 
-/** "128K", "1M" → as the API spells sizes of records and blocks. */
+/** A size of records or blocks as the API spells it: "131072" → "128K". */
 function sizeWord(value: string): string {
   if (!/^[0-9]+$/.test(value)) return value.toUpperCase().replace(/B$/, "");
   const bytes = Number(value);
@@ -72,7 +72,7 @@ function bytesOf(name: string, value: string): number {
   return jsonSize(BigInt(digits) * (suffix ? 1024n ** BigInt(suffixes.indexOf(suffix.toUpperCase()) + 1) : 1n));
 }
 
-/** What a volume reserves so that it never runs out of space: as much as it is large. */
+/** The refreservation of a zvol that reserves its whole size. */
 export const wholeSize = "auto";
 
 function nativeValue(name: string, value: string): unknown {
@@ -83,18 +83,18 @@ function nativeValue(name: string, value: string): unknown {
   return value.toUpperCase();
 }
 
-/** TrueNAS makes the key and keeps it, so that volumes are open after a restart of the system. */
+/** TrueNAS generates and keeps the key, so that volumes are unlocked after a restart of the system. */
 function encryptionFields(value: string): Readonly<Record<string, unknown>> {
   if (value === "off") return { encryption: false, inherit_encryption: false };
   const algorithm = value === "on" ? "AES-256-GCM" : value.toUpperCase();
   if (!/^AES-(?:128|192|256)-[CG]CM$/.test(algorithm))
     throw new ZfsError("invalid", `encryption cannot be "${value.slice(0, 40)}": on, off, aes-256-gcm and the like`);
-  // 26 knows no other one, and does not let it be named.
+  // 26 has only this one, and no field for it.
   const named = algorithm === "AES-256-GCM" ? {} : { algorithm };
   return { encryption: true, inherit_encryption: false, encryption_options: { generate_key: true, ...named } };
 }
 
-/** Values split into what a request of the API has fields for and user properties. `undefined`: inherited again. */
+/** Values as fields of a request and as user properties. `undefined`: inherited again. */
 export interface ApiValues {
   readonly fields: Readonly<Record<string, unknown>>;
   readonly user: Readonly<Record<string, string | undefined>>;
@@ -124,14 +124,36 @@ const onlyForNew: ReadonlySet<string> = new Set([
   ...["casesensitivity", "encryption", "encryption_options", "inherit_encryption", "volblocksize"],
 ]);
 
-/** Fields that an existing dataset takes; what is fixed when it is made is left out. */
+/** The fields that can be changed on an existing dataset. */
 export const changeable = (fields: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> =>
   Object.fromEntries(Object.entries(fields).filter(([name]) => !onlyForNew.has(name)));
 
-/** User properties as a creation takes them. */
+/** User properties in a request that creates. */
 export const asList = (user: ApiValues["user"]): readonly object[] =>
   Object.entries(user).flatMap(([key, value]) => (value === undefined ? [] : [{ key, value }]));
 
-/** User properties as a change takes them. */
+/** User properties in a request that changes. */
 export const asChanges = (user: ApiValues["user"]): readonly object[] =>
   Object.entries(user).map(([key, value]) => (value === undefined ? { key, remove: true } : { key, value }));
+
+/** The request that creates a dataset; with `parents` also those above it. */
+export function creation(
+  { name, volsize, values }: NewDataset,
+  parents: boolean,
+  shareType: "GENERIC" | "SMB",
+): object {
+  const { fields, user } = apiValues(values);
+  const common = { name, create_ancestors: parents, user_properties: asList(user) };
+  if (volsize === undefined) return { ...fields, ...common, type: "FILESYSTEM", share_type: shareType };
+  const { refreservation, ...rest } = fields;
+  // The server reserves the size of a thick volume; a sparse one may be larger than the free space.
+  const sparse = refreservation === 0;
+  return {
+    ...rest,
+    ...common,
+    type: "VOLUME",
+    volsize: jsonSize(volsize),
+    sparse,
+    ...(sparse ? { force_size: true } : {}),
+  };
+}

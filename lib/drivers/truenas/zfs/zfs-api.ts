@@ -18,26 +18,29 @@ import {
   ZfsError,
 } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
-import { type CopyTools, copied } from "./copy.ts";
-import { creation } from "./creation.ts";
-import { moved } from "./moving.ts";
-import { ofVersion } from "./of-version.ts";
+import { type CopyTools, copied, moved } from "./copy.ts";
 import { permitted } from "./permissions.ts";
-import { poolStates } from "./pools.ts";
-import { snapshotService, withResources, withSnapshotResources } from "./queries.ts";
+import {
+  ofVersion,
+  poolStates,
+  snapshotService,
+  whyNot,
+  withResources,
+  withSnapshotResources,
+  zfsError,
+} from "./queries.ts";
 import { DatasetReader } from "./reading.ts";
 import { DatasetRemover } from "./removal.ts";
 import { createdEntry } from "./rows.ts";
-import { ensured, taken } from "./taking.ts";
-import { apiValues, asChanges, changeable, unsettable, wholeSize } from "./values.ts";
-import { whyNot, zfsError } from "./words.ts";
+import { ensured, taken } from "./snapshots.ts";
+import { apiValues, asChanges, changeable, creation, unsettable, wholeSize } from "./values.ts";
 
-/** The first version that can give a dataset another name. */
+/** The first version that can rename a dataset. */
 const withRename = 2510;
 
 const parentOf = (name: string): string => name.slice(0, Math.max(0, name.lastIndexOf("/")));
 
-/** The pools of a TrueNAS system through its API. What the server says is understood here and in the files beside it only. */
+/** The pools of a TrueNAS system, through its API. Only this folder interprets what the server answers about datasets. */
 export class ZfsApi implements Zfs {
   readonly together = false;
   readonly fixed = unsettable;
@@ -46,7 +49,7 @@ export class ZfsApi implements Zfs {
   readonly #removal: DatasetRemover;
   readonly #shareType: "GENERIC" | "SMB";
 
-  /** `shareType`: what new file systems are made for; SMB gets names without case and access control lists. */
+  /** `shareType`: the use of new file systems; for SMB they get case-insensitive names and NFSv4 access control lists. */
   constructor(api: Api, shareType: "GENERIC" | "SMB") {
     this.#api = api;
     this.#reading = new DatasetReader(api);
@@ -54,62 +57,63 @@ export class ZfsApi implements Zfs {
     this.#shareType = shareType;
   }
 
-  /** As Zfs.ready: the API of a system that is too old refuses to tell its version. */
+  /** As Zfs.ready: the API refuses to answer the version of a system that is too old. */
   async ready(signal: AbortSignal): Promise<void> {
     await this.#api.version(signal);
   }
 
-  read(look: PropertyQuery, signal: AbortSignal): Promise<Entries> {
-    return this.#reading.read(look, signal);
+  read(query: PropertyQuery, signal: AbortSignal): Promise<Entries> {
+    return this.#reading.read(query, signal);
   }
 
   below(
     parent: string,
-    kinds: readonly DatasetType[],
+    types: readonly DatasetType[],
     properties: readonly string[],
     depth: 1 | 2,
     signal: AbortSignal,
   ): Promise<readonly Entry[]> {
-    return this.#reading.below(parent, kinds, properties, depth, signal);
+    return this.#reading.below(parent, types, properties, depth, signal);
   }
 
-  family(dataset: string, look: PropertyQuery, signal: AbortSignal): Promise<Entries> {
-    return this.#reading.family(dataset, look, signal);
+  family(dataset: string, query: PropertyQuery, signal: AbortSignal): Promise<Entries> {
+    return this.#reading.family(dataset, query, signal);
   }
 
   async namesakes(
     { name, parent, copies }: SnapshotName,
-    look: PropertyQuery,
+    query: PropertyQuery,
     signal: AbortSignal,
   ): Promise<SnapshotsOfName> {
     const [holders, below, entries] = await Promise.all([
       this.#reading.holders(parent, name, signal),
-      copies === undefined ? [] : this.#reading.datasetsBelow(copies, look.names, signal),
-      this.#reading.read(look, signal),
+      copies === undefined ? [] : this.#reading.datasetsBelow(copies, query.names, signal),
+      this.#reading.read(query, signal),
     ]);
     return { holders, copies: below.filter(each => each.endsWith(`/${name}`)), entries };
   }
 
-  async create(dataset: NewDataset, parents: boolean, look: PropertyQuery, signal: AbortSignal): Promise<Creation> {
+  async create(dataset: NewDataset, parents: boolean, query: PropertyQuery, signal: AbortSignal): Promise<Creation> {
     const { name, permissions } = dataset;
     const make = async () => {
       const row = await this.#api.call("pool.dataset.create", [creation(dataset, parents, this.#shareType)], signal);
-      return createdEntry(row, look.properties, dataset.values);
+      return createdEntry(row, query.properties, dataset.values);
     };
-    const made = await this.#made(name, make, permissions, look, signal);
+    const made = await this.#made(name, make, permissions, query, signal);
     if (!made.made || dataset.volsize === undefined) return made;
-    // The guid, from which the name of a disk's target follows, is told from 25.10 on, and not by this answer.
+    // From 25.10 on a target is named after the guid of its zvol, which this answer does not have.
     const { number } = await this.#api.version(signal);
-    return number < withResources ? made : { ...made, entries: await this.read(look, signal) };
+    return number < withResources ? made : { ...made, entries: await this.read(query, signal) };
   }
 
   /**
-   * A clone and its properties appear in one step: up to 25.10 the request takes them all; 26 takes none that are not ZFS' own, so
-   * there the clone gets its name last.
+   * As Zfs.clone, in one visible step: up to 25.10 the request has all properties; the one of 26 has no user properties, so there the clone
+   * gets its name last.
    */
-  async clone(dataset: NewDataset, origin: CloneOrigin, look: PropertyQuery, signal: AbortSignal): Promise<Creation> {
+  async clone(dataset: NewDataset, origin: CloneOrigin, query: PropertyQuery, signal: AbortSignal): Promise<Creation> {
     const { name, permissions } = dataset;
-    if (origin.temporary) await ensured(this.#api, this.#reading, origin.snapshot, signal);
+    const source = () => this.#reading.one(origin.snapshot, ["type"], signal);
+    if (origin.temporary) await ensured(this.#api, origin.snapshot, source, signal);
     const { number } = await this.#api.version(signal);
     const clone = () =>
       number >= withSnapshotResources
@@ -117,7 +121,7 @@ export class ZfsApi implements Zfs {
         : this.#cloned(dataset, origin, signal);
     const make = () => ofVersion(this.#api, number, clone, signal);
     const drop = () => this.#removal.destroy(origin.snapshot, { deferred: true }, signal);
-    return this.#made(name, make, permissions, look, signal, origin.temporary ? drop : undefined);
+    return this.#made(name, make, permissions, query, signal, origin.temporary ? drop : undefined);
   }
 
   async set(name: string, values: Values, signal: AbortSignal): Promise<void> {
@@ -134,13 +138,14 @@ export class ZfsApi implements Zfs {
   async snapshot(
     names: readonly [string, ...string[]],
     values: Readonly<Record<string, string>>,
-    look: PropertyQuery,
+    query: PropertyQuery,
     signal: AbortSignal,
   ): Promise<Creation> {
     const [name, ...more] = names;
-    if (more.length > 0) throw new ZfsError("invalid", "TrueNAS takes no snapshots of several volumes at one moment");
-    const take = async () => createdEntry(await taken(this.#api, name, values, signal), look.properties, values);
-    return this.#made(name, take, undefined, look, signal);
+    if (more.length > 0)
+      throw new ZfsError("invalid", "TrueNAS cannot take snapshots of several volumes at one moment");
+    const take = async () => createdEntry(await taken(this.#api, name, values, signal), query.properties, values);
+    return this.#made(name, take, undefined, query, signal);
   }
 
   destroy(name: string, how: DestroyOptions, signal: AbortSignal): Promise<void> {
@@ -163,7 +168,7 @@ export class ZfsApi implements Zfs {
     });
   }
 
-  /** TrueNAS mounts what it makes. */
+  /** Does nothing: TrueNAS mounts the datasets that it creates. */
   async mount(): Promise<void> {}
 
   pools(names: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
@@ -196,7 +201,7 @@ export class ZfsApi implements Zfs {
     signal: AbortSignal,
   ): Promise<undefined> {
     if (await this.#reading.one(name, ["type"], signal)) throw new ZfsError("exists", `${name} exists already`);
-    // Where a clone gets its properties before it gets its name; what an interrupted copy leaves has the same name.
+    // The clone has this name until it has its properties; the rest of an interrupted copy has it, too.
     const staging = stagingOf(name);
     await this.#removal.copy(staging, signal);
     await this.#api.call("pool.snapshot.clone", [{ snapshot, dataset_dst: staging }], signal);
@@ -226,13 +231,13 @@ export class ZfsApi implements Zfs {
     const fields = await this.#reserved(name, changeable(all), signal);
     const size = "volsize" in fields ? { force_size: true } : {};
     const changes = asChanges(user);
-    // CORE refuses a request that has this field, even without an entry.
+    // CORE refuses this field even if it is empty.
     const more = changes.length > 0 ? { user_properties_update: changes } : {};
     if (Object.keys(fields).length === 0 && changes.length === 0) return;
     await this.#done("pool.dataset.update", [name, { ...fields, ...size, ...more }], signal);
   }
 
-  /** The API has no word for a reservation as large as the volume. */
+  /** Replaces the reservation of the whole size by the size in bytes, because the API has no value for it. */
   async #reserved(
     name: string,
     fields: Readonly<Record<string, unknown>>,
@@ -254,18 +259,18 @@ export class ZfsApi implements Zfs {
   }
 
   /**
-   * What a refusal to make something means is seen from what is there, since each version says it in other words. `make` may
-   * answer what it has made, which need not be read then. `after` is done when it stands there, while it is read.
+   * Creates something unless it exists. What a refusal means is decided by what exists, because each version words it differently. `make`
+   * can answer the new entry, which saves reading it. `after` runs once the object exists, while it is read.
    */
   async #made(
     name: string,
     make: () => Promise<Entry | undefined>,
     permissions: Permissions | undefined,
-    look: PropertyQuery,
+    query: PropertyQuery,
     signal: AbortSignal,
     after: () => Promise<void> = async () => {},
   ): Promise<Creation> {
-    const seen = async () => (await Promise.all([this.read(look, signal), after()]))[0];
+    const seen = async () => (await Promise.all([this.read(query, signal), after()]))[0];
     let fresh: Entry | undefined;
     try {
       fresh = await make();

@@ -1,37 +1,39 @@
 import type { Api } from "../api.ts";
-import { otherVersion } from "./of-version.ts";
+import type { Row } from "../api-error.ts";
 import {
   nameOf,
+  otherVersion,
   poolOf,
   present,
-  type Row,
   resourceFields,
   rowsOf,
   snapshotService,
+  whyNot,
   withSnapshotResources,
+  zfsError,
 } from "./queries.ts";
 import { resourceEntry } from "./rows.ts";
 
-/** Reading snapshots, with the requests that each version has for it. */
+/** Reading and taking snapshots, with the requests of each version. */
 
 /**
- * Options for names alone. With them no property is read, of which there are many for each snapshot: JSON-RPC selects the field, REST,
- * which cannot, names the property (plugins/zfs_/snapshot.py, query, up to 25.10; simple_handle in py-libzfs).
+ * Options for names alone, which save reading the many properties of each snapshot: JSON-RPC selects the field; REST cannot, and names
+ * the property (plugins/zfs_/snapshot.py, query, up to 25.10; simple_handle in py-libzfs).
  */
 const namesAlone = { select: ["name"], extra: { properties: ["name"] } };
-/** From here on one query that reads every snapshot of the system is better than one for each. */
+/** For more snapshots than this, one query that reads every snapshot of the system is cheaper than one query for each. */
 const manySnapshots = 64;
 /** The first version with JSON-RPC. */
 const withSelection = 2504;
 
-/** 26 tells the holds of a snapshot beside its properties; zfsprops(7) calls their number userrefs. */
+/** Adds the number of holds as userrefs, as zfsprops(7) calls it: 26 answers holds outside of the properties. */
 function withHolds(row: Row): Row {
   const { holds, properties } = row;
   if (!Array.isArray(holds)) return row;
   return { ...row, properties: { ...(properties as Row | null), userrefs: { raw: String(holds.length) } } };
 }
 
-/** Snapshots of a TrueNAS system. */
+/** Reads the snapshots of a TrueNAS system. */
 export class SnapshotReader {
   readonly #api: Api;
 
@@ -39,7 +41,7 @@ export class SnapshotReader {
     this.#api = api;
   }
 
-  /** The snapshot of this name, or nothing. */
+  /** The snapshot with this name, or no row. */
   one(name: string, properties: readonly string[], version: number, signal: AbortSignal): Promise<readonly Row[]> {
     if (version >= withSnapshotResources)
       return present(
@@ -51,7 +53,7 @@ export class SnapshotReader {
     return this.#old(version, [[["id", "=", name]], {}], signal);
   }
 
-  /** The snapshots of a dataset; with `depth` 2 those of its children, too. */
+  /** The snapshots of a dataset; with `depth` 2 also those of its children. */
   async below(
     parent: string,
     properties: readonly string[],
@@ -69,7 +71,7 @@ export class SnapshotReader {
     return this.#old(version, [[["pool", "=", poolOf(parent)]], {}], signal);
   }
 
-  /** Up to 25.10 any query but those by names and ids alone reads every snapshot of the system: so first who is there, then who they are. */
+  /** Up to 25.10 every query except by names and ids reads all snapshots of the system: so this reads the names first, then each one. */
   async #few(
     dataset: string,
     properties: readonly string[],
@@ -83,10 +85,7 @@ export class SnapshotReader {
     return (await Promise.all(each)).flat();
   }
 
-  /**
-   * 26 tells of a snapshot neither its clones nor whether its destruction waits for them; who is a clone is asked of the datasets
-   * of the pool then, all in one request.
-   */
+  /** Adds the clones of snapshots, which 26 does not answer: reads the origins of all datasets of the pool, in one request. */
   async #withClones(rows: readonly Row[], signal: AbortSignal): Promise<readonly Row[]> {
     if (rows.length === 0) return rows;
     const pool = poolOf(nameOf(rows[0] ?? {}));
@@ -102,7 +101,7 @@ export class SnapshotReader {
     });
   }
 
-  /** Snapshots by their name alone, with as little of them as the version lets one ask for. */
+  /** Snapshots with this name, with as few others and as few properties as the version allows. */
   named(parent: string, name: string, version: number, signal: AbortSignal): Promise<readonly Row[]> {
     if (version >= withSnapshotResources)
       return present(
@@ -115,11 +114,40 @@ export class SnapshotReader {
     return this.#old(version, [[["snapshot_name", "=", name]], namesAlone], signal);
   }
 
-  /** 26 answers the query of older versions, too, but without user properties: what came then is of no use. */
+  /** Sends the query of older versions. 26 answers it, too, but without user properties, so such an answer is discarded. */
   async #old(version: number, params: readonly unknown[], signal: AbortSignal): Promise<readonly Row[]> {
     const rows = await rowsOf(this.#api, `${snapshotService(version)}.query`, params, signal);
     const { number } = await this.#api.version(signal);
     if (number === version) return rows;
     throw otherVersion(this.#api);
+  }
+}
+
+/**
+ * Takes a snapshot with all its properties, because 26 cannot add any later. Answers its row as in zfs.snapshot.query (plugins/zfs_/snapshot.py,
+ * create, up to 25.10); undefined from 26 on. Throws ApiError.
+ */
+export async function taken(
+  api: Api,
+  id: string,
+  values: Readonly<Record<string, string>>,
+  signal: AbortSignal,
+): Promise<unknown> {
+  const { number } = await api.version(signal);
+  const [dataset, name] = id.split("@");
+  if (number < withSnapshotResources)
+    return api.call(`${snapshotService(number)}.create`, [{ dataset, name, properties: values }], signal);
+  await api.call("zfs.resource.snapshot.create", [{ dataset, name, user_properties: values }], signal);
+  return undefined;
+}
+
+/** Takes a snapshot unless it exists; `one` reads it. Throws ZfsError. */
+export async function ensured(api: Api, id: string, one: () => Promise<unknown>, signal: AbortSignal): Promise<void> {
+  try {
+    await taken(api, id, {}, signal);
+  } catch (error) {
+    const failure = whyNot(error);
+    if (failure === "exists") return;
+    if (failure === undefined || !(await one())) throw zfsError(error);
   }
 }
