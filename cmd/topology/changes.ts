@@ -1,5 +1,5 @@
 import type { Segments } from "../../lib/core/access.ts";
-import { codeName } from "./node-report.ts";
+import { codeName } from "./node-answer.ts";
 import type { EvaluatedNode } from "./reach.ts";
 
 /** A label that would keep a node from registering. */

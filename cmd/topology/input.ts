@@ -9,7 +9,7 @@ import type { ProxyConfig } from "../../lib/config/proxy.ts";
 import { CsiError, errnoOf } from "../../lib/core/errors.ts";
 import { reasons } from "../../lib/schema/finding.ts";
 import type { NodeFacts } from "../../lib/topology/facts.ts";
-import { compileTopology, type Topology } from "../../lib/topology/rules.ts";
+import { type CompiledTopology, compileTopology } from "../../lib/topology/rules.ts";
 import type { Host } from "../host.ts";
 import { readMain } from "../main-file.ts";
 import { realFacts } from "../node-facts.ts";
@@ -25,7 +25,7 @@ export class ConfigError extends Error {
 /** A main file with its topology rules compiled. */
 export interface CompiledMainFile {
   readonly config: ProxyConfig;
-  readonly topology: Topology | undefined;
+  readonly topology: CompiledTopology | undefined;
 }
 
 /** A node to be evaluated. */

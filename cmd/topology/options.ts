@@ -1,7 +1,7 @@
 import { UsageError } from "../terminal/usage-error.ts";
 
 /** The form of the output. */
-export type Output = "text" | "json" | "yaml";
+export type OutputFormat = "text" | "json" | "yaml";
 
 /** Facts of a node given by flags; the others come from the machine that the command runs on. */
 export interface GivenFacts {
@@ -17,7 +17,7 @@ export interface TopologyOptions {
   /** Path of the main file. */
   readonly config: string;
   readonly given: GivenFacts;
-  readonly output: Output;
+  readonly output: OutputFormat;
   /** A file with nodes and possibly StorageClasses, or "-". */
   readonly nodes: string | undefined;
   /** Folder of the connection files; undefined: the one named in the main file. */
@@ -50,7 +50,7 @@ export interface TopologyFlags {
 }
 
 const outputs: readonly string[] = ["text", "json", "yaml"];
-const isOutput = (text: string): text is Output => outputs.includes(text);
+const isOutput = (text: string): text is OutputFormat => outputs.includes(text);
 
 /** Checks the flags. Throws UsageError. */
 export function topologyOptions({

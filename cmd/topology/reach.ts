@@ -8,7 +8,7 @@ import { modules } from "../../lib/drivers/index.ts";
 import { ConnectionFolder } from "../../lib/io/folder.ts";
 import { nearest } from "../../lib/schema/nearest.ts";
 import { type AccessibleTopology, segmentsOf, topologyText } from "../../lib/topology/accessible-topology.ts";
-import type { NodeReport } from "./node-report.ts";
+import type { NodeAnswer } from "./node-answer.ts";
 
 /** The topology of one connection. */
 export interface ConnectionTopology {
@@ -20,13 +20,13 @@ export interface ConnectionTopology {
 }
 
 /** The connections of a folder; `broken`: those with a file that does not give their topology, by name. */
-export interface Connections {
+export interface FolderConnections {
   readonly all: readonly ConnectionTopology[];
   readonly broken: ReadonlyMap<string, CsiError>;
 }
 
 /** Reads the topology of all connections of a folder. Throws "unavailable" if the folder cannot be read. */
-export async function readConnections(folder: string, config: ProxyConfig): Promise<Connections> {
+export async function readConnections(folder: string, config: ProxyConfig): Promise<FolderConnections> {
   const files = new ConnectionFolder(folder);
   const all: ConnectionTopology[] = [];
   const broken = new Map<string, CsiError>();
@@ -52,7 +52,7 @@ function topologyOf(name: string, text: string, { defaults, nodeTopology }: Prox
 /** The members of a group, or the connection of that name. Throws a CsiError if there is neither, or a file is wrong. */
 export function connectionsNamed(
   name: string,
-  { all, broken }: Connections,
+  { all, broken }: FolderConnections,
   { groups }: ProxyConfig,
 ): readonly ConnectionTopology[] {
   const find = (wanted: string, otherwise: () => CsiError): ConnectionTopology => {
@@ -78,7 +78,7 @@ export function connectionsNamed(
 /** A node with what it would report. */
 export interface EvaluatedNode {
   readonly name: string;
-  readonly report: NodeReport;
+  readonly report: NodeAnswer;
   /** All its labels; undefined if unknown. */
   readonly labels: Segments | undefined;
 }
@@ -133,7 +133,7 @@ export interface ClassReach {
 export function classReach(
   { name, connection, allowed }: StorageClass,
   nodes: readonly EvaluatedNode[],
-  connections: Connections,
+  connections: FolderConnections,
   config: ProxyConfig,
 ): ClassReach {
   const reasons = new Set<string>();

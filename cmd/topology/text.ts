@@ -3,7 +3,7 @@ import { type Paint, paint } from "../../lib/lint/format/text.ts";
 import { topologyText } from "../../lib/topology/accessible-topology.ts";
 import { quoted } from "../../lib/topology/labels.ts";
 import { type Cell, someOf, table, tableWithin } from "../terminal/table.ts";
-import { isOverruled, type NodeReport, reasonOf } from "./node-report.ts";
+import { isOverruled, type NodeAnswer, reasonOf } from "./node-answer.ts";
 import {
   type ClassReach,
   type ConnectionTopology,
@@ -42,7 +42,7 @@ const count = (many: number, one: string): string => `${many} ${one}${many === 1
 const short = (key: string, prefix: string): string =>
   key.startsWith(`${prefix}/`) ? key.slice(prefix.length + 1) : key;
 
-function nodeText({ nodeId = "", segments, outcomes, failure }: NodeReport, view: TopologyView, tint: Paint): string {
+function nodeText({ nodeId = "", segments, outcomes, failure }: NodeAnswer, view: TopologyView, tint: Paint): string {
   const rows = outcomes.map(outcome => {
     const { rule, input, value, applied } = outcome;
     const used = value !== undefined && !isOverruled(outcome, outcomes);

@@ -7,9 +7,9 @@ import type { Host } from "../host.ts";
 import { UsageError } from "../terminal/usage-error.ts";
 import { changesData, changesText } from "./changes.ts";
 import { type CompiledMainFile, ConfigError, type NodeInput, readNodes, readRules } from "./input.ts";
-import { codeName, report } from "./node-report.ts";
-import type { Output, TopologyOptions } from "./options.ts";
-import { type Connections, classReach, connectionsNamed, type EvaluatedNode, readConnections } from "./reach.ts";
+import { codeName, report } from "./node-answer.ts";
+import type { OutputFormat, TopologyOptions } from "./options.ts";
+import { classReach, connectionsNamed, type EvaluatedNode, type FolderConnections, readConnections } from "./reach.ts";
 import { viewText } from "./text.ts";
 import { type TopologyView, viewData, warningsOf } from "./view.ts";
 
@@ -44,7 +44,7 @@ const evaluated = (
     })),
   );
 
-function show(view: TopologyView, output: Output, host: Host): number {
+function show(view: TopologyView, output: OutputFormat, host: Host): number {
   const { many, nodes, classes, connections, broken } = view;
   if (output === "text") host.out(viewText(view, host.colour));
   const failure = many ? undefined : nodes[0]?.report.failure;
@@ -65,10 +65,10 @@ function show(view: TopologyView, output: Output, host: Host): number {
 /** Whether a fact of the node is unknown here, so that the node cannot be evaluated. */
 const isUnknown = (failure: CsiError | undefined): boolean => failure?.code === "unavailable";
 
-const encoded = (data: unknown, output: Exclude<Output, "text">): string =>
+const encoded = (data: unknown, output: Exclude<OutputFormat, "text">): string =>
   output === "json" ? `${JSON.stringify(data, undefined, 2)}\n` : yamlText(data);
 
-function failed(code: string, message: string, output: Output, host: Host): number {
+function failed(code: string, message: string, output: OutputFormat, host: Host): number {
   if (output === "text") host.err(`csimux: ${message}\n`);
   else host.out(encoded({ error: { code, message } }, output));
   return 1;
@@ -111,7 +111,7 @@ async function connectionsOf(
   config: ProxyConfig,
   classes: boolean,
   { config: main, nodes, connection, connections: given }: TopologyOptions,
-): Promise<Connections | undefined> {
+): Promise<FolderConnections | undefined> {
   const required = classes || connection !== undefined || given !== undefined;
   if (!required && nodes === undefined) return undefined;
   const { single, nodeTopology } = config;

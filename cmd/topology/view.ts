@@ -1,6 +1,6 @@
 import type { CsiError } from "../../lib/core/errors.ts";
 import { labelChanges } from "./changes.ts";
-import { reportData } from "./node-report.ts";
+import { reportData } from "./node-answer.ts";
 import {
   type ClassReach,
   type ConnectionTopology,

@@ -3,7 +3,7 @@ import type { Call } from "../../lib/core/call.ts";
 import { leveledLog } from "../../lib/core/log.ts";
 import { mapLimit } from "../../lib/core/semaphore.ts";
 import type { DriverPorts } from "../../lib/drivers/module.ts";
-import type { Problem } from "../../lib/lint/lint.ts";
+import type { LintProblem } from "../../lib/lint/lint.ts";
 import type { ConnectionFile, LintInput } from "../../lib/lint/lint-input.ts";
 import { located, problem } from "../../lib/schema/finding.ts";
 import type { Host } from "../host.ts";
@@ -27,7 +27,7 @@ export class NotMountedHere extends Error {
 
 /** The result of checking storage systems: failures, and in words what could not be checked here. */
 export interface OnlineResult {
-  readonly problems: readonly Problem[];
+  readonly problems: readonly LintProblem[];
   readonly unseen: readonly string[];
 }
 
@@ -44,7 +44,7 @@ export async function online(
   const { check, close } = given ? { check: given, close: async () => {} } : opening(input, host);
   const waiting = input.connections.filter(({ read }) => read.config);
   const total = waiting.length;
-  const problems: Problem[] = [];
+  const problems: LintProblem[] = [];
   const unseen: string[] = [];
   let done = 0;
   await mapLimit(waiting, parallel, async connection => {
@@ -63,7 +63,7 @@ async function checked(
   connection: ConnectionFile,
   check: CheckConnection,
   limitMs: number,
-): Promise<Problem | string | undefined> {
+): Promise<LintProblem | string | undefined> {
   const { document, name } = connection;
   const signal = AbortSignal.timeout(limitMs);
   try {

@@ -5,7 +5,7 @@ import { junit } from "../../lib/lint/format/junit.ts";
 import { sarif } from "../../lib/lint/format/sarif.ts";
 import { paint, problemText, summary } from "../../lib/lint/format/text.ts";
 import type { Input } from "../../lib/lint/input.ts";
-import { type Linted, lint, type Problem } from "../../lib/lint/lint.ts";
+import { type Linted, type LintProblem, lint } from "../../lib/lint/lint.ts";
 import type { LintInput } from "../../lib/lint/lint-input.ts";
 import { rules } from "../../lib/lint/rules/index.ts";
 import { patternCompiler } from "../../lib/topology/pattern.ts";
@@ -70,7 +70,7 @@ async function linting(inputs: readonly Input[], { online }: ValidateOptions, ho
 }
 
 function printed(
-  problems: readonly Problem[],
+  problems: readonly LintProblem[],
   { format, quiet, strict }: ValidateOptions,
   seen: { readonly files: readonly string[]; readonly unseen: readonly string[]; readonly code: number },
   colour: boolean,
@@ -103,7 +103,7 @@ function changes({ main, connections }: LintInput): string {
   ].join("\n");
 }
 
-const errorsFirst = (problems: readonly Problem[]): readonly Problem[] => [
+const errorsFirst = (problems: readonly LintProblem[]): readonly LintProblem[] => [
   ...problems.filter(({ severity }) => severity === "error"),
   ...problems.filter(({ severity }) => severity !== "error"),
 ];

@@ -8,7 +8,7 @@ import { inheritable, merge } from "../schema/merge.ts";
 import { keysOf } from "../schema/shape.ts";
 import { whereElse } from "../schema/unknown-keys.ts";
 import type { ValueResolver } from "../schema/value-resolver.ts";
-import { parseYaml, type Source, withPosition } from "../yaml/parse.ts";
+import { parseYaml, withPosition, type YamlSource } from "../yaml/parse.ts";
 import { chooseModule, ofOtherDriver } from "./choose-driver.ts";
 import { type CommonConfig, commonConfig, commonSchema } from "./common.ts";
 import type { Defaults } from "./proxy.ts";
@@ -24,7 +24,7 @@ export interface ConnectionConfig extends CommonConfig {
 /** The result of reading a connection file. */
 export interface ReadConnection {
   readonly name: string;
-  readonly source: Source;
+  readonly source: YamlSource;
   /** Undefined if a diagnostic blocks. */
   readonly config: ConnectionConfig | undefined;
   /** The module of the file's `driver:`, known even if the rest of the file is wrong. */
@@ -54,7 +54,7 @@ export function readConnection(
 /** Like readConnection, for a parsed document. */
 export function readConnectionSource(
   name: string,
-  source: Source,
+  source: YamlSource,
   defaults: Defaults,
   resolver: ValueResolver,
   modules: readonly DriverModule[],

@@ -5,7 +5,7 @@ import { type Diagnostic, failure, type SchemaFinding } from "../schema/finding.
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 import type { ValueResolver } from "../schema/value-resolver.ts";
 import type { NodeIdConfig, TopologyConfig } from "../topology/config.ts";
-import { parseYaml, type Source, withPosition } from "../yaml/parse.ts";
+import { parseYaml, withPosition, type YamlSource } from "../yaml/parse.ts";
 import { type NodeSettings, nodeSettings } from "./node.ts";
 import { type groupSchema, mainSchema } from "./proxy-schema.ts";
 import { defaultPrefix, nodeIdSettings, nodeTopology } from "./topology.ts";
@@ -58,7 +58,7 @@ export const ownKeys: ReadonlySet<string> = new Set(["driver", "proxy", "service
 
 /** The result of reading the main file. */
 export interface ReadProxy {
-  readonly source: Source;
+  readonly source: YamlSource;
   /** Undefined if a diagnostic blocks. */
   readonly config: ProxyConfig | undefined;
   /** The configuration without its invalid parts, for further rules; undefined if nothing is left. */
@@ -76,7 +76,7 @@ export const readProxyConfig = (file: string, text: string, resolver: ValueResol
   readProxySource(parseYaml(file, text), resolver);
 
 /** Like readProxyConfig, for a parsed document. */
-export function readProxySource(source: Source, resolver: ValueResolver): ReadProxy {
+export function readProxySource(source: YamlSource, resolver: ValueResolver): ReadProxy {
   const refused = (findings: readonly SchemaFinding[], singleDriver?: string): ReadProxy => ({
     source,
     config: undefined,

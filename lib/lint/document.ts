@@ -1,5 +1,5 @@
 import type { Diagnostic, Path, Position } from "../schema/finding.ts";
-import type { Source } from "../yaml/parse.ts";
+import type { YamlSource } from "../yaml/parse.ts";
 
 /** A YAML document to check: one of a file, a part of one, or a file inside a Secret or ConfigMap. */
 export interface SourceDocument {
@@ -7,7 +7,7 @@ export interface SourceDocument {
   readonly file: string;
   /** The text that positions of `source` refer to. */
   readonly text: string;
-  readonly source: Source;
+  readonly source: YamlSource;
   /** The name of the file inside a Secret or ConfigMap; otherwise "". */
   readonly inside: string;
   /** The value of the label app.kubernetes.io/instance of the object around it. */
@@ -36,7 +36,7 @@ export const secretByName = (path: Path): boolean =>
   path.some(step => typeof step === "string" && secretName.test(step));
 
 /** A document of a file given by the user, without a schema that knows its secrets. */
-export const documentOf = (file: string, text: string, source: Source): SourceDocument => ({
+export const documentOf = (file: string, text: string, source: YamlSource): SourceDocument => ({
   file,
   text,
   source,

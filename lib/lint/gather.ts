@@ -7,7 +7,7 @@ import type { DocumentDiagnostic, SourceDocument } from "./document.ts";
 import { addInput, type Input } from "./input.ts";
 import { type ConnectionFile, type LintInput, textAt } from "./lint-input.ts";
 import type { FoundObjects } from "./objects.ts";
-import { readConnectionFile, readMainFile, type UnreadDocument } from "./read.ts";
+import { readConnectionFile, readMainDocument, type UnreadDocument } from "./read.ts";
 import { report } from "./rule.ts";
 import { severalMainFiles } from "./rules/reading.ts";
 
@@ -100,7 +100,7 @@ function isConnectionOf(main: SourceDocument, { file }: SourceDocument): boolean
 
 function readAll({ candidates, diagnostics: found, ...objects }: FoundObjects, settings: ReadSettings): Gathered {
   const { modules, resolver, compile } = settings;
-  const mains = mainCandidates(candidates).map(({ document }) => readMainFile(document, modules, resolver));
+  const mains = mainCandidates(candidates).map(({ document }) => readMainDocument(document, modules, resolver));
   const [main, ...more] = mains;
   const defaults = main?.read.partial?.defaults ?? noDefaults;
   const single = main?.read.config?.single;

@@ -2,7 +2,7 @@ import { failure, located } from "../schema/finding.ts";
 import { isMapping } from "../schema/mapping.ts";
 import { fileBudget, manifestBudget, textOverBudget } from "../yaml/budget.ts";
 import { syntaxErrors } from "../yaml/errors.ts";
-import { parseYaml, parseYamlDocuments, type Source } from "../yaml/parse.ts";
+import { parseYaml, parseYamlDocuments, type YamlSource } from "../yaml/parse.ts";
 import { documentOf, nameOf } from "./document.ts";
 import { isConfiguration, kindOf, kindOfText } from "./kinds.ts";
 import { addObject, type FoundObjects } from "./objects.ts";
@@ -61,11 +61,11 @@ export function addInput(input: Input, found: FoundObjects): void {
 }
 
 /** Reads a configuration within the daemon's budget, which is smaller than that of manifests. */
-const likeDaemon = (source: Source, text: string): Source =>
+const likeDaemon = (source: YamlSource, text: string): YamlSource =>
   isConfiguration(kindOf(source.value)) && textOverBudget(text, fileBudget) ? parseYaml(source.file, text) : source;
 
 /** Whether sops encrypted the values: it adds a mapping with a code that authenticates them (getsops/sops, "Encryption Protocol"). */
-const isEncrypted = ({ value }: Source): boolean =>
+const isEncrypted = ({ value }: YamlSource): boolean =>
   isMapping(value) && isMapping(value["sops"]) && typeof value["sops"]["mac"] === "string";
 
 /** The number of things found that concern csimux. */
@@ -85,7 +85,7 @@ function addWrongEncoding(file: string, text: string, found: FoundObjects): void
 }
 
 /** Whether these are manifests that do not concern csimux, such as those of a rendered chart; Secrets and empty documents included. */
-function isOtherManifest(sources: readonly Source[]): boolean {
+function isOtherManifest(sources: readonly YamlSource[]): boolean {
   const values = sources.map(({ value }) => value).filter(value => value !== null);
   return values.some(isOtherObject) && values.every(value => isOtherObject(value) || kindOf(value) === "secret");
 }
@@ -95,7 +95,7 @@ const otherKinds: readonly string[] = ["other", "csi-driver", "workload", "kusto
 const isOtherObject = (value: unknown): boolean =>
   isMapping(value) && typeof value["kind"] === "string" && "apiVersion" in value && otherKinds.includes(kindOf(value));
 
-function addDocument(input: Input, source: Source, found: FoundObjects): void {
+function addDocument(input: Input, source: YamlSource, found: FoundObjects): void {
   const { file, text, role, name = nameOf(file) } = input;
   const document = documentOf(file, text, source);
   const broken = source.diagnostics.some(each => each.blocks);

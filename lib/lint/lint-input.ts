@@ -7,7 +7,7 @@ import type { PatternCompiler } from "../topology/pattern.ts";
 import type { SourceDocument } from "./document.ts";
 
 /** The main file. */
-export interface MainFile {
+export interface MainDocument {
   readonly document: SourceDocument;
   readonly read: ReadProxy;
   /** The unchecked `proxy:` block. */
@@ -68,7 +68,7 @@ export interface Objects {
 
 /** All files of one deployment, read. */
 export interface LintInput extends Objects {
-  readonly main: MainFile | undefined;
+  readonly main: MainDocument | undefined;
   readonly connections: readonly ConnectionFile[];
   readonly modules: readonly DriverModule[];
   /** Compiles patterns of topology rules. */

@@ -11,14 +11,14 @@ import { unseen } from "./unseen.ts";
 import { containersOf, isServing } from "./workloads.ts";
 
 /** A problem at a position of a file that the user gave, with the line to show. */
-export interface Problem extends Diagnostic {
+export interface LintProblem extends Diagnostic {
   readonly excerpt: Excerpt | undefined;
 }
 
 /** The result of linting. */
 export interface Linted {
   /** In the order of the inputs, then by line. */
-  readonly problems: readonly Problem[];
+  readonly problems: readonly LintProblem[];
   /** One for each deployment. */
   readonly deployments: readonly LintInput[];
   /** The files that concern csimux, in the order of the inputs. */
@@ -60,7 +60,7 @@ function filesOf({ main, connections, classes, helm, volumes, workloads, encrypt
   return [...all.map(({ document }) => document.file), ...encrypted];
 }
 
-function problemsOf({ input, documents, diagnostics }: Gathered, settings: LintSettings): readonly Problem[] {
+function problemsOf({ input, documents, diagnostics }: Gathered, settings: LintSettings): readonly LintProblem[] {
   const all = [...diagnostics, ...checks.flatMap(check => [...check(input)])];
   const relevant = settings.checkEnvironment ? all : all.filter(each => !onlineRules.has(each.diagnostic.rule));
   return byText(documents, relevant).flatMap(problemsInText);
@@ -87,7 +87,7 @@ function byText(documents: readonly SourceDocument[], all: readonly DocumentDiag
 }
 
 /** Converts diagnostics of a text to problems of the file that the user gave. */
-function problemsInText({ first, all }: TextGroup): readonly Problem[] {
+function problemsInText({ first, all }: TextGroup): readonly LintProblem[] {
   const documentOf = new Map(all.map(({ document, diagnostic }) => [diagnostic, document]));
   const excerptOf = new Map<SourceDocument, ReturnType<typeof excerpts>>();
   return limited(suppressed(first.file, first.text, [...documentOf.keys()], ruleIds)).map(diagnostic => {
@@ -125,7 +125,7 @@ function limited(all: readonly Diagnostic[]): readonly Diagnostic[] {
   return [...sorted, located(file, { line, column }, problem(tooManyProblems.id, [], message, "repair these first"))];
 }
 
-function withoutRepeats(problems: readonly Problem[]): readonly Problem[] {
+function withoutRepeats(problems: readonly LintProblem[]): readonly LintProblem[] {
   const seen = new Set<string>();
   return problems.filter(({ file, line, column, rule, path, message }) => {
     const key = JSON.stringify([file, line, column, rule, path, message]);

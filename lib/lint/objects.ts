@@ -1,6 +1,6 @@
 import type { Path } from "../schema/finding.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
-import { parseYaml, type Source } from "../yaml/parse.ts";
+import { parseYaml, type YamlSource } from "../yaml/parse.ts";
 import { type DocumentDiagnostic, nameOf, type SourceDocument, secretByName } from "./document.ts";
 import { type DocumentKind, helmBelow, isConfiguration, kindOf, kindOfText } from "./kinds.ts";
 import { listAt, type ManifestObject, mappingAt, type Objects, textAt } from "./lint-input.ts";
@@ -74,7 +74,7 @@ function addHelm(outer: SourceDocument, whole: Mapping, found: FoundObjects): vo
 
 /** A part of a document as a document. */
 function below(document: SourceDocument, path: Path, value: Mapping): SourceDocument {
-  const source: Source = {
+  const source: YamlSource = {
     ...document.source,
     value,
     position: (inner, what) => document.source.position([...path, ...inner], what),

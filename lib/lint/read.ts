@@ -8,7 +8,7 @@ import { nearest } from "../schema/nearest.ts";
 import { aboutOf, keysOf, type Schema, schemaAt } from "../schema/shape.ts";
 import type { ValueResolver } from "../schema/value-resolver.ts";
 import { type SourceDocument, secretByName } from "./document.ts";
-import { type ConnectionFile, type MainFile, mappingAt, textAt } from "./lint-input.ts";
+import { type ConnectionFile, type MainDocument, mappingAt, textAt } from "./lint-input.ts";
 
 /** A document with a connection or main file, before it is read. */
 export interface UnreadDocument {
@@ -20,11 +20,11 @@ export interface UnreadDocument {
 }
 
 /** Reads a main file like `serve`. */
-export function readMainFile(
+export function readMainDocument(
   document: SourceDocument,
   modules: readonly DriverModule[],
   resolver: ValueResolver,
-): MainFile {
+): MainDocument {
   const read: ReadProxy = readSingle(readProxySource(document.source, resolver), modules, resolver);
   const schemas = modules.map(({ schema }) => schema);
   // Defaults of connections may contain secrets; a key that no driver knows may be a mistyped one.

@@ -2,7 +2,7 @@ import { isScalar, Scalar } from "yaml";
 import type { Path, Position } from "../schema/finding.ts";
 import type { Mapping } from "../schema/mapping.ts";
 import { fileBudget } from "../yaml/budget.ts";
-import { parseYamlDocuments, type Source } from "../yaml/parse.ts";
+import { parseYamlDocuments, type YamlSource } from "../yaml/parse.ts";
 import { type DocumentDiagnostic, nameOf, type SourceDocument } from "./document.ts";
 import { type DocumentKind, hasSection, isConfiguration, kindOf, kindOfText } from "./kinds.ts";
 import { mappingAt } from "./lint-input.ts";
@@ -18,7 +18,12 @@ export interface SecretFile {
 }
 
 /** The YAML files in `data` and `stringData` of the Secret at `path` of a manifest. */
-export function secretFiles(source: Source, manifestText: string, secret: Mapping, path: Path): readonly SecretFile[] {
+export function secretFiles(
+  source: YamlSource,
+  manifestText: string,
+  secret: Mapping,
+  path: Path,
+): readonly SecretFile[] {
   const plain = textFiles(source, manifestText, secret, [...path, "stringData"]);
   const encoded = Object.entries(mappingAt(secret, "data")).flatMap(([name, value]) => {
     const text = typeof value === "string" ? decoded(value) : undefined;
@@ -32,7 +37,12 @@ export function secretFiles(source: Source, manifestText: string, secret: Mappin
 const isFileName = (name: string): boolean => /\.ya?ml$/.test(name);
 
 /** The YAML files in a mapping of texts, such as `data` of a ConfigMap; `path` is that of the mapping. */
-export function textFiles(source: Source, manifestText: string, object: Mapping, path: Path): readonly SecretFile[] {
+export function textFiles(
+  source: YamlSource,
+  manifestText: string,
+  object: Mapping,
+  path: Path,
+): readonly SecretFile[] {
   return Object.entries(mappingAt(object, String(path.at(-1)))).flatMap(([name, text]) =>
     typeof text === "string" && isFileName(name) ? [inPlain(source, manifestText, name, text, [...path, name])] : [],
   );
@@ -49,7 +59,7 @@ function decoded(value: string): string | undefined {
   }
 }
 
-function inPlain(source: Source, manifestText: string, name: string, text: string, path: Path): SecretFile {
+function inPlain(source: YamlSource, manifestText: string, name: string, text: string, path: Path): SecretFile {
   const start = source.position(path, "key");
   const node: unknown = source.document.getIn(path, true);
   const block = isScalar(node) && node.type === Scalar.BLOCK_LITERAL ? node.range : undefined;

@@ -1,7 +1,7 @@
 import { isMap, isScalar, type Pair, parseDocument, stringify } from "yaml";
 import { singleName } from "../config/single.ts";
 import { isConnectionName } from "../core/handle.ts";
-import { type LintSettings, lint, type Problem } from "../lint/lint.ts";
+import { type LintProblem, type LintSettings, lint } from "../lint/lint.ts";
 import { textAt } from "../lint/lint-input.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { isOff, type OldDeployment } from "./old.ts";
@@ -113,7 +113,7 @@ const problemsOf = (
   names: readonly string[],
   texts: readonly string[],
   settings: LintSettings,
-): readonly Problem[] =>
+): readonly LintProblem[] =>
   lint(
     [
       { file: "proxy.yaml", text: main, role: "main" },
@@ -125,10 +125,10 @@ const problemsOf = (
 /** Warnings about the values themselves, which only their owner can settle. */
 const forOwner: ReadonlySet<string> = new Set(["placeholder-value", "unused-suppression"]);
 
-const settles = ({ file, rule, severity, blocks }: Problem): boolean =>
+const settles = ({ file, rule, severity, blocks }: LintProblem): boolean =>
   file !== "proxy.yaml" && severity === "warning" && !blocks && !forOwner.has(rule);
 
-function settled(text: string, { rule, line, path, message, fix }: Problem): { text: string; words: string } {
+function settled(text: string, { rule, line, path, message, fix }: LintProblem): { text: string; words: string } {
   const place = path === "" ? "" : `${path}: `;
   if (rule === "ignored-key") return { text: withoutKey(text, line), words: `${place}omitted: ${message}` };
   const lines = text.split("\n");

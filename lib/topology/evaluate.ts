@@ -3,12 +3,12 @@ import { CsiError } from "../core/errors.ts";
 import type { RuleSource } from "./config.ts";
 import { type NodeFacts, nodeNameOf } from "./facts.ts";
 import { isLabelValue, quoted, whyNoValue } from "./labels.ts";
-import type { Rule, Topology } from "./rules.ts";
+import type { CompiledRule, CompiledTopology } from "./rules.ts";
 import { filled } from "./template.ts";
 
 /** The result of one rule on one node. */
 export interface RuleOutcome {
-  readonly rule: Rule;
+  readonly rule: CompiledRule;
   /** The text that the pattern was matched against; undefined if there was none. */
   readonly input: string | undefined;
   /** Whether the pattern matched. */
@@ -33,7 +33,7 @@ export interface Evaluation {
 const maxInput = 16 * 1024;
 
 /** Evaluates the topology of one node. A CsiError is returned in `failure`, with the results of the rules so far. */
-export async function evaluate(topology: Topology, facts: NodeFacts): Promise<Evaluation> {
+export async function evaluate(topology: CompiledTopology, facts: NodeFacts): Promise<Evaluation> {
   const outcomes: RuleOutcome[] = [];
   try {
     const segments = await segmentsFor(topology, facts, outcomes);
@@ -44,7 +44,7 @@ export async function evaluate(topology: Topology, facts: NodeFacts): Promise<Ev
   }
 }
 
-async function segmentsFor(topology: Topology, facts: NodeFacts, outcomes: RuleOutcome[]): Promise<Segments> {
+async function segmentsFor(topology: CompiledTopology, facts: NodeFacts, outcomes: RuleOutcome[]): Promise<Segments> {
   const { prefix } = topology;
   if (topology.kind !== "rules") {
     const own = topology.kind === "cluster" ? "local" : ownValue(nodeNameOf(facts));
@@ -63,7 +63,7 @@ export function ownValue(nodeName: string): string {
   );
 }
 
-async function outcome(rule: Rule, facts: NodeFacts): Promise<RuleOutcome> {
+async function outcome(rule: CompiledRule, facts: NodeFacts): Promise<RuleOutcome> {
   const input = await inputOf(rule.source, facts);
   if (input === undefined) return ignored(rule, undefined, `${sourceInWords(rule.source)} is not there`);
   if (input.length > maxInput)
@@ -78,7 +78,7 @@ async function outcome(rule: Rule, facts: NodeFacts): Promise<RuleOutcome> {
   return { rule, input, applied: true, value, reason: "matched" };
 }
 
-const mismatch = ({ pattern, compiled }: Rule, input: string): string =>
+const mismatch = ({ pattern, compiled }: CompiledRule, input: string): string =>
   compiled.finds(input)
     ? `${pattern} matches only a part of ${quoted(input)}, and must match the whole`
     : `${quoted(input)} does not match ${pattern}`;
@@ -105,7 +105,7 @@ function sourceInWords(source: RuleSource): string {
   return `${words[source.kind]} ${source.name}`;
 }
 
-const ignored = (rule: Rule, input: string | undefined, why: string): RuleOutcome => ({
+const ignored = (rule: CompiledRule, input: string | undefined, why: string): RuleOutcome => ({
   rule,
   input,
   applied: false,
@@ -113,7 +113,7 @@ const ignored = (rule: Rule, input: string | undefined, why: string): RuleOutcom
   reason: rule.fallback === undefined ? why : `${why}; using the default`,
 });
 
-const refused = (rule: Rule, why: string): CsiError =>
+const refused = (rule: CompiledRule, why: string): CsiError =>
   new CsiError("failed-precondition", `topology rule ${rule.index + 1} (key "${rule.key}"): ${why}`);
 
 /** The value of a key is that of the last rule that matched; if none did, the last default. */

@@ -4,16 +4,16 @@ import { type Pattern, type PatternCompiler, patternCompiler } from "./pattern.t
 import { groupsIn } from "./template.ts";
 
 /** A rule with its pattern compiled. */
-export interface Rule extends RuleConfig {
+export interface CompiledRule extends RuleConfig {
   /** Index in the list. */
   readonly index: number;
   readonly compiled: Pattern;
 }
 
 /** The topology that nodes report, ready to be evaluated. */
-export type Topology =
+export type CompiledTopology =
   | { readonly kind: "cluster" | "node"; readonly prefix: string }
-  | { readonly kind: "rules"; readonly prefix: string; readonly rules: readonly Rule[] };
+  | { readonly kind: "rules"; readonly prefix: string; readonly rules: readonly CompiledRule[] };
 
 /** A mistake in one rule. */
 export interface RuleProblem {
@@ -27,9 +27,9 @@ export interface RuleProblem {
 export function compileRules(
   rules: readonly RuleConfig[],
   compile: PatternCompiler,
-): { readonly rules: readonly Rule[]; readonly problems: readonly RuleProblem[] } {
+): { readonly rules: readonly CompiledRule[]; readonly problems: readonly RuleProblem[] } {
   const problems: RuleProblem[] = [];
-  const usable: Rule[] = [];
+  const usable: CompiledRule[] = [];
   for (const [index, rule] of rules.entries()) {
     const found = compileRule(rule, index, compile);
     if ("compiled" in found) usable.push(found);
@@ -38,7 +38,7 @@ export function compileRules(
   return { rules: usable, problems };
 }
 
-function compileRule(rule: RuleConfig, index: number, compile: PatternCompiler): Rule | RuleProblem {
+function compileRule(rule: RuleConfig, index: number, compile: PatternCompiler): CompiledRule | RuleProblem {
   let compiled: Pattern;
   try {
     compiled = compile(rule.pattern);
@@ -78,7 +78,7 @@ function templateProblem(template: string, groups: number): string | undefined {
  * The topology of a main file, compiled. Loads the pattern engine only for rules.
  * Throws "failed-precondition" that lists every wrong rule.
  */
-export async function compileTopology(config: TopologyConfig): Promise<Topology> {
+export async function compileTopology(config: TopologyConfig): Promise<CompiledTopology> {
   if (config.kind !== "rules") return config;
   const { rules, problems } = compileRules(config.rules, await patternCompiler(config.rules.map(rule => rule.pattern)));
   if (problems.length === 0) return { kind: "rules", prefix: config.prefix, rules };

@@ -1,6 +1,7 @@
 import { type Document, isAlias, Lexer, type Node } from "yaml";
 import { failure, type SchemaFinding } from "../schema/finding.ts";
 import { eachNode, mostLevels } from "./nodes.ts";
+import { type OffsetFinding, start } from "./positions.ts";
 
 /** Limits of a text before it is parsed; both apply to the whole file. */
 export interface Budget {
@@ -46,17 +47,11 @@ export function textOverBudget(text: string, { bytes, parts }: Budget): SchemaFi
   return undefined;
 }
 
-/** What exceeds the budget in a document, and the node at fault. */
-export interface Excess {
-  readonly node: Node | undefined;
-  readonly finding: SchemaFinding;
-}
-
 /**
  * Checks, before any alias is resolved, whether the value of a document would be far larger than its text, or would contain itself.
  * Aliases of aliases, which multiply, are left to the parser (`maxAliasCount` in parse.ts).
  */
-export function documentOverBudget(document: Document): Excess | undefined {
+export function documentOverBudget(document: Document): OffsetFinding | undefined {
   const anchors = new Map<string, Node>();
   let first: Node | undefined;
   let count = 0;
@@ -74,7 +69,10 @@ export function documentOverBudget(document: Document): Excess | undefined {
   });
   if (deep) {
     const what = `lists and mappings are nested more than ${mostLevels} levels deep`;
-    return { node: deep, finding: refused("yaml-too-deep", what, "check the brackets and the indentation") };
+    return {
+      offset: start(deep) ?? 0,
+      finding: refused("yaml-too-deep", what, "check the brackets and the indentation"),
+    };
   }
   const what =
     count > mostAliases
@@ -82,5 +80,7 @@ export function documentOverBudget(document: Document): Excess | undefined {
       : expanded > longestExpanded
         ? `aliases and merges ("<<") expand this file to more than ${longestExpanded >> 10} KiB`
         : undefined;
-  return what === undefined ? undefined : { node: first, finding: refused("yaml-alias", what, "write the values out") };
+  return what === undefined
+    ? undefined
+    : { offset: start(first) ?? 0, finding: refused("yaml-alias", what, "write the values out") };
 }

@@ -22,13 +22,7 @@ import {
   unclosedQuote,
 } from "./errors.ts";
 import { eachNode } from "./nodes.ts";
-import { keyText, start } from "./positions.ts";
-
-/** A YAML error of a document, and its offset in the text. */
-export interface YamlFault {
-  readonly offset: number;
-  readonly finding: SchemaFinding;
-}
+import { keyText, type OffsetFinding, start } from "./positions.ts";
 
 const mostSyntaxErrors = 5;
 
@@ -37,8 +31,8 @@ export function syntaxFaults(
   document: Document,
   text: string,
   lineOf: (offset: number) => number,
-): readonly YamlFault[] {
-  const byLine = new Map<number, YamlFault>();
+): readonly OffsetFinding[] {
+  const byLine = new Map<number, OffsetFinding>();
   const codes = new Set<string>();
   const isDeep = document.errors.some(({ code }) => code === "RESOURCE_EXHAUSTION");
   for (const error of document.errors) {
@@ -89,7 +83,7 @@ function openAt(document: Document, offset: number, quote: boolean): number | un
 }
 
 /** Tags unknown to the parser. */
-export const tagFaults = (document: Document): readonly YamlFault[] =>
+export const tagFaults = (document: Document): readonly OffsetFinding[] =>
   document.warnings.map(({ pos }) => ({
     offset: pos[0],
     finding: warning("yaml-tag", [], "this tag is unknown and has no effect", "remove the !tag"),
@@ -99,7 +93,7 @@ export const tagFaults = (document: Document): readonly YamlFault[] =>
  * Why a document has no value: a dangling alias, a merge of something other than a mapping, or multiplying or circular
  * aliases.
  */
-export function aliasFault(document: Document): YamlFault {
+export function aliasFault(document: Document): OffsetFinding {
   const { first, dangling } = aliasesOf(document);
   const merge = dangling ? undefined : mergeOfNoMapping(document);
   const words = dangling ? syntaxErrors.BAD_ALIAS : merge ? badMerge : multipliedAliases;

@@ -9,12 +9,12 @@ import {
   shownKey,
 } from "../schema/finding.ts";
 import { type Budget, documentOverBudget, fileBudget, textOverBudget } from "./budget.ts";
-import { aliasFault, oversights, syntaxFaults, tagFaults, type YamlFault } from "./faults.ts";
-import { offsetOf, start } from "./positions.ts";
+import { aliasFault, oversights, syntaxFaults, tagFaults } from "./faults.ts";
+import { type OffsetFinding, offsetOf } from "./positions.ts";
 import { customTags } from "./scalars.ts";
 
 /** One YAML document: its plain value, its YAML errors, and the positions of its nodes. */
-export interface Source {
+export interface YamlSource {
   readonly file: string;
   /** Null if one of `diagnostics` blocks. */
   readonly value: unknown;
@@ -26,7 +26,7 @@ export interface Source {
 }
 
 /** A finding with its position in the file. */
-export function withPosition(source: Pick<Source, "file" | "position">, finding: SchemaFinding): Diagnostic {
+export function withPosition(source: Pick<YamlSource, "file" | "position">, finding: SchemaFinding): Diagnostic {
   const { rule, path, at } = finding;
   const shown = rule === "unknown-key" ? path.map(each => (typeof each === "string" ? shownKey(each) : each)) : path;
   return located(source.file, source.position(path, at), { ...finding, path: shown });
@@ -39,7 +39,7 @@ const options = { customTags, merge: true, prettyErrors: false, uniqueKeys: fals
 const maxAliasCount = 1000;
 
 /** Parses one YAML document (or JSON) within `budget`. Never throws. */
-export function parseYaml(file: string, text: string, budget: Budget = fileBudget): Source {
+export function parseYaml(file: string, text: string, budget: Budget = fileBudget): YamlSource {
   const excess = textOverBudget(text, budget);
   if (excess) return unreadable(file, excess);
   const lines = new LineCounter();
@@ -52,7 +52,7 @@ export function parseYaml(file: string, text: string, budget: Budget = fileBudge
 }
 
 /** Parses a file of several YAML documents, such as a Kubernetes manifest, within `budget`. Never throws. */
-export function parseYamlDocuments(file: string, text: string, budget: Budget): readonly Source[] {
+export function parseYamlDocuments(file: string, text: string, budget: Budget): readonly YamlSource[] {
   const excess = textOverBudget(text, budget);
   if (excess) return [unreadable(file, excess)];
   const lines = new LineCounter();
@@ -75,7 +75,7 @@ const nesting = (cause: unknown): SchemaFinding =>
 
 const top: Position = { line: 1, column: 1 };
 
-const unreadable = (file: string, finding: SchemaFinding): Source => ({
+const unreadable = (file: string, finding: SchemaFinding): YamlSource => ({
   file,
   value: null,
   document: parseDocument(""),
@@ -83,18 +83,18 @@ const unreadable = (file: string, finding: SchemaFinding): Source => ({
   position: () => top,
 });
 
-function source(file: string, text: string, document: Document, lines: LineCounter): Source {
+function source(file: string, text: string, document: Document, lines: LineCounter): YamlSource {
   const at = (offset: number): Position => {
     const { line, col } = lines.linePos(offset);
     return line > 0 ? { line, column: Math.max(col, 1) } : top;
   };
-  const positioned = ({ offset, finding }: YamlFault) => located(file, at(offset), finding);
-  const position: Source["position"] = (path, what) => at(offsetOf(document, path, what));
+  const positioned = ({ offset, finding }: OffsetFinding) => located(file, at(offset), finding);
+  const position: YamlSource["position"] = (path, what) => at(offsetOf(document, path, what));
   const without = (...diagnostics: readonly Diagnostic[]) => ({ file, document, position, value: null, diagnostics });
   const broken = syntaxFaults(document, text, offset => at(offset).line);
   if (broken.length > 0) return without(...broken.map(positioned));
   const excess = documentOverBudget(document);
-  if (excess) return without(positioned({ offset: start(excess.node) ?? 0, finding: excess.finding }));
+  if (excess) return without(positioned(excess));
   const found = oversights(document);
   const diagnostics = [
     ...found.map(finding => withPosition({ file, position }, finding)),

@@ -12,6 +12,12 @@ import {
 } from "yaml";
 import type { Path, SchemaFinding } from "../schema/finding.ts";
 
+/** A finding at an offset of the text. */
+export interface OffsetFinding {
+  readonly offset: number;
+  readonly finding: SchemaFinding;
+}
+
 /** The key of a pair as text. The parser represents a merge key by a symbol. */
 export const keyText = (pair: Pair): string => {
   const key: unknown = isScalar(pair.key) ? pair.key.value : pair.key;

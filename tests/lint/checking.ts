@@ -1,7 +1,7 @@
 import { modules } from "../../lib/drivers/index.ts";
 import { paint, problemText } from "../../lib/lint/format/text.ts";
 import type { Input } from "../../lib/lint/input.ts";
-import { lint, type Problem } from "../../lib/lint/lint.ts";
+import { type LintProblem, lint } from "../../lib/lint/lint.ts";
 import { patternCompiler } from "../../lib/topology/pattern.ts";
 import type { Example } from "./examples/files.ts";
 
@@ -9,7 +9,7 @@ const compile = await patternCompiler(["."]);
 const outside = { env: (name: string) => (name === "PATH_THAT_IS_SET" ? "x" : undefined), file: () => undefined };
 
 /** Lints files; one called proxy.yaml is the main file. */
-export function check(files: Example, checkEnvironment = false): readonly Problem[] {
+export function check(files: Example, checkEnvironment = false): readonly LintProblem[] {
   const inputs = Object.entries(files).map(([file, text]): Input => {
     return { file, text, role: file === "proxy.yaml" ? "main" : "given" };
   });
@@ -17,5 +17,5 @@ export function check(files: Example, checkEnvironment = false): readonly Proble
 }
 
 /** What a user sees, without colours. */
-export const seen = (problems: readonly Problem[]): string =>
+export const seen = (problems: readonly LintProblem[]): string =>
   problems.map(problem => problemText(problem, paint(false))).join("");

@@ -4,10 +4,10 @@ import { json } from "../../lib/lint/format/json.ts";
 import { junit } from "../../lib/lint/format/junit.ts";
 import { sarif } from "../../lib/lint/format/sarif.ts";
 import { paint, problemText, summary } from "../../lib/lint/format/text.ts";
-import type { Problem } from "../../lib/lint/lint.ts";
+import type { LintProblem } from "../../lib/lint/lint.ts";
 import { rules } from "../../lib/lint/rules/index.ts";
 
-const problem: Problem = {
+const problem: LintProblem = {
   file: "conf/my nas, 1.yaml",
   line: 3,
   column: 5,
@@ -19,7 +19,7 @@ const problem: Problem = {
   blocks: false,
   excerpt: { line: '  "a b": 1', column: 3 },
 };
-const bare: Problem = { ...problem, severity: "warning", path: "", fix: undefined, excerpt: undefined };
+const bare: LintProblem = { ...problem, severity: "warning", path: "", fix: undefined, excerpt: undefined };
 
 describe("output", () => {
   test("text has everything on its first line, then shows the position", () => {

@@ -1,4 +1,4 @@
-import type { Problem } from "../lint.ts";
+import type { LintProblem } from "../lint.ts";
 
 /** The checked files, and in words what could not be checked. */
 interface Extent {
@@ -7,7 +7,7 @@ interface Extent {
 }
 
 /** `{"diagnostics": [...], "files": [...], "notLookedAt": [...]}`: a stable form. `fix` is null without advice. */
-export function json(problems: readonly Problem[], { files, unseen }: Extent): string {
+export function json(problems: readonly LintProblem[], { files, unseen }: Extent): string {
   const diagnostics = problems.map(({ file, line, column, severity, rule, path, message, fix }) => ({
     file,
     line,

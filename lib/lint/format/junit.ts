@@ -1,5 +1,5 @@
 import { groupBy } from "../../core/group-by.ts";
-import type { Problem } from "../lint.ts";
+import type { LintProblem } from "../lint.ts";
 import { inOneLine } from "./text.ts";
 
 /** Text for XML 1.0: characters that it does not allow become a question mark. */
@@ -14,10 +14,10 @@ const xml = (text: string): string =>
     .replace(/[\n\r]/g, " ");
 
 /** JUnit's report: one test case for each file, one failure for each error of it; warnings are output of a passed case. */
-export function junit(problems: readonly Problem[], files: readonly string[]): string {
+export function junit(problems: readonly LintProblem[], files: readonly string[]): string {
   const byFile = groupBy(problems, ({ file }) => file);
   const all = [...new Set([...files, ...byFile.keys()])];
-  const isError = ({ severity }: Problem): boolean => severity === "error";
+  const isError = ({ severity }: LintProblem): boolean => severity === "error";
   const failed = all.filter(file => byFile.get(file)?.some(isError)).length;
   const cases = all.map(file => {
     const problems = byFile.get(file) ?? [];
@@ -28,13 +28,13 @@ export function junit(problems: readonly Problem[], files: readonly string[]): s
   return `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>\n  <testsuite name="csimux validate" tests="${all.length}" failures="${failed}">\n${cases.join("")}  </testsuite>\n</testsuites>\n`;
 }
 
-function warnings(problems: readonly Problem[]): string {
+function warnings(problems: readonly LintProblem[]): string {
   if (problems.length === 0) return "";
   const lines = problems.map(each => xml(`${each.file}:${each.line}:${each.column}: warning: ${inOneLine(each)}`));
   return `      <system-out>${lines.join("\n")}</system-out>\n`;
 }
 
-function failure(problem: Problem): string {
+function failure(problem: LintProblem): string {
   const { file, line, column, rule } = problem;
   const message = xml(`error: ${inOneLine(problem)}`);
   return `      <failure type="${xml(rule)}" message="${message}">${xml(`${file}:${line}:${column}`)}</failure>\n`;

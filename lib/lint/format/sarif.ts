@@ -1,9 +1,14 @@
-import type { Problem } from "../lint.ts";
+import type { LintProblem } from "../lint.ts";
 import type { Rule } from "../rule.ts";
 import { inOneLine } from "./text.ts";
 
 /** SARIF 2.1.0 (OASIS), as code scanning services read it. `exitCode` is that of the command. */
-export function sarif(problems: readonly Problem[], rules: readonly Rule[], version: string, exitCode: number): string {
+export function sarif(
+  problems: readonly LintProblem[],
+  rules: readonly Rule[],
+  version: string,
+  exitCode: number,
+): string {
   const index = new Map(rules.map(({ id }, position) => [id, position]));
   const driver = {
     name: "csimux",

@@ -1,5 +1,5 @@
 import type { Diagnostic } from "../../schema/finding.ts";
-import type { Problem } from "../lint.ts";
+import type { LintProblem } from "../lint.ts";
 
 /** Terminal colours (ECMA-48 SGR), or none. */
 export interface Paint {
@@ -19,7 +19,7 @@ export const paint = (colour: boolean): Paint =>
     : { error: plain, warning: plain, strong: plain, faint: plain };
 
 /** One problem: everything that is needed to repair it on the first line, then the line with a caret. */
-export function problemText(problem: Problem, { error, warning, strong, faint }: Paint): string {
+export function problemText(problem: LintProblem, { error, warning, strong, faint }: Paint): string {
   const { file, line, column, severity, rule, path, message, fix, excerpt } = problem;
   const label = severity === "error" ? error("error") : warning("warning");
   const where = path === "" ? "" : `${path}: `;
@@ -34,7 +34,7 @@ export function problemText(problem: Problem, { error, warning, strong, faint }:
 const plural = (count: number, word: string): string => `${count} ${word}${count === 1 ? "" : "s"}`;
 
 /** The last line. */
-export function summary(problems: readonly Problem[], files: number): string {
+export function summary(problems: readonly LintProblem[], files: number): string {
   const errors = problems.filter(({ severity }) => severity === "error").length;
   const found =
     problems.length === 0

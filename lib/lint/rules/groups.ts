@@ -3,7 +3,7 @@ import type { Path } from "../../schema/finding.ts";
 import { meant, nearest } from "../../schema/nearest.ts";
 import type { DocumentDiagnostic } from "../document.ts";
 import { factsOf } from "../facts.ts";
-import type { ConnectionFile, MainFile } from "../lint-input.ts";
+import type { ConnectionFile, MainDocument } from "../lint-input.ts";
 import { type Rule, report, type Theme } from "../rule.ts";
 import { labelsOf, namesOf } from "./connections.ts";
 
@@ -52,7 +52,13 @@ export const groups: Theme = {
   },
 };
 
-function absent(main: MainFile, rule: Rule, path: Path, name: string, names: readonly string[]): DocumentDiagnostic {
+function absent(
+  main: MainDocument,
+  rule: Rule,
+  path: Path,
+  name: string,
+  names: readonly string[],
+): DocumentDiagnostic {
   const near = nearest(name, names);
   return report(
     main.document,
@@ -64,7 +70,7 @@ function absent(main: MainFile, rule: Rule, path: Path, name: string, names: rea
 }
 
 function* groupProblems(
-  main: MainFile,
+  main: MainDocument,
   name: string,
   group: Group,
   connections: readonly ConnectionFile[],

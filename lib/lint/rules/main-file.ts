@@ -7,7 +7,7 @@ import type { RuleConfig, TopologyConfig } from "../../topology/config.ts";
 import { compileRules } from "../../topology/rules.ts";
 import { withPosition } from "../../yaml/parse.ts";
 import type { DocumentDiagnostic } from "../document.ts";
-import { type LintInput, listAt, type MainFile, mappingAt, textAt } from "../lint-input.ts";
+import { type LintInput, listAt, type MainDocument, mappingAt, textAt } from "../lint-input.ts";
 import { type Rule, report, type Theme } from "../rule.ts";
 
 const mixedSpellings: Rule = {
@@ -83,7 +83,7 @@ export const mainFile: Theme = {
 type Found = Iterable<DocumentDiagnostic>;
 
 /** Connections inherit keys outside `proxy:`; a key that no driver has is a mistake. */
-function* inherited({ document }: MainFile, { modules }: LintInput): Found {
+function* inherited({ document }: MainDocument, { modules }: LintInput): Found {
   const values = Object.entries(mappingAt(document.source.value)).filter(
     ([key]) => !ownKeys.has(key) && key !== "node",
   );
@@ -98,15 +98,15 @@ function* inherited({ document }: MainFile, { modules }: LintInput): Found {
 }
 
 /** The name of the list of rules in either spelling. */
-const listName = ({ proxy }: MainFile): "fromRegexp" | "customRules" =>
+const listName = ({ proxy }: MainDocument): "fromRegexp" | "customRules" =>
   listAt(proxy, "nodeTopology", "fromRegexp").length > 0 ? "fromRegexp" : "customRules";
 
-const rulesOf = (main: MainFile): readonly (readonly [Path, unknown])[] => {
+const rulesOf = (main: MainDocument): readonly (readonly [Path, unknown])[] => {
   const name = listName(main);
   return listAt(main.proxy, "nodeTopology", name).map((rule, index) => [["proxy", "nodeTopology", name, index], rule]);
 };
 
-function* spellings(main: MainFile): Found {
+function* spellings(main: MainDocument): Found {
   const rules = rulesOf(main);
   const ruleWith = (key: string) => rules.find(([, rule]) => textAt(rule, key) !== undefined);
   const documented = ["topologyKey", "regex", "template"].find(ruleWith);
@@ -117,7 +117,7 @@ function* spellings(main: MainFile): Found {
   yield report(main.document, mixedSpellings, path, message, "use one of them throughout", "key");
 }
 
-function* unusedRules(main: MainFile): Found {
+function* unusedRules(main: MainDocument): Found {
   const type = textAt(main.proxy, "nodeTopology", "type") ?? "cluster";
   if (rulesOf(main).length === 0 || type === "zone" || type === "custom") return;
   const path = ["proxy", "nodeTopology", listName(main)];
@@ -125,7 +125,7 @@ function* unusedRules(main: MainFile): Found {
   yield report(main.document, rulesWithoutEffect, path, message, 'write "type: zone"', "key");
 }
 
-function* nodeIds({ document, proxy }: MainFile): Found {
+function* nodeIds({ document, proxy }: MainDocument): Found {
   for (const part of ["iqn", "nqn"] as const) {
     const list = `${part}Prefix`;
     if (mappingAt(proxy, "nodeId", "parts")[part] !== true || listAt(proxy, "nodeId", list).length > 0) continue;
@@ -138,7 +138,7 @@ function* nodeIds({ document, proxy }: MainFile): Found {
 /** Labels that kubelet may set and the cluster sets itself (NodeRestriction in the Kubernetes documentation). */
 const clusterKeys: ReadonlySet<string> = new Set(["zone", "region"]);
 
-function* prefixes(main: MainFile): Found {
+function* prefixes(main: MainDocument): Found {
   const prefix = textAt(main.proxy, "nodeTopology", "prefix") ?? "";
   if (!/(?:^|\.)(?:kubernetes|k8s)\.io$/.test(prefix)) return;
   const path = ["proxy", "nodeTopology", "prefix"];
@@ -152,7 +152,7 @@ function* prefixes(main: MainFile): Found {
 }
 
 /** A placeholder has two forms; anything else in a template becomes part of a label. */
-function* templates(main: MainFile): Found {
+function* templates(main: MainDocument): Found {
   for (const [path, rule] of rulesOf(main)) {
     for (const key of ["template", "resultTemplate"]) {
       const rest = (textAt(rule, key) ?? "").replace(/\$?\{match:[0-9]+\}/g, "");
@@ -165,7 +165,7 @@ function* templates(main: MainFile): Found {
   }
 }
 
-function* gaps(main: MainFile, topology: TopologyConfig & { kind: "rules" }): Found {
+function* gaps(main: MainDocument, topology: TopologyConfig & { kind: "rules" }): Found {
   const always = new Set(topology.rules.filter(appliesAlways).map(({ key }) => key));
   for (const [index, rule] of topology.rules.entries()) {
     if (always.has(rule.key) || topology.rules.findIndex(({ key }) => key === rule.key) !== index) continue;
@@ -182,7 +182,7 @@ const appliesAlways = (rule: RuleConfig): boolean =>
   rule.fallback !== undefined || (certain.has(rule.source.kind) && /^\(?\.[*+]\)?$/.test(rule.pattern));
 
 /** The patterns and templates in the file, for a topology with other mistakes. */
-const uncheckedRules = (main: MainFile): readonly RuleConfig[] =>
+const uncheckedRules = (main: MainDocument): readonly RuleConfig[] =>
   rulesOf(main).map(([, rule]) => ({
     key: "",
     source: { kind: "nodeName" },
@@ -192,7 +192,7 @@ const uncheckedRules = (main: MainFile): readonly RuleConfig[] =>
   }));
 
 /** Compiles the rules as a node does. */
-function* patterns(main: MainFile, rules: readonly RuleConfig[], { compile }: LintInput): Found {
+function* patterns(main: MainDocument, rules: readonly RuleConfig[], { compile }: LintInput): Found {
   const keys = { pattern: ["regex", "matchRegexp"], template: ["template", "resultTemplate"] } as const;
   for (const { rule, field, message } of compileRules(rules, compile).problems) {
     const path = ["proxy", "nodeTopology", listName(main), rule];

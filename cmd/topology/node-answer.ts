@@ -4,11 +4,11 @@ import { CsiError } from "../../lib/core/errors.ts";
 import { evaluate, type RuleOutcome } from "../../lib/topology/evaluate.ts";
 import type { NodeFacts } from "../../lib/topology/facts.ts";
 import { encodeNodeId } from "../../lib/topology/node-id.ts";
-import type { Topology } from "../../lib/topology/rules.ts";
+import type { CompiledTopology } from "../../lib/topology/rules.ts";
 import { storageNames } from "../node-facts.ts";
 
 /** What NodeGetInfo would answer on one node, and why. */
-export interface NodeReport {
+export interface NodeAnswer {
   /** Undefined if `failure` is set, or if a part of it is only known on the node itself. */
   readonly nodeId: string | undefined;
   readonly segments: Segments;
@@ -22,10 +22,10 @@ export interface NodeReport {
  */
 export async function report(
   { nodeId: settings }: ProxyConfig,
-  topology: Topology | undefined,
+  topology: CompiledTopology | undefined,
   given: NodeFacts,
   listed: boolean,
-): Promise<NodeReport> {
+): Promise<NodeAnswer> {
   const nodeName = given.nodeName ?? (settings.allowHostnameFallback ? given.hostname : undefined);
   const facts = { ...given, nodeName };
   const evaluation = topology && (await evaluate(topology, facts));
@@ -64,7 +64,7 @@ export const isOverruled = (outcome: RuleOutcome, outcomes: readonly RuleOutcome
   !outcome.applied && outcomes.some(({ applied, rule }) => applied && rule.key === outcome.rule.key);
 
 /** The stable form for programs. */
-export const reportData = ({ nodeId, segments, outcomes, failure }: NodeReport): Readonly<Record<string, unknown>> =>
+export const reportData = ({ nodeId, segments, outcomes, failure }: NodeAnswer): Readonly<Record<string, unknown>> =>
   failure
     ? { error: { code: codeName(failure), message: failure.message } }
     : {
