@@ -81,7 +81,7 @@ const lacks = {
 
 for (const kind of ["toy-folder", "toy-target"] as const) driverContract(kind, async () => toyRig(kind), lacks);
 
-storeContract("toy", async () => {
+storeContract("ToyStore", async () => {
   const storage = new ToyStorage();
   return {
     open: () => new ToyStore(storage, alive, 100),
@@ -94,7 +94,7 @@ storeContract("toy", async () => {
   };
 });
 
-shareContract("toy-target", async () => {
+shareContract("ToyTargetShare", async () => {
   const storage = new ToyStorage();
   const parts = (step: Step) => ({
     store: new ToyStore(storage, step, 100),
@@ -111,7 +111,7 @@ shareContract("toy-target", async () => {
   };
 });
 
-attacherContract("toy-target", async () => {
+attacherContract("ToyAttacher", async () => {
   const node = new ToyNode();
   return {
     open: () => new ToyAttacher(node, alive),
