@@ -29,19 +29,24 @@ const again: readonly Event[] = ["due", "away"];
 describe("a breaker", () => {
   test.each<[string, readonly Event[], readonly string[], boolean]>([
     ["two failures mean nothing", ["failed", "failed"], ["", ""], false],
-    ["three in a row are a reason to check", failures, ["", "", "check"], false],
-    ["a success between them begins anew", ["failed", "failed", "succeeded", "failed"], ["", "", "", ""], false],
-    ["only a check that fails opens it", opened, ["", "", "check", "1000"], true],
-    ["a check that succeeds does not", [...failures, "succeeded"], ["", "", "check", ""], false],
-    ["one check is enough", [...failures, "failed", "failed", "failed"], ["", "", "check", "", "", ""], false],
+    ["three in a row start a check", failures, ["", "", "check"], false],
+    ["a success between them restarts the count", ["failed", "failed", "succeeded", "failed"], ["", "", "", ""], false],
+    ["only a failed check opens it", opened, ["", "", "check", "1000"], true],
+    ["a successful check does not open it", [...failures, "succeeded"], ["", "", "check", ""], false],
     [
-      "after a check that succeeded, three more are needed",
+      "further failures start no second check",
+      [...failures, "failed", "failed", "failed"],
+      ["", "", "check", "", "", ""],
+      false,
+    ],
+    [
+      "after a successful check, three more failures are needed",
       [...failures, "succeeded", "failed", "failed", "failed"],
       ["", "", "check", "", "", "", "check"],
       false,
     ],
     [
-      "a call that succeeds meanwhile wins",
+      "a call that succeeds during the check closes it",
       [...failures, "succeeded", "away"],
       ["", "", "check", "", "ignored"],
       false,
@@ -54,13 +59,13 @@ describe("a breaker", () => {
     ],
     ["one success closes it", [...opened, "succeeded"], ["", "", "check", "1000", "closed"], false],
     [
-      "a late failure of the check does not open it again",
+      "a failed check that ends after a success does not reopen it",
       [...opened, "due", "succeeded", "away"],
       ["", "", "check", "1000", "", "closed", "ignored"],
       false,
     ],
     [
-      "intervals begin anew after a success",
+      "intervals restart after a success",
       [...opened, ...again, "due", "succeeded", ...opened],
       ["", "", "check", "1000", "", "2000", "", "closed", "", "", "check", "1000"],
       true,
@@ -71,7 +76,7 @@ describe("a breaker", () => {
     expect(played.breaker.outage !== undefined).toBe(open);
   });
 
-  test("asks after twice as long each time, a minute at most, and knows since when", () => {
+  test("doubles the interval each time, up to a minute, and has the time of the first failure", () => {
     const { told, breaker } = play([...opened, ...Array.from({ length: 7 }, () => again).flat()]);
     expect(told.filter(text => Number(text) > 0)).toEqual([
       "1000",
@@ -86,7 +91,7 @@ describe("a breaker", () => {
     expect(breaker.outage).toEqual({ since: 0, next: 183_000, reason: "no route" });
   });
 
-  test("leaves up to a fifth of each interval to chance", () => {
+  test("shortens each interval by up to a fifth at random", () => {
     expect(play(opened, 1).told.at(-1)).toBe("800");
   });
 });

@@ -21,7 +21,7 @@ function world(names: readonly string[], group?: readonly string[]) {
     const memory = mux.memory(name);
     memory.fail.delete = away;
     for (let i = 0; i < times; i++) await failure(mux.volumes.delete(`v:${name}/x${i}`, call));
-    // The check goes on by itself.
+    // The check runs by itself.
     for (let ticks = 0; ticks < 50; ticks++) await Promise.resolve();
   };
   const die = async (name: string): Promise<void> => {
@@ -36,7 +36,7 @@ function world(names: readonly string[], group?: readonly string[]) {
   return { ...mux, outage, fail, die };
 }
 
-test("a storage that is away is spared calls, which are told at once what is wrong and when it is asked again", async () => {
+test("calls for an unreachable storage system are refused at once, with the reason and the time of the next attempt", async () => {
   const { volumes, snapshots, listing, capacity, memory, die } = world(["a", "b"]);
   await volumes.create(request("v", "a"), call);
   await die("a");
@@ -63,7 +63,7 @@ test("a storage that is away is spared calls, which are told at once what is wro
   expect(await failure(volumes.create(request("v", "b"), call))).toBeUndefined();
 });
 
-test("a volume that is stuck does not stand for its storage, nor a check that finds something else", async () => {
+test("a stuck volume opens no breaker while the check succeeds or fails for another reason", async () => {
   for (const code of [undefined, "failed-precondition", "internal"] as const) {
     const { fail, outage, memory } = world(["a"]);
     memory("a").check = async () => {
@@ -74,7 +74,7 @@ test("a volume that is stuck does not stand for its storage, nor a check that fi
   }
 });
 
-test("a driver without a check is asked as ever", async () => {
+test("a driver without a check is always called", async () => {
   const { fail, outage, memory, volumes } = world(["a"]);
   memory("a").check = undefined;
   await fail("a", 12);
@@ -83,7 +83,7 @@ test("a driver without a check is asked as ever", async () => {
   expect(await failure(volumes.delete("v:a/x", call))).toBeUndefined();
 });
 
-test("a call in progress goes on, and its success ends it", async () => {
+test("a call in progress continues, and its success closes the breaker", async () => {
   const { volumes, memory, die, outage } = world(["a"]);
   const { promise, resolve } = Promise.withResolvers<void>();
   memory("a").gate = promise;
@@ -95,7 +95,7 @@ test("a call in progress goes on, and its success ends it", async () => {
   expect(outage("a")).toBeUndefined();
 });
 
-test("volumes that are left in place are deleted without their storage", async () => {
+test("retained volumes are deleted without their storage system", async () => {
   for (const retain of [true, false]) {
     const { volumes, traits, memory, outage } = world(["a"]);
     traits.set("a", { retain });
@@ -108,7 +108,7 @@ test("volumes that are left in place are deleted without their storage", async (
   }
 });
 
-test("another file is another chance, unless that was to suspend it", async () => {
+test("a changed file closes the breaker, unless it suspends the connection", async () => {
   const { volumes, memory, traits, die, outage, edit } = world(["a"]);
   await die("a");
   memory("a").fail = {};
@@ -122,8 +122,8 @@ test("another file is another chance, unless that was to suspend it", async () =
   expect(outage("a")).toBeUndefined();
 });
 
-describe("a group goes round a member that is away", () => {
-  test("also for a volume that was begun on it", async () => {
+describe("a group skips an unreachable member", () => {
+  test("even for a volume that was begun on it", async () => {
     const { volumes, memory, die } = world(["a", "b"], ["a", "b"]);
     memory("a").fail.create = away;
     expect((await failure(volumes.create(request("v", "g"), call)))?.code).toBe("unavailable");
@@ -131,7 +131,7 @@ describe("a group goes round a member that is away", () => {
     expect((await volumes.create(request("v", "g"), call)).id).toBe("v:b/v");
   });
 
-  test("with an answer that is not final when no other member takes the volume", async () => {
+  test("with an answer that is not final if no other member takes the volume", async () => {
     const { volumes, memory, die } = world(["a", "b"], ["a", "b"]);
     for (const name of ["a", "b"]) memory(name).free = 0n;
     expect((await failure(volumes.create(request("v", "g"), call)))?.code).toBe("resource-exhausted");
@@ -143,7 +143,7 @@ describe("a group goes round a member that is away", () => {
     expect((await volumes.create(request("v", "g"), call)).id).toBe("v:b/v");
   });
 
-  test("for one whose source is elsewhere, and not for one whose source is on it", async () => {
+  test("for a clone of a volume elsewhere, but not for one of a volume on it", async () => {
     const { volumes, die } = world(["a", "b"], ["a", "b"]);
     const from = async (name: string) => ({
       source: { kind: "volume" as const, id: (await volumes.create(request(`${name}0`, name), call)).id },
@@ -155,7 +155,7 @@ describe("a group goes round a member that is away", () => {
   });
 });
 
-test("what makes it so is told of its volumes all the same where a look can find it", async () => {
+test("a check of the health of an unreachable storage system still reports what it finds", async () => {
   const { memory, die, volumes } = world(["a"]);
   await volumes.create(request("v", "a"), call);
   memory("a").findings = {
@@ -171,7 +171,7 @@ test("what makes it so is told of its volumes all the same where a look can find
   expect(memory("a").lookedAt).toBe(2);
 });
 
-test("it is a condition of the connection while it lasts", async () => {
+test("an open breaker is a condition of the connection", async () => {
   const { memory, die, checkHealth, overview, volumes } = world(["a"]);
   await volumes.create(request("v", "a"), call);
   const reasons = async () => {
@@ -190,7 +190,7 @@ test("it is a condition of the connection while it lasts", async () => {
   expect(await reasons()).toEqual([]);
 });
 
-test("one claim alone waits for a member that hangs; it is asked again once its check has succeeded", async () => {
+test("only one claim waits for a member that hangs; it is asked again after its check has succeeded", async () => {
   const { volumes, memory, traits } = world(["a", "b"], ["a", "b"]);
   const check = Promise.withResolvers<void>();
   memory("a").check = () => check.promise;

@@ -8,7 +8,7 @@ const call = testCall();
 const anywhere = { capabilities: [], parameters: {}, segment: undefined };
 const silence = new Promise<void>(() => undefined);
 
-test("without a class it is that of the largest connection that answers", async () => {
+test("without a class, the capacity is that of the largest connection that answers", async () => {
   const world = muxWorld(["a", "b", "down", "hung"]);
   world.memory("a").free = 5n << 30n;
   world.memory("b").free = 9n << 30n;
@@ -17,7 +17,7 @@ test("without a class it is that of the largest connection that answers", async 
   expect(await world.capacity.available(anywhere, call)).toBe(9n << 30n);
 });
 
-test("when no connection answers, nobody can tell; where there is none, nothing is known", async () => {
+test("without a class, it is UNAVAILABLE if no connection answers, and infinite if there is none", async () => {
   const world = muxWorld(["down", "hung"]);
   world.memory("down").fail.available = new CsiError("unavailable", "no route to host");
   world.memory("hung").look = silence;
@@ -25,7 +25,7 @@ test("when no connection answers, nobody can tell; where there is none, nothing 
   expect(await muxWorld([]).capacity.available(anywhere, call)).toBe(infiniteBytes);
 });
 
-test("of a connection that hangs it is UNAVAILABLE with its name", async () => {
+test("the capacity of a connection that hangs is UNAVAILABLE and names it", async () => {
   const world = muxWorld(["hung"]);
   world.memory("hung").look = silence;
   const error = await failure(world.capacity.available({ ...anywhere, parameters: { connection: "hung" } }, call));
@@ -33,7 +33,7 @@ test("of a connection that hangs it is UNAVAILABLE with its name", async () => {
   expect(error?.message).toContain('"hung"');
 });
 
-test("of a group it is that of the members that answer; UNAVAILABLE with the name of the file when none does", async () => {
+test("the capacity of a group is that of the members that answer, and UNAVAILABLE with the name of the file if none does", async () => {
   const world = muxWorld(["a", "b"]);
   world.groups.set("both", { from: { kind: "members", members: ["a", "b"] }, policy: "ordered" });
   world.memory("a").free = 5n << 30n;
@@ -50,7 +50,7 @@ test("of a group it is that of the members that answer; UNAVAILABLE with the nam
   expect(error?.message).toContain("restore its file a.yaml");
 });
 
-test("where it is nothing, the log says once why, and what Kubernetes makes of it", async () => {
+test("if there is no capacity, the log says once why, and what Kubernetes shows", async () => {
   const world = muxWorld(["a"]);
   world.traits.set("a", { accessibleTopology: [{ requirements: { "t.example/zone": "z1" }, extra: {} }] });
   const lines: string[] = [];
@@ -63,7 +63,7 @@ test("where it is nothing, the log says once why, and what Kubernetes makes of i
   expect(lines[0]).toContain('"t.example/zone":"z2"');
 });
 
-test("an answer over all connections is shared only between calls with the same parameters", async () => {
+test("an answer about all connections is reused only for equal parameters", async () => {
   const world = muxWorld(["a"]);
   const asked: unknown[] = [];
   const driver = world.memory("a").driver();
@@ -78,7 +78,7 @@ test("an answer over all connections is shared only between calls with the same 
   ]);
 });
 
-test("connections that hang are waited for once, wherever they stand among the others", async () => {
+test("connections that hang delay the answer once, wherever they are among the others", async () => {
   const names = Array.from({ length: 200 }, (_, index) => `c${String(index).padStart(3, "0")}`);
   const limit = 300;
   const world = muxWorld(names, { look: limit, capacity: limit });

@@ -45,14 +45,14 @@ function world() {
 const fails = (code: CsiError["code"], message: string) => async () => {
   throw new CsiError(code, message);
 };
-/** A storage that answers; calls are told "unavailable", so that they are repeated. */
+/** A storage system that answers; calls fail with "unavailable", so that they are retried. */
 const refuses = (refused: NonNullable<CsiError["refused"]>, message: string) => async () => {
   throw new CsiError("unavailable", message, { refused });
 };
 /** Stands for a storage that never answers. */
 const hangs = () => new Promise<void>(() => {});
 
-test("a storage is checked soon after its file was opened, though no call uses it, and again when the file has changed", async () => {
+test("a storage system is checked soon after its file was opened or changed, even if no call uses it", async () => {
   const { checkNew, opened, storage, said, asked, edit, unknown } = world();
   await opened();
   expect([storage()?.state, await unknown()]).toEqual(["not-checked", "1"]);
@@ -78,7 +78,7 @@ const situations = [
 
 describe.each(["at the start", "later"] as const)("a storage that, %s,", when => {
   test.each(situations)(
-    "%s is told so by log, status and metrics after one round, and when it is back",
+    "%s is reported by log, status and metrics after one round, and so is its return",
     async (...row) => {
       const [, answer, state, reason, words] = row;
       const { answers, round, storage, said, unknown, status } = world();
@@ -105,7 +105,7 @@ describe.each(["at the start", "later"] as const)("a storage that, %s,", when =>
   );
 });
 
-test("a storage that does not answer its check is asked nothing else; one that answers is looked at though something is wrong", async () => {
+test("a storage system that does not answer its check gets no other request; one that answers with an error does", async () => {
   const { answers, round, memory } = world();
   answers(fails("unavailable", "no route"));
   await round();
@@ -115,7 +115,7 @@ test("a storage that does not answer its check is asked nothing else; one that a
   expect(memory("nas").lookedAt).toBe(1);
 });
 
-test("a look that fails tells as much as a check that fails", async () => {
+test("a failed check of the health says as much as a failed check of the storage system", async () => {
   const { round, memory, storage, unknown } = world();
   memory("nas").fail.health = new CsiError("unavailable", "no list of pools");
   await round();
@@ -126,7 +126,7 @@ test("a look that fails tells as much as a check that fails", async () => {
   expect([storage()?.state, await unknown()]).toEqual(["good", "0"]);
 });
 
-test("nothing is told of the storage of a file that cannot be used or was removed", async () => {
+test("the storage system of a removed file is not reported", async () => {
   const { up, round, opened, storage, unknown } = world();
   await round();
   up.delete("nas");

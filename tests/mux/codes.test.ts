@@ -241,7 +241,7 @@ describe.each(answers)("%s, where %s,", (rpc = "", situation = "", code = "", le
     expect((failed?.code ?? "ok").toUpperCase().replaceAll("-", "_")).toBe(code);
   });
 
-  test("is an answer that no caller misunderstands", () => {
+  test("is an answer that every caller understands", () => {
     const [head = [], ...codes] = callers;
     const line = codes.find(([each]) => each === code) ?? codes.at(-1) ?? [];
     const reactions = head.flatMap((column, index) => (column.split(",")[0] === rpc ? [line[index] ?? ""] : []));
@@ -253,7 +253,7 @@ describe.each(answers)("%s, where %s,", (rpc = "", situation = "", code = "", le
   });
 });
 
-test("every situation stands in the table once", () => {
+test("the table has every situation once", () => {
   const named = Object.entries(situations).flatMap(([rpc, all]) => Object.keys(all).map(each => `${rpc} ${each}`));
   expect(answers.map(([rpc, situation]) => `${rpc} ${situation}`).sort()).toEqual(named.sort());
 });

@@ -74,7 +74,7 @@ function world(timeout: CacheTimeout = { kind: "forever" }) {
 
 const nameOf = async (connection: Connection) => connection.name;
 
-test("equal text is opened once, other text takes effect at the next call", async () => {
+test("an equal file is opened once; a changed one takes effect at the next call", async () => {
   const { files, opened, connections } = world();
   files.set("c", "one");
   await Promise.all(Array.from({ length: 20 }, () => connections.use("c", "refuse", nameOf)));
@@ -99,7 +99,7 @@ test("a driver is never closed under a running call", async () => {
   expect(opened[0]?.memory.closed).toBe(1);
 });
 
-test("a file that turns bad leaves the last good connection in service and is reported once", async () => {
+test("a file that becomes invalid leaves the last valid connection in service and is logged once", async () => {
   const { files, warnings, opened, connections } = world();
   files.set("c", "one");
   await connections.use("c", "refuse", nameOf);
@@ -112,7 +112,7 @@ test("a file that turns bad leaves the last good connection in service and is re
   expect(opened).toHaveLength(1);
 });
 
-test("a file that cannot be read any more leaves the last good connection in service and is reported once", async () => {
+test("a file that becomes unreadable leaves the last valid connection in service and is logged once", async () => {
   const { files, warnings, opened, connections } = world();
   files.set("c", "one");
   await connections.use("c", "refuse", nameOf);
@@ -142,7 +142,7 @@ test.each(["../x", "a/b", "..", "", "a b", "x".repeat(300)])("%p is never looked
   await expect(connections.use(name, "refuse", nameOf)).rejects.toMatchObject({ code: "invalid-argument" });
 });
 
-test("the names of object members are ordinary names without a file", async () => {
+test("names of object members are ordinary names", async () => {
   const { connections } = world();
   await expect(connections.use("constructor", "refuse", nameOf)).rejects.toMatchObject({ code: "failed-precondition" });
 });
@@ -156,7 +156,7 @@ test("a connection whose file is removed is closed after its last call", async (
   expect(opened[0]?.memory.closed).toBe(1);
 });
 
-test("a file may not hand existing volumes to a driver of another family", async () => {
+test("a file must not hand existing volumes to a driver of another family", async () => {
   const { files, warnings, connections } = world();
   files.set("c", "family:a");
   await connections.use("c", "refuse", nameOf);
@@ -165,7 +165,7 @@ test("a file may not hand existing volumes to a driver of another family", async
   expect(warnings).toHaveLength(1);
 });
 
-test("cacheTimeout none closes after each call, idle after the time without calls", async () => {
+test("cacheTimeout none closes a connection after each call, idle after a time without calls", async () => {
   const none = world({ kind: "none" });
   none.files.set("c", "one");
   await none.connections.use("c", "refuse", nameOf);
@@ -180,7 +180,7 @@ test("cacheTimeout none closes after each call, idle after the time without call
   expect(idle.opened[0]?.memory.closed).toBe(1);
 });
 
-test("good, bad, good again while a thousand calls run: every call gets an answer of a good file", async () => {
+test("while a file changes between valid and invalid, each of a thousand calls uses a valid one", async () => {
   const { files, connections } = world();
   files.set("c", "v0");
   await connections.use("c", "refuse", nameOf);
@@ -193,7 +193,7 @@ test("good, bad, good again while a thousand calls run: every call gets an answe
   expect(new Set(await Promise.all(calls))).toEqual(new Set(["c"]));
 });
 
-test("a survey says each change of the state of each connection once, with the reason, and nothing while none changes", async () => {
+test("a survey logs each change of a connection's state once, with the reason", async () => {
   const { files, said, connections } = world();
   const survey = async () => {
     const from = said.length;
@@ -221,7 +221,7 @@ test("a survey says each change of the state of each connection once, with the r
   expect(await survey()).toEqual(['"a": file is back and accepted']);
 });
 
-test("a call and a survey say a change once between them, and a name that never had a file is nothing to tell", async () => {
+test("a change is logged once by a call or a survey, and a name that never had a file is not logged", async () => {
   const { files, said, connections } = world();
   files.set("a", "one");
   await connections.use("a", "refuse", nameOf);
@@ -234,7 +234,7 @@ test("a call and a survey say a change once between them, and a name that never 
 });
 
 test.each([{ kind: "none" }, { kind: "idle", ms: 1 }] as const)(
-  "the last good file is served although its connection was closed meanwhile, by cacheTimeout %p",
+  "the last valid file is used even if its connection was closed by cacheTimeout %p",
   async timeout => {
     const { files, opened, connections } = world(timeout);
     files.set("c", "one");
@@ -252,14 +252,14 @@ test.each([{ kind: "none" }, { kind: "idle", ms: 1 }] as const)(
   },
 );
 
-test("a survey neither opens what was closed for want of calls nor keeps it open", async () => {
+test("a survey neither reopens idle connections nor keeps them open", async () => {
   const { files, opened, connections } = world({ kind: "none" });
   files.set("c", "one");
   for (let i = 0; i < 5; i++) await connections.survey();
   expect(opened.map(each => each.memory.closed)).toEqual([1]);
 });
 
-test("files that hang do not keep a survey from the others", async () => {
+test("files that hang do not delay the survey of others", async () => {
   const { files, said, connections, hung } = world();
   for (let i = 0; i < 20; i++) {
     files.set(`a${i}`, "one");
@@ -272,7 +272,7 @@ test("files that hang do not keep a survey from the others", async () => {
   expect(said).toEqual(['connection "b": file accepted']);
 });
 
-test("a slow read of a file as it was does not replace the connection of the file as it is", async () => {
+test("a slow read of an old file does not replace the connection of the new one", async () => {
   const { files, opened, reads, connections } = world();
   files.set("c", "old");
   await connections.use("c", "retry", nameOf);
@@ -288,7 +288,7 @@ test("a slow read of a file as it was does not replace the connection of the fil
   expect(opened.map(({ memory }) => memory.closed)).toEqual([1, 0]);
 });
 
-test("a connection that was removed is forgotten an hour after the last call that asked for it, and not before", async () => {
+test("a removed connection is forgotten an hour after the last call that asked for it", async () => {
   const { files, clock, said, connections } = world();
   files.set("c", "one");
   await connections.use("c", "retry", nameOf);
@@ -313,7 +313,7 @@ test("a connection that was removed is forgotten an hour after the last call tha
   expect(seen()).toEqual(["c good"]);
 });
 
-test("a class whose connection was removed is told to retry for an hour, since a volume may have been begun", async () => {
+test("a class whose connection was removed answers UNAVAILABLE for an hour, since a volume may have been begun", async () => {
   const { files, clock, connections } = world();
   const code = () => connections.use("c", "refuse", nameOf).catch((error: CsiError) => error.code);
   expect(await code()).toBe("failed-precondition");

@@ -18,14 +18,14 @@ function grouped(policy: Group["policy"] = "ordered", names = ["a", "b", "c"]) {
   return world;
 }
 
-test("the handle carries the real connection, and a repeat finds the volume wherever it is", async () => {
+test("the handle names the member, and a retry finds the volume wherever it is", async () => {
   const world = grouped();
   expect((await world.volumes.create(request("v", "g"), call)).id).toBe("v:a/v");
   world.groups.set("g", members(["c", "b", "a"]));
   expect((await world.volumes.create(request("v", "g"), call)).id).toBe("v:a/v");
 });
 
-test("two equal creates at once make one volume", async () => {
+test("equal creates at once create one volume", async () => {
   const world = grouped("spread");
   const made = await Promise.all([1, 2, 3].map(() => world.volumes.create(request("v", "g"), call)));
   expect(new Set(made.map(volume => volume.id)).size).toBe(1);
@@ -35,7 +35,7 @@ test("two equal creates at once make one volume", async () => {
 test.each([
   ["g", "h"],
   ["c", "g"],
-])("a class of %s and then one of %s, which overlap, make one volume of a name", async (one, other) => {
+])("a class of %s and then one of %s, which overlap, create one volume of a name", async (one, other) => {
   const world = grouped();
   world.groups.set("h", members(["c", "b", "a"]));
   const until = async (name: string, connection: string): Promise<void> => {
@@ -77,7 +77,7 @@ const dead: Readonly<Record<string, (world: ReturnType<typeof grouped>) => void>
   },
 };
 
-test.each(Object.entries(dead))("a member that %s is passed over, and the volume says so", async (_, kill) => {
+test.each(Object.entries(dead))("a member that %s is skipped, and the volume context names it", async (_, kill) => {
   const world = grouped();
   kill(world);
   const made = await world.volumes.create(request("v", "g"), call);
@@ -86,7 +86,7 @@ test.each(Object.entries(dead))("a member that %s is passed over, and the volume
   expect(world.memory("a").volumes.size).toBe(0);
 });
 
-test("a connection whose labels cannot be read stops no group, and gets no volume", async () => {
+test("a connection whose labels cannot be read blocks no group and gets no volume", async () => {
   const world = muxWorld(["a", "b"]);
   world.groups.set("fast", {
     from: { kind: "selector", selector: [{ key: "tier", operator: "in", values: ["fast"] }] },
@@ -100,14 +100,14 @@ test("a connection whose labels cannot be read stops no group, and gets no volum
   });
 });
 
-test("a member that is busy with the volume is not passed over", async () => {
+test("a member that is busy with the volume is not skipped", async () => {
   const world = grouped();
   world.memory("a").fail.find = new CsiError("aborted", "another operation is in progress");
   expect((await failure(world.volumes.create(request("v", "g"), call)))?.code).toBe("aborted");
   expect(world.memory("b").volumes.size).toBe(0);
 });
 
-test("a process that stops passes nobody over", async () => {
+test("a process that stops skips no member", async () => {
   const world = grouped();
   world.memory("a").look = new Promise(() => undefined);
   const creating = failure(world.volumes.create(request("v", "g"), call));
@@ -117,7 +117,7 @@ test("a process that stops passes nobody over", async () => {
   expect(world.memory("b").volumes.size).toBe(0);
 });
 
-test("while no member answers, nothing is refused for good", async () => {
+test("while no member answers, the refusal is not final", async () => {
   const world = grouped("ordered", ["a", "b"]);
   for (const name of ["a", "b"]) world.memory(name).fail.find = new CsiError("unavailable", "down");
   expect(await failure(world.volumes.create(request("v", "g"), call))).toMatchObject({
@@ -126,7 +126,7 @@ test("while no member answers, nothing is refused for good", async () => {
   });
 });
 
-test("a silent member that is out of reach of the place keeps no claim waiting", async () => {
+test("a silent member that the request cannot reach does not delay a claim", async () => {
   const world = grouped("ordered", ["a", "b"]);
   world.traits.set("a", { accessibleTopology: [{ requirements: zone("z1"), extra: {} }] });
   world.traits.set("b", { accessibleTopology: [{ requirements: zone("z2"), extra: {} }] });
@@ -162,7 +162,7 @@ test("the next member is tried after RESOURCE_EXHAUSTED and after nothing else",
   expect(unclear.memory("b").volumes.size).toBe(0);
 });
 
-test("members are filtered by topology and walked in the order of preference", async () => {
+test("members are filtered by topology and tried in the order of preference", async () => {
   const world = grouped();
   for (const [name, place] of [
     ["a", "z1"],
@@ -181,7 +181,7 @@ test("members are filtered by topology and walked in the order of preference", a
   );
 });
 
-test("most-free takes the emptiest, spread reaches every member, capacity is the largest member's", async () => {
+test("most-free selects the emptiest member, spread uses every member, and the capacity is that of the largest", async () => {
   const free = grouped("most-free");
   for (const [name, bytes] of [
     ["a", 5n],
@@ -201,7 +201,7 @@ test("most-free takes the emptiest, spread reaches every member, capacity is the
   for (const memory of spread.memories.values()) expect(memory.volumes.size).toBeGreaterThan(8);
 });
 
-test("a source pins its connection, which must be a member", async () => {
+test("a clone is created on the connection of its source, which must be a member", async () => {
   const world = grouped("ordered", ["a", "b", "x"]);
   world.groups.set("g", members(["a", "b"]));
   for (const name of ["b", "x"]) await world.volumes.create(request("src", name), call);
@@ -212,7 +212,7 @@ test("a source pins its connection, which must be a member", async () => {
   );
 });
 
-test("what an interrupted creation left on a member is removed when the repeat goes to another one", async () => {
+test("the rest of an interrupted creation is removed from a member when the retry selects another one", async () => {
   const world = grouped("most-free");
   for (const name of ["a", "c"]) world.memory(name).begun.add("v");
   world.memory("b").free = 1n << 50n;
@@ -230,7 +230,7 @@ test("a group by selector follows the labels", async () => {
   expect((await world.volumes.create(request("v", "fast"), call)).id).toBe("v:b/v");
 });
 
-test("members tell at the same time how much is free", async () => {
+test("members are asked for their free space at the same time", async () => {
   const world = muxWorld(["a", "b", "c"], { look: 60_000, capacity: 60_000 });
   world.groups.set("g", members(["a", "b", "c"], "most-free"));
   const { promise, resolve } = Promise.withResolvers<void>();
@@ -245,7 +245,7 @@ test("members tell at the same time how much is free", async () => {
   expect(await creating).toBeUndefined();
 });
 
-test("a member that does not tell in time how much is free is passed over", async () => {
+test("a member that does not report its free space in time is skipped", async () => {
   const world = grouped("most-free");
   world.memory("b").measure = new Promise(() => undefined);
   world.memory("b").free = 1n << 50n;

@@ -37,7 +37,7 @@ function world(names: readonly string[], health?: { readonly hold: number; reado
   return { ...mux, list, reasons };
 }
 
-test("what is wrong with a volume or with its storage is told of the volume, and no longer when it is gone", async () => {
+test("conditions of a volume and of its storage system are reported of the volume until they end", async () => {
   const { memory, reasons } = world(["a"]);
   expect(await reasons("v:a/1")).toEqual([]);
   memory("a").findings = found(["PoolDegraded"], { 1: "QuotaFull" });
@@ -47,7 +47,7 @@ test("what is wrong with a volume or with its storage is told of the volume, and
   expect(await reasons("v:a/1")).toEqual([]);
 });
 
-test("a volume that is not there is not found, one that is known to be lost is told as lost", async () => {
+test("a volume that does not exist is not found, but one that is known to be lost is reported as lost", async () => {
   const { memory, volumes, reasons } = world(["a"]);
   expect((await failure(volumes.health("v:a/none", call)))?.code).toBe("not-found");
   expect((await failure(volumes.health("what", call)))?.code).toBe("not-found");
@@ -55,7 +55,7 @@ test("a volume that is not there is not found, one that is known to be lost is t
   expect(await reasons("v:a/lost")).toEqual(["VolumeMissing"]);
 });
 
-test("only volumes with which something is wrong are listed, of all connections, in pages of any size", async () => {
+test("a health listing has only the volumes with conditions, of all connections, in pages of any size", async () => {
   for (const max of [0, 1, 2, 5]) {
     const { memory, list } = world(["a", "b", "c"]);
     memory("a").findings = found([], { 2: "QuotaFull" });
@@ -70,7 +70,7 @@ test("only volumes with which something is wrong are listed, of all connections,
   }
 });
 
-test("a listing looks at each storage once, and lists its volumes only where all of them are concerned", async () => {
+test("a health listing checks each storage system once, and lists volumes only if all of them are concerned", async () => {
   const { memory, list } = world(["a", "b"], { hold: 0, fresh: 60_000 });
   memory("a").findings = found([], { 1: "QuotaFull", 2: "QuotaFull" });
   await list();
@@ -83,7 +83,7 @@ test.each(["x", "a!z1", "a/1", "!"])("the token %p is ABORTED", async token => {
   expect((await failure(world(["a"]).listing.health({ max: 0, token }, call)))?.code).toBe("aborted");
 });
 
-test("a storage that cannot be looked at is an error of the call, never a condition, unless partial lists are asked for", async () => {
+test("a storage system that cannot be checked is an error of the call, not a condition, unless listings may be partial", async () => {
   const { memory, volumes, listing, settings, list } = world(["a", "b"]);
   memory("a").findings = found([], { 1: "QuotaFull" });
   memory("b").fail.health = new CsiError("unavailable", "it is down");
@@ -94,7 +94,7 @@ test("a storage that cannot be looked at is an error of the call, never a condit
   expect(await list()).toEqual(["v:a/1 QuotaFull"]);
 });
 
-test("a cause has to last, and to be gone, for a while; but for the first look of all", async () => {
+test("a condition starts and ends only after its cause has lasted, except at the first check", async () => {
   const { memory, reasons } = world(["a"], { hold: 60, fresh: 0 });
   memory("a").findings = found(["PoolDegraded"]);
   expect(await reasons("v:a/1")).toEqual(["PoolDegraded"]);
@@ -106,7 +106,7 @@ test("a cause has to last, and to be gone, for a while; but for the first look o
   expect(performance.now() - begun).toBeGreaterThanOrEqual(50);
 });
 
-test("each change is one line of the log, and so is a storage that cannot be looked at any more", async () => {
+test("each change is one line of the log, and so is a storage system that can no longer be checked", async () => {
   const { memory, checkHealth } = world(["a"]);
   const lines: string[] = [];
   const log: Call["log"] = {
@@ -133,7 +133,7 @@ test("each change is one line of the log, and so is a storage that cannot be loo
   expect(await looks(found([]))).toEqual(["the health of a storage can be checked again a"]);
 });
 
-test("what the file of a connection is in for is seen with its health, and goes with its cause", async () => {
+test("the state of a connection's file is one of its conditions", async () => {
   const { up, broken, memory, checkHealth, overview, volumes } = world(["a", "b"]);
   memory("a").findings = found(["StorageFull"]);
   const seen = async () => {
@@ -155,7 +155,7 @@ test("what the file of a connection is in for is seen with its health, and goes 
   expect(await seen()).toEqual(["a StorageFull", "b "]);
 });
 
-test("a volume that was deleted is forgotten at once", async () => {
+test("a deleted volume is forgotten at once", async () => {
   const { memory, volumes, list, checkHealth } = world(["a"], { hold: 60_000, fresh: 60_000 });
   memory("a").findings = found([], { 1: "QuotaFull" });
   await checkHealth(call);
@@ -164,7 +164,7 @@ test("a volume that was deleted is forgotten at once", async () => {
   expect(await list()).toEqual([]);
 });
 
-test("nodes are led to the storages of those connections that they reach", async () => {
+test("nodes get volume contexts of the connections that they reach", async () => {
   const { memory, traits, checkHealth, examples } = world(["a", "b"]);
   traits.set("a", { accessibleTopology: [{ requirements: { "t.example/zone": "x" }, extra: {} }] });
   for (const name of ["a", "b"]) memory(name).findings = { ...found([]), example: { server: name } };
@@ -197,7 +197,7 @@ test("exports and targets that stay missing are restored, and nothing else; a fa
   expect(await round()).toEqual([]);
 });
 
-test("a volume whose handle is longer than CSI allows is shown like any other, in looks, views and listings", async () => {
+test("a volume whose handle is longer than CSI allows is shown like any other", async () => {
   const long = `tank/${"x".repeat(140)}`;
   const mux = world(["a"]);
   mux.memory("a").volumes.set(long, volume(long));
@@ -211,7 +211,7 @@ test("a volume whose handle is longer than CSI allows is shown like any other, i
   expect(await mux.list()).toEqual(["v:a/1 QuotaFull", `v:a/${long} QuotaFull`]);
 });
 
-/** A driver whose look at its health goes on until it is let go, or its own call ends. */
+/** A driver whose health check ends with the gate, or with its own call. */
 function slowLook(mux: ReturnType<typeof muxWorld>, name: string) {
   const gate = Promise.withResolvers<StorageFindings>();
   const calls: Call[] = [];
@@ -224,7 +224,7 @@ function slowLook(mux: ReturnType<typeof muxWorld>, name: string) {
   return { gate, calls };
 }
 
-test("a look that several wait for does not end with the caller that came first", async () => {
+test("a check that several callers wait for continues after the first one has left", async () => {
   const mux = muxWorld(["a"], { look: 60_000, capacity: 60_000 }, { hold: 0, fresh: 0 });
   mux.memory("a").volumes.set("1", volume("1"));
   const { gate, calls } = slowLook(mux, "a");
@@ -234,14 +234,14 @@ test("a look that several wait for does not end with the caller that came first"
   while (calls.length === 0) await new Promise(resolve => setImmediate(resolve));
   impatient.abort(new CsiError("deadline-exceeded", "the deadline of the call has passed"));
   expect((await first)?.code).toBe("deadline-exceeded");
-  // Its caller has gone, and nobody else holds the connection but the look itself.
+  // Its caller has left, and only the check itself holds the connection.
   expect(mux.memory("a").closed).toBe(0);
   gate.resolve(found([], { 1: "QuotaFull" }));
   expect((await second).map(({ reason }) => reason)).toEqual(["QuotaFull"]);
   expect([calls.length, mux.overview(new Map()).connections[0]?.health.storage.reason]).toEqual([1, undefined]);
 });
 
-test("a defect in a look at one storage is an error in the log, and all others are looked at", async () => {
+test("a defect in one check is an error in the log, and all other storage systems are checked", async () => {
   const mux = world(["a", "b", "c"]);
   const look = async (): Promise<StorageFindings> => {
     throw new TypeError("not a finding");
@@ -254,7 +254,7 @@ test("a defect in a look at one storage is an error in the log, and all others a
   expect(["a", "c"].map(name => mux.memory(name).lookedAt)).toEqual([1, 1]);
 });
 
-test("storages that hang are waited for once in a round, wherever they stand among the others", async () => {
+test("storage systems that hang delay a round once, wherever they are among the others", async () => {
   const names = Array.from({ length: 200 }, (_, index) => `c${String(index).padStart(3, "0")}`);
   const limit = 300;
   const mux = muxWorld(names, { look: limit, capacity: limit });

@@ -18,7 +18,7 @@ test("equal calls join one job; a call with other arguments is refused while it 
   expect(runs).toBe(1);
 });
 
-test("a client that gives up is told so, the work goes on, and the repeat joins it", async () => {
+test("the work continues after its caller has left, and a retry joins it", async () => {
   const jobs = new Jobs();
   const gate = Promise.withResolvers<number>();
   const client = new AbortController();
@@ -36,7 +36,7 @@ test("a client that gives up is told so, the work goes on, and the repeat joins 
   expect(await again).toBe(7);
 });
 
-test("after a job has ended the next call runs anew, and a failure reaches every caller", async () => {
+test("a failure reaches every caller, and the next call starts another job", async () => {
   const jobs = new Jobs();
   const fail = () => Promise.reject(new Error("no"));
   const both = await Promise.allSettled([jobs.run("k", "", testCall(), fail), jobs.run("k", "", testCall(), fail)]);
@@ -66,7 +66,7 @@ test("stopping aborts the work and waits for it to end", async () => {
 test.each([
   ["unavailable", "csimux is stopping"],
   ["aborted", "the client has cancelled the call or gone away"],
-] as const)("a caller that leaves because of %s is told that reason", async (code, message) => {
+] as const)("a caller that leaves because of %s gets that reason", async (code, message) => {
   const jobs = new Jobs();
   const client = new AbortController();
   const waiting = jobs.run("k", "", testCall(client.signal), () => new Promise(() => undefined));
@@ -76,7 +76,7 @@ test.each([
   expect(await outcome).toMatchObject({ code, message });
 });
 
-test("a call that has ended already starts nothing", async () => {
+test("a call that has already ended starts nothing", async () => {
   const jobs = new Jobs();
   let runs = 0;
   const gone = AbortSignal.abort(new CsiError("deadline-exceeded", "the deadline of the call has passed"));
@@ -86,7 +86,7 @@ test("a call that has ended already starts nothing", async () => {
   expect([runs, jobs.running()]).toEqual([0, []]);
 });
 
-test("stopping does not wait for work that ignores its signal, and names it", async () => {
+test("stopping does not wait for work that ignores its signal, and returns its key", async () => {
   const jobs = new Jobs();
   const call = jobs.run("copy of v", "", testCall(AbortSignal.timeout(1)), () => new Promise(() => undefined));
   await call.catch(() => {});

@@ -7,7 +7,7 @@ import { failure, muxWorld, snapshotOf } from "./world.ts";
 const call = testCall();
 const volume = (id: string) => ({ id, bytes: 1n, context: {}, source: undefined });
 
-test("pages of any size show every volume of every connection once, in one order", async () => {
+test("pages of any size have every volume of every connection once, in one order", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.nat({ max: 5 }), { maxLength: 40 }),
@@ -47,7 +47,7 @@ test("a thousand connections are listed in order, and a page may end anywhere be
   expect(rest.next).toBeUndefined();
 });
 
-test("a connection that does not answer fails the listing with its name, unless partial lists are asked for", async () => {
+test("a connection that does not answer fails the listing, which names it, unless listings may be partial", async () => {
   const world = muxWorld(["a", "b"]);
   world.memory("a").volumes.set("v", volume("v"));
   world.memory("b").fail.list = new CsiError("unavailable", "no route to host");
@@ -58,7 +58,7 @@ test("a connection that does not answer fails the listing with its name, unless 
   expect((await world.listing.volumes({ max: 0, token: "" }, call)).items.map(item => item.id)).toEqual(["v:a/v"]);
 });
 
-test("a connection that hangs is one that does not answer, and the next listing does not wait for it", async () => {
+test("a connection that hangs fails the listing, and the next listing does not wait for it", async () => {
   const world = muxWorld(["a", "b"]);
   world.memory("a").volumes.set("v", volume("v"));
   const hung = Promise.withResolvers<void>();
@@ -81,7 +81,7 @@ test.each(["invalid-token", "../x/y", "/", "a b/c"])("the token %p is ABORTED", 
   expect((await failure(muxWorld(["a"]).listing.volumes({ max: 0, token }, call)))?.code).toBe("aborted");
 });
 
-test("a listing goes on behind a connection that vanished between two pages", async () => {
+test("a listing continues after a connection that was removed between two pages", async () => {
   const world = muxWorld(["a", "b", "c"]);
   for (const name of ["a", "b", "c"]) for (const id of ["1", "2"]) world.memory(name).volumes.set(id, volume(id));
   const first = await world.listing.volumes({ max: 3, token: "" }, call);
@@ -91,7 +91,7 @@ test("a listing goes on behind a connection that vanished between two pages", as
   expect(rest.items.map(item => item.id)).toEqual(["v:c/1", "v:c/2"]);
 });
 
-test("filters touch only their own connection, and unknown ids list nothing", async () => {
+test("a filter uses only its own connection, and unknown ids list nothing", async () => {
   const world = muxWorld(["a", "b"]);
   world.memory("b").fail.list = new CsiError("unavailable", "down");
   world.memory("a").volumes.set("v", volume("v"));
@@ -114,7 +114,7 @@ test("filters touch only their own connection, and unknown ids list nothing", as
   expect([page, next].flatMap(each => each.items.map(item => item.id))).toEqual(["s:a/s1", "s:a/s2"]);
 });
 
-test("a token of one listing is ABORTED in every other one, which it would shorten", async () => {
+test("a token of one listing is ABORTED in every other one", async () => {
   const { listing, memory, snapshots } = muxWorld(["a"]);
   for (const id of ["v", "w"]) memory("a").volumes.set(id, volume(id));
   for (const name of ["s1", "s2"]) await snapshots.create(snapshotOf(name, "v:a/v"), call);
@@ -132,7 +132,7 @@ test("a token of one listing is ABORTED in every other one, which it would short
   }
 });
 
-test("an answer never holds more entries than fit a gRPC message, however many are asked for", async () => {
+test("an answer never has more entries than fit a gRPC message, however many are requested", async () => {
   const world = muxWorld(["a"]);
   for (let i = 0; i < 1000; i++) world.memory("a").volumes.set(`v${i}`, volume(`v${i}`));
   const first = await world.listing.volumes({ max: 5000, token: "" }, call);
@@ -141,7 +141,7 @@ test("an answer never holds more entries than fit a gRPC message, however many a
   expect(new Set([...first.items, ...rest.items].map(item => item.id)).size).toBe(1000);
 });
 
-test("a snapshot is found by both filters when its volume is named without prefix", async () => {
+test("a snapshot is found by both filters if its volume is named without a prefix", async () => {
   const world = muxWorld(["old"]);
   world.settings.legacyConnection = "old";
   world.memory("old").volumes.set("pvc-1", volume("pvc-1"));
@@ -152,7 +152,7 @@ test("a snapshot is found by both filters when its volume is named without prefi
   expect((await found("pvc-2")).items).toEqual([]);
 });
 
-test("a listing shows the connections that are in order: not one whose file was never good, nor one whose file was removed", async () => {
+test("a listing omits connections whose file was never valid or was removed", async () => {
   const world = muxWorld(["a", "b", "c"]);
   for (const name of ["a", "b", "c"]) world.memory(name).volumes.set("v", volume("v"));
   world.broken.add("b");
@@ -163,12 +163,12 @@ test("a listing shows the connections that are in order: not one whose file was 
   expect(await list()).toEqual(["v:a/v"]);
   world.broken.delete("b");
   expect(await list()).toEqual(["v:a/v", "v:b/v"]);
-  // A file that was good goes on being served.
+  // The last valid version is still in use.
   world.broken.add("b");
   expect(await list()).toEqual(["v:a/v", "v:b/v"]);
 });
 
-test("equal listings that run at the same time are one, others are not", async () => {
+test("equal listings at the same time are joined, others are not", async () => {
   const world = muxWorld(["a"]);
   world.memory("a").volumes.set("v", volume("v"));
   const slow = Promise.withResolvers<void>();
@@ -183,7 +183,7 @@ test("equal listings that run at the same time are one, others are not", async (
   expect(world.memory("a").asked).toBe(3);
 });
 
-test("connections that hang are waited for once, wherever they stand among a thousand others", async () => {
+test("connections that hang delay a listing once, wherever they are among a thousand others", async () => {
   const names = Array.from({ length: 1000 }, (_, index) => `c${String(index).padStart(3, "0")}`);
   const limit = 500;
   const world = muxWorld(names, { look: limit, capacity: limit });
@@ -199,7 +199,7 @@ test("connections that hang are waited for once, wherever they stand among a tho
   expect(listed).toEqual(names.filter(name => !hung.includes(name)).map(name => `v:${name}/v`));
 });
 
-test("a slow connection does not make the listing gather the volumes of all others meanwhile", async () => {
+test("while a connection is slow, the listing does not collect the volumes of all others", async () => {
   const names = Array.from({ length: 200 }, (_, index) => `c${String(index).padStart(3, "0")}`);
   const world = muxWorld(names, { look: 60_000, capacity: 60_000 });
   for (const name of names) for (let n = 0; n < 10; n++) world.memory(name).volumes.set(`v${n}`, volume(`v${n}`));
@@ -217,7 +217,7 @@ test("a slow connection does not make the listing gather the volumes of all othe
   );
 });
 
-test("the driver of a listing that has been given up stays open until that has ended", async () => {
+test("the driver of a listing that timed out stays open until its call has ended", async () => {
   const world = muxWorld(["a"], { look: 20, capacity: 20 });
   const hung = Promise.withResolvers<void>();
   world.memory("a").look = hung.promise;

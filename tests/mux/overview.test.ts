@@ -8,7 +8,7 @@ const volume = (id: string) => ({ id, bytes: 1n, context: {}, source: undefined 
 const list = (world: ReturnType<typeof muxWorld>, max = 0, token = "") => world.listing.volumes({ max, token }, call);
 const none: ReadonlyMap<string, Group> = new Map();
 
-test("an overview tells what listings and capacities have told, and asks nobody itself", async () => {
+test("an overview shows the figures of earlier calls and sends no request", async () => {
   const world = muxWorld(["a", "b"]);
   for (const id of ["v1", "v2"]) world.memory("a").volumes.set(id, volume(id));
   world.memory("b").free = 7n;
@@ -23,7 +23,7 @@ test("an overview tells what listings and capacities have told, and asks nobody 
   expect(world.memory("a").asked).toBe(asked);
 });
 
-test("a listing counts once it was followed to its end, however it is cut into pages", async () => {
+test("volumes are counted once a listing was followed to its end, in pages of any size", async () => {
   const world = muxWorld(["a"]);
   for (let i = 0; i < 5; i++) world.memory("a").volumes.set(`v${i}`, volume(`v${i}`));
   const counted = () => world.overview(none).connections[0]?.volumes?.value;
@@ -42,7 +42,7 @@ test("a listing counts once it was followed to its end, however it is cut into p
   expect(counted()).toBe(5);
 });
 
-test("a connection is degraded while its last good file is served, then gone, and tells since when", async () => {
+test("a connection is degraded while its last valid file is used, then gone, with the time of the change", async () => {
   const world = muxWorld(["a", "b"]);
   world.traits.set("a", {
     suspended: true,
@@ -67,7 +67,7 @@ test("a connection is degraded while its last good file is served, then gone, an
   expect(one()).toMatchObject({ state: "gone", problem: undefined, driver: undefined, accessibleTopology: [] });
 });
 
-test("the members of a group are those of its list, or those whose labels its selector chooses", async () => {
+test("the members of a group are those of its list, or those that match its selector", async () => {
   const world = muxWorld(["a", "b"]);
   world.traits.set("b", { labels: { tier: "fast" } });
   await list(world);
@@ -81,7 +81,7 @@ test("the members of a group are those of its list, or those whose labels its se
   ]);
 });
 
-test("work in progress is told with the time it began, and the calls that use a connection", async () => {
+test("an overview shows running jobs and the calls that use a connection", async () => {
   const world = muxWorld(["a"]);
   const { promise, resolve } = Promise.withResolvers<void>();
   world.memory("a").gate = promise;

@@ -45,8 +45,8 @@ async function twice(): Promise<World> {
   return world;
 }
 
-describe("when a member returns", () => {
-  test("a finished volume of the name is reported with the other one, and stays", async () => {
+describe("after a member has returned", () => {
+  test("a finished volume of the same name is reported with the other one and kept", async () => {
     const world = await twice();
     expect(await doubled(world)).toEqual([]);
     revive(world, "a");
@@ -54,13 +54,13 @@ describe("when a member returns", () => {
     expect([world.memory("a").volumes.size, world.memory("b").volumes.size]).toEqual([1, 1]);
   });
 
-  test("the answer stays the volume that was answered", async () => {
+  test("the volume that was returned is returned again", async () => {
     const world = await twice();
     revive(world, "a");
     expect((await create(world)).id).toBe("v:b/v");
   });
 
-  test("an unfinished one is removed, because the volume stands elsewhere", async () => {
+  test("an unfinished volume is removed, because the finished one exists elsewhere", async () => {
     const world = grouped();
     world.memory("a").begun.add("v");
     kill(world, "a");
@@ -70,7 +70,7 @@ describe("when a member returns", () => {
     expect([world.memory("a").begun.size, world.memory("b").volumes.size]).toEqual([0, 1]);
   });
 
-  test("an unfinished one stays while nobody can say that the volume stands elsewhere", async () => {
+  test("an unfinished volume is kept until the finished one is seen elsewhere", async () => {
     const world = grouped();
     world.memory("a").begun.add("v");
     kill(world, "a");
@@ -85,7 +85,7 @@ describe("when a member returns", () => {
     expect(world.memory("a").begun.size).toBe(1);
   });
 
-  test("an unfinished one of a volume that was deleted meanwhile is removed", async () => {
+  test("an unfinished volume is removed if the finished one was deleted meanwhile", async () => {
     const world = grouped();
     world.memory("a").begun.add("v");
     kill(world, "a");
@@ -95,7 +95,7 @@ describe("when a member returns", () => {
     expect(world.memory("a").begun.size).toBe(0);
   });
 
-  test("a finished one of a volume that was deleted meanwhile is reported, and stays", async () => {
+  test("a finished volume is reported and kept if the other one was deleted meanwhile", async () => {
     const world = await twice();
     await world.volumes.delete("v:b/v", call);
     revive(world, "a");
@@ -105,7 +105,7 @@ describe("when a member returns", () => {
     expect(await doubled(world)).toEqual([]);
   });
 
-  test("nothing is said any more once one of the two is deleted", async () => {
+  test("nothing is reported once one of the two is deleted", async () => {
     const world = await twice();
     revive(world, "a");
     expect(await doubled(world)).toHaveLength(2);
@@ -113,7 +113,7 @@ describe("when a member returns", () => {
     expect(await doubled(world)).toEqual([]);
   });
 
-  test("one that leaves once more takes nothing back", async () => {
+  test("a duplicate is still reported if the member leaves again", async () => {
     const world = await twice();
     revive(world, "a");
     await doubled(world);
@@ -130,20 +130,20 @@ describe("another controller", () => {
     return next;
   };
 
-  test("that starts after the member is back reports both", async () => {
+  test("that starts after the member has returned reports both", async () => {
     const world = await twice();
     revive(world, "a");
     expect(await doubled(other(world))).toEqual(["v:a/v", "v:b/v"]);
   });
 
-  test("that starts while the member is away reports both once it is back", async () => {
+  test("that starts before the member returns reports both afterwards", async () => {
     const next = other(await twice());
     expect(await doubled(next)).toEqual([]);
     revive(next, "a");
     expect(await doubled(next)).toEqual(["v:a/v", "v:b/v"]);
   });
 
-  test("that makes the same volume at the same time, without the member, removes no finished one", async () => {
+  test("that creates the same volume at the same time without the member removes no finished volume", async () => {
     for (let ticks = 0; ticks < 60; ticks++) {
       const world = grouped();
       const next = other(world);
@@ -163,14 +163,14 @@ describe("another controller", () => {
   });
 });
 
-test("a group whose members all answer is compared once, and not in every round", async () => {
+test("a group whose members all answer is compared once, not in every round", async () => {
   const world = grouped();
   await create(world);
   for (let round = 0; round < 5; round++) await doubled(world);
   expect([world.memory("a").asked, world.memory("b").asked]).toEqual([1, 1]);
 });
 
-test("while a member stays away the others are not listed in every round", async () => {
+test("while a member does not answer, the others are not listed in every round", async () => {
   const world = grouped();
   kill(world, "a");
   await create(world);
@@ -178,20 +178,20 @@ test("while a member stays away the others are not listed in every round", async
   expect(world.memory("b").asked).toBe(1);
 });
 
-test("volumes of one name on connections that no group joins are none of its business", async () => {
+test("equal names on connections without a common group are not reported", async () => {
   const world = muxWorld(["a", "b"]);
   for (const name of ["a", "b"]) await world.volumes.create(request("v", name), call);
   expect(await doubled(world)).toEqual([]);
 });
 
-test("a listing of several pages is held against another whole", async () => {
+test("listings of several pages are compared completely", async () => {
   const world = grouped();
   for (let i = 0; i < 1_700; i++) await world.volumes.create(request(`v${i}`, "b"), call);
   await world.volumes.create(request("v1650", "a"), call);
   expect(await doubled(world)).toEqual(["v:a/v1650", "v:b/v1650"]);
 });
 
-test("200 claims over three zones with a member that is dead are all made, and its return leaves nothing doubled unmentioned", async () => {
+test("200 claims in three zones with a dead member are all created, and every duplicate is reported after its return", async () => {
   const names = ["a", "b", "c"] as const;
   const world = grouped(names);
   world.groups.set("g", { from: { kind: "members", members: names }, policy: "spread" });
@@ -222,7 +222,7 @@ test("200 claims over three zones with a member that is dead are all made, and i
   expect(world.memory("b").volumes.size + world.memory("c").volumes.size).toBe(200);
 });
 
-test("500 creates, interrupted by lost answers and members that come and go, end as 500 volumes and twins that are named", async () => {
+test("500 creates with lost answers and members that come and go end as 500 volumes and reported duplicates", async () => {
   const world = grouped(["a", "b", "c", "d"]);
   world.groups.set("g", { from: { kind: "members", members: ["a", "b", "c", "d"] }, policy: "spread" });
   let seed = 7;

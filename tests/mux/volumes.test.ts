@@ -7,7 +7,7 @@ const call = testCall();
 const zone = (name: string) => ({ "t.example/zone": name });
 const at = (name: string) => ({ requirements: zone(name), extra: {} });
 
-test("topology is decided before anything is made", async () => {
+test("topology is decided before anything is created", async () => {
   const world = muxWorld(["c"]);
   world.traits.set("c", { accessibleTopology: [at("z1")] });
   const elsewhere = request("v", "c", { accessibility: { requisite: [zone("z2")], preferred: [] } });
@@ -19,7 +19,7 @@ test("topology is decided before anything is made", async () => {
   expect(await world.volumes.create(here, call)).toMatchObject({ id: "v:c/v", accessibleTopology: [zone("z1")] });
 });
 
-test("a volume that exists out of reach of the request is ALREADY_EXISTS, not a reason to look elsewhere", async () => {
+test("an existing volume that the request cannot reach is ALREADY_EXISTS, so that no other node is tried", async () => {
   const world = muxWorld(["c"]);
   world.traits.set("c", { accessibleTopology: [at("z1")] });
   await world.volumes.create(request("v", "c"), call);
@@ -27,7 +27,7 @@ test("a volume that exists out of reach of the request is ALREADY_EXISTS, not a 
   expect((await failure(world.volumes.create(elsewhere, call)))?.code).toBe("already-exists");
 });
 
-test("a preference refuses new volumes only: one that exists and meets the requirements is the answer", async () => {
+test("a preference refuses new volumes only; an existing one that meets the requirements is returned", async () => {
   const world = muxWorld(["c"]);
   world.traits.set("c", { accessibleTopology: [at("z1")] });
   world.settings.policy = { ...world.settings.policy, honourPreferred: "first" };
@@ -69,7 +69,7 @@ test("an ability that a connection lacks is INVALID_ARGUMENT with its name", asy
   expect(error?.message).toContain('"c"');
 });
 
-test("a volume is not deleted while it is being copied, nor copied while it is being made", async () => {
+test("a volume is not deleted while it is being copied", async () => {
   const world = muxWorld(["c"]);
   await world.volumes.create(request("v", "c"), call);
   const gate = Promise.withResolvers<void>();
@@ -87,7 +87,7 @@ test("a volume is not deleted while it is being copied, nor copied while it is b
   await world.volumes.delete("v:c/v", call);
 });
 
-test("ids without prefix belong to the legacy connection where one is named", async () => {
+test("ids without a prefix belong to the legacy connection if there is one", async () => {
   const world = muxWorld(["old"]);
   await world.volumes.create(request("pvc-1", "old"), call);
   expect((await failure(world.volumes.get("pvc-1", call)))?.code).toBe("not-found");
@@ -107,7 +107,7 @@ test("impossible ranges and capabilities are refused before the connection is as
   expect(world.memory("c").volumes.size).toBe(0);
 });
 
-test("a snapshot class may name the volume's connection or a group of it, and no other", async () => {
+test("a snapshot class may name only the volume's connection or a group with it", async () => {
   const world = muxWorld(["a", "b"]);
   world.groups.set("g", { from: { kind: "members", members: ["a"] }, policy: "ordered" });
   for (const name of ["a", "b"]) await world.volumes.create(request("v", name), call);
@@ -119,7 +119,7 @@ test("a snapshot class may name the volume's connection or a group of it, and no
   expect((await snapshot("s4", "v:b/v", "a"))?.code).toBe("invalid-argument");
 });
 
-test("a repeat joins the running call although its parameters come in another order", async () => {
+test("a retry joins the running call even if its parameters come in another order", async () => {
   const world = muxWorld(["c"]);
   const gate = Promise.withResolvers<void>();
   world.memory("c").gate = gate.promise;
@@ -131,7 +131,7 @@ test("a repeat joins the running call although its parameters come in another or
   expect((await other)?.code).toBe("aborted");
 });
 
-test("a snapshot has the places of its connection, and one that would be needed elsewhere is refused before it is made", async () => {
+test("a snapshot has the topologies of its connection, and one that is needed elsewhere is refused before it is taken", async () => {
   const world = muxWorld(["c"]);
   const zone = (value: string) => ({ "t.example/zone": value });
   world.traits.set("c", { accessibleTopology: [{ requirements: zone("a"), extra: {} }] });
@@ -170,7 +170,7 @@ test("a group snapshot is taken on one connection, and all its ids are handles",
   await world.groupSnapshots.delete("foreign", [], call);
 });
 
-test("properties are changed on the volume's connection, and refused where they cannot be changed", async () => {
+test("properties are changed on the volume's connection, and refused if they cannot be changed", async () => {
   const world = muxWorld(["c"]);
   await world.volumes.create(request("v", "c", { mutable: { speed: "fast" } }), call);
   await world.volumes.modify("v:c/v", { speed: "slow" }, call);
@@ -178,7 +178,7 @@ test("properties are changed on the volume's connection, and refused where they 
   expect((await failure(world.volumes.modify("v:c/v", { colour: "red" }, call)))?.code).toBe("invalid-argument");
 });
 
-test("a connection that refuses a volume has nothing of it left, suspended or out of reach", async () => {
+test("a connection that refuses a volume because it is suspended or out of reach keeps nothing of it", async () => {
   const world = muxWorld(["c"]);
   for (const traits of [{ suspended: true }, { accessibleTopology: [at("z1")] }]) {
     world.traits.set("c", traits);
@@ -191,7 +191,7 @@ test("a connection that refuses a volume has nothing of it left, suspended or ou
   }
 });
 
-test("an expansion that lacks something is never taken for one of a volume in use", async () => {
+test("an expansion that fails for a missing tool is UNAVAILABLE, so that it is not taken for a volume in use", async () => {
   const world = muxWorld(["c"]);
   await world.volumes.create(request("v", "c"), call);
   world.traits.set("c", {
