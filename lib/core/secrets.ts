@@ -79,8 +79,18 @@ function messages(error: Error): string {
   return texts.join(": ");
 }
 
-/** The text with every secret replaced by "***", the longest first so that no part of a longer one remains. */
+/**
+ * The text with every secret replaced by "***", the longest first so that no part of a longer one remains. A secret of
+ * less than four characters is hidden only where it stands alone: within words it would garble the text, and reveals
+ * nothing because it cannot be recognised there.
+ */
 export function masked(text: string, secrets: readonly string[] = []): string {
   const words = secrets.filter(word => word !== "").sort((a, b) => b.length - a.length);
-  return words.reduce((rest, word) => rest.replaceAll(word, "***"), text);
+  return words.reduce((rest, word) => rest.replaceAll(word.length < shortest ? alone(word) : word, "***"), text);
 }
+
+/** Matches a short word that is not part of a longer word or number. */
+const alone = (word: string): RegExp => {
+  const literal = word.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
+  return new RegExp(`(?<![\\p{L}\\p{N}])${literal}(?![\\p{L}\\p{N}])`, "gu");
+};

@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from "bun:test";
 import { humanLine, jsonLine, type LogLine, leveledLog, RepeatedLines } from "../../lib/core/log.ts";
-import { keepSecret, withoutKnownSecrets } from "../../lib/core/secrets.ts";
+import { keepSecret, masked, withoutKnownSecrets } from "../../lib/core/secrets.ts";
 import { ApiError } from "../../lib/drivers/truenas/api-error.ts";
 
 const releases: (() => void)[] = [];
@@ -63,4 +63,15 @@ test("the number of lines remembered is limited", () => {
   for (let i = 0; i < 1001; i++) repeats.due(`line ${i}`);
   expect(repeats.due("line 0")).toBe(0);
   expect(repeats.due("line 1000")).toBeUndefined();
+});
+
+test.each([
+  ["e", "mkfs.ext4: exit code 1", "mkfs.ext4: exit code 1"],
+  ["e", "login as e:e failed, option pass=e", "login as ***:*** failed, option pass=***"],
+  ["1", "exit code 1 after 10 s", "exit code *** after 10 s"],
+  [".*", "password .* refused", "password *** refused"],
+  ["a-b", "a-b, xa-b, a-bc", "***, xa-b, a-bc"],
+  ["pass", "passwords: pass", "***words: ***"],
+])("a secret of less than four characters is hidden where it stands alone: %p", (secret, text, expected) => {
+  expect(masked(text, [secret])).toBe(expected);
 });
