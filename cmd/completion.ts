@@ -1,6 +1,6 @@
 import type { Command, Option } from "commander";
 import type { Host } from "./host.ts";
-import { exit } from "./terminal/exit.ts";
+import { exit } from "./terminal/terminal.ts";
 
 const shells: Readonly<Record<string, (program: Command) => string>> = { bash, zsh, fish };
 

@@ -10,8 +10,7 @@ import type { SshSettings } from "../lib/io/ssh/settings.ts";
 import { shareAttachers } from "../lib/node/attach/attachers.ts";
 import { Mounts } from "../lib/node/mount/mounts.ts";
 import { SharePoints } from "../lib/node/mount/share-points.ts";
-import type { Host } from "./host.ts";
-import { toolEnvironment } from "./tools.ts";
+import { type Host, toolEnvironment } from "./host.ts";
 
 /** Where a compiled executable finds its own program. */
 const compiledProgram = "/$bunfs/";

@@ -3,8 +3,7 @@ import { CsiError } from "../../lib/core/errors.ts";
 import { encodeHandle, type Handle, isConnectionName, maxHandleBytes } from "../../lib/core/handle.ts";
 import { Handles } from "../../lib/mux/handles.ts";
 import type { Host } from "../host.ts";
-import { exit } from "../terminal/exit.ts";
-import { visible } from "../terminal/visible.ts";
+import { exit, visible } from "../terminal/terminal.ts";
 import type { NodeFlags } from "./node.ts";
 
 const kinds: readonly string[] = ["volume", "snapshot"];

@@ -1,12 +1,12 @@
 import { nodeIdSettings } from "../../lib/config/topology.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { isNodeName } from "../../lib/core/name.ts";
+import { readMain, readMainText } from "../../lib/daemon/main-file.ts";
 import { reasons } from "../../lib/schema/finding.ts";
 import type { NodeIdConfig } from "../../lib/topology/config.ts";
 import { decodeNodeId, encodeNodeId, type NodeIdentity } from "../../lib/topology/node-id.ts";
 import type { Host } from "../host.ts";
-import { readMain, readMainText } from "../main-file.ts";
-import { visible } from "../terminal/visible.ts";
+import { visible } from "../terminal/terminal.ts";
 
 /** A node's names, from flags. */
 export interface NodeFlags {

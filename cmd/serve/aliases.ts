@@ -3,7 +3,7 @@ import { CsiError } from "../../lib/core/errors.ts";
 import { connectionNameForm, encodeHandle, isConnectionName, parseHandle } from "../../lib/core/handle.ts";
 import { parseEndpoint } from "../../lib/csi/endpoint.ts";
 import type { NodeCalls } from "../../lib/csi/node.ts";
-import { UsageError } from "../terminal/usage-error.ts";
+import { UsageError } from "../terminal/terminal.ts";
 
 /** Another driver name that the process serves, and its connection: a driver that was taken over. */
 export interface Alias {

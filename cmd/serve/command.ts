@@ -1,8 +1,7 @@
 import type { Command } from "commander";
 import { nearest } from "../../lib/schema/nearest.ts";
 import type { Host } from "../host.ts";
-import { exit } from "../terminal/exit.ts";
-import { UsageError } from "../terminal/usage-error.ts";
+import { exit, UsageError } from "../terminal/terminal.ts";
 import { defaults, type ServeFlags, serveOptions } from "./options.ts";
 import { ensureThreadPool } from "./thread-pool.ts";
 

@@ -3,6 +3,7 @@ import type { Log } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { CommandObserver } from "../../lib/core/observer.ts";
 import { within } from "../../lib/core/time.ts";
+import type { MainFile } from "../../lib/daemon/main-file.ts";
 import { ConnectionFolder } from "../../lib/io/folder.ts";
 import { FolderWatch } from "../../lib/io/folder-watch.ts";
 import { Connections } from "../../lib/mux/connections.ts";
@@ -10,7 +11,6 @@ import type { RouterSettings } from "../../lib/mux/context.ts";
 import { openRouter } from "../../lib/mux/router.ts";
 import type { ValueResolver } from "../../lib/schema/value-resolver.ts";
 import type { Host } from "../host.ts";
-import type { MainFile } from "../main-file.ts";
 import { openPorts } from "../ports.ts";
 import { healthRounds, healthTimes } from "./health-rounds.ts";
 
@@ -38,10 +38,10 @@ function surveyor(
   path: string,
   then: () => void,
   log: Log,
-): { readonly look: () => Promise<void>; readonly problem: () => string | undefined } {
+): { readonly reread: () => Promise<void>; readonly problem: () => string | undefined } {
   let unread: string | undefined;
-  const look = async () => {
-    await main.look();
+  const reread = async () => {
+    await main.reread();
     try {
       await connections.survey();
       if (unread !== undefined) log.info(`the folder of connection files ${path} is readable again`);
@@ -53,7 +53,7 @@ function surveyor(
     }
     then();
   };
-  return { look, problem: () => unread };
+  return { reread, problem: () => unread };
 }
 
 /** Settings of the controller half from the command line. */
@@ -70,8 +70,8 @@ export interface ControllerSettings {
 export function openController(
   host: Host,
   main: MainFile,
-  outside: ValueResolver,
-  ownPlace: (() => Segments) | undefined,
+  resolver: ValueResolver,
+  ownSegments: (() => Segments) | undefined,
   { healthMs, ...folders }: ControllerSettings,
   tell: CommandObserver,
   log: Log,
@@ -80,8 +80,8 @@ export function openController(
   const folder = new ConnectionFolder(single === undefined ? main.config.configFolder : main.folder);
   const { ports, close } = openPorts(host, folders, log, tell);
   const { prefix } = main.config.defaults;
-  const options = { main: () => main.config, prefix, outside, ports, ownPlace, log };
-  const open = once(async () => (await import("../open.ts")).opener(options));
+  const options = { main: () => main.config, prefix, resolver, ports, ownSegments, log };
+  const open = once(async () => (await import("../../lib/daemon/opener.ts")).opener(options));
   const files = {
     names: async () => (single === undefined ? folder.names() : [single]),
     read: async (name: string) => {
@@ -92,7 +92,7 @@ export function openController(
     labels: async (name: string, text: string) => {
       const { readPlacement } = await import("../../lib/config/placement.ts");
       try {
-        return readPlacement(`${name}.yaml`, text, main.config.defaults, outside).labels;
+        return readPlacement(`${name}.yaml`, text, main.config.defaults, resolver).labels;
       } catch (error) {
         if (error instanceof CsiError) return undefined;
         throw error;
@@ -131,8 +131,8 @@ export function openController(
   // In the background: a storage system that does not answer must not delay the files of the others.
   const check = () => void checkNew({ id: "check", log, signal: ending.signal, secrets: {} });
   const survey = surveyor(main, connections, folder.path, check, log);
-  const watches = [new FolderWatch(folder, survey.look)];
-  if (single === undefined) watches.push(new FolderWatch(new ConnectionFolder(main.folder), () => main.look()));
+  const watches = [new FolderWatch(folder, survey.reread)];
+  if (single === undefined) watches.push(new FolderWatch(new ConnectionFolder(main.folder), () => main.reread()));
   return {
     /** Reads all connections now and watches them from now on. */
     watch: () => {

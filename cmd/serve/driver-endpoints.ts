@@ -8,7 +8,7 @@ import { type NodeParts, nodeService } from "../../lib/csi/node.ts";
 import { GrpcServer } from "../../lib/csi/server.ts";
 import { Controller, GroupController, Identity, Node } from "../../lib/csi/services.ts";
 import { hasGroupSnapshots } from "../../lib/csi/versions.ts";
-import type { MainFile } from "../main-file.ts";
+import type { MainFile } from "../../lib/daemon/main-file.ts";
 import { commit, version } from "../version.ts";
 import { type Alias, aliasSocket, ownSocket, unprefixed } from "./aliases.ts";
 import type { openController } from "./controller.ts";

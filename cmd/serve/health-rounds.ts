@@ -14,12 +14,12 @@ export const healthTimes = (everyMs: number) => {
   return { hold: (apart * 3) / 4, fresh: apart * 2 };
 };
 
-/** Runs `look` every `everyMs` milliseconds; never for 0. */
+/** Runs `check` every `everyMs` milliseconds; never for 0. */
 export function healthRounds(
   everyMs: number,
   log: Log,
-  look: (call: Call) => Promise<void>,
+  check: (call: Call) => Promise<void>,
 ): Pick<PeriodicRounds, "start" | "stop"> {
   if (everyMs === 0) return { start: () => {}, stop: () => {} };
-  return new PeriodicRounds(everyMs, signal => look({ id: "health", log, signal, secrets: {} }));
+  return new PeriodicRounds(everyMs, signal => check({ id: "health", log, signal, secrets: {} }));
 }

@@ -2,12 +2,12 @@ import type { ProxyConfig } from "../../lib/config/proxy.ts";
 import type { Segments } from "../../lib/core/access.ts";
 import type { Log } from "../../lib/core/call.ts";
 import type { NodeInfo } from "../../lib/csi/node.ts";
+import { realFacts, storageNames } from "../../lib/daemon/node-facts.ts";
 import { evaluate, ownValue, type RuleOutcome } from "../../lib/topology/evaluate.ts";
 import { nodeNameOf } from "../../lib/topology/facts.ts";
 import { encodeNodeId } from "../../lib/topology/node-id.ts";
 import { compileTopology } from "../../lib/topology/rules.ts";
 import type { Host } from "../host.ts";
-import { realFacts, storageNames } from "../node-facts.ts";
 import type { ServeOptions } from "./options.ts";
 
 /** What this node reports to the cluster. */
@@ -19,7 +19,7 @@ export interface NodeReport {
    * pinned. Throws "failed-precondition" if the node's name is unknown: such a volume must not count as reachable
    * everywhere.
    */
-  readonly place: (() => Segments) | undefined;
+  readonly ownSegments: (() => Segments) | undefined;
 }
 
 /**
@@ -49,8 +49,8 @@ export async function ownNode(
     tell(answer, evaluation?.outcomes ?? []);
     return answer;
   };
-  const place = () => ({ [`${topology?.prefix}/node`]: ownValue(nodeNameOf({ nodeName })) });
-  return { info, place: topology?.kind === "node" ? place : undefined };
+  const ownSegments = () => ({ [`${topology?.prefix}/node`]: ownValue(nodeNameOf({ nodeName })) });
+  return { info, ownSegments: topology?.kind === "node" ? ownSegments : undefined };
 }
 
 /**

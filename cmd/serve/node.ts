@@ -4,6 +4,8 @@ import { dirname, join } from "node:path";
 import type { Log } from "../../lib/core/call.ts";
 import { errnoOf } from "../../lib/core/errors.ts";
 import type { CommandObserver } from "../../lib/core/observer.ts";
+import type { MainFile } from "../../lib/daemon/main-file.ts";
+import { mountFlags } from "../../lib/daemon/mount-flags.ts";
 import { answersTcp } from "../../lib/io/dial.ts";
 import { localRunner } from "../../lib/io/local.ts";
 import { measured } from "../../lib/io/measured.ts";
@@ -13,11 +15,8 @@ import { DiskFilesystems } from "../../lib/node/disks/disk-filesystems.ts";
 import type { InlineProvisioner } from "../../lib/node/inline.ts";
 import { NodeVolumes } from "../../lib/node/volumes.ts";
 import type { ValueResolver } from "../../lib/schema/value-resolver.ts";
-import type { Host } from "../host.ts";
-import type { MainFile } from "../main-file.ts";
-import { toolEnvironment } from "../tools.ts";
+import { type Host, toolEnvironment } from "../host.ts";
 import { healthTimes } from "./health-rounds.ts";
-import { mountFlags } from "./mount-flags.ts";
 import type { NodeReport } from "./node-info.ts";
 import type { ServeOptions } from "./options.ts";
 
@@ -46,7 +45,7 @@ export function openNode(
   options: ServeOptions,
   host: Host,
   main: MainFile,
-  outside: ValueResolver,
+  resolver: ValueResolver,
   { info }: NodeReport,
   inline: InlineProvisioner,
   tell: CommandObserver,
@@ -59,7 +58,7 @@ export function openNode(
     drivers: [{ name: options.name }, ...options.aliases],
     runner,
     host: onHost,
-    mountFlags: mountFlags(main, outside),
+    mountFlags: mountFlags(main, resolver),
     attachers: attachers({
       runner,
       host: onHost,

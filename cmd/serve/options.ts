@@ -1,5 +1,5 @@
 import { type Level, levels } from "../../lib/core/log.ts";
-import { UsageError } from "../terminal/usage-error.ts";
+import { UsageError } from "../terminal/terminal.ts";
 import { type Alias, aliasesOf } from "./aliases.ts";
 
 /** The flags of `serve`, under commander's names. */

@@ -1,9 +1,8 @@
 import { join } from "node:path";
 import type { Log } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
-import type { Host } from "../host.ts";
-import { MainFile } from "../main-file.ts";
-import { valueResolver } from "../value-resolver.ts";
+import { MainFile } from "../../lib/daemon/main-file.ts";
+import { type Host, valueResolver } from "../host.ts";
 import { version } from "../version.ts";
 import { refuseAliases } from "./aliases.ts";
 import { openController } from "./controller.ts";
@@ -64,18 +63,18 @@ const controllerFolders = ({ stateDir, name }: ServeOptions) => ({
 async function start(options: ServeOptions, host: Host, output: ReturnType<typeof openLog>) {
   const { modes } = options;
   const { log } = output;
-  const outside = valueResolver(host.env);
-  const main = await MainFile.load(options.config, outside, log);
+  const resolver = valueResolver(host.env);
+  const main = await MainFile.load(options.config, resolver, log);
   refuseAliases(options.aliases, options.endpoints, main.config.single);
   logMissingName(main.config, options, log);
   const own = await ownNode(main.config, options.nodeName, host, log);
   const observation = await openObservation(options, () => observed, output);
   const settings = { ...controllerFolders(options), healthMs: options.healthMs };
-  const controller = openController(host, main, outside, own.place, settings, observation.commands, log);
+  const controller = openController(host, main, resolver, own.ownSegments, settings, observation.commands, log);
   const isController = modes.has("controller");
   // A node without connection files knows only the storage systems of its own volumes.
   const elsewhere = async () => (isController ? controller.examples((await own.info()).segments ?? {}) : []);
-  const node = openNode(options, host, main, outside, own, controller.inline, observation.commands, elsewhere);
+  const node = openNode(options, host, main, resolver, own, controller.inline, observation.commands, elsewhere);
   if (modes.has("node")) await node.begin(log);
   const observed: Observed = {
     names: () => ({ single: main.config.single, known: isController ? controller.known : undefined }),

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { unknownFolder } from "../../lib/config/proxy.ts";
 import { errnoOf } from "../../lib/core/errors.ts";
 import { masked } from "../../lib/core/secrets.ts";
+import { readMain } from "../../lib/daemon/main-file.ts";
 import { modules } from "../../lib/drivers/index.ts";
 import { secretByName } from "../../lib/lint/document.ts";
 import { maskedText, secretValues } from "../../lib/lint/excerpt.ts";
@@ -11,9 +12,7 @@ import type { Input } from "../../lib/lint/input.ts";
 import type { RunningDetails, Status } from "../../lib/observe/status.ts";
 import { isMapping } from "../../lib/schema/mapping.ts";
 import { patternCompiler } from "../../lib/topology/pattern.ts";
-import type { Host } from "../host.ts";
-import { readMain } from "../main-file.ts";
-import { valueResolver } from "../value-resolver.ts";
+import { type Host, valueResolver } from "../host.ts";
 import { version } from "../version.ts";
 
 /** A part of a bug report: a title and its text. */
@@ -44,11 +43,11 @@ export async function bundleText(status: Status, details: RunningDetails, host: 
 
 /** The main file and the connection files, masked, and their secrets. */
 async function configuration({ config }: RunningDetails, host: Host) {
-  const outside = valueResolver(host.env);
+  const resolver = valueResolver(host.env);
   const main = await textOr(config);
   const inputs: Input[] = [{ file: config, text: main.text, role: "main" }];
   const missing: Section[] = main.fault ? [{ title: config, text: main.fault }] : [];
-  const { partial } = await readMain(config, main.text, outside);
+  const { partial } = await readMain(config, main.text, resolver);
   const folder = partial?.configFolder;
   if (folder && folder !== unknownFolder) {
     const names = await readdir(folder).catch((error: unknown) => {
@@ -61,7 +60,7 @@ async function configuration({ config }: RunningDetails, host: Host) {
       else inputs.push({ file: join(folder, name), text, role: "connection" });
     }
   }
-  const settings = { modules, resolver: outside, compile: await patternCompiler([]) };
+  const settings = { modules, resolver, compile: await patternCompiler([]) };
   const documents = gather(inputs, settings).flatMap(each => each.documents);
   // The main file of a single driver is also a connection, whose schema knows the secrets better.
   const shown = [...new Map(documents.map(document => [document.file, document])).values()];

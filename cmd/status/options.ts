@@ -1,4 +1,4 @@
-import { UsageError } from "../terminal/usage-error.ts";
+import { UsageError } from "../terminal/terminal.ts";
 
 /** The flags of `status`, under commander's names. */
 export interface StatusFlags {

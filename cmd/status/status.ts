@@ -4,10 +4,9 @@ import { parseEndpoint } from "../../lib/csi/endpoint.ts";
 import type { Status } from "../../lib/observe/status.ts";
 import { askStatus, statusSocketOf } from "../../lib/observe/status-socket.ts";
 import type { Host } from "../host.ts";
-import { UsageError } from "../terminal/usage-error.ts";
-import { isHealthy } from "./connection-state.ts";
+import { UsageError } from "../terminal/terminal.ts";
 import type { StatusOptions } from "./options.ts";
-import { statusText } from "./text.ts";
+import { isHealthy, statusText } from "./text.ts";
 
 /** Clears a terminal and moves to its first line (ECMA-48: CUP, ED). */
 const clear = "\x1b[H\x1b[2J";

@@ -1,8 +1,7 @@
 import type { Command } from "commander";
 import type { Host } from "../host.ts";
 import { defaults, driverName } from "../serve/options.ts";
-import { exit } from "../terminal/exit.ts";
-import { UsageError } from "../terminal/usage-error.ts";
+import { exit, UsageError } from "../terminal/terminal.ts";
 import { type TakeoverFlags, takeoverOptions } from "./options.ts";
 
 const collect = (value: string, before: readonly string[] | undefined): readonly string[] => [...(before ?? []), value];

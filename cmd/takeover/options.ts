@@ -1,5 +1,5 @@
 import type { Release } from "../../lib/takeover/old.ts";
-import { UsageError } from "../terminal/usage-error.ts";
+import { UsageError } from "../terminal/terminal.ts";
 
 /** The flags of `takeover`, under commander's names. */
 export interface TakeoverFlags {

@@ -10,13 +10,11 @@ import * as make from "../../lib/takeover/manifests.ts";
 import { type OldDeployment, type Refusal, readOld, readSecrets } from "../../lib/takeover/old.ts";
 import { type MovedVolumes, movedVolumes, movingSteps, readVolumes } from "../../lib/takeover/volumes.ts";
 import { patternCompiler } from "../../lib/topology/pattern.ts";
-import type { Host } from "../host.ts";
-import { UsageError } from "../terminal/usage-error.ts";
+import { type Host, valueResolver } from "../host.ts";
+import { UsageError } from "../terminal/terminal.ts";
 import { validate } from "../validate/validate.ts";
-import { valueResolver } from "../value-resolver.ts";
 import { examples } from "./examples.ts";
-import { type OutputFile, writeNew } from "./folder.ts";
-import { notes } from "./notes.ts";
+import { notes, type OutputFile, writeNew } from "./notes.ts";
 import type { TakeoverOptions } from "./options.ts";
 
 /**

@@ -1,7 +1,6 @@
 import type { Command } from "commander";
 import type { Host } from "../host.ts";
-import { exit } from "../terminal/exit.ts";
-import { UsageError } from "../terminal/usage-error.ts";
+import { exit, UsageError } from "../terminal/terminal.ts";
 import { type TopologyFlags, topologyOptions } from "./options.ts";
 
 const collect = (value: string, before: readonly string[] | undefined): readonly string[] => [...(before ?? []), value];

@@ -7,14 +7,14 @@ import {
 } from "../../lib/config/cluster.ts";
 import type { ProxyConfig } from "../../lib/config/proxy.ts";
 import { CsiError, errnoOf } from "../../lib/core/errors.ts";
+import { readMain } from "../../lib/daemon/main-file.ts";
+import { realFacts } from "../../lib/daemon/node-facts.ts";
 import { reasons } from "../../lib/schema/finding.ts";
 import type { NodeFacts } from "../../lib/topology/facts.ts";
 import { type CompiledTopology, compileTopology } from "../../lib/topology/rules.ts";
 import type { Host } from "../host.ts";
-import { readMain } from "../main-file.ts";
-import { realFacts } from "../node-facts.ts";
-import { UsageError } from "../terminal/usage-error.ts";
-import { valueResolver } from "../value-resolver.ts";
+import { valueResolver } from "../host.ts";
+import { UsageError } from "../terminal/terminal.ts";
 import type { GivenFacts, TopologyOptions } from "./options.ts";
 
 /** A main file that csimux would not start with. */

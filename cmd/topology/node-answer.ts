@@ -1,11 +1,11 @@
 import type { ProxyConfig } from "../../lib/config/proxy.ts";
 import type { Segments } from "../../lib/core/access.ts";
 import { CsiError } from "../../lib/core/errors.ts";
+import { storageNames } from "../../lib/daemon/node-facts.ts";
 import { evaluate, type RuleOutcome } from "../../lib/topology/evaluate.ts";
 import type { NodeFacts } from "../../lib/topology/facts.ts";
 import { encodeNodeId } from "../../lib/topology/node-id.ts";
 import type { CompiledTopology } from "../../lib/topology/rules.ts";
-import { storageNames } from "../node-facts.ts";
 
 /** What NodeGetInfo would answer on one node, and why. */
 export interface NodeAnswer {

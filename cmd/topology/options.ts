@@ -1,4 +1,4 @@
-import { UsageError } from "../terminal/usage-error.ts";
+import { UsageError } from "../terminal/terminal.ts";
 
 /** The form of the output. */
 export type OutputFormat = "text" | "json" | "yaml";

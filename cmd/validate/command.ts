@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import type { Host } from "../host.ts";
-import { exit } from "../terminal/exit.ts";
+import { exit } from "../terminal/terminal.ts";
 import { type Format, formats, type ValidateOptions } from "./options.ts";
 
 interface Flags {

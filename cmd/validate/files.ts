@@ -2,11 +2,10 @@ import { closeSync, openSync, readdirSync, readFileSync, readSync, realpathSync,
 import { join, resolve } from "node:path";
 import { unknownFolder } from "../../lib/config/proxy.ts";
 import { errnoOf } from "../../lib/core/errors.ts";
+import { readMain } from "../../lib/daemon/main-file.ts";
 import { nameOf } from "../../lib/lint/document.ts";
 import type { Input } from "../../lib/lint/input.ts";
-import { connectionFolder } from "../connection-folder.ts";
-import type { Host } from "../host.ts";
-import { readMain } from "../main-file.ts";
+import { connectionFolder, type Host } from "../host.ts";
 import type { ValidateOptions } from "./options.ts";
 
 /** An input that cannot be read; exit code 2. */

@@ -2,14 +2,13 @@ import { noDefaults } from "../../lib/config/proxy.ts";
 import type { Call } from "../../lib/core/call.ts";
 import { leveledLog } from "../../lib/core/log.ts";
 import { mapLimit } from "../../lib/core/semaphore.ts";
+import { opener } from "../../lib/daemon/opener.ts";
 import type { DriverPorts } from "../../lib/drivers/module.ts";
 import type { LintProblem } from "../../lib/lint/lint.ts";
 import type { ConnectionFile, LintInput } from "../../lib/lint/lint-input.ts";
 import { located, problem } from "../../lib/schema/finding.ts";
-import type { Host } from "../host.ts";
-import { opener } from "../open.ts";
+import { type Host, valueResolver } from "../host.ts";
 import { openPorts } from "../ports.ts";
-import { valueResolver } from "../value-resolver.ts";
 
 /** The number of storage systems checked at once. */
 const parallel = 8;
@@ -108,9 +107,9 @@ function opening(
   const open = opener({
     main: () => ({ defaults, single: main?.single }),
     prefix: defaults.prefix,
-    outside: valueResolver(host.env),
+    resolver: valueResolver(host.env),
     ports: { ...ports, share: notMounted },
-    ownPlace: undefined,
+    ownSegments: undefined,
     log,
   });
   const check: CheckConnection = async ({ name, document }, signal) => {

@@ -35,7 +35,7 @@ export interface ConnectionStatus {
   readonly problem?: string | undefined;
   readonly driver?: string | undefined;
   readonly suspended: boolean;
-  readonly places: readonly string[];
+  readonly accessibleTopology: readonly string[];
   readonly inUse: number;
   readonly freeBytes?: TimedFigure | undefined;
   readonly volumes?: TimedFigure | undefined;
@@ -136,11 +136,11 @@ export function statusOf(
 }
 
 function connectionStatus(view: RouterView["connections"][number], ledger: CallTracker): ConnectionStatus {
-  const { since, free, volumes, outage, health: _, accessibleTopology: places, ...rest } = view;
+  const { since, free, volumes, outage, health: _, accessibleTopology, ...rest } = view;
   const storage = storageStatus(view);
   return {
     ...rest,
-    places,
+    accessibleTopology,
     since: time(since),
     freeBytes: free && { value: Number(free.value), at: time(free.at) },
     volumes: volumes && { value: volumes.value, at: time(volumes.at) },
@@ -161,9 +161,14 @@ function storageStatus({ state: of, outage, health }: RouterView["connections"][
 }
 
 const metOn = (ledger: CallTracker): readonly ConnectionStatus[] =>
-  [...ledger.names()]
-    .sort()
-    .map(name => ({ name, state: "unknown", suspended: false, places: [], inUse: 0, ...lastCalls(name, ledger) }));
+  [...ledger.names()].sort().map(name => ({
+    name,
+    state: "unknown",
+    suspended: false,
+    accessibleTopology: [],
+    inUse: 0,
+    ...lastCalls(name, ledger),
+  }));
 
 function lastCalls(name: string, ledger: CallTracker) {
   const { success, failure, storageFailure } = ledger.of(name);

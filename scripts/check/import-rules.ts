@@ -65,6 +65,11 @@ const layers: readonly Layer[] = [
     packages: ["@grpc/grpc-js", "@bufbuild/protobuf", "@connectrpc/connect"],
   },
   {
+    folder: "lib/daemon/",
+    lib: ["core", "io", "schema", "config", "topology", "drivers", "mux"].map(folder => `lib/${folder}/`),
+    packages: [],
+  },
+  {
     folder: "lib/observe/",
     lib: ["lib/core/", "lib/health/", "lib/csi/socket-file\\.ts"],
     types: ["lib/mux/overview\\.ts"],

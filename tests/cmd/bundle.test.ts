@@ -116,7 +116,7 @@ test("a bundle holds no secret of any place that the schema knows, in any file, 
   const text = await bundle(
     log,
     {},
-    { connections: [{ name: "a", state: "good", suspended: false, places: [], inUse: 0, lastFailure }] },
+    { connections: [{ name: "a", state: "good", suspended: false, accessibleTopology: [], inUse: 0, lastFailure }] },
   );
   expect(said.filter(word => text.includes(word))).toEqual([]);
   expect(text).toContain("the server said: ***");

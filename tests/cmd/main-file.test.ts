@@ -2,8 +2,8 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { MainFile } from "../../cmd/main-file.ts";
-import { valueResolver } from "../../cmd/value-resolver.ts";
+import { valueResolver } from "../../cmd/host.ts";
+import { MainFile } from "../../lib/daemon/main-file.ts";
 import type { Connection } from "../../lib/mux/connection.ts";
 import { Connections } from "../../lib/mux/connections.ts";
 import { MemoryDriver, testCall } from "../fakes/memory-driver.ts";
@@ -43,7 +43,7 @@ async function world(first: string) {
   );
   const edit = async (now: string) => {
     await writeFile(path, now);
-    await main.look();
+    await main.reread();
     await connections.survey();
     for (const name of names) await connections.use(name, "retry", async () => {});
   };
@@ -71,7 +71,7 @@ test("looks at the main file come one after the other, so that the last one coun
     const looks: Promise<void>[] = [];
     for (const listing of ["partial", "complete"]) {
       await writeFile(path, text(`  listing: ${listing}\n`));
-      looks.push(main.look());
+      looks.push(main.reread());
     }
     await Promise.all(looks);
     expect(main.config.listing).toBe("complete");

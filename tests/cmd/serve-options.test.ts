@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { type ServeFlags, serveOptions } from "../../cmd/serve/options.ts";
-import { UsageError } from "../../cmd/terminal/usage-error.ts";
+import { UsageError } from "../../cmd/terminal/terminal.ts";
 
 type Env = Readonly<Record<string, string>>;
 

@@ -1,8 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { isHealthy } from "../../cmd/status/connection-state.ts";
 import { statusOptions } from "../../cmd/status/options.ts";
-import { age, size, statusText } from "../../cmd/status/text.ts";
-import { UsageError } from "../../cmd/terminal/usage-error.ts";
+import { age, isHealthy, size, statusText } from "../../cmd/status/text.ts";
+import { UsageError } from "../../cmd/terminal/terminal.ts";
 import type { Status } from "../../lib/observe/status.ts";
 
 test.each([
@@ -40,17 +39,25 @@ const status: Status = {
       since: at(40),
       driver: "nfs-client",
       suspended: true,
-      places: ["zone=a", "zone=b"],
+      accessibleTopology: ["zone=a", "zone=b"],
       inUse: 1,
       lastSuccess: { method: "CreateVolume", at: at(50) },
       lastStorageFailure: { method: "DeleteVolume", at: at(60), code: "unavailable", message: "no \u001b[31mroute" },
     },
     {
-      ...{ name: "dead", state: "good", since: at(0), driver: "nfs-client", suspended: false, places: [], inUse: 0 },
+      ...{
+        name: "dead",
+        state: "good",
+        since: at(0),
+        driver: "nfs-client",
+        suspended: false,
+        accessibleTopology: [],
+        inUse: 0,
+      },
       outage: { since: at(80), next: at(112), reason: "no route" },
       storage: { state: "unreachable", at: at(80), reason: "no route" },
     },
-    { name: "old", state: "gone", since: at(90), suspended: false, places: [], inUse: 0 },
+    { name: "old", state: "gone", since: at(90), suspended: false, accessibleTopology: [], inUse: 0 },
   ],
   groups: [{ name: "pool", policy: "spread", members: ["nas", "old", "new", "dead"] }],
   calls: [{ method: "DeleteVolume", connection: "nas", object: "v:nas/a", since: at(70) }],
@@ -87,7 +94,7 @@ test("a failure that was followed by a success is no problem any more", () => {
   expect(statusText({ ...status, connections: [later] }, false)).not.toContain("no route");
 });
 
-const plain = { state: "good", driver: "nfs-client", suspended: false, places: [], inUse: 0 } as const;
+const plain = { state: "good", driver: "nfs-client", suspended: false, accessibleTopology: [], inUse: 0 } as const;
 const storage = (state: NonNullable<(typeof status.connections)[number]["storage"]>["state"], reason?: string) => ({
   storage: { state, at: at(90), reason },
 });

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { isHealthy } from "../../cmd/status/connection-state.ts";
-import { statusText } from "../../cmd/status/text.ts";
+import { isHealthy, statusText } from "../../cmd/status/text.ts";
 import type { Call } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { CallTracker } from "../../lib/observe/call-tracker.ts";

@@ -1,20 +1,25 @@
-import { CsiError } from "../lib/core/errors.ts";
-import { readSmallFile } from "../lib/io/small-file.ts";
-import { type NodeFacts, nodeNameOf } from "../lib/topology/facts.ts";
-import { hostNqn, initiatorName } from "../lib/topology/initiator.ts";
-import type { NodeIdentity } from "../lib/topology/node-id.ts";
-import type { Host } from "./host.ts";
+import { CsiError } from "../core/errors.ts";
+import { readSmallFile } from "../io/small-file.ts";
+import { type NodeFacts, nodeNameOf } from "../topology/facts.ts";
+import { hostNqn, initiatorName } from "../topology/initiator.ts";
+import type { NodeIdentity } from "../topology/node-id.ts";
 
-/** Files that name a zone hold a few bytes; what is larger was not meant. */
+/** What this machine tells every process. */
+export interface Machine {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly hostname: string;
+}
+
+/** The largest file that a topology rule may read, in bytes: such files name a zone. */
 const maxFileBytes = 64 * 1024;
 
-/** The facts of this machine. Labels come from the cluster, asked for at the first rule that wants one. */
-export function realFacts(nodeName: string | undefined, host: Host): NodeFacts {
+/** The facts of this machine. Labels are requested from the cluster by the first rule that needs one. */
+export function realFacts(nodeName: string | undefined, host: Machine): NodeFacts {
   let labels: Promise<Readonly<Record<string, string>>> | undefined;
   return {
     nodeName,
     hostname: host.hostname,
-    // Names come from rules, and what an object inherits is neither a variable nor a label.
+    // Names come from rules; inherited members of an object are neither variables nor labels.
     env: name => (Object.hasOwn(host.env, name) ? host.env[name] : undefined),
     file: path => readSmallFile(path, maxFileBytes),
     label: async name => {
@@ -25,27 +30,27 @@ export function realFacts(nodeName: string | undefined, host: Host): NodeFacts {
   };
 }
 
-/** Kubelet waits longer than this for NodeGetInfo and then asks again; in milliseconds. */
+/** Time limit of the cluster's API in milliseconds: shorter than kubelet's for NodeGetInfo, which it repeats. */
 const apiTimeoutMs = 5_000;
 
-async function ownLabels(nodeName: string, { env }: Host): Promise<Readonly<Record<string, string>>> {
+async function ownLabels(nodeName: string, { env }: Pick<Machine, "env">): Promise<Readonly<Record<string, string>>> {
   const host = env["KUBERNETES_SERVICE_HOST"];
   const port = Number(env["KUBERNETES_SERVICE_PORT"] ?? "443");
   if (!host || !(port > 0 && port < 65_536)) {
     throw new CsiError(
       "failed-precondition",
-      "node labels come from the cluster's API, but this is no pod: KUBERNETES_SERVICE_HOST is not set",
+      "node labels come from the cluster's API, but csimux is not running in a pod: KUBERNETES_SERVICE_HOST is not set",
     );
   }
   // TLS is loaded only where a rule asks for a label.
-  const { nodeLabels, serviceAccountFolder } = await import("../lib/io/kube.ts");
+  const { nodeLabels, serviceAccountFolder } = await import("../io/kube.ts");
   return nodeLabels(nodeName, { host, port, folder: serviceAccountFolder, timeoutMs: apiTimeoutMs });
 }
 
-/** The host's root as the existing chart mounts it, then the container's own. */
+/** The host's root as democratic-csi's chart mounts it, then the container's own. */
 const roots = ["/host", ""] as const;
 
-/** The storage names of a node that are asked for. Throws "failed-precondition" when a file is there and unusable. */
+/** The requested storage names of this node. Throws "failed-precondition" if a file exists and is invalid. */
 export async function storageNames(
   wanted: { readonly iqn: boolean; readonly nqn: boolean },
   { file }: Pick<NodeFacts, "file">,

@@ -1,40 +1,40 @@
-import { type ConnectionConfig, type ReadConnection, readConnection } from "../lib/config/connection.ts";
-import { accessibleTopologyOf } from "../lib/config/placement.ts";
-import type { ProxyConfig } from "../lib/config/proxy.ts";
-import type { Segments } from "../lib/core/access.ts";
-import type { Log } from "../lib/core/call.ts";
-import { CsiError } from "../lib/core/errors.ts";
-import { idBytes, maxHandleBytes } from "../lib/core/handle.ts";
-import type { Driver } from "../lib/drivers/driver.ts";
-import { modules } from "../lib/drivers/index.ts";
-import type { DriverPorts } from "../lib/drivers/module.ts";
-import type { Connection } from "../lib/mux/connection.ts";
-import type { ValueResolver } from "../lib/schema/value-resolver.ts";
-import type { AccessibleTopology } from "../lib/topology/accessible-topology.ts";
+import { type ConnectionConfig, type ReadConnection, readConnection } from "../config/connection.ts";
+import { accessibleTopologyOf } from "../config/placement.ts";
+import type { ProxyConfig } from "../config/proxy.ts";
+import type { Segments } from "../core/access.ts";
+import type { Log } from "../core/call.ts";
+import { CsiError } from "../core/errors.ts";
+import { idBytes, maxHandleBytes } from "../core/handle.ts";
+import type { Driver } from "../drivers/driver.ts";
+import { modules } from "../drivers/index.ts";
+import type { DriverPorts } from "../drivers/module.ts";
+import type { Connection } from "../mux/connection.ts";
+import type { ValueResolver } from "../schema/value-resolver.ts";
+import type { AccessibleTopology } from "../topology/accessible-topology.ts";
 
-/** What opening a connection needs besides the text of its file. */
+/** The dependencies of an opener. */
 export interface OpenOptions {
   readonly main: () => Pick<ProxyConfig, "defaults" | "single">;
-  /** Prefix of topology keys; fixed at the start, like what nodes report. */
+  /** The prefix of topology keys; fixed at the start, like the report of nodes. */
   readonly prefix: string;
-  readonly outside: ValueResolver;
+  readonly resolver: ValueResolver;
   readonly ports: DriverPorts;
-  /** Under topology type "node": this node's place, to which volumes of drivers that live on one node are pinned. Throws. */
-  readonly ownPlace: (() => Segments) | undefined;
+  /** With topology type "node": this node's topology segment, to which volumes on disks of the node are pinned. Throws. */
+  readonly ownSegments: (() => Segments) | undefined;
   readonly log: Log;
 }
 
-/** Text of a connection file → open connection, without I/O but for `…File` keys. Throws "failed-precondition". */
-export function opener({ main, prefix, outside, ports, ownPlace, log }: OpenOptions) {
+/** Opens connections from the texts of their files; reads only the files of `…File` keys. Throws "failed-precondition". */
+export function opener({ main, prefix, resolver, ports, ownSegments, log }: OpenOptions) {
   let own: readonly AccessibleTopology[] | undefined;
-  const ownPlaces = (): readonly AccessibleTopology[] => {
-    own ??= ownPlace ? [{ requirements: ownPlace(), extra: {} }] : everywhere;
+  const ownTopology = (): readonly AccessibleTopology[] => {
+    own ??= ownSegments ? [{ requirements: ownSegments(), extra: {} }] : everywhere;
     return own;
   };
   return (name: string, text: string): Connection => {
     const { defaults, single } = main();
     const file = name === single ? "the main file" : `${name}.yaml`;
-    const read = readConnection(name, file, text, defaults, outside, modules);
+    const read = readConnection(name, file, text, defaults, resolver, modules);
     const config = usable(read);
     for (const finding of read.diagnostics) {
       log.warn(`${finding.file}:${finding.line}: ${finding.message}`, { connection: name, rule: finding.rule });
@@ -47,7 +47,7 @@ export function opener({ main, prefix, outside, ports, ownPlace, log }: OpenOpti
       driver,
       access: config.accessModes ? { ...driver.access, modes: config.accessModes } : driver.access,
       accessibleTopology:
-        accessibleTopologyOf(config, prefix) ?? (config.module.facts.local ? ownPlaces() : everywhere),
+        accessibleTopologyOf(config, prefix) ?? (config.module.facts.local ? ownTopology() : everywhere),
       labels: config.labels,
       suspended: config.suspended,
       retain: config.deleteStrategy === "retain",
@@ -55,7 +55,7 @@ export function opener({ main, prefix, outside, ports, ownPlace, log }: OpenOpti
   };
 }
 
-/** No place in particular. */
+/** Reachable from every node. */
 const everywhere: readonly AccessibleTopology[] = [];
 
 function usable({ name, config, diagnostics }: ReadConnection): ConnectionConfig {
