@@ -22,23 +22,23 @@ const http = consistent(
     {
       ...httpAddress,
       apiKey: optional(
-        text({ description: "API key, <number>-<secret>; wins over username and password", secret: true }),
+        text({ description: "API key, <number>-<secret>; takes precedence over username and password", secret: true }),
       ),
-      username: optional(text({ description: "account that may manage datasets and shares", example: "csi" })),
+      username: optional(text({ description: "account that can manage datasets and shares", example: "csi" })),
       password: optional(text({ description: "password of the account", secret: true })),
       failoverHosts: optional(
         list(host({ description: "name or address of a controller", example: "nas-b.example.org" }), {
           description:
-            "the controllers of a pair (High Availability) that may be logged in to when the standby one names them; leave it out where host is the address that they share",
-          absent: "no other host than `host` is logged in to",
+            "the controllers of a pair (High Availability) that csimux may log in to if the standby one names them; not needed if host is the shared address",
+          absent: "csimux logs in to `host` only",
         }),
       ),
       apiVersion: optional(
         v.pipe(
           v.picklist([1, 2], "must be 1 or 2"),
           v.metadata({
-            description: "version of the REST interface of old systems; leave it out",
-            absent: "found out",
+            description: "version of the REST interface of old systems; not needed",
+            absent: "detected",
           }),
         ),
       ),
@@ -60,7 +60,7 @@ const http = consistent(
 );
 
 const overApi = {
-  cli: "everything goes through the API; no program is run on the system",
+  cli: "this driver uses only the API and runs no program on the system",
   datasetPermissionsAclsBinary: "the API sets access control lists without a program",
 };
 
@@ -82,7 +82,11 @@ const apiDatasets = consistent(
 );
 const apiVolumes = apart(record({ ...parents, ...zvols }, zvolSection(overApi)));
 
-const apiOnly = { ignored: { sshConnection: "this driver uses the API only; freenas-nfs and its like use SSH" } };
+const apiOnly = {
+  ignored: {
+    sshConnection: "this driver uses only the API; freenas-nfs, freenas-smb, freenas-iscsi and freenas-nvmeof use SSH",
+  },
+};
 
 /** The sections of freenas-nfs. */
 export const freenasNfsSchema = record({ ...ssh, zfs: sshDatasets, nfs });

@@ -18,11 +18,11 @@ import {
 } from "../../schema/parts.ts";
 import { naming, shaped, templated } from "../../schema/storage.ts";
 
-/** How TrueNAS shares volumes: the blocks `nfs:`, `smb:`, `iscsi:`, `nvmeof:`. */
+/** The sections `nfs:`, `smb:`, `iscsi:`, `nvmeof:` of a connection file: how TrueNAS shares volumes. */
 
 /** Keys of drivers for plain hosts: TrueNAS makes shares and targets itself. */
 const ofPlainHosts = (...keys: readonly string[]): Readonly<Record<string, string>> =>
-  Object.fromEntries(keys.map(key => [key, "TrueNAS makes shares and targets itself"]));
+  Object.fromEntries(keys.map(key => [key, "TrueNAS creates shares and targets itself"]));
 
 const shareHost = host({ description: "the system as nodes reach it", example: "nas.example.org" });
 
@@ -55,8 +55,8 @@ export const nfs = record(
     ),
     shareMaprootUser: mapped("user that root of a node becomes"),
     shareMaprootGroup: mapped("group that root of a node becomes: wheel on CORE, root on SCALE"),
-    shareMapallUser: mapped("user that everybody becomes"),
-    shareMapallGroup: mapped("group that everybody becomes"),
+    shareMapallUser: mapped("user that every user of a node becomes"),
+    shareMapallGroup: mapped("group that every user of a node becomes"),
   },
   {
     description: "sharing over NFS",
@@ -68,13 +68,13 @@ export const nfs = record(
 const shareName = /^[^%<>*?|/\\+=;:",[\]\s]*$/;
 
 const option = (description: string) =>
-  optional(flag({ description, absent: "not sent: the system's own default holds" }));
+  optional(flag({ description, absent: "not sent: the default of the system applies" }));
 
-/** plugins/smb.py, sharingsmb_create: the first three are last in 11.2 and 11.3, the fourth in 11.2; 12.0 to 26.0 refuse them. */
+/** Fields that 12.0 to 26.0 refuse: the first three exist up to 11.3, the fourth up to 11.2 (plugins/smb.py, sharingsmb_create). */
 const ofOldShares = Object.fromEntries(
   ["shareGuestOnly", "shareShowHiddenFiles", "shareDefaultPermissions", "shareStorageTask"].map(key => [
     key,
-    "no share of TrueNAS has it since version 12.0",
+    "shares of TrueNAS have no such field since version 12.0",
   ]),
 );
 
@@ -82,7 +82,7 @@ const ofOldShares = Object.fromEntries(
 export const smb = record(
   {
     shareHost,
-    ...naming(shareName, 'must not hold spaces or any of % < > * ? | / \\ + = ; : " , [ ]'),
+    ...naming(shareName, 'must not contain spaces or any of % < > * ? | / \\ + = ; : " , [ ]'),
     shareAuxiliaryConfigurationTemplate: optional(
       templated({ description: "lines of smb.conf for every share, from `name` and `parameters`" }),
     ),
@@ -106,7 +106,7 @@ export const smb = record(
   },
 );
 
-/** An object of the API by its id, or by a word that people see. */
+/** Refers to an object of the API by its id, or by a word that people see. */
 const choice = (about: About): v.GenericSchema<unknown, number | string> =>
   described(
     v.pipe(
@@ -127,25 +127,25 @@ const targetGroup = consistent(
     {
       targetGroupPortalGroup: choice({
         description:
-          "the portal: its id, as the API says it and not the number in the web interface, or its comment, or an address that it listens on",
+          "the portal: its id in the API (not the number in the web interface), its comment, or an address that it listens on",
         example: 1,
       }),
       targetGroupInitiatorGroup: optional(
         choice({
-          description: "the initiator group: its id, or its comment, or the name of an initiator in it",
+          description: "the initiator group: its id, its comment, or the name of an initiator in it",
           absent: "any initiator may log in",
           example: 1,
         }),
       ),
       targetGroupAuthType: optional(
-        oneOf(authTypes, { description: "how initiators prove themselves", example: "CHAP" }),
+        oneOf(authTypes, { description: "how initiators authenticate", example: "CHAP" }),
         "None",
       ),
       targetGroupAuthGroup: optional(
-        whole({ description: "number of the authorized access entry; needed for CHAP", example: 1 }),
+        whole({ description: "number of the authorized access entry; required for CHAP", example: 1 }),
       ),
     },
-    { description: "one way to the targets" },
+    { description: "a portal of the targets, and who may log in there" },
   ),
   function* (value) {
     if (value.targetGroupAuthType.startsWith("CHAP") && !value.targetGroupAuthGroup)
@@ -160,12 +160,9 @@ const extent = {
   extentCommentTemplate: optional(
     templated({ description: "comment of every extent, from `name` and `parameters`", absent: "none" }),
   ),
-  extentInsecureTpc: optional(flag({ description: "let initiators copy between extents without checks" }), true),
+  extentInsecureTpc: optional(flag({ description: "allow initiators to copy between extents without checks" }), true),
   extentXenCompat: optional(flag({ description: "compatibility with Xen initiators" }), false),
-  extentDisablePhysicalBlocksize: optional(
-    flag({ description: "do not tell initiators the size of the physical blocks" }),
-    true,
-  ),
+  extentDisablePhysicalBlocksize: optional(flag({ description: "hide the physical block size from initiators" }), true),
   extentBlocksize: optional(
     v.pipe(
       v.picklist(sectors, `must be one of ${sectors.join(", ")}`),
@@ -174,7 +171,7 @@ const extent = {
     512,
   ),
   extentRpm: optional(
-    oneOf(speeds, { description: "what initiators are told about the medium; empty leaves it to the system" }),
+    oneOf(speeds, { description: "type of medium that initiators see; empty: the default of the system" }),
     "SSD",
   ),
   extentAvailThreshold: optional(
@@ -190,7 +187,7 @@ export const iscsi = consistent(
       ...portals,
       ...naming(/^[A-Za-z0-9.:-]*$/, 'must consist of letters, digits, ".", ":" and "-"'),
       targetGroups: list(targetGroup, {
-        description: "the portals that targets are reachable through, and who may log in",
+        description: "the portals of the targets, and who may log in",
         example: [{ targetGroupPortalGroup: 1, targetGroupInitiatorGroup: 1, targetGroupAuthType: "None" }],
       }),
       ...extent,
@@ -200,14 +197,14 @@ export const iscsi = consistent(
   function* (value) {
     yield* somePortal(value);
     if (value.targetGroups.length === 0)
-      yield [["targetGroups"], "must hold at least one group, or no node can log in"];
+      yield [["targetGroups"], "must contain at least one group; without one no node can log in"];
   },
 );
 
 const fields = (of: string) =>
   optional(
     mapOf(anything({ description: "value of the field" }), {
-      description: `fields of the API for every ${of}, handed on as they are`,
+      description: `fields of the API for every ${of}, sent unchanged`,
     }),
   );
 
@@ -218,9 +215,9 @@ export const nvmeof = consistent(
       ...transports,
       ...naming(/^[A-Za-z0-9._:-]*$/, 'must consist of letters, digits, ".", ":", "-" and "_"'),
       ports: optional(
-        list(choice({ description: "id of an NVMe-oF port, as the API says it, or its address" }), {
-          description: "ports, made beforehand, that volumes are reachable through",
-          absent: "those that listen where transport and transports say",
+        list(choice({ description: "id of an NVMe-oF port in the API, or its address" }), {
+          description: "existing ports that export the volumes",
+          absent: "the ports that listen on the addresses in transport and transports",
           example: [1, "10.0.0.5:4420"],
         }),
         [],
@@ -235,12 +232,12 @@ export const nvmeof = consistent(
               }),
               dhchapKey: optional(
                 text({
-                  description: "DH-HMAC-CHAP key of the host; nodes give theirs as the secret dhchap-secret",
+                  description: "DH-HMAC-CHAP key of the host; nodes get theirs from the secret dhchap-secret",
                   secret: true,
                 }),
               ),
               dhchapCtrlKey: optional(
-                text({ description: "key with which TrueNAS proves itself to the host", secret: true }),
+                text({ description: "key with which TrueNAS authenticates to the host", secret: true }),
               ),
             },
             { description: "a host that may connect" },

@@ -4,7 +4,7 @@ import { callWith, gib, snapshotsOf, volumeOf } from "../../contract/rig.ts";
 import { numberOf, recentVersions, type Version } from "../../fakes/truenas/versions.ts";
 import { on, remainsOf, type Way } from "./rig.ts";
 
-/** How many requests each operation costs, apart from logins and questions about jobs. */
+/** The number of requests of each operation, apart from logins and queries of jobs. */
 
 const call = callWith();
 
@@ -12,11 +12,17 @@ const operations = ["create", "snapshot", "restore", "clone", "delete snapshot",
 type Operation = (typeof operations)[number];
 
 /**
- * In the order of the operations. What is asked beside the changes proves something. Of a creation: that nobody else exports the path
- * (NFS, SMB); which zvol it is that the target is named after, that this name stands on the volume before anything bears it, and what
- * the names of the system's targets begin with (iSCSI, NVMe). Of a snapshot: that no other volume has one of this name, attached or
- * detached, and that its volume is there. Of a copy: that nothing has its name yet, that its source is there, and what stands there
- * afterwards. Of a deletion: what the volume is, what lies below it, and which shares lead to it.
+ * In the order of the operations. Each request changes or proves something:
+ * - create, NFS and SMB (4): create the dataset; prove that no other share of its path exists, which the server would accept besides;
+ *   create the share; finish the volume.
+ * - create, iSCSI (7, from 25.10 on 8): create the zvol; read its guid, which the target is named after (25.10); keep this name before any
+ *   object has it, to find the objects of an interrupted creation although a template may use parameters that a deletion does not know;
+ *   create extent, target and link; read the basename of the system, which can be changed at any time; finish the volume.
+ * - snapshot (4): prove that no other volume has a snapshot of this name, attached or detached, and that the volume exists; take it.
+ * - clone, NFS (9): prove that the name is free, before a temporary snapshot is taken, and that the source exists; take, clone and destroy
+ *   the temporary snapshot; read the clone, because the server answers nothing about it; prove that no share of its path exists; create
+ *   the share; finish the volume. A restore needs no temporary snapshot, but proves that its snapshot is a finished one of csimux.
+ * - delete: read the volume, all that depends on it, and the objects that share it; delete these, and the volume.
  */
 const upTo2504: Partial<Record<Way, readonly number[]>> = {
   nfs: [4, 4, 7, 9, 2, 5],
@@ -24,7 +30,7 @@ const upTo2504: Partial<Record<Way, readonly number[]>> = {
   iscsi: [7, 4, 10, 12, 2, 7],
 };
 
-/** The pool of a snapshot's volume is asked for in a request of its own. */
+/** The pool of a snapshot's volume is read with a request of its own. */
 const in2510: typeof upTo2504 = {
   nfs: [4, 4, 8, 9, 2, 5],
   smb: [4, 4, 8, 9, 2, 5],
@@ -33,8 +39,8 @@ const in2510: typeof upTo2504 = {
 };
 
 /**
- * A clone gets its properties under another name first, since no request takes both; clones of snapshots are looked for in all of the
- * pool; what the answers to a snapshot and a deletion leave open is read.
+ * A clone gets its properties under another name first, because no request takes both; clones of snapshots are searched in the whole
+ * pool; the results of a snapshot and a deletion are read, because the answers do not prove them.
  */
 const in26: typeof upTo2504 = {
   nfs: [4, 6, 15, 18, 3, 6],
@@ -53,7 +59,7 @@ function expected(version: Version): typeof upTo2504 {
   return number >= 2504 ? upTo2504 : in2410;
 }
 
-/** The least that each operation took in a few lives: what lies above volumes is read again every few seconds. */
+/** The fewest requests of each operation in several lives: the parents of volumes are read again every few seconds. */
 async function counts(version: Version, way: Way): Promise<readonly number[]> {
   const least = new Map<Operation, number>();
   await on({ version }, way, async (driver, double) => {

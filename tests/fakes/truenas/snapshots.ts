@@ -9,6 +9,7 @@ import { type Nas, nextTxg, type Snapshot } from "./state.ts";
 /**
  * zfs.snapshot.*, pool.snapshot.* and zfs.resource.snapshot.*: three generations of the same (plugins/zfs.py of TN-12.0-U8.1 to
  * TS-22.12.4.2, plugins/zfs_/snapshot.py and snapshot_actions.py of TS-23.10.2 to TS-25.10.6, plugins/pool_/snapshot.py and plugins/zfs/snapshot_crud.py of TS-26.0.0-BETA.3).
+ * pool.dataset.destroy_snapshots is left out: csimux names each snapshot that it destroys, and calls it nowhere.
  */
 
 const nameOf = ({ dataset, name }: Snapshot): string => `${dataset}@${name}`;

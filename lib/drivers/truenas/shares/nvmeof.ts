@@ -37,7 +37,7 @@ interface NvmeHost {
 interface NvmeofSettings extends ShareNaming {
   readonly transport: string;
   readonly transports: readonly string[];
-  /** By id or address; none: those that listen where the transports say. */
+  /** By id or address; if empty, the ports that listen on the addresses in the transports. */
   readonly ports: readonly ObjectChoice[];
   /** The only hosts that may connect; none: any may. */
   readonly hosts: readonly NvmeHost[];
