@@ -2,8 +2,8 @@ import { askForSecret, askpassVariable } from "../lib/io/ssh/askpass.ts";
 import type { Host } from "./host.ts";
 
 /**
- * Whether this process was started by ssh (SSH_ASKPASS), to be told a password or passphrase; then it is told, where there is one.
- * csimux is its own askpass program, so that no secret stands in an argv, in an environment or on a disk.
+ * Whether ssh started this process (SSH_ASKPASS) for a password or passphrase; then it passes it to ssh, if there is one.
+ * csimux is its own askpass program, so that no secret appears in an argv, in an environment or on a disk.
  */
 export async function answersSsh(host: Host): Promise<boolean> {
   const socket = host.env[askpassVariable];

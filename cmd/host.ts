@@ -26,7 +26,7 @@ export const realHost = (): Host => ({
   colour: process.stdout.isTTY === true && !process.env["NO_COLOR"],
 });
 
-/** A reader that has gone away, such as `head`, is no reason to fail. Output lost to something else, a full disk say, is. */
+/** A reader that has closed the pipe, such as `head`, is not a failure. Output lost for another reason, such as a full disk, is. */
 function writer(stream: NodeJS.WriteStream): (text: string) => void {
   const failed = (error: unknown): void => {
     const code = errnoOf(error) ?? String(error);

@@ -15,7 +15,7 @@ import { type Host, toolEnvironment } from "./host.ts";
 /** Where a compiled executable finds its own program. */
 const compiledProgram = "/$bunfs/";
 
-/** How this program is started anew: its executable, and from sources their first file too. */
+/** The argv that starts this program again: its executable, and from sources their first file too. */
 export function ownArgv(): readonly string[] {
   const [, source = compiledProgram] = process.argv;
   return source.startsWith(compiledProgram) ? [process.execPath] : [process.execPath, source];
@@ -23,7 +23,7 @@ export function ownArgv(): readonly string[] {
 
 /**
  * What drivers reach the outside through; `close` ends the logins and unmounts what was mounted in the folder for shares. Without
- * such a folder nothing is mounted; without one for known hosts their keys are forgotten. Every command that drivers run is told
+ * such a folder nothing is mounted; without one for known hosts their keys are forgotten. Every command that drivers run is reported
  * to `tell`.
  */
 export function openPorts(

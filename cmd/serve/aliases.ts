@@ -33,7 +33,7 @@ export function ownSocket(endpoints: readonly string[]): string | undefined {
   return own && resolve(own);
 }
 
-/** The CSI socket of an alias: beside csimux's own, named after the alias. */
+/** The CSI socket of an alias: next to csimux's, named after the alias. */
 export const aliasSocket = (csiSocket: string, { name }: Alias): string => join(dirname(csiSocket), `${name}.sock`);
 
 /** The registration socket of an alias, in the same folder of kubelet. */

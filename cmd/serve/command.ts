@@ -66,7 +66,7 @@ export function addServe(program: Command, host: Host): void {
     )
     .option(
       "--alias <name=connection>",
-      "also serve the name of a driver that was taken over, on the socket <name>.sock beside the CSI socket; ids without a prefix belong to that connection; may be repeated",
+      "also serve an old driver name, on the socket <name>.sock next to the CSI socket; ids without a prefix belong to that connection; may be repeated",
       collect,
     )
     .option("--driver-config-file <file>", "same as --config")

@@ -75,7 +75,7 @@ export async function openObservation(
   };
 }
 
-/** The given path, or else beside the first CSI socket; none for a process that listens only on TCP. */
+/** The given path, or next to the first CSI socket; none for a process that listens only on TCP. */
 function statusSockets({ statusSocket, endpoints }: ServeOptions): readonly string[] {
   if (statusSocket !== undefined) return [statusSocket];
   const sockets = endpoints.map(parseEndpoint).flatMap(each => (each.kind === "unix" ? [each.path] : []));

@@ -48,7 +48,7 @@ export interface ServeOptions {
   readonly stateDir: string | undefined;
   /** CSI_NODE_ID: the name of this node in the cluster. */
   readonly nodeName: string | undefined;
-  /** The socket for `csimux status`; undefined: beside the CSI socket. */
+  /** The socket for `csimux status`; undefined: next to the CSI socket. */
   readonly statusSocket: string | undefined;
   /** The address of the metrics; undefined: off. */
   readonly metricsAddress: Address | undefined;

@@ -10,7 +10,7 @@ export function addStatus(program: Command, host: Host): void {
     .description(
       "show the status of a running csimux: connections, groups, calls in progress; sends no request to storage systems",
     )
-    .option("--endpoint <url>", "the CSI socket of the process, with the status socket beside it (also CSI_ENDPOINT)")
+    .option("--endpoint <url>", "the CSI socket of the process, with the status socket next to it (also CSI_ENDPOINT)")
     .option("--status-socket <path>", "the value of --status-socket of csimux serve")
     .option("-o, --output <format>", "text, json or yaml", "text")
     .option("--watch [seconds]", "repeat at this interval (default: 2) until interrupted")

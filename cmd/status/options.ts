@@ -12,7 +12,7 @@ export interface StatusFlags {
 
 /** The validated command line of `status`. */
 export interface StatusOptions {
-  /** A status socket, or the CSI socket beside it. */
+  /** A status socket, or the CSI socket next to it. */
   readonly from: { readonly socket: string } | { readonly endpoint: string };
   readonly output: "text" | "json" | "yaml";
   /** The interval in milliseconds; undefined: show the status once. */

@@ -169,7 +169,7 @@ function memberText(name: string, known: readonly ConnectionStatus[]): string {
 /** The number of volumes listed for each condition. */
 const mostVolumes = 10;
 
-/** The conditions of storage systems and volumes; those of files are listed with the problems. */
+/** The conditions of storage systems and volumes; conditions of files are listed with the problems. */
 function health({ health: all, now }: Status): string {
   const shown = all.filter(({ of }) => of !== "connection");
   if (shown.length === 0) return "";

@@ -61,7 +61,7 @@ const moving = ({ name }: TakeoverOptions, { moved, refused, others }: MovedVolu
   "",
   `## Volumes under the new name ${name}`,
   "",
-  "Optional: volumes work under their old names for ever. To retire an old name, complete all of the above, then move its volumes",
+  "Optional: volumes work under their old names permanently. To retire an old name, complete all of the above, then move its volumes",
   "one by one, following the steps in the file of each in `persistent-volumes/`. Snapshots stay under the old name, and claims of the",
   "new name cannot be restored from them. When a name has no volumes and snapshots left, remove its --alias, sidecars and classes.",
   "",

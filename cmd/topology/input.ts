@@ -35,7 +35,7 @@ export interface NodeInput {
   readonly facts: NodeFacts;
   /** All its labels; undefined if unknown. */
   readonly labels: Readonly<Record<string, string>> | undefined;
-  /** Whether it comes from a list, so that its files and variables are not those of this machine. */
+  /** Whether it comes from a list, so that this machine's files and variables do not apply to it. */
   readonly listed: boolean;
 }
 
@@ -51,7 +51,7 @@ export async function readRules(path: string, host: Host): Promise<CompiledMainF
   }
 }
 
-/** Reads the nodes and classes to evaluate: those of files, or this node. Throws UsageError. */
+/** Reads the nodes and classes to evaluate, from files, or this node. Throws UsageError. */
 export async function readNodes(
   { nodes: path, connection, storageClass, given }: TopologyOptions,
   host: Host,
@@ -84,7 +84,7 @@ async function textOf(path: string, host: Host): Promise<string> {
   }
 }
 
-/** Facts given by flags, and those of this machine for the rest. If any label is given, there are no others. */
+/** Facts given by flags, completed by this machine's. If any label is given, there are no others. */
 function givenFacts(given: GivenFacts, host: Host): NodeFacts {
   const nodeName = given.nodeName ?? (host.env["CSI_NODE_ID"] || undefined);
   const real = realFacts(nodeName, host);

@@ -51,7 +51,7 @@ export function warningsOf(nodes: readonly EvaluatedNode[]): readonly string[] {
   return [...collisions, ...gaps];
 }
 
-/** The form for programs. The members of a single node are those of its report. */
+/** The form for programs. A single node has the members of its report. */
 export function viewData({ many, nodes, connections, classes, warnings, prefix }: TopologyView): object {
   const own = many
     ? { nodes: nodes.map(({ name, report }) => ({ name, ...reportData(report) })) }

@@ -96,7 +96,7 @@ function changes({ main, connections }: LintInput): string {
     "  - volumes and snapshots keep their ids, and new ones get ids of the same form, without a prefix",
     '  - classes stay as they are; none needs the parameter "connection"',
     "  - the warnings above name keys without effect",
-    `  - for more connections later: this file becomes <folder>/${single}.yaml beside others, and a main file says "driver: proxy",`,
+    `  - for more connections later: this file becomes <folder>/${single}.yaml next to others, and a main file says "driver: proxy",`,
     `    "proxy.configFolder: <folder>" and "proxy.legacyConnection: ${single}"; classes then name their connection`,
     "",
   ].join("\n");

@@ -135,7 +135,7 @@ function commonOf(file: Mapping, defaults: Defaults): Mapping {
 
 const inherited = new WeakMap<Defaults, Map<string, Mapping>>();
 
-/** The driver's sections of the defaults (computed once per driver) under those of the file. */
+/** The driver's sections of the defaults (computed once per driver) under the file's. */
 function sectionsOf(schema: GenericSchema, driver: string, file: Mapping, defaults: Defaults): Mapping {
   const byDriver = inherited.get(defaults) ?? new Map<string, Mapping>();
   inherited.set(defaults, byDriver);

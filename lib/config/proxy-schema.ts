@@ -58,10 +58,10 @@ const minutes = v.pipe(
   v.number(),
   v.check(
     value => Number.isFinite(value) && (value === -1 || value >= 0),
-    "must be 0 (no caching), -1 (for ever) or a number above 0",
+    "must be 0 (no caching), -1 (forever) or a number above 0",
   ),
   v.metadata({
-    description: "how long an unused connection stays open after its last call; 0: closed at once, -1: for ever",
+    description: "how long an unused connection stays open after its last call; 0: closed at once, -1: forever",
     unit: "minutes",
     example: 60,
   }),

@@ -145,7 +145,7 @@ function settled(main: InferOutput<typeof mainSchema>, values: Mapping): ProxyCo
   };
 }
 
-/** Converts `proxy.cacheTimeoutMinutes`: idle minutes, 0 none, -1 for ever. */
+/** Converts `proxy.cacheTimeoutMinutes`: idle minutes, 0 none, -1 forever. */
 function cacheTimeout(value: number): CacheTimeout {
   if (value === 0) return { kind: "none" };
   return value < 0 ? { kind: "forever" } : { kind: "idle", ms: value * 60_000 };

@@ -15,7 +15,7 @@ export const singleName = "main";
 
 /**
  * Reads a main file that configures one driver, as in democratic-csi, as the only connection, with ids without prefix.
- * Its settings are read like those of a connection file. Returns any other file unchanged.
+ * Its settings are read like a connection file's. Returns any other file unchanged.
  */
 export function readSingle(read: ReadProxy, modules: readonly DriverModule[], resolver: ValueResolver): ReadProxy {
   const { singleDriver: driver, source } = read;

@@ -17,7 +17,7 @@ export async function pause(ms: number, signal: AbortSignal): Promise<void> {
 }
 
 /**
- * Calls with a time limit, for file systems on which a call may hang for ever (a mount whose server is gone).
+ * Calls with a time limit, for file systems on which a call may hang forever (a mount whose server is gone).
  * A hanging call holds a thread of the process, so `ask` makes no further call for the same name until it has returned.
  */
 export class TimeLimit {

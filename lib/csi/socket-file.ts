@@ -48,7 +48,7 @@ async function removeStale(path: string): Promise<void> {
   if (sameFile(look(path), found)) unlinkSync(path);
 }
 
-/** Creates a folder beside the socket that only this user can enter. */
+/** Creates a folder next to the socket that only this user can enter. */
 function privateFolder(path: string): string {
   const parent = dirname(path);
   const folder = `${parent}/.${randomBytes(2).toString("hex")}`;

@@ -123,7 +123,7 @@ export class ConnectionFolder {
     return fileThreads.on(path).run(work);
   }
 
-  /** A Secret volume is replaced by one rename, so a file that vanishes between two checks is read once more. */
+  /** A Secret volume is replaced by one rename, so a file that vanishes between two checks is read again. */
   async #load(name: string, again = true): Promise<SeenFile | undefined> {
     const [yaml, yml] = await Promise.all(endings.map(ending => this.#open(name, ending)));
     if (yaml && yml) throw unusable(`connection "${name}" has two files, ${name}.yaml and ${name}.yml; remove one`);

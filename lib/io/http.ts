@@ -68,7 +68,7 @@ interface Client {
   readonly where: string;
 }
 
-/** If the server has closed a kept connection, the next request fails; a GET is then sent once more. */
+/** If the server has closed a kept connection, the next request fails; a GET is then sent again. */
 async function exchanged(client: Client, request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer> {
   const first = started(client, request, signal);
   try {

@@ -5,7 +5,7 @@ import { setImmediate as breathe } from "node:timers/promises";
 const tinyBytes = 4 << 10;
 /** How much is looked through, and how much of a long array is read, before others have their turn, in bytes. */
 const pieceBytes = 256 << 10;
-/** How many values are read in one go, those of 5,000 volumes: so many may one element of a long array have. */
+/** The most values read at once, enough for 5,000 volumes: the limit of one element of a long array. */
 const mostTogether = 500_000;
 /** How deep objects and arrays may lie in each other; answers of storages need ten. */
 const deepest = 64;
@@ -14,14 +14,14 @@ const mostValues = 3_000_000;
 /** A longer text is never read in one go, in bytes. */
 const longBytes = 8 << 20;
 
-/** A text that is no JSON, or whose form is none that a storage answers in. */
+/** A text that is not JSON, or that no storage system would answer. */
 export class NotJson extends Error {
   override readonly name = "NotJson";
 }
 
 /**
- * The value of a text of JSON (RFC 8259) in UTF-8. Nesting and the number of values are looked at before anything is made of them.
- * One of very many values is read in pieces, the elements of its outermost arrays by and by, so that nothing else waits for it.
+ * The value of a JSON text (RFC 8259) in UTF-8. Nesting and the number of values are checked before it is parsed.
+ * A text with very many values is parsed in pieces, by elements of its outermost arrays, so that other work continues.
  * Throws NotJson.
  */
 export async function parsedJson(text: Buffer): Promise<unknown> {

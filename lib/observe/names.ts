@@ -1,7 +1,7 @@
 import type { CallBegun, CallObserver } from "../core/observer.ts";
 
 /**
- * The most connections recorded by a process without connection files, which knows only those of the volumes in its
+ * The most connections recorded by a process without connection files, which knows only the connections of the volumes in its
  * calls.
  */
 const most = 1_000;

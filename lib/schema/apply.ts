@@ -15,7 +15,7 @@ export interface Applied<T> {
 
 /**
  * Checks a plain value against a schema. Never throws.
- * `siblings` are valid keys beside those of the schema, handled by another schema; they are only suggested.
+ * `siblings` are valid keys in addition to the schema's, handled by another schema; they are only suggested.
  */
 export function apply<S extends v.GenericSchema>(
   schema: S,

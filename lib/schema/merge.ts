@@ -45,7 +45,7 @@ export function inheritable(schema: GenericSchema, values: Mapping): Mapping {
   return result;
 }
 
-/** A key of the defaults that no driver inherits, and the keys of the schemas beside it. */
+/** A key of the defaults that no driver inherits, and the keys of the schemas next to it. */
 export interface UnknownKey {
   readonly path: Path;
   readonly known: readonly string[];

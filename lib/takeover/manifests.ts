@@ -67,7 +67,7 @@ export function namespaceObject({ namespace: text }: ManifestTexts, names: Deplo
   }));
 }
 
-/** The CSIDriver of the new name, and those of the old names as created by the chart (templates/driver.yaml). */
+/** The CSIDriver of the new name, and the CSIDrivers of the old names as created by the chart (templates/driver.yaml). */
 export const csiDrivers = (
   { csiDriver }: ManifestTexts,
   names: DeploymentNames,
@@ -138,7 +138,7 @@ export function controller(
   });
 }
 
-/** The sidecars of an old name: those of its chart, and the attacher if its volumes are attached. */
+/** The sidecars of an old name: its chart's, and the attacher if its volumes are attached. */
 function sidecarsFor(
   { old, connection, attaches }: TakenOverConnection,
   containers: readonly Container[],
@@ -171,7 +171,7 @@ function sidecarsFor(
 const sidecarName = (sidecar: string, connection: string): string =>
   `${sidecar}-${connection.toLowerCase().replace(/[^a-z0-9]+/g, "-")}`.slice(0, 63).replace(/-$/, "");
 
-/** Replaces the socket by the alias's, which is beside the main one and has the alias's name. */
+/** Replaces the socket by the alias's, which is next to the main one and has the alias's name. */
 const aliased = (arg: string, name: string): string =>
   arg.replace(/^(--csi-address=.*\/)[^/]*$/, (_, folder: string) => `${folder}${name}.sock`);
 

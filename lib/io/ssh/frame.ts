@@ -2,7 +2,7 @@ import { Capture, Data } from "../capture.ts";
 import { defaultMaxBytes } from "../runner.ts";
 import { quoted, type Script, type Step } from "../script.ts";
 
-/** Marks the end of a step in a shell's output: this word, a colon and the result, on a line of its own. */
+/** Marks the end of a step in a shell's output: this word, a colon and the result, on a separate line. */
 export type Tag = string;
 
 /** The end of a part of the output: the exit code of a step, or one of the words below. */
