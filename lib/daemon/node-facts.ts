@@ -1,8 +1,7 @@
 import { CsiError } from "../core/errors.ts";
 import { readSmallFile } from "../io/small-file.ts";
 import { type NodeFacts, nodeNameOf } from "../topology/facts.ts";
-import { hostNqn, initiatorName } from "../topology/initiator.ts";
-import type { NodeIdentity } from "../topology/node-id.ts";
+import { hostNqn, initiatorName, type NodeIdentity } from "../topology/node-id.ts";
 
 /** What this machine tells every process. */
 export interface Machine {

@@ -3,8 +3,8 @@ import { CsiError } from "../core/errors.ts";
 import type { RuleSource } from "./config.ts";
 import { type NodeFacts, nodeNameOf } from "./facts.ts";
 import { isLabelValue, quoted, whyNoValue } from "./labels.ts";
+import { filled } from "./pattern.ts";
 import type { CompiledRule, CompiledTopology } from "./rules.ts";
-import { filled } from "./template.ts";
 
 /** The result of one rule on one node. */
 export interface RuleOutcome {

@@ -50,7 +50,7 @@ export function encodeNodeId(identity: NodeIdentity, config: NodeIdConfig): stri
 }
 
 /** The name of a node for a purpose. Throws "failed-precondition" if it is unknown. */
-export function partOf(identity: NodeIdentity, part: NodeIdPart): string {
+function partOf(identity: NodeIdentity, part: NodeIdPart): string {
   const value = identity[part];
   if (value) return value;
   throw new CsiError(
@@ -107,3 +107,15 @@ function unescaped(id: string, text: string): string {
 
 const malformed = (id: string, why: string): CsiError =>
   new CsiError("invalid-argument", `"${id.slice(0, maxNodeIdBytes)}" is not a node id of csimux: ${why}`);
+
+/** The iSCSI initiator name in an initiatorname.iscsi (open-iscsi): the first InitiatorName line; "#" begins a comment. */
+export function initiatorName(text: string): string | undefined {
+  for (const line of text.split(/\r?\n/)) {
+    const [, name] = /^\s*InitiatorName\s*=\s*(\S+)\s*$/.exec(line.replace(/#.*/, "")) ?? [];
+    if (name !== undefined) return name;
+  }
+  return undefined;
+}
+
+/** The NQN in a hostnqn file (nvme-cli): its only line. */
+export const hostNqn = (text: string): string | undefined => text.trim() || undefined;

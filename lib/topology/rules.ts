@@ -1,7 +1,6 @@
 import { CsiError } from "../core/errors.ts";
 import type { RuleConfig, TopologyConfig } from "./config.ts";
-import { type Pattern, type PatternCompiler, patternCompiler } from "./pattern.ts";
-import { groupsIn } from "./template.ts";
+import { groupsIn, type Pattern, type PatternCompiler, patternCompiler } from "./pattern.ts";
 
 /** A rule with its pattern compiled. */
 export interface CompiledRule extends RuleConfig {

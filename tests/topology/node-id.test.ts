@@ -2,8 +2,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { NodeIdConfig } from "../../lib/topology/config.ts";
-import { hostNqn, initiatorName } from "../../lib/topology/initiator.ts";
-import { decodeNodeId, encodeNodeId, maxNodeIdBytes, partOf } from "../../lib/topology/node-id.ts";
+import { decodeNodeId, encodeNodeId, hostNqn, initiatorName, maxNodeIdBytes } from "../../lib/topology/node-id.ts";
 
 const config = (...names: readonly (keyof NodeIdConfig["parts"])[]): NodeIdConfig => ({
   parts: {
@@ -75,10 +74,9 @@ describe("node ids", () => {
     expect(longer).toThrow(/257 bytes.*nodeId\.iqnPrefix/);
   });
 
-  test("give a storage system the name by which it knows the node", () => {
-    const identity = decodeNodeId("n=w1/i1=q", all);
-    expect(partOf(identity, "iqn")).toBe("iqn.2000-01.example:q");
-    expect(() => partOf(identity, "nqn")).toThrow("nodeId.parts.nqn");
+  test("need every configured part", () => {
+    expect(decodeNodeId("n=w1/i1=q", all).iqn).toBe("iqn.2000-01.example:q");
+    expect(() => encodeNodeId({ nodeName: "w1" }, config("nqn"))).toThrow("nodeId.parts.nqn");
   });
 });
 

@@ -11,7 +11,7 @@ import {
   type PlacementPolicy,
   segmentsOf,
 } from "../../lib/topology/accessible-topology.ts";
-import { filled } from "../../lib/topology/template.ts";
+import { filled } from "../../lib/topology/pattern.ts";
 
 const prefix = "t.example";
 const key = fc.constantFrom("region", "zone", "rack");
