@@ -1,10 +1,12 @@
 import { constants } from "node:fs";
 import { open, readFile } from "node:fs/promises";
+import { join } from "node:path";
 import type { Call } from "../../core/call.ts";
 import { CsiError, errnoOf } from "../../core/errors.ts";
 import { type CommandRunner, type Output, run } from "../../io/runner.ts";
+import type { AttachedDevice, AttacherPorts } from "../attach/attacher.ts";
 import { bounded } from "../mount/files.ts";
-import { pollUntil, type Sysfs } from "./sysfs.ts";
+import { bytesOf, pollUntil, type Sysfs } from "./sysfs.ts";
 
 /** One disk made of several paths to it (multipathd(8)). */
 export interface MultipathMap {
@@ -24,24 +26,24 @@ const againMs = 2_000;
 /** How long flushing a map in use is retried, in milliseconds. */
 const flushMs = 20_000;
 
+/** Time limit for a disk to show its new size, in milliseconds. */
+const grownMs = 60_000;
+
 const socket = "@/org/kernel/linux/storage/multipathd";
 
-/** Maps of dm-multipath. Other devices built on disks, such as LVM and LUKS, are not included. */
+/** Disks that this node sees through one or several paths, and their maps of dm-multipath, but not of LVM or LUKS. */
 export class Multipath {
-  readonly #host: CommandRunner;
+  readonly #ports: Pick<AttacherPorts, "runner" | "host" | "proc" | "devices">;
   readonly #sysfs: Sysfs;
-  readonly #sockets: string;
 
-  /** `sockets` is /proc/net/unix of the host's network outside tests. */
-  constructor(host: CommandRunner, sysfs: Sysfs, sockets: string) {
-    this.#host = host;
+  constructor(ports: Pick<AttacherPorts, "runner" | "host" | "proc" | "devices">, sysfs: Sysfs) {
+    this.#ports = ports;
     this.#sysfs = sysfs;
-    this.#sockets = sockets;
   }
 
   /** Whether the daemon runs on this node. */
   async runs(): Promise<boolean> {
-    return (await readFile(this.#sockets, "utf8").catch(() => "")).includes(socket);
+    return (await readFile(join(this.#ports.proc, "net/unix"), "utf8").catch(() => "")).includes(socket);
   }
 
   /** The map that is built on one of these disks, or undefined. */
@@ -104,28 +106,84 @@ export class Multipath {
   }
 
   /**
-   * The attributes that prove that a map is the disk with this identity (AttachedDevice.proof). `attribute` holds the
-   * identity of each path. Throws "failed-precondition" if one of the paths is another disk: writes to the map might
-   * end up there.
+   * The device for these paths to one disk: their map if there is one, otherwise the first path. `attribute` of a path
+   * holds the identity of its disk; `name` is the identity if that is empty. Throws "failed-precondition" if the map has
+   * a path to another disk: writes to the map might end up there.
    */
-  async proof(
-    { device, name }: MultipathMap,
+  async device(
+    paths: readonly string[],
+    map: MultipathMap | undefined,
     attribute: string,
-    identity: string,
-  ): Promise<Readonly<Record<string, string>>> {
-    const paths = await this.#sysfs.names("class/block", device, "slaves");
-    const found = await Promise.all(paths.map(path => this.#sysfs.text("class/block", path, attribute)));
-    const other = paths.find((_, index) => found[index] !== identity);
+    name: string,
+  ): Promise<AttachedDevice> {
+    const [first = ""] = paths;
+    const file = (path: string): string => `class/block/${path}/${attribute}`;
+    const identity = await this.#sysfs.text(file(first));
+    const all = map ? [...paths, ...(await this.#sysfs.names("class/block", map.device, "slaves"))] : paths;
+    const found = await Promise.all(all.map(path => this.#sysfs.text(file(path))));
+    const other = all.find((_, index) => found[index] !== identity);
     if (other !== undefined)
       throw new CsiError(
         "failed-precondition",
-        `the map ${name} of multipathd contains the path ${other}, which is a different disk; remove it (multipathd del path ${other})`,
+        map
+          ? `the map ${map.name} of multipathd contains the path ${other}, which is a different disk; remove it (multipathd del path ${other})`
+          : `${first} and ${other} are different disks; none of them is used`,
       );
-    const uuid = `class/block/${device}/dm/uuid`;
+    const uuid = map && `class/block/${map.device}/dm/uuid`;
+    const device = map?.device ?? first;
     return {
-      [uuid]: await this.#sysfs.text(uuid),
-      ...Object.fromEntries(paths.map(path => [`class/block/${path}/${attribute}`, identity])),
+      kind: "device",
+      path: join(this.#ports.devices, device),
+      number: await this.#sysfs.text("class/block", device, "dev"),
+      identity: identity || name,
+      proof: {
+        ...Object.fromEntries(all.map(path => [file(path), identity])),
+        ...(uuid && { [uuid]: await this.#sysfs.text(uuid) }),
+      },
     };
+  }
+
+  /**
+   * Waits until all paths to a disk, and their map, have the same new size of at least `least` bytes; returns it.
+   * `paths` returns their names. Throws "unavailable" if the size does not appear in time.
+   */
+  async grow(
+    paths: () => Promise<readonly string[]>,
+    least: bigint | undefined,
+    task: string,
+    call: Call,
+  ): Promise<bigint> {
+    const sized = async (map?: MultipathMap) => {
+      const names = await paths();
+      const all = map ? [map.device, ...names] : names;
+      const [bytes = 0n, ...others] = await Promise.all(all.map(name => bytesOf(name, this.#sysfs)));
+      return others.every(size => size === bytes) && bytes >= (least ?? 1n) ? { bytes, names } : undefined;
+    };
+    const seen = await pollUntil(grownMs, () => sized(), task, call.signal);
+    if (!seen) throw new CsiError("unavailable", `${task}: this node does not see the new size yet`);
+    const map = await this.mapOf(seen.names);
+    if (!map) return seen.bytes;
+    await this.#resize(map, call);
+    const whole = await pollUntil(grownMs, () => sized(map), task, call.signal);
+    if (whole) return whole.bytes;
+    throw new CsiError("unavailable", `${task}: the multipath map ${map.name} was not resized with its paths`);
+  }
+
+  /** Writes a disk back and removes its map. Throws "unavailable" while the disk is in use on this node. */
+  async release(paths: readonly string[], call: Call): Promise<void> {
+    const map = await this.mapOf(paths);
+    for (const name of map ? [map.device] : paths) {
+      await this.refuseHeld(name, call);
+      await flushDisk(join(this.#ports.devices, name), this.#ports.runner, call);
+    }
+    if (map) await this.#flush(map, call);
+  }
+
+  /** Throws "unavailable" if a device is in use. */
+  async refuseHeld(name: string, call: Call): Promise<void> {
+    const path = join(this.#ports.devices, name);
+    if (await isHeld(path, call.signal))
+      throw new CsiError("unavailable", `${path} is still in use on this node; it stays attached until it is released`);
   }
 
   /** Removes disks that are about to be detached from multipathd's list, to which waitForMap added them. */
@@ -136,7 +194,7 @@ export class Multipath {
   }
 
   /** Removes an unused map. Throws "unavailable" while it is in use. */
-  async flush(map: MultipathMap, call: Call): Promise<void> {
+  async #flush(map: MultipathMap, call: Call): Promise<void> {
     const task = `removing the map ${map.name}`;
     let last = "";
     const gone = async () => {
@@ -149,7 +207,7 @@ export class Multipath {
   }
 
   /** Makes a map take over the new size of its paths. Throws "unavailable". */
-  async resize(map: MultipathMap, call: Call): Promise<void> {
+  async #resize(map: MultipathMap, call: Call): Promise<void> {
     const task = `growing the map ${map.name}`;
     const { exitCode, stdout, stderr } = await this.#run(["multipathd", "resize", "map", map.name], task, call);
     const words = (stderr.trim() || stdout.trim()).slice(0, 300);
@@ -157,7 +215,7 @@ export class Multipath {
   }
 
   async #run(argv: readonly [string, ...string[]], task: string, call: Call): Promise<Output> {
-    return await run(this.#host, { argv }, task, call.signal);
+    return await run(this.#ports.host, { argv }, task, call.signal);
   }
 }
 
@@ -182,7 +240,7 @@ export async function isHeld(path: string, signal: AbortSignal): Promise<boolean
  * Writes the kernel's buffers of a device back. If the device no longer accepts writes, data that its last user did not
  * sync is lost; keeping it attached would not recover that, so the failure is only logged.
  */
-export async function flushDisk(path: string, runner: CommandRunner, call: Call): Promise<void> {
+async function flushDisk(path: string, runner: CommandRunner, call: Call): Promise<void> {
   const output = await run(runner, { argv: ["blockdev", "--flushbufs", path] }, `flushing ${path}`, call.signal);
   if (output.exitCode !== 0) call.log.warn("cannot flush a disk before detaching it", { path });
 }

@@ -13,15 +13,14 @@ import type {
   StorageAddresses,
 } from "../attach/attacher.ts";
 import { ownSecrets } from "../attach/context.ts";
-import { flushDisk, isHeld, Multipath } from "../disks/multipath.ts";
-import { bytesOf, pollUntil, Sysfs } from "../disks/sysfs.ts";
+import { Multipath } from "../disks/multipath.ts";
+import { pollUntil, Sysfs } from "../disks/sysfs.ts";
 import { pathFindings } from "../health/findings.ts";
 import { OpenedSessions } from "../state/record-folder.ts";
 import { Login } from "./open-iscsi.ts";
 import { PortalSessions } from "./portal-sessions.ts";
 import {
   attributesOf,
-  identityOf,
   isRunning,
   portalText,
   remove,
@@ -36,16 +35,14 @@ import {
   unitOf,
 } from "./target.ts";
 
-/** Time limits for a disk to disappear and for a disk to show its new size, in milliseconds. */
+/** Time limit for a disk to disappear, in milliseconds. */
 const goneMs = 10_000;
-const grownMs = 60_000;
 
 type Ports = Omit<AttacherPorts, "hostMounts" | "hostFolders" | "hostDatasets">;
 
 /** Disks of iSCSI targets, attached with the host's open-iscsi and, if its daemon runs, dm-multipath. */
 class Iscsi implements Attacher {
   readonly access = protocols.iscsi;
-  readonly #ports: Ports;
   readonly #sysfs: Sysfs;
   readonly #multipath: Multipath;
   readonly #login: Login;
@@ -53,9 +50,8 @@ class Iscsi implements Attacher {
 
   constructor(ports: Ports) {
     const { host, hostRoot, runner, sys, opened: folder, proc } = ports;
-    this.#ports = ports;
     this.#sysfs = new Sysfs(sys, runner);
-    this.#multipath = new Multipath(host, this.#sysfs, join(proc, "net/unix"));
+    this.#multipath = new Multipath(ports, this.#sysfs);
     const opened = new OpenedSessions(folder, join(proc, "sys/kernel/random/boot_id"));
     this.#login = new Login({ host, hostRoot, sysfs: this.#sysfs, opened });
     this.#portalSessions = new PortalSessions(this.#login, this.#sysfs, ports.answers);
@@ -76,16 +72,7 @@ class Iscsi implements Attacher {
     const names = units.map(({ name }) => name);
     const map = await this.#multipath.waitForMap(names, target.portals.length > 1, call);
     await note({ map: map?.name });
-    const device = map?.device ?? names[0] ?? "";
-    const identity = units[0] ? await identityOf(units[0], this.#sysfs) : "";
-    const own = Object.fromEntries(names.map(name => [`class/block/${name}/device/wwid`, identity]));
-    return {
-      kind: "device",
-      path: join(this.#ports.devices, device),
-      number: await this.#sysfs.text("class/block", device, "dev"),
-      identity: identity || `${target.iqn} LUN ${target.lun}`,
-      proof: { ...own, ...(map && (await this.#multipath.proof(map, "device/wwid", identity))) },
-    };
+    return await this.#multipath.device(names, map, "device/wwid", `${target.iqn} LUN ${target.lun}`);
   }
 
   /** See Attacher. Throws "unavailable" while the disk is in use. */
@@ -129,21 +116,7 @@ class Iscsi implements Attacher {
       throw new CsiError("unavailable", `volume "${volumeId}": its disk is no longer attached to this node`);
     await Promise.all(units.map(unit => rescan(unit, this.#sysfs, call.signal)));
     const names = units.map(({ name }) => name);
-    const map = await this.#multipath.mapOf(names);
-    const task = `growing volume "${volumeId}"`;
-    const sized = async (all: readonly string[]) => {
-      const sizes = await Promise.all(all.map(name => bytesOf(name, this.#sysfs)));
-      const [first = 0n] = sizes;
-      return sizes.every(size => size === first) && first >= (least ?? 1n) ? first : undefined;
-    };
-    const bytes = await pollUntil(grownMs, () => sized(names), task, call.signal);
-    if (bytes === undefined) throw new CsiError("unavailable", `${task}: the target does not report the new size yet`);
-    if (!map) return bytes;
-    await this.#multipath.resize(map, call);
-    const whole = await pollUntil(grownMs, () => sized([map.device, ...names]), task, call.signal);
-    if (whole === undefined)
-      throw new CsiError("unavailable", `${task}: the multipath map ${map.name} was not resized with its paths`);
-    return whole;
+    return await this.#multipath.grow(async () => names, least, `growing volume "${volumeId}"`, call);
   };
 
   /** See Attacher. Does not touch a disk that was attached before csimux staged the volume. */
@@ -189,23 +162,14 @@ class Iscsi implements Attacher {
   async #release(target: Target, call: Call): Promise<void> {
     const units = await this.#ownUnits(target, call);
     const names = units.map(({ name }) => name);
-    const map = await this.#multipath.mapOf(names);
-    const path = join(this.#ports.devices, map?.device ?? names[0] ?? "");
     if (units.length === 0) return;
-    await this.#refuseHeld(path, call);
-    await flushDisk(path, this.#ports.runner, call);
-    if (map) await this.#multipath.flush(map, call);
+    await this.#multipath.release(names, call);
     if (target.portals.length > 1) await this.#multipath.forget(names, call);
-    for (const name of names) await this.#refuseHeld(join(this.#ports.devices, name), call);
+    for (const name of names) await this.#multipath.refuseHeld(name, call);
     await Promise.all(units.map(unit => remove(unit, this.#sysfs, call.signal)));
     const gone = async () => ((await this.#ownUnits(target, call)).length === 0 ? true : undefined);
     if (!(await pollUntil(goneMs, gone, `removing ${names.join(", ")}`, call.signal)))
       throw new CsiError("unavailable", `${names.join(", ")} of ${target.iqn} did not disappear; retrying`);
-  }
-
-  async #refuseHeld(path: string, call: Call): Promise<void> {
-    if (await isHeld(path, call.signal))
-      throw new CsiError("unavailable", `${path} is still in use on this node; it stays attached until it is released`);
   }
 
   /** Closes a session that csimux opened, unless other disks are still seen through it. */

@@ -13,7 +13,7 @@ import type {
   StorageAddresses,
 } from "../attach/attacher.ts";
 import { ownSecrets } from "../attach/context.ts";
-import { flushDisk, isHeld, Multipath } from "../disks/multipath.ts";
+import { isHeld, Multipath } from "../disks/multipath.ts";
 import { bytesOf, pollUntil, resultsWithGrace, Sysfs } from "../disks/sysfs.ts";
 import { pathFindings } from "../health/findings.ts";
 import { OpenedSessions } from "../state/record-folder.ts";
@@ -23,10 +23,9 @@ import { type Controller, controllersOf, disksOf, type Namespace, namespaceOf, t
 /** How long the remaining paths may take once one is connected, in milliseconds. */
 const graceMs = 10_000;
 
-/** Time limits for a namespace and for a new size to appear, and interval of rescans, in milliseconds. */
+/** Time limit for a namespace to appear, and interval of rescans, in milliseconds. */
 const diskMs = 20_000;
 const rescanMs = 2_000;
-const grownMs = 60_000;
 
 type Ports = Omit<AttacherPorts, "hostMounts" | "hostFolders" | "hostDatasets">;
 
@@ -41,7 +40,7 @@ class Nvmeof implements Attacher {
   constructor(ports: Ports) {
     this.#ports = ports;
     this.#sysfs = new Sysfs(ports.sys, ports.runner);
-    this.#multipath = new Multipath(ports.host, this.#sysfs, join(ports.proc, "net/unix"));
+    this.#multipath = new Multipath(ports, this.#sysfs);
     const opened = new OpenedSessions(ports.opened, join(ports.proc, "sys/kernel/random/boot_id"));
     this.#connections = new FabricConnections(ports, this.#sysfs, opened);
   }
@@ -60,16 +59,7 @@ class Nvmeof implements Attacher {
     const map = (await this.#isNative())
       ? undefined
       : await this.#multipath.waitForMap(names, wanted.transports.length > 1, call);
-    const name = map?.device ?? names[0] ?? "";
-    const identity = await this.#sysfs.text("class/block", names[0] ?? "", "wwid");
-    const own = Object.fromEntries(names.map(each => [`class/block/${each}/wwid`, identity]));
-    return {
-      kind: "device",
-      path: join(this.#ports.devices, name),
-      number: await this.#sysfs.text("class/block", name, "dev"),
-      identity: identity || `${wanted.nqn} ${wanted.nsid}`,
-      proof: { ...own, ...(map && (await this.#multipath.proof(map, "wwid", identity))) },
-    };
+    return await this.#multipath.device(names, map, "wwid", `${wanted.nqn} ${wanted.nsid}`);
   }
 
   /** See Attacher. Throws "unavailable" while the disk is in use. */
@@ -78,7 +68,7 @@ class Nvmeof implements Attacher {
     const siblings = others.filter(({ context }) => context["nqn"] === nqn);
     const disks = await disksOf(nqn, this.#sysfs);
     if (!siblings.some(({ context }) => context["nsid"] === nsid)) {
-      await this.#release(
+      await this.#multipath.release(
         disks.filter(disk => disk.nsid === nsid).map(({ name }) => name),
         call,
       );
@@ -118,18 +108,9 @@ class Nvmeof implements Attacher {
   readonly grow = async ({ volumeId, context }: Attachment, least: bigint | undefined, call: Call): Promise<bigint> => {
     const { nqn, nsid } = namespaceOf(context, volumeId);
     await this.#rescan(await controllersOf(nqn, this.#sysfs), call);
-    const task = `growing volume "${volumeId}"`;
-    const sized = async () => {
-      const names = (await disksOf(nqn, this.#sysfs)).filter(disk => disk.nsid === nsid).map(({ name }) => name);
-      const sizes = await Promise.all(names.map(name => bytesOf(name, this.#sysfs)));
-      const [first = 0n] = sizes;
-      return sizes.every(size => size === first) && first >= (least ?? 1n) ? { bytes: first, names } : undefined;
-    };
-    const seen = await pollUntil(grownMs, sized, task, call.signal);
-    if (!seen) throw new CsiError("unavailable", `${task}: the subsystem does not show the new size yet`);
-    const map = await this.#multipath.mapOf(seen.names);
-    if (map) await this.#multipath.resize(map, call);
-    return seen.bytes;
+    const paths = async () =>
+      (await disksOf(nqn, this.#sysfs)).filter(disk => disk.nsid === nsid).map(({ name }) => name);
+    return await this.#multipath.grow(paths, least, `growing volume "${volumeId}"`, call);
   };
 
   /** Fails if the subsystem requires the secret; the next staging has it and connects. */
@@ -204,20 +185,6 @@ class Nvmeof implements Attacher {
     await Promise.all(
       live.map(({ name }) => this.#sysfs.write(["class/nvme", name, "rescan_controller"], "1", call.signal, true)),
     );
-  }
-
-  async #release(names: readonly string[], call: Call): Promise<void> {
-    const map = await this.#multipath.mapOf(names);
-    const paths = [...(map ? [map.device] : []), ...names].map(name => join(this.#ports.devices, name));
-    for (const path of map ? paths.slice(0, 1) : paths) {
-      if (await isHeld(path, call.signal))
-        throw new CsiError(
-          "unavailable",
-          `${path} is still in use on this node; it stays attached until it is released`,
-        );
-      await flushDisk(path, this.#ports.runner, call);
-    }
-    if (map) await this.#multipath.flush(map, call);
   }
 }
 
