@@ -9,6 +9,7 @@ import type { InlineConfig } from "./config/schema.ts";
 import { isVolumeId, longestName } from "./names.ts";
 import { programsOf } from "./open.ts";
 import { markProperties, markValues, ownValue, property, refuseUnfit, shownValue, whyNotVolume } from "./properties.ts";
+import { destroyFamily } from "./sources.ts";
 import { zfsErrorMapping } from "./storage.ts";
 import { choosable, type NewValues } from "./values.ts";
 import { type Entry, untrue, type Zfs } from "./zfs.ts";
@@ -31,22 +32,11 @@ const costly = new Set([
 
 const ofPods = new Set([...choosable.filter(name => !costly.has(name)), "refquota"]);
 
-const units: Readonly<Record<string, bigint>> = {
-  "": 1n,
-  k: 1000n,
-  M: 1000n ** 2n,
-  G: 1000n ** 3n,
-  T: 1000n ** 4n,
-  Ki: 1n << 10n,
-  Mi: 1n << 20n,
-  Gi: 1n << 30n,
-  Ti: 1n << 40n,
-};
-
 /** The bytes of a quantity of Kubernetes such as "100Mi". Throws "invalid-argument". */
 function quantity(text: string): string {
-  const [, number = "", unit = ""] = /^([1-9][0-9]{0,17})(k|M|G|T|Ki|Mi|Gi|Ti)?$/.exec(text) ?? [];
-  if (number !== "") return String(BigInt(number) * (units[unit] ?? 1n));
+  const [, number = "", unit = ""] = /^([1-9][0-9]{0,17})([kMGT]|[KMGT]i)?$/.exec(text) ?? [];
+  const exponent = BigInt(" kmgt".indexOf(unit.charAt(0).toLowerCase()));
+  if (number !== "") return String(BigInt(number) * (unit.endsWith("i") ? 1024n : 1000n) ** exponent);
   throw new CsiError("invalid-argument", `size must be a number of bytes such as 100Mi, not "${text.slice(0, 40)}"`);
 }
 
@@ -172,16 +162,7 @@ export class InlineDriver implements Driver, InlineAbility, FailureContext {
           "failed-precondition",
           `${name} is not the dataset that was made for volume "${id}"; csimux leaves it as it is`,
         );
-      const all = [...family.keys()];
-      const child = all.find(each => each.startsWith(`${name}/`));
-      if (child !== undefined)
-        throw this.#error(
-          "failed-precondition",
-          `${child} lies in volume "${id}" and csimux did not make it; remove it first`,
-        );
-      // Named one by one: nothing is destroyed that was not seen.
-      const snapshots = all.filter(each => each.startsWith(`${name}@`)).map(each => each.slice(name.length + 1));
-      await this.#zfs.destroy(name, { snapshots }, call.signal);
+      await destroyFamily(this.#zfs, name, family, text => this.#error("failed-precondition", text), call);
     });
   }
 

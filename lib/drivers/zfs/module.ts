@@ -40,20 +40,19 @@ const datasets: Partial<DriverFacts> = { access: localDatasets };
 
 type SharedConfig = InferOutput<typeof zfsGenericNfsSchema> | InferOutput<typeof zfsGenericSmbSchema>;
 
-/** File systems that ZFS shares by a property. */
+/** File systems that ZFS shares because of the property `key`. */
 function openShared(
   protocol: "nfs" | "smb",
-  sharing: { readonly shareHost: string; readonly values: Readonly<Record<string, string | undefined>> },
+  key: "sharenfs" | "sharesmb",
+  { shareHost, value }: { readonly shareHost: string; readonly value: string | undefined },
   identity: ConnectionIdentity,
   { zfs: section, sshConnection }: SharedConfig,
   ports: DriverPorts,
 ): Driver {
   const { zfs, close } = cliOf(section, sshConnection, ports);
-  const values = Object.fromEntries(
-    Object.entries(sharing.values).flatMap(([key, value]) => (value ? [[key, value]] : [])),
-  );
+  const values: Readonly<Record<string, string>> = value ? { [key]: value } : {};
   const store = storeOn(zfs, identity, section, filesystems(section), { protocol, values }, close);
-  return new StoreDriver(identity, store, new PropertyShare(protocol, sharing.shareHost));
+  return new StoreDriver(identity, store, new PropertyShare(protocol, shareHost));
 }
 
 const legacy = { mountpoint: "legacy" };
@@ -65,9 +64,9 @@ export const zfs: readonly DriverModule[] = [
     facts: generic("nfs"),
     schema: zfsGenericNfsSchema,
     open(identity, config, ports) {
-      const { sharenfs } = config.nfs.shareStrategySetDatasetProperties?.properties ?? {};
-      const sharing = { shareHost: config.nfs.shareHost, values: { sharenfs } };
-      return openShared("nfs", sharing, identity, config, ports);
+      const { shareHost, shareStrategySetDatasetProperties: set } = config.nfs;
+      const share = { shareHost, value: set?.properties?.sharenfs };
+      return openShared("nfs", "sharenfs", share, identity, config, ports);
     },
   }),
   driverModule({
@@ -75,9 +74,9 @@ export const zfs: readonly DriverModule[] = [
     facts: generic("smb"),
     schema: zfsGenericSmbSchema,
     open(identity, config, ports) {
-      const { sharesmb } = config.smb.shareStrategySetDatasetProperties?.properties ?? {};
-      const sharing = { shareHost: config.smb.shareHost, values: { sharesmb } };
-      return openShared("smb", sharing, identity, config, ports);
+      const { shareHost, shareStrategySetDatasetProperties: set } = config.smb;
+      const share = { shareHost, value: set?.properties?.sharesmb };
+      return openShared("smb", "sharesmb", share, identity, config, ports);
     },
   }),
   driverModule({

@@ -47,7 +47,7 @@ export type StoreSection = Pick<
 type CliSection = { readonly cli?: DatasetSection["cli"] };
 
 /** What a share adds to the volumes of its store. */
-export interface ShareSettings {
+export interface SharedVolumes {
   readonly protocol: Protocol;
   /** Properties of every new volume. */
   readonly values?: Readonly<Record<string, string>>;
@@ -112,7 +112,7 @@ export function storeOn(
   identity: ConnectionIdentity,
   section: StoreSection,
   volumes: FilesystemSettings | ZvolSettings,
-  sharing: ShareSettings,
+  sharing: SharedVolumes,
   close: () => Promise<void>,
 ): DatasetStore {
   const { datasetParentName, detachedSnapshotsDatasetParentName } = section;

@@ -1,10 +1,11 @@
 import type { Call } from "../../core/call.ts";
+import type { CsiError } from "../../core/errors.ts";
 import type { Source } from "../driver.ts";
 import { isDiscarded, isVolumeId, snapshotId } from "./names.ts";
 import { bytesOf, markProperties, otherOwner, ownValue, property, shownValue, whoseSnapshot } from "./properties.ts";
 import type { ZfsStorage } from "./storage.ts";
 import { volumeIn, volumeQuery } from "./volume.ts";
-import type { Entry } from "./zfs.ts";
+import type { Entries, Entry, Zfs } from "./zfs.ts";
 
 /** The dataset or snapshot that a volume is made from. */
 export interface CopySource {
@@ -116,12 +117,24 @@ export async function removeStaging(storage: ZfsStorage, name: string, call: Cal
 export async function removeCopy(storage: ZfsStorage, name: string, call: Call): Promise<void> {
   const { zfs, names } = storage;
   const family = await zfs.family(name, { names: [names.pool], properties: ["type"] }, call.signal);
-  if (!family.has(name)) return;
-  const child = [...family.keys()].find(each => each.startsWith(`${name}/`));
+  if (family.has(name))
+    await destroyFamily(zfs, name, family, text => storage.error("failed-precondition", text), call);
+}
+
+/** Destroys a dataset with exactly the snapshots that were read; throws `refused` for one with children. */
+export async function destroyFamily(
+  zfs: Zfs,
+  name: string,
+  family: Entries,
+  refused: (text: string) => CsiError,
+  call: Call,
+): Promise<void> {
+  const all = [...family.keys()];
+  const child = all.find(each => each.startsWith(`${name}/`));
   if (child !== undefined)
-    throw storage.error("failed-precondition", `the dataset ${child}, which csimux did not make, lies below ${name}`);
-  const own = [...family.keys()].filter(each => each.startsWith(`${name}@`));
-  await zfs.destroy(name, { snapshots: own.map(each => each.slice(name.length + 1)) }, call.signal);
+    throw refused(`the dataset ${child}, which csimux did not make, lies below ${name}; remove it first`);
+  const snapshots = all.filter(each => each.startsWith(`${name}@`)).map(each => each.slice(name.length + 1));
+  await zfs.destroy(name, { snapshots }, call.signal);
 }
 
 /**

@@ -2,7 +2,7 @@ import type { Argv, Output } from "../../../io/runner.ts";
 import { type Outputs, quoted, type Step } from "../../../io/script.ts";
 import { type DestroyOptions, type ServedFilesystem, ZfsError } from "../zfs.ts";
 import { outputOf } from "./answers.ts";
-import { clientsIn, type ExportCache, infoStep, inUse, usersStep } from "./nfs.ts";
+import { clientsIn, clientsText, type ExportCache, infoStep, usersStep } from "./nfs.ts";
 import { datasetLock, locked, type Programs } from "./steps.ts";
 
 /** How destroying calls zfs. */
@@ -99,5 +99,5 @@ async function used(
 ): Promise<ZfsError> {
   const step = infoStep(clients, programs.privileged);
   const { stdout } = outputOf(await run([step], signal), step.name);
-  return new ZfsError("used", inUse(mountpoint, clients, stdout));
+  return new ZfsError("used", clientsText(mountpoint, clients, stdout));
 }

@@ -41,7 +41,7 @@ export const clientsIn = (text: string): readonly string[] => [
 ];
 
 /** The message for a file system in use. `info`: the output of the step "info". */
-export function inUse(mountpoint: string, clients: readonly string[], info: string): string {
+export function clientsText(mountpoint: string, clients: readonly string[], info: string): string {
   const all = clients.slice(0, named).map(client => described(client, fieldsOf(client, info)));
   const more = clients.length > named ? ` and ${clients.length - named} more` : "";
   return `NFS clients hold files in ${mountpoint} open: ${all.join("; ")}${more}`;

@@ -51,22 +51,9 @@ const blockAttributes = [
 ];
 
 const subsystemAttributes = [
-  "allow_any_host",
-  "ana_reporting",
-  "cntlid_max",
-  "cntlid_min",
-  "firmware",
-  "ieee_oui",
-  "max_cntlid",
-  "max_namespaces",
-  "min_cntlid",
-  "model",
-  "model_number",
-  "pi_enable",
-  "qid_max",
-  "serial",
-  "serial_number",
-  "version",
+  ...["allow_any_host", "ana_reporting", "cntlid_max", "cntlid_min", "firmware", "ieee_oui"],
+  ...["max_cntlid", "max_namespaces", "min_cntlid", "model", "model_number", "pi_enable"],
+  ...["qid_max", "serial", "serial_number", "version"],
 ];
 
 const chap = consistent(
