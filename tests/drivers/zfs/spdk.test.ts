@@ -73,34 +73,6 @@ test.each(["bdev_aio_create", "nvmf_subsystem_add_ns", "nvmf_subsystem_add_liste
   },
 );
 
-test("subsystems that SPDK lost in a restart are made again when their volumes are requested again", async () => {
-  const { rig, spdk } = await open();
-  await rig.open().create(volumeOf("a"), call);
-  const nqn = nqnOf(rig);
-  spdk.bdevs.clear();
-  spdk.subsystems.clear();
-  await rig.open().create(volumeOf("a"), call);
-  expect(spdk.subsystems.get(nqn)?.namespaces).toEqual([{ nsid: 1, bdev_name: nqn }]);
-});
-
-test("a subsystem that a host is connected to is not removed, nor its volume, until the host has left", async () => {
-  const { rig, spdk } = await open();
-  await rig.open().create(volumeOf("a"), call);
-  const nqn = nqnOf(rig);
-  spdk.controllers.set(nqn, [{ cntlid: 1, hostnqn: "nqn.2014-08.org.nvmexpress:uuid:node-1" }]);
-  spdk.log.splice(0);
-  const refused = await rig
-    .open()
-    .delete("a", call)
-    .catch((error: unknown) => error);
-  expect(refused).toMatchObject({ code: "failed-precondition", message: expect.stringContaining("uuid:node-1") });
-  expect(spdk.log.filter(method => /delete|remove/.test(method))).toEqual([]);
-  expect(rig.fake.find("tank/k/v/a")).toBeDefined();
-  spdk.controllers.clear();
-  await rig.open().delete("a", call);
-  expect(await rig.remains()).toEqual([]);
-});
-
 test("while SPDK does not run, nothing is reported as made or gone", async () => {
   const { rig, spdk } = await open();
   await rig.open().create(volumeOf("a"), call);
