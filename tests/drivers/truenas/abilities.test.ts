@@ -16,7 +16,7 @@ const call = callWith();
 describe.each(recentVersions)("snapshots as full copies on TrueNAS %s", version => {
   const ways = version === "24.10" || version === "26.0" ? (["nfs", "iscsi"] as const) : (["nfs"] as const);
   test.each(ways)(
-    "over %s survive being cut anywhere, and outlive their volume",
+    "over %s survive an interruption at any step, and outlive their volume",
     async way => {
       const rig = await truenasRig(way, { version });
       const volume = await rig.open().create(volumeOf("a"), call);
@@ -59,7 +59,7 @@ describe.each(recentVersions)("snapshots as full copies on TrueNAS %s", version 
 });
 
 describe.each(recentVersions)("on TrueNAS %s", version => {
-  test("a share has the comment and the hosts of its file, and an extent its name, its comment and its way to log in", async () => {
+  test("a share has the comment and hosts of its file, and a target the name, comment and access of its file", async () => {
     const parameters = { "csi.storage.k8s.io/pvc/name": "data" };
     const shareCommentTemplate = "{{ parameters.[csi.storage.k8s.io/pvc/name] }} in {{ zfs.datasetName }}";
     const nfs = { shareHost: "nas", shareCommentTemplate, shareAllowedHosts: ["10.0.0.1"], shareMapallUser: "root" };
@@ -100,7 +100,7 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
     );
   });
 
-  test("a connection over TLS trusts its authority, its pinned certificate or everybody, and says what is wrong with another", async () => {
+  test("a connection over TLS trusts its authority, its pinned certificate or any certificate, and says what is wrong with another", async () => {
     const folder = mkdtempSync(join(tmpdir(), "csimux-nas-tls-"));
     for (const name of ["ca", "other"]) makeAuthority(folder, name);
     const { cert, key } = makeServer(folder, "ca");

@@ -38,7 +38,7 @@ const make = (api: Api, name: string) => api.call("pool.dataset.create", [{ name
 
 describe("one client for every version", () => {
   for (const version of versions) {
-    test(`${version}: makes, reads, changes and removes a dataset and a share, and tells errors alike`, async () => {
+    test(`${version}: creates, reads, changes and deletes a dataset and a share, with the same errors as the others`, async () => {
       await withApi(version, async (api, double) => {
         expect((await api.version(never)).number).toBe(Number(version.replace(".", "").padEnd(4, "0")));
         await make(api, "tank/a b");
@@ -69,7 +69,7 @@ describe("one client for every version", () => {
       });
     });
 
-    test(`${version}: a job is waited for, its failure is told, one that is not wanted is aborted, a forgotten one is lost`, async () => {
+    test(`${version}: a job is awaited, its failure is reported, an unwanted job is aborted and a forgotten one is lost`, async () => {
       await withApi(version, async (api, double) => {
         await make(api, "tank/a");
         const path = "/mnt/tank/a";
@@ -92,7 +92,7 @@ describe("one client for every version", () => {
     });
   }
 
-  test("a system is upgraded under a client from REST to JSON-RPC and on, and nothing else changes", async () => {
+  test("a client continues after upgrades of its system from REST to JSON-RPC and further", async () => {
     await withApi("24.10", async (api, double) => {
       await make(api, "tank/a");
       for (const version of ["25.10", "26.0"] as const) {
@@ -112,7 +112,7 @@ describe("one client for every version", () => {
   });
 });
 
-test("what an upgrade has made of a request is never taken for the answer to it", async () => {
+test("an answer of an upgraded system to an older request is never used", async () => {
   await withApi("24.10", async (api, double) => {
     await make(api, "tank/a");
     // The route of old is not there any more, which says nothing of the snapshot.
@@ -128,9 +128,9 @@ test("what an upgrade has made of a request is never taken for the answer to it"
   });
 });
 
-describe("the standing connection", () => {
+describe("the connection", () => {
   for (const version of socketVersions) {
-    test(`${version}: many calls of several connections share one login, and never more than the server takes`, async () => {
+    test(`${version}: many calls of several connections share one login and stay within the limit of the server`, async () => {
       await withApi(version, async (api, double, client) => {
         double.latencyMs = 2;
         const others = ["c2", "c3"].map(name => apiOf(client, name));
@@ -142,7 +142,7 @@ describe("the standing connection", () => {
       });
     });
 
-    test(`${version}: a session that is over costs one login, however many calls find out`, async () => {
+    test(`${version}: an expired session costs one login, however many calls are affected`, async () => {
       await withApi(version, async (api, double) => {
         await make(api, "tank/a");
         double.accounts.expireAll();
@@ -152,7 +152,7 @@ describe("the standing connection", () => {
       });
     });
 
-    test(`${version}: a lost connection is opened again; reading is repeated, a change is not`, async () => {
+    test(`${version}: a lost connection is opened again; a read is repeated, a change is not`, async () => {
       await withApi(version, async (api, double) => {
         await make(api, "tank/a");
         double.faults.loseOnce(/pool\.dataset\.query/, "before");
@@ -168,7 +168,7 @@ describe("the standing connection", () => {
     });
   }
 
-  test("a server that is away is not stormed, and its limit on logins is never met", async () => {
+  test("a server that does not answer gets few logins, always below its limit", async () => {
     await withDouble({ version: "25.10", loginLimit: 20 }, async double => {
       const client = new Client(serverOf(connectionTo(double)));
       const api = apiOf(client, "c1");
@@ -181,7 +181,7 @@ describe("the standing connection", () => {
     });
   });
 
-  test("a request that the server would close the connection for is refused here", async () => {
+  test("a request that is too long for the server is not sent", async () => {
     await withApi("25.10", async (api, double) => {
       const value = "x".repeat(1000);
       const many = Array.from({ length: 70 }, (_, n) => ({ key: `a:${n}`, value }));
@@ -204,7 +204,7 @@ describe("the login", () => {
         );
     });
 
-    test(`${version}: a wrong, expired or revoked one is told, and nothing of it is in the message`, async () => {
+    test(`${version}: wrong, expired or revoked credentials are reported and not shown`, async () => {
       const text = async (more: Partial<HttpConnection>, before?: (double: Double) => void) => {
         let said = "";
         await withApi(
@@ -228,7 +228,7 @@ describe("the login", () => {
     });
   }
 
-  test("a key never leaves this machine unencrypted", async () => {
+  test("an API key is never sent unencrypted to another machine", async () => {
     expect(() => serverOf({ host: "nas.example.org", allowInsecure: false, apiKey: "1-secret" })).toThrow(
       /never sent unencrypted/,
     );
@@ -242,7 +242,7 @@ describe("the login", () => {
     expect(serverOf({ host: "10.0.0.1", allowInsecure: false, username: "a", password: "b" }).http.port).toBe(80);
   });
 
-  test("the double revokes a key that reaches it in the open, as the real one does", async () => {
+  test("the double revokes a key that arrives unencrypted, as TrueNAS does", async () => {
     await withDouble({ version: "25.10", trustLoopback: false }, async double => {
       const client = new Client(serverOf(connectionTo(double)));
       await errorOf(apiOf(client, "c").call("system.version", [], never));
@@ -251,7 +251,7 @@ describe("the login", () => {
     });
   });
 
-  test("of the standby node of a pair leads to the active one, where the file names it", async () => {
+  test("at the standby controller of a pair leads to the active one if the file names it", async () => {
     await withApi(
       "25.10",
       async (api, standby) => {
@@ -274,7 +274,7 @@ describe("the login", () => {
     ["another port of a host that it names", ["127.0.0.2"], () => "http://127.0.0.2:1"],
     ["no address", ["127.0.0.2"], () => "http://"],
   ] as const)
-    test(`of a server that names ${why} goes nowhere`, async () => {
+    test(`is not repeated elsewhere if the server redirects it to ${why}`, async () => {
       await withApi(
         "25.10",
         async (api, standby) => {
@@ -295,7 +295,7 @@ describe("the login", () => {
       );
     });
 
-  test("of a server that names another is never repeated over REST or without TLS", async () => {
+  test("is never repeated over REST or without TLS after a redirect", async () => {
     await withApi(
       "25.10",
       async (api, standby) => {
@@ -313,7 +313,7 @@ describe("the login", () => {
     );
   });
 
-  test("of somebody who lacks a role names the role", async () => {
+  test("of an account that lacks a role is followed by a refusal that names the role", async () => {
     await withDouble({ version: "25.10" }, async double => {
       double.accounts.addKey("2-weak", ["DATASET_READ"]);
       const client = new Client(serverOf(connectionTo(double, { apiKey: "2-weak" })));
@@ -329,7 +329,7 @@ describe("the login", () => {
     });
   });
 
-  test("that a server repeats in what it refuses is hidden in every part of the error", async () => {
+  test("is hidden in every part of an error if the server repeats it", async () => {
     await withApi("25.10", async api => {
       const field = { name: "tank/1-secret/x", "1-secret": "red" };
       const error = (await errorOf(api.call("pool.dataset.create", [field], never))) as ApiError;
@@ -338,7 +338,7 @@ describe("the login", () => {
     });
   });
 
-  test("from an address that is not allowed says so", async () => {
+  test("from an address that is not allowed fails with that reason", async () => {
     await withApi("25.10", async (api, double) => {
       double.closedToAll = true;
       const error = await errorOf(api.call("system.version", [], never));

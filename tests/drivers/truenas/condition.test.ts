@@ -27,7 +27,7 @@ const ways = Object.keys(tables) as readonly Way[];
 const cases = ways.flatMap(way => versions.map(version => [way, version] as const));
 
 test.each(cases.filter(([way, version]) => way !== "nvmeof" || version === "25.10"))(
-  "what leads to a volume over %s of TrueNAS %s is missing once somebody removes it, until it is back",
+  "a share or target over %s of TrueNAS %s is reported missing from its removal until its return",
   async (way, version) => {
     double = await startDouble({ version });
     driver = openOn(double, way);

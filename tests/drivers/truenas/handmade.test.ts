@@ -107,7 +107,7 @@ const reaches = [
 for (const [reach, reachable, open] of reaches)
   describe.each(reachable)(`on TrueNAS %s over ${reach}`, version => {
     test.each(protocolsOf(version))(
-      "a dataset by hand in the place of a volume over %s is left as it is",
+      "a dataset made by hand under the name of a volume over %s stays unchanged",
       async protocol => {
         const { driver, parent, makeDataset, all, close } = await open(protocol, version);
         await driver.create(volumeOf("pvc-0"), call);
@@ -130,7 +130,7 @@ for (const [reach, reachable, open] of reaches)
     );
 
     test.each(foreigners.filter(({ protocol }) => protocolsOf(version).includes(protocol)))(
-      "the $what of others with the very name of a volume's is named, and left as it is",
+      "a $what of others with the name of a volume's is named in the refusal and stays unchanged",
       async ({ what, protocol, after, takeOver }) => {
         const { driver, double, makeDataset, close } = await open(protocol, version);
         double.faults.loseOnce(after, "after");

@@ -13,7 +13,7 @@ const call = callWith();
 const prefix = "democratic-csi:";
 
 describe.each(recentVersions)("on TrueNAS %s", version => {
-  test("a dot in the name of a parent is a dot: what lies beside it is nobody's volume", async () => {
+  test("a dot in the name of a parent matches only a dot: datasets beside the parent are not volumes", async () => {
     const zfs = { datasetParentName: "tank/k.8s/v", detachedSnapshotsDatasetParentName: "tank/k.8s/s" };
     await on(
       { version },
@@ -43,7 +43,7 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
     );
   });
 
-  test("a delete that broke off touches nothing of the volume that got the id of its share meanwhile", async () => {
+  test("an interrupted delete changes nothing of the volume that got the id of its share meanwhile", async () => {
     const rig = await truenasRig("nfs", { version });
     let round = 0;
     await atEachStep(
@@ -69,7 +69,7 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
   });
 
   test.each(["iscsi", "nvmeof"] as const)(
-    "a volume over %s takes no target along that holds another one",
+    "a deletion over %s keeps a target that has another volume's disk",
     async way => {
       if (way === "nvmeof" && numberOf(version) < 2510) return;
       await on({ version }, way, async (driver, double) => {
@@ -94,7 +94,7 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
     },
   );
 
-  test("an owner is set alone, without a mode", async () => {
+  test("an owner can be set without a mode", async () => {
     const double = await startDouble({ version });
     const driver = openOn(double, "nfs", { zfs: { datasetPermissionsUser: "0", datasetPermissionsGroup: "3000" } });
     const { id } = await driver.create(volumeOf("pvc-1"), call);
@@ -105,7 +105,7 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
     await double.close();
   });
 
-  test("300 volumes are listed with one request, and soon", async () => {
+  test("300 volumes are listed with one request within seconds", async () => {
     await on({ version, latencyMs: 2 }, "nfs", async (driver, double) => {
       const { id } = await driver.create(volumeOf("pvc-0"), call);
       const first = double.state.datasets[`${parent}/${id}`];
@@ -127,7 +127,7 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
 describe.each(recentVersions)("a full copy on TrueNAS %s", version => {
   const parameters = { detachedVolumesFromVolumes: "true" };
 
-  test("that outlived csimux is waited for by its successor, and what is half made is never a volume", async () => {
+  test("that outlives csimux is awaited by its successor, and an incomplete copy is never a volume", async () => {
     const double = await startDouble({ version });
     const first = openOn(double, "nfs");
     const { id } = await first.create(volumeOf("pvc-1"), call);
@@ -158,7 +158,7 @@ describe.each(recentVersions)("a full copy on TrueNAS %s", version => {
 
   const ways = version === "25.04" || version === "26.0" ? (["nfs", "iscsi"] as const) : (["nfs"] as const);
   test.each(ways)(
-    "over %s survives being cut anywhere",
+    "over %s survives an interruption at any step",
     async way => {
       const rig = await truenasRig(way, { version });
       const volume = await rig.open().create(volumeOf("pvc-1"), call);
@@ -213,22 +213,19 @@ test.each([
   ["a threshold of 100 per cent", { extentAvailThreshold: 100 }, "extentAvailThreshold"],
   ["a threshold below nothing", { extentAvailThreshold: -1 }, "extentAvailThreshold"],
   ["a speed that no disk has", { extentRpm: "7000" }, "extentRpm"],
-])(
-  "an extent with %s, which the server would refuse with every volume, is told by the connection file",
-  (_, more, key) => {
-    const module = modules.find(each => each.names.includes("truenas-api-iscsi"));
-    if (!module) throw new Error("no module");
-    const config = {
-      httpConnection: { protocol: "https", host: "nas", apiKey: "1-k" },
-      zfs: { datasetParentName: "tank/v", detachedSnapshotsDatasetParentName: "tank/s" },
-      iscsi: { ...(sections.iscsi["iscsi"] as object), ...more },
-    };
-    const paths = v.safeParse(module.schema, config).issues?.map(issue => v.getDotPath(issue));
-    expect(paths).toEqual([`iscsi.${key}`]);
-  },
-);
+])("the schema refuses an extent with %s, as the server would for every volume", (_, more, key) => {
+  const module = modules.find(each => each.names.includes("truenas-api-iscsi"));
+  if (!module) throw new Error("no module");
+  const config = {
+    httpConnection: { protocol: "https", host: "nas", apiKey: "1-k" },
+    zfs: { datasetParentName: "tank/v", detachedSnapshotsDatasetParentName: "tank/s" },
+    iscsi: { ...(sections.iscsi["iscsi"] as object), ...more },
+  };
+  const paths = v.safeParse(module.schema, config).issues?.map(issue => v.getDotPath(issue));
+  expect(paths).toEqual([`iscsi.${key}`]);
+});
 
-test("a speed in the words of the web interface reaches the server in its own", async () => {
+test("a speed as the web interface spells it is sent as the API spells it", async () => {
   const more = { iscsi: { ...(sections.iscsi["iscsi"] as object), extentRpm: "Unknown", extentAvailThreshold: 99 } };
   await on(
     { version: "25.10" },

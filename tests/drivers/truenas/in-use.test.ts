@@ -25,7 +25,7 @@ describe.each([
   ["26.0", ["iscsi", "nvmeof"]],
 ] as const)("on TrueNAS %s", (version, ways) => {
   test.each(ways)(
-    "a volume over %s that a node is connected to is not deleted, and nothing of it changed, until the node has left",
+    "a volume over %s with a connected node is neither deleted nor changed until the node has left",
     way =>
       on({ version }, way, async (driver, double) => {
         const { id } = await driver.create(volumeOf("pvc-1"), call);
@@ -45,7 +45,7 @@ describe.each([
   );
 
   test.each(ways)(
-    "a volume over %s made again under an old name has a name that old sessions do not know, and repeats find it",
+    "the target of a new volume over %s has another name than that of a deleted volume of the same name, and retries find it",
     way =>
       on({ version }, way, async (driver, double) => {
         const names = () => double.state.tables[nameTables[way]].map(each => each["name"]);
@@ -94,7 +94,7 @@ test("a volume of democratic-csi keeps the name of its target, whether it noted 
   });
 });
 
-test("who may log in to a target that an interrupted call left is what the file says now", async () => {
+test("the target of an interrupted creation gets the access that the file says now", async () => {
   await on({ version: "25.10" }, "iscsi", async (driver, double) => {
     await driver.create(volumeOf("pvc-1"), call);
     const [target] = double.state.tables.target;
@@ -143,12 +143,12 @@ test("a subsystem that somebody made by hand under the recorded name is neither 
   });
 });
 
-describe("a share that stands for the path of a volume in the making", () => {
+describe("an existing share of the path of an unfinished volume", () => {
   test.each([
     ["hosts", { hosts: [] }],
     ["networks", { networks: ["0.0.0.0/0"] }],
     ["root", { maproot_user: "root" }],
-  ])("over NFS with other %s than the file is not taken for the volume's", async (_, change) => {
+  ])("over NFS with other %s than in the file is refused", async (_, change) => {
     const nfs = {
       ...{ shareHost: "nas", shareAllowedHosts: ["10.0.0.9"], shareAllowedNetworks: ["10.0.0.0/24"] },
       ...{ shareMaprootUser: "nobody" },
@@ -170,7 +170,7 @@ describe("a share that stands for the path of a volume in the making", () => {
     await on({ version: "25.10" }, "nfs", work, { more: { nfs } });
   });
 
-  test("over SMB for other hosts than the file is not taken for the volume's", async () => {
+  test("over SMB with other hosts than in the file is refused", async () => {
     const smb = { shareHost: "nas", shareAllowedHosts: ["10.0.0.9"] };
     await on(
       { version: "25.10" },

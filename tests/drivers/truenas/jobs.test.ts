@@ -44,7 +44,7 @@ describe("permissions", () => {
   const zfs = { datasetPermissionsMode: "0777", datasetPermissionsUser: "1000", datasetPermissionsGroup: "3000" };
   for (const version of scaleVersions)
     for (const ms of [2, 25, 50]) {
-      test(`of 64 volumes at once are all set when they are answered: ${version}, jobs of ${ms} ms`, async () => {
+      test(`of 64 volumes at once are set before their creations are answered: ${version}, jobs of ${ms} ms`, async () => {
         await on(
           { version },
           "nfs",
@@ -61,7 +61,7 @@ describe("permissions", () => {
       });
     }
 
-  test("that were answered and are not there are no success", async () => {
+  test("that a job reports as set but are not fail the creation", async () => {
     await on(
       { version: "25.10" },
       "nfs",
@@ -80,7 +80,7 @@ describe("permissions", () => {
 
 describe("a job", () => {
   for (const version of ["24.10", "25.04", "25.10"] as const) {
-    test(`${version}: that the server discarded for another's is asked for again`, async () => {
+    test(`${version}: that the server discarded and answered with another's is started again`, async () => {
       await withApi(version, async (api, double) => {
         double.jobs.ms = 20;
         for (let n = 0; n < 6; n++) others(double, "/mnt/tank/b");
@@ -95,7 +95,7 @@ describe("a job", () => {
   }
 
   for (const version of recentVersions) {
-    test(`${version}: whose number and method another has after a restart is lost, not done`, async () => {
+    test(`${version}: whose number and method belong to another after a restart is lost, not done`, async () => {
       await withApi(version, async (api, double) => {
         const snapshots = ["24.10", "25.04"].includes(version) ? "zfs.snapshot" : "pool.snapshot";
         await api.call(`${snapshots}.create`, [{ dataset: "tank/a", name: "s" }], never);
@@ -109,7 +109,7 @@ describe("a job", () => {
       });
     });
 
-    test(`${version}: that does not end within its limit is aborted; another's never is`, async () => {
+    test(`${version}: that exceeds its time limit is aborted; another's never is`, async () => {
       await withApi(version, async (api, double) => {
         double.jobs.ms = 60_000;
         const late = await failure(api.job("filesystem.chown", [{ path: "/mnt/tank/a", uid: 1 }], never));

@@ -44,7 +44,7 @@ const given = (version: Version): string => (version === "24.10" ? "timeout" : "
 
 describe("an answer that never comes", () => {
   for (const version of recentVersions) {
-    test(`${version}: ends its call within the limit, and ten of them leave the connection to others`, async () => {
+    test(`${version}: ends its call within the limit, and ten of them do not block the connection`, async () => {
       await withApi(version, async (api, double) => {
         await make(api, "tank/a");
         double.faults.silence(/pool\.dataset\.create/, "unanswered", 10);
@@ -59,7 +59,7 @@ describe("an answer that never comes", () => {
       });
     });
 
-    test(`${version}: to a question is asked for once more, or is a failure of the way`, async () => {
+    test(`${version}: to a read is requested once more, or reported as a failure of the connection`, async () => {
       await withApi(version, async (api, double) => {
         await make(api, "tank/a");
         double.faults.silence(/pool\.dataset\.query/, "unanswered", 1);
@@ -70,7 +70,7 @@ describe("an answer that never comes", () => {
   }
 
   for (const version of ["25.04", "25.10", "26.0"] as const) {
-    test(`${version}: of methods that hang on the server leaves other calls a connection that works`, async () => {
+    test(`${version}: of methods that hang on the server leaves a working connection for other calls`, async () => {
       await withApi(version, async (api, double) => {
         double.faults.silence(/pool\.dataset\.create/, "hung", 20);
         const hung = Array.from({ length: 20 }, (_, n) => outcome(make(api, `tank/hung${n}`)));
@@ -81,7 +81,7 @@ describe("an answer that never comes", () => {
       });
     });
 
-    test(`${version}: a call that is only slow is answered, although another connection has taken its place`, async () => {
+    test(`${version}: a slow call is answered, although new calls use another connection`, async () => {
       await withApi(version, async (api, double) => {
         await list(api);
         double.faults.silence(/pool\.dataset\.create/, "slow", 1);
@@ -92,7 +92,7 @@ describe("an answer that never comes", () => {
       });
     });
 
-    test(`${version}: an answer that comes after its limit is not taken for that of another call`, async () => {
+    test(`${version}: an answer after the time limit is not used for another call`, async () => {
       const short = { ...limits, readMs: 100, changeMs: 20_000, lateMs: 20_000 };
       const work = async (api: Api, double: Double) => {
         await make(api, "tank/a");
@@ -111,7 +111,7 @@ describe("an answer that never comes", () => {
       await withApi(version, work, short);
     });
 
-    test(`${version}: an answer that is no JSON ends the connection with that reason, and the next call works`, async () => {
+    test(`${version}: an answer that is not JSON ends the connection with that reason, and the next call works`, async () => {
       await withApi(version, async (api, double) => {
         await make(api, "tank/a");
         double.faults.silence(/pool\.dataset\.create/, "garbled", 1);
@@ -122,7 +122,7 @@ describe("an answer that never comes", () => {
     });
   }
 
-  test("a real system is given one minute for a question, ten for a change", () => {
+  test("the time limits of a real system are one minute for a read and ten for a change", () => {
     expect(usualLimits).toMatchObject({ readMs: 60_000, changeMs: 600_000 });
   });
 });

@@ -25,7 +25,7 @@ for (const way of ["nfs", "smb", "iscsi", "nvmeof"] as const) {
   }
 }
 
-test("a block device that grows is grown by TrueNAS, which tells it to those who use it; file systems grow over ssh", async () => {
+test("TrueNAS resizes block devices, to announce the size to initiators; file systems are resized over ssh", async () => {
   for (const way of ["iscsi", "nfs"] as const) {
     const { double, open, close } = await sshRig(way, "25.10");
     const driver = open();
@@ -39,7 +39,7 @@ test("a block device that grows is grown by TrueNAS, which tells it to those who
   }
 });
 
-test("a dataset without marks is never taken for a volume, however empty, and stays as it is", async () => {
+test("a dataset without the properties of a volume is never used as one, however empty, and stays unchanged", async () => {
   for (const way of ["iscsi", "nfs"] as const) {
     const { fake, open, close } = await sshRig(way, "25.10");
     const driver = open();

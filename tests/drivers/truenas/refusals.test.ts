@@ -9,7 +9,7 @@ const call = callWith();
 
 for (const version of recentVersions) {
   describe(`on TrueNAS ${version}`, () => {
-    test("a volume that is busy is not deleted, is shared as before, and goes once it is free", async () => {
+    test("a busy volume is not deleted and stays shared; it is deleted once it is free", async () => {
       await on({ version }, "nfs", async (driver, double) => {
         const { id } = await driver.create(volumeOf("a"), call);
         const before = remainsOf(double);
@@ -22,7 +22,7 @@ for (const version of recentVersions) {
       });
     }, 60_000);
 
-    test("a clone whose name is taken meanwhile is not made, and what has the name stays", async () => {
+    test("a clone is refused if its name is taken meanwhile, and the dataset with the name stays", async () => {
       await on({ version }, "nfs", async (driver, double) => {
         const { id } = await driver.create(volumeOf("a"), call);
         const { id: snapshot } = await snapshotsOf(driver).create("s", id, {}, call);
@@ -39,7 +39,7 @@ for (const version of recentVersions) {
       });
     });
 
-    test("a volume whose space must be set aside is refused for lack of it, and nothing is left", async () => {
+    test("a thick volume is refused if space is lacking, and nothing is left", async () => {
       await on(
         { version },
         "iscsi",

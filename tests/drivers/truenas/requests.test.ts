@@ -88,7 +88,7 @@ async function counts(version: Version, way: Way): Promise<readonly number[]> {
 
 describe.each(recentVersions)("on TrueNAS %s", version => {
   test.each(Object.entries(expected(version)) as [Way, readonly number[]][])(
-    "the operations of volumes over %s take no more requests than they need",
+    "the operations of volumes over %s take this number of requests",
     async (way, wanted) => expect(await counts(version, way)).toEqual([...wanted]),
   );
 });

@@ -18,7 +18,7 @@ const needed = (way: Way, version: string): readonly string[] =>
 const zfs = (way: Way): object => (way === "nfs" ? { zfs: permissions } : {});
 
 describe.each(cases)("on TrueNAS %s, shared over %s", (version, way) => {
-  test("an account with the roles of the page, and no others, leads a volume through its life", async () => {
+  test("the roles on the page are sufficient for the whole life of a volume", async () => {
     await on({ version }, way, async (_, double) => {
       double.accounts.addKey("5-least", needed(way, version));
       const driver = openOn(double, way, { key: "5-least", ...zfs(way) });
@@ -60,7 +60,7 @@ describe.each(cases)("on TrueNAS %s, shared over %s", (version, way) => {
   });
 });
 
-test("SHARING_ADMIN is not enough, since it can delete nothing", async () => {
+test("SHARING_ADMIN is not sufficient, because it can delete nothing", async () => {
   const includes = [
     "DATASET_WRITE",
     "SHARING_NFS_WRITE",
@@ -78,7 +78,7 @@ test("SHARING_ADMIN is not enough, since it can delete nothing", async () => {
   });
 });
 
-test("a version that tells no roles passes the check", async () => {
+test("a version that answers no roles passes the check", async () => {
   await on({ version: "24.10" }, "nfs", async (_, double) => {
     double.accounts.addKey("7-any", needed("nfs", "24.10"));
     const driver = openOn(double, "nfs", { key: "7-any" });
@@ -87,7 +87,7 @@ test("a version that tells no roles passes the check", async () => {
   });
 });
 
-test("the page names every role that the check asks for", () => {
+test("the page names every role that the check requires", () => {
   const page = readFileSync(new URL("../../../examples/truenas.md", import.meta.url), "utf8");
   for (const [version, way] of cases) for (const role of needed(way, version)) expect(page).toContain(`\`${role}\``);
 });

@@ -28,7 +28,7 @@ test.each(old)("on TrueNAS %s no operation reads the snapshots of other datasets
   }
 });
 
-test("a snapshot whose name looks like a number is found again over REST", async () => {
+test("a snapshot whose name looks like a number is found over REST", async () => {
   for (const name of ["1e5", "-5", "1.5", "NaN", "[1]", "17"]) {
     await on({ version: "24.10" }, "nfs", async driver => {
       const [a, b] = [await driver.create(volumeOf("a"), call), await driver.create(volumeOf("b"), call)];

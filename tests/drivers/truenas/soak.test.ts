@@ -85,7 +85,7 @@ async function trouble(
   }
 }
 
-test("what several connections do at once on systems in trouble leaves nothing lost, doubled or orphaned", async () => {
+test("concurrent work of several connections on failing systems leaves nothing lost, doubled or orphaned", async () => {
   const random = numbers(7);
   const doubles = [
     await startDouble({ version: "24.10", latencyMs: 1 }),

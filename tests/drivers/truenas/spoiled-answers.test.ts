@@ -50,7 +50,7 @@ const cases = recentVersions.flatMap(version =>
 );
 
 test.each(cases)(
-  "truenas-api-%s on TrueNAS %s never says that it did, when it did not: %s; and it destroys nothing more, however an answer is spoiled",
+  "truenas-api-%s on TrueNAS %s never reports success of what was not done, and destroys nothing else, whatever happens to an answer: %s",
   async (way, version, title) => {
     const rig = await open(way, version);
     try {
@@ -72,7 +72,7 @@ function paged(double: Double, status: number, fits: () => boolean, reached: boo
   else double.intercept = once;
 }
 
-test("a page of a front end with 404 does not stand for a snapshot that is gone", async () => {
+test("a 404 of a front end does not mean that a snapshot does not exist", async () => {
   await on({ version: "24.10" }, "nfs", async (driver, double) => {
     const { id } = await driver.create(volumeOf("a"), call);
     const snapshot = await snapshotsOf(driver).create("s", id, {}, call);
@@ -87,7 +87,7 @@ test("a page of a front end with 404 does not stand for a snapshot that is gone"
   });
 });
 
-test("a change that a front end answers with 502 is not asked for again, since it may have been done", async () => {
+test("a change that a front end answers with 502 is not repeated, because it may have been done", async () => {
   await on({ version: "24.10" }, "nfs", async (driver, double) => {
     paged(double, 502, () => double.requests.at(-1)?.method === "sharing.nfs.create", true);
     expect(await refusal(driver.create(volumeOf("a"), call))).toMatchObject({ code: "unavailable" });
@@ -97,7 +97,7 @@ test("a change that a front end answers with 502 is not asked for again, since i
   });
 });
 
-test("a system that has a page of versions is not spoken to over REST when a front end answers for it with 404", async () => {
+test("a system with a list of versions is not used over REST if a front end answers 404 for the list", async () => {
   for (const version of recentVersions.filter(each => numberOf(each) >= 2504)) {
     await on({ version }, "nfs", async (driver, double) => {
       paged(double, 404, () => true, false);

@@ -76,7 +76,7 @@ const systems = [
 ] as const;
 
 test.each(systems.flatMap(system => Object.keys(operations).map(title => [...system, title] as const)))(
-  "truenas-%s with ZFS over ssh on TrueNAS %s never says that it did, when it did not: %s; and it destroys nothing more, however an answer is spoiled",
+  "truenas-%s with ZFS over ssh on TrueNAS %s never reports success of what was not done, and destroys nothing else, whatever happens to an answer: %s",
   async (way, version, title) => {
     const rig = await open(way, version);
     try {

@@ -37,7 +37,7 @@ describe("a portal and a group of initiators", () => {
     });
   });
 
-  test("that are not there, or that several are, are told with those that are", async () => {
+  test("that are missing or ambiguous are reported with the existing ones", async () => {
     await onIscsi({ targetGroupPortalGroup: "storage" }, async (driver, double) => {
       expect((await refusal(driver.check?.(call) ?? Promise.resolve())).message).toContain(
         'no iSCSI portal known as "storage"; there are: 1 (main',
@@ -71,7 +71,7 @@ describe("a port of NVMe over fabrics", () => {
     });
   });
 
-  test("that listens everywhere is meant where no other is", async () => {
+  test("that listens on every address is used if no other port matches", async () => {
     await onNvmeof({}, async (driver, double) => {
       double.state.tables.nvmetPort.push(port(7, "0.0.0.0"));
       await driver.create(volumeOf("pvc-1"), call);
@@ -79,7 +79,7 @@ describe("a port of NVMe over fabrics", () => {
     });
   });
 
-  test("that is not there is told with those that are", async () => {
+  test("that does not exist is reported with the existing ones", async () => {
     await onNvmeof({ ports: ["10.0.0.9"] }, async driver => {
       const { message } = await refusal(driver.check?.(call) ?? Promise.resolve());
       expect(message).toContain('no NVMe-oF port known as "10.0.0.9:4420"; there are: 1 (127.0.0.1:4420)');
@@ -97,7 +97,7 @@ describe("hosts of a connection file", () => {
     { hostnqn: "nqn.2014-08.org.nvmexpress:uuid:2cd3a8f6-4b1c-4b8e-9d7f-0a6d0c4bb102" },
   ];
 
-  test("are the only ones that may connect, each known once, with their keys", async () => {
+  test("are the only ones that may connect, and each is created once, with its keys", async () => {
     await onNvmeof({ ports: [1], hosts }, async (driver, double) => {
       const { tables } = double.state;
       await driver.check?.(call);
@@ -114,7 +114,7 @@ describe("hosts of a connection file", () => {
     });
   });
 
-  test("whom TrueNAS knows with other keys are refused, and no volume is open to them", async () => {
+  test("that TrueNAS knows with other keys are refused, and no volume admits them", async () => {
     await onNvmeof({ ports: [1], hosts }, async (driver, double) => {
       const { tables } = double.state;
       tables.nvmetHost.push({
@@ -132,7 +132,7 @@ describe("hosts of a connection file", () => {
     });
   });
 
-  test("with a key for the other direction need one of their own", () => {
+  test("with a key of the controller need a key of the host", () => {
     const module = modules.find(each => each.names.includes("truenas-api-nvmeof"));
     if (!module) throw new Error("no module");
     const config = {
@@ -149,7 +149,7 @@ describe("hosts of a connection file", () => {
 });
 
 test.each(recentVersions)(
-  "a target that an interrupted creation left without a disk is its volume's on TrueNAS %s; one made by hand is not",
+  "a target without a disk belongs to its volume after an interrupted creation on TrueNAS %s; one made by hand does not",
   async version => {
     await on({ version }, "iscsi", async (driver, double) => {
       double.faults.loseOnce(/^iscsi\.targetextent\.create$/, "before", 0);

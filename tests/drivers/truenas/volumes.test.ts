@@ -31,7 +31,7 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
   const number = numberOf(version);
 
   test.each(waysOf(version))(
-    "a reply that is lost at any change of %s ends as exactly one object after a repeat",
+    "a lost answer to any change of %s results in exactly one object after a retry",
     async way => {
       for (const when of ["before", "after"] as const) {
         for (let skip = 0; skip < 12; skip++) {
@@ -52,7 +52,7 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
   );
 
   test.each(waysOf(version))(
-    "a noted id of %s that TrueNAS has given to somebody else's share is not deleted",
+    "a noted id over %s that belongs to another volume's share now is not deleted",
     async way => {
       await on({ version }, way, async (driver, double) => {
         const { id } = await driver.create(volumeOf("pvc-1"), call);
@@ -69,7 +69,7 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
     },
   );
 
-  test("a volume that democratic-csi made is served, expanded, snapshotted and deleted as it is", async () => {
+  test("a volume of democratic-csi is published, expanded, snapshotted and deleted", async () => {
     await on({ version }, "nfs", async (driver, double) => {
       const { id, context } = await driver.create(volumeOf("pvc-1"), call);
       const dataset = double.state.datasets[`${parent}/${id}`];
@@ -96,7 +96,7 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
     });
   });
 
-  test("snapshots of others go with a volume, CSI snapshots and clones keep it, and no other volume is touched", async () => {
+  test("snapshots of other programs are destroyed with a volume, CSI snapshots and clones prevent its deletion, and no other volume changes", async () => {
     await on({ version }, "nfs", async (driver, double) => {
       const { id } = await driver.create(volumeOf("pvc-1"), call);
       const other = await driver.create(volumeOf("pvc-2"), call);
@@ -122,7 +122,7 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
     });
   });
 
-  test("a snapshot that was deleted while a volume hangs on it is not shown, and goes with that volume", async () => {
+  test("a snapshot that is deleted while a clone depends on it is hidden, and destroyed with the clone", async () => {
     await on({ version }, "nfs", async (driver, double) => {
       const { id } = await driver.create(volumeOf("pvc-1"), call);
       const snapshot = await snapshotsOf(driver).create("s", id, {}, call);
@@ -136,18 +136,7 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
     });
   });
 
-  test("a volume that is held open is not reported deleted, also where TrueNAS says that it is gone", async () => {
-    await on({ version }, "nfs", async (driver, double) => {
-      const { id } = await driver.create(volumeOf("pvc-1"), call);
-      double.busy.add(`${parent}/${id}`);
-      expect((await refusal(driver.delete(id, call))).code).toBe("aborted");
-      double.busy.clear();
-      await driver.delete(id, call);
-      expect(remainsOf(double)).toEqual([]);
-    });
-  });
-
-  test.each(waysOf(version))("a share over %s is there again when the deletion of its volume is refused", async way => {
+  test.each(waysOf(version))("a share over %s exists again after a refused deletion of its volume", async way => {
     await on({ version }, way, async (driver, double) => {
       const { id, context } = await driver.create(volumeOf("pvc-1"), call);
       const tables = () =>
@@ -163,7 +152,7 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
     });
   });
 
-  test("a held snapshot of another program is found before a share is withdrawn, and before another snapshot is destroyed", async () => {
+  test("a held snapshot of another program refuses a deletion before a share is withdrawn and before another snapshot is destroyed", async () => {
     await on({ version }, "nfs", async (driver, double) => {
       const { id } = await driver.create(volumeOf("pvc-1"), call);
       for (const name of ["auto-1", "auto-2"])
@@ -183,7 +172,7 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
     });
   });
 
-  test("mode and owner are set, root included, and a job that fails is a failure", async () => {
+  test("mode and owner are set, also for root, and a failed job fails the creation", async () => {
     const zfs = { datasetPermissionsMode: "0770", datasetPermissionsUser: "0", datasetPermissionsGroup: "3000" };
     await on(
       { version },
@@ -210,7 +199,7 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
     );
   });
 
-  test("settings of an SMB share arrive where a version has them, and those that no version has any more do not break it", async () => {
+  test("settings of an SMB share are sent in the form of the version; those that no version has any more are ignored", async () => {
     const smb = { shareHost: "nas", shareAccessBasedEnumeration: true, shareGuestOk: true, shareGuestOnly: true };
     const more = { smb: { ...smb, shareShowHiddenFiles: true, shareDefaultPermissions: true } };
     await on(
@@ -227,7 +216,7 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
     );
   });
 
-  test("access control lists are set through the API, beside those that stand, and after the mode", async () => {
+  test("access control lists are set through the API, in addition to existing entries, and after the mode", async () => {
     const zfs = {
       datasetPermissionsMode: "0770",
       datasetPermissionsAcls: ["-m everyone@:read_set:allow,u:1000:full_set:fd:allow", "-m owner@:rwx:fd:allow"],
@@ -267,7 +256,7 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
     );
   });
 
-  test("properties reach the server in its own words, and what it keeps under another name arrives there", async () => {
+  test("properties are sent as the API spells them, also those that it keeps under other names", async () => {
     const zfs = {
       datasetProperties: {
         "org.freenas:description": "volume {{ parameters.[csi.storage.k8s.io/pvc/name] }}",
@@ -297,7 +286,7 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
     );
   });
 
-  test.each(["nfs", "iscsi"] as const)("a class chooses encryption and compression of volumes over %s", async way => {
+  test.each(["nfs", "iscsi"] as const)("a class sets encryption and compression of volumes over %s", async way => {
     await on({ version }, way, async (driver, double) => {
       const parameters = { "zfs.encryption": "on", "zfs.compression": "zstd" };
       const { id } = await driver.create({ ...volumeOf("pvc-1"), parameters }, call);
@@ -317,7 +306,7 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
     });
   });
 
-  test("compression and deduplication of block devices are applied; a sparse one may be larger than what is free", async () => {
+  test("compression and deduplication of block devices are applied; a sparse one may exceed the free space", async () => {
     const zfs = { zvolCompression: "lz4", zvolDedup: "on" };
     await on(
       { version },
@@ -337,7 +326,7 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
     );
   });
 
-  test("a file system below the server's least quota becomes as large as that, or is out of range", async () => {
+  test("a file system smaller than the least quota of the server gets that size, or is out of range", async () => {
     await on({ version }, "nfs", async driver => {
       const small = { ...volumeOf("pvc-1"), range: { required: 1000n, limit: undefined } };
       expect((await driver.create(small, call)).bytes).toBe(gib);
@@ -346,7 +335,7 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
     });
   });
 
-  test("a listing of many volumes is one request, and asking for what is free changes nothing", async () => {
+  test("a listing of many volumes takes one request, and GetCapacity changes nothing", async () => {
     await on({ version }, "nfs", async (driver, double) => {
       for (let n = 0; n < 40; n++) await driver.create(volumeOf(`pvc-${n}`), call);
       double.requests.length = 0;
@@ -361,7 +350,7 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
     });
   });
 
-  test("60 volumes at once are made over one connection", async () => {
+  test("60 volumes are created at once over one connection", async () => {
     await on({ version }, "nfs", async (driver, double) => {
       double.latencyMs = 1;
       await Promise.all(Array.from({ length: 60 }, (_, n) => driver.create(volumeOf(`pvc-${n}`), call)));
@@ -371,7 +360,7 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
   });
 });
 
-test("volumes outlive an upgrade of the system from 24.10 to 26", async () => {
+test("volumes survive an upgrade of the system from 24.10 to 26", async () => {
   await on({ version: "24.10" }, "iscsi", async (driver, double) => {
     const made = await driver.create(volumeOf("pvc-1"), call);
     for (const version of ["25.10", "26.0"] as const) {
@@ -394,7 +383,7 @@ describe.each(recentVersions)("full copies on TrueNAS %s", version => {
   const parameters = { detachedVolumesFromVolumes: "true" };
   const spec = (id: string) => ({ ...volumeOf("copy", gib, { kind: "volume" as const, id }), parameters });
 
-  test("do not depend on their source, have their properties, and leave no snapshot behind", async () => {
+  test("do not depend on their source, have their own properties, and leave no snapshot", async () => {
     await on({ version }, "nfs", async (driver, double) => {
       const { id } = await driver.create(volumeOf("pvc-1"), call);
       const source = double.state.datasets[`${parent}/${id}`];
@@ -408,7 +397,7 @@ describe.each(recentVersions)("full copies on TrueNAS %s", version => {
     });
   });
 
-  test("that a restart of the server cut short are made anew, never taken for whole", async () => {
+  test("that a restart of the server interrupted are replaced, never used", async () => {
     await on({ version }, "nfs", async (driver, double) => {
       const { id } = await driver.create(volumeOf("pvc-1"), call);
       const source = double.state.datasets[`${parent}/${id}`];
@@ -426,7 +415,7 @@ describe.each(recentVersions)("full copies on TrueNAS %s", version => {
   });
 });
 
-describe("what is wrong is said in one line", () => {
+describe("the check reports in one line", () => {
   const said = async (options: DoubleOptions, way: Way, spoil: (double: Double) => unknown, opening: Opening = {}) => {
     let text = "";
     await on(
