@@ -172,8 +172,11 @@ function refusal(
   return refusals.includes(undefined) ? undefined : refusals.join("; ");
 }
 
-/** The topologies from which a connection is reachable, in words. */
-export const topologyWords = ({ accessibleTopology: all }: ConnectionTopology, prefix: string): string =>
-  all === "own"
-    ? "the node that made the volume"
-    : all.map(each => topologyText(segmentsOf(each), prefix)).join(" or ");
+const mostTopologies = 6;
+
+/** The topologies from which a connection is reachable, in words; empty: everywhere. */
+export function topologyWords({ accessibleTopology: all }: ConnectionTopology, prefix: string): string {
+  if (all === "own") return "the node that made the volume";
+  const shown = all.slice(0, mostTopologies).map(each => topologyText(segmentsOf(each), prefix));
+  return [...shown, ...(all.length > mostTopologies ? [`${all.length - mostTopologies} more`] : [])].join(" or ");
+}

@@ -68,7 +68,8 @@ function nodeText({ nodeId = "", segments, outcomes, failure }: NodeAnswer, view
   return `${lines.join("\n")}\n${rules && `\n${rules}`}`;
 }
 
-const mostReasons = 5;
+/** The most groups of nodes with one problem that a summary shows. */
+const mostGroups = 5;
 
 function registration({ nodes, prefix }: TopologyView, tint: Paint): string {
   const fine = registered(nodes);
@@ -84,10 +85,10 @@ function registration({ nodes, prefix }: TopologyView, tint: Paint): string {
     ),
   ];
   const reasons = failed
-    .slice(0, mostReasons)
+    .slice(0, mostGroups)
     .map(([why, group]) => `  ${tint.error(someOf(group.map(({ name }) => name)))} cannot: ${why}\n`);
-  const more = failed.slice(mostReasons).reduce((sum, [, group]) => sum + group.length, 0);
-  return `${head}${reasons.join("")}${more > 0 ? `  and ${count(more, "more node")}; see --details\n` : ""}`;
+  const more = others(failed.slice(mostGroups));
+  return `${head}${reasons.join("")}${more && `  ${more}`}`;
 }
 
 const byTopology = (nodes: readonly EvaluatedNode[], prefix: string) =>
@@ -122,12 +123,18 @@ function connectionsText(all: readonly ConnectionTopology[], view: TopologyView,
 function unconnected(all: readonly ConnectionTopology[], { nodes, prefix }: TopologyView, tint: Paint): string {
   if (all.length === 0) return "";
   const alone = registered(nodes).filter(node => !all.some(connection => reaches(node, connection)));
-  return [...byTopology(alone, prefix)]
-    .map(([topology, group]) => {
-      const names = someOf(group.map(({ name }) => name));
-      return `${tint.warning(names)} (${topology || "no topology"}) ${group.length === 1 ? "reaches" : "reach"} no connection\n`;
-    })
-    .join("");
+  const groups = [...byTopology(alone, prefix)];
+  const lines = groups.slice(0, mostGroups).map(([topology, group]) => {
+    const names = someOf(group.map(({ name }) => name));
+    return `${tint.warning(names)} (${topology || "no topology"}) ${group.length === 1 ? "reaches" : "reach"} no connection\n`;
+  });
+  return lines.join("") + others(groups.slice(mostGroups));
+}
+
+/** The number of nodes in groups that are not shown. */
+function others(groups: readonly (readonly [string, readonly EvaluatedNode[]])[]): string {
+  const many = groups.reduce((sum, [, group]) => sum + group.length, 0);
+  return many > 0 ? `and ${count(many, "more node")}; see --details\n` : "";
 }
 
 /** Where a class can be used, or why it cannot. */
