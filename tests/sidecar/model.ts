@@ -1,10 +1,10 @@
 import type { Segments } from "../../lib/core/access.ts";
 import type { AccessibilityRequirements } from "../../lib/topology/accessible-topology.ts";
 
-/** A node as external-provisioner knows it. */
+/** A node as external-provisioner sees it. */
 export interface ClusterNode {
   readonly name: string;
-  /** Keys that the driver registered there (CSINode); empty where it did not register. */
+  /** Keys that the driver registered (CSINode); empty if it did not register. */
   readonly keys: readonly string[];
   /** Labels of the Node object. */
   readonly labels: Segments;
@@ -13,7 +13,7 @@ export interface ClusterNode {
 /** One entry of a StorageClass's `allowedTopologies`: every expression must hold, with one of its values. */
 export type AllowedTerm = readonly { readonly key: string; readonly values: readonly string[] }[];
 
-/** The flags of external-provisioner that decide about topology; 5.x starts with strict off and immediate on. */
+/** The flags of external-provisioner for topology; the defaults of 5.x are strict off and immediate on. */
 export interface SidecarFlags {
   /** `--strict-topology` */
   readonly strict: boolean;
@@ -21,24 +21,24 @@ export interface SidecarFlags {
   readonly immediate: boolean;
 }
 
-/** A claim that waits for its volume. */
+/** A claim without a volume. */
 export interface Claim {
   readonly name: string;
   readonly allowed: readonly AllowedTerm[];
-  /** The node that the scheduler chose (WaitForFirstConsumer); undefined under Immediate binding. */
+  /** The node that the scheduler chose (WaitForFirstConsumer); undefined with Immediate binding. */
   readonly selected: ClusterNode | undefined;
   /**
-   * The node whose keys count under Immediate binding, where external-provisioner takes one at random.
-   * Undefined: the first that has keys.
+   * The node that provides the keys with Immediate binding, which external-provisioner chooses at random.
+   * Undefined: the first with keys.
    */
   readonly drawn?: ClusterNode;
 }
 
-/** The accessibility requirements of a CreateVolume call; undefined: none; a text: why there is no call. */
+/** The accessibility requirements of a CreateVolume call (undefined: none), or why there is no call. */
 export type SidecarRequest = { readonly demand: AccessibilityRequirements | undefined } | { readonly refusal: string };
 
 /**
- * What external-provisioner (its topology code as of release 6) sends for a claim, when the driver announces
+ * The request of external-provisioner (topology code of release 6) for a claim, if the driver announces
  * VOLUME_ACCESSIBILITY_CONSTRAINTS.
  */
 export function sidecarRequest(nodes: readonly ClusterNode[], flags: SidecarFlags, claim: Claim): SidecarRequest {
@@ -63,7 +63,7 @@ function strictRequest(own: Segments, allowed: readonly AllowedTerm[]): SidecarR
   return requirementsOf([own], 0);
 }
 
-/** One term for each combination of values. An expression without values leaves what follows to begin anew. */
+/** One term for each combination of values. After an expression without values, the terms start again. */
 function flatten(allowed: readonly AllowedTerm[]): Segments[] {
   return allowed.flatMap(expressions =>
     expressions.reduce<Segments[]>((terms, { key, values }) => {
@@ -73,7 +73,7 @@ function flatten(allowed: readonly AllowedTerm[]): Segments[] {
   );
 }
 
-/** The places of all nodes that have every key, or the end of the matter. */
+/** The terms of all nodes that have every key, or the final request. */
 function aggregate(
   nodes: readonly ClusterNode[],
   { immediate }: SidecarFlags,
@@ -91,11 +91,11 @@ function termOf({ labels }: ClusterNode, keys: readonly string[]): Segments | un
   return Object.fromEntries(keys.map(key => [key, labels[key] ?? ""]));
 }
 
-/** Whether every label of a term is among others. */
-export const isSubset = (term: Segments, of: Segments): boolean =>
+/** Whether every label of a term is in another. */
+const isSubset = (term: Segments, of: Segments): boolean =>
   Object.entries(term).every(([key, value]) => Object.hasOwn(of, key) && of[key] === value);
 
-/** Short terms first, then by text, each once. */
+/** Distinct terms, short ones first, then by text. */
 function sorted(terms: readonly Segments[]): readonly Segments[] {
   const byText = new Map<string, readonly (readonly [string, string])[]>();
   for (const term of terms) {
@@ -122,8 +122,8 @@ const requirementsOf = (requisite: readonly Segments[], first: number): SidecarR
 });
 
 /**
- * Where the preferred terms of an immediately bound claim begin: a hash of its name, so that a class spreads. A trailing
- * number is a StatefulSet's ordinal: it counts on its own, and only the word before it is hashed.
+ * The first preferred term of an immediately bound claim: a hash of its name, which spreads the volumes of a class. A trailing
+ * number is the ordinal of a StatefulSet: it is added, and only the word before it is hashed.
  */
 function rotation(claim: string, terms: number): number {
   const [, base, ordinal] = /^(.*)-([0-9]+)$/s.exec(claim) ?? [];
