@@ -8,26 +8,31 @@ import { fakeZfs } from "./zfs/pools.ts";
  * cmd/zfs/zfs_main.c and lib/libzfs; targetcli-fb 2.1.53; nvmetcli 0.7.
  */
 const seen: Readonly<Record<string, readonly string[]>> = {
-  "a list of snapshots of which one is cloned is destroyed whole or not at all": [
+  "a list of snapshots is destroyed completely, or not at all if one of them is cloned": [
     "1 cannot destroy 'here/a@b': snapshot has dependent clones",
     "here here/a here/a@a here/a@b here/a@c here/copy",
     "0",
     "here here/a",
   ],
-  "of a list of snapshots those that are not there are passed over": [
+  "absent snapshots in a list are ignored": [
     "0",
     "here here/a",
     "1 could not find any snapshots to destroy; check snapshot names.",
   ],
-  "a cloned snapshot that is to go goes with its clone": ["0", "here here/a here/a@s here/copy", "0", "here here/a"],
-  "a held snapshot, one with clones and a file system with children stay": [
+  "a cloned snapshot that is destroyed deferred disappears with its clone": [
+    "0",
+    "here here/a here/a@s here/copy",
+    "0",
+    "here here/a",
+  ],
+  "a held snapshot, a cloned one and a file system with children cannot be destroyed": [
     "1 cannot destroy 'here/a': filesystem has children",
     "1",
     "here here/a here/a@s",
     "1 cannot destroy 'here/a@s': snapshot has dependent clones",
     "here here/a here/a@s here/copy",
   ],
-  "what is there is not made again, and what is not there is told": [
+  "an existing dataset is not created again, and an absent one is reported": [
     "1 cannot create 'here/a': dataset already exists",
     "1 cannot create 'here/absent/b': parent does not exist",
     "1 cannot open 'here/absent': dataset does not exist",

@@ -63,7 +63,7 @@ const below = (path: string): readonly string[] => (existsSync(path) ? readdirSy
 
 /** zfs(8), as lib/drivers/zfs calls it. */
 export const zfsCases: Readonly<Record<string, HostCase>> = {
-  "a list of snapshots of which one is cloned is destroyed whole or not at all": async host => {
+  "a list of snapshots is destroyed completely, or not at all if one of them is cloned": async host => {
     const { zfs, at, names } = toolsOn(host);
     await zfs("create", at("a"));
     for (const name of ["a", "b", "c"]) await zfs("snapshot", `${at("a")}@${name}`);
@@ -75,7 +75,7 @@ export const zfsCases: Readonly<Record<string, HostCase>> = {
     return seen;
   },
 
-  "of a list of snapshots those that are not there are passed over": async host => {
+  "absent snapshots in a list are ignored": async host => {
     const { zfs, at, names } = toolsOn(host);
     await zfs("create", at("a"));
     await zfs("snapshot", `${at("a")}@b`);
@@ -85,7 +85,7 @@ export const zfsCases: Readonly<Record<string, HostCase>> = {
     return seen;
   },
 
-  "a cloned snapshot that is to go goes with its clone": async host => {
+  "a cloned snapshot that is destroyed deferred disappears with its clone": async host => {
     const { zfs, at, names } = toolsOn(host);
     await zfs("create", at("a"));
     await zfs("snapshot", `${at("a")}@s`);
@@ -96,7 +96,7 @@ export const zfsCases: Readonly<Record<string, HostCase>> = {
     return seen;
   },
 
-  "a held snapshot, one with clones and a file system with children stay": async host => {
+  "a held snapshot, a cloned one and a file system with children cannot be destroyed": async host => {
     const { zfs, at, names } = toolsOn(host);
     await zfs("create", at("a"));
     await zfs("create", at("a/b"));
@@ -113,7 +113,7 @@ export const zfsCases: Readonly<Record<string, HostCase>> = {
     return seen;
   },
 
-  "what is there is not made again, and what is not there is told": async host => {
+  "an existing dataset is not created again, and an absent one is reported": async host => {
     const { zfs, at } = toolsOn(host);
     await zfs("create", at("a"));
     const seen = [

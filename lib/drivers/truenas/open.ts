@@ -57,7 +57,7 @@ export function openTrueNas(
 
 /** ZFS over ssh, except that TrueNAS resizes zvols: it announces a new size to initiators only if it made the change. */
 const withApiResize = (cli: Zfs, server: Pick<Zfs, "set">): Zfs => ({
-  together: cli.together,
+  snapshotsTogether: cli.snapshotsTogether,
   fixed: cli.fixed,
   read: (query, signal) => cli.read(query, signal),
   create: (dataset, parents, query, signal) => cli.create(dataset, parents, query, signal),

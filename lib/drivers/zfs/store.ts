@@ -56,7 +56,7 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
     const { sharenfs, sharesmb } = settings.sharing;
     const exports = (sharenfs ?? sharesmb) !== undefined && zfs.share !== undefined;
     this.restore = exports ? async ({ dataset }, { signal }) => zfs.share?.(dataset, signal) : undefined;
-    this.groupSnapshots = zfs.together ? new DatasetGroupSnapshots(storage) : undefined;
+    this.groupSnapshots = zfs.snapshotsTogether ? new DatasetGroupSnapshots(storage) : undefined;
   }
 
   idOf(name: string): string {

@@ -147,7 +147,7 @@ export const untrue = (done: string): ZfsError =>
  */
 export interface Zfs {
   /** Whether snapshots of several datasets can be taken at one moment. */
-  readonly together: boolean;
+  readonly snapshotsTogether: boolean;
   /** Properties of ZFS that cannot be set this way. */
   readonly fixed: ReadonlySet<string>;
   /** Throws "pool-absent" when a pool among the names does not exist, because then its contents are unknown. */

@@ -42,7 +42,7 @@ const parentOf = (name: string): string => name.slice(0, Math.max(0, name.lastIn
 
 /** The pools of a TrueNAS system, through its API. Only this folder interprets what the server answers about datasets. */
 export class ZfsApi implements Zfs {
-  readonly together = false;
+  readonly snapshotsTogether = false;
   readonly fixed = unsettable;
   readonly #api: Api;
   readonly #reading: DatasetReader;

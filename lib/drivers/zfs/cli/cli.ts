@@ -28,7 +28,7 @@ const copyMs = 7 * 24 * 3_600_000;
 
 /** The pools of a host through zfs(8), one script for each verb. The texts of zfs are interpreted only here and in this folder. */
 export class ZfsCli implements Zfs {
-  readonly together = true;
+  readonly snapshotsTogether = true;
   readonly fixed: ReadonlySet<string> = new Set();
   readonly #host: StorageHost;
   readonly #programs: Programs;

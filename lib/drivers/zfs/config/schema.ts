@@ -21,7 +21,7 @@ import { iscsi, nvmeof } from "./targets.ts";
 
 const shareHost = host({ description: "the server as nodes reach it", example: "nas.example.org" });
 
-/** Keys of the TrueNAS drivers in the file of a plain host, where a ZFS property says the same. */
+/** Keys of the TrueNAS drivers, whose effect a ZFS property has on a plain host. */
 const ofTrueNas = (keys: readonly string[], property: string): Readonly<Record<string, string>> =>
   Object.fromEntries(keys.map(key => [key, `it belongs to TrueNAS; here ${property} says who may do what`]));
 
@@ -83,7 +83,7 @@ export const smb = sharedBy("SMB", "sharesmb", "on", smbKeys);
 const datasets = apart(record({ ...parents, cli, ...quotas, ...permissions(owner), ...acls }, datasetSection()));
 const volumes = apart(record({ ...parents, cli, ...zvols }, zvolSection()));
 
-/** Without it everything runs where the controller runs, for a controller on the storage host. */
+/** Without it programs run where the controller runs, for a controller on the storage host. */
 const remote = optional(sshConnection);
 
 /** The sections of zfs-generic-nfs. */

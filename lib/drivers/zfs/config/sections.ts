@@ -15,7 +15,7 @@ import {
 } from "../../../schema/parts.ts";
 import { blockSize, dataset, overlap, shaped, templated, withKeys } from "../../../schema/storage.ts";
 
-/** The keys of `zfs:`, in groups that driver families put together. */
+/** The keys of `zfs:`, in groups from which drivers compose their section. */
 
 const nativeProperties = [
   ...["aclinherit", "aclmode", "acltype", "atime", "canmount", "casesensitivity", "checksum", "compression", "copies"],
@@ -36,7 +36,7 @@ const nativeProperties = [
   ...["special_small_blocks", "sync", "utf8only", "version", "volblocksize", "volmode", "vscan", "xattr"],
 ];
 
-/** A mapping by names of ZFS properties: native ones, or user properties, which hold a colon (zfsprops(7)). */
+/** A mapping by names of ZFS properties: native ones, or user properties, which contain a colon (zfsprops(7)). */
 export const byProperty = <S extends GenericSchema>(value: S, description: string, example: unknown) =>
   withKeys(
     /^(?:[a-z0-9_]+|(?=[^:]*:)[a-z0-9][a-z0-9:+._-]{0,254})$/,
@@ -83,7 +83,7 @@ export const parents = {
 const program = (description: string, fallback: string) =>
   optional(path({ description, absent: fallback, example: fallback }));
 
-/** Which programs are run on the storage host, and how. */
+/** The programs on the storage host. */
 export const cli = optional(
   record(
     {
@@ -104,7 +104,7 @@ export const cli = optional(
   ),
 );
 
-/** As `cli`, on the node itself: programs are found through PATH. */
+/** Like `cli`, on the node itself: programs are found through PATH. */
 export const localCli = optional(
   record(
     { sudoEnabled: optional(flag({ description: "run zfs through sudo" }), false) },
@@ -149,7 +149,7 @@ export const permissions = (who: typeof owner) => ({
   ),
 });
 
-/** Access control lists, where a command line sets them. */
+/** Access control lists, set by a program. */
 export const acls = {
   datasetPermissionsAcls: optional(
     list(filled({ description: "arguments of one call, without the path" }), {
@@ -198,11 +198,11 @@ const all = (keys: readonly string[], reason: string): Readonly<Record<string, s
 
 const datasetKeys = [...Object.keys(quotas), ...Object.keys(permissions(owner)), ...Object.keys(acls)];
 
-/** Spellings seen in files of users. */
+/** Spellings in users' files. */
 const ofClasses = { detachedSnapshots: "it is a parameter of VolumeSnapshotClasses" };
 const parentAliases = { detachedSnapshotDatasetParentName: "detachedSnapshotsDatasetParentName" };
 
-/** What is said about the `zfs:` block of a driver whose volumes are file systems. `ignored`: further keys without effect. */
+/** Describes the `zfs:` block of a driver whose volumes are file systems. `ignored`: further keys without effect. */
 export const datasetSection = (ignored: Readonly<Record<string, string>> = {}): AboutRecord => ({
   description: "datasets and their properties",
   aliases: {
@@ -220,7 +220,7 @@ export const datasetSection = (ignored: Readonly<Record<string, string>> = {}): 
   },
 });
 
-/** As `datasetSection`, of a driver whose volumes are block devices. */
+/** Like `datasetSection`, for a driver whose volumes are block devices. */
 export const zvolSection = (ignored: Readonly<Record<string, string>> = {}): AboutRecord => ({
   description: "zvols and their properties",
   aliases: { ...parentAliases, zvolBlockSize: "zvolBlocksize", zvolDeduplication: "zvolDedup" },

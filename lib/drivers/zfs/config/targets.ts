@@ -17,7 +17,7 @@ import { iqnBase, naming, nqnBase, withKeys } from "../../../schema/storage.ts";
 
 /** How block devices of a plain storage host are exported: the blocks `iscsi:` and `nvmeof:`. */
 
-/** The tools of targets read lines of words: a blank would end a value, and a line break begin another command. */
+/** The tools of targets read words: a blank ends a value, and a line break begins another command. */
 function* oneWordEach(values: Readonly<Record<string, unknown>>): Generator<[string[], string]> {
   for (const [key, value] of Object.entries(values))
     if (/\s/.test(String(value ?? ""))) yield [[key], "must be one word, without blanks and line breaks"];
