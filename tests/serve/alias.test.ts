@@ -98,7 +98,7 @@ test("a class of an alias that names another connection or a group is refused, a
   const { world, alias } = await served();
   const failure = await failureOf(create(alias, "pvc-1", { connection: "two" }));
   expect(failure.code).toBe(status.failedPrecondition);
-  expect(failure.details).toContain('this driver is the connection "one" alone');
+  expect(failure.details).toContain('this driver serves only the connection "one"');
   expect([...(await world.stored("one")), ...(await world.stored("two"))]).toEqual([]);
 }, 60_000);
 
