@@ -1,6 +1,9 @@
 /** How much of the beginning and of the end of a stream is kept, in bytes each. */
 const keptBytes = 64 * 1024;
 
+/** The line in place of omitted text. */
+export const omittedLine = /^\[\d+ bytes omitted\]$/m;
+
 /**
  * Collects a stream of messages in bounded memory: its first and last 64 KiB.
  * A separate line marks the omitted part, so that shortened text is recognizable.

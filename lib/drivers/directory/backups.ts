@@ -8,7 +8,7 @@ import type { OperationContext } from "./operation-context.ts";
 import { backupId, snapshotKey } from "./snapshot-ids.ts";
 import { copied, removeTree } from "./tools.ts";
 
-/** What backups are made with. */
+/** The parts of Backups. */
 export interface BackupParts {
   readonly tool: BackupTool;
   readonly maxIdBytes: number;
@@ -17,15 +17,15 @@ export interface BackupParts {
 }
 
 /**
- * Snapshots that a tool keeps in a repository, which alone knows of them: there is no record beside it that could differ. A backup
- * counts from the moment that the repository says it is complete; what an interrupted call left is forgotten by the next one.
+ * Snapshots in the repository of a tool, which is their only record. A backup counts as soon as the repository reports it as
+ * complete; the next call removes what an interrupted call left.
  */
 export class Backups {
-  readonly #space: OperationContext;
+  readonly #context: OperationContext;
   readonly #parts: BackupParts;
 
-  constructor(space: OperationContext, parts: BackupParts) {
-    this.#space = space;
+  constructor(context: OperationContext, parts: BackupParts) {
+    this.#context = context;
     this.#parts = parts;
   }
 
@@ -33,27 +33,27 @@ export class Backups {
   async create(name: string, volumeId: string, call: Call): Promise<Snapshot> {
     const { tool, maxIdBytes } = this.#parts;
     const key = snapshotKey(name, maxIdBytes);
-    return await this.#space.locks.hold([`${tool.method} ${key}`], async () => {
+    return await this.#context.locks.hold([`${tool.method} ${key}`], async () => {
       const found = await tool.find(key, call);
       const before = oldest(found);
       if (before) return this.#existing(name, volumeId, before);
       const { path, bytes } = await this.#parts.volume(volumeId);
       for (const { id } of found) await tool.forget(id, call);
       await this.#take(path, { key, volumeId, bytes }, call);
-      // It is in the repository now, so what fails here is not final.
+      // The backup exists now, so a failure here is not final.
       const all = await tool.find(key, call).catch((error: unknown) => {
-        throw unfinished(error, this.#space, `create snapshot "${name}"`);
+        throw unfinished(error, this.#context, `create snapshot "${name}"`);
       });
       const made = oldest(all);
       if (made) return this.#existing(name, volumeId, made);
       const text = `snapshot "${name}" was removed while it was taken`;
-      throw new CsiError("aborted", `connection "${this.#space.connection}": ${text}`);
+      throw new CsiError("aborted", `connection "${this.#context.connection}": ${text}`);
     });
   }
 
   /**
-   * As Driver.snapshots.delete. Throws "failed-precondition" for a backup that somebody else made: it may be restored, but the
-   * repository is theirs as well. OK would report it as deleted.
+   * As Driver.snapshots.delete. Throws "failed-precondition" for a foreign backup, which csimux restores but does not delete;
+   * OK would mean that it is deleted.
    */
   async delete(id: string, call: Call): Promise<void> {
     const { tool } = this.#parts;
@@ -63,7 +63,7 @@ export class Backups {
     for (const each of [backup.id, ...(await this.#twins(backup, call))]) await tool.forget(each, call);
   }
 
-  /** What another controller made for the same call: one name means one snapshot, so they go together. */
+  /** Backups of the same name made by another controller for the same call; they are deleted together. */
   async #twins({ id, key, volumeId }: Backup, call: Call): Promise<readonly string[]> {
     if (key === "") return [];
     const all = await this.#parts.tool.find(key, call);
@@ -72,55 +72,57 @@ export class Backups {
 
   #refused(id: string, maker: string): CsiError {
     const { method } = this.#parts.tool;
-    const what = `${method} snapshot "${id}" was made by ${maker} and is left alone`;
+    const what = `${method} snapshot "${id}" was made by ${maker} and is kept`;
     const fix = `to remove it, use ${method} itself; to remove only the VolumeSnapshotContent, set its deletionPolicy to Retain`;
-    return new CsiError("failed-precondition", `connection "${this.#space.connection}": ${what}; ${fix}`);
+    return new CsiError("failed-precondition", `connection "${this.#context.connection}": ${what}; ${fix}`);
   }
 
-  /** As Driver.snapshots.get; answers under the id that was asked for. */
+  /** As Driver.snapshots.get; the result has the requested id. */
   async get(asked: string, id: string, call: Call): Promise<Snapshot> {
-    return { ...this.#told(await this.#known(id, call)), id: asked };
+    return { ...this.#snapshotOf(await this.#known(id, call)), id: asked };
   }
 
-  /** All snapshots of this connection in the repository, by their ids. */
+  /** All snapshots of this connection in the repository, by id. */
   async all(volumeId: string | undefined, call: Call): Promise<ReadonlyMap<string, Snapshot>> {
     const complete = (await this.#parts.tool.find(undefined, call)).filter(backup => backup.complete);
-    const told = complete.filter(backup => volumeId === undefined || backup.volumeId === volumeId).map(this.#told);
-    return new Map(told.map(snapshot => [snapshot.id, snapshot]));
+    const found = complete
+      .filter(backup => volumeId === undefined || backup.volumeId === volumeId)
+      .map(this.#snapshotOf);
+    return new Map(found.map(snapshot => [snapshot.id, snapshot]));
   }
 
-  /** What a new volume gets of a snapshot. Throws "not-found". */
+  /** The content of a snapshot for a new volume. Throws "not-found". */
   async content(id: string, call: Call): Promise<VolumeContent> {
     const backup = await this.#known(id, call);
     return { bytes: backup.bytes, fill: target => this.#restore(backup.id, target, call) };
   }
 
-  /** The folder of the volume moves to the place of the folder that it was restored in. */
+  /** Restores into `target`, and moves the folder of the volume there if the tool created it deeper. */
   async #restore(id: string, target: string, call: Call): Promise<void> {
-    const { files } = this.#space;
-    const at = await this.#parts.tool.restore(this.#space, id, target, call);
+    const { files } = this.#context;
+    const at = await this.#parts.tool.restore(this.#context, id, target, call);
     if (at !== target) {
-      // It begins with the same letters, so that an interrupted call's is swept with it.
+      // It has the same prefix, so that the sweep after an interrupted call removes it.
       const aside = `${target}~`;
       await files.rename(target, aside);
       await files.rename(`${aside}${at.slice(target.length)}`, target);
-      await removeTree(this.#space, aside, call);
+      await removeTree(this.#context, aside, call);
     }
-    await copied(this.#space, target, call);
-    throwIfCancelled(this.#space, call);
+    await copied(this.#context, target, call);
+    throwIfCancelled(this.#context, call);
   }
 
   async #take(path: string, wanted: BackupRequest, call: Call): Promise<void> {
     const { tool } = this.#parts;
     try {
-      await tool.take(this.#space, path, wanted, call);
+      await tool.take(this.#context, path, wanted, call);
     } catch (error) {
       const gone = await this.#clear(wanted.key, call);
-      throw await afterFailure(error, async () => gone, this.#space, "create snapshot", call);
+      throw await afterFailure(error, async () => gone, this.#context, "create snapshot", call);
     }
   }
 
-  /** The next call of this name does the same, and forgets what is incomplete. Tells whether nothing is left. */
+  /** Removes incomplete backups, as the next call of this name does. Returns whether nothing is left. */
   async #clear(key: string, call: Call): Promise<boolean> {
     const { tool } = this.#parts;
     try {
@@ -134,8 +136,8 @@ export class Backups {
   }
 
   #existing(name: string, volumeId: string, backup: Backup): Snapshot {
-    if (backup.volumeId === volumeId) return this.#told(backup);
-    const { connection } = this.#space;
+    if (backup.volumeId === volumeId) return this.#snapshotOf(backup);
+    const { connection } = this.#context;
     const whose = `snapshot "${name}" exists, of volume "${backup.volumeId}"`;
     throw new CsiError("already-exists", `connection "${connection}": ${whose}`);
   }
@@ -144,11 +146,11 @@ export class Backups {
     const { tool } = this.#parts;
     const backup = await tool.get(id, call);
     if (backup?.complete) return backup;
-    const text = `connection "${this.#space.connection}": ${tool.method} has no snapshot "${id.slice(0, 64)}"`;
+    const text = `connection "${this.#context.connection}": ${tool.method} has no snapshot "${id.slice(0, 64)}"`;
     throw new CsiError("not-found", text);
   }
 
-  readonly #told = ({ id, volumeId, bytes, created }: Backup): Snapshot => ({
+  readonly #snapshotOf = ({ id, volumeId, bytes, created }: Backup): Snapshot => ({
     id: backupId({ method: this.#parts.tool.method, id }, this.#parts.maxIdBytes),
     volumeId,
     bytes,
@@ -157,7 +159,7 @@ export class Backups {
   });
 }
 
-/** The first that is complete. Two controllers may have made one each; both answer this one. */
+/** The first complete backup. If two controllers made one each, both return this one. */
 const oldest = (all: readonly Backup[]): Backup | undefined =>
   all
     .filter(({ complete }) => complete)

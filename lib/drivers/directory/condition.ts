@@ -4,27 +4,27 @@ import { unless } from "./files.ts";
 import { isVolumeId, type TreeKind } from "./layout.ts";
 import { type OperationContext, present } from "./operation-context.ts";
 import { snapshotRecords } from "./records.ts";
-import { placeOfKey } from "./snapshot-ids.ts";
+import { partsOfKey } from "./snapshot-ids.ts";
 
-/** The names in the folders of a base folder at one moment, and what is wrong with it. */
+/** The result of checking a base folder. */
 export interface BaseInspection {
   readonly storage: readonly Finding[];
-  /** Names in the folder of volumes, unchecked. */
+  /** The names in the folder of volumes, unchecked. */
   readonly volumes: readonly string[];
   readonly findings: VolumeFindings;
 }
 
-/** Looks at a base folder by its listings alone: a few steps however many volumes there are. Rejects as `present` and Files do. */
-export async function lookAtBase(space: OperationContext): Promise<BaseInspection> {
-  await present(space);
-  const { files, layout } = space;
+/** Checks a base folder by its listings alone: a few calls, however many volumes it has. Rejects as `present` and Files do. */
+export async function inspectBase(context: OperationContext): Promise<BaseInspection> {
+  await present(context);
+  const { files, layout } = context;
   const namesOf = async (folder: string) => (await unless(files.names(folder), "ENOENT")) ?? [];
-  const storage = await storageFindings(space);
-  // Records first: what is made meanwhile is not missed then.
+  const storage = await storageFindings(context);
+  // Records first, so that nothing created meanwhile counts as missing.
   const records = await namesOf(layout.own);
   const work = await namesOf(layout.work);
   const [volumes, snapshots] = [await namesOf(layout.root("v")), await namesOf(layout.root("s"))];
-  const isBegun = (sort: TreeKind, tree: string) => work.some(name => name.startsWith(layout.workPrefix(sort, tree)));
+  const isBegun = (kind: TreeKind, tree: string) => work.some(name => name.startsWith(layout.workPrefix(kind, tree)));
   const findings = new Map<string, readonly Finding[]>();
   const there = new Set(volumes);
   for (const id of keysOf(records, "v")) {
@@ -33,9 +33,9 @@ export async function lookAtBase(space: OperationContext): Promise<BaseInspectio
   }
   const kept = new Set(snapshots);
   for (const key of keysOf(records, "s")) {
-    const { tree } = placeOfKey(key);
+    const { tree } = partsOfKey(key);
     if (kept.has(tree) || isBegun("s", tree)) continue;
-    const record = await snapshotRecords(space).read(key);
+    const record = await snapshotRecords(context).read(key);
     if (record && there.has(record.volumeId)) findings.set(record.volumeId, [snapshotLost(record.name, `s/${tree}`)]);
   }
   return { storage, volumes, findings };
@@ -54,11 +54,11 @@ async function storageFindings({ files, layout: { base } }: OperationContext): P
     : [{ reason: "StorageFull", message: "the file system of the base folder has no space left" }];
 }
 
-/** The keys of the records of one sort. */
-function keysOf(names: readonly string[], sort: TreeKind): readonly string[] {
+/** The keys of the records of one kind. */
+function keysOf(names: readonly string[], kind: TreeKind): readonly string[] {
   const ending = ".json";
-  const ours = names.filter(name => name.startsWith(`${sort}.`) && name.endsWith(ending));
-  return ours.map(name => name.slice(sort.length + 1, -ending.length)).filter(isVolumeId);
+  const ours = names.filter(name => name.startsWith(`${kind}.`) && name.endsWith(ending));
+  return ours.map(name => name.slice(kind.length + 1, -ending.length)).filter(isVolumeId);
 }
 
 const volumeMissing = (folder: string): Finding => ({

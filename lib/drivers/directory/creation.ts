@@ -7,16 +7,16 @@ import type { SnapshotRecord, TreeRecords, VolumeRecord } from "./records.ts";
 import { copyTree } from "./tools.ts";
 import type { InitialContent, Trees } from "./trees.ts";
 
-/** A tree that others can be made from. */
+/** A tree that can be copied. */
 export interface SourceTree {
   readonly path: string;
-  /** The smallest volume in bytes that may be made from it; 0 when unknown. */
+  /** The smallest size in bytes of a volume made from it; 0 if unknown. */
   readonly bytes: bigint;
 }
 
-/** What a new volume is filled with. */
+/** The initial content of a new volume. */
 export interface VolumeContent {
-  /** The smallest volume in bytes that may be made from it; 0 when unknown. */
+  /** The smallest size in bytes of a volume made from it; 0 if unknown. */
   readonly bytes: bigint;
   /** Fills an existing empty folder. */
   fill(folder: string): Promise<void>;
@@ -32,18 +32,18 @@ export interface TreeWithRecord<R extends VolumeRecord | SnapshotRecord> {
   readonly file: string;
 }
 
-/** What a new tree is made with; settled before anything is written. */
+/** The record and content of a new tree, determined before anything is written. */
 export interface TreePlan<R> {
   readonly record: R;
   readonly fill: InitialContent;
 }
 
 /**
- * Makes a tree that is known to be absent: plan, record, tree, in this order. A record without a tree therefore tells of an
- * interrupted call, whose remains go first. When it fails for good, nothing stays; otherwise the repeat goes on from here.
+ * Creates an absent tree: plan, record, tree, in this order. So a record without a tree means an interrupted call, whose
+ * remains are removed first. After a final failure nothing remains; after any other the retry continues from here.
  */
 export async function make<R extends VolumeRecord | SnapshotRecord>(
-  space: OperationContext,
+  context: OperationContext,
   subject: TreeWithRecord<R>,
   plan: () => Promise<TreePlan<R>>,
   call: Call,
@@ -58,36 +58,36 @@ export async function make<R extends VolumeRecord | SnapshotRecord>(
     await trees.place(tree, fill);
     return record;
   } catch (error) {
-    throw await afterFailure(error, () => trees.abandon(tree, file, call), space, `make "${tree}"`, call);
+    throw await afterFailure(error, () => trees.abandon(tree, file, call), context, `make "${tree}"`, call);
   }
 }
 
-/** Copies; "aborted" when `folder` is gone after a failure: another csimux on this base has taken it over and goes on with the work. */
-async function copyOwn(space: OperationContext, source: string, folder: string, call: Call): Promise<void> {
+/** Copies. Throws "aborted" if `folder` is gone after a failure: another csimux on this base folder is removing it. */
+async function copyOwn(context: OperationContext, source: string, folder: string, call: Call): Promise<void> {
   try {
-    await copyTree(space, source, folder, call);
+    await copyTree(context, source, folder, call);
   } catch (error) {
-    if ((await space.files.entry(folder)) !== undefined) throw error;
-    const text = `${folder} was taken away while it was filled; repeat the call`;
-    throw new CsiError("aborted", `connection "${space.connection}": ${text}`, { cause: error });
+    if ((await context.files.entry(folder)) !== undefined) throw error;
+    const text = `${folder} was removed while it was filled; retrying`;
+    throw new CsiError("aborted", `connection "${context.connection}": ${text}`, { cause: error });
   }
 }
 
-/** Copies the tree at `source` into `folder`. Throws "aborted" when one of the two was removed or replaced meanwhile. */
-export async function copyFrom(space: OperationContext, source: string, folder: string, call: Call): Promise<void> {
-  const before = await space.files.facts(source);
-  await copyOwn(space, source, folder, call);
-  // Files may vanish from a volume in use; when the volume itself vanishes, what was copied is not its content.
-  const after = await unless(space.files.facts(source), "ENOENT");
+/** Copies the tree at `source` into `folder`. Throws "aborted" if one of them was removed or replaced meanwhile. */
+export async function copyFrom(context: OperationContext, source: string, folder: string, call: Call): Promise<void> {
+  const before = await context.files.facts(source);
+  await copyOwn(context, source, folder, call);
+  // Files may vanish from a volume in use; if the volume itself vanished, the copy is incomplete.
+  const after = await unless(context.files.facts(source), "ENOENT");
   if (after?.mark === before.mark) return;
   throw new CsiError(
     "aborted",
-    `connection "${space.connection}": ${source} was removed while it was copied; repeat the call`,
+    `connection "${context.connection}": ${source} was removed while it was copied; retrying`,
   );
 }
 
 /** The content of a tree. */
-export const copyOf = (space: OperationContext, { path, bytes }: SourceTree, call: Call): VolumeContent => ({
+export const copyOf = (context: OperationContext, { path, bytes }: SourceTree, call: Call): VolumeContent => ({
   bytes,
-  fill: folder => copyFrom(space, path, folder, call),
+  fill: folder => copyFrom(context, path, folder, call),
 });

@@ -5,55 +5,52 @@ import type { ConnectionIdentity, DriverPorts } from "../module.ts";
 import { StoreDriver } from "../store-driver.ts";
 import type { BackupTool } from "./backup-tool.ts";
 import { Backups } from "./backups.ts";
-import { ShareBase } from "./base.ts";
-import { eachBegun } from "./each-begun.ts";
+import { ShareBase, storePerOperation } from "./base.ts";
 import { explain } from "./failures.ts";
 import { type Files, filesOn, localFiles } from "./files.ts";
-import { type DirectoryDriver, kinds } from "./kinds.ts";
+import { BaseShare, type DirectoryDriver, type DirectoryKind, type DirectorySettings, kinds } from "./kinds.ts";
 import { Kopia } from "./kopia.ts";
 import { Layout } from "./layout.ts";
 import type { OperationContext } from "./operation-context.ts";
 import { OwnershipAndMode } from "./owner.ts";
 import { Restic } from "./restic.ts";
-import type { DirectoryKind, DirectorySettings } from "./settings.ts";
-import { BaseShare } from "./share.ts";
 import { SnapshotMethods } from "./snapshot-methods.ts";
 import { TreeSnapshots } from "./snapshots.ts";
 import { DirectoryStore } from "./store.ts";
 import { Trees } from "./trees.ts";
 
-/** Copies and removals of one connection that run at the same time: more of them only make a disk seek. */
+/** The number of concurrent copies and removals of one connection: more would only make a disk seek. */
 const toolsAtOnce = 4;
 
-const toolsOn = (space: OperationContext, { restic, kopia }: DirectorySettings): readonly BackupTool[] => [
-  ...(restic ? [new Restic(space, restic)] : []),
-  ...(kopia ? [new Kopia(space, kopia)] : []),
+const toolsOn = (context: OperationContext, { restic, kopia }: DirectorySettings): readonly BackupTool[] => [
+  ...(restic ? [new Restic(context, restic)] : []),
+  ...(kopia ? [new Kopia(context, kopia)] : []),
 ];
 
-/** Volumes and snapshots of one operation, each of which can be the source of the other's copies. */
+/** The volumes and snapshots of one operation; each can be the source of the other's copies. */
 function storeOn(
-  space: OperationContext,
+  context: OperationContext,
   tools: readonly BackupTool[],
   maxIdBytes: number,
   settings: DirectorySettings,
 ): DirectoryStore {
-  const trees = new Trees(space, "v");
+  const trees = new Trees(context, "v");
   const volume = (id: string) => store.origin(id);
-  const snapshots = new SnapshotMethods(space, {
-    copies: new TreeSnapshots(space, { trees: new Trees(space, "s"), volumeTrees: trees, maxIdBytes, volume }),
-    backups: new Map(tools.map(tool => [tool.method, new Backups(space, { tool, maxIdBytes, volume })])),
+  const snapshots = new SnapshotMethods(context, {
+    copies: new TreeSnapshots(context, { trees: new Trees(context, "s"), volumeTrees: trees, maxIdBytes, volume }),
+    backups: new Map(tools.map(tool => [tool.method, new Backups(context, { tool, maxIdBytes, volume })])),
     method: settings.snapshotDriver,
   });
-  const store: DirectoryStore = new DirectoryStore(space, {
+  const store: DirectoryStore = new DirectoryStore(context, {
     trees,
-    dress: new OwnershipAndMode(space, settings),
+    owner: new OwnershipAndMode(context, settings),
     maxIdBytes,
     snapshots,
   });
   return store;
 }
 
-/** The base folder of a share that must be mounted, where this process can mount it. */
+/** The base folder of a share that must be mounted, if this process can mount it. */
 function shareBase(
   kind: DirectoryDriver,
   identity: ConnectionIdentity,
@@ -69,8 +66,8 @@ function shareBase(
 }
 
 /**
- * A driver that keeps each volume in a folder below `<controllerBasePath>/v`, each snapshot below `…/s`, and what it knows of
- * them below `…/.csimux`. Opening does no I/O. Throws "failed-precondition" when controllerBasePath is not absolute.
+ * A driver that keeps each volume in a folder below `<controllerBasePath>/v`, each snapshot below `…/s`, and its records
+ * below `…/.csimux`. Opening does no I/O. Throws "failed-precondition" if controllerBasePath is not absolute.
  */
 export function directoryDriver(
   kindName: DirectoryKind,
@@ -83,7 +80,7 @@ export function directoryDriver(
   const serverFiles = files ?? (kind.local ? localFiles : filesOn(settings.shareHost ?? ""));
   const layout = new Layout(settings.controllerBasePath);
   const base = shareBase(kind, identity, settings, layout, serverFiles, ports);
-  const space: OperationContext = {
+  const context: OperationContext = {
     connection: identity.connection,
     instanceId: identity.instanceId,
     explain,
@@ -95,9 +92,9 @@ export function directoryDriver(
     local: kind.local,
     mountTypes: settings.requireMount ? kind.mountTypes : undefined,
   };
-  const tools = toolsOn(space, settings);
-  const store = eachBegun({
-    space,
+  const tools = toolsOn(context, settings);
+  const store = storePerOperation({
+    context,
     locate: base && (() => base.find()),
     storeOn: at => storeOn(at, tools, identity.maxIdBytes, settings),
     close: async () => void (await Promise.all([...tools.map(tool => tool.close()), base?.close()])),

@@ -11,18 +11,18 @@ const denied: ErrorMapping = {
 const readOnly: ErrorMapping = { code: "failed-precondition", text: "the file system is read-only; mount it writable" };
 const gone: ErrorMapping = {
   code: "unavailable",
-  text: "a folder disappeared during the work; check that the base folder is mounted",
+  text: "a folder disappeared meanwhile; check that the base folder is mounted",
 };
 const mounted: ErrorMapping = { code: "failed-precondition", text: "it is in use as a mount point; unmount it" };
 const tooLong: ErrorMapping = {
   code: "failed-precondition",
-  text: "a path in it is longer than the system can take below the base folder; shorten it",
+  text: "a path in it is too long below the base folder; shorten it",
 };
 const foreign: ErrorMapping = {
   code: "failed-precondition",
   text: "it holds another file system or a btrfs subvolume; unmount or delete that",
 };
-const appeared: ErrorMapping = { code: "aborted", text: "something appeared in its place meanwhile; repeat the call" };
+const appeared: ErrorMapping = { code: "aborted", text: "something of this name appeared meanwhile; retrying" };
 const broken: ErrorMapping = {
   code: "unavailable",
   text: "the file system does not answer properly; check disk, server and mount",
@@ -43,7 +43,7 @@ const meanings: Readonly<Record<string, ErrorMapping>> = {
   ENOTEMPTY: appeared,
   ENOTDIR: {
     code: "failed-precondition",
-    text: "something that should be a folder is not one; look at the base folder",
+    text: "something that should be a folder is not one; check the base folder",
   },
   EBUSY: mounted,
   ENAMETOOLONG: tooLong,
@@ -59,12 +59,11 @@ const meanings: Readonly<Record<string, ErrorMapping>> = {
   ETIMEDOUT: broken,
 };
 
-const changed: ErrorMapping = { code: "aborted", text: "something in it changed meanwhile; repeat the call" };
+const changed: ErrorMapping = { code: "aborted", text: "something in it changed meanwhile; retrying" };
 
 /**
- * How a line of a tool ends, and what it means here: the system's own words (strerror(3), locale C). What never heals by itself comes
- * first, and what a change of the tree may have brought about comes last. Names of files stand in the middle of a line, where
- * nothing is looked for, because a pod has chosen them.
+ * The end of an error line of a tool (strerror(3), locale C), and its meaning. Lasting errors come first, those that a change
+ * of the tree may have caused last. The middle of a line, with the names of files, is ignored, because a pod chooses them.
  */
 const words: readonly (readonly [RegExp, ErrorMapping])[] = [
   [/: No space left on device$/, full],
@@ -88,12 +87,12 @@ const words: readonly (readonly [RegExp, ErrorMapping])[] = [
 ];
 
 function meaningOf(stderr: string): ErrorMapping | undefined {
-  // rsync puts the number of the error behind its words.
+  // rsync appends the number of the error.
   const lines = stderr.split("\n").map(line => line.replace(/ \(\d+\)$/, ""));
   return words.find(([shape]) => lines.some(line => shape.test(line)))?.[1];
 }
 
-/** What an errno error of the base folder's file system means. */
+/** The meaning of an errno error of the base folder's file system. */
 export function explain(error: unknown): ErrorMapping | undefined {
   const errno = errnoOf(error);
   if (errno === undefined) return undefined;
@@ -103,8 +102,7 @@ export function explain(error: unknown): ErrorMapping | undefined {
 }
 
 /**
- * The error for a tool that ended with a bad exit code: its meaning from its last words. The words themselves, which name files of a
- * pod, are for the log only.
+ * The error for a tool that failed. Its own text, which names files of a pod, is for the log only.
  */
 export function toolFailure(
   connection: string,

@@ -4,7 +4,6 @@ import { basename, join } from "node:path";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { CommandRunner, Output } from "../../io/runner.ts";
-import { inPlace } from "./attended.ts";
 import {
   type Backup,
   type BackupRequest,
@@ -25,27 +24,28 @@ import {
 } from "./backup-tool.ts";
 import type { OperationContext } from "./operation-context.ts";
 import { sealed } from "./sealed.ts";
+import { whileAnswering } from "./while-answering.ts";
 
 /** `snapshots.kopia`. */
 export interface KopiaSettings extends ToolSettings {
-  /** What `kopia repository status -t` prints; undefined where the environment names a configuration that is connected already. */
+  /** The output of `kopia repository status -t`; undefined if the environment names a connected configuration. */
   readonly token: string | undefined;
 }
 
-/** The user and host under which snapshots are filed, wherever the controller runs. */
+/** The user and host of all snapshots, wherever the controller runs. */
 const owner = ["--override-hostname", "csimux", "--override-username", "csimux"] as const;
 
 const absent = /no snapshots matched|invalid content hash|not found/i;
 
-/** Snapshots with kopia(1). Its configuration lies in a folder of this process and goes with it. */
+/** Snapshots with kopia(1). Its configuration is in a folder of this process, which is removed at its end. */
 export class Kopia implements BackupTool {
   readonly method = "kopia";
-  readonly #space: OperationContext;
+  readonly #context: OperationContext;
   readonly #settings: KopiaSettings;
   #folder: Promise<string> | undefined;
 
-  constructor(space: OperationContext, settings: KopiaSettings) {
-    this.#space = space;
+  constructor(context: OperationContext, settings: KopiaSettings) {
+    this.#context = context;
     this.#settings = settings;
   }
 
@@ -55,30 +55,30 @@ export class Kopia implements BackupTool {
   }
 
   async get(id: string, call: Call): Promise<Backup | undefined> {
-    return onlyMatch(this.#space, "kopia", await this.#list([], call), id);
+    return onlyMatch(this.#context, "kopia", await this.#list([], call), id);
   }
 
   async take(at: OperationContext, folder: string, { key, volumeId, bytes }: BackupRequest, call: Call): Promise<void> {
     const about = [`csi_volume_id:${volumeId}`, `csi_snapshot_name:${key}`, `csi_bytes:${bytes}`];
     const tags = [...this.#ownTags(), ...about, ...this.#settings.tags.map(asTag)].flatMap(tag => ["--tags", tag]);
-    const output = await inPlace(at, call, attended =>
+    const output = await whileAnswering(at, call, attended =>
       sealed(at, folder, attended, ({ source, runner }) =>
         this.#run(["snapshot", "create", "--json", ...tags], [source], attended, { runner, timeoutMs: unlimitedMs }),
       ),
     );
     if (output.exitCode !== 0) throw this.#failure("read a volume", output);
-    const [backup] = rowsOf(this.#space, "kopia", `[${output.stdout}]`).map(row => readBackup(this.#space, row));
+    const [backup] = rowsOf(this.#context, "kopia", `[${output.stdout}]`).map(row => readBackup(this.#context, row));
     if (!backup?.complete) throw this.#failure("read all of a volume", output);
   }
 
   async restore(at: OperationContext, id: string, folder: string, call: Call): Promise<string> {
     const words = ["--write-sparse-files", id, folder];
-    const output = await inPlace(at, call, attended =>
+    const output = await whileAnswering(at, call, attended =>
       this.#run(["snapshot", "restore"], words, attended, { timeoutMs: unlimitedMs }),
     );
     if (output.exitCode === 0) return folder;
     if (!absent.test(output.stderr)) throw this.#failure("restore a snapshot", output);
-    throw new CsiError("not-found", `connection "${this.#space.connection}": kopia has no snapshot "${id}"`);
+    throw new CsiError("not-found", `connection "${this.#context.connection}": kopia has no snapshot "${id}"`);
   }
 
   async forget(id: string, call: Call): Promise<void> {
@@ -96,11 +96,11 @@ export class Kopia implements BackupTool {
     const filter = tags.flatMap(tag => ["--tags", tag]);
     const output = await this.#run(["snapshot", "list", "--json", "--all"], filter, call);
     if (output.exitCode !== 0) throw this.#failure("list snapshots", output);
-    return rowsOf(this.#space, "kopia", output.stdout).map(row => readBackup(this.#space, row));
+    return rowsOf(this.#context, "kopia", output.stdout).map(row => readBackup(this.#context, row));
   }
 
   #ownTags(): readonly string[] {
-    return ["source:csimux", `csi_connection:${this.#space.connection}`];
+    return ["source:csimux", `csi_connection:${this.#context.connection}`];
   }
 
   async #run(
@@ -111,10 +111,10 @@ export class Kopia implements BackupTool {
   ): Promise<Output> {
     const env = await this.#connected(call);
     const argv = ["kopia", ...command, ...this.#settings.flags, ...words] as const;
-    return await runTool(this.#space, env, argv, call, { timeoutMs: 90_000, ...more });
+    return await runTool(this.#context, env, argv, call, { timeoutMs: 90_000, ...more });
   }
 
-  /** The environment of a kopia that is connected to its repository; connects once for each process. */
+  /** The environment of a kopia connected to its repository; connects once per process. */
   async #connected(call: Call): Promise<Readonly<Record<string, string>>> {
     const { token, env } = this.#settings;
     if (token === undefined) return env;
@@ -125,13 +125,13 @@ export class Kopia implements BackupTool {
     return this.#environment(await this.#folder);
   }
 
-  /** The token is the whole access to the repository: it goes through stdin. */
+  /** The token contains the credentials of the repository, so it is passed through stdin. */
   async #connect(token: string, call: Call): Promise<string> {
     const folder = await mkdtemp(join(tmpdir(), "csimux-kopia-"));
     const argv = ["kopia", "repository", "connect", ...owner, "from-config", "--token-stdin"] as const;
     try {
       const more = { stdin: token, timeoutMs: 90_000 };
-      const output = await runTool(this.#space, this.#environment(folder), argv, call, more);
+      const output = await runTool(this.#context, this.#environment(folder), argv, call, more);
       if (output.exitCode !== 0) throw this.#failure("connect to the repository", output);
       return folder;
     } catch (error) {
@@ -151,14 +151,14 @@ export class Kopia implements BackupTool {
   }
 
   #failure(doing: string, output: Output): CsiError {
-    return backupFailure(this.#space, "kopia", doing, output);
+    return backupFailure(this.#context, "kopia", doing, output);
   }
 }
 
 /** Tags of kopia have a name and a value. */
 const asTag = (tag: string): string => (tag.includes(":") ? tag : `${tag}:true`);
 
-function readBackup(space: OperationContext, fields: JsonObject): Backup {
+function readBackup(context: OperationContext, fields: JsonObject): Backup {
   const mapping = (value: unknown): JsonObject => fieldsIn([value])[0] ?? {};
   const tags = mapping(fields["tags"]);
   const valued = (name: string) => textOf(tags[`tag:${name}`] ?? tags[name]);
@@ -173,7 +173,7 @@ function readBackup(space: OperationContext, fields: JsonObject): Backup {
     bytes: bytesIn(valued("csi_bytes")),
     created: momentOf(fields["startTime"]),
     complete: textOf(fields["incomplete"]) === "" && (failed === undefined || failed === 0),
-    foreign: foreignMaker(space, {
+    foreign: foreignMaker(context, {
       source,
       connection: valued("csi_connection"),
       instance: valued("csi_instance_id") || undefined,

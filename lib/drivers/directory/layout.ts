@@ -1,28 +1,28 @@
 import { randomBytes } from "node:crypto";
 import { CsiError } from "../../core/errors.ts";
 
-/** The two sorts of trees: volumes below `v`, snapshots below `s`, as democratic-csi lays them out. */
+/** The two kinds of trees: volumes below `v`, snapshots below `s`, as in democratic-csi. */
 export type TreeKind = "v" | "s";
 
-/** Where things stand below the base folder. Nobody else joins paths. */
+/** The paths below the base folder; no other file joins paths. */
 export class Layout {
   readonly base: string;
 
-  /** Throws "failed-precondition" when the path is not absolute. */
+  /** Throws "failed-precondition" if the path is not absolute. */
   constructor(base: string) {
     this.base = base.replace(/\/+$/, "");
     if (this.base.startsWith("/")) return;
     throw new CsiError("failed-precondition", `controllerBasePath "${base}" must be an absolute path below "/"`);
   }
 
-  /** The folder of all trees of one sort. */
-  root(sort: TreeKind): string {
-    return `${this.base}/${sort}`;
+  /** The folder of all trees of one kind. */
+  root(kind: TreeKind): string {
+    return `${this.base}/${kind}`;
   }
 
-  /** The finished tree. Its existence is the one sign that it is complete. */
-  tree(sort: TreeKind, name: string): string {
-    return `${this.base}/${sort}/${name}`;
+  /** The finished tree: if it exists, it is complete. */
+  tree(kind: TreeKind, name: string): string {
+    return `${this.base}/${kind}/${name}`;
   }
 
   /** csimux's own folder. */
@@ -30,9 +30,9 @@ export class Layout {
     return `${this.base}/.csimux`;
   }
 
-  /** The file that tells of a tree; no list is ever made of these, so one folder holds them all. */
-  record(sort: TreeKind, key: string): string {
-    return `${this.own}/${sort}.${key}.json`;
+  /** The file with the record of a tree. */
+  record(kind: TreeKind, key: string): string {
+    return `${this.own}/${kind}.${key}.json`;
   }
 
   /** Trees that are being built or being removed. */
@@ -40,18 +40,18 @@ export class Layout {
     return `${this.own}/work`;
   }
 
-  /** What the names of all work trees of one tree begin with; "~" occurs in no tree name, so none is taken for another's. */
-  workPrefix(sort: TreeKind, name: string): string {
-    return `${sort}~${name}~`;
+  /** The prefix of the names of all work trees of one tree; unique because no tree name contains "~". */
+  workPrefix(kind: TreeKind, name: string): string {
+    return `${kind}~${name}~`;
   }
 
-  /** A new place to build or remove a tree. */
-  workTree(sort: TreeKind, name: string): string {
-    return `${this.work}/${this.workPrefix(sort, name)}${randomBytes(6).toString("hex")}`;
+  /** A new path for building or removing a tree. */
+  workTree(kind: TreeKind, name: string): string {
+    return `${this.work}/${this.workPrefix(kind, name)}${randomBytes(6).toString("hex")}`;
   }
 }
 
 const volumeShape = /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/;
 
-/** Whether a text can be a volume id here: one plain folder name, never a path, an option or a hidden file. */
+/** Whether a text is a valid volume id: a plain folder name, never a path, an option or a hidden file. */
 export const isVolumeId = (id: string): boolean => volumeShape.test(id);

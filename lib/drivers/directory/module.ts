@@ -3,15 +3,15 @@ import type { Driver } from "../driver.ts";
 import { type DriverFacts, factsOf } from "../facts.ts";
 import { type ConnectionIdentity, type DriverPorts, driverModule } from "../module.ts";
 import { directoryDriver } from "./driver.ts";
+import type { DirectoryKind, DirectorySettings } from "./kinds.ts";
 import { localHostpathSchema, lustreClientSchema, nfsClientSchema, smbClientSchema } from "./schema.ts";
-import type { DirectoryKind, DirectorySettings } from "./settings.ts";
 
 type LocalSection = InferOutput<typeof localHostpathSchema>["local-hostpath"];
 type SharedSection = InferOutput<typeof nfsClientSchema>["nfs"];
 
 type Snapshots = NonNullable<LocalSection["snapshots"]>;
 
-/** The environment that a tool gets; numbers and the like are text there. */
+/** The settings of a tool; values of its environment become text. */
 const toolOf = (tool: NonNullable<Snapshots["restic"] | Snapshots["kopia"]>) => ({
   flags: tool.global_flags ?? [],
   tags: tool.tags ?? [],
@@ -46,7 +46,7 @@ const open = (
 
 const parameters: DriverFacts["parameters"] = { volume: [], snapshot: ["driver"] };
 
-/** Folders below the base folder of a share; `section` is the driver's part of the file. */
+/** The folders below the base folder of a share; `section` is the driver's section of the file. */
 const territory = (section: string): DriverFacts["territory"] => ({
   system: section,
   hosts: [[section, "shareHost"]],

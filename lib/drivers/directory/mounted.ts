@@ -3,15 +3,15 @@ import { type Mount, parseMountinfo, unescaped } from "../../core/mountinfo.ts";
 import { unless } from "./files.ts";
 import type { OperationContext } from "./operation-context.ts";
 
-/** The mount points at or below `folder` in a mountinfo text. `folder` holds no links. */
+/** The mount points at or below `folder`, a path without links, in a mountinfo text. */
 export const mountsIn = (mountinfo: string, folder: string): readonly string[] =>
   parseMountinfo(mountinfo)
     .map(({ at }) => at)
     .filter(point => `${point}/`.startsWith(`${folder}/`));
 
 /**
- * Where a folder, or one in it, is mounted: bind mounts, of pods mostly, which show as mounts of the same device whose root is the
- * folder's own path in its file system (proc(5), mountinfo). `folder` holds no links.
+ * The mount points of a folder, a path without links, or of one in it: mostly bind mounts of pods, which mountinfo shows as
+ * mounts of the same device with the folder's path in its file system as root (proc(5)).
  */
 export function mountsOf(mounts: readonly Mount[], folder: string): readonly string[] {
   const within = (at: string) => at === "/" || `${folder}/`.startsWith(`${at}/`);
@@ -34,28 +34,28 @@ const inUse = ({ connection }: OperationContext, doing: string, folder: string, 
   );
 
 /**
- * Throws "failed-precondition" when something is mounted in the folder, whose name must not be a link. A removal would empty
- * what is mounted: `rm --one-file-system` stops at another file system, but not at a bind mount of the same one.
+ * Throws "failed-precondition" if something is mounted in the folder, which is not a link. A removal would empty it:
+ * `rm --one-file-system` stops at another file system, but not at a bind mount of the same one.
  */
-export async function refuseMounts(space: OperationContext, folder: string): Promise<void> {
-  const mountinfo = await space.files.readText("/proc/self/mountinfo");
+export async function refuseMounts(context: OperationContext, folder: string): Promise<void> {
+  const mountinfo = await context.files.readText("/proc/self/mountinfo");
   if (mountinfo === undefined) return;
-  const [first] = mountsIn(mountinfo, await space.files.realPath(folder));
-  if (first !== undefined) throw inUse(space, "remove", folder, first);
+  const [first] = mountsIn(mountinfo, await context.files.realPath(folder));
+  if (first !== undefined) throw inUse(context, "remove", folder, first);
 }
 
 /**
- * Throws "failed-precondition" when something is mounted below the folder, which may itself be a mount point: a copy would leave it
- * out. The folder's path holds no links.
+ * Throws "failed-precondition" if something is mounted below the folder, a path without links that may itself be a mount
+ * point: a copy would omit it.
  */
-export function refuseMountsBelow(space: OperationContext, folder: string, mountinfo: string): void {
+export function refuseMountsBelow(context: OperationContext, folder: string, mountinfo: string): void {
   const [first] = mountsIn(mountinfo, folder).filter(point => point !== folder);
-  if (first !== undefined) throw inUse(space, "copy", folder, first);
+  if (first !== undefined) throw inUse(context, "copy", folder, first);
 }
 
 /**
- * Throws "failed-precondition" when the folder `name` in `parent` is mounted anywhere that this process sees: somebody on this machine
- * still uses it. One read of the mount table, and no more unless the name is in it.
+ * Throws "failed-precondition" if the folder `name` in `parent` is mounted anywhere that this process sees, and therefore in
+ * use. Reads the mount table once, and no more unless it contains the name.
  */
 export async function refuseMounted(
   { connection, files }: OperationContext,

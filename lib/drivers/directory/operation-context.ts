@@ -6,30 +6,29 @@ import type { FailureContext } from "../failure.ts";
 import { type Files, unless } from "./files.ts";
 import type { Layout } from "./layout.ts";
 
-/** What all parts of one directory driver share during one operation. */
+/** Shared by all parts of a directory driver during one operation. */
 export interface OperationContext extends FailureContext {
-  /** `instance_id` of the connection's file. */
+  /** `instance_id` of the connection file. */
   readonly instanceId: string | undefined;
   readonly files: Files;
-  /** Where the base folder is. */
   readonly layout: Layout;
   readonly runner: CommandRunner;
-  /** Bounds how many tools work on this storage at once. */
+  /** Limits the number of tools that run on this storage at once. */
   readonly slots: Semaphore;
-  /** One change of a tree at a time, by its path. */
+  /** One change of a tree at a time, by path. */
   readonly locks: TryLocks;
-  /** The base folder is on a file system of this machine, which gives back every extended attribute that it has taken. */
+  /** Whether the base folder is on a local file system, which keeps every extended attribute that it accepts. */
   readonly local: boolean;
-  /** Magic numbers of the file systems that the base folder may be on; undefined allows all. */
+  /** Magic numbers of the allowed file systems of the base folder; undefined allows all. */
   readonly mountTypes: readonly number[] | undefined;
 }
 
 /**
- * Throws "unavailable" unless the base folder is there and on the right file system. Whoever is about to say that something is
- * absent, or to make something, asks this first: below an unmounted share everything looks deleted, and what is made is lost.
+ * Throws "unavailable" unless the base folder exists and is on the right file system. Required before reporting something as
+ * absent and before creating anything: below an unmounted share everything looks deleted, and new data would be lost.
  */
 export async function present({ connection, files, layout, mountTypes }: OperationContext): Promise<void> {
-  // "/." looks through a symbolic link: the base folder itself may be one.
+  // "/." follows a symbolic link: the base folder itself may be one.
   const entry = await files.entry(`${layout.base}/.`);
   if (entry === undefined) {
     throw new CsiError(
@@ -47,8 +46,8 @@ export async function present({ connection, files, layout, mountTypes }: Operati
 }
 
 /**
- * Runs `work`; when a folder that it needs is missing, makes `folders` (outermost first) and tries again. They stay for good; the base
- * folder itself is never made. Tells whether it made any.
+ * Runs `work`; if a folder is missing, creates `folders` (outermost first) and tries again. They are never removed; the base
+ * folder itself is never created. Returns whether it created any.
  */
 export async function withFolders(
   { files, layout }: OperationContext,

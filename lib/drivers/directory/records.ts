@@ -3,11 +3,11 @@ import type { Source } from "../driver.ts";
 import type { TreeKind } from "./layout.ts";
 import { type OperationContext, withFolders } from "./operation-context.ts";
 
-/** What csimux knows of a volume beyond its tree. */
+/** The data of a volume besides its tree. */
 export interface VolumeRecord {
-  /** The name that the caller chose; undefined when the volume was there before csimux. */
+  /** The name chosen by the caller; undefined for a volume that csimux did not create. */
   readonly name: string | undefined;
-  /** The size asked for, in bytes; 0 when nobody has told yet. */
+  /** The requested size in bytes; 0 if unknown. */
   readonly bytes: bigint;
   readonly source: Source | undefined;
   readonly created: Date;
@@ -17,7 +17,7 @@ export interface VolumeRecord {
 export interface SnapshotRecord {
   readonly name: string;
   readonly volumeId: string;
-  /** The size in bytes that its volume had been asked for; 0 when unknown. */
+  /** The requested size of its volume in bytes; 0 if unknown. */
   readonly bytes: bigint;
   readonly created: Date;
   readonly connection: string;
@@ -69,7 +69,7 @@ function lastOf<R>(content: string, read: (fields: JsonObject) => R | undefined)
       const record = isFields(fields) ? read(fields) : undefined;
       if (record) return record;
     } catch {
-      // An interrupted append leaves half a line; the line before it still stands.
+      // An interrupted append leaves half a line; the line before it is still valid.
     }
   }
   return undefined;
@@ -80,25 +80,25 @@ const line = (record: VolumeRecord | SnapshotRecord): string =>
 
 type Read<R> = (fields: JsonObject) => R | undefined;
 
-/** One sort of record, read and written. */
+/** The records of one kind of tree. */
 export class TreeRecords<R extends VolumeRecord | SnapshotRecord> {
-  readonly #space: OperationContext;
-  readonly #sort: TreeKind;
+  readonly #context: OperationContext;
+  readonly #kind: TreeKind;
   readonly #read: Read<R>;
 
-  constructor(space: OperationContext, sort: TreeKind, read: Read<R>) {
-    this.#space = space;
-    this.#sort = sort;
+  constructor(context: OperationContext, kind: TreeKind, read: Read<R>) {
+    this.#context = context;
+    this.#kind = kind;
     this.#read = read;
   }
 
-  /** Undefined when there is none, or none that can be read. */
+  /** Undefined if there is none, or none that is valid. */
   async read(key: string): Promise<R | undefined> {
-    const content = await this.#space.files.readText(this.#path(key));
+    const content = await this.#context.files.readText(this.#path(key));
     return content === undefined ? undefined : lastOf(content, this.#read);
   }
 
-  /** Writes a new record; false when there is one already. On stable storage when it resolves. */
+  /** Writes a new record; false if one exists. On stable storage when it resolves. */
   async start(key: string, record: R): Promise<boolean> {
     try {
       await this.#write(key, line(record), "create");
@@ -109,31 +109,31 @@ export class TreeRecords<R extends VolumeRecord | SnapshotRecord> {
     }
   }
 
-  /** Puts this record in the place of whatever was there. */
+  /** Overwrites any existing record. */
   async replace(key: string, record: R): Promise<void> {
     await this.#write(key, line(record), "replace");
   }
 
   /**
-   * Changes a record of a tree in use: appends a line, of which the last readable one counts, so that an interruption
-   * leaves the old record or the new one.
+   * Changes the record of an existing tree: appends a line, of which the last valid one counts, so that an interruption leaves
+   * the old record or the new one.
    */
   async amend(key: string, record: R): Promise<void> {
     await this.#write(key, `\n${line(record)}`, "append");
   }
 
   #path(key: string): string {
-    return this.#space.layout.record(this.#sort, key);
+    return this.#context.layout.record(this.#kind, key);
   }
 
   #write(key: string, text: string, how: "create" | "replace" | "append"): Promise<boolean> {
-    const { files, layout } = this.#space;
-    return withFolders(this.#space, [layout.own], () => files.writeText(this.#path(key), text, how));
+    const { files, layout } = this.#context;
+    return withFolders(this.#context, [layout.own], () => files.writeText(this.#path(key), text, how));
   }
 }
 
-export const volumeRecords = (space: OperationContext): TreeRecords<VolumeRecord> =>
-  new TreeRecords(space, "v", volumeRecord);
+export const volumeRecords = (context: OperationContext): TreeRecords<VolumeRecord> =>
+  new TreeRecords(context, "v", volumeRecord);
 
-export const snapshotRecords = (space: OperationContext): TreeRecords<SnapshotRecord> =>
-  new TreeRecords(space, "s", snapshotRecord);
+export const snapshotRecords = (context: OperationContext): TreeRecords<SnapshotRecord> =>
+  new TreeRecords(context, "s", snapshotRecord);

@@ -3,8 +3,8 @@ import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { Semaphore, semaphores } from "../../core/semaphore.ts";
 import { pause } from "../../core/time.ts";
+import { omittedLine } from "../../io/capture.ts";
 import type { CommandRunner, Output } from "../../io/runner.ts";
-import { inPlace } from "./attended.ts";
 import {
   ambiguous,
   type Backup,
@@ -25,23 +25,24 @@ import {
 } from "./backup-tool.ts";
 import type { OperationContext } from "./operation-context.ts";
 import { sealed } from "./sealed.ts";
+import { whileAnswering } from "./while-answering.ts";
 
 /** `snapshots.restic`. */
 export interface ResticSettings extends ToolSettings {
-  /** Free the space of a forgotten backup at once. */
+  /** Free the space of a deleted backup immediately. */
   readonly prune: boolean;
 }
 
-/** The host under which backups are filed: the same wherever the controller runs, so that each finds its predecessor. */
+/** The host of all backups: the same wherever the controller runs, so that each backup finds its predecessor. */
 const host = "csimux";
 
-/** The tag that a backup gets when all of it is there. Until then it is what an interrupted call left. */
+/** The tag of a complete backup. One without it was left by an interrupted call. */
 const completeTag = "csi_complete";
 
-/** Exit code of `restic backup` when some files could not be read (restic, "Exit status codes"). */
+/** The exit code of `restic backup` if some files could not be read (restic, "Exit status codes"). */
 const someUnread = 3;
 
-/** After what time a repository that somebody else uses is tried again, in milliseconds. */
+/** The pause before a locked repository is tried again, in milliseconds. */
 const againMs = 1_000;
 
 const isLocked = /already locked|unable to create lock/;
@@ -49,10 +50,10 @@ const isLocked = /already locked|unable to create lock/;
 const noRepository = /Is there a repository at the following location|repository does not exist/;
 
 /**
- * Making a repository, one at a time for all connections of this process. Two `restic init` at once both find nothing, write a key each and
- * one configuration after the other: the repository then has a key that does not open it, and may be unusable for good.
+ * Serializes the creation of repositories for all connections of this process. Two concurrent `restic init` would both find
+ * nothing and write a key and a configuration each: the repository may then be unusable for good.
  */
-const makings = semaphores(1);
+const creations = semaphores(1);
 
 interface Read extends Backup {
   readonly paths: readonly string[];
@@ -62,14 +63,14 @@ interface Read extends Backup {
 /** Snapshots with restic(1), 0.14 and newer. */
 export class Restic implements BackupTool {
   readonly method = "restic";
-  readonly #space: OperationContext;
+  readonly #context: OperationContext;
   readonly #settings: ResticSettings;
-  /** What changes the repository is done one after the other: marking and forgetting lock out everything else. */
+  /** Serializes changes of the repository: tagging and forgetting need an exclusive lock. */
   readonly #turns = new Semaphore(1);
   #ready: Promise<void> | undefined;
 
-  constructor(space: OperationContext, settings: ResticSettings) {
-    this.#space = space;
+  constructor(context: OperationContext, settings: ResticSettings) {
+    this.#context = context;
     this.#settings = settings;
   }
 
@@ -88,7 +89,7 @@ export class Restic implements BackupTool {
     const about = [...this.#ownTags(), `csi_volume_id=${volumeId}`, nameTag(key), `csi_bytes=${bytes}`];
     const tags = [...about, ...this.#settings.tags].flatMap(tag => ["--tag", tag]);
     await this.#turns.run(async () => {
-      const id = await inPlace(at, call, attended =>
+      const id = await whileAnswering(at, call, attended =>
         sealed(at, folder, attended, ({ source, runner }) => this.#backup(source, tags, runner, attended)),
       );
       const marked = await this.#alone("tag", ["--add", completeTag, id], call);
@@ -101,7 +102,7 @@ export class Restic implements BackupTool {
     const path = normalize(backup?.paths[0] ?? "");
     if (!backup || !path.startsWith("/") || path === "/") throw this.#gone(id);
     const words = [backup.id, "--target", folder];
-    const output = await inPlace(at, call, attended => this.#run("restore", words, attended, unlimitedMs));
+    const output = await whileAnswering(at, call, attended => this.#run("restore", words, attended, unlimitedMs));
     if (output.exitCode !== 0) throw this.#failure("restore a snapshot", output);
     return join(folder, backup.isOwn ? basename(path) : path);
   }
@@ -111,25 +112,25 @@ export class Restic implements BackupTool {
     const words = [...(this.#settings.prune ? ["--prune"] : []), id];
     const output = await this.#turns.run(() => this.#alone("forget", words, call), call.signal);
     if (output.exitCode !== 0) throw this.#failure("forget a snapshot", output);
-    // Before 0.17 restic ends with 0 also where the storage refused the removal (an append-only server, a locked object).
+    // Before 0.17 restic exits with 0 even if the storage refused the removal (an append-only server, a locked object).
     if (await this.#read(id, call)) throw this.#failure("forget a snapshot", output);
   }
 
   async close(): Promise<void> {}
 
-  /** From the folder around the volume's, so that the volume's own permissions and owner are part of the backup. */
+  /** Runs in the parent folder, so that the permissions and owner of the volume's root are part of the backup. */
   async #backup(source: string, tags: readonly string[], runner: CommandRunner, call: Call): Promise<string> {
     const { env, flags } = this.#settings;
     const words = ["backup", "--json", ...flags, "--host", host, "--one-file-system", ...tags, "--", basename(source)];
     const argv = ["env", "-C", dirname(source), "restic", ...words] as const;
-    const output = await runTool(this.#space, env, argv, call, { runner, timeoutMs: unlimitedMs });
+    const output = await runTool(this.#context, env, argv, call, { runner, timeoutMs: unlimitedMs });
     const id = idIn(output.stdout);
     if (output.exitCode === someUnread && id && onlyVanished(output.stderr)) return id;
     if (output.exitCode === 0 && id) return id;
     throw this.#failure("read a volume", output);
   }
 
-  /** Once for each process. A repository that is not there is made; one that does not answer is none of these. */
+  /** Checks the repository once per process, and creates a missing one; one that does not answer is not missing. */
   #repository(call: Call): Promise<void> {
     this.#ready ??= this.#open(call).catch((error: unknown) => {
       this.#ready = undefined;
@@ -142,15 +143,15 @@ export class Restic implements BackupTool {
     const seen = await this.#run("cat", ["--no-lock", "config"], call);
     if (seen.exitCode === 0) return;
     if (!noRepository.test(seen.stderr)) throw this.#failure("open the repository", seen);
-    const made = await makings(this.#place()).run(async () => {
+    const made = await creations(this.#place()).run(async () => {
       const again = await this.#run("cat", ["--no-lock", "config"], call);
       return again.exitCode === 0 ? again : await this.#run("init", [], call);
     }, call.signal);
     if (made.exitCode === 0 || /already (exists|initialized)/.test(made.stderr)) return;
-    throw this.#failure("make the repository", made);
+    throw this.#failure("create the repository", made);
   }
 
-  /** Equal text means the same repository. */
+  /** Equal texts mean the same repository. */
   #place(): string {
     const { env, flags } = this.#settings;
     return JSON.stringify([env["RESTIC_REPOSITORY"], env["RESTIC_REPOSITORY_FILE"], flags]);
@@ -159,25 +160,25 @@ export class Restic implements BackupTool {
   async #read(id: string, call: Call): Promise<Read | undefined> {
     await this.#repository(call);
     const found = await this.#list([id], call);
-    return onlyMatch(this.#space, "restic", found, id);
+    return onlyMatch(this.#context, "restic", found, id);
   }
 
   async #list(filter: readonly string[], call: Call): Promise<readonly Read[]> {
     const output = await this.#run("snapshots", ["--json", "--no-lock", ...filter], call);
     if (output.exitCode !== 0 && /no matching ID/.test(output.stderr)) return [];
     if (output.exitCode !== 0) throw this.#failure("list snapshots", output);
-    // restic only complains of an ambiguous id and prints an empty list.
-    if (/multiple IDs/i.test(output.stderr)) throw ambiguous(this.#space, "restic", filter[0] ?? "");
-    return rowsOf(this.#space, "restic", output.stdout).map(row => readBackup(this.#space, row));
+    // restic only warns about an ambiguous id and prints an empty list.
+    if (/multiple IDs/i.test(output.stderr)) throw ambiguous(this.#context, "restic", filter[0] ?? "");
+    return rowsOf(this.#context, "restic", output.stdout).map(row => readBackup(this.#context, row));
   }
 
   #ownTags(): readonly string[] {
-    return ["source=csimux", `csi_connection=${this.#space.connection}`];
+    return ["source=csimux", `csi_connection=${this.#context.connection}`];
   }
 
   /**
-   * Runs what restic does only while nobody else uses the repository, and waits for others as long as the call lasts. `unlock` takes
-   * away the locks of those that were killed, and no others (restic-unlock(1)).
+   * Runs a command that needs an exclusive lock, and waits for other users while the call lasts. `unlock` removes only the
+   * locks of killed processes (restic-unlock(1)).
    */
   async #alone(command: string, words: readonly string[], call: Call): Promise<Output> {
     for (;;) {
@@ -190,15 +191,15 @@ export class Restic implements BackupTool {
 
   #run(command: string, words: readonly string[], call: Call, timeoutMs = 90_000): Promise<Output> {
     const { env, flags } = this.#settings;
-    return runTool(this.#space, env, ["restic", command, ...flags, ...words], call, { timeoutMs });
+    return runTool(this.#context, env, ["restic", command, ...flags, ...words], call, { timeoutMs });
   }
 
   #failure(doing: string, output: Output): CsiError {
-    return backupFailure(this.#space, "restic", doing, output);
+    return backupFailure(this.#context, "restic", doing, output);
   }
 
   #gone(id: string): CsiError {
-    return new CsiError("not-found", `connection "${this.#space.connection}": restic has no snapshot "${id}"`);
+    return new CsiError("not-found", `connection "${this.#context.connection}": restic has no snapshot "${id}"`);
   }
 }
 
@@ -209,25 +210,25 @@ function idIn(stdout: string): string | undefined {
   return /"snapshot_id":"([0-9a-f]{8,64})"/.exec(stdout.trim().split("\n").at(-1) ?? "")?.[1];
 }
 
-/** The last line of a backup that ends with `someUnread`, which proves that no error is cut off (restic, ErrInvalidSourceData). */
+/** The last line of a backup that exits with `someUnread`, which proves that no error is missing (restic, ErrInvalidSourceData). */
 const lastWarning = /^.*at least one source file could not be read.*\n$/;
 
 /**
- * Whether restic missed nothing but files that went away while it read a volume in use (ENOENT). What the runner left out between the
- * first and the last words could be any error.
+ * Whether restic missed only files that vanished while it read a volume in use (ENOENT). Truncated output may hide other
+ * errors.
  */
 export function onlyVanished(stderr: string): boolean {
   const lines = stderr.split(/(?<=\n)/);
-  if (!lastWarning.test(lines.at(-1) ?? "") || /^\[\d+ bytes left out\]$/m.test(stderr)) return false;
+  if (!lastWarning.test(lines.at(-1) ?? "") || omittedLine.test(stderr)) return false;
   const errors = lines.filter(line => line.includes('"message_type":"error"'));
   return errors.length > 0 && errors.every(line => /"Err":2[,}]|no such file or directory"/.test(line));
 }
 
-/** democratic-csi glues `csi_instance_id=<name>` to the tag of the volume where it has one. */
+/** democratic-csi appends `csi_instance_id=<name>` to the tag of the volume. */
 const instanceIn = (tags: readonly string[]): string | undefined =>
   tags.map(tag => /csi_instance_id=(.*)$/.exec(tag)?.[1]).find(name => name !== undefined);
 
-function readBackup(space: OperationContext, fields: JsonObject): Read {
+function readBackup(context: OperationContext, fields: JsonObject): Read {
   const tags = Array.isArray(fields["tags"]) ? fields["tags"].map(textOf) : [];
   const valued = (name: string) => tags.find(tag => tag.startsWith(`${name}=`))?.slice(name.length + 1);
   const source = valued("source");
@@ -240,7 +241,7 @@ function readBackup(space: OperationContext, fields: JsonObject): Read {
     bytes: bytesIn(valued("csi_bytes")),
     created: momentOf(fields["time"]),
     complete: !isOwn || tags.includes(completeTag),
-    foreign: foreignMaker(space, { source, connection: valued("csi_connection"), instance: instanceIn(tags) }),
+    foreign: foreignMaker(context, { source, connection: valued("csi_connection"), instance: instanceIn(tags) }),
     paths,
     isOwn,
   };

@@ -9,31 +9,31 @@ import type { OperationContext } from "./operation-context.ts";
 import { type BackupId, parseBackupId, parseSnapshotId } from "./snapshot-ids.ts";
 import type { TreeSnapshots } from "./snapshots.ts";
 
-/** The ways in which the snapshots of a connection are kept. */
+/** The snapshot methods of a connection. */
 export interface MethodParts {
   readonly copies: TreeSnapshots;
-  /** Those that the connection's file has settings for. */
+  /** The methods that the connection file configures. */
   readonly backups: ReadonlyMap<BackupMethod, Backups>;
   /** `snapshots.default_driver`. */
   readonly method: string;
 }
 
-/** The page after the last copy: no id of a backup comes before it. */
+/** The token of the page after the last copy: it sorts before all ids of backups. */
 const firstBackup = ">k/";
 
 const isBackupName = (name: string): boolean => /^[kr]\//.test(name);
 
-/** The snapshots of a connection: copies of folders and backups in repositories, side by side. The id of one tells how it is kept. */
+/** The snapshots of a connection: copies of folders and backups in repositories. The id of a snapshot shows its method. */
 export class SnapshotMethods implements SnapshotAbility {
-  readonly #space: OperationContext;
+  readonly #context: OperationContext;
   readonly #parts: MethodParts;
 
-  constructor(space: OperationContext, parts: MethodParts) {
-    this.#space = space;
+  constructor(context: OperationContext, parts: MethodParts) {
+    this.#context = context;
     this.#parts = parts;
   }
 
-  /** As Driver.snapshots.create. Throws "invalid-argument" for a method that there is not, or that has no settings. */
+  /** As Driver.snapshots.create. Throws "invalid-argument" for a method that is unknown or not configured. */
   async create(name: string, volumeId: string, parameters: Context, call: Call): Promise<Snapshot> {
     const method = parameters["driver"] ?? this.#parts.method;
     if (method === "filecopy") return await this.#parts.copies.create(name, volumeId, call);
@@ -68,11 +68,11 @@ export class SnapshotMethods implements SnapshotAbility {
     return { items: [...items, ...rest.items], next: rest.next };
   }
 
-  /** What a new volume gets of a snapshot. Throws "not-found". */
+  /** The content of a snapshot for a new volume. Throws "not-found". */
   async content(id: string, call: Call): Promise<VolumeContent> {
     const place = parseBackupId(id);
     if (place) return await this.#of(place).content(place.id, call);
-    return copyOf(this.#space, await this.#parts.copies.origin(id), call);
+    return copyOf(this.#context, await this.#parts.copies.origin(id), call);
   }
 
   async #backups(volumeId: string | undefined, page: PageRequest, call: Call): Promise<Page<Snapshot>> {
@@ -90,13 +90,13 @@ export class SnapshotMethods implements SnapshotAbility {
   }
 
   #error(code: CsiError["code"], text: string): CsiError {
-    return new CsiError(code, `connection "${this.#space.connection}": ${text}`);
+    return new CsiError(code, `connection "${this.#context.connection}": ${text}`);
   }
 }
 
 const isMethod = (text: string): text is BackupMethod => text === "restic" || text === "kopia";
 
-/** Whether two snapshot ids lead to the same snapshot. */
+/** Whether two ids are those of one snapshot. */
 export function sameSnapshot(a: string, b: string): boolean {
   const [one, other] = [parseBackupId(a), parseBackupId(b)];
   if (one && other) return one.method === other.method && (one.id.startsWith(other.id) || other.id.startsWith(one.id));

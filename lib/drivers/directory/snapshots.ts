@@ -11,8 +11,8 @@ import { type SnapshotRecord, snapshotRecords, type TreeRecords } from "./record
 import {
   oldSource,
   parseSnapshotId,
-  placeOfKey,
-  placeOfTree,
+  partsOfKey,
+  partsOfTree,
   type SnapshotId,
   snapshotId,
   snapshotKey,
@@ -20,7 +20,7 @@ import {
 } from "./snapshot-ids.ts";
 import type { Trees } from "./trees.ts";
 
-/** What the snapshots of a connection are made with. */
+/** The parts of TreeSnapshots. */
 export interface SnapshotParts {
   readonly trees: Trees;
   readonly volumeTrees: Trees;
@@ -29,10 +29,10 @@ export interface SnapshotParts {
   volume(id: string): Promise<SourceTree>;
 }
 
-/** Finds the ids of the volumes that exist. */
+/** Lists the ids of the existing volumes. */
 type VolumeIds = () => Promise<readonly string[]>;
 
-const told = (id: string, { volumeId, bytes, created }: SnapshotRecord): Snapshot => ({
+const snapshotOf = (id: string, { volumeId, bytes, created }: SnapshotRecord): Snapshot => ({
   id,
   volumeId,
   bytes,
@@ -42,28 +42,28 @@ const told = (id: string, { volumeId, bytes, created }: SnapshotRecord): Snapsho
 
 /** Snapshots as copies of a volume's folder ("filecopy"). Not atomic: a volume in use changes while it is copied. */
 export class TreeSnapshots {
-  readonly #space: OperationContext;
+  readonly #context: OperationContext;
   readonly #parts: SnapshotParts;
   readonly #records: TreeRecords<SnapshotRecord>;
 
-  constructor(space: OperationContext, parts: SnapshotParts) {
-    this.#space = space;
+  constructor(context: OperationContext, parts: SnapshotParts) {
+    this.#context = context;
     this.#parts = parts;
-    this.#records = snapshotRecords(space);
+    this.#records = snapshotRecords(context);
   }
 
   /** As Driver.snapshots.create. */
   async create(name: string, volumeId: string, call: Call): Promise<Snapshot> {
     const { trees, maxIdBytes } = this.#parts;
     const key = snapshotKey(name, maxIdBytes);
-    const place = placeOfKey(key);
+    const place = partsOfKey(key);
     return trees.alone(place.tree, async () => {
       if (await trees.has(place.tree)) return this.#existing(key, name, volumeId);
-      await present(this.#space);
-      const file = this.#space.layout.record("s", key);
+      await present(this.#context);
+      const file = this.#context.layout.record("s", key);
       const subject = { trees, tree: place.tree, records: this.#records, key, file };
-      const record = await make(this.#space, subject, () => this.#plan(name, volumeId, call), call);
-      return told(snapshotId(place), record);
+      const record = await make(this.#context, subject, () => this.#plan(name, volumeId, call), call);
+      return snapshotOf(snapshotId(place), record);
     });
   }
 
@@ -72,8 +72,8 @@ export class TreeSnapshots {
     const place = parseSnapshotId(id);
     if (place === undefined) return;
     const { trees } = this.#parts;
-    const file = place.key === undefined ? undefined : this.#space.layout.record("s", place.key);
-    // Nothing is ever built under the name of an old folder, so its removal needs no record.
+    const file = place.key === undefined ? undefined : this.#context.layout.record("s", place.key);
+    // csimux never builds a tree under the name of an old folder, so its removal needs no record.
     await trees.alone(place.tree, () => trees.remove(place.tree, file, async () => undefined, call));
   }
 
@@ -97,10 +97,10 @@ export class TreeSnapshots {
       ids ??= this.#volumeIds();
       return ids;
     };
-    const isTree = (name: string) => placeOfTree(name) !== undefined;
+    const isTree = (name: string) => partsOfTree(name) !== undefined;
     return pageOf(await trees.names(), isTree, page, async name => {
-      throwIfCancelled(this.#space, call);
-      const place = placeOfTree(name);
+      throwIfCancelled(this.#context, call);
+      const place = partsOfTree(name);
       if (place === undefined || !(await trees.isTree(name))) return undefined;
       const snapshot = await this.#load(snapshotId(place), place, idsOnce);
       if (!snapshot) call.log.warn("a snapshot without a readable record is not listed", { tree: name });
@@ -112,7 +112,7 @@ export class TreeSnapshots {
   async origin(id: string): Promise<SourceTree> {
     const { tree, key } = await this.#known(id);
     const record = key === undefined ? undefined : await this.#records.read(key);
-    return { path: this.#space.layout.tree("s", tree), bytes: record?.bytes ?? 0n };
+    return { path: this.#context.layout.tree("s", tree), bytes: record?.bytes ?? 0n };
   }
 
   async #volumeIds(): Promise<readonly string[]> {
@@ -120,33 +120,33 @@ export class TreeSnapshots {
   }
 
   #error(code: CsiError["code"], text: string): CsiError {
-    return new CsiError(code, `connection "${this.#space.connection}": ${text}`);
+    return new CsiError(code, `connection "${this.#context.connection}": ${text}`);
   }
 
-  /** The place of a snapshot that must exist. */
+  /** The parts of the id of an existing snapshot. Throws "not-found". */
   async #known(id: string): Promise<SnapshotId> {
     const place = parseSnapshotId(id);
     if (place && (await this.#parts.trees.has(place.tree))) return place;
-    await present(this.#space);
+    await present(this.#context);
     throw this.#error("not-found", `snapshot "${id.slice(0, 160)}" does not exist`);
   }
 
-  /** Undefined when its record cannot be read. The tree exists. */
+  /** A snapshot with an existing tree; undefined if its record is unreadable. */
   async #load(id: string, { tree, key }: SnapshotId, volumeIds: VolumeIds): Promise<Snapshot | undefined> {
     if (key === undefined) return this.#loadOld(id, tree, volumeIds);
     const record = await this.#records.read(key);
-    return record && told(id, record);
+    return record && snapshotOf(id, record);
   }
 
-  /** A snapshot that democratic-csi made: nothing is known but its folder. Undefined when that has just gone. */
+  /** A snapshot of democratic-csi, which consists of its folder alone; undefined if that has just vanished. */
   async #loadOld(id: string, tree: string, volumeIds: VolumeIds): Promise<Snapshot | undefined> {
-    const facts = await unless(this.#space.files.facts(this.#space.layout.tree("s", tree)), "ENOENT");
+    const facts = await unless(this.#context.files.facts(this.#context.layout.tree("s", tree)), "ENOENT");
     if (facts === undefined) return undefined;
     const volumeId = usualSource(tree) ?? oldSource(tree, await volumeIds());
     return { id, volumeId, bytes: 0n, createdAt: facts.changedAt, ready: true };
   }
 
-  /** Answers a create whose tree is there already. */
+  /** The result of creating an existing snapshot. */
   async #existing(key: string, name: string, volumeId: string): Promise<Snapshot> {
     const record = await this.#records.read(key);
     if (record?.name !== name || record.volumeId !== volumeId) {
@@ -154,20 +154,20 @@ export class TreeSnapshots {
       throw this.#error("already-exists", `snapshot "${name}" exists, ${whose}`);
     }
     try {
-      // The call that made it may have ended before this step.
+      // The call that created it may have ended before this step.
       await this.#parts.trees.sync();
     } catch (error) {
-      throw unfinished(error, this.#space, `create snapshot "${name}"`);
+      throw unfinished(error, this.#context, `create snapshot "${name}"`);
     }
-    return told(snapshotId(placeOfKey(key)), record);
+    return snapshotOf(snapshotId(partsOfKey(key)), record);
   }
 
   async #plan(name: string, volumeId: string, call: Call): Promise<TreePlan<SnapshotRecord>> {
     const { path, bytes } = await this.#parts.volume(volumeId);
     const fill = async (folder: string) => {
-      await copyFrom(this.#space, path, folder, call);
-      throwIfCancelled(this.#space, call);
+      await copyFrom(this.#context, path, folder, call);
+      throwIfCancelled(this.#context, call);
     };
-    return { record: { name, volumeId, bytes, created: new Date(), connection: this.#space.connection }, fill };
+    return { record: { name, volumeId, bytes, created: new Date(), connection: this.#context.connection }, fill };
   }
 }

@@ -7,7 +7,7 @@ import { type ErrorMapping, throwIfCancelled, unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { refuseUnequal, sizeFrom } from "../sizes.ts";
 import type { HealthInspection, StoredVolume, VolumeStore } from "../store.ts";
-import { lookAtBase } from "./condition.ts";
+import { inspectBase } from "./condition.ts";
 import { copyOf, make, type SourceTree, type TreePlan } from "./creation.ts";
 import { isVolumeId } from "./layout.ts";
 import { type OperationContext, present } from "./operation-context.ts";
@@ -17,32 +17,32 @@ import { type SnapshotMethods, sameSnapshot } from "./snapshot-methods.ts";
 import { checkTools } from "./tools.ts";
 import type { Trees } from "./trees.ts";
 
-/** A folder that is a volume, or a record that tells of an interrupted creation of one. */
+/** A volume: a folder, or the record of its interrupted creation. */
 export type VolumeFolder = StoredVolume;
 
-/** What the volumes of a connection are made with. */
+/** The parts of a store. */
 export interface StoreParts {
   readonly trees: Trees;
-  readonly dress: OwnershipAndMode;
+  readonly owner: OwnershipAndMode;
   readonly maxIdBytes: number;
   readonly snapshots: SnapshotMethods;
 }
 
 const copyable = ["volume", "snapshot"] as const;
 
-/** Volumes as folders below `v`, with a record of each below `.csimux`. */
+/** Volumes as folders below `v`, each with a record below `.csimux`. */
 export class DirectoryStore implements VolumeStore<VolumeFolder> {
   readonly snapshots: SnapshotMethods;
   readonly clonesFrom = copyable;
-  readonly #space: OperationContext;
+  readonly #context: OperationContext;
   readonly #parts: StoreParts;
   readonly #records: TreeRecords<VolumeRecord>;
 
-  constructor(space: OperationContext, parts: StoreParts) {
+  constructor(context: OperationContext, parts: StoreParts) {
     this.snapshots = parts.snapshots;
-    this.#space = space;
+    this.#context = context;
     this.#parts = parts;
-    this.#records = volumeRecords(space);
+    this.#records = volumeRecords(context);
   }
 
   idOf(name: string): string {
@@ -53,20 +53,20 @@ export class DirectoryStore implements VolumeStore<VolumeFolder> {
     const { trees } = this.#parts;
     const id = this.idOf(spec.name);
     if (await trees.has(id)) return this.#existing(id, spec);
-    await present(this.#space);
+    await present(this.#context);
     const subject = { trees, tree: id, records: this.#records, key: id, file: this.#file(id) };
-    return folder(id, await make(this.#space, subject, () => this.#plan(spec, call), call));
+    return folder(id, await make(this.#context, subject, () => this.#plan(spec, call), call));
   }
 
-  /** A record without a tree tells of an interrupted creation, because it is written before anything else. */
+  /** A record without a tree means an interrupted creation, because the record is written first. */
   async find(id: string): Promise<VolumeFolder | undefined> {
     if (isVolumeId(id) && (await this.#parts.trees.has(id))) return folder(id, await this.#records.read(id));
-    await present(this.#space);
-    if (!isVolumeId(id) || (await this.#space.files.entry(this.#file(id))) === undefined) return undefined;
+    await present(this.#context);
+    if (!isVolumeId(id) || (await this.#context.files.entry(this.#file(id))) === undefined) return undefined;
     return { ...folder(id, undefined), finished: false };
   }
 
-  /** A folder is complete from the moment it appears. */
+  /** A folder is complete as soon as it appears. */
   async finish(asset: VolumeFolder): Promise<VolumeFolder> {
     return asset;
   }
@@ -74,87 +74,87 @@ export class DirectoryStore implements VolumeStore<VolumeFolder> {
   async remove(id: string, before: (asset: VolumeFolder) => Promise<void>, call: Call): Promise<void> {
     if (!isVolumeId(id)) return;
     if (await this.#parts.trees.has(id)) await before(folder(id, undefined));
-    // A volume of democratic-csi gets a record, so that a removal that is interrupted leaves a trace.
+    // A volume of democratic-csi gets a record, so that an interrupted removal leaves a trace.
     const mark = () => this.#records.start(id, this.#record(undefined, 0n, undefined));
     await this.#parts.trees.remove(id, this.#file(id), mark, call);
   }
 
   explain(error: unknown): ErrorMapping | undefined {
-    return this.#space.explain(error);
+    return this.#context.explain(error);
   }
 
   hidden(): string {
-    return this.#space.layout.base;
+    return this.#context.layout.base;
   }
 
   sameSource(a: Source, b: Source): boolean {
     return a.kind === b.kind && (a.kind === "volume" ? a.id === b.id : sameSnapshot(a.id, b.id));
   }
 
-  /** There is no quota, so only the record grows. */
+  /** There is no quota, so only the record changes. */
   async resize(asset: VolumeFolder, bytes: bigint): Promise<VolumeFolder> {
     const record = (await this.#records.read(asset.id)) ?? this.#record(undefined, 0n, undefined);
     await this.#records.amend(asset.id, { ...record, bytes });
     return { ...asset, bytes };
   }
 
-  /** What the file system of the base folder has left. */
+  /** The free bytes of the file system of the base folder. */
   async available(_parameters: Context): Promise<bigint> {
-    await present(this.#space);
-    return (await this.#space.files.statfs(this.#space.layout.base)).availableBytes;
+    await present(this.#context);
+    return (await this.#context.files.statfs(this.#context.layout.base)).availableBytes;
   }
 
   async list(page: PageRequest, call: Call): Promise<Page<VolumeFolder>> {
     const { trees } = this.#parts;
     return pageOf(await trees.names(), isVolumeId, page, async id => {
-      throwIfCancelled(this.#space, call);
+      throwIfCancelled(this.#context, call);
       return (await trees.isTree(id)) ? folder(id, await this.#records.read(id)) : undefined;
     });
   }
 
   async look(): Promise<HealthInspection<VolumeFolder>> {
-    const { storage, volumes, findings } = await lookAtBase(this.#space);
+    const { storage, volumes, findings } = await inspectBase(this.#context);
     return { storage, volumes: findings, assets: volumes.filter(isVolumeId).map(id => folder(id, undefined)) };
   }
 
   async check(call: Call): Promise<void> {
-    await present(this.#space);
-    await this.#space.files.usable(this.#space.layout.base);
-    await checkTools(this.#space, call);
+    await present(this.#context);
+    await this.#context.files.usable(this.#context.layout.base);
+    await checkTools(this.#context, call);
   }
 
   /** The tree of an existing volume. Throws "not-found". */
   async origin(id: string): Promise<SourceTree> {
     if (!isVolumeId(id) || !(await this.#parts.trees.has(id))) {
-      await present(this.#space);
-      const text = `connection "${this.#space.connection}": volume "${id.slice(0, 128)}" does not exist`;
+      await present(this.#context);
+      const text = `connection "${this.#context.connection}": volume "${id.slice(0, 128)}" does not exist`;
       throw new CsiError("not-found", text);
     }
-    return { path: this.#space.layout.tree("v", id), bytes: (await this.#records.read(id))?.bytes ?? 0n };
+    return { path: this.#context.layout.tree("v", id), bytes: (await this.#records.read(id))?.bytes ?? 0n };
   }
 
   #file(id: string): string {
-    return this.#space.layout.record("v", id);
+    return this.#context.layout.record("v", id);
   }
 
   #record(name: string | undefined, bytes: bigint, source: Source | undefined): VolumeRecord {
-    return { name, bytes, source, created: new Date(), connection: this.#space.connection };
+    return { name, bytes, source, created: new Date(), connection: this.#context.connection };
   }
 
-  /** Answers a create whose tree is there already. A tree of unknown name or size takes those that are asked for. */
+  /** The result of creating an existing volume. A tree of unknown name or size takes the requested ones. */
   async #existing(id: string, spec: VolumeSpec): Promise<VolumeFolder> {
     const record = await this.#records.read(id);
-    refuseUnequal(this.#space.connection, this, spec, folder(id, record));
+    refuseUnequal(this.#context.connection, this, spec, folder(id, record));
     try {
-      // The call that made it may have ended before this step.
+      // The call that created it may have ended before this step.
       await this.#parts.trees.sync();
       return folder(id, await this.#adopted(id, spec, record));
     } catch (error) {
-      throw unfinished(error, this.#space, `create volume "${spec.name}"`);
+      throw unfinished(error, this.#context, `create volume "${spec.name}"`);
     }
   }
 
-  /** The record of a tree that is now this volume, completed where something was not known. */
+  /** The record of an existing tree, with unknown values filled in. */
   async #adopted(id: string, spec: VolumeSpec, record: VolumeRecord | undefined): Promise<VolumeRecord> {
     if (record?.name !== undefined && record.bytes > 0n) return record;
     const bytes = record && record.bytes > 0n ? record.bytes : wantedBytes(spec.range);
@@ -165,20 +165,20 @@ export class DirectoryStore implements VolumeStore<VolumeFolder> {
   }
 
   async #plan(spec: VolumeSpec, call: Call): Promise<TreePlan<VolumeRecord>> {
-    const { dress, snapshots } = this.#parts;
+    const { owner, snapshots } = this.#parts;
     const { source } = spec;
     const from =
       source &&
       (source.kind === "volume"
-        ? copyOf(this.#space, await this.origin(source.id), call)
+        ? copyOf(this.#context, await this.origin(source.id), call)
         : await snapshots.content(source.id, call));
     const fill = async (target: string) => {
       await from?.fill(target);
-      await dress.apply(target);
-      throwIfCancelled(this.#space, call);
+      await owner.apply(target);
+      throwIfCancelled(this.#context, call);
     };
     const record = this.#record(spec.name, sizeFrom(spec.range, from?.bytes ?? 0n), source);
-    return { record, fill: from === undefined && dress.isPlain ? "empty" : fill };
+    return { record, fill: from === undefined && owner.isPlain ? "empty" : fill };
   }
 }
 

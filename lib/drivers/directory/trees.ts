@@ -7,10 +7,7 @@ import { refuseMounted, refuseMounts } from "./mounted.ts";
 import { type OperationContext, present, withFolders } from "./operation-context.ts";
 import { removeTree } from "./tools.ts";
 
-/**
- * Why a tree with content cannot move to the work folder: there is no space, or the tree is on another file system or in another
- * quota project (rename(2), xfs_quota(8)).
- */
+/** A tree cannot move to the work folder: no space, another file system, or another quota project (rename(2), xfs_quota(8)). */
 const immovable = ["ENOSPC", "EDQUOT", "EXDEV"];
 const notEmpty = ["ENOTEMPTY", "EEXIST"];
 
@@ -20,106 +17,104 @@ const plainMode = 0o755;
 /** The content of a new tree: none, so that one step makes it, or what a function puts into a work folder. */
 export type InitialContent = "empty" | ((folder: string) => Promise<void>);
 
-/** The finished, half-built and half-removed trees of one sort. */
+/** The finished, half-built and half-removed trees of one kind. */
 export class Trees {
-  readonly #space: OperationContext;
-  readonly #sort: TreeKind;
+  readonly #context: OperationContext;
+  readonly #kind: TreeKind;
 
-  constructor(space: OperationContext, sort: TreeKind) {
-    this.#space = space;
-    this.#sort = sort;
+  constructor(context: OperationContext, kind: TreeKind) {
+    this.#context = context;
+    this.#kind = kind;
   }
 
-  /** Runs `work` unless this tree is being changed already ("aborted"): a delete sweeps away what a create of it builds. */
+  /** Runs `work`, or throws "aborted" if the tree is being changed: a delete would sweep away what a create builds. */
   alone<T>(name: string, work: () => Promise<T>): Promise<T> {
-    return this.#space.locks.hold([this.#path(name)], work);
+    return this.#context.locks.hold([this.#path(name)], work);
   }
 
-  /** Whether the finished tree exists. Throws "failed-precondition" when a link or file stands in its place. */
+  /** Whether the finished tree exists. Throws "failed-precondition" if its path is a link or a file. */
   async has(name: string): Promise<boolean> {
     const entry = await this.#entry(name);
     if (entry === "other") throw this.#notAFolder(name);
     return entry === "folder";
   }
 
-  /** As `has`, but false for a link or file: for listings, which leave foreign things out. */
+  /** Like `has`, but false for a link or a file: listings omit foreign objects. */
   async isTree(name: string): Promise<boolean> {
     return (await this.#entry(name)) === "folder";
   }
 
-  /** Names of everything in the folder of this sort, unchecked. Throws "unavailable" when the base folder is away. */
+  /** All names in the folder of this kind, unchecked. Throws "unavailable" if the base folder is missing. */
   async names(): Promise<readonly string[]> {
-    const names = await unless(this.#space.files.names(this.#root), "ENOENT");
-    if (names === undefined) await present(this.#space);
+    const names = await unless(this.#context.files.names(this.#root), "ENOENT");
+    if (names === undefined) await present(this.#context);
     return names ?? [];
   }
 
   /** Puts the names of the finished trees on stable storage. */
   sync(): Promise<void> {
-    return this.#space.files.sync(this.#root);
+    return this.#context.files.sync(this.#root);
   }
 
   /**
    * Makes the tree appear complete or not at all: empty and at once, or filled by `fill` in a work folder and then renamed.
-   * The caller knows that the tree is absent, and has just put its record on disk.
+   * The caller has checked that the tree is absent and has put its record on disk.
    */
   async place(name: string, fill: InitialContent): Promise<void> {
-    const { files, layout } = this.#space;
+    const { files, layout } = this.#context;
     const tree = this.#path(name);
     if (fill === "empty")
-      return this.#settle(await withFolders(this.#space, [this.#root], () => files.makeFolder(tree, plainMode)));
-    const folder = layout.workTree(this.#sort, name);
-    await withFolders(this.#space, this.#work, () => files.makeFolder(folder, 0o700));
+      return this.#settle(await withFolders(this.#context, [this.#root], () => files.makeFolder(tree, plainMode)));
+    const folder = layout.workTree(this.#kind, name);
+    await withFolders(this.#context, this.#work, () => files.makeFolder(folder, 0o700));
     await fill(folder);
     // rename(2) would silently replace an empty folder.
-    if (await this.has(name)) throw new CsiError("aborted", `${tree} appeared meanwhile; repeat the call`);
-    await this.#settle(await withFolders(this.#space, [this.#root], () => files.rename(folder, tree)));
+    if (await this.has(name)) throw new CsiError("aborted", `${tree} appeared meanwhile; retrying`);
+    await this.#settle(await withFolders(this.#context, [this.#root], () => files.rename(folder, tree)));
   }
 
   /**
-   * Makes the tree and its record disappear. A tree with content first moves to the work folder in one step; `mark` makes sure that
-   * a record tells of it. Resolves when all bytes are gone, also those of interrupted calls, and would stay gone in a power failure.
-   * Throws "failed-precondition" while the tree is mounted somewhere on this machine, or something is mounted in it.
+   * Removes the tree and its record. A tree with content first moves to the work folder in one step; `mark` ensures that it has
+   * a record. When it resolves, all content is gone, including that of interrupted calls, and stays gone after a power failure.
+   * Throws "failed-precondition" while the tree is mounted on this machine, or something is mounted in it.
    */
   async remove(name: string, record: string | undefined, mark: () => Promise<unknown>, call: Call): Promise<void> {
-    const { files, layout } = this.#space;
-    await refuseMounted(this.#space, this.#root, name);
+    const { files, layout } = this.#context;
+    await refuseMounted(this.#context, this.#root, name);
     const outcome = await this.#removeEmpty(name);
     if (outcome === "absent") {
-      await present(this.#space);
+      await present(this.#context);
       await this.sweep(name, call);
     }
     if (outcome === "full") {
-      throwIfCancelled(this.#space, call);
-      await refuseMounts(this.#space, this.#path(name));
+      throwIfCancelled(this.#context, call);
+      await refuseMounts(this.#context, this.#path(name));
       await this.#discard(await this.#moveAway(name, mark), call);
-      // Another csimux on this base may have begun to build the tree as well.
+      // Another csimux on this base folder may have started to build the tree, too.
       await this.sweep(name, call);
     }
-    // Content that comes back after a power failure, out of sight, would stay for ever.
+    // Content that reappeared in the work folder after a power failure would never be removed.
     if (outcome !== "removed") await unless(files.sync(layout.work), "ENOENT");
     await this.#drop(record);
-    // The first delete of all finds no folder to sync; any other proves that its base folder is still there.
+    // The very first delete finds no folder to sync; for any other, the sync proves that the base folder still exists.
     await (outcome === "absent" ? unless(this.sync(), "ENOENT") : this.sync());
   }
 
   /** Removes what interrupted calls left of this tree in the work folder. */
   async sweep(name: string, call: Call): Promise<void> {
-    const { files, layout } = this.#space;
-    const prefix = layout.workPrefix(this.#sort, name);
+    const { files, layout } = this.#context;
+    const prefix = layout.workPrefix(this.#kind, name);
     const left = (await unless(files.names(layout.work), "ENOENT")) ?? [];
     for (const entry of left.filter(other => other.startsWith(prefix))) {
-      throwIfCancelled(this.#space, call);
-      // Taken over first: whoever is still building it under the old name can no longer rename it into place.
-      const taken = layout.workTree(this.#sort, name);
+      throwIfCancelled(this.#context, call);
+      // Renamed first, so that a process still building it can no longer move it into place.
+      const taken = layout.workTree(this.#kind, name);
       await unless(files.rename(`${layout.work}/${entry}`, taken), "ENOENT");
       await this.#discard(taken, call);
     }
   }
 
-  /**
-   * Undoes a failed `place`: what is half-built, then the record. A tree that did appear stays. Tells whether nothing is left.
-   */
+  /** Undoes a failed `place`: removes the work folder, then the record. Keeps a tree that did appear. Returns whether nothing is left. */
   async abandon(name: string, record: string, call: Call): Promise<boolean> {
     if (await this.has(name)) return false;
     await this.sweep(name, call);
@@ -128,38 +123,38 @@ export class Trees {
   }
 
   get #root(): string {
-    return this.#space.layout.root(this.#sort);
+    return this.#context.layout.root(this.#kind);
   }
 
-  /** The folders that lead to work trees, outermost first. */
+  /** The parents of work trees, outermost first. */
   get #work(): readonly string[] {
-    const { own, work } = this.#space.layout;
+    const { own, work } = this.#context.layout;
     return [own, work];
   }
 
   #path(name: string): string {
-    return this.#space.layout.tree(this.#sort, name);
+    return this.#context.layout.tree(this.#kind, name);
   }
 
   #entry(name: string): Promise<FileKind | undefined> {
-    return this.#space.files.entry(this.#path(name));
+    return this.#context.files.entry(this.#path(name));
   }
 
   #notAFolder(name: string): CsiError {
-    const text = `${this.#path(name)} is a link or a file, not a folder of its own; csimux does not touch it`;
-    return new CsiError("failed-precondition", `connection "${this.#space.connection}": ${text}`);
+    const text = `${this.#path(name)} is a link or a file instead of a folder; csimux does not change it`;
+    return new CsiError("failed-precondition", `connection "${this.#context.connection}": ${text}`);
   }
 
-  /** Makes a new name in the root durable, and the root's own name when it is new. */
+  /** Makes a new name in the root durable, and the name of the root itself if it is new. */
   async #settle(freshRoot: boolean): Promise<void> {
-    const { files, layout } = this.#space;
+    const { files, layout } = this.#context;
     await Promise.all(freshRoot ? [this.sync(), files.sync(layout.base)] : [this.sync()]);
   }
 
-  /** Removes the tree at once when it is empty, as that is one step. */
+  /** Removes an empty tree, in one step. */
   async #removeEmpty(name: string): Promise<"removed" | "absent" | "full"> {
     try {
-      await this.#space.files.removeFolder(this.#path(name));
+      await this.#context.files.removeFolder(this.#path(name));
       return "removed";
     } catch (error) {
       const errno = errnoOf(error) ?? "";
@@ -170,16 +165,16 @@ export class Trees {
     }
   }
 
-  /** Takes the tree out of sight in one step. Returns where it is now: where it was, when it cannot move. */
+  /** Moves the tree to the work folder in one step. Returns its new path, or the old one if it cannot move. */
   async #moveAway(name: string, mark: () => Promise<unknown>): Promise<string> {
-    const { files, layout } = this.#space;
-    const away = layout.workTree(this.#sort, name);
+    const { files, layout } = this.#context;
+    const away = layout.workTree(this.#kind, name);
     try {
       await mark();
-      await withFolders(this.#space, this.#work, () => files.rename(this.#path(name), away));
+      await withFolders(this.#context, this.#work, () => files.rename(this.#path(name), away));
       return away;
     } catch (error) {
-      // Making space must not need any, and what can be removed must not stay for ever.
+      // Freeing space must not require space, and a removable tree must not stay forever.
       if (immovable.includes(errnoOf(error) ?? "")) return this.#path(name);
       throw error;
     }
@@ -188,23 +183,23 @@ export class Trees {
   /** Removes a folder with all its content. */
   async #discard(path: string, call: Call): Promise<void> {
     if (await this.#removeIfEmpty(path)) return;
-    await refuseMounts(this.#space, path);
-    await removeTree(this.#space, path, call);
+    await refuseMounts(this.#context, path);
+    await removeTree(this.#context, path, call);
   }
 
   async #drop(record: string | undefined): Promise<void> {
     if (record === undefined) return;
-    const { files } = this.#space;
+    const { files } = this.#context;
     await unless(files.removeFile(record), "ENOENT", "ENOTDIR").catch(async (cause: unknown) => {
-      // A read-only file system is mentioned before a missing file.
+      // The kernel checks for a read-only file system before it checks whether the file exists.
       if (errnoOf(cause) !== "EROFS" || (await files.entry(record)) !== undefined) throw cause;
     });
   }
 
-  /** Whether the folder is gone now. What keeps it does not matter here: content, a mount, its owner, or that it is a link. */
+  /** Whether the folder is gone now, whatever the reason if it is not: content, a mount, its owner, or that it is a link. */
   async #removeIfEmpty(folder: string): Promise<boolean> {
     try {
-      await this.#space.files.removeFolder(folder);
+      await this.#context.files.removeFolder(folder);
       return true;
     } catch (error) {
       const errno = errnoOf(error);

@@ -20,23 +20,23 @@ export class NfsFolders implements ShareProtocol<FolderVolume> {
   readonly protocol = "nfs";
   readonly access = protocols.nfs;
   readonly growsOnNode = false;
-  readonly #space: FolderContext;
+  readonly #context: FolderContext;
   readonly #settings: NfsSettings;
 
-  constructor(space: FolderContext, settings: NfsSettings) {
-    this.#space = space;
+  constructor(context: FolderContext, settings: NfsSettings) {
+    this.#context = context;
     this.#settings = settings;
   }
 
   async publish({ folder }: FolderVolume, _spec: VolumeSpec, _keep: Keep, call: Call): Promise<Notes> {
     const wanted = this.#settings.hosts.map(host => ruleFor(host, this.#settings.squash));
-    const existing = await this.#space.folders.nfsRules(folder.name, call.signal);
+    const existing = await this.#context.folders.nfsRules(folder.name, call.signal);
     const same =
       existing.length === wanted.length &&
       wanted.every(rule =>
         existing.some(each => each["client"] === rule.client && each["root_squash"] === rule.root_squash),
       );
-    if (!same) await this.#space.folders.setNfsRules(folder.name, wanted, call.signal);
+    if (!same) await this.#context.folders.setNfsRules(folder.name, wanted, call.signal);
     return {};
   }
 
@@ -45,8 +45,8 @@ export class NfsFolders implements ShareProtocol<FolderVolume> {
   }
 
   async withdraw({ folder }: FolderVolume, call: Call): Promise<void> {
-    const existing = await this.#space.folders.nfsRules(folder.name, call.signal);
-    if (existing.length > 0) await this.#space.folders.setNfsRules(folder.name, [], call.signal);
+    const existing = await this.#context.folders.nfsRules(folder.name, call.signal);
+    if (existing.length > 0) await this.#context.folders.setNfsRules(folder.name, [], call.signal);
   }
 }
 
@@ -72,18 +72,18 @@ export class SmbFolders implements ShareProtocol<FolderVolume> {
   readonly protocol = "smb";
   readonly access = protocols.smb;
   readonly growsOnNode = false;
-  readonly #space: FolderContext;
+  readonly #context: FolderContext;
   readonly #settings: SmbSettings;
 
-  constructor(space: FolderContext, settings: SmbSettings) {
-    this.#space = space;
+  constructor(context: FolderContext, settings: SmbSettings) {
+    this.#context = context;
     this.#settings = settings;
   }
 
   async publish({ folder }: FolderVolume, _spec: VolumeSpec, _keep: Keep, call: Call): Promise<Notes> {
     const { users, groups } = this.#settings;
-    if (users.length > 0) await this.#space.folders.permit(folder.name, "local_user", users, call.signal);
-    if (groups.length > 0) await this.#space.folders.permit(folder.name, "local_group", groups, call.signal);
+    if (users.length > 0) await this.#context.folders.permit(folder.name, "local_user", users, call.signal);
+    if (groups.length > 0) await this.#context.folders.permit(folder.name, "local_group", groups, call.signal);
     return {};
   }
 

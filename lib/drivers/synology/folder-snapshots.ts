@@ -46,32 +46,32 @@ function ownSnapshots(volume: FolderVolume, { time, description }: FolderSnapsho
 
 /** The snapshots of a volume taken by CSI; DSM's schedule takes others. */
 export async function snapshotsOf(
-  space: FolderContext,
+  context: FolderContext,
   volume: FolderVolume,
   call: Call,
 ): Promise<readonly OwnSnapshot[]> {
-  const all = await space.folders.snapshots(volume.folder.name, call.signal);
+  const all = await context.folders.snapshots(volume.folder.name, call.signal);
   return all.flatMap(each => ownSnapshots(volume, each));
 }
 
 /** Snapshots of shared folders, which DSM deletes with their folder. */
 export class FolderSnapshots implements SnapshotAbility {
-  readonly #space: FolderContext;
+  readonly #context: FolderContext;
 
-  constructor(space: FolderContext) {
-    this.#space = space;
+  constructor(context: FolderContext) {
+    this.#context = context;
   }
 
   /** As SnapshotAbility.create. DSM lists the snapshots of one folder at a time, so all folders are searched for the name. */
   async create(name: string, volumeId: string, _parameters: Context, call: Call): Promise<Snapshot> {
-    const volumes = await this.#space.volumes(call);
+    const volumes = await this.#context.volumes(call);
     const volume = volumes.find(({ id }) => id === volumeId);
-    if (!volume) throw this.#space.error("not-found", `volume "${volumeId.slice(0, 128)}" does not exist`);
+    if (!volume) throw this.#context.error("not-found", `volume "${volumeId.slice(0, 128)}" does not exist`);
     const key = backendName(name, longestKey);
-    const all = await Promise.all(volumes.map(each => snapshotsOf(this.#space, each, call)));
+    const all = await Promise.all(volumes.map(each => snapshotsOf(this.#context, each, call)));
     const existing = all.flat().find(each => each.key === key);
     if (existing && existing.volume.id !== volumeId)
-      throw this.#space.error("already-exists", `snapshot "${name}" exists, of volume "${existing.volume.id}"`);
+      throw this.#context.error("already-exists", `snapshot "${name}" exists, of volume "${existing.volume.id}"`);
     return snapshotOf(existing ?? (await this.#take(volume, key, call)));
   }
 
@@ -80,18 +80,18 @@ export class FolderSnapshots implements SnapshotAbility {
     const found = await this.find(id, call);
     if (!found) return;
     // Another controller may have taken a snapshot of the same name for the same call; they are deleted together.
-    const twins = (await snapshotsOf(this.#space, found.volume, call)).filter(({ key }) => key === found.key);
+    const twins = (await snapshotsOf(this.#context, found.volume, call)).filter(({ key }) => key === found.key);
     for (const { volume, time } of twins)
-      await this.#space.folders.deleteSnapshot(volume.folder.name, time, call.signal);
+      await this.#context.folders.deleteSnapshot(volume.folder.name, time, call.signal);
     // DSM also reports success if it failed.
-    if (await this.find(id, call)) throw this.#space.error("aborted", `DSM still lists snapshot "${id}"; retrying`);
+    if (await this.find(id, call)) throw this.#context.error("aborted", `DSM still lists snapshot "${id}"; retrying`);
   }
 
   /** As SnapshotAbility.get. */
   async get(id: string, call: Call): Promise<Snapshot> {
     const found = await this.find(id, call);
     if (found) return snapshotOf(found);
-    throw this.#space.error("not-found", `snapshot "${id.slice(0, 128)}" does not exist`);
+    throw this.#context.error("not-found", `snapshot "${id.slice(0, 128)}" does not exist`);
   }
 
   /** As SnapshotAbility.list. */
@@ -101,8 +101,8 @@ export class FolderSnapshots implements SnapshotAbility {
     call: Call,
   ): Promise<Page<Snapshot>> {
     const { volumeId } = filter;
-    const volumes = (await this.#space.volumes(call)).filter(({ id }) => volumeId === undefined || id === volumeId);
-    const all = await Promise.all(volumes.map(each => snapshotsOf(this.#space, each, call)));
+    const volumes = (await this.#context.volumes(call)).filter(({ id }) => volumeId === undefined || id === volumeId);
+    const all = await Promise.all(volumes.map(each => snapshotsOf(this.#context, each, call)));
     const byId = new Map(all.flat().map(each => [idOf(each), each]));
     return pageOf(
       [...byId.keys()],
@@ -119,25 +119,25 @@ export class FolderSnapshots implements SnapshotAbility {
   async find(id: string, call: Call): Promise<OwnSnapshot | undefined> {
     const parts = parseFolderSnapshot(id);
     if (!parts) return undefined;
-    const volume = this.#space.asset(await this.#space.folder(parts.volume, call));
+    const volume = this.#context.asset(await this.#context.folder(parts.volume, call));
     if (!volume?.finished) return undefined;
-    return (await snapshotsOf(this.#space, volume, call)).find(({ time }) => time === parts.time);
+    return (await snapshotsOf(this.#context, volume, call)).find(({ time }) => time === parts.time);
   }
 
   async #take(volume: FolderVolume, key: string, call: Call): Promise<OwnSnapshot> {
-    const { folders } = this.#space;
+    const { folders } = this.#context;
     const description = `csimux ${volume.bytes / mebibyte} ${key}`;
     const refusal = await folders.takeSnapshot(volume.folder.name, description, call.signal).catch((error: unknown) => {
       if (error instanceof DsmError) return error;
       throw error;
     });
     // The snapshot may exist now, so a failure here is not final.
-    const all = await snapshotsOf(this.#space, volume, call).catch((error: unknown) => {
-      throw unfinished(error, this.#space, `create snapshot "${key}"`);
+    const all = await snapshotsOf(this.#context, volume, call).catch((error: unknown) => {
+      throw unfinished(error, this.#context, `create snapshot "${key}"`);
     });
     const made = all.find(each => each.key === key);
     if (made) return made;
-    throw refusal ?? this.#space.error("aborted", `DSM does not list snapshot "${key}" yet; retrying`);
+    throw refusal ?? this.#context.error("aborted", `DSM does not list snapshot "${key}" yet; retrying`);
   }
 }
 

@@ -23,29 +23,29 @@ interface FolderSource {
 export class FolderStore implements VolumeStore<FolderVolume> {
   readonly clonesFrom = ["volume", "snapshot"] as const;
   readonly snapshots: FolderSnapshots;
-  readonly #space: FolderContext;
+  readonly #context: FolderContext;
 
-  constructor(space: FolderContext) {
-    this.#space = space;
-    this.snapshots = new FolderSnapshots(space);
+  constructor(context: FolderContext) {
+    this.#context = context;
+    this.snapshots = new FolderSnapshots(context);
   }
 
   idOf(name: string): string {
-    return this.#space.names.idOf(name);
+    return this.#context.names.idOf(name);
   }
 
   explain(error: unknown): ErrorMapping | undefined {
-    return this.#space.explain(error);
+    return this.#context.explain(error);
   }
 
   async create(spec: VolumeSpec, call: Call): Promise<FolderVolume> {
     const id = this.idOf(spec.name);
-    const folder = await this.#space.folder(id, call);
-    const existing = this.#space.asset(folder);
+    const folder = await this.#context.folder(id, call);
+    const existing = this.#context.asset(folder);
     if (existing && (existing.finished || this.#withSource(existing, spec.source).source === unknownSource))
       return this.#withSource(existing, spec.source);
-    if (folder && !this.#space.names.parse(folder.description))
-      throw this.#space.error(
+    if (folder && !this.#context.names.parse(folder.description))
+      throw this.#context.error(
         "already-exists",
         `the shared folder "${folder.name}" exists and does not belong to this connection`,
       );
@@ -59,66 +59,66 @@ export class FolderStore implements VolumeStore<FolderVolume> {
       const made = await this.#ready(id, call);
       // A clone has the quota of its source, or none.
       const right = spec.source === undefined || made.bytes === bytes;
-      if (!right) await this.#space.folders.set(made.folder, { bytes }, call.signal);
+      if (!right) await this.#context.folders.set(made.folder, { bytes }, call.signal);
       return this.#withSource(right ? made : await this.#known(id, call), spec.source);
     };
     const undo = async () => {
       // DSM lists a folder some time after the request, so an absent one may still appear.
-      if (accepted && !(await this.#space.folder(id, call))) return false;
+      if (accepted && !(await this.#context.folder(id, call))) return false;
       await this.remove(id, async asset => this.#refuseFinished(asset), call);
       return true;
     };
     const doing = `create volume "${spec.name.slice(0, 160)}"`;
-    return make().catch(async error => Promise.reject(await afterFailure(error, undo, this.#space, doing, call)));
+    return make().catch(async error => Promise.reject(await afterFailure(error, undo, this.#context, doing, call)));
   }
 
   async find(id: string, call: Call): Promise<FolderVolume | undefined> {
-    return this.#space.asset(await this.#space.folder(id, call));
+    return this.#context.asset(await this.#context.folder(id, call));
   }
 
   async finish(asset: FolderVolume, _notes: Notes, call: Call): Promise<FolderVolume> {
-    const description = this.#space.names.mark("ok", asset.mark.source);
+    const description = this.#context.names.mark("ok", asset.mark.source);
     if (!asset.finished)
-      await this.#space.folders.set(asset.folder, { description }, call.signal).catch((error: unknown) => {
+      await this.#context.folders.set(asset.folder, { description }, call.signal).catch((error: unknown) => {
         if (!isNoShare(error)) throw error;
-        throw this.#space.error("aborted", `volume "${asset.id}" was removed while it was created; retrying`);
+        throw this.#context.error("aborted", `volume "${asset.id}" was removed while it was created; retrying`);
       });
     return { ...(await this.#known(asset.id, call)), source: asset.source };
   }
 
   async #refuseRemoval(asset: FolderVolume, call: Call): Promise<void> {
-    const held = await snapshotsOf(this.#space, asset, call);
+    const held = await snapshotsOf(this.#context, asset, call);
     if (held.length === 0) return;
-    throw this.#space.error(
+    throw this.#context.error(
       "failed-precondition",
       `volume "${asset.id}" has ${held.length} snapshot(s), which DSM would delete with it; delete them first`,
     );
   }
 
   async remove(id: string, before: (asset: FolderVolume) => Promise<void>, call: Call): Promise<void> {
-    const folder = await this.#space.folder(id, call);
+    const folder = await this.#context.folder(id, call);
     if (!folder) return;
-    const { names, folders } = this.#space;
+    const { names, folders } = this.#context;
     const mark = names.parse(folder.description);
     if (!mark)
-      throw this.#space.error(
+      throw this.#context.error(
         "failed-precondition",
         `the shared folder "${folder.name}" does not belong to this connection and is kept; if it is yours, delete it in DSM`,
       );
-    const asset = this.#space.asset(folder);
+    const asset = this.#context.asset(folder);
     if (asset) await this.#refuseRemoval(asset, call);
     if (asset) await before(asset);
     // A half-removed folder must not be mistaken for a half-created one.
     if (asset) await folders.set(folder, { description: names.mark("del", mark.source) }, call.signal);
     await folders.delete(folder.name, call.signal);
-    const gone = async () => ((await this.#space.folder(id, call)) ? undefined : true);
-    if (await until(this.#space, gone, patienceMs, call)) return;
-    throw this.#space.error("aborted", `DSM is still removing the shared folder of volume "${id}"; retrying`);
+    const gone = async () => ((await this.#context.folder(id, call)) ? undefined : true);
+    if (await until(this.#context, gone, patienceMs, call)) return;
+    throw this.#context.error("aborted", `DSM is still removing the shared folder of volume "${id}"; retrying`);
   }
 
   async resize(asset: FolderVolume, bytes: bigint, limit: bigint | undefined, call: Call): Promise<FolderVolume> {
     const whole = wholeUnits(bytes, mebibyte, limit);
-    await this.#space.folders.set(asset.folder, { bytes: whole }, call.signal);
+    await this.#context.folders.set(asset.folder, { bytes: whole }, call.signal);
     return this.#known(asset.id, call);
   }
 
@@ -127,10 +127,10 @@ export class FolderStore implements VolumeStore<FolderVolume> {
   }
 
   async list(page: PageRequest, call: Call): Promise<Page<FolderVolume>> {
-    const byId = new Map((await this.#space.volumes(call)).map(each => [each.id, each]));
+    const byId = new Map((await this.#context.volumes(call)).map(each => [each.id, each]));
     return pageOf(
       [...byId.keys()],
-      text => this.#space.names.isId(text),
+      text => this.#context.names.isId(text),
       page,
       async id => byId.get(id),
     );
@@ -138,21 +138,21 @@ export class FolderStore implements VolumeStore<FolderVolume> {
 
   /** Reads the volume of DSM and, in one request, all folders. */
   async look(call: Call): Promise<HealthInspection<FolderVolume>> {
-    const [volume, assets] = await Promise.all([this.#volume(call), this.#space.volumes(call)]);
-    return { storage: dsmFindings(this.#space.location, volume), volumes: new Map(), assets };
+    const [volume, assets] = await Promise.all([this.#volume(call), this.#context.volumes(call)]);
+    return { storage: dsmFindings(this.#context.location, volume), volumes: new Map(), assets };
   }
 
   async check(call: Call): Promise<void> {
-    await this.#space.folders.list(call.signal);
+    await this.#context.folders.list(call.signal);
     await this.#volume(call);
   }
 
   close(): Promise<void> {
-    return this.#space.folders.dsm.release();
+    return this.#context.folders.dsm.release();
   }
 
   #volume(call: Call): Promise<DsmVolume> {
-    return dsmVolume(this.#space.folders.dsm, this.#space.location, call.signal);
+    return dsmVolume(this.#context.folders.dsm, this.#context.location, call.signal);
   }
 
   async #make(
@@ -162,7 +162,7 @@ export class FolderStore implements VolumeStore<FolderVolume> {
     origin: FolderSource | undefined,
     call: Call,
   ): Promise<void> {
-    const { names, folders, location } = this.#space;
+    const { names, folders, location } = this.#context;
     const tag = spec.source && names.sourceTag(spec.source);
     const folder: SharedFolder = { name: names.share(id), location, description: names.mark("new", tag), bytes };
     try {
@@ -171,7 +171,7 @@ export class FolderStore implements VolumeStore<FolderVolume> {
     } catch (error) {
       if (!isAnswer(error, errors.shareExists)) throw error;
       // The existing folder was not created by this call and may be finished by now.
-      throw this.#space.error(
+      throw this.#context.error(
         "aborted",
         `another controller is creating the shared folder of volume "${id}"; retrying`,
       );
@@ -180,11 +180,11 @@ export class FolderStore implements VolumeStore<FolderVolume> {
 
   #refuseFinished({ id, finished }: FolderVolume): void {
     if (finished)
-      throw this.#space.error("aborted", `volume "${id}" was finished by another controller meanwhile and is kept`);
+      throw this.#context.error("aborted", `volume "${id}" was finished by another controller meanwhile and is kept`);
   }
 
   async #origin({ kind, id }: Source, call: Call): Promise<FolderSource> {
-    const missing = this.#space.error("not-found", `the source ${kind} "${id.slice(0, 128)}" does not exist`);
+    const missing = this.#context.error("not-found", `the source ${kind} "${id.slice(0, 128)}" does not exist`);
     if (kind === "snapshot") {
       const taken = await this.snapshots.find(id, call);
       if (!taken) throw missing;
@@ -196,21 +196,21 @@ export class FolderStore implements VolumeStore<FolderVolume> {
   }
 
   async #ready(id: string, call: Call): Promise<FolderVolume> {
-    const found = await until(this.#space, () => this.find(id, call), patienceMs, call);
+    const found = await until(this.#context, () => this.find(id, call), patienceMs, call);
     if (found) return found;
-    throw this.#space.error("aborted", `DSM is still creating the shared folder of volume "${id}"; retrying`);
+    throw this.#context.error("aborted", `DSM is still creating the shared folder of volume "${id}"; retrying`);
   }
 
   async #known(id: string, call: Call): Promise<FolderVolume> {
     const asset = await this.find(id, call);
     if (asset) return asset;
-    throw this.#space.error("aborted", `the shared folder of volume "${id}" has disappeared; retrying`);
+    throw this.#context.error("aborted", `the shared folder of volume "${id}" has disappeared; retrying`);
   }
 
   /** The mark holds only a digest of the source, which shows whether it is the requested one. */
   #withSource(asset: FolderVolume, wanted: Source | undefined): FolderVolume {
     const { source: tag } = asset.mark;
     if (tag === undefined) return asset;
-    return { ...asset, source: wanted && this.#space.names.sourceTag(wanted) === tag ? wanted : unknownSource };
+    return { ...asset, source: wanted && this.#context.names.sourceTag(wanted) === tag ? wanted : unknownSource };
   }
 }

@@ -20,29 +20,29 @@ type LunSource =
 
 /** Makes DSM create the LUN of a volume, under the name of an unfinished one. Nothing remains after a final failure. */
 export async function makeLun(
-  space: LunContext,
+  context: LunContext,
   templates: TemplateSources,
   id: string,
   spec: VolumeSpec,
   call: Call,
 ): Promise<void> {
   const ask = spec.source
-    ? await fromSource(space, id, spec, spec.source, call)
-    : empty(space, templates, id, spec, call);
+    ? await fromSource(context, id, spec, spec.source, call)
+    : empty(context, templates, id, spec, call);
   try {
     await ask();
   } catch (error) {
     if (!(error instanceof DsmError)) throw error;
     if (isAnswer(error, errors.lunExists))
-      throw space.error("aborted", `another controller is creating the LUN of volume "${id}"; retrying`);
+      throw context.error("aborted", `another controller is creating the LUN of volume "${id}"; retrying`);
     // DSM sometimes refuses to create a LUN and creates it anyway.
-    throw await lunFailure(space, id, spec, { error, accepted: false }, call);
+    throw await lunFailure(context, id, spec, { error, accepted: false }, call);
   }
 }
 
 /** The failure of a creation: final only if nothing of the LUN remains. `accepted`: DSM did not refuse the request. */
 function lunFailure(
-  space: LunContext,
+  context: LunContext,
   id: string,
   spec: VolumeSpec,
   failed: { readonly error: unknown; readonly accepted: boolean },
@@ -52,47 +52,48 @@ function lunFailure(
   const undo = async () => {
     // Another controller may have finished the volume meanwhile.
     const isVolume = ({ id: other, state }: NamedLun): boolean => other === id.toLowerCase() && state === "whole";
-    const existing = space.named(await space.san.luns(call.signal)).filter(each => each.id === id.toLowerCase());
+    const existing = context.named(await context.san.luns(call.signal)).filter(each => each.id === id.toLowerCase());
     // DSM lists a LUN some time after the request, so an absent one may still appear.
     if (existing.some(isVolume) || (accepted && existing.length === 0)) return false;
-    await removeLuns(space, id, call);
+    await removeLuns(context, id, call);
     return true;
   };
-  return afterFailure(error, undo, space, `create volume "${spec.name.slice(0, 160)}"`, call);
+  return afterFailure(error, undo, context, `create volume "${spec.name.slice(0, 160)}"`, call);
 }
 
-function empty(space: LunContext, templates: TemplateSources, id: string, spec: VolumeSpec, call: Call) {
+function empty(context: LunContext, templates: TemplateSources, id: string, spec: VolumeSpec, call: Call) {
   const { description, ...fields } = lunFields(templates, spec.name, spec.parameters, call);
-  const marked = { ...fields, description: markOf(space.owner, undefined, String(description)) };
-  const name = space.names.building(id, undefined);
-  return () => space.san.createLun(marked, name, space.location, wantedBytes(spec.range), call.signal);
+  const marked = { ...fields, description: markOf(context.owner, undefined, String(description)) };
+  const name = context.names.building(id, undefined);
+  return () => context.san.createLun(marked, name, context.location, wantedBytes(spec.range), call.signal);
 }
 
-async function fromSource(space: LunContext, id: string, spec: VolumeSpec, source: Source, call: Call) {
-  const origin = await originOf(space, source, call);
+async function fromSource(context: LunContext, id: string, spec: VolumeSpec, source: Source, call: Call) {
+  const origin = await originOf(context, source, call);
   sizeFrom(spec.range, origin.kind === "volume" ? origin.lun.bytes : origin.snapshot.bytes);
-  const name = space.names.building(id, source);
-  const description = markOf(space.owner, source, "");
+  const name = context.names.building(id, source);
+  const description = markOf(context.owner, source, "");
   return () =>
     origin.kind === "volume"
-      ? space.san.cloneLun(origin.lun.uuid, name, space.location, description, call.signal)
-      : space.san.cloneSnapshot(origin.snapshot, name, description, call.signal);
+      ? context.san.cloneLun(origin.lun.uuid, name, context.location, description, call.signal)
+      : context.san.cloneSnapshot(origin.snapshot, name, description, call.signal);
 }
 
 /** The source of a new volume. Throws "not-found". */
-async function originOf(space: LunContext, source: Source, call: Call): Promise<LunSource> {
-  const { luns, targets } = await space.look(call);
+async function originOf(context: LunContext, source: Source, call: Call): Promise<LunSource> {
+  const { luns, targets } = await context.look(call);
   const missing = () =>
-    space.error("not-found", `the source ${source.kind} "${source.id.slice(0, 128)}" does not exist`);
+    context.error("not-found", `the source ${source.kind} "${source.id.slice(0, 128)}" does not exist`);
   if (source.kind === "snapshot") {
-    const snapshot = await snapshotOfId(space, source.id, luns, targets, call);
+    const snapshot = await snapshotOfId(context, source.id, luns, targets, call);
     if (!snapshot) throw missing();
     return { kind: "snapshot", snapshot };
   }
-  const named = space
+  const named = context
     .named(luns)
     .find(
-      each => each.id === source.id.toLowerCase() && each.state === "whole" && space.maker(each, targets) !== "unknown",
+      each =>
+        each.id === source.id.toLowerCase() && each.state === "whole" && context.maker(each, targets) !== "unknown",
     );
   if (!named) throw missing();
   return { kind: "volume", lun: named.lun };
@@ -102,22 +103,22 @@ async function originOf(space: LunContext, source: Source, call: Call): Promise<
  * Waits for the new LUN until it exists and is free, and grows it if its source was smaller. Throws "aborted" if that takes too
  * long. Nothing remains after a final failure.
  */
-export const readyLun = (space: LunContext, id: string, spec: VolumeSpec, call: Call): Promise<Lun> =>
-  awaited(space, id, spec, call).catch(async error =>
-    Promise.reject(await lunFailure(space, id, spec, { error, accepted: true }, call)),
+export const readyLun = (context: LunContext, id: string, spec: VolumeSpec, call: Call): Promise<Lun> =>
+  awaited(context, id, spec, call).catch(async error =>
+    Promise.reject(await lunFailure(context, id, spec, { error, accepted: true }, call)),
   );
 
-async function awaited(space: LunContext, id: string, spec: VolumeSpec, call: Call): Promise<Lun> {
-  const name = space.names.building(id, spec.source);
-  const find = async () => (await space.san.luns(call.signal)).find(each => each.name === name && !each.locked);
-  const lun = await until(space, find, readyMs, call);
-  if (!lun) throw space.error("aborted", `DSM is still creating the LUN of volume "${id}"; retrying`);
+async function awaited(context: LunContext, id: string, spec: VolumeSpec, call: Call): Promise<Lun> {
+  const name = context.names.building(id, spec.source);
+  const find = async () => (await context.san.luns(call.signal)).find(each => each.name === name && !each.locked);
+  const lun = await until(context, find, readyMs, call);
+  if (!lun) throw context.error("aborted", `DSM is still creating the LUN of volume "${id}"; retrying`);
   const wanted = spec.range.required ?? spec.range.limit;
   if (!spec.source || wanted === undefined || wanted <= lun.bytes) return lun;
-  await space.san.resizeLun(lun.uuid, wanted, call.signal);
+  await context.san.resizeLun(lun.uuid, wanted, call.signal);
   const grown = async () =>
-    (await space.san.luns(call.signal)).find(each => each.name === name && each.bytes >= wanted);
-  const larger = await until(space, grown, readyMs, call);
+    (await context.san.luns(call.signal)).find(each => each.name === name && each.bytes >= wanted);
+  const larger = await until(context, grown, readyMs, call);
   if (larger) return larger;
-  throw space.error("aborted", `DSM is still growing the LUN of volume "${id}"; retrying`);
+  throw context.error("aborted", `DSM is still growing the LUN of volume "${id}"; retrying`);
 }

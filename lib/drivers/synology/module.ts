@@ -36,14 +36,14 @@ export function openIscsi(identity: ConnectionIdentity, { httpConnection, synolo
   const naming = { baseiqn: iscsi.baseiqn, prefix: iscsi.namePrefix, suffix: iscsi.nameSuffix };
   const names = new LunNames(naming, ownersOf(identity), identity.maxIdBytes);
   const san = new San(leasedDsm(serverOf(httpConnection), identity.connection));
-  const space = new LunContext(identity, san, names, locationOf(synology));
+  const context = new LunContext(identity, san, names, locationOf(synology));
   const templates = { identity, fixed: iscsi };
   const portals: Portals = {
     portal: iscsi.targetPortal,
     portals: iscsi.targetPortals.filter(each => each !== ""),
     interface: iscsi.interface,
   };
-  return { store: new LunStore(space, templates), share: new LunTargets(space, templates, portals) };
+  return { store: new LunStore(context, templates), share: new LunTargets(context, templates, portals) };
 }
 
 /** The sections common to all protocols of shared folders. */
@@ -52,8 +52,8 @@ export type FolderConfig = Pick<IscsiConfig, "httpConnection" | "synology">;
 /** The shared folders of a connection. Does no I/O. */
 export function openFolders(identity: ConnectionIdentity, { httpConnection, synology }: FolderConfig, prefix: string) {
   const folders = new Folders(leasedDsm(serverOf(httpConnection), identity.connection));
-  const space = new FolderContext(identity, folders, prefix, locationOf(synology));
-  return { space, store: new FolderStore(space) };
+  const context = new FolderContext(identity, folders, prefix, locationOf(synology));
+  return { context, store: new FolderStore(context) };
 }
 
 /**
@@ -78,8 +78,8 @@ export const synology: readonly DriverModule[] = [
     schema: synologyNfsSchema,
     open(identity, config) {
       const { shareHost: server, namePrefix, allowedHosts: hosts, squash } = config.nfs;
-      const { space, store } = openFolders(identity, config, namePrefix);
-      return new StoreDriver(identity, store, new NfsFolders(space, { server, hosts, squash }));
+      const { context, store } = openFolders(identity, config, namePrefix);
+      return new StoreDriver(identity, store, new NfsFolders(context, { server, hosts, squash }));
     },
   }),
   driverModule({
@@ -88,8 +88,8 @@ export const synology: readonly DriverModule[] = [
     schema: synologySmbSchema,
     open(identity, config) {
       const { shareHost: server, namePrefix, users, groups } = config.smb;
-      const { space, store } = openFolders(identity, config, namePrefix);
-      return new StoreDriver(identity, store, new SmbFolders(space, { server, users, groups }));
+      const { context, store } = openFolders(identity, config, namePrefix);
+      return new StoreDriver(identity, store, new SmbFolders(context, { server, users, groups }));
     },
   }),
 ];

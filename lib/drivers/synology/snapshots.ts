@@ -15,8 +15,8 @@ const idShape = /^\/lun\/([0-9]{1,9}|[0-9A-Fa-f-]{36})\/([0-9A-Fa-f-]{36})$/;
 const isSnapshotId = (text: string): boolean => idShape.test(text);
 
 /** The LUNs that are finished volumes of this connection. */
-function volumes(space: LunContext, luns: readonly Lun[], targets: readonly SanTarget[]): readonly NamedLun[] {
-  return space.named(luns).filter(each => each.state === "whole" && space.maker(each, targets) !== "unknown");
+function volumes(context: LunContext, luns: readonly Lun[], targets: readonly SanTarget[]): readonly NamedLun[] {
+  return context.named(luns).filter(each => each.state === "whole" && context.maker(each, targets) !== "unknown");
 }
 
 interface SnapshotOfLun {
@@ -26,37 +26,37 @@ interface SnapshotOfLun {
 
 /** The LUN and snapshot of an id; undefined if this connection has no such LUN. */
 function locate(
-  space: LunContext,
+  context: LunContext,
   id: string,
   luns: readonly Lun[],
   targets: readonly SanTarget[],
 ): SnapshotOfLun | undefined {
   const [, lun, snapshot] = idShape.exec(id) ?? [];
   if (lun === undefined || snapshot === undefined) return undefined;
-  const volume = volumes(space, luns, targets).find(each => each.lun.uuid === lun || each.lun.number === lun);
+  const volume = volumes(context, luns, targets).find(each => each.lun.uuid === lun || each.lun.number === lun);
   return volume && { volume, snapshot };
 }
 
 /** The snapshot of an id on these LUNs; undefined if it does not exist. */
 export async function snapshotOfId(
-  space: LunContext,
+  context: LunContext,
   id: string,
   luns: readonly Lun[],
   targets: readonly SanTarget[],
   call: Call,
 ): Promise<LunSnapshot | undefined> {
-  const at = locate(space, id, luns, targets);
+  const at = locate(context, id, luns, targets);
   if (!at) return undefined;
-  return (await space.snapshots(at.volume.lun, call)).find(each => each.uuid === at.snapshot);
+  return (await context.snapshots(at.volume.lun, call)).find(each => each.uuid === at.snapshot);
 }
 
 /** Snapshots of LUNs, which DSM deletes with their LUN. Their description is their name, as in democratic-csi. */
 export class LunSnapshots implements SnapshotAbility {
-  readonly #space: LunContext;
+  readonly #context: LunContext;
   readonly #templates: TemplateSources;
 
-  constructor(space: LunContext, templates: TemplateSources) {
-    this.#space = space;
+  constructor(context: LunContext, templates: TemplateSources) {
+    this.#context = context;
     this.#templates = templates;
   }
 
@@ -64,10 +64,10 @@ export class LunSnapshots implements SnapshotAbility {
   async create(name: string, volumeId: string, parameters: Context, call: Call): Promise<Snapshot> {
     const all = await this.#all(call);
     const volume = isVolumeId(volumeId) ? all.volumes.find(({ id }) => id === volumeId.toLowerCase()) : undefined;
-    if (!volume) throw this.#space.error("not-found", `volume "${volumeId.slice(0, 128)}" does not exist`);
+    if (!volume) throw this.#context.error("not-found", `volume "${volumeId.slice(0, 128)}" does not exist`);
     const taken = all.snapshots.find(({ snapshot }) => snapshot.description === name);
     if (taken && taken.volume.lun.uuid !== volume.lun.uuid)
-      throw this.#space.error("already-exists", `snapshot "${name}" exists, of volume "${taken.volume.id}"`);
+      throw this.#context.error("already-exists", `snapshot "${name}" exists, of volume "${taken.volume.id}"`);
     if (taken) return this.#snapshotOf(taken.volume, taken.snapshot, volumeId);
     const fields = template(this.#templates, "lunSnapshotTemplate", parameters, call);
     return this.#take(volume, name, volumeId, fields, call);
@@ -77,19 +77,19 @@ export class LunSnapshots implements SnapshotAbility {
   async delete(id: string, call: Call): Promise<void> {
     const found = await this.#find(id, call);
     if (!found) return;
-    if (!this.#space.isCsi(found.snapshot))
-      throw this.#space.error(
+    if (!this.#context.isCsi(found.snapshot))
+      throw this.#context.error(
         "failed-precondition",
         `snapshot "${id}" was taken by "${found.snapshot.takenBy}" and is kept; delete it in SAN Manager`,
       );
-    for (const { uuid } of [found.snapshot, ...found.twins]) await this.#space.san.deleteSnapshot(uuid, call.signal);
+    for (const { uuid } of [found.snapshot, ...found.twins]) await this.#context.san.deleteSnapshot(uuid, call.signal);
   }
 
   /** As SnapshotAbility.get. */
   async get(id: string, call: Call): Promise<Snapshot> {
     const found = await this.#find(id, call);
     if (found) return { ...this.#snapshotOf(found.volume, found.snapshot, found.volume.id), id };
-    throw this.#space.error("not-found", `snapshot "${id.slice(0, 128)}" does not exist`);
+    throw this.#context.error("not-found", `snapshot "${id.slice(0, 128)}" does not exist`);
   }
 
   /** As SnapshotAbility.list. */
@@ -114,7 +114,7 @@ export class LunSnapshots implements SnapshotAbility {
     fields: Context | object,
     call: Call,
   ): Promise<Snapshot> {
-    const { san } = this.#space;
+    const { san } = this.#context;
     const own = { snapshot_name: backendName(name, 64), description: name, taken_by: this.#taker };
     // DSM may refuse a request and carry it out anyway; a snapshot that exists must not be reported as refused.
     const refusal = await san
@@ -125,25 +125,25 @@ export class LunSnapshots implements SnapshotAbility {
       });
     // The snapshot may exist now, so a failure here is not final.
     const all = await san.snapshots(volume.lun.uuid, call.signal).catch((error: unknown) => {
-      throw unfinished(error, this.#space, `create snapshot "${name.slice(0, 160)}"`);
+      throw unfinished(error, this.#context, `create snapshot "${name.slice(0, 160)}"`);
     });
     const made = all.find(each => each.description === name);
     if (made) return this.#snapshotOf(volume, made, volumeId);
     if (refusal) throw refusal;
-    throw this.#space.error("aborted", `DSM does not list snapshot "${name}" yet; retrying`);
+    throw this.#context.error("aborted", `DSM does not list snapshot "${name}" yet; retrying`);
   }
 
   /** The volumes and their snapshots taken by CSI. */
   async #all(call: Call) {
     const [luns, targets] = await Promise.all([
-      this.#space.san.luns(call.signal, true),
-      this.#space.san.targets(call.signal),
+      this.#context.san.luns(call.signal, true),
+      this.#context.san.targets(call.signal),
     ]);
-    const found = volumes(this.#space, luns, targets);
+    const found = volumes(this.#context, luns, targets);
     const snapshots = await Promise.all(
       found.map(async volume =>
-        (await this.#space.snapshots(volume.lun, call))
-          .filter(each => this.#space.isCsi(each))
+        (await this.#context.snapshots(volume.lun, call))
+          .filter(each => this.#context.isCsi(each))
           .map(snapshot => ({ volume, snapshot })),
       ),
     );
@@ -152,10 +152,10 @@ export class LunSnapshots implements SnapshotAbility {
 
   async #find(id: string, call: Call) {
     if (!idShape.test(id)) return undefined;
-    const { luns, targets } = await this.#space.look(call);
-    const at = locate(this.#space, id, luns, targets);
+    const { luns, targets } = await this.#context.look(call);
+    const at = locate(this.#context, id, luns, targets);
     if (!at) return undefined;
-    const all = await this.#space.snapshots(at.volume.lun, call);
+    const all = await this.#context.snapshots(at.volume.lun, call);
     const snapshot = all.find(each => each.uuid === at.snapshot);
     return snapshot && { volume: at.volume, snapshot, twins: this.#twins(snapshot, all) };
   }
@@ -167,12 +167,12 @@ export class LunSnapshots implements SnapshotAbility {
   }
 
   get #taker(): string {
-    return `csimux:${this.#space.owner}`;
+    return `csimux:${this.#context.owner}`;
   }
 
   #snapshotOf({ lun }: NamedLun, snapshot: LunSnapshot, volumeId: string): Snapshot {
     const { bytes, createdAt, ready } = snapshot;
-    const id = this.#space.snapshotId(lun, snapshot);
+    const id = this.#context.snapshotId(lun, snapshot);
     return { id, volumeId, bytes: bytes > 0n ? bytes : lun.bytes, createdAt, ready };
   }
 }

@@ -18,59 +18,59 @@ import type { TemplateSources } from "./templates.ts";
 export class LunStore implements VolumeStore<LunVolume> {
   readonly clonesFrom = ["volume", "snapshot"] as const;
   readonly snapshots: LunSnapshots;
-  readonly #space: LunContext;
+  readonly #context: LunContext;
   readonly #templates: TemplateSources;
 
-  constructor(space: LunContext, templates: TemplateSources) {
-    this.#space = space;
+  constructor(context: LunContext, templates: TemplateSources) {
+    this.#context = context;
     this.#templates = templates;
-    this.snapshots = new LunSnapshots(space, templates);
+    this.snapshots = new LunSnapshots(context, templates);
   }
 
   idOf(name: string): string {
-    return this.#space.names.idOf(name);
+    return this.#context.names.idOf(name);
   }
 
   explain(error: unknown): ErrorMapping | undefined {
-    return this.#space.explain(error);
+    return this.#context.explain(error);
   }
 
   async create(spec: VolumeSpec, call: Call): Promise<LunVolume> {
     const id = this.idOf(spec.name);
-    const { luns, targets } = await this.#space.look(call);
+    const { luns, targets } = await this.#context.look(call);
     const existing = this.#among(id, luns, targets);
-    const name = this.#space.names.lun(id, spec.source);
+    const name = this.#context.names.lun(id, spec.source);
     if (!existing && luns.some(each => each.name.toLowerCase() === name))
-      throw this.#space.error("already-exists", `a LUN "${name}" exists that is not a volume of this connection`);
+      throw this.#context.error("already-exists", `a LUN "${name}" exists that is not a volume of this connection`);
     if (existing?.finished) return this.#withSource(existing, spec.source);
-    if (!existing) await makeLun(this.#space, this.#templates, id, spec, call);
+    if (!existing) await makeLun(this.#context, this.#templates, id, spec, call);
     else if (this.#withSource(existing, spec.source).source === unknownSource)
       return { ...existing, source: unknownSource };
-    const lun = await readyLun(this.#space, id, spec, call);
+    const lun = await readyLun(this.#context, id, spec, call);
     return this.#withSource({ ...this.#created(id, lun), notes: existing?.notes ?? {} }, spec.source);
   }
 
   async find(id: string, call: Call): Promise<LunVolume | undefined> {
     if (!isVolumeId(id)) return undefined;
-    const { luns, targets } = await this.#space.look(call);
+    const { luns, targets } = await this.#context.look(call);
     return this.#among(id, luns, targets);
   }
 
   #among(id: string, luns: readonly Lun[], targets: readonly SanTarget[]): LunVolume | undefined {
-    const mine = this.#space
+    const mine = this.#context
       .named(luns)
       .filter(each => each.id === id.toLowerCase() && each.state !== "being removed")
       .filter(each => this.#isVolume(each, id, targets));
     const found = mine.find(({ state }) => state === "whole") ?? mine[0];
-    return found && this.#space.asset(found, id, targets);
+    return found && this.#context.asset(found, id, targets);
   }
 
   async finish(asset: LunVolume, notes: Notes, call: Call): Promise<LunVolume> {
     const name = asset.lun.name.replace(/\.new$/, "");
     if (!asset.finished)
-      await this.#space.san.renameLun(asset.lun.uuid, name, call.signal).catch((error: unknown) => {
+      await this.#context.san.renameLun(asset.lun.uuid, name, call.signal).catch((error: unknown) => {
         if (!isAnswer(error, errors.lunExists) && !isAnswer(error, errors.noLun)) throw error;
-        throw this.#space.error(
+        throw this.#context.error(
           "aborted",
           `another controller finished or removed volume "${asset.id}" meanwhile; retrying`,
         );
@@ -80,10 +80,10 @@ export class LunStore implements VolumeStore<LunVolume> {
   }
 
   async #refuseRemoval(asset: LunVolume, call: Call): Promise<void> {
-    const held = (await this.#space.snapshots(asset.lun, call)).filter(each => this.#space.isCsi(each));
+    const held = (await this.#context.snapshots(asset.lun, call)).filter(each => this.#context.isCsi(each));
     if (held.length === 0) return;
     const [first] = held;
-    throw this.#space.error(
+    throw this.#context.error(
       "failed-precondition",
       `volume "${asset.id}" has ${held.length} snapshot(s), which DSM would delete with it; delete "${first?.description}" and all others first`,
     );
@@ -94,15 +94,15 @@ export class LunStore implements VolumeStore<LunVolume> {
     const asset = await this.find(id, call);
     if (asset) await this.#refuseRemoval(asset, call);
     if (asset) await before(asset);
-    await removeLuns(this.#space, id, call);
+    await removeLuns(this.#context, id, call);
   }
 
   sameSource(a: Source, b: Source): boolean {
-    return a.kind === b.kind && this.#space.names.sourceTag(a) === this.#space.names.sourceTag(b);
+    return a.kind === b.kind && this.#context.names.sourceTag(a) === this.#context.names.sourceTag(b);
   }
 
   async resize(asset: LunVolume, bytes: bigint, _limit: bigint | undefined, call: Call): Promise<LunVolume> {
-    await this.#space.san.resizeLun(asset.lun.uuid, bytes, call.signal);
+    await this.#context.san.resizeLun(asset.lun.uuid, bytes, call.signal);
     return this.#known(asset.id, call);
   }
 
@@ -121,33 +121,33 @@ export class LunStore implements VolumeStore<LunVolume> {
     const unmapped = assets.map(
       ({ id, notes }) => [id, notes["iqn"] === undefined ? [targetMissing(id)] : []] as const,
     );
-    return { storage: dsmFindings(this.#space.location, volume), volumes: findingsOf(unmapped), assets };
+    return { storage: dsmFindings(this.#context.location, volume), volumes: findingsOf(unmapped), assets };
   }
 
   async check(call: Call): Promise<void> {
-    await this.#space.look(call);
+    await this.#context.look(call);
     await this.#volume(call);
   }
 
   close(): Promise<void> {
-    return this.#space.san.dsm.release();
+    return this.#context.san.dsm.release();
   }
 
   #volume(call: Call): Promise<DsmVolume> {
-    return dsmVolume(this.#space.san.dsm, this.#space.location, call.signal);
+    return dsmVolume(this.#context.san.dsm, this.#context.location, call.signal);
   }
 
   async #whole(call: Call): Promise<readonly LunVolume[]> {
-    const { luns, targets } = await this.#space.look(call);
-    const whole = this.#space
+    const { luns, targets } = await this.#context.look(call);
+    const whole = this.#context
       .named(luns)
       .filter(each => each.state === "whole" && this.#isVolume(each, each.id, targets));
-    return whole.map(each => this.#space.asset(each, each.id, targets));
+    return whole.map(each => this.#context.asset(each, each.id, targets));
   }
 
   /** Whether a LUN is the volume of this id. Only ids of democratic-csi have capital letters. */
   #isVolume(named: NamedLun, id: string, targets: readonly SanTarget[]): boolean {
-    const maker = this.#space.maker(named, targets);
+    const maker = this.#context.maker(named, targets);
     return maker === "democratic-csi" || (maker === "this connection" && id === named.id);
   }
 
@@ -158,15 +158,15 @@ export class LunStore implements VolumeStore<LunVolume> {
 
   /** DSM does not keep every source; the tag in the name shows whether it is the requested one. */
   #withSource(asset: LunVolume, wanted: Source | undefined): LunVolume {
-    const tag = this.#space.names.parse(asset.lun.name)?.tag?.source;
+    const tag = this.#context.names.parse(asset.lun.name)?.tag?.source;
     if (tag === undefined) return asset;
-    return { ...asset, source: wanted && this.#space.names.sourceTag(wanted) === tag ? wanted : unknownSource };
+    return { ...asset, source: wanted && this.#context.names.sourceTag(wanted) === tag ? wanted : unknownSource };
   }
 
   async #known(id: string, call: Call): Promise<LunVolume> {
     const asset = await this.find(id, call);
     if (asset) return asset;
-    throw this.#space.error("aborted", `the LUN of volume "${id}" has disappeared; retrying`);
+    throw this.#context.error("aborted", `the LUN of volume "${id}" has disappeared; retrying`);
   }
 }
 

@@ -21,12 +21,12 @@ export class LunTargets implements ShareProtocol<LunVolume> {
   readonly protocol = "iscsi";
   readonly access = protocols.iscsi;
   readonly growsOnNode = true;
-  readonly #space: LunContext;
+  readonly #context: LunContext;
   readonly #templates: TemplateSources;
   readonly #portals: Portals;
 
-  constructor(space: LunContext, templates: TemplateSources, portals: Portals) {
-    this.#space = space;
+  constructor(context: LunContext, templates: TemplateSources, portals: Portals) {
+    this.#context = context;
     this.#templates = templates;
     this.#portals = portals;
   }
@@ -43,13 +43,13 @@ export class LunTargets implements ShareProtocol<LunVolume> {
     if (existing && index !== undefined) return { iqn: existing.iqn, lun: index };
     const fields = targetFields(this.#templates, spec.parameters, call);
     // A target without a LUN was left by an interrupted call, perhaps with old credentials.
-    if (existing) await this.#space.san.deleteTarget(existing.id, call.signal);
-    await this.#space.san.mapLun(lun.uuid, await this.#made(id, lun.uuid, fields, call), call.signal);
+    if (existing) await this.#context.san.deleteTarget(existing.id, call.signal);
+    await this.#context.san.mapLun(lun.uuid, await this.#made(id, lun.uuid, fields, call), call.signal);
     const mapped = await this.#target(id, lun.uuid, call);
     this.#refuseOther(id, lun.uuid, mapped);
     const made = mapped && indexOf(mapped, lun.uuid);
     if (mapped && made !== undefined) return { iqn: mapped.iqn, lun: made };
-    throw this.#space.error("aborted", `DSM has not mapped the LUN of volume "${id}" to its target yet; retrying`);
+    throw this.#context.error("aborted", `DSM has not mapped the LUN of volume "${id}" to its target yet; retrying`);
   }
 
   context({ notes }: LunVolume): Context {
@@ -64,28 +64,28 @@ export class LunTargets implements ShareProtocol<LunVolume> {
     if (!target) return;
     this.#refuseOther(id, lun.uuid, target);
     if (target.sessions.length > 0)
-      throw this.#space.error(
+      throw this.#context.error(
         "failed-precondition",
         `volume "${id}" is in use by ${target.sessions.join(", ").slice(0, 200)}; it can be deleted once no node is logged in`,
       );
     // Without a mark, the target alone proves the owner of the LUN, so the LUN is renamed before the target is deleted.
-    if (asset.finished && !parseMark(lun.description) && !this.#space.names.parse(lun.name)?.tag)
-      await markRemoved(this.#space, asset, call);
-    await this.#space.san.deleteTarget(target.id, call.signal);
+    if (asset.finished && !parseMark(lun.description) && !this.#context.names.parse(lun.name)?.tag)
+      await markRemoved(this.#context, asset, call);
+    await this.#context.san.deleteTarget(target.id, call.signal);
   }
 
   async #target(id: string, lun: string, call: Call): Promise<SanTarget | undefined> {
-    return this.#space.targetOf(id, lun, await this.#space.san.targets(call.signal));
+    return this.#context.targetOf(id, lun, await this.#context.san.targets(call.signal));
   }
 
   /** Returns the id of the new target. Throws "aborted" if another controller has just created it. */
   async #made(id: string, lun: string, fields: object, call: Call): Promise<string> {
-    const { names, san } = this.#space;
+    const { names, san } = this.#context;
     try {
       return await san.createTarget({ ...fields }, names.base(id), names.taggedIqn(id, lun), call.signal);
     } catch (error) {
       if (!isAnswer(error, errors.targetExists)) throw error;
-      throw this.#space.error("aborted", `another controller is creating the target of volume "${id}"; retrying`);
+      throw this.#context.error("aborted", `another controller is creating the target of volume "${id}"; retrying`);
     }
   }
 
@@ -94,7 +94,7 @@ export class LunTargets implements ShareProtocol<LunVolume> {
     const other = target?.mapped.find(each => each.lun !== lun);
     if (!other) return;
     const text = `the target "${target?.iqn}" of volume "${id}" is mapped to another LUN, too, and is kept; remove that mapping in SAN Manager`;
-    throw this.#space.error("failed-precondition", text);
+    throw this.#context.error("failed-precondition", text);
   }
 }
 

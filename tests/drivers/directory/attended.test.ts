@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test";
 import { CsiError } from "../../../lib/core/errors.ts";
 import { Semaphore } from "../../../lib/core/semaphore.ts";
-import { inPlace } from "../../../lib/drivers/directory/attended.ts";
 import { localFiles } from "../../../lib/drivers/directory/files.ts";
 import { Layout } from "../../../lib/drivers/directory/layout.ts";
 import type { OperationContext } from "../../../lib/drivers/directory/operation-context.ts";
+import { whileAnswering } from "../../../lib/drivers/directory/while-answering.ts";
 import { callWith } from "../../contract/rig.ts";
 
 const call = callWith();
@@ -26,8 +26,8 @@ const stuck = ({ signal }: { readonly signal: AbortSignal }): Promise<never> =>
 
 test("tools on a base folder that does not answer give up their places, and others come to theirs", async () => {
   const space = spaceOn(() => never);
-  const copies = Array.from({ length: 4 }, () => inPlace(space, call, stuck, attention));
-  const fifth = inPlace(space, call, async () => "done", attention);
+  const copies = Array.from({ length: 4 }, () => whileAnswering(space, call, stuck, attention));
+  const fifth = whileAnswering(space, call, async () => "done", attention);
   for (const copy of copies) {
     const error = await copy.catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(CsiError);
@@ -49,13 +49,13 @@ test("a tool goes on for as long as its base folder answers, with a failure too"
       finish = resolve;
     });
   // Twelve looks take twice as long as the silence that would end it.
-  expect(await inPlace(space, call, work, attention)).toBe("done");
+  expect(await whileAnswering(space, call, work, attention)).toBe("done");
 });
 
 test("a tool ends with its call, and who waits for a place leaves with it", async () => {
   const ended = new AbortController();
   const space = spaceOn(async () => "folder");
-  const copies = Array.from({ length: 6 }, () => inPlace(space, callWith(ended.signal), stuck, attention));
+  const copies = Array.from({ length: 6 }, () => whileAnswering(space, callWith(ended.signal), stuck, attention));
   ended.abort(new CsiError("unavailable", "csimux is stopping"));
   for (const outcome of await Promise.allSettled(copies)) expect(outcome.status).toBe("rejected");
   expect(space.slots.idle).toBe(true);

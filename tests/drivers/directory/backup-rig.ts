@@ -1,9 +1,9 @@
 import { execFileSync } from "node:child_process";
 import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import type { DirectorySettings } from "../../../lib/drivers/directory/kinds.ts";
 import type { KopiaSettings } from "../../../lib/drivers/directory/kopia.ts";
 import type { ResticSettings } from "../../../lib/drivers/directory/restic.ts";
-import type { DirectorySettings } from "../../../lib/drivers/directory/settings.ts";
 import type { Driver } from "../../../lib/drivers/driver.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import type { CommandRunner } from "../../../lib/io/runner.ts";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { dirname } from "node:path";
 import { directoryDriver } from "../../../lib/drivers/directory/driver.ts";
 import { type Files, localFiles } from "../../../lib/drivers/directory/files.ts";
-import type { DirectoryKind, DirectorySettings } from "../../../lib/drivers/directory/settings.ts";
+import type { DirectoryKind, DirectorySettings } from "../../../lib/drivers/directory/kinds.ts";
 import type { Driver, Volume } from "../../../lib/drivers/driver.ts";
 import { modules } from "../../../lib/drivers/index.ts";
 import { localRunner } from "../../../lib/io/local.ts";

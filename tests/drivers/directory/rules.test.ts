@@ -8,7 +8,7 @@ import {
   oldSource,
   parseBackupId,
   parseSnapshotId,
-  placeOfTree,
+  partsOfTree,
   snapshotId,
   snapshotKey,
   usualSource,
@@ -92,12 +92,12 @@ describe("snapshot ids", () => {
     for (const name of ["a", old, "x".repeat(128), "../..", "_x", "ü", "f/a"]) {
       const key = snapshotKey(name, 64);
       const place = { tree: `_${key}`, key };
-      expect(placeOfTree(place.tree)).toEqual(place);
+      expect(partsOfTree(place.tree)).toEqual(place);
       expect(parseSnapshotId(snapshotId(place))).toEqual(place);
       expect(snapshotId(place).length).toBeLessThanOrEqual(64);
     }
-    expect(placeOfTree(old)).toEqual({ tree: old, key: undefined });
-    expect(["lost+found", ".x", "_a.b", "..-b"].map(placeOfTree)).toEqual([undefined, undefined, undefined, undefined]);
+    expect(partsOfTree(old)).toEqual({ tree: old, key: undefined });
+    expect(["lost+found", ".x", "_a.b", "..-b"].map(partsOfTree)).toEqual([undefined, undefined, undefined, undefined]);
   });
 
   test("the source of an old folder comes from the usual names, else from the volumes that exist", () => {
@@ -150,7 +150,7 @@ describe("a backup by restic may leave out what vanished from its source", () =>
     // Words that are cut or left out may have told of anything.
     [error(2), false],
     [error(2) + last.slice(0, -1), false],
-    [`${error(2)}[70000 bytes left out]\n${error(2)}${last}`, false],
+    [`${error(2)}[70000 bytes omitted]\n${error(2)}${last}`, false],
     [last, false],
     ["", false],
   ])("%p → %p", (stderr, expected) => expect(missedOnlyVanished(stderr)).toBe(expected));

@@ -43,12 +43,12 @@ export function openFolderDriver(dsm: Dsm, protocol: Protocol, options: DsmOptio
 export function folderParts(dsm: Dsm, protocol: Protocol, options: DsmOptions = {}) {
   const parsed = safeParse(synologyNfsSchema, { httpConnection: httpOf(dsm, options.http), nfs: sections.nfs });
   if (!parsed.success) throw new Error(JSON.stringify(parsed.issues));
-  const { space, store } = openFolders(identityOf(options), parsed.output, "k8s-");
+  const { context, store } = openFolders(identityOf(options), parsed.output, "k8s-");
   const { allowedHosts: hosts } = sections.nfs;
   const share =
     protocol === "nfs"
-      ? new NfsFolders(space, { server: "nas", hosts, squash: "no_map" })
-      : new SmbFolders(space, { server: "nas", users: ["csi-nodes"], groups: [] });
+      ? new NfsFolders(context, { server: "nas", hosts, squash: "no_map" })
+      : new SmbFolders(context, { server: "nas", users: ["csi-nodes"], groups: [] });
   return { store, share };
 }
 

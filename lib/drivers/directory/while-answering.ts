@@ -2,26 +2,26 @@ import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { OperationContext } from "./operation-context.ts";
 
-/** How often a base folder is looked at while a tool works on it, and after what silence the tool is given up, in milliseconds. */
+/** How often a base folder is checked while a tool works on it, and after what silence the tool is abandoned, in milliseconds. */
 export interface WatchSettings {
   readonly everyMs: number;
   readonly silentMs: number;
 }
 
-/** A server that starts again answers within a few minutes, and the copy then goes on where it was. */
+/** A restarted server answers within a few minutes, and the copy then continues. */
 const usual: WatchSettings = { everyMs: 30_000, silentMs: 300_000 };
 
 /**
- * Runs a tool in one of the connection's places for tools, for as long as the base folder answers, however long that is. On a hard mount
- * whose server is gone the tool would keep its place until the server is back, and the caller's own signal does not end it: what
- * repeats the call waits for the same work. Throws "unavailable" when the tool is given up.
+ * Runs a tool in one of the connection's slots while the base folder answers, however long that takes. On a hard mount without
+ * its server the tool would hold its slot until the server is back, and the caller's signal does not end it, because retries
+ * wait for the same work. Throws "unavailable" if the tool is abandoned.
  */
-export const inPlace = <T>(
-  space: OperationContext,
+export const whileAnswering = <T>(
+  context: OperationContext,
   call: Call,
   work: (call: Call) => Promise<T>,
   attention: WatchSettings = usual,
-): Promise<T> => space.slots.run(() => attended(space, call, work, attention), call.signal);
+): Promise<T> => context.slots.run(() => attended(context, call, work, attention), call.signal);
 
 async function attended<T>(
   { connection, files, layout }: OperationContext,
@@ -34,7 +34,7 @@ async function attended<T>(
   const look = (): void => {
     if (askedAt === undefined) {
       askedAt = performance.now();
-      // A failure is an answer as well.
+      // A failure is an answer, too.
       const answered = (): void => {
         askedAt = undefined;
       };
@@ -55,5 +55,5 @@ async function attended<T>(
 const silent = (connection: string, ms: number): CsiError =>
   new CsiError(
     "unavailable",
-    `connection "${connection}": the base folder has not answered for ${ms / 60_000} minutes, so the work on it was given up; check its server, the call is repeated`,
+    `connection "${connection}": the base folder has not answered for ${ms / 60_000} minutes, so the work on it was abandoned; check its server; retrying`,
   );
