@@ -1,7 +1,8 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { spawned } from "../spawned.ts";
-import { type Tally, type JunitCase, junitCases } from "../tally.ts";
+import type { Tally } from "../tally.ts";
+import { type JunitCase, junitCases } from "../tally.ts";
 
 /** Accepted reasons for which the suite itself skips. Any other skipped spec is a failure. */
 const accepted: readonly (readonly [reason: RegExp, why: string])[] = [

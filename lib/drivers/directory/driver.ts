@@ -1,14 +1,16 @@
+import type { Access, Protocol } from "../../core/access.ts";
 import { TryLocks } from "../../core/locks.ts";
 import { Semaphore } from "../../core/semaphore.ts";
-import type { Driver } from "../driver.ts";
+import type { Context, Driver } from "../driver.ts";
 import type { ConnectionIdentity, DriverPorts } from "../module.ts";
+import type { ShareProtocol } from "../store.ts";
 import { StoreDriver } from "../store-driver.ts";
 import type { BackupTool } from "./backup-tool.ts";
 import { Backups } from "./backups.ts";
 import { ShareBase, storePerOperation } from "./base.ts";
 import { explain } from "./failures.ts";
 import { type Files, filesOn, localFiles } from "./files.ts";
-import { BaseShare, type DirectoryDriver, type DirectoryKind, type DirectorySettings, kinds } from "./kinds.ts";
+import { type DirectoryDriver, type DirectoryKind, type DirectorySettings, kinds } from "./kinds.ts";
 import { Kopia } from "./kopia.ts";
 import { Layout } from "./layout.ts";
 import type { OperationContext } from "./operation-context.ts";
@@ -16,7 +18,7 @@ import { OwnershipAndMode } from "./owner.ts";
 import { Restic } from "./restic.ts";
 import { SnapshotMethods } from "./snapshot-methods.ts";
 import { TreeSnapshots } from "./snapshots.ts";
-import { DirectoryStore } from "./store.ts";
+import { DirectoryStore, type VolumeFolder } from "./store.ts";
 import { Trees } from "./trees.ts";
 
 /** The number of concurrent copies and removals of one connection: more would only make a disk seek. */
@@ -63,6 +65,27 @@ function shareBase(
   const context = kind.context(settings.shareHost ?? "", settings.shareBasePath.replace(/(.)\/+$/, "$1"));
   const lease = share({ protocol: kind.protocol, context, mountFlags: identity.mountFlags ?? [] });
   return new ShareBase(layout.base, files, kind.mountTypes, lease);
+}
+
+/** The base folder is shared already, so a folder in it is reachable as soon as it is there. */
+class BaseShare implements ShareProtocol<VolumeFolder> {
+  readonly protocol: Protocol;
+  readonly access: Access;
+  readonly growsOnNode = false;
+  readonly #kind: DirectoryDriver;
+  readonly #settings: DirectorySettings;
+
+  constructor(kind: DirectoryDriver, settings: DirectorySettings) {
+    this.protocol = kind.protocol;
+    this.access = kind.access;
+    this.#kind = kind;
+    this.#settings = settings;
+  }
+
+  context({ id }: VolumeFolder): Context {
+    const { shareHost, shareBasePath } = this.#settings;
+    return this.#kind.context(shareHost ?? "", `${shareBasePath.replace(/\/+$/, "")}/v/${id}`);
+  }
 }
 
 /**

@@ -1,9 +1,7 @@
 import { type Access, type Protocol, protocols } from "../../core/access.ts";
 import type { Context } from "../driver.ts";
-import type { ShareProtocol } from "../store.ts";
 import type { KopiaSettings } from "./kopia.ts";
 import type { ResticSettings } from "./restic.ts";
-import type { VolumeFolder } from "./store.ts";
 
 /** The drivers of this family; the values of `driver:`. */
 export type DirectoryKind = "local-hostpath" | "nfs-client" | "smb-client" | "lustre-client";
@@ -71,24 +69,3 @@ export const kinds: Readonly<Record<DirectoryKind, DirectoryDriver>> = {
   },
   "lustre-client": served("lustre", [lustreMagic]),
 };
-
-/** The base folder is shared already, so a folder in it is reachable as soon as it is there. */
-export class BaseShare implements ShareProtocol<VolumeFolder> {
-  readonly protocol: Protocol;
-  readonly access: Access;
-  readonly growsOnNode = false;
-  readonly #kind: DirectoryDriver;
-  readonly #settings: DirectorySettings;
-
-  constructor(kind: DirectoryDriver, settings: DirectorySettings) {
-    this.protocol = kind.protocol;
-    this.access = kind.access;
-    this.#kind = kind;
-    this.#settings = settings;
-  }
-
-  context({ id }: VolumeFolder): Context {
-    const { shareHost, shareBasePath } = this.#settings;
-    return this.#kind.context(shareHost ?? "", `${shareBasePath.replace(/\/+$/, "")}/v/${id}`);
-  }
-}
