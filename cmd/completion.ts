@@ -4,23 +4,21 @@ import { exit } from "./terminal/terminal.ts";
 
 const shells: Readonly<Record<string, (program: Command) => string>> = { bash, zsh, fish };
 
-/** `csimux completion SHELL`: prints a script that completes commands and flags; it is made from the commands themselves. */
+/** `csimux completion SHELL`: prints a completion script, generated from the commands. */
 export function addCompletion(program: Command, host: Host): void {
   program
     .command("completion")
     .argument("<shell>", Object.keys(shells).join(", "))
-    .description(
-      "print a script that completes commands and flags in a shell, for example: source <(csimux completion bash)",
-    )
+    .description("print a completion script for a shell, for example: source <(csimux completion bash)")
     .action((shell: string) => {
       const script = Object.hasOwn(shells, shell) ? shells[shell] : undefined;
       if (script) host.out(script(program));
-      else host.err(`csimux: completion is for ${Object.keys(shells).join(", ")}, not "${shell}"\n`);
+      else host.err(`csimux: completion supports ${Object.keys(shells).join(", ")}, not "${shell}"\n`);
       exit(script ? 0 : 2);
     });
 }
 
-/** One command with the words that lead to it. */
+/** A command and its path of words. */
 interface Entry {
   readonly words: readonly string[];
   readonly command: Command;
@@ -40,13 +38,13 @@ const offered = (entry: Entry): readonly string[] => [
   "--help",
 ];
 
-/** Words are names and flags of our own: letters, digits and dashes. */
+/** Words are csimux's own names and flags: letters, digits and dashes. */
 const cases = (program: Command, line: (entry: Entry) => string): string =>
   entries(program)
     .map(entry => `    "${entry.words.join(" ")}") ${line(entry)} ;;`)
     .join("\n");
 
-/** The words that are commands, so that values of flags are not taken for one. */
+/** The names of all commands, to tell them from values of flags. */
 const commandWords = (program: Command): string =>
   [...new Set(entries(program).flatMap(({ words }) => words))].join("|");
 

@@ -11,7 +11,7 @@ import { addTopology } from "./topology/command.ts";
 import { addValidate } from "./validate/command.ts";
 import { version } from "./version.ts";
 
-/** Wires the subcommands. Each loads what it needs only when it is chosen, so that the small ones start at once. */
+/** Defines the subcommands. Each loads its code only when chosen, so that the small ones start at once. */
 async function main(): Promise<void> {
   const host = realHost();
   if (await answersSsh(host)) return;
@@ -33,7 +33,7 @@ async function main(): Promise<void> {
 }
 
 main().catch((error: unknown) => {
-  // commander has printed its message already; its own exit code 1 means bad usage, which is 2 here.
+  // commander has printed its message; its exit code 1 means invalid usage, which is 2 here.
   if (error instanceof Error && "code" in error && String(error.code).startsWith("commander.")) {
     process.exitCode = "exitCode" in error && error.exitCode === 0 ? 0 : 2;
     return;

@@ -4,7 +4,7 @@ import { dirname, isAbsolute, join } from "node:path";
 import { errnoOf } from "../lib/core/errors.ts";
 import type { ValueResolver } from "../lib/schema/value-resolver.ts";
 
-/** The outside facts that a command sees; tests pass their own. */
+/** The environment of a command; tests pass their own. */
 export interface Host {
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
@@ -12,7 +12,7 @@ export interface Host {
   readonly stdin: () => Promise<string>;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly hostname: string;
-  /** Whether `out` may carry colours: a terminal, and NO_COLOR is not set (no-color.org). */
+  /** Whether `out` may contain colours: it is a terminal, and NO_COLOR is not set (no-color.org). */
   readonly colour: boolean;
 }
 
@@ -52,7 +52,7 @@ async function readStdin(): Promise<string> {
   return Buffer.concat(chunks).toString("utf8");
 }
 
-/** What the configuration may see of the machine: environment variables and small files named by `…File` keys. */
+/** Resolves what a configuration refers to: environment variables, and small files named by `…File` keys. */
 export const valueResolver = (env: Readonly<Record<string, string | undefined>>): ValueResolver => ({
   env: name => env[name],
   file: path => {
@@ -66,7 +66,7 @@ export const valueResolver = (env: Readonly<Record<string, string | undefined>>)
 
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/** The environment that external tools get: where programs are, and nothing that may hold a secret. */
+/** The environment of external tools: where programs are, and nothing that may hold a secret. */
 export const toolEnvironment = (
   env: Readonly<Record<string, string | undefined>>,
 ): Readonly<Record<string, string>> => ({
@@ -75,13 +75,13 @@ export const toolEnvironment = (
 });
 
 /**
- * The folder of connection files that a main file names, or undefined when it is not on this machine. A relative one is
- * looked for where the command runs, as `serve` does, then beside the main file.
+ * The folder of connection files that a main file names; undefined if it does not exist on this machine. A relative path
+ * is resolved from the working folder, as by `serve`, then from the main file's folder.
  */
 export function connectionFolder(folder: string, mainFile: string): string | undefined {
   const candidates = isAbsolute(folder) ? [folder] : [join(folder), join(dirname(mainFile), folder)];
   return candidates.find(isFolder);
 }
 
-/** Whether there is a folder of this name, or a link to one. */
+/** Whether a folder, or a link to one, exists at this path. */
 export const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;

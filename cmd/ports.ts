@@ -12,7 +12,7 @@ import { Mounts } from "../lib/node/mount/mounts.ts";
 import { SharePoints } from "../lib/node/mount/share-points.ts";
 import { type Host, toolEnvironment } from "./host.ts";
 
-/** Where a compiled executable finds its own program. */
+/** The path of the program inside a compiled executable. */
 const compiledProgram = "/$bunfs/";
 
 /** The argv that starts this program again: its executable, and from sources their first file too. */

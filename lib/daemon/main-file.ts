@@ -1,5 +1,6 @@
-// lib/daemon: what a running csimux does with its files. main-file.ts keeps the main file current, opener.ts makes connections
-// of their files, mount-flags.ts finds the mount flags of a volume, node-facts.ts reads the facts for topology rules.
+// lib/daemon: what a running csimux does with its files. main-file.ts keeps the main file current, opener.ts makes
+// connections of their files, mount-flags.ts finds the mount flags of a volume, node-facts.ts reads the facts for
+// topology rules.
 
 import { readFile } from "node:fs/promises";
 import { dirname } from "node:path";

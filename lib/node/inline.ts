@@ -1,6 +1,6 @@
-// lib/node: the node RPCs. volumes.ts is the entry; stage.ts and publish.ts do what their names say, inline.ts both for inline
-// volumes. A protocol (attach/, iscsi/, nvme/) makes a volume available on this node, disks/ makes a device mountable, mount/
-// mounts it, state/ remembers it, health/ watches it.
+// lib/node: the node RPCs. volumes.ts is the entry; stage.ts and publish.ts do what their names say, inline.ts both for
+// inline volumes. A protocol (attach/, iscsi/, nvme/) makes a volume available on this node, disks/ makes a device
+// mountable, mount/ mounts it, state/ remembers it, health/ watches it.
 
 import type { Capability } from "../core/access.ts";
 import type { Call } from "../core/call.ts";

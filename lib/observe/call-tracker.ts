@@ -1,5 +1,5 @@
-// lib/observe: what people and monitors see of a running csimux. call-tracker.ts and metrics.ts count calls, status.ts composes
-// the answer of `csimux status`, status-socket.ts and page-server.ts serve it and the metrics.
+// lib/observe: what people and monitors see of a running csimux. call-tracker.ts and metrics.ts count calls, status.ts
+// composes the answer of `csimux status`, status-socket.ts and page-server.ts serve it and the metrics.
 
 import type { CallBegun, CallEnd, CallObserver } from "../core/observer.ts";
 

@@ -1,5 +1,6 @@
-// lib/takeover: from deployments of democratic-csi to one csimux. old.ts reads an old deployment, connections.ts and classes.ts
-// convert it, volumes.ts its PersistentVolumes, manifests.ts writes the new one, left.ts lists what is left to do.
+// lib/takeover: from deployments of democratic-csi to one csimux. old.ts reads an old deployment, connections.ts and
+// classes.ts convert it, volumes.ts its PersistentVolumes, manifests.ts writes the new one, left.ts lists what is left
+// to do.
 
 import { at, listAt, mappingAt, textAt } from "../lint/lint-input.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";

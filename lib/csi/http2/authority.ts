@@ -1,5 +1,5 @@
-// lib/csi/http2: HTTP/2 below gRPC. http2-listener.ts accepts connections, authority.ts replaces the ":authority" headers of old
-// clients that Bun's server refuses, with the frames of http2-frames.ts.
+// lib/csi/http2: HTTP/2 below gRPC. http2-listener.ts accepts connections, authority.ts replaces the ":authority"
+// headers of old clients that Bun's server refuses, with the frames of http2-frames.ts.
 
 import { type Frame, flag, makeFrame, payloadOf, streamOf } from "./http2-frames.ts";
 

@@ -1,6 +1,6 @@
 // lib/node/attach: the node's half of each protocol. attacher.ts is the interface, attachers.ts the table of protocols,
-// context.ts reads what several protocols have in a volume's context. A protocol of one file is here; iSCSI and NVMe have
-// folders of their own.
+// context.ts reads what several protocols have in a volume's context. A protocol of one file is here; iSCSI and NVMe
+// have folders of their own.
 
 import type { Access, Capability } from "../../core/access.ts";
 import type { Call } from "../../core/call.ts";

@@ -1,6 +1,6 @@
-// lib/node/disks: block devices and their file systems. block-device.ts proves that a device is the attached volume, contents.ts
-// what is on it; disk-filesystems.ts decides whether it may be formatted, filesystem-maker.ts formats. multipath.ts and
-// sysfs.ts serve iSCSI and NVMe.
+// lib/node/disks: block devices and their file systems. block-device.ts proves that a device is the attached volume,
+// contents.ts what is on it; disk-filesystems.ts decides whether it may be formatted, filesystem-maker.ts formats.
+// multipath.ts and sysfs.ts serve iSCSI and NVMe.
 
 import { constants } from "node:fs";
 import { access, type FileHandle, open, readdir, readFile, realpath, stat } from "node:fs/promises";

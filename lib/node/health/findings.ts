@@ -1,5 +1,6 @@
-// lib/node/health: problems and usage of volumes on this node. findings.ts detects problems of a mount and of paths, monitor.ts
-// checks all volumes and storage systems at an interval, usage.ts answers NodeGetVolumeStats. Nothing is repaired here.
+// lib/node/health: problems and usage of volumes on this node. findings.ts detects problems of a mount and of paths,
+// monitor.ts checks all volumes and storage systems at an interval, usage.ts answers NodeGetVolumeStats. Nothing is
+// repaired here.
 
 import { lstat, readFile, realpath } from "node:fs/promises";
 import { basename } from "node:path";

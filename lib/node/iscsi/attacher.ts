@@ -1,6 +1,6 @@
-// lib/node/iscsi: iSCSI disks. target.ts describes a target, its sessions and LUNs as the context and the kernel give them,
-// open-iscsi.ts logs in and out with the host's iscsiadm, portal-sessions.ts handles several portals, attacher.ts is the
-// protocol's Attacher.
+// lib/node/iscsi: iSCSI disks. target.ts describes a target, its sessions and LUNs as the context and the kernel give
+// them, open-iscsi.ts logs in and out with the host's iscsiadm, portal-sessions.ts handles several portals, attacher.ts
+// is the protocol's Attacher.
 
 import { join } from "node:path";
 import { protocols } from "../../core/access.ts";

@@ -1,6 +1,6 @@
-// lib/node/mount: mounts and mount points. mounts.ts and unmounter.ts run mount(8) and umount(8) and believe the mount table
-// alone; volume-mounter.ts mounts attached volumes for staging, share-points.ts shares for the controller; files.ts checks
-// paths without hanging on dead mounts; flags.ts has the rules for mount flags.
+// lib/node/mount: mounts and mount points. mounts.ts and unmounter.ts run mount(8) and umount(8) and believe the mount
+// table alone; volume-mounter.ts mounts attached volumes for staging, share-points.ts shares for the controller;
+// files.ts checks paths without hanging on dead mounts; flags.ts has the rules for mount flags.
 
 import type { Stats } from "node:fs";
 import { lstat, mkdir, open, realpath, rmdir, unlink } from "node:fs/promises";

@@ -1,5 +1,6 @@
-// lib/node/nvme: namespaces of NVMe over Fabrics. subsystem.ts describes a subsystem, its paths and disks as the context and the
-// kernel give them, connections.ts connects through the kernel's /dev/nvme-fabrics, attacher.ts is the protocol's Attacher.
+// lib/node/nvme: namespaces of NVMe over Fabrics. subsystem.ts describes a subsystem, its paths and disks as the
+// context and the kernel give them, connections.ts connects through the kernel's /dev/nvme-fabrics, attacher.ts is the
+// protocol's Attacher.
 
 import { join } from "node:path";
 import { protocols } from "../../core/access.ts";

@@ -1,6 +1,6 @@
-// lib/node/state: what csimux remembers of this node's volumes across restarts. record-folder.ts stores records, stage-records.ts
-// those of staged volumes, written before anything is done; ownership.ts decides which mounts belong to which volume;
-// maintenance.ts compares records with the node.
+// lib/node/state: what csimux remembers of this node's volumes across restarts. record-folder.ts stores records,
+// stage-records.ts those of staged volumes, written before anything is done; ownership.ts decides which mounts belong
+// to which volume; maintenance.ts compares records with the node.
 
 import { access } from "node:fs/promises";
 import type { Call, Log } from "../../core/call.ts";
