@@ -36,21 +36,26 @@ export function leasedApi(server: Server, connection: string): { readonly api: A
   return { api: naming(apiOf(value, connection), connection), release };
 }
 
+/** `api`, with `run` around each request. */
+export const wrapped = (
+  { where, version, call, job }: Api,
+  run: <T>(request: () => Promise<T>, signal: AbortSignal) => Promise<T>,
+): Api => ({
+  where,
+  version: signal => run(() => version(signal), signal),
+  call: (method, params, signal) => run(() => call(method, params, signal), signal),
+  job: (method, params, signal) => run(() => job(method, params, signal), signal),
+});
+
 /**
  * An API that names the connection in failures of the connection itself and of authorization. What the system refused stays an
  * ApiError, because its meaning depends on the request.
  */
-function naming(api: Api, connection: string): Api {
-  const named = <T>(work: Promise<T>): Promise<T> =>
-    work.catch((error: unknown) => {
+const naming = (api: Api, connection: string): Api =>
+  wrapped(api, request =>
+    request().catch((error: unknown) => {
       const refused = error instanceof ApiError && !isDenied(error) && error.errno !== errnos.noMethod;
       const known = refused ? undefined : apiErrorMapping(error);
       throw known ? new CsiError(known.code, `connection "${connection}": ${known.text}`, { cause: error }) : error;
-    });
-  return {
-    where: api.where,
-    version: signal => named(api.version(signal)),
-    call: (method, params, signal) => named(api.call(method, params, signal)),
-    job: (method, params, signal) => named(api.job(method, params, signal)),
-  };
-}
+    }),
+  );

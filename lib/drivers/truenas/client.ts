@@ -125,7 +125,7 @@ export class Client {
     }
   }
 
-  async close(): Promise<void> {
+  close(): void {
     this.#closed = true;
     this.#current = undefined;
     for (const connection of this.#connections) this.#end(connection);

@@ -12,28 +12,37 @@ import { type Limits, type Transport, type Version, versionOf } from "./transpor
  */
 export async function connected(server: Server, limits: Limits, signal: AbortSignal): Promise<Transport> {
   try {
-    return await connectedTo(server, server.http, limits, signal);
+    return await connectedTo({ server, limits, signal }, server.http, true);
   } catch (error) {
     if (!(error instanceof Redirect)) throw error;
-    return followed(server, error.urls, limits, signal);
+    return activeController({ server, limits, signal }, error.urls);
   }
 }
 
+/** A login that is requested. */
+interface Login {
+  readonly server: Server;
+  readonly limits: Limits;
+  readonly signal: AbortSignal;
+}
+
+/** Logs in at one address; without `rest` over JSON-RPC only. */
 async function connectedTo(
-  server: Server,
+  { server, limits, signal }: Login,
   settings: HttpSettings,
-  limits: Limits,
-  signal: AbortSignal,
+  rest: boolean,
 ): Promise<Transport> {
   const http = httpClient(settings);
+  let isUsed = false;
   try {
     const version = await jsonRpcVersion(http, signal);
-    if (!version) return await overRest(server, http, limits, signal);
-    http.close();
-    return await rpcTransport(server, settings, version, limits, signal);
-  } catch (error) {
-    http.close();
-    throw error;
+    if (version) return await rpcTransport(server, settings, version, limits, signal);
+    if (!rest) throw new NotTrueNas(`${http.where} does not answer as TrueNAS does`);
+    const transport = await overRest(server, http, limits, signal);
+    isUsed = true;
+    return transport;
+  } finally {
+    if (!isUsed) http.close();
   }
 }
 
@@ -73,7 +82,7 @@ async function overRest(server: Server, http: Http, { readMs }: Limits, signal: 
     });
   const version = versionOf(String(text));
   if (!version)
-    throw new NotTrueNas(`${http.where} says that it is ${JSON.stringify(text)}, which is no version of TrueNAS`);
+    throw new NotTrueNas(`${http.where} says that it is ${JSON.stringify(text)}, which is not a version of TrueNAS`);
   // It has the list of versions, so a front end answered 404 for it. REST has other parameters in these versions.
   if (version.number >= withJsonRpc)
     throw new HttpError(http.where, "unreachable", `HTTP 404 instead of the versions that ${version.text} lists`);
@@ -84,12 +93,8 @@ async function overRest(server: Server, http: Http, { readMs }: Limits, signal: 
  * Connects to the active controller, at the first of these addresses that answers. Only hosts in the file are contacted, with the
  * protocol and port in the file: otherwise the server that answers a login could send the credentials anywhere.
  */
-async function followed(
-  server: Server,
-  urls: readonly string[],
-  limits: Limits,
-  signal: AbortSignal,
-): Promise<Transport> {
+async function activeController(login: Login, urls: readonly string[]): Promise<Transport> {
+  const { server } = login;
   const standby = `${originOf(server.http)} is the standby controller`;
   let failed: unknown = new NotTrueNas(`${standby} and names no active one`);
   for (const url of urls) {
@@ -101,29 +106,13 @@ async function followed(
     }
     const target = { ...server.http, host };
     try {
-      return await activeController(server, target, limits, signal);
+      // Pairs have JSON-RPC: the credentials are sent over nothing else.
+      return await connectedTo(login, target, false);
     } catch (error) {
       failed = error instanceof Redirect ? new NotTrueNas(`${originOf(target)} is a standby controller, too`) : error;
     }
   }
   throw failed;
-}
-
-/** Connects over JSON-RPC, which pairs have: the credentials are sent over nothing else. */
-async function activeController(
-  server: Server,
-  target: HttpSettings,
-  limits: Limits,
-  signal: AbortSignal,
-): Promise<Transport> {
-  const http = httpClient(target);
-  try {
-    const version = await jsonRpcVersion(http, signal);
-    if (!version) throw new NotTrueNas(`${http.where} does not answer as TrueNAS does`);
-    return await rpcTransport(server, target, version, limits, signal);
-  } finally {
-    http.close();
-  }
 }
 
 const shortOf = (url: string): string => JSON.stringify(url.slice(0, 200));

@@ -2,7 +2,7 @@ import type { Protocol } from "../../core/access.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { ConnectionIdentity } from "../module.ts";
-import type { Api } from "./api.ts";
+import { type Api, wrapped } from "./api.ts";
 import { ApiError } from "./api-error.ts";
 
 /** What a connection needs of a system: its version, and the roles of the account. */
@@ -37,18 +37,12 @@ function versionFor({ protocol, datasets }: ApiUse, driver: string): VersionRequ
 export function withRequiredVersion(api: Api, use: ApiUse, { connection, driver }: ConnectionIdentity): Api {
   const required = versionFor(use, driver);
   if (!required) return api;
-  const proved = async (signal: AbortSignal) => {
-    const version = await api.version(signal);
-    if (version.number >= required.first) return version;
-    const text = `connection "${connection}": ${api.where} is ${version.text}, and ${required.reason}`;
-    throw new CsiError("failed-precondition", text);
-  };
-  return {
-    where: api.where,
-    version: proved,
-    call: (method, params, signal) => proved(signal).then(() => api.call(method, params, signal)),
-    job: (method, params, signal) => proved(signal).then(() => api.job(method, params, signal)),
-  };
+  return wrapped(api, async (request, signal) => {
+    const { number, text } = await api.version(signal);
+    if (number >= required.first) return request();
+    const reason = `${api.where} is ${text}, and ${required.reason}`;
+    throw new CsiError("failed-precondition", `connection "${connection}": ${reason}`);
+  });
 }
 
 /** The first version whose auth.me answers the roles of every account, API keys included. */
