@@ -23,8 +23,8 @@ export const manifestBudget: Budget = { bytes: 4 << 20, parts: 1_000_000 };
 /** The most aliases in one document. */
 const mostAliases = 200;
 
-/** The most characters of a document with each alias replaced by its target once. */
-const longestExpanded = 1 << 20;
+/** The most characters that aliases may add to a document. */
+const longestExpanded = 128 << 10;
 
 const refused = (rule: string, what: string, fix: string): SchemaFinding => failure(rule, [], what, fix);
 
@@ -49,23 +49,21 @@ export function textOverBudget(text: string, { bytes, parts }: Budget): SchemaFi
 
 /**
  * Checks, before any alias is resolved, whether the value of a document would be far larger than its text, or would contain itself.
- * Aliases of aliases, which multiply, are left to the parser (`maxAliasCount` in parse.ts).
+ * The size of an alias is that of the text of its target, with the aliases in it expanded.
  */
 export function documentOverBudget(document: Document): OffsetFinding | undefined {
   const anchors = new Map<string, Node>();
-  let first: Node | undefined;
-  let count = 0;
-  let expanded = 0;
+  const aliases: { readonly offset: number; readonly size: number }[] = [];
   const deep = eachNode(document.contents, node => {
     if (!isAlias(node)) {
       if (node.anchor !== undefined) anchors.set(node.anchor, node);
       return;
     }
-    first ??= node;
-    count++;
     const [from, , to] = anchors.get(node.source)?.range ?? [0, 0, 0];
-    const isInside = (node.range?.[0] ?? 0) < to;
-    expanded += isInside ? Number.POSITIVE_INFINITY : to - from;
+    const offset = start(node) ?? 0;
+    const inside = aliases.length < mostAliases ? aliases.filter(each => each.offset >= from && each.offset < to) : [];
+    const size = inside.reduce((sum, each) => sum + each.size, to - from);
+    aliases.push({ offset, size: offset < to ? Number.POSITIVE_INFINITY : size });
   });
   if (deep) {
     const what = `lists and mappings are nested more than ${mostLevels} levels deep`;
@@ -75,12 +73,12 @@ export function documentOverBudget(document: Document): OffsetFinding | undefine
     };
   }
   const what =
-    count > mostAliases
+    aliases.length > mostAliases
       ? `the file has more than ${mostAliases} aliases`
-      : expanded > longestExpanded
-        ? `aliases and merges ("<<") expand this file to more than ${longestExpanded >> 10} KiB`
+      : aliases.reduce((sum, { size }) => sum + size, 0) > longestExpanded
+        ? `aliases and merges ("<<") expand this file by more than ${longestExpanded >> 10} KiB`
         : undefined;
   return what === undefined
     ? undefined
-    : { offset: start(first) ?? 0, finding: refused("yaml-alias", what, "write the values out") };
+    : { offset: aliases[0]?.offset ?? 0, finding: refused("yaml-alias", what, "write the values out") };
 }

@@ -35,9 +35,6 @@ export function withPosition(source: Pick<YamlSource, "file" | "position">, find
 // Duplicate keys are found in faults.ts: the parser's own check takes quadratic time.
 const options = { customTags, merge: true, prettyErrors: false, uniqueKeys: false, logLevel: "error" } as const;
 
-/** The most repetitions of a value by aliases of aliases: about nine levels of merges. */
-const maxAliasCount = 1000;
-
 /** Parses one YAML document (or JSON) within `budget`. Never throws. */
 export function parseYaml(file: string, text: string, budget: Budget = fileBudget): YamlSource {
   const excess = textOverBudget(text, budget);
@@ -102,7 +99,7 @@ function source(file: string, text: string, document: Document, lines: LineCount
   ];
   if (found.length > 0) return without(...diagnostics);
   try {
-    return { ...without(...diagnostics), value: document.toJS({ maxAliasCount }) };
+    return { ...without(...diagnostics), value: document.toJS({ maxAliasCount: -1 }) };
   } catch {
     return without(...diagnostics, positioned(aliasFault(document)));
   }
