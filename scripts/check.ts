@@ -1,3 +1,4 @@
+import { checkConventions } from "./check/conventions.ts";
 import { checkDriverNames } from "./check/driver-names.ts";
 import { checkDrivers } from "./check/drivers.ts";
 import { checkImports } from "./check/imports.ts";
@@ -38,6 +39,10 @@ const checks: readonly Check[] = [
   imports,
   { title: "generated files match their sources (scripts/generate.ts)", run: staleFiles },
   { title: "the lock file is complete", run: checkLockFile },
+  {
+    title: "folders, files, phrases and type names follow the conventions (scripts/check/conventions.ts)",
+    run: checkConventions,
+  },
   { title: "only a driver's module names the driver", run: checkDriverNames },
   { title: "every driver has an example, and each store and share its contract test", run: checkDrivers },
 ];
