@@ -8,6 +8,7 @@ import { lint } from "../lib/lint/lint.ts";
 import { patternCompiler } from "../lib/topology/pattern.ts";
 import { build } from "../scripts/build.ts";
 import { sidecars } from "../scripts/cluster/images.ts";
+import { type Replacement, replaced } from "./kustomize.ts";
 
 const folder = new URL("../examples/kubernetes/", import.meta.url);
 const text = (file: string): string => readFileSync(new URL(file, folder), "utf8");
@@ -66,48 +67,8 @@ const argsOf = (file: string, container: string): readonly string[] => {
   return found?.args ?? [];
 };
 
-interface Replacement {
-  readonly source: { readonly kind: string; readonly fieldPath: string };
-  readonly targets: readonly {
-    readonly select: { readonly kind: string };
-    readonly fieldPaths: readonly string[];
-    readonly options?: { readonly delimiter: string; readonly index: number };
-  }[];
-}
-
-/** What kustomize's field path leads to: its holder and the last key ("[name=x]" chooses an entry of a list). */
-function placeOf(object: unknown, path: string): readonly [Record<string, unknown>, string] {
-  const keys = path.match(/\[[^\]]*\]|[^.]+/g) ?? [];
-  const last = keys.at(-1) ?? "";
-  let here = object as Record<string, unknown>;
-  for (const key of keys.slice(0, -1)) {
-    const wanted = /^\[name=(.*)\]$/.exec(key)?.[1];
-    const next =
-      wanted === undefined
-        ? here[key]
-        : Object.values(here).find(each => (each as Manifest["metadata"]).name === wanted);
-    here = next as Record<string, unknown>;
-  }
-  return [here, last];
-}
-
-/** Replaces as `kubectl kustomize` does with the files of one kustomization.yaml. */
-function replaced(objects: readonly Manifest[], replacements: readonly Replacement[]): void {
-  for (const { source, targets } of replacements) {
-    const from = objects.find(({ kind }) => kind === source.kind);
-    const [holder, key] = placeOf(from, source.fieldPath);
-    for (const { select, fieldPaths, options } of targets)
-      for (const object of objects.filter(({ kind }) => kind === select.kind))
-        for (const [place, field] of fieldPaths.map(path => placeOf(object, path))) {
-          const parts = options ? String(place[field]).split(options.delimiter) : [];
-          if (options) parts[options.index] = String(holder[key]);
-          place[field] = options ? parts.join(options.delimiter) : holder[key];
-        }
-  }
-}
-
 test.each(["/var/lib/kubelet", "/var/lib/k0s/kubelet", "/var/snap/microk8s/common/var/lib/kubelet"])(
-  "the folder of kubelet, changed in one place to %s, is everywhere in the node plugin",
+  "kubelet's folder, changed in one file to %s, is used everywhere in the node plugin",
   kubelet => {
     const node = text("base/node.yaml").replace(/(- name: kubelet\n\s+hostPath:\n\s+path: )\S+/, `$1${kubelet}`);
     const daemonSet = parse(node) as Manifest;
@@ -151,7 +112,7 @@ describe("the manifests", () => {
     expect(lint(inputs, { modules, resolver: outside, checkEnvironment: false, compile }).problems).toEqual([]);
   });
 
-  test("give csimux no flag that it does not know", async () => {
+  test("pass csimux only flags that it has", async () => {
     const { stdout } = spawnSync(await build(), ["serve", "--help"], { encoding: "utf8" });
     const flags = workloads
       .flatMap(({ manifest }) => podOf(manifest)?.containers ?? [])
@@ -161,7 +122,7 @@ describe("the manifests", () => {
     expect(flags.filter(flag => !stdout.includes(`${flag} `))).toEqual([]);
   });
 
-  test("bind only rights and accounts that they make", () => {
+  test("bind only roles and accounts that they create", () => {
     const made = new Set(manifests.map(({ manifest }) => `${manifest.kind} ${manifest.metadata.name}`));
     const bindings = manifests.filter(({ manifest }) => manifest.kind.endsWith("Binding"));
     expect(bindings.length).toBeGreaterThan(3);
@@ -171,7 +132,7 @@ describe("the manifests", () => {
     }
   });
 
-  test("give no right to read secrets, and none to everything", () => {
+  test("grant neither reading secrets nor anything to everything", () => {
     const rules = manifests.flatMap(({ manifest }) => manifest.rules ?? []);
     expect(rules.length).toBeGreaterThan(10);
     expect(rules.filter(rule => rule.resources.includes("secrets"))).toEqual([]);
@@ -191,7 +152,7 @@ describe("the manifests", () => {
     }
   });
 
-  test("take every right from every container of the controller that is not root", () => {
+  test("remove every privilege from every container of the unprivileged controller", () => {
     const containers = (name: string) =>
       workloads.filter(({ file }) => file === name).flatMap(({ manifest }) => podOf(manifest)?.containers ?? []);
     const limited = containers("central-non-root/controller-patch.yaml");
@@ -206,7 +167,7 @@ describe("the manifests", () => {
       });
   });
 
-  test("place volumes where their pods run, and publish free space", () => {
+  test("create volumes where their pods run, and publish free space", () => {
     for (const file of ["drivers/central/controller.yaml", "drivers/node-local/node-patch.yaml"]) {
       const args = argsOf(file, "provisioner");
       expect(args).toContain("--strict-topology=true");
@@ -215,14 +176,14 @@ describe("the manifests", () => {
     expect(argsOf("drivers/central/controller.yaml", "provisioner")).toContain("--immediate-topology=false");
   });
 
-  test("tell csimux its node, and mount only volumes that the pod has", () => {
+  test("pass csimux its node name, and mount only volumes of the pod", () => {
     const [node] = workloads.filter(({ file }) => file === "base/node.yaml");
     if (!node) throw new Error("base/node.yaml has a DaemonSet");
     const csimux = podOf(node.manifest)?.containers.find(({ name }) => name === "csimux");
     expect(csimux?.env?.map(({ name }) => name)).toContain("CSI_NODE_ID");
     const whole = workloads.filter(({ file }) => !file.endsWith("-patch.yaml"));
     for (const { file, manifest } of workloads) {
-      // A patch mounts volumes of what it patches, too.
+      // A patch also mounts volumes of the patched object.
       const patched = file.endsWith("-patch.yaml")
         ? whole.filter(each => each.manifest.kind === manifest.kind).map(each => podOf(each.manifest))
         : [];
@@ -233,7 +194,7 @@ describe("the manifests", () => {
     }
   });
 
-  test("ask for the sidecars that the cluster of the tests has, and probe two drivers of a node on two ports", () => {
+  test("use the sidecars of the test cluster, and probe two drivers of a node on two ports", () => {
     const images = files.flatMap(file => [...text(file).matchAll(/image: registry\.k8s\.io\/sig-storage\/(\S+)/g)]);
     const made = Object.entries(sidecars).map(([name, version]) => `${name}:${version}`);
     expect(new Set(images.map(([, image]) => image))).toEqual(
@@ -243,7 +204,7 @@ describe("the manifests", () => {
     expect(port("base/node.yaml")).not.toBe(port("drivers/node-local/node-patch.yaml"));
   });
 
-  test("serve metrics of controller and nodes, each on a port of that name that the annotations tell and no other driver has", () => {
+  test("serve metrics of controller and nodes, each on its own annotated port named metrics", () => {
     const told = (file: string) => {
       const found = workloads.find(each => each.file === file)?.manifest.spec?.template;
       const ports = found?.spec.containers.find(({ name }) => name === "csimux")?.ports ?? [];
@@ -257,7 +218,7 @@ describe("the manifests", () => {
     expect(told("drivers/node-local/node-patch.yaml")).toEqual(as(9736));
   });
 
-  test("attach volumes wherever connections may serve disks, and not where volumes stay on their node", () => {
+  test("attach volumes if connections can serve disks, and not if volumes stay on their node", () => {
     const of = <T>(file: string): T => parse(text(file)) as T;
     const required = (file: string) => of<{ spec: { attachRequired?: boolean } }>(file).spec.attachRequired;
     const components = (folder: string) => of<{ components?: string[] }>(`${folder}/kustomization.yaml`).components;
@@ -287,8 +248,8 @@ describe("the manifests", () => {
     ]);
   });
 
-  // 136 MiB were measured under load, and 256 MiB is what a storage that answers without end may add.
-  test("limit the memory of csimux to no less than what it was seen to need", () => {
+  // 136 MiB were measured under load; a storage system that answers without end can add 256 MiB.
+  test("limit the memory of csimux to no less than its measured use", () => {
     const mebibytes = (size = "") => Number.parseInt(size, 10) * (size.endsWith("Gi") ? 1024 : 1);
     for (const file of ["drivers/central/controller.yaml", "base/node.yaml"]) {
       const { manifest } = workloads.find(each => each.file === file) ?? {};
@@ -300,14 +261,14 @@ describe("the manifests", () => {
     }
   });
 
-  test("let pods describe volumes where disks of nodes are, and nowhere else", () => {
+  test("allow inline volumes of pods only for disks of nodes", () => {
     const modesOf = (file: string) =>
       (parse(text(file)) as { spec: { volumeLifecycleModes: string[] } }).spec.volumeLifecycleModes;
     expect(modesOf("base/csidriver.yaml")).toEqual(["Persistent"]);
     expect(modesOf("drivers/node-local/csidriver-patch.yaml")).toEqual(["Persistent", "Ephemeral"]);
   });
 
-  test("name files that there are", () => {
+  test("name only existing files", () => {
     const kustomizations = files.filter(file => file.endsWith("kustomization.yaml"));
     expect(kustomizations.length).toBeGreaterThan(6);
     for (const file of kustomizations) {

@@ -9,7 +9,7 @@ import { colour, filled, panels, timeline } from "./dashboard.ts";
 const folder = new URL("../examples/monitoring/", import.meta.url).pathname;
 const alerts = join(folder, "alerts.yaml");
 
-/** Debian's package prometheus has it; make test installs it. */
+/** Part of Debian's package prometheus, which make test installs. */
 const absent = !(process.env["PATH"] ?? "").split(delimiter).some(path => existsSync(join(path, "promtool")));
 
 /** Runs promtool on a generated file; returns its error output. */
@@ -27,11 +27,11 @@ function promtool(what: readonly string[], name: string, content: unknown): stri
 interface Case {
   /** Series by name and labels, with values a minute apart as promtool writes them. */
   readonly series: Readonly<Record<string, string>>;
-  /** What is firing after half an hour, by alert: the labels that it has. */
+  /** The alerts that fire after half an hour, with their labels. */
   readonly firing: Readonly<Record<string, Readonly<Record<string, string>> | undefined>>;
 }
 
-/** Two replicas of the controller: what both report fires once. */
+/** Two replicas of the controller, whose reports fire once. */
 const replicas = ["10.0.0.1:9733", "10.0.0.2:9733"] as const;
 const job = "csimux";
 
@@ -172,7 +172,7 @@ const ofDead = (name: string, labels: string, values: string): Record<string, st
     string
   >;
 
-/** Situation, then by panel: its values and the colour that a person sees. */
+/** Values and displayed colours, by situation and panel. */
 const shown: Readonly<
   Record<
     string,

@@ -7,8 +7,8 @@ import { root } from "../scripts/spawned.ts";
 const page = (name: string): string => readFileSync(join(root, "examples", name), "utf8");
 const pages = ["migrate.md", "troubleshoot.md", "security.md", "limits.md"] as const;
 
-/** A source text as messages are written for people: what a template puts in is "…", and texts that are joined are one. */
-function spoken(source: string): string {
+/** A source text with "…" for each interpolation of a template. */
+function withoutValues(source: string): string {
   let text = "";
   for (let at = 0; at < source.length; at++) {
     if (source[at] !== "$" || source[at + 1] !== "{") {
@@ -26,10 +26,10 @@ function spoken(source: string): string {
 const sources = ["lib", "cmd"].flatMap(folder =>
   readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
     .filter(name => name.endsWith(".ts") && !name.includes("gen/"))
-    .map(name => spoken(readFileSync(join(root, folder, name), "utf8"))),
+    .map(name => withoutValues(readFileSync(join(root, folder, name), "utf8"))),
 );
 
-/** The messages of the page: the code spans that an entry begins with. */
+/** The messages of the page: the code spans at the start of its entries. */
 const messages = page("troubleshoot.md")
   .replace(/\n {2,}/g, " ")
   .split("\n")
@@ -38,15 +38,15 @@ const messages = page("troubleshoot.md")
     [...(/^- ((?:`[^`]+`(?:, | and )?)+)/.exec(line)?.[1] ?? "").matchAll(/`([^`]+)`/g)].map(([, text = ""]) => text),
   );
 
-test("the page of troubles has many messages", () => {
+test("the troubleshooting page has many messages", () => {
   expect(messages.length).toBeGreaterThan(45);
 });
 
-test.each(messages)("the message %s is one that csimux says, word for word", message => {
+test.each(messages)("csimux writes the message %s, word for word", message => {
   expect(sources.some(source => source.includes(message))).toBe(true);
 });
 
-test.each(pages)("%s leads nowhere that is not there", name => {
+test.each(pages)("every link of %s leads to an existing file and heading", name => {
   const links = [...page(name).matchAll(/\]\(([^)#]*)(#[^)]*)?\)/g)].map(
     ([, path = "", anchor = ""]) => [path, anchor] as const,
   );
@@ -83,16 +83,16 @@ test.each(pages)("%s names only flags that csimux has", name => {
   for (const flag of new Set(flags)) expect([flag, declared.includes(flag)]).toEqual([flag, true]);
 });
 
-test("what pages and alerts say about csimux itself is the case", () => {
+test("pages and alerts are true", () => {
   const logged: string[] = [];
   leveledLog("error", line => logged.push(jsonLine(line))).error("failed");
   const [key = ""] = /"message":"failed"/.exec(logged.join("")) ?? [];
   expect(page("troubleshoot.md")).toContain(key);
-  // Claims are deleted with the data of their volumes, and a namespace with everything in it.
+  // Deleting claims deletes data, and deleting a namespace deletes everything in it.
   const removal = page("kubernetes/README.md").split("\n").join(" ");
   expect(removal).toContain("**To remove the driver and keep the data**");
   expect(removal).toContain("it deletes the namespace `storage` too");
-  // What the README promises first has a page.
+  // The README names Nomad only if there is a page about it.
   const readme = readFileSync(join(root, "README.md"), "utf8");
   expect(/nomad/i.test(readme)).toBe(existsSync(join(root, "examples/guide/nomad.md")));
   expect(page("monitoring/alerts.yaml")).toContain("description: Claims for more than that are refused.");
