@@ -3,10 +3,10 @@ import { join } from "node:path";
 import type { CommandRunner } from "../../lib/io/runner.ts";
 import { type FakeZfs, inProcess } from "./zfs/pools.ts";
 
-/** What a case of a storage host sees of it: a model of one, or a real one. */
+/** A storage host for cases: a model, or a real one. */
 export interface CaseHost {
   readonly runner: CommandRunner;
-  /** A file system that is there, below which a case works. */
+  /** An existing file system, below which a case works. */
   readonly dataset: string;
   /** Folders that show the kernel's targets, its NVMe target, and the devices of zvols. */
   readonly lio: string;
@@ -14,7 +14,7 @@ export interface CaseHost {
   readonly devices: string;
 }
 
-/** What a case has seen, one line each, in words that are the same on every host. */
+/** What a case has observed, one line each, in the same words on every host. */
 export type Sight = readonly string[];
 
 /** One behaviour of the tools of a storage host, as csimux meets it. It leaves nothing behind. */
@@ -31,7 +31,7 @@ export const modelOf = (fake: FakeZfs, runner: CommandRunner): CaseHost => ({
 
 const { signal } = new AbortController();
 
-/** The tools of a host, with what they answer in words. */
+/** The tools of a host, with their answers in words. */
 function toolsOn({ runner, dataset, devices }: CaseHost) {
   const plain = (text: string): string => text.replaceAll(dataset, "here").trim().split("\n")[0] ?? "";
   const zfs = async (...argv: readonly string[]): Promise<string> => {
@@ -48,7 +48,7 @@ function toolsOn({ runner, dataset, devices }: CaseHost) {
       const { stdout } = await runner.run({ argv }, signal);
       return stdout.replaceAll(dataset, "here").trim().split("\n").sort().join(" ");
     },
-    /** A tool over its standard input; its exit code alone, because it says what it likes. */
+    /** Runs a tool over its standard input; returns only its exit code, because its texts vary. */
     async told(tool: "targetcli" | "nvmetcli", ...lines: readonly string[]): Promise<string> {
       const output = await runner.run({ argv: [tool], stdin: `${lines.join("\n")}\n`, timeoutMs: 120_000 }, signal);
       return `${tool} ended with ${output.exitCode}`;

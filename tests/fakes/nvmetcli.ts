@@ -10,7 +10,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 
-/** The model of a kernel's NVMe target: a folder that stands for /sys/kernel/config/nvmet, and where nvmetcli saves what is in it. */
+/** The model of a kernel's NVMe target: a folder in place of /sys/kernel/config/nvmet, and where nvmetcli saves it. */
 export interface NvmetFolder {
   readonly root: string;
   readonly saved: string;
@@ -117,8 +117,8 @@ class Session {
 }
 
 /**
- * nvmetcli over its standard input, or as `save`. Like the real one it says what is wrong, goes on, and ends with 0 whatever
- * happened, but for a save that fails.
+ * nvmetcli over its standard input, or as `save`. Like the real one it prints complaints, continues, and exits with 0, except for a
+ * save that fails.
  */
 export function nvmetcli(host: NvmetFolder, argv: readonly string[], input: string): Said {
   const session = new Session(host);

@@ -25,7 +25,7 @@ class Refusal extends Error {
   }
 }
 
-/** SPDK's JSON-RPC on a socket: block devices on files and subsystems, with its codes for what is wrong. */
+/** SPDK's JSON-RPC on a socket: block devices on files and subsystems, with SPDK's error codes. */
 export class FakeSpdk {
   readonly bdevs = new Map<string, Bdev>();
   readonly subsystems = new Map<string, Subsystem>();

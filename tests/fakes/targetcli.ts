@@ -22,7 +22,7 @@ const groupAttributes = new Set([
 
 const foldersIn = (path: string): readonly string[] => (existsSync(path) ? readdirSync(path) : []);
 
-/** A run of targetcli on a folder that stands for /sys/kernel/config/target. */
+/** A run of targetcli on a folder in place of /sys/kernel/config/target. */
 class Session {
   out = "";
   readonly #root: string;
@@ -188,7 +188,7 @@ class Session {
     else if (verb === "set" && !this.#place.startsWith("/backstores")) this.#set(first, words.slice(1));
   }
 
-  /** Says what is wrong, and is the value of what was not done. */
+  /** Prints a complaint; returns the value of a command that did nothing. */
   #complain(text: string): undefined {
     this.out += `${text}\n`;
     return undefined;
@@ -196,9 +196,9 @@ class Session {
 }
 
 /**
- * targetcli over its standard input, on a folder that stands for /sys/kernel/config/target. Like the real one it says what is
- * wrong, goes on, and ends with 0 whatever happened. `fault`: "nolun" and "noportal" are things that silently fail, "noautosave" is
- * its preference not to save when it ends.
+ * targetcli over its standard input, on a folder in place of /sys/kernel/config/target. Like the real one it prints complaints,
+ * continues, and always exits with 0. `fault`: "nolun" and "noportal" fail silently, "noautosave" is its preference not to save when
+ * it ends.
  */
 export function targetcli(root: string, fault: string, input: string): string {
   const session = new Session(root, fault);

@@ -22,7 +22,7 @@ async function open(driver: string): Promise<ZfsRig> {
   return rig;
 }
 
-/** Does something, and tells in how many scripts and with which words. */
+/** The number of scripts that some work takes, and their words. */
 async function costOf(rig: ZfsRig, work: (driver: Driver) => Promise<unknown>) {
   const scripts: Step[][] = [];
   const script = (whole: Script, signal: AbortSignal) => {

@@ -7,11 +7,11 @@ import type { FakeSpdk } from "../../fakes/spdk.ts";
 import { targetcli } from "../../fakes/targetcli.ts";
 import type { FakeZfs } from "../../fakes/zfs/pools.ts";
 
-/** What a person can make by hand in the places of a volume of ZFS. */
+/** The things that a person can make by hand under the names of a volume of ZFS. */
 
 const parent = "tank/k/v";
 
-/** A zvol of somebody else, whose device a target by hand shows. */
+/** A foreign zvol, whose device a target made by hand shows. */
 export const theirs = "tank/theirs";
 
 /** A dataset with its properties and snapshots. */
@@ -31,7 +31,7 @@ function tree(folder: string): readonly string[] {
   });
 }
 
-/** Makes the zvol of somebody else once, and lets the next volume be the one that was just deleted: guid and all. */
+/** Makes the foreign zvol once, and gives the next volume the guid of the one that was just deleted. */
 function again(fake: FakeZfs): string {
   const next = fake.with(pools => pools.state.next);
   if (!fake.find(theirs)) fake.zfs("create", "-s", "-V", "1G", theirs);
@@ -125,7 +125,7 @@ const spdkThings = (fake: FakeZfs, spdk: FakeSpdk): readonly Foreign[] =>
     },
   }));
 
-/** What people make by hand on a host of this driver. */
+/** The things that people make by hand on a host of this driver. */
 export function handmade(fake: FakeZfs, driver: string, spdk: FakeSpdk | undefined): readonly Foreign[] {
   const sparse = ["-s", "-V", String(1n << 30n)];
   const ways: Readonly<Record<string, readonly Foreign[]>> = {

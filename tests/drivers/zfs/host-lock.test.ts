@@ -21,7 +21,7 @@ import type { Argv } from "../../../lib/io/runner.ts";
 import type { Step } from "../../../lib/io/script.ts";
 
 let folder = "";
-/** A lock that nobody else uses. */
+/** A lock of this test alone. */
 let lock = "";
 
 beforeEach(() => {
@@ -34,8 +34,8 @@ afterEach(() => {
 });
 
 /**
- * zfs destroy of a shared file system as OpenZFS has it (lib/libzfs, zfs_unmount): it takes the export back, unmounts, and exports
- * anew what it could not unmount. `go` lets it go on after it has seen that the file system is there.
+ * zfs destroy of a shared file system as OpenZFS has it (lib/libzfs, zfs_unmount): it removes the export, unmounts, and restores
+ * the export of what it could not unmount. It waits for the file `go` after it has found the file system.
  */
 const destroying = `#!/bin/sh
 cd '%s'
@@ -155,7 +155,7 @@ test("a file system always has the same lock", () => {
 
 test("a file system that could not be destroyed is mounted and shared again, also after its login was lost", async () => {
   const zfs = join(folder, "zfs");
-  // As a program does that writes its complaint before it ends; nobody reads it any more.
+  // Like a program that writes its complaint before it ends, when nobody reads it any more.
   writeFileSync(
     zfs,
     `#!/bin/sh

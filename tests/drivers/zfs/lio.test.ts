@@ -16,7 +16,7 @@ import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, getVolume, gib, volumeOf } from "../../contract/rig.ts";
 import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
 
-// Targets of LIO: what targetcli is told, and what the kernel and rtslib do with targets in use or not restored.
+// Targets of LIO: the input of targetcli, and targets that are in use or not restored.
 
 const call = callWith();
 const base = "iqn.2024-01.org.example:storage";
@@ -50,7 +50,7 @@ const backstore = (rig: ZfsRig, id = "a"): string => {
   return lio(rig, "core", hba, name);
 };
 
-/** All that stands in the model of the kernel, and what is saved of it. */
+/** The model of the kernel, and what is saved of it. */
 const all = (rig: ZfsRig): readonly string[] => [
   ...(readdirSync(lio(rig), { recursive: true }) as string[]).toSorted(),
   readFileSync(savedPath(rig), "utf8"),
@@ -154,7 +154,7 @@ test("a session of an initiator with an ACL counts, and an ACL without a session
 
 test("a session that appears while the target is being closed is found, and the portal is restored", async () => {
   const rig = await withVolume();
-  // The last moment at which the kernel lets somebody in: when the portal goes.
+  // The last moment for a login: when the portal is removed.
   const rmdir = join(rig.fake.bin, "rmdir");
   writeFileSync(rmdir, `#!/bin/sh\nprintf '${node}\\n\\0' >tpgt_1/dynamic_sessions\nexec /bin/rmdir "$@"\n`);
   chmodSync(rmdir, 0o755);

@@ -15,7 +15,7 @@ import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, getVolume, gib, volumeOf } from "../../contract/rig.ts";
 import { type ZfsOptions, type ZfsRig, zfsRig } from "./zfs-rig.ts";
 
-// Subsystems of the kernel's NVMe target: what nvmetcli is told, and what the kernel does with hosts that are connected.
+// Subsystems of the kernel's NVMe target: the input of nvmetcli, and hosts that are connected.
 
 const call = callWith();
 const base = "nqn.2024-01.org.example:storage";
@@ -48,7 +48,7 @@ const fault = (rig: ZfsRig, name: string) => writeFileSync(join(rig.fake.folder,
 
 const isOpen = (rig: ZfsRig): string => readFileSync(at(rig, `subsystems/${nqnOf(rig)}/attr_allow_any_host`), "utf8");
 
-/** All that stands in the model of the kernel. */
+/** The model of the kernel. */
 const all = (rig: ZfsRig): readonly string[] => [
   ...(readdirSync(at(rig, ""), { recursive: true }) as string[]).toSorted(),
   isOpen(rig),
@@ -182,7 +182,7 @@ test("on a kernel that shows no controllers, a subsystem counts as unused if clo
   const before = all(rig);
   expect(await codeOf(rig.open().delete("a", call))).toBe("failed-precondition");
   expect(all(rig)).toEqual(before);
-  // The host that was cut off connects again only after its reconnect delay, and uses the disk all the same.
+  // The host that was cut off connects again only after its reconnect delay, but still uses the disk.
   byTcp(rig, false);
   for (const seconds of [0, 60, 50]) {
     aged(rig, seconds);

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "bun:test";
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Source, VolumeSpec } from "../../../lib/drivers/driver.ts";
 import { property } from "../../../lib/drivers/zfs/properties.ts";
@@ -132,16 +132,6 @@ describe("a new volume", () => {
       expect((await rig.open().create(volumeOf("a"), call)).id).toBe("a");
     },
   );
-
-  test("never takes over another dataset of its name", async () => {
-    const rig = await open();
-    rig.fake.zfs("create", "-p", dataset("a"));
-    writeFileSync(join(rig.fake.place(dataset("a")), "theirs"), "x");
-    expect(await codeOf(rig.open().create(volumeOf("a"), call))).toBe("already-exists");
-    expect(await codeOf(rig.open().delete("a", call))).toBe("failed-precondition");
-    expect(existsSync(join(rig.fake.place(dataset("a")), "theirs"))).toBe(true);
-    expect(await volumeIds(rig.open())).toEqual([]);
-  });
 
   test.each(["zfs-generic-nfs", zvols])(
     "of %s is never made from a dataset without a mark, however empty it looks; the error says what to remove",

@@ -20,7 +20,7 @@ function copied(from: string, to: string): void {
   }
 }
 
-/** Folders that stand for targets, subsystems and what is below them, with how deep they lie. */
+/** The folders of targets and subsystems in the models, and their depths. */
 const targetFolders = [
   ["lio/iscsi", 1],
   ["lio/core", 2],

@@ -115,7 +115,7 @@ test.each(cases)(
   3_600_000,
 );
 
-/** Loses the rows of all snapshots, and nothing of what is said about other names. */
+/** Loses the rows of all snapshots, and none of other names. */
 const noSnapshots = {
   title: "without snapshots",
   spoil: (answer: Printed): Printed => ({ ...answer, text: answer.text.replaceAll(/^[^\t\n]*@.*\n/gm, "") }),

@@ -132,7 +132,7 @@ export function openZfs(options: ZfsOptions, host: StorageHost): Driver {
   return module.open(identity, parsed.output as never, ports);
 }
 
-/** A host whose n-th step is the last: nothing after it has any effect, and nobody hears how it ended. */
+/** A host whose n-th step is the last: nothing after it has any effect, and its outcome is lost. */
 function mortal(host: StorageHost, last: number, when: "before" | "after") {
   let count = 0;
   let dead = false;

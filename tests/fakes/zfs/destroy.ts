@@ -108,7 +108,7 @@ function destroySnapshots(pools: Pools, name: string, set: ReadonlySet<string>):
   const found = matching(pools, dataset, text);
   if (found.length === 0) throw new Failure("could not find any snapshots to destroy; check snapshot names.");
   if (set.has("n")) return;
-  // All of them or none: each is looked at before anything is done (OpenZFS 2.2.9, cmd/zfs/zfs_main.c, snapshot_to_nvl_cb; the request
+  // All of them or none: each is checked before anything is destroyed (OpenZFS 2.2.9, cmd/zfs/zfs_main.c, snapshot_to_nvl_cb; the request
   // itself too, dsl_destroy_snapshots_nvl). Those that are not there are passed over (gather_snapshots).
   const cloned = found.find(each => pools.clonesOf(each).length > 0);
   if (cloned && !set.has("d") && !set.has("R")) throw new Failure(clonedText(pools, cloned));

@@ -24,7 +24,7 @@ export interface NfsClient {
   readonly status?: "confirmed" | "courtesy";
 }
 
-/** Says which clients a server has, and who holds files where. */
+/** Sets the clients of a server, and the folders in which they hold files open. */
 export function nfsClients(folder: string, clients: readonly NfsClient[]): void {
   rmSync(clientsOf(folder), { recursive: true, force: true });
   for (const { id, open, status = "confirmed" } of clients) {

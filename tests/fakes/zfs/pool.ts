@@ -31,19 +31,19 @@ export interface Thing {
   shared?: boolean;
   /** Encrypted, without its key. */
   locked?: boolean;
-  /** What an interrupted receive left: how a send goes on. */
+  /** The token with which a send continues an interrupted receive. */
   token?: string;
 }
 
 /** What tests make go wrong. */
 export interface Faults {
-  /** How often a dataset is busy still: a mounted one because a process on its host uses it. */
+  /** How often a dataset is still busy: a mounted one because a process on its host uses it. */
   busy?: Record<string, number>;
   /** How often a dataset cannot be destroyed although it is not mounted: it is being sent, for example (EBUSY, dsl_destroy_head_check). */
   owned?: Record<string, number>;
   /** Whether no new file system can be shared. */
   unshared?: boolean;
-  /** How long a send waits, in milliseconds, before it goes on. */
+  /** How long a send pauses in the middle, in milliseconds. */
   sendMs?: number;
   /** After how many bytes a receive ends as if its connection were cut. */
   cutReceive?: number;

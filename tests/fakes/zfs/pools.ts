@@ -10,20 +10,20 @@ import { Pools, type Thing } from "./pool.ts";
 import { locked, type Result, run } from "./run.ts";
 import { piped, pipeIn, shell } from "./shell.ts";
 
-/** A host with pools: a folder of programs to put first on a PATH, and what stands in the pools. */
+/** A host with pools: a folder of programs to put first on a PATH, and the content of the pools. */
 export interface FakeZfs {
   readonly folder: string;
   /** Holds zfs and zpool. */
   readonly bin: string;
   /** Runs zfs as an administrator would. Throws what it says when it fails. */
   zfs(...argv: readonly string[]): string;
-  /** Looks at the model, or changes it behind everybody's back. */
+  /** Reads or changes the model directly. */
   with<T>(work: (pools: Pools) => T): T;
   /** The dataset or snapshot of a name. */
   find(name: string): Thing | undefined;
   /** Where the content of a dataset lies now. */
   place(name: string): string;
-  /** What stands in the models of targets, but for ports. */
+  /** The targets and subsystems in the models, without ports. */
   targets(): readonly string[];
   /** The commands that ran, one line each, and forgets them. */
   commands(): readonly string[];
@@ -103,7 +103,7 @@ exec cat '${folder}'/devices/"$(printf %s "$4" | tr / _)"
       }),
     commands: () => within(pools => pools.state.log.splice(0)),
     async close() {
-      // Whoever is still at work would make the folder anew.
+      // A running command would create the folder again.
       if (existsSync(folder)) locked(folder);
       await rm(folder, { recursive: true, force: true });
     },
@@ -112,7 +112,7 @@ exec cat '${folder}'/devices/"$(printf %s "$4" | tr / _)"
 
 /**
  * The same model without a process for each command: zfs and the tools of targets run here, everything else in `others`. What
- * csimux starts a tool with, such as a shell that takes a lock, is looked through. /proc is the folder of that name of the model.
+ * csimux starts a tool with, such as a shell that takes a lock, is skipped. /proc is the folder of that name of the model.
  */
 export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner => ({
   where: "fake",
@@ -173,7 +173,7 @@ function named(
   return { out: [...found, parent, ""].join("\n"), err: "", code: 0 };
 }
 
-/** Runs a program on the model's /proc; stat(1) tells the devices of the model. */
+/** Runs a program on the model's /proc; stat(1) shows the devices of the model. */
 async function inProc(folder: string, command: Command, others: CommandRunner, signal: AbortSignal): Promise<Output> {
   const place = join(folder, "proc/");
   const [program = "", ...argv] = command.argv.map(word => word.replaceAll("/proc/", place));
@@ -191,7 +191,7 @@ function exportsOf(folder: string): Result {
 
 const outputOf = ({ out, err, code }: Result) => ({ stdout: out, stderr: err, exitCode: code });
 
-/** What is to go wrong with a tool: the text of a file that tests write. */
+/** The fault of a tool: the text of a file that tests write. */
 function faultIn(folder: string, tool: string): string {
   const path = join(folder, `${tool}-fault`);
   return existsSync(path) ? readFileSync(path, "utf8") : "";

@@ -6,7 +6,7 @@ export interface Native {
   readonly types: readonly ("filesystem" | "volume" | "snapshot")[];
   /** Only when the dataset is made. */
   readonly createOnly?: true;
-  /** Computed; nobody sets it. */
+  /** Computed; it cannot be set. */
   readonly computed?: true;
   readonly valid?: RegExp;
 }

@@ -10,7 +10,7 @@ import { receive, send } from "./stream.ts";
 /** What a command of the model ends with. */
 export interface Result extends Printed {
   readonly code: number;
-  /** What is written after `out`, with a pause in between of so many milliseconds. */
+  /** Written after `out` and a pause of `ms` milliseconds. */
   readonly later?: { readonly text: string; readonly ms: number };
 }
 

@@ -1,0 +1,122 @@
+import { expect, test } from "bun:test";
+import { entriesOf, missingNames, refusal } from "../../../lib/drivers/zfs/cli/answers.ts";
+import { permissionSteps } from "../../../lib/drivers/zfs/cli/steps.ts";
+import { lastLine, linesOf } from "../../../lib/drivers/zfs/targets/guard.ts";
+import type { ZfsFailure } from "../../../lib/drivers/zfs/zfs.ts";
+import { localRunner } from "../../../lib/io/local.ts";
+import type { Output } from "../../../lib/io/runner.ts";
+
+const properties = ["type", "guid", "democratic-csi:csi_snapshot_name"];
+const names = ["tank/v", "tank/v@a", "tank/v@b"];
+const rows = names.flatMap(name => properties.map(property => `${name}\t${property}\tx\tlocal`));
+const text = (lines: readonly string[]): string => lines.map(line => `${line}\n`).join("");
+
+test("a complete answer has every property of every name", () => {
+  const entries = entriesOf(text(rows), properties);
+  expect(entries.map(({ name, properties: all }) => [name, [...all.keys()]])).toEqual(
+    names.map(name => [name, properties]),
+  );
+});
+
+test("an answer that lost, repeated or exchanged any row is refused", () => {
+  for (const [at, row] of rows.entries()) {
+    const [before, after] = [rows.slice(0, at), rows.slice(at + 1)];
+    expect(() => entriesOf(text([...before, ...after]), properties)).toThrow("is not complete");
+    expect(() => entriesOf(text([...before, row, row, ...after]), properties)).toThrow("is not complete");
+    const [next, ...rest] = after;
+    if (next !== undefined)
+      expect(() => entriesOf(text([...before, next, row, ...rest]), properties)).toThrow("is not complete");
+  }
+});
+
+test("an answer that ends within a line is refused", () => {
+  const whole = text(rows);
+  for (let at = 1; at < whole.length; at++)
+    if (whole[at - 1] !== "\n") expect(() => entriesOf(whole.slice(0, at), properties)).toThrow("is not complete");
+});
+
+test("permissions apply to the mount point of a dataset, never to a folder above it, wherever the answer about it is cut", async () => {
+  const rows = "tank/v/a\tmounted\tyes\t-\ntank/v/a\tmountpoint\t/mnt/tank/v/a\tinherited from tank\n";
+  const words = { zfs: ["zfs"], zpool: "zpool", privileged: ["echo"] } as const;
+  const permissions = { mode: "0770", user: "1000", group: undefined, acls: [], aclsProgram: "setfacl" };
+  const [step] = permissionSteps(words, "tank/v/a", permissions, undefined);
+  if (!step) throw new Error("there is no step");
+  const runner = localRunner({ env: { PATH: "/usr/bin:/bin" } });
+  const said = async (look: string) => {
+    const [program, ...rest] = step.argv;
+    const argv = [program, ...rest.map(word => (typeof word === "string" ? word : look.replace(/\n+$/, "")))] as const;
+    return runner.run({ argv }, AbortSignal.timeout(60_000));
+  };
+  const whole = "chown 1000 /mnt/tank/v/a\nchmod 0770 /mnt/tank/v/a\n";
+  expect((await said(rows)).stdout).toBe(whole);
+  for (let at = 0; at < rows.length; at++) expect(["", whole]).toContain((await said(rows.slice(0, at))).stdout);
+  expect((await said(rows.slice(0, rows.indexOf("/mnt") + 4))).stderr).toBe("the mountpoint of tank/v/a is cut\n");
+});
+
+// Texts as OpenZFS 2.1 to 2.3 write them in the locale C.
+const texts: readonly (readonly [string, ZfsFailure])[] = [
+  ["cannot open 'tank/a': dataset does not exist", "absent"],
+  ["cannot create snapshot 'tank/a@s': dataset does not exist\nno snapshots were created", "absent"],
+  ["cannot create 'tank/a': parent does not exist", "absent"],
+  ["could not find any snapshots to destroy; check snapshot names.", "absent"],
+  ["cannot open 'tank': no such pool", "pool-absent"],
+  ["cannot create 'tank/a': dataset already exists", "exists"],
+  ["cannot receive new filesystem stream: destination 'tank/a' exists\nmust specify -F to overwrite it", "exists"],
+  [
+    "cannot destroy 'tank/a': filesystem has children\nuse '-r' to destroy the following datasets:\ntank/a@s",
+    "dependents",
+  ],
+  [
+    "cannot destroy 'tank/a': volume has dependent clones\nuse '-R' to destroy the following datasets:\ntank/b",
+    "dependents",
+  ],
+  ["cannot destroy snapshot tank/a@s: snapshot is cloned", "dependents"],
+  ["cannot destroy snapshot tank/a@s: it's being held. Run 'zfs holds -r tank/a@s' to see holders.", "held"],
+  ["cannot destroy 'tank/a': dataset is busy", "busy"],
+  ["cannot unmount '/tank/a': pool or dataset is busy", "busy"],
+  ["cannot unmount '/tank/a': unmount failed", "busy"],
+  ["failed to create /etc/exports.d: File exists", "busy"],
+  ["the lock /run/lock/csimux-zfs-3 is busy", "busy"],
+  ["cannot create 'tank/a': out of space", "full"],
+  ["cannot set property for 'tank/a': size is greater than available space", "full"],
+  ["cannot set property for 'tank/a': size is less than current used or reserved space", "size"],
+  ["cannot create 'tank/a': permission denied", "denied"],
+  ["sudo: a password is required", "denied"],
+  ["cannot create 'tank/a': invalid property 'share'", "invalid"],
+  ["cannot set property for 'tank/a': 'casesensitivity' is readonly", "invalid"],
+  ["cannot open 'tank/a': pool I/O is currently suspended", "suspended"],
+  ["the names below tank/k/v are cut", "incomplete"],
+  ["the mountpoint of tank/k/v/a is cut", "incomplete"],
+  ["internal error: out of memory", "other"],
+];
+
+test.each(texts)("%j means %s", (stderr, failure) => {
+  expect(refusal({ exitCode: 1, stdout: "", stderr }).failure).toBe(failure);
+});
+
+test("an answer with complaints about absent names alone tells which names are absent", () => {
+  const absent = (stderr: string) => [...missingNames({ exitCode: 1, stdout: "", stderr })];
+  const both = "cannot open 'tank/a': dataset does not exist\ncannot open 'tank/b': dataset does not exist\n";
+  expect(absent(both)).toEqual(["tank/a", "tank/b"]);
+  const other = "cannot open 'tank/a': dataset does not exist\ncannot open 'tank/b': I/O error\n";
+  expect(() => absent(other)).toThrow();
+  expect(() => absent("")).toThrow(expect.objectContaining({ failure: "incomplete" }));
+});
+
+const answer = (stdout: string, exitCode = 0): ReadonlyMap<string, Output> =>
+  new Map([["look", { stdout, stderr: "", exitCode }]]);
+const complete = `subsystem\nnamespace\nenabled\nport 1\nport 2\n${lastLine}\n`;
+
+test("a complete answer about a target consists of its lines, and may be empty", () => {
+  expect([...linesOf(answer(complete), "look")]).toEqual(["subsystem", "namespace", "enabled", "port 1", "port 2"]);
+  expect([...linesOf(answer(`${lastLine}\n`), "look")]).toEqual([]);
+});
+
+test("an answer that is cut anywhere is refused despite its exit code 0, because a missing target would be left behind", () => {
+  for (let at = 0; at < complete.length; at++)
+    expect(() => linesOf(answer(complete.slice(0, at)), "look")).toThrow("a part of the answer is missing");
+});
+
+test("an answer of a failed step is refused, complete or not", () => {
+  expect(() => linesOf(answer(complete, 1), "look")).toThrow("cannot inspect the target");
+});
