@@ -12,7 +12,7 @@ export interface StorageRoots {
   readonly system: string;
   /** The keys of the host's name or address; the first that is present counts. Without one, each node has its own trees. */
   readonly hosts: readonly KeyPath[];
-  /** The keys of the roots of the trees; parts of a root are separated by "/". */
+  /** The keys of the roots of the trees, absolute paths of folders or names of datasets; parts of a root are separated by "/". */
   readonly trees: readonly KeyPath[];
   /** Names below a root with finished and unfinished volumes; nothing else below the root is touched. */
   readonly inside?: readonly string[];

@@ -47,14 +47,19 @@ export interface VolumeStore<A extends StoredVolume> {
   idOf(name: string): string;
   /**
    * Creates what `spec` describes, or returns what already exists with its id, finished or not. An unequal one is returned unchanged: the
-   * driver compares and refuses. Nothing is left of a creation with a final failure.
+   * driver compares and refuses. A request may name up to 2^63 - 1 bytes: throws "out-of-range" for a size that the storage system cannot
+   * have (`wholeUnits`, `jsonSize`), and "resource-exhausted" if there is no room. Nothing is left of a creation with a final failure in any
+   * step, reading the result included: `afterFailure` of failure.ts undoes it, or makes the failure one that is not final.
    */
   create(spec: VolumeSpec, call: Call): Promise<A>;
   /** What exists with this id, finished or not. */
   find(id: string, call: Call): Promise<A | undefined>;
   /** Records notes with an asset, besides those it has; durable once it resolves. Undefined: shares on this store record none. */
   note?(asset: A, notes: Notes, call: Call): Promise<A>;
-  /** Records the last notes and marks the creation as complete, in one step. */
+  /**
+   * Records the last notes and marks the creation as complete, in one step. A final failure, reading the result included, leaves nothing
+   * either: StoreDriver then calls `remove`, except for an asset that is marked by then, and otherwise reports a failure that is not final.
+   */
   finish(asset: A, notes: Notes, call: Call): Promise<A>;
   /**
    * Removes what exists with this id, and the rest of interrupted creations. Succeeds if there is nothing. Throws "failed-precondition",
@@ -68,7 +73,10 @@ export interface VolumeStore<A extends StoredVolume> {
   hidden?(): string | undefined;
   /** Whether two sources are the same, in whatever spelling. Undefined: if their texts are equal. */
   sameSource?(a: Source, b: Source): boolean;
-  /** Grows an asset to `bytes`, at least its present size. Throws "out-of-range" if only sizes above `limit` are possible. */
+  /**
+   * Grows an asset to `bytes`, from its present size to 2^63 - 1. Throws "out-of-range" if the storage system cannot have that size, or only
+   * one above `limit`, and "resource-exhausted" if there is no room; the asset then keeps its size.
+   */
   resize?(asset: A, bytes: bigint, limit: bigint | undefined, call: Call): Promise<A>;
   /** Snapshots; they throw like this store. */
   readonly snapshots?: SnapshotAbility | undefined;

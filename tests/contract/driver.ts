@@ -24,6 +24,7 @@ const cases: Cases = {
   ...foreignCases,
 };
 
+/** The abilities that `lacks` can name. */
 const abilities: readonly Ability[] = [
   "names",
   "reading",
@@ -37,8 +38,9 @@ const abilities: readonly Ability[] = [
 ];
 
 /**
- * Checks what every driver owes its callers. `lacks` says what this one has not got, each with the reason; the cases that need
- * it are skipped, and a driver that has it all the same fails.
+ * Checks what every driver owes its callers. The keys of `lacks` are what this one does not have: abilities, the optional members of Driver in
+ * the list above, and traits (`Trait` in needs.ts); each with the reason. The cases that need them are skipped. The first test compares the
+ * abilities with the driver; if it fails, correct `lacks` first: the other cases then do not run.
  */
 export function driverContract(
   name: string,
@@ -53,15 +55,23 @@ export function driverContract(
       await rig.close();
     }
   };
+  let contradicted = false;
   describe(`driver contract: ${name}`, () => {
-    test("has just the abilities that it does not say it lacks", () =>
+    test("has exactly the abilities that lacks does not name", () =>
       used(async rig => {
         const driver = rig.open();
-        expect(abilities.filter(each => driver[each] === undefined)).toEqual(abilities.filter(each => each in lacks));
+        const wrong = {
+          "absent, so lacks must name it": abilities.filter(each => driver[each] === undefined && !(each in lacks)),
+          "present, so lacks must not name it": abilities.filter(each => driver[each] !== undefined && each in lacks),
+        };
+        contradicted = Object.values(wrong).some(each => each.length > 0);
+        expect(wrong).toEqual({ "absent, so lacks must name it": [], "present, so lacks must not name it": [] });
       }));
     for (const [title, { needs, run }] of Object.entries(cases)) {
       const reasons = needs.flatMap(need => lacks[need] ?? []);
-      test.skipIf(reasons.length > 0)([title, ...reasons].join("; skipped: "), () => used(run));
+      test.skipIf(reasons.length > 0)([title, ...reasons].join("; skipped: "), async () => {
+        if (!contradicted) await used(run);
+      });
     }
   });
 }

@@ -9,7 +9,7 @@ export type Trait =
   | "clones survive their volume"
   /** A volume with snapshots cannot be deleted; storages do one or the other. */
   | "snapshots hold their volume"
-  /** The driver itself puts its changes on stable storage; elsewhere the storage system does, before it answers. */
+  /** The driver itself puts its changes on stable storage (the rig has `losePower`); elsewhere the storage system does, before it answers. */
   | "loss of power";
 
 /** What a case takes for granted. */
