@@ -22,9 +22,8 @@ export function ownArgv(): readonly string[] {
 }
 
 /**
- * What drivers reach the outside through; `close` ends the logins and unmounts what was mounted in the folder for shares. Without
- * such a folder nothing is mounted; without one for known hosts their keys are forgotten. Every command that drivers run is reported
- * to `tell`.
+ * The ports of drivers to programs, hosts and shares; `close` ends logins and unmounts the shares. Without a folder for
+ * shares, none is mounted; without one for known hosts, their keys are not kept. Commands are reported to `tell`.
  */
 export function openPorts(
   host: Host,

@@ -77,11 +77,11 @@ const comfortableBytes = 128;
 
 /** Logs the first answer and every different one after it: kubelet keeps the answer while the node is registered. */
 function loggedOnce(log: Log) {
-  let told = "";
+  let last = "";
   return (answer: NodeInfo, outcomes: readonly RuleOutcome[]): void => {
     const now = JSON.stringify(answer);
-    if (now === told) return;
-    told = now;
+    if (now === last) return;
+    last = now;
     const ignored = outcomes.filter(({ applied }) => !applied).map(({ rule, reason }) => `${rule.key}: ${reason}`);
     log.info("node info reported to the cluster", { ...answer, ...(ignored.length > 0 && { ignored }) });
     const bytes = Buffer.byteLength(answer.nodeId);

@@ -46,7 +46,7 @@ export async function openObservation(
   const calls = metrics ? toBoth(ledger.observe, metrics.calls) : ledger.observe;
   const closing: (() => void)[] = [];
   let metricsPort: number | undefined;
-  const told = (): StatusAnswer => ({
+  const answer = (): StatusAnswer => ({
     ...status(),
     details: {
       config: resolve(options.config),
@@ -60,7 +60,7 @@ export async function openObservation(
     callsFor: connection => onlyKnownNames(calls, () => ({ ...observed().names(), single: connection })),
     commands: metrics ? metrics.commands : () => {},
     async begin(log) {
-      for (const path of statusSockets(options)) closing.push(await beginStatus(path, told, log));
+      for (const path of statusSockets(options)) closing.push(await beginStatus(path, answer, log));
       if (!metrics) return;
       const { contentType } = metrics;
       const page = async () => ({ status: 200, contentType, text: await metrics.text(status()) });
@@ -83,9 +83,9 @@ function statusSockets({ statusSocket, endpoints }: ServeOptions): readonly stri
 }
 
 /** Opens a status socket. If that fails, volumes are served nevertheless. */
-async function beginStatus(path: string, told: () => StatusAnswer, log: Log): Promise<() => void> {
+async function beginStatus(path: string, answer: () => StatusAnswer, log: Log): Promise<() => void> {
   try {
-    return (await serveStatus(path, told, log)).close;
+    return (await serveStatus(path, answer, log)).close;
   } catch (error) {
     if (!(error instanceof CsiError)) throw error;
     log.warn(`csimux status is not available: ${error.message}`);

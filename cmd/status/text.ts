@@ -127,10 +127,10 @@ function connections({ connections: all, now }: Status, colour: boolean): string
       ? "-"
       : visible(each.accessibleTopology.join(" or ") || "everywhere"),
   ]);
-  const said = titles.map((title, column) => title === "CONNECTION" || rows.some(row => row[column] !== "-"));
+  const used = titles.map((title, column) => title === "CONNECTION" || rows.some(row => row[column] !== "-"));
   return tableWithin(
     width,
-    [titles, ...rows].map(row => row.filter((_, column) => said[column])),
+    [titles, ...rows].map(row => row.filter((_, column) => used[column])),
   );
 }
 

@@ -10,7 +10,7 @@ import type { TakeoverOptions } from "./options.ts";
 /** The notes: what was taken over, what was not, and the steps in order. `words` are by old driver name. */
 export const notes = (
   options: TakeoverOptions,
-  taken: readonly TakenOverConnection[],
+  converted: readonly TakenOverConnection[],
   refused: readonly Refusal[],
   words: ReadonlyMap<string, readonly string[]>,
   volumes: MovedVolumes | undefined,
@@ -20,13 +20,13 @@ export const notes = (
     "",
     "| Old driver | Connection | Its values |",
     "| --- | --- | --- |",
-    ...taken.map(({ old, connection }) => `| ${old.name} | ${connection} | ${old.file} |`),
+    ...converted.map(({ old, connection }) => `| ${old.name} | ${connection} | ${old.file} |`),
     "",
     "Claims, volumes, snapshots and classes of these names stay unchanged. One csimux serves all of these names, and",
     `${options.name} for new volumes: a class of that name selects its connection with the parameter "connection".`,
     ...refused.flatMap(({ file, why }) => ["", `**${file} was not taken over**: ${why}.`]),
-    ...taken.flatMap(each => section(each, words.get(each.old.name) ?? [])),
-    ...order(options, taken),
+    ...converted.flatMap(each => section(each, words.get(each.old.name) ?? [])),
+    ...order(options, converted),
     ...(volumes === undefined ? [] : moving(options, volumes)),
     "",
   ].join("\n");
@@ -42,7 +42,7 @@ const release = ({ release: known }: OldDeployment): string =>
 
 const order = (
   { out, image, namespace }: TakeoverOptions,
-  taken: readonly TakenOverConnection[],
+  converted: readonly TakenOverConnection[],
 ): readonly string[] => [
   "",
   "## Steps, in this order",
@@ -51,7 +51,7 @@ const order = (
   "",
   `1. Read the differences, and review the files.${image === undefined ? " Set csimux's image in controller.yaml and node.yaml." : ""} \`csimux validate --strict ${out}\` must report nothing; with \`--online\` it also logs in to each storage system.`,
   "2. Make a backup: `kubectl get pv,csidrivers,storageclasses,volumesnapshotclasses,volumesnapshotcontents -o yaml > before.yaml`.",
-  `3. ${taken.map(({ old }) => `\`helm uninstall ${release(old)}\``).join(", ")}. This removes the old drivers, their classes and Secrets, but no volumes.`,
+  `3. ${converted.map(({ old }) => `\`helm uninstall ${release(old)}\``).join(", ")}. This removes the old drivers, their classes and Secrets, but no volumes.`,
   `4. \`kubectl apply -k ${out}\`, which creates the classes and Secrets again under the same names.`,
   `5. \`kubectl -n ${namespace} rollout status deploy/csimux-controller ds/csimux-node\`, then \`kubectl -n ${namespace} exec deploy/csimux-controller -c csimux -- csimux status\`. \`kubectl get csinodes -o yaml\` must show every name on every node.`,
   `6. Create and delete a claim of each class. To roll back: remove the line namespace.yaml from \`${out}/kustomization.yaml\`, to keep the namespace and everything else in it, then \`kubectl delete -k ${out}\` and \`helm install\` with the old values.`,

@@ -32,10 +32,10 @@ export async function takeOver(options: TakeoverOptions, host: Host): Promise<nu
     checkEnvironment: false,
     compile: await patternCompiler(["."]),
   };
-  const { main, taken } = connectionsOf(olds, settings);
-  const volumes = await volumesOf(options, taken);
-  const { files, words } = await planned(options, main, taken, volumes, settings);
-  const report = notes(options, taken, refused, words, volumes);
+  const { main, converted } = connectionsOf(olds, settings);
+  const volumes = await volumesOf(options, converted);
+  const { files, words } = await planned(options, main, converted, volumes, settings);
+  const report = notes(options, converted, refused, words, volumes);
   await writeNew(options.out, [...files, { path: "NOTES.md", text: report }]);
   host.out(`${report}\n`);
   const check = {
@@ -92,43 +92,43 @@ async function textOf(file: string): Promise<string> {
 
 async function volumesOf(
   { volumes: file, name }: TakeoverOptions,
-  taken: readonly TakenOverConnection[],
+  converted: readonly TakenOverConnection[],
 ): Promise<MovedVolumes | undefined> {
   if (file === undefined) return undefined;
   const volumes = readVolumes(file, await textOf(file));
   if (!volumes) throw new UsageError(`${file} contains no PersistentVolumes; write it with kubectl get pv -o json`);
-  return movedVolumes(volumes, new Map(taken.map(({ old, connection }) => [old.name, connection])), name);
+  return movedVolumes(volumes, new Map(converted.map(({ old, connection }) => [old.name, connection])), name);
 }
 
 /** All files except the notes, and the notes about classes and values. */
 async function planned(
   { name: driver, namespace, image }: TakeoverOptions,
   main: string,
-  taken: readonly TakenOverConnection[],
+  converted: readonly TakenOverConnection[],
   volumes: MovedVolumes | undefined,
   settings: LintSettings,
 ) {
   const names = { driver, namespace, image };
-  const made = taken.map(each => ({ ...each, ...oldClasses(each.old) }));
+  const made = converted.map(each => ({ ...each, ...oldClasses(each.old) }));
   const classes = made.flatMap(each => each.classes);
   const secrets = made.flatMap(each => each.secrets);
-  const kubelets = new Set(taken.map(({ old }) => kubeletOf(old.values)));
+  const kubelets = new Set(converted.map(({ old }) => kubeletOf(old.values)));
   if (kubelets.size > 1) throw new UsageError(`the values have different kubelet folders: ${[...kubelets].join(", ")}`);
   const [kubelet = ""] = kubelets;
   const manifests: readonly (readonly [string, readonly Readonly<Record<string, unknown>>[]])[] = [
     ["namespace.yaml", make.namespaceObject(examples, names)],
-    ["csidrivers.yaml", make.csiDrivers(examples, names, taken)],
+    ["csidrivers.yaml", make.csiDrivers(examples, names, converted)],
     ["classes.yaml", classes],
     ["rights.yaml", make.rights(examples, names, secrets)],
-    ["controller.yaml", make.controller(examples, names, taken)],
+    ["controller.yaml", make.controller(examples, names, converted)],
     ["network-policy.yaml", make.networkPolicy(examples, names)],
-    ["node.yaml", make.node(examples, names, taken, kubelet)],
+    ["node.yaml", make.node(examples, names, converted, kubelet)],
   ];
   const written = manifests.filter(([, objects]) => objects.length > 0);
   const secretFile = "connections-secret.yaml";
   const files: OutputFile[] = [
     { path: "proxy.yaml", text: main },
-    { path: secretFile, text: make.secretText(names, taken, secrets), secret: true },
+    { path: secretFile, text: make.secretText(names, converted, secrets), secret: true },
     ...written.map(([path, objects]) => ({ path, text: make.manifestText(objects) })),
     { path: "kustomization.yaml", text: make.kustomization(names, [...written.map(([path]) => path), secretFile]) },
     ...(volumes?.moved ?? []).map(each => ({
@@ -140,8 +140,8 @@ async function planned(
     })),
   ];
   const named = made.flatMap(each => each.classes.map(manifest => ({ connection: each.connection, manifest })));
-  const words = new Map(taken.map(({ old }) => [old.name, [...leftOver(old.values)]]));
-  for (const { connection, line } of classWords(main, taken, named, settings))
-    words.get(taken.find(each => each.connection === connection)?.old.name ?? "")?.push(line);
+  const words = new Map(converted.map(({ old }) => [old.name, [...leftOver(old.values)]]));
+  for (const { connection, line } of classWords(main, converted, named, settings))
+    words.get(converted.find(each => each.connection === connection)?.old.name ?? "")?.push(line);
   return { files, words };
 }

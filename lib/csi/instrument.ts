@@ -67,9 +67,9 @@ function observed(method: DescMethod, run: Method, { log, verbose, calls }: Obse
       end?.(call.end("ok", undefined, answer));
       return answer;
     } catch (error) {
-      const told = failed(call, error);
-      end?.(call.end(told.code, told.message));
-      throw told;
+      const failure = failed(call, error);
+      end?.(call.end(failure.code, failure.message));
+      throw failure;
     }
   };
 }
@@ -99,8 +99,8 @@ function failed(call: RequestCall, error: unknown): CsiError {
     const more = { ...(shownAs[call.method] && { means: shownAs[call.method] }), ...(times && { times }) };
     if (times !== undefined) call.log.warn("failed", { ...line, ...more });
   }
-  const told = withoutKnownSecrets(error.message);
-  return told === error.message ? error : new CsiError(error.code, told, { cause: error });
+  const shown = withoutKnownSecrets(error.message);
+  return shown === error.message ? error : new CsiError(error.code, shown, { cause: error });
 }
 
 const boot = randomBytes(3).toString("hex");
@@ -152,8 +152,8 @@ class RequestCall implements Call {
 
   end(code: CallEnd["code"], message: string | undefined, answer?: JsonObject): CallEnd {
     const connection = connectionOf(this.#request, answer);
-    const told = message === undefined ? undefined : masked(message, Object.values(this.secrets));
-    return { connection, code, message: told, seconds: (performance.now() - this.#start) / 1000 };
+    const shown = message === undefined ? undefined : masked(message, Object.values(this.secrets));
+    return { connection, code, message: shown, seconds: (performance.now() - this.#start) / 1000 };
   }
 
   /** The fields of the log line at the end of the call; `ms` since its start. */

@@ -68,13 +68,13 @@ export class Registration {
     return {
       getInfo: async () => ({ type: "CSIPlugin", name, endpoint: csiSocket, supportedVersions: versions }),
       notifyRegistrationStatus: async ({ pluginRegistered, error }) => {
-        this.#told(pluginRegistered, error);
+        this.#reported(pluginRegistered, error);
         return {};
       },
     };
   }
 
-  #told(registered: boolean, reason: string): void {
+  #reported(registered: boolean, reason: string): void {
     this.#registered = registered;
     if (registered) {
       this.#refusals = 0;
@@ -95,7 +95,7 @@ export class Registration {
       await this.begin();
       if (this.#ended) await this.#server?.stop(0);
     } catch (error) {
-      this.#told(false, error instanceof Error ? error.message : String(error));
+      this.#reported(false, error instanceof Error ? error.message : String(error));
     }
   }
 }

@@ -55,15 +55,15 @@ export function sharedNode(olds: readonly OldDeployment[]): unknown {
 export function connectionsOf(
   olds: readonly OldDeployment[],
   settings: LintSettings,
-): { readonly main: string; readonly taken: readonly TakenOverConnection[] } {
+): { readonly main: string; readonly converted: readonly TakenOverConnection[] } {
   const names = connectionNames(olds.map(({ name }) => name));
   const node = sharedNode(olds);
   const main = mainText(node);
-  const said = olds.map((): string[] => []);
+  const reports = olds.map((): string[] => []);
   const texts = olds.map((old, index) => {
     const { node: own, ...rest } = old.config;
     if (own && node === undefined)
-      said[index]?.push(
+      reports[index]?.push(
         '"node" is now in the main file and applies to all connections; the blocks of the old deployments differ, so none was carried over: see examples/reference.md',
       );
     return stringify(withoutEmpty(rest), plain);
@@ -76,18 +76,18 @@ export function connectionsOf(
     const index = names.indexOf(problem.file.slice(0, -".yaml".length));
     const { text, words } = settled(texts[index] ?? "", problem);
     texts[index] = text;
-    said[index]?.push(words);
+    reports[index]?.push(words);
   }
-  const taken = olds.map((old, index) => ({
+  const converted = olds.map((old, index) => ({
     old,
     connection: names[index] ?? "",
     text: texts[index] ?? "",
     attaches: !isOff(old.values, "csiDriver", "attachRequired") || isDisk(old, settings),
-    words: said[index] ?? [],
+    words: reports[index] ?? [],
   }));
-  for (const { old, attaches, words } of taken)
+  for (const { old, attaches, words } of converted)
     if (attaches && isOff(old.values, "csiDriver", "attachRequired")) words.push(attachedNow);
-  return { main, taken };
+  return { main, converted };
 }
 
 const isDisk = ({ config }: OldDeployment, { modules }: LintSettings): boolean =>
@@ -174,13 +174,13 @@ export function unfit({ config, values }: OldDeployment, isLocal: (driver: strin
 /** Problems of the classes' parameters with their connections, in words. */
 export function classWords(
   main: string,
-  taken: readonly TakenOverConnection[],
+  converted: readonly TakenOverConnection[],
   classes: readonly { readonly connection: string; readonly manifest: Mapping }[],
   settings: LintSettings,
 ): readonly { readonly connection: string; readonly line: string }[] {
   const inputs = [
     { file: "proxy.yaml", text: main, role: "main" as const },
-    ...taken.map(({ connection, text }) => ({ file: `${connection}.yaml`, text, role: "connection" as const })),
+    ...converted.map(({ connection, text }) => ({ file: `${connection}.yaml`, text, role: "connection" as const })),
     ...classes.map(({ connection, manifest }, index) => ({
       file: `class-${index}.yaml`,
       text: stringify(

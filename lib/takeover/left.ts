@@ -50,20 +50,20 @@ const needless: Readonly<Record<string, string>> = {
 
 /** The other values, in words; each key once, with what to do. */
 export function leftOver(values: Mapping): readonly string[] {
-  const said: string[] = [];
-  walk(values, "", said);
-  return said;
+  const lines: string[] = [];
+  walk(values, "", lines);
+  return lines;
 }
 
 /** Sections whose keys are checked one by one. */
 const sections = /^(?:driver|controller|node|controller\.driver|node\.driver|controller\.external\w+)$/;
 
-function walk(value: Mapping, above: string, said: string[]): void {
+function walk(value: Mapping, above: string, lines: string[]): void {
   for (const [key, inner] of Object.entries(value)) {
     const path = above === "" ? key : `${above}.${key}`;
     if (carried.includes(path) || isNothing(inner)) continue;
-    if (sections.test(path) && isMapping(inner)) walk(inner, path, said);
-    else said.push(`${path}: ${wordsFor(path)}`);
+    if (sections.test(path) && isMapping(inner)) walk(inner, path, lines);
+    else lines.push(`${path}: ${wordsFor(path)}`);
   }
 }
 

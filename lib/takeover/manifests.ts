@@ -71,10 +71,10 @@ export function namespaceObject({ namespace: text }: ManifestTexts, names: Deplo
 export const csiDrivers = (
   { csiDriver }: ManifestTexts,
   names: DeploymentNames,
-  taken: readonly TakenOverConnection[],
+  converted: readonly TakenOverConnection[],
 ): Manifest[] => [
   ...objectsOf(csiDriver, names),
-  ...taken.filter(({ old }) => !isOff(old.values, "csiDriver", "enabled")).map(oldDriver),
+  ...converted.filter(({ old }) => !isOff(old.values, "csiDriver", "enabled")).map(oldDriver),
 ];
 
 const driverKeys = [
@@ -115,8 +115,8 @@ function withContainers(object: Manifest, containers: readonly Mapping[], more: 
   };
 }
 
-const aliasArgs = (taken: readonly TakenOverConnection[]): readonly string[] =>
-  taken.map(({ old, connection }) => `--alias=${old.name}=${connection}`);
+const aliasArgs = (converted: readonly TakenOverConnection[]): readonly string[] =>
+  converted.map(({ old, connection }) => `--alias=${old.name}=${connection}`);
 
 /** The NetworkPolicy of the controller. */
 export const networkPolicy = ({ networkPolicy: text }: ManifestTexts, names: DeploymentNames): Manifest[] =>
@@ -126,15 +126,15 @@ export const networkPolicy = ({ networkPolicy: text }: ManifestTexts, names: Dep
 export function controller(
   { controller: text, attacher }: ManifestTexts,
   names: DeploymentNames,
-  taken: readonly TakenOverConnection[],
+  converted: readonly TakenOverConnection[],
 ): Manifest[] {
   const attachers = objectsOf(attacher, names).flatMap(containersOf);
   return objectsOf(text, names).map(object => {
     if (object["kind"] !== "Deployment") return object;
     const containers = [...containersOf(object), ...attachers].map(each =>
-      each.name === "csimux" ? { ...each, args: [...each.args, ...aliasArgs(taken)] } : each,
+      each.name === "csimux" ? { ...each, args: [...each.args, ...aliasArgs(converted)] } : each,
     );
-    return withContainers(object, [...containers, ...taken.flatMap(each => sidecarsFor(each, containers))]);
+    return withContainers(object, [...containers, ...converted.flatMap(each => sidecarsFor(each, containers))]);
   });
 }
 
@@ -179,13 +179,13 @@ const aliased = (arg: string, name: string): string =>
 export const node = (
   { node: text }: ManifestTexts,
   names: DeploymentNames,
-  taken: readonly TakenOverConnection[],
+  converted: readonly TakenOverConnection[],
   kubelet: string,
 ): Manifest[] =>
   objectsOf(text.replaceAll(exampleKubelet, kubelet), names).map(object => {
     if (object["kind"] !== "DaemonSet") return object;
     const containers = containersOf(object).map(each =>
-      each.name === "csimux" ? { ...each, args: [...each.args, ...aliasArgs(taken)] } : each,
+      each.name === "csimux" ? { ...each, args: [...each.args, ...aliasArgs(converted)] } : each,
     );
     return withContainers(object, containers);
   });
@@ -232,7 +232,7 @@ function secretRights({ namespace }: DeploymentNames, secrets: readonly Manifest
 /** The Secret of the connection files, and the Secrets of the classes. */
 export const secretText = (
   names: DeploymentNames,
-  taken: readonly TakenOverConnection[],
+  converted: readonly TakenOverConnection[],
   ofClasses: readonly Manifest[],
 ): string =>
   manifestText([
@@ -241,7 +241,7 @@ export const secretText = (
       kind: "Secret",
       metadata: { name: "csimux-connections", namespace: names.namespace },
       type: "Opaque",
-      stringData: Object.fromEntries(taken.map(({ connection, text }) => [`${connection}.yaml`, text])),
+      stringData: Object.fromEntries(converted.map(({ connection, text }) => [`${connection}.yaml`, text])),
     },
     ...ofClasses,
   ]);

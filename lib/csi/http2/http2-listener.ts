@@ -102,9 +102,10 @@ export function admit(socket: Socket, accept: (connection: Duplex) => void): voi
     let frames = chunk;
     if (!greeted) {
       greeting = Buffer.concat([greeting, chunk]);
-      const said = greeting.subarray(0, preface.length);
-      if (!preface.subarray(0, said.length).equals(said)) return leave(() => handOver(socket, greeting, accept));
-      if (said.length < preface.length) return;
+      const received = greeting.subarray(0, preface.length);
+      if (!preface.subarray(0, received.length).equals(received))
+        return leave(() => handOver(socket, greeting, accept));
+      if (received.length < preface.length) return;
       greeted = true;
       socket.write(emptySettings);
       frames = greeting.subarray(preface.length);

@@ -85,11 +85,11 @@ export class DiskReader {
     const output = await run(this.#runner, { argv, timeoutMs }, task, this.#signal);
     if (output.exitCode === 0) return named(output.stdout);
     if (output.exitCode === 8) return { kind: "foreign", what: "more than one signature" };
-    const said = complaint(output);
-    if (output.exitCode === 2 && said === "") return undefined;
+    const reason = complaint(output);
+    if (output.exitCode === 2 && reason === "") return undefined;
     throw new CsiError(
       "unavailable",
-      `${task}: blkid failed with exit code ${output.exitCode}: ${said || "no reason given"}`,
+      `${task}: blkid failed with exit code ${output.exitCode}: ${reason || "no reason given"}`,
     );
   }
 }

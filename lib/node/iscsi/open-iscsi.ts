@@ -47,7 +47,7 @@ export class Login {
   readonly #root: string;
   readonly #sysfs: Sysfs;
   readonly #opened: OpenedSessions;
-  readonly #turns = new Semaphore(1);
+  readonly #database = new Semaphore(1);
 
   constructor({ host, hostRoot, sysfs, opened }: LoginPorts) {
     this.#host = host;
@@ -167,7 +167,7 @@ export class Login {
     };
     let last: Output | undefined;
     const waited = () => pollUntil(databaseMs, ask, task, signal);
-    const output = (words.includes("-o") ? await this.#turns.run(waited, signal) : await waited()) ?? last;
+    const output = (words.includes("-o") ? await this.#database.run(waited, signal) : await waited()) ?? last;
     if (output && output.exitCode !== exit.missing) return output;
     throw new CsiError("failed-precondition", `${task}: iscsiadm is not installed on this node; install open-iscsi`);
   }
