@@ -1,4 +1,4 @@
-/** Access modes of CSI (VolumeCapability.AccessMode), in words. */
+/** The access modes of CSI (VolumeCapability.AccessMode). */
 export const accessModes = [
   "single-node-writer",
   "single-node-reader-only",

@@ -1,17 +1,17 @@
 import { randomUUID } from "node:crypto";
 import { setImmediate as breathe } from "node:timers/promises";
 
-/** A text up to this size can be of any form, in bytes. */
+/** A text up to this size is not checked before it is parsed, in bytes. */
 const tinyBytes = 4 << 10;
-/** How much is looked through, and how much of a long array is read, before others have their turn, in bytes. */
+/** The part of a text that is scanned or parsed before the event loop continues, in bytes. */
 const pieceBytes = 256 << 10;
 /** The most values read at once, enough for 5,000 volumes: the limit of one element of a long array. */
 const mostTogether = 500_000;
-/** How deep objects and arrays may lie in each other; answers of storages need ten. */
+/** The maximum depth of objects and arrays; answers of storage systems need ten. */
 const deepest = 64;
-/** How many values a text may have: each costs memory, however short it is. */
+/** The maximum number of values: each costs memory, however short it is. */
 const mostValues = 3_000_000;
-/** A longer text is never read in one go, in bytes. */
+/** A longer text is never parsed at once, in bytes. */
 const longBytes = 8 << 20;
 
 /** A text that is not JSON, or that no storage system would answer. */
@@ -38,7 +38,7 @@ export async function parsedJson(text: Buffer): Promise<unknown> {
   let counted = 0;
   const keep = (to: number): void => {
     outside += scan.values - counted;
-    if (outside > mostTogether) throw new NotJson(`more than ${mostTogether} values of it lie outside arrays`);
+    if (outside > mostTogether) throw new NotJson(`more than ${mostTogether} values are outside arrays`);
     skeleton.push(text.toString("utf8", from, to));
   };
   for (;;) {
@@ -67,13 +67,13 @@ function read(text: string, revive?: (key: string, value: unknown) => unknown): 
 
 const [quote, backslash, comma, colon] = [0x22, 0x5c, 0x2c, 0x3a];
 const [openArray, closeArray, openObject, closeObject] = [0x5b, 0x5d, 0x7b, 0x7d];
-/** No byte, and a depth that none has. */
+/** No byte, and no depth. */
 const [none, anyDepth] = [-1, -1_000_000_000];
 
-/** Goes through a text once, byte by byte, without reading values. */
+/** Scans a text once, byte by byte, without parsing values. */
 class JsonScanner {
   at = 0;
-  /** How many were passed. */
+  /** The number of values passed. */
   values = 0;
   readonly #text: Buffer;
   #depth = 0;
@@ -83,7 +83,7 @@ class JsonScanner {
     this.#text = text;
   }
 
-  /** Goes to the end. */
+  /** Scans to the end. */
   async through(): Promise<void> {
     while (this.at < this.#text.length) {
       this.#seek(none);
@@ -91,7 +91,7 @@ class JsonScanner {
     }
   }
 
-  /** Where the next array begins; undefined at the end. */
+  /** The start of the next array; undefined at the end. */
   async array(): Promise<number | undefined> {
     while (this.at < this.#text.length) {
       if (this.#seek(openArray)) return this.at;
@@ -100,7 +100,7 @@ class JsonScanner {
     return undefined;
   }
 
-  /** The elements of the array that begins there, some at a time; afterwards the scan is behind it. */
+  /** The elements of the array that starts at `begin`, in groups; then continues after the array. */
   async *elements(begin: number): AsyncGenerator<readonly unknown[]> {
     const inside = this.#depth + 1;
     this.#step();
@@ -123,7 +123,7 @@ class JsonScanner {
       this.#step();
       if (closing) return;
     }
-    throw new NotJson("it is not whole");
+    throw new NotJson("it is incomplete");
   }
 
   #between(from: number, to: number, mayBeEmpty: boolean): readonly unknown[] {
@@ -132,21 +132,21 @@ class JsonScanner {
     return list;
   }
 
-  /** Lets others have their turns once a piece was passed since they last had them. */
+  /** Lets the event loop continue after each piece. */
   async #rest(): Promise<void> {
     if (this.at - this.#rested < pieceBytes) return;
     this.#rested = this.at;
     await breathe();
   }
 
-  /** One byte further, or behind a string. */
+  /** Advances by one byte or one string. */
   #step(): void {
     this.#seek(none, none, anyDepth, this.at + 1);
   }
 
   /**
-   * Goes on until it stands before a byte `one` or `other` outside strings and in `depth` arrays and objects, and answers true; false
-   * at `end` or soon after it. One loop over plain numbers: the texts are long.
+   * Advances to a byte `one` or `other` outside strings at this depth and returns true; false at `end` or soon after it. One
+   * loop over plain numbers, because texts are long.
    */
   #seek(one: number, other = one, depth = anyDepth, end = this.at + pieceBytes): boolean {
     const text = this.#text;
@@ -162,7 +162,7 @@ class JsonScanner {
         break;
       }
       at++;
-      if (byte === quote) at = behindString(text, at);
+      if (byte === quote) at = stringEnd(text, at);
       else if (byte === comma || byte === colon) values++;
       else if (byte === openArray || byte === openObject) {
         values++;
@@ -178,12 +178,12 @@ class JsonScanner {
   }
 }
 
-/** Where a string ends whose first byte is at `from`: behind its closing quote. */
-function behindString(text: Buffer, from: number): number {
+/** The position after the closing quote of the string whose first byte is at `from`. */
+function stringEnd(text: Buffer, from: number): number {
   for (let at = from; at < text.length; at++) {
     const byte = text[at];
     if (byte === quote) return at + 1;
     if (byte === backslash) at++;
   }
-  throw new NotJson("it is not whole");
+  throw new NotJson("it is incomplete");
 }

@@ -2,7 +2,7 @@ import { type RawData, WebSocket } from "ws";
 import { dial, HttpError, type HttpFailure, type HttpSettings, originOf } from "./dial.ts";
 import { NotJson, parsedJson } from "./json.ts";
 
-/** The server's `error` of one call (JSON-RPC 2.0, 5.1). */
+/** The server's `error` for one call (JSON-RPC 2.0, 5.1). */
 export class RpcError extends Error {
   override readonly name = "RpcError";
   readonly code: number;
@@ -14,14 +14,13 @@ export class RpcError extends Error {
   }
 }
 
-/** One WebSocket (RFC 6455) on which JSON-RPC 2.0 is spoken. Answers come in any order. */
+/** JSON-RPC 2.0 over one WebSocket (RFC 6455). Answers arrive in any order. */
 export interface RpcSocket {
   /** "wss://nas:443/api/current"; for logs and errors. */
   readonly where: string;
   /**
-   * Throws RpcError, or HttpError: "lost" when the socket ended before the answer or the answer did not come within `answerMs`,
-   * "cancelled", or "refused" when it was not sent because the socket is closed already, "too-long" when the text is longer than
-   * `maxRequest`.
+   * Throws RpcError, or HttpError: "lost" if the socket ended before the answer, or there was no answer within `answerMs`,
+   * "cancelled", "refused" if the socket was closed already, and "too-long" if the request exceeds `maxRequest`.
    */
   call(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown>;
   /** Resolves with the reason once the socket is closed; never rejects. */
@@ -29,22 +28,22 @@ export interface RpcSocket {
   close(): void;
 }
 
-/** How one socket is opened and watched. */
+/** The options of one socket. */
 export interface RpcOptions {
   readonly path: string;
-  /** The longest text of a request in bytes that the server takes now. */
+  /** The longest request that the server currently accepts, in bytes. */
   readonly maxRequest: () => number;
-  /** How long a method may stay unanswered, in milliseconds; 60,000 when absent. Pings prove the socket, not the method. */
+  /** The time limit of a method, in milliseconds; 60,000 if absent. Pings check only the socket. */
   readonly answerMs?: (method: string) => number;
-  /** How often an idle socket is tested, in milliseconds; 30,000 when absent. */
+  /** The interval of pings, in milliseconds; 30,000 if absent. */
   readonly pingMs?: number;
-  /** How long a ping may stay unanswered, in milliseconds; 10,000 when absent. */
+  /** The time limit of a ping, in milliseconds; 10,000 if absent. */
   readonly pongMs?: number;
 }
 
-/** Ten thousand datasets with their properties are some 50 MiB. Also the most that may wait to be read. */
+/** The longest answer, and the limit of unparsed data; ten thousand datasets with their properties have about 50 MiB. */
 const maxAnswer = 64 << 20;
-/** Upgrading the connection, and a ping's answer, in milliseconds. */
+/** The time limit of the upgrade and of a ping, in milliseconds. */
 const usualMs = 10_000;
 const usualAnswerMs = 60_000;
 
@@ -53,7 +52,7 @@ interface Pending {
   readonly reject: (error: Error) => void;
 }
 
-/** Opens a socket. Throws HttpError; "refused" when the server is there but does not speak WebSocket at `path`. */
+/** Opens a socket. Throws HttpError; "refused" if the server answers, but not with a WebSocket at `path`. */
 export async function openRpc(settings: HttpSettings, options: RpcOptions, signal: AbortSignal): Promise<RpcSocket> {
   const where = `${originOf(settings).replace(/^http/, "ws")}${options.path}`;
   const connection = await dial(settings, signal);
@@ -99,7 +98,7 @@ class JsonRpcSocket implements RpcSocket {
   readonly #pending = new Map<number, Pending>();
   #lastId = 0;
   #reading = Promise.resolve();
-  /** Bytes of messages that were not read yet. */
+  /** Bytes of messages not parsed yet. */
   #unread = 0;
   #over: string | undefined;
 
@@ -150,7 +149,7 @@ class JsonRpcSocket implements RpcSocket {
 
   close(): void {
     this.#socket.close(1000);
-    // A server that does not answer the closing handshake keeps nothing open.
+    // Do not wait for a server that does not answer the closing handshake.
     setTimeout(() => this.#socket.terminate(), 1000).unref?.();
   }
 
@@ -160,7 +159,7 @@ class JsonRpcSocket implements RpcSocket {
     const bytes = Buffer.byteLength(text);
     const most = this.#options.maxRequest();
     if (bytes <= most) return undefined;
-    const message = `${method} would be a request of ${bytes} bytes, and the server takes ${most}`;
+    const message = `the request ${method} has ${bytes} bytes, and the server accepts ${most}`;
     return new HttpError(this.where, "too-long", message);
   }
 
@@ -171,7 +170,7 @@ class JsonRpcSocket implements RpcSocket {
       this.#broken(`the server sent more than ${maxAnswer >> 20} MiB at once`);
       return;
     }
-    // One after the other: what is read of one is kept while it is read.
+    // One at a time, to limit memory.
     this.#reading = this.#reading.then(() => this.#read(bytes));
   }
 
@@ -180,7 +179,7 @@ class JsonRpcSocket implements RpcSocket {
       if (this.#over === undefined) this.#heard(await parsedJson(bytes));
     } catch (error) {
       if (!(error instanceof NotJson)) throw error;
-      this.#broken(`the server sent something other than a JSON object: ${error.message}`);
+      this.#broken(`the server did not send a JSON object: ${error.message}`);
     } finally {
       this.#unread -= bytes.length;
     }
@@ -188,11 +187,11 @@ class JsonRpcSocket implements RpcSocket {
 
   #heard(message: unknown): void {
     if (!isObject(message)) {
-      this.#broken("the server sent something other than a JSON object");
+      this.#broken("the server did not send a JSON object");
       return;
     }
     const { id } = message;
-    // The server could not read a request, and does not know whose answer this is (JSON-RPC 2.0, 5).
+    // The server could not parse a request, so the answer has no id (JSON-RPC 2.0, 5).
     if (id === null && "error" in message) {
       this.#broken(rpcError(message["error"]).message);
       return;
@@ -204,7 +203,7 @@ class JsonRpcSocket implements RpcSocket {
     else pending.resolve(message["result"]);
   }
 
-  /** After a message that cannot be understood it is not known which calls will still be answered: all of them are lost. */
+  /** After an invalid message it is unknown which calls will be answered, so all of them are lost. */
   #broken(reason: string): void {
     this.#lose(`${reason}; the connection was closed`);
     this.#socket.terminate();
@@ -214,7 +213,7 @@ class JsonRpcSocket implements RpcSocket {
     return this.#lose(`the server closed the connection (${code}${reason === "" ? "" : `, ${reason}`})`);
   }
 
-  /** Ends all calls with the first reason that was given. */
+  /** Ends all calls with the first reason. */
   #lose(reason: string): string {
     this.#over ??= reason;
     for (const { reject } of this.#pending.values()) reject(new HttpError(this.where, "lost", this.#over));
@@ -222,7 +221,7 @@ class JsonRpcSocket implements RpcSocket {
     return this.#over;
   }
 
-  /** A peer that vanished without a word is noticed by a ping that stays unanswered (RFC 6455, 5.5.2). */
+  /** Detects a vanished peer by an unanswered ping (RFC 6455, 5.5.2). */
   #watch(everyMs: number, pongMs: number): void {
     let heard = true;
     let waiting: NodeJS.Timeout | undefined;

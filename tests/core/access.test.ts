@@ -24,7 +24,7 @@ test.each([
   expect(firstUnmet(folder, wanted)).toBe(reason);
 });
 
-test("a mode that the connection's file leaves out is refused, wherever in the list it stands", () => {
+test("a mode that the connection file omits is refused, wherever it is in the list", () => {
   const restricted: Access = { ...folder, modes: ["single-node-writer"] };
   expect(firstUnmet(restricted, [mount])).toBeUndefined();
   expect(firstUnmet(restricted, [mount, { ...mount, mode: "multi-node-reader-only" }])).toBe(

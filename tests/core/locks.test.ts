@@ -14,7 +14,7 @@ test("a key that is being written refuses writers and readers at once", async ()
   expect(await locks.hold(["a"], async () => 1)).toBe(1);
 });
 
-test("a key may be read by several at once, and written when the last reader has gone", async () => {
+test("a key may be read by several at once, and written once the last reader has released it", async () => {
   const locks = new TryLocks();
   const [one, two] = [open(), open()];
   const readers = [locks.hold([], () => one.promise, ["s"]), locks.hold([], () => two.promise, ["s"])];
@@ -27,7 +27,7 @@ test("a key may be read by several at once, and written when the last reader has
   expect(await locks.hold(["s"], async () => 2)).toBe(2);
 });
 
-test("a refused call holds nothing, and a failed one lets go", async () => {
+test("a refused call holds nothing, and a failed one releases its keys", async () => {
   const locks = new TryLocks();
   const gate = open();
   const first = locks.hold(["a"], () => gate.promise);

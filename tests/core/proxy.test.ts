@@ -21,6 +21,6 @@ test.each([
   expect(selects(parseSelector(text), { tier: "fast" })).toBe(chosen);
 });
 
-test.each(["", "a,", "a = b c", "a in", "in (a)x", "a > 1"])("%j is no selector", text => {
+test.each(["", "a,", "a = b c", "a in", "in (a)x", "a > 1"])("%j is not a selector", text => {
   expect(() => parseSelector(text)).toThrow("is not a label condition");
 });

@@ -7,11 +7,11 @@ const driver = new ManualDriver({ connection: "hand" });
 test("a connection of volumes made by hand makes none, and says of none that it was deleted", async () => {
   await expect(driver.create()).rejects.toMatchObject({
     code: "invalid-argument",
-    message: expect.stringContaining('connection "hand" makes no volumes'),
+    message: expect.stringContaining('connection "hand" creates no volumes'),
   });
   await expect(driver.delete("share-1")).rejects.toMatchObject({
     code: "failed-precondition",
-    message: expect.stringContaining('volume "share-1" stays'),
+    message: expect.stringContaining('volume "share-1" is kept'),
   });
   expect(await driver.check()).toBeUndefined();
 });

@@ -5,7 +5,7 @@ import { answersTcp } from "../../lib/io/dial.ts";
 
 const calm = new AbortController().signal;
 
-test("a server that accepts connections answers; a port that nobody listens on does not, nor does anything when the call ends", async () => {
+test("only a server that accepts connections answers, and nothing does once the call has ended", async () => {
   const server = createServer(socket => socket.destroy()).listen(0, "127.0.0.1");
   await once(server, "listening");
   const address = server.address();

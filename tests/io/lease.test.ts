@@ -35,7 +35,7 @@ test("a shared object is created once and closed some time after its last user h
   expect(closed).toEqual(["b", "a"]);
 });
 
-test("a user who comes during the pause gets the same object, which stays open", async () => {
+test("a lease taken during the pause gets the same object, which stays open", async () => {
   const { make, closed } = counted();
   const sharing = new SharedInstances<{ name: string; close(): Promise<void> }>(20);
   const first = sharing.lease("a", make("a"));

@@ -74,7 +74,7 @@ describe("a program that ends by itself", () => {
     expect(exitCode).toBe(0);
   });
 
-  test("sees an empty input when none is given", async () => {
+  test("reads an empty input if none is given", async () => {
     expect((await runner.run({ argv: ["cat"] }, calm)).stdout).toBe("");
   });
 
@@ -104,7 +104,7 @@ describe("a program that ends by itself", () => {
     expect((await runner.run({ argv, maxBytes: 200_000 }, calm)).stdout).toBe("x".repeat(200_000));
   });
 
-  test("that writes more than it may has failed, is ended, and gives no part of it", async () => {
+  test("that writes more than its limit fails, is ended, and its output is discarded", async () => {
     const path = join(folder, "flood");
     const argv = sh('echo $$ > "$1"; while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done', path);
     const error = await failed(runner.run({ argv }, calm));
@@ -114,12 +114,12 @@ describe("a program that ends by itself", () => {
     expect((await failed(runner.run({ argv: sh("printf 12345"), maxBytes: 4 }, calm))).failure).toBe("overflow");
   });
 
-  test("keeps a character whole that lies across the first 64 KiB", async () => {
+  test("keeps a character across the boundary of the first 64 KiB", async () => {
     const script = "exec >&2; head -c 65535 /dev/zero | tr '\\0' x; printf '\\303\\274'";
     expect((await runner.run({ argv: sh(script) }, calm)).stderr).toBe(`${"x".repeat(65_535)}\u00fc`);
   });
 
-  test("is finished although a child of it keeps the pipes open", async () => {
+  test("is finished even if a child keeps its pipes open", async () => {
     const begun = Date.now();
     const { stdout, exitCode } = await runner.run({ argv: sh("sleep 30 & echo $!") }, calm);
     expect(exitCode).toBe(0);
@@ -159,7 +159,7 @@ describe("a program that cannot start", () => {
     expect(error.message).toContain(reason);
   });
 
-  test("is not even tried when the call is over", async () => {
+  test("is not tried once the call has ended", async () => {
     const path = join(folder, "never");
     const error = await failed(runner.run({ argv: ["touch", path] }, AbortSignal.abort()));
     expect(error.failure).toBe("cancelled");
@@ -180,7 +180,7 @@ describe("a program that is ended", () => {
     await gone(Number(await readFile(path, "utf8")));
   });
 
-  test("may tidy up on SIGTERM, but its children that ignore it are killed with it", async () => {
+  test("may clean up on SIGTERM, but its children that ignore it are killed", async () => {
     const path = join(folder, "tidy");
     const child = `trap '' TERM; echo $$ > "$1.child"; while :; do sleep 0.1; done`;
     const script = `trap 'echo tidied > "$1"; exit 0' TERM; sh -c "$2" sh "$1" & wait`;
@@ -196,7 +196,7 @@ describe("a program that is ended", () => {
     expect((await work).failure).toBe("cancelled");
   });
 
-  test("and that is no success even when it exits with 0 on SIGTERM", async () => {
+  test("and fails even if it exits with 0 on SIGTERM", async () => {
     const argv = sh("trap 'exit 0' TERM; while :; do sleep 0.05; done");
     expect((await failed(runner.run({ argv, timeoutMs: 200 }, calm))).failure).toBe("timeout");
   });
@@ -231,7 +231,7 @@ test("secrets are masked in stderr and in errors, longest first, and stdout stay
   expect(output.stdout).toBe("password1\n");
 });
 
-describe("a program that is held", () => {
+describe("a held program", () => {
   const hold = (argv: Argv, signal = calm) => runner.hold?.(argv, signal) ?? Promise.reject(new Error("cannot hold"));
 
   test("runs until it is released", async () => {
@@ -241,7 +241,7 @@ describe("a program that is held", () => {
     await gone(held.pid);
   });
 
-  test("ends with the process that holds it, even when that is killed", async () => {
+  test("ends with the process that holds it, even if that is killed", async () => {
     const code = [
       'import { localRunner } from "./lib/io/local.ts";',
       'const { hold } = localRunner({ env: { PATH: "/usr/bin:/bin" } });',
@@ -256,7 +256,7 @@ describe("a program that is held", () => {
     await gone(pid);
   });
 
-  test("is missing, denied or cancelled, as one that runs to its end", async () => {
+  test("is missing, denied or cancelled like any other program", async () => {
     expect((await failed(hold(["no-such-program-here"]))).failure).toBe("missing");
     const denied = await failed(hold(sh("echo not allowed >&2; exit 3")));
     expect([denied.failure, denied.message]).toEqual(["denied", "sh: exit code 3: not allowed (local)"]);

@@ -67,7 +67,7 @@ describe("calls over a WebSocket", () => {
     });
   });
 
-  test("of which the server never said a word end with the socket as lost, later ones as refused", async () => {
+  test("without an answer end as lost with the socket, later ones as refused", async () => {
     received = (_, socket) => socket.terminate();
     await withSocket(async rpc => {
       expect(await failureOf(rpc.call("m", [], never))).toBe("lost");
@@ -76,7 +76,7 @@ describe("calls over a WebSocket", () => {
     });
   });
 
-  test("that are cancelled end at once, and one that is too long is never sent", async () => {
+  test("end at once when cancelled, and one that is too long is never sent", async () => {
     const methods: string[] = [];
     received = ({ method }) => void methods.push(method);
     await withSocket(async rpc => {
@@ -87,7 +87,7 @@ describe("calls over a WebSocket", () => {
     });
   });
 
-  test("take answers of many megabytes", async () => {
+  test("accept answers of many megabytes", async () => {
     received = ({ id }, socket) => socket.send(JSON.stringify({ jsonrpc: "2.0", id, result: "x".repeat(20 << 20) }));
     await withSocket(async rpc => {
       expect(String(await rpc.call("m", [], never)).length).toBe(20 << 20);
@@ -95,7 +95,7 @@ describe("calls over a WebSocket", () => {
   });
 });
 
-test("a server that speaks no WebSocket there, is not there, or is another one is told apart", async () => {
+test("a missing server, a wrong one and one without a WebSocket are distinguished", async () => {
   const open = (changes: object, path = "/socket") =>
     failureOf(openRpc({ ...server.settings, ...changes }, { path, maxRequest: () => 1000 }, never));
   expect(await open({}, "/absent")).toBe("refused");
@@ -105,7 +105,7 @@ test("a server that speaks no WebSocket there, is not there, or is another one i
   expect(server.seen()).toBe(before);
 });
 
-test("a peer that vanished is noticed by an unanswered ping, one that answers is kept", async () => {
+test("a vanished peer is detected by an unanswered ping, and one that answers is kept", async () => {
   const options = { maxRequest: () => 1000, pingMs: 20, pongMs: 60 };
   const silent = await openRpc(server.settings, { ...options, path: "/mute" }, never);
   expect(await failureOf(silent.call("m", [], never))).toBe("lost");

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { readSmallFile } from "../../lib/io/small-file.ts";
 
-test("the limit holds for files that claim to be empty, as those of /proc do", async () => {
+test("the limit applies to files without a size, as in /proc", async () => {
   const error = await readSmallFile("/proc/self/maps", 16).catch((cause: unknown) => cause);
   expect(error).toMatchObject({
     code: "failed-precondition",

@@ -3,10 +3,10 @@ import { CsiError } from "../../core/errors.ts";
 import type { Driver, Volume } from "../driver.ts";
 import type { ConnectionIdentity } from "../module.ts";
 
-/** Each volume names its protocol itself, so anything may be asked of it. */
+/** Each volume names its own protocol, so any use may be requested. */
 export const access: Access = { kinds: ["mount", "block"], filesystems: "any", sharedWriters: true };
 
-/** Volumes that people describe by hand: it makes none, and says of none that it was deleted. */
+/** Volumes described by hand: the driver creates none, and reports none as deleted. */
 export class ManualDriver implements Driver {
   readonly protocol = undefined;
   readonly access = access;
@@ -17,15 +17,15 @@ export class ManualDriver implements Driver {
   }
 
   async create(): Promise<Volume> {
-    throw this.#refusal("invalid-argument", "makes no volumes; describe them in PersistentVolumes");
+    throw this.#refusal("invalid-argument", "creates no volumes; describe them in PersistentVolumes");
   }
 
   async delete(id: string): Promise<void> {
-    const advice = `volume "${id.slice(0, 128)}" stays; give its PersistentVolume the reclaim policy Retain`;
-    throw this.#refusal("failed-precondition", `deletes no volumes, because people made them: ${advice}`);
+    const advice = `volume "${id.slice(0, 128)}" is kept; give its PersistentVolume the reclaim policy Retain`;
+    throw this.#refusal("failed-precondition", `deletes no volumes, because they were made by hand: ${advice}`);
   }
 
-  /** There is nothing that could be wrong. */
+  /** There is nothing to check. */
   async check(): Promise<void> {}
 
   #refusal(code: "invalid-argument" | "failed-precondition", what: string): CsiError {

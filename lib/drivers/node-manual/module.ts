@@ -5,7 +5,7 @@ import { access, ManualDriver } from "./driver.ts";
 
 const schema = record({});
 
-/** Volumes that people describe in PersistentVolumes by hand: nodes attach them, nothing is created, no keys of its own. */
+/** Volumes described by hand in PersistentVolumes: nodes attach them, nothing is created, and the file has no section. */
 export const nodeManual: readonly DriverModule[] = [
   driverModule({
     names: ["node-manual"],

@@ -7,11 +7,11 @@ import { objectivefsSchema } from "./schema.ts";
 import { ObjectiveFsShare } from "./share.ts";
 import { ObjectiveFsStore } from "./store.ts";
 
-/** A connection that gets an `instance_id` later keeps the volumes that bear its name. */
+/** A connection that gets an `instance_id` keeps its earlier volumes, which have its name. */
 const ownersOf = ({ instanceId, connection }: ConnectionIdentity): readonly string[] =>
   instanceId === undefined ? [connection] : [instanceId, connection];
 
-/** File systems in an object store. */
+/** File systems in an object store: `ofs-cli.ts` runs mount.objectivefs, `names.ts` encodes id, size and owner in the names. */
 export const objectivefs: readonly DriverModule[] = [
   driverModule({
     names: ["objectivefs"],

@@ -1,19 +1,19 @@
 import { createHash } from "node:crypto";
 
-/** A file system's name taken apart. */
+/** The parts of a file system's name. */
 export interface VolumeName {
   readonly id: string;
-  /** Size in bytes that was asked for. */
+  /** The requested size in bytes. */
   readonly bytes: bigint;
 }
 
 /** The longest name of a file system in a pool, in characters. */
 const longest = 63;
-/** 40 bits, which nobody gets right by accident. */
+/** 40 bits: accidental matches are negligible. */
 const markDigits = 8;
 /** An int64 in base 36. */
 const sizeDigits = 13;
-/** 130 bits: two names never get the same. */
+/** 130 bits: no two names have the same digest. */
 const idDigits = 26;
 
 /** The beginning of a SHA-256 in base 32. */
@@ -23,38 +23,37 @@ const digest = (text: string, digits: number): string => {
 };
 
 const plain = /^[a-z0-9][a-z0-9-]*$/;
-/** The ending of an id that is made of a digest. */
+/** The ending of an id with a digest. */
 const digested = new RegExp(`(?:^|-)[0-9a-v]{${idDigits}}$`);
 const idShape = /^[a-z0-9][a-z0-9._-]{0,62}$/;
 const form = new RegExp(`^(.+)-([0-9a-z]{1,${sizeDigits}})-([0-9a-v]{${markDigits}})$`);
-/** What external-provisioner calls a volume: "pvc-" and the random UID of the claim that it was made for (RFC 9562, 4). */
+/** external-provisioner's name of a volume: "pvc-" and the random UID of its claim (RFC 9562, 4). */
 const ofClaim = /^pvc-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** Whether a text can be the id of a volume. */
+/** Whether a text is a valid volume id. */
 export const isVolumeId = (text: string): boolean => idShape.test(text);
 
 /**
- * Whether a file system of this name that bears no mark was provably made for the volume of the same id: nobody else's would have
- * the same 122 random bits. democratic-csi made such ones; of any other it made nothing proves it.
+ * Whether an unmarked file system of this name was provably made for the volume of the same id: its 122 random bits occur
+ * nowhere else. democratic-csi made such file systems; for any other unmarked one there is no proof.
  */
 export const isOfClaim = (id: string): boolean => ofClaim.test(id);
 
 /**
- * How the file systems of a connection are called. A file system in an object store has no place for notes, and its name is all
- * that a listing tells, so the name says everything: `<id>-<size in bytes, base 36>-<mark>`. The mark is a digest of the other
- * two and of whose volume it is.
+ * The names of the file systems of a connection. A listing shows nothing but names, so the name contains everything:
+ * `<id>-<size in bytes, base 36>-<mark>`. The mark is a digest of id, size and owner.
  */
 export class FilesystemNames {
   readonly #owners: readonly string[];
   readonly #longestId: number;
 
-  /** `owners`: whose volumes are this connection's; the first one is written on new ones. */
+  /** `owners`: the owners whose volumes belong to this connection; the first is used for new volumes. */
   constructor(owners: readonly string[], maxIdBytes: number) {
     this.#owners = owners;
     this.#longestId = Math.min(maxIdBytes, longest - 2 - sizeDigits - markDigits);
   }
 
-  /** The id of a volume of this name: the name itself where it is plain and short, else its head and a digest. */
+  /** The id for a volume name: the name itself if it is plain and short, otherwise its head and a digest. */
   idOf(name: string): string {
     if (plain.test(name) && name.length <= this.#longestId && !digested.test(name)) return name;
     const head = name
@@ -71,7 +70,7 @@ export class FilesystemNames {
     return `${id}-${size}-${mark(this.#owners[0] ?? "", id, size)}`;
   }
 
-  /** Undefined for a file system that does not bear a mark of this connection. */
+  /** Undefined for a file system without a mark of this connection. */
   parse(filesystem: string): VolumeName | undefined {
     const [, id, size, found] = form.exec(filesystem) ?? [];
     if (id === undefined || size === undefined || found === undefined || !isVolumeId(id)) return undefined;

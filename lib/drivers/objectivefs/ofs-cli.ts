@@ -5,24 +5,24 @@ import { OfsError } from "./ofs-error.ts";
 
 /** The keys of `objectivefs:`. */
 export interface OfsSettings {
-  /** The bucket whose file systems are volumes. */
+  /** The bucket of the volumes. */
   readonly pool: string;
   readonly sudo: boolean;
-  /** Environment of the program, keys and passphrase among it. */
+  /** The environment of the program, including keys and passphrase. */
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** How many of the program run at once for a connection: each opens connections of its own to the object store. */
+/** The number of concurrent programs of one connection: each opens its own connections to the object store. */
 const atOnce = 4;
 
 const listMs = 60_000;
 const createMs = 60_000;
-/** A file system is destroyed object by object. */
+/** The program destroys a file system object by object. */
 const destroyMs = 3_600_000;
-/** A listing of many file systems, or what the program says of each object that it destroys. */
+/** A listing of many file systems, or a message about each destroyed object. */
 const maxBytes = 64 * 1024 * 1024;
 
-/** The store in front of a name: "minio://bucket/name". */
+/** The store before a name: "minio://bucket/name". */
 const scheme = /^[a-z0-9-]+:\/\//i;
 
 /** The file systems of one pool, through mount.objectivefs. Its methods throw OfsError and CommandError. */
@@ -38,15 +38,15 @@ export class OfsCli {
   }
 
   /**
-   * The names of the pool's file systems, without the pool, that at least one of two listings shows. A listing says nowhere how long it
-   * is, so a program that lost lines of it would otherwise make a volume look deleted.
+   * The names of the pool's file systems, without the pool, in at least one of two listings. A listing has no end marker, so one
+   * with missing lines would make a volume look deleted.
    */
   async all(signal: AbortSignal): Promise<readonly string[]> {
     const [one, other] = await Promise.all([this.list(signal), this.list(signal)]);
     return [...new Set([...one, ...other])];
   }
 
-  /** The same of one listing, where a name that is missing does not count. The program lists every bucket that the keys can see. */
+  /** The names of one listing, which may miss some. The program lists every bucket that the keys can access. */
   async list(signal: AbortSignal): Promise<readonly string[]> {
     const argv = ["list"];
     const output = await this.#short.run(() => this.#run({ argv, timeoutMs: listMs, maxBytes }, signal), signal);
@@ -56,7 +56,7 @@ export class OfsCli {
       .flatMap(row => this.#inPool(row["NAME"] ?? ""));
   }
 
-  /** Makes a file system; success when there is one of this name. */
+  /** Creates a file system; succeeds if it exists. */
   async create(filesystem: string, signal: AbortSignal): Promise<void> {
     const argv = ["create", "-f", this.#path(filesystem)];
     const output = await this.#short.run(() => this.#run({ argv, timeoutMs: createMs }, signal), signal);
@@ -65,14 +65,14 @@ export class OfsCli {
     throw refusal(output);
   }
 
-  /** Destroys a file system with all that is in it; success when there is none of this name. It asks, and gets its answer on stdin. */
+  /** Destroys a file system with its content; succeeds if it does not exist. The program reads a confirmation from stdin. */
   async destroy(filesystem: string, signal: AbortSignal): Promise<void> {
     const argv = ["destroy", this.#path(filesystem)];
     const command = { argv, stdin: "y\n", timeoutMs: destroyMs, maxBytes };
     const output = await this.#long.run(() => this.#run(command, signal), signal);
     if (output.exitCode === 0) return;
-    const said = `${output.stdout}\n${output.stderr}`;
-    if (output.exitCode === 68 && /does not look like an ObjectiveFS filesystem/i.test(said)) return;
+    const text = `${output.stdout}\n${output.stderr}`;
+    if (output.exitCode === 68 && /does not look like an ObjectiveFS filesystem/i.test(text)) return;
     throw refusal(output);
   }
 
@@ -89,7 +89,7 @@ export class OfsCli {
     return bucket === pool && filesystem && rest.join("") === "" ? [filesystem] : [];
   }
 
-  /** Keys reach the program in its environment: sudo(8) hands on the variables that are named, and no command line shows a value. */
+  /** Keys are passed in the environment: sudo(8) preserves the named variables, and no command line shows a value. */
   async #run(
     { argv, ...more }: Omit<Command, "argv"> & { readonly argv: readonly string[] },
     signal: AbortSignal,
@@ -106,7 +106,7 @@ export class OfsCli {
   }
 }
 
-/** The rows of a listing by their headings. Throws OfsError for an output that is none or is cut: what cannot be read is not empty. */
+/** The rows of a listing by heading. Throws OfsError for any other or truncated output, which must not count as empty. */
 function table(text: string): readonly Readonly<Record<string, string>>[] {
   const lines = text.split("\n").filter(line => line.trim() !== "");
   const cells = lines.map(line => line.split("\t").map(cell => cell.trim()));

@@ -1,7 +1,7 @@
 import type { Code } from "../../core/errors.ts";
 import type { ErrorMapping } from "../failure.ts";
 
-/** Something that mount.objectivefs refused; the message is its own last line, or nothing. */
+/** A failure of mount.objectivefs; the message is its last line of output, which may be empty. */
 export class OfsError extends Error {
   override readonly name = "OfsError";
   readonly exitCode: number;
@@ -11,11 +11,11 @@ export class OfsError extends Error {
   }
 }
 
-/** It ends with these codes of sysexits(3), sometimes without a word. */
+/** Its exit codes from sysexits(3), sometimes without any output. */
 const codes: Readonly<Record<number, ErrorMapping>> = {
   64: {
     code: "failed-precondition",
-    text: "it refuses this with the licence it got; OBJECTIVEFS_LICENSE needs the admin key behind it",
+    text: "the licence does not allow this; OBJECTIVEFS_LICENSE must end with the admin key",
   },
   65: { code: "failed-precondition", text: "it cannot decrypt with OBJECTIVEFS_PASSPHRASE" },
   78: { code: "failed-precondition", text: "OBJECTIVEFS_PASSPHRASE is missing or invalid" },
@@ -33,13 +33,13 @@ const words: readonly (readonly [RegExp, Code])[] = [
   [/licen[cs]e|passphrase|not (?:set|configured|found in environment)/i, "failed-precondition"],
 ];
 
-/** What a refusal means to a caller; undefined for what is none. */
+/** The meaning of an OfsError; undefined for any other error. */
 export function explainOfs(error: unknown): ErrorMapping | undefined {
   if (!(error instanceof OfsError)) return undefined;
   const { exitCode, message } = error;
   const known = codes[exitCode];
-  const said = message === "" ? "" : `: ${message}`;
-  if (known) return { code: known.code, text: `mount.objectivefs: ${known.text}${said}` };
+  const reason = message === "" ? "" : `: ${message}`;
+  if (known) return { code: known.code, text: `mount.objectivefs: ${known.text}${reason}` };
   const code = words.find(([pattern]) => pattern.test(message))?.[1] ?? "internal";
-  return { code, text: `mount.objectivefs ended with exit code ${exitCode}${said}` };
+  return { code, text: `mount.objectivefs ended with exit code ${exitCode}${reason}` };
 }

@@ -3,7 +3,7 @@ import type { Context } from "../driver.ts";
 import type { ShareProtocol } from "../store.ts";
 import type { ObjectiveFsVolume } from "./store.ts";
 
-/** A file system is reachable as soon as it is there, by everybody who has the keys: those are in the node-stage secret. */
+/** Every node with the keys, which are in the node-stage secret, can reach a file system as soon as it exists. */
 export class ObjectiveFsShare implements ShareProtocol<ObjectiveFsVolume> {
   readonly protocol = "objectivefs";
   readonly access = protocols.objectivefs;
@@ -11,7 +11,7 @@ export class ObjectiveFsShare implements ShareProtocol<ObjectiveFsVolume> {
   readonly #pool: string;
   readonly #store: string;
 
-  /** `store`: which object store, such as "minio://". */
+  /** `store`: the object store, such as "minio://". */
   constructor(pool: string, store: string) {
     this.#pool = pool;
     this.#store = store;

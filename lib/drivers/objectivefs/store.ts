@@ -10,21 +10,21 @@ import { type FilesystemNames, isOfClaim, isVolumeId } from "./names.ts";
 import type { OfsCli } from "./ofs-cli.ts";
 import { explainOfs } from "./ofs-error.ts";
 
-/** A file system that is a volume. Its notes are the variables of the class, which travel to the node and are kept nowhere else. */
+/** A file system that is a volume. Its notes are the variables of the class, which are stored only in the volume context. */
 export interface ObjectiveFsVolume extends StoredVolume {
   /** Its name in the pool. */
   readonly filesystem: string;
 }
 
-/** What stands under an id: a file system that bears this connection's mark, or one of this very name without any. */
+/** The file systems of an id: one with this connection's mark, or an unmarked one with exactly this name. */
 interface ExistingFilesystems {
   readonly marked: ObjectiveFsVolume | undefined;
   readonly bare: ObjectiveFsVolume | undefined;
 }
 
 /**
- * Volumes as file systems in a pool. One is made by a single command under a name that says what it is, so it is whole as soon as
- * it is there, see FilesystemNames.
+ * Volumes as file systems in a pool. A single command creates one, under a name that contains its whole record, so it is
+ * complete as soon as it exists, see FilesystemNames.
  */
 export class ObjectiveFsStore implements VolumeStore<ObjectiveFsVolume>, FailureContext {
   readonly connection: string;
@@ -48,12 +48,12 @@ export class ObjectiveFsStore implements VolumeStore<ObjectiveFsVolume>, Failure
   async create(spec: VolumeSpec, call: Call): Promise<ObjectiveFsVolume> {
     const id = this.idOf(spec.name);
     const notes = this.#variables(spec.parameters);
-    const { marked, bare } = await this.#standing(id, call);
+    const { marked, bare } = await this.#existing(id, call);
     if (marked) return { ...marked, notes };
     if (bare)
       throw this.#error(
         "already-exists",
-        `a file system "${bare.filesystem}" exists that bears no mark of this connection; csimux does not take it over`,
+        `a file system "${bare.filesystem}" exists without a mark of this connection and is not adopted; remove it or choose another name`,
       );
     const asset = { ...this.#asset(id, this.#names.filesystem(id, wantedBytes(spec.range))), notes };
     await this.#make(asset, spec.name, call);
@@ -62,22 +62,22 @@ export class ObjectiveFsStore implements VolumeStore<ObjectiveFsVolume>, Failure
 
   async find(id: string, call: Call): Promise<ObjectiveFsVolume | undefined> {
     if (!isVolumeId(id)) return undefined;
-    const { marked, bare } = await this.#standing(id, call);
+    const { marked, bare } = await this.#existing(id, call);
     return marked ?? bare;
   }
 
-  /** Nothing is left to do for a file system that is there. */
+  /** An existing file system is finished. */
   async finish(asset: ObjectiveFsVolume, notes: Notes): Promise<ObjectiveFsVolume> {
     return { ...asset, notes: { ...asset.notes, ...notes } };
   }
 
   async remove(id: string, before: (asset: ObjectiveFsVolume) => Promise<void>, call: Call): Promise<void> {
     if (!isVolumeId(id)) return;
-    const { marked, bare } = await this.#standing(id, call);
+    const { marked, bare } = await this.#existing(id, call);
     if (!marked && bare && !isOfClaim(id))
       throw this.#error(
         "failed-precondition",
-        `the file system "${bare.filesystem}" bears no mark of this connection, so it stays; run mount.objectivefs destroy if it is yours`,
+        `the file system "${bare.filesystem}" has no mark of this connection and is kept; if it is yours, run mount.objectivefs destroy`,
       );
     const asset = marked ?? bare;
     if (!asset) return;
@@ -98,11 +98,11 @@ export class ObjectiveFsStore implements VolumeStore<ObjectiveFsVolume>, Failure
     await this.#cli.list(call.signal);
   }
 
-  /** Of several marked ones, which only two processes at once can make, the first by name counts. */
-  async #standing(id: string, call: Call): Promise<ExistingFilesystems> {
+  /** Of several marked ones, which only two concurrent processes can create, the first by name counts. */
+  async #existing(id: string, call: Call): Promise<ExistingFilesystems> {
     const isMarked = (each: string): boolean => this.#names.parse(each)?.id === id;
     const listed = await this.#cli.list(call.signal);
-    // That there is none, or none with the mark, is believed of two listings alone.
+    // Only two listings together prove that there is none, or none with the mark.
     const all = [...(listed.some(isMarked) ? listed : [...listed, ...(await this.#cli.list(call.signal))])].sort();
     const marked = all.find(isMarked);
     const bare = all.find(each => each === id && !this.#names.parse(each));
@@ -112,7 +112,7 @@ export class ObjectiveFsStore implements VolumeStore<ObjectiveFsVolume>, Failure
     };
   }
 
-  /** A failure is only final when the file system is provably not there. */
+  /** A failure is final only if the file system provably does not exist. */
   async #make({ filesystem }: ObjectiveFsVolume, name: string, call: Call): Promise<void> {
     try {
       await this.#cli.create(filesystem, call.signal);
@@ -127,15 +127,15 @@ export class ObjectiveFsStore implements VolumeStore<ObjectiveFsVolume>, Failure
     return { id, filesystem, name: undefined, bytes, source: undefined, notes: {}, finished: true };
   }
 
-  /** The parameters `env.<name>` of a class. They end in the PersistentVolume, which everybody may read. */
+  /** The parameters `env.<name>` of a class. They become part of the PersistentVolume, which is not secret. */
   #variables(parameters: Context): Notes {
     const wrong = (what: string) => this.#error("invalid-argument", `the parameter ${what}`);
     const variables = Object.entries(variablesOf(parameters));
     for (const [name] of variables) {
       const key = `env.${name.slice(0, 80)}`;
       if (isSecretVariable(name))
-        throw wrong(`${key} would stand in the PersistentVolume; put it into the node-stage secret`);
-      if (!isVariable(name)) throw wrong(`${key} is no variable that a class may set`);
+        throw wrong(`${key} would appear in the PersistentVolume; put it into the node-stage secret`);
+      if (!isVariable(name)) throw wrong(`${key} is not a variable that a class may set`);
     }
     return Object.fromEntries(variables.map(([name, value]) => [`env.${name}`, value]));
   }

@@ -90,7 +90,7 @@ afterAll(async () => {
   await rm(base, { recursive: true, force: true });
 });
 
-describe.skipIf(!isRoot)("while a pod exchanges folders of its volume with links that lead out of it", () => {
+describe.skipIf(!isRoot)("while a pod swaps folders of its volume with links that lead out of it", () => {
   /** The real tools; `without` is not installed. Whatever a copy has brought is looked at before anybody can remove it. */
   const watching = (without: string | undefined, found: Set<string>): CommandRunner => ({
     ...systemRunner,
@@ -112,7 +112,7 @@ describe.skipIf(!isRoot)("while a pod exchanges folders of its volume with links
       ] as const
     ).filter(([tool]) => tool === "cp" || Bun.which(tool)),
   )(
-    "copies with %s bring nothing from outside",
+    "copies with %s contain nothing from outside",
     async (_, without, copies) => {
       const found = new Set<string>();
       const driver = openOn(base, { runner: watching(without, found) });
@@ -168,7 +168,7 @@ describe.skipIf(!isRoot)("a volume in which something is mounted", () => {
 
   beforeAll(() => mkdir(point(), { recursive: true }));
 
-  test("is not copied, because what is mounted would be missing", async () => {
+  test("is not copied, because the mounted content would be missing", async () => {
     await bind();
     try {
       const error = await copy().catch(reason => reason);
@@ -179,7 +179,7 @@ describe.skipIf(!isRoot)("a volume in which something is mounted", () => {
     }
   });
 
-  test("since its copy began is copied without that", async () => {
+  test("after its copy started is copied without the mount", async () => {
     const late: CommandRunner = {
       ...systemRunner,
       run: async (command, signal) => {
@@ -196,10 +196,10 @@ describe.skipIf(!isRoot)("a volume in which something is mounted", () => {
   });
 });
 
-describe.skipIf(!isRoot)("a tree deeper than a path can be long", () => {
+describe.skipIf(!isRoot)("a tree with paths longer than the limit", () => {
   const half = Array.from({ length: 12 }, () => "n".repeat(250)).join("/");
 
-  test("is not copied, the answer names none of its folders, and it can be deleted", async () => {
+  test("is not copied, the message names none of its folders, and it can be deleted", async () => {
     for (const name of ["depths", "lower"]) await mkdir(`${base}/v/${name}/${half}`, { recursive: true });
     await rename(`${base}/v/lower`, `${base}/v/depths/${half}/lower`);
     const driver = openOn(base);

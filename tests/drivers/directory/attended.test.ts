@@ -24,7 +24,7 @@ const spaceOn = (entry: () => Promise<"folder">): OperationContext =>
 const stuck = ({ signal }: { readonly signal: AbortSignal }): Promise<never> =>
   new Promise((_, reject) => signal.addEventListener("abort", () => reject(new Error("killed")), { once: true }));
 
-test("tools on a base folder that does not answer give up their places, and others come to theirs", async () => {
+test("tools on a base folder that does not answer release their slots to others", async () => {
   const space = spaceOn(() => never);
   const copies = Array.from({ length: 4 }, () => whileAnswering(space, call, stuck, attention));
   const fifth = whileAnswering(space, call, async () => "done", attention);
@@ -36,7 +36,7 @@ test("tools on a base folder that does not answer give up their places, and othe
   expect(await fifth).toBe("done");
 });
 
-test("a tool goes on for as long as its base folder answers, with a failure too", async () => {
+test("a tool continues while its base folder answers, even with an error", async () => {
   let looks = 0;
   let finish = (_: string): void => {};
   const space = spaceOn(async () => {
@@ -52,7 +52,7 @@ test("a tool goes on for as long as its base folder answers, with a failure too"
   expect(await whileAnswering(space, call, work, attention)).toBe("done");
 });
 
-test("a tool ends with its call, and who waits for a place leaves with it", async () => {
+test("a tool ends with its call, and so does a wait for a slot", async () => {
   const ended = new AbortController();
   const space = spaceOn(async () => "folder");
   const copies = Array.from({ length: 6 }, () => whileAnswering(space, callWith(ended.signal), stuck, attention));

@@ -52,7 +52,7 @@ const tools: readonly (readonly [string, () => Promise<Repository>])[] = [
 ];
 
 describe.each(tools)("snapshots by %s", (tool, repositoryOf) => {
-  test("hold the folder of a volume with all that is in it, and the volume made from one does too", async () => {
+  test("contain the folder of a volume with its whole content, and so does a volume made from one", async () => {
     const driver = await opened(repositoryOf());
     await driver.create(volumeOf("a"), call);
     await mkdir(`${base}/v/a/sub`);
@@ -79,7 +79,7 @@ describe.each(tools)("snapshots by %s", (tool, repositoryOf) => {
     await driver.close?.();
   }, 60_000);
 
-  test("stand beside copies, each with its own ids, and are listed together in pages", async () => {
+  test("coexist with copies, have ids of their own, and are listed in the same pages", async () => {
     const driver = await opened(repositoryOf());
     await driver.create(volumeOf("a"), call);
     const snapshots = snapshotsOf(driver);
@@ -94,7 +94,7 @@ describe.each(tools)("snapshots by %s", (tool, repositoryOf) => {
     await driver.close?.();
   }, 60_000);
 
-  test("that were cut after the tool had read all are taken anew, and nothing stays of the first", async () => {
+  test("interrupted after the tool has read everything are taken again, and nothing of the first remains", async () => {
     const driver = await opened(repositoryOf());
     await driver.create(volumeOf("a"), call);
     const { repository } = driver;
@@ -124,7 +124,7 @@ describe.each(tools)("snapshots by %s", (tool, repositoryOf) => {
     ],
   ];
   test.each(foreign)(
-    "that %s made are restored, and never deleted",
+    "made by %s are restored, and never deleted",
     async (_who, tags) => {
       const driver = await opened(repositoryOf());
       const mine = join(driver.repository.folder, "mine");
@@ -146,7 +146,7 @@ describe.each(tools)("snapshots by %s", (tool, repositoryOf) => {
     60_000,
   );
 
-  test("that the democratic-csi before it made are deleted", async () => {
+  test("made by the democratic-csi before it are deleted", async () => {
     const driver = await opened(repositoryOf());
     const mine = join(driver.repository.folder, "a");
     await mkdir(mine);
@@ -157,7 +157,7 @@ describe.each(tools)("snapshots by %s", (tool, repositoryOf) => {
     expect(await codeOf(snapshotsOf(driver).get(handle, call))).toBe("not-found");
   }, 60_000);
 
-  test("that two controllers took of one name are one snapshot, and go together", async () => {
+  test("taken by two controllers under one name are one snapshot and are deleted together", async () => {
     const driver = await opened(repositoryOf());
     await driver.create(volumeOf("a"), call);
     const { repository } = driver;
@@ -171,7 +171,7 @@ describe.each(tools)("snapshots by %s", (tool, repositoryOf) => {
     expect(await snapshotIds(other)).toEqual([first.id]);
   }, 60_000);
 
-  test("that the repository keeps in spite of an order to forget them are not reported as deleted", async () => {
+  test("that the repository keeps after a deletion are not reported as deleted", async () => {
     const driver = await opened(repositoryOf());
     await driver.create(volumeOf("a"), call);
     const { id } = await snapshotsOf(driver).create("s", "a", {}, call);
@@ -184,7 +184,7 @@ describe.each(tools)("snapshots by %s", (tool, repositoryOf) => {
     expect(await snapshotIds(driver)).toEqual([id]);
   }, 60_000);
 
-  test("are not taken for absent when the tool prints nothing", async () => {
+  test("do not count as missing when the tool prints nothing", async () => {
     const driver = await opened(repositoryOf());
     await driver.create(volumeOf("a"), call);
     const { id } = await snapshotsOf(driver).create("s", "a", {}, call);
@@ -198,7 +198,7 @@ describe.each(tools)("snapshots by %s", (tool, repositoryOf) => {
     expect(await snapshotIds(driver)).toEqual([id]);
   }, 60_000);
 
-  test("show no secret in a command line", async () => {
+  test("never show a secret in a command line", async () => {
     const driver = await opened(repositoryOf());
     await driver.create(volumeOf("a"), call);
     const { repository } = driver;
@@ -215,7 +215,7 @@ describe.each(tools)("snapshots by %s", (tool, repositoryOf) => {
   }, 60_000);
 });
 
-test("a snapshot of which a part could not be read is none, and leaves nothing", async () => {
+test("a snapshot with an unreadable part fails and leaves nothing", async () => {
   const driver = await opened(kopiaRepository({ env: { KOPIA_FAULT: "torn" } }));
   await driver.create(volumeOf("a"), call);
   expect(await codeOf(snapshotsOf(driver).create("s", "a", {}, call))).toBe("unavailable");
@@ -223,7 +223,7 @@ test("a snapshot of which a part could not be read is none, and leaves nothing",
   await driver.close?.();
 });
 
-test("a token that is wrong is said to be that", async () => {
+test("an invalid token is reported as such", async () => {
   const driver = await opened(kopiaRepository({ token: "bad token" }));
   await driver.create(volumeOf("a"), call);
   expect(await codeOf(snapshotsOf(driver).create("s", "a", {}, call))).toBe("failed-precondition");
@@ -291,7 +291,7 @@ test.skipIf(!hasRestic)(
   120_000,
 );
 
-test.skipIf(!hasRestic)("a repository that another password opens is left alone", async () => {
+test.skipIf(!hasRestic)("a repository with another password is not changed", async () => {
   const right = await opened(resticRepository());
   await right.create(volumeOf("a"), call);
   await snapshotsOf(right).create("s", "a", {}, call);

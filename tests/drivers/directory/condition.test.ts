@@ -34,7 +34,7 @@ const run = async (...argv: readonly [string, ...string[]]): Promise<void> => {
   if (exitCode !== 0) throw new Error(stderr);
 };
 
-test("a volume whose folder somebody removed is missing, until it is back or deleted", async () => {
+test("a volume whose folder was removed by hand is missing until the folder is back or the volume deleted", async () => {
   const made = [];
   for (const name of ["pvc-1", "pvc-2", "pvc-3"]) made.push(await driver.create(volumeOf(name), call));
   expect(await look()).toEqual({});
@@ -47,14 +47,14 @@ test("a volume whose folder somebody removed is missing, until it is back or del
   expect((await driver.health?.look(call))?.example).toMatchObject({ node_attach_driver: "hostpath" });
 });
 
-test("what is still being made or removed is not missing", async () => {
+test("a volume that is being created or removed is not missing", async () => {
   const { id } = await driver.create(volumeOf("pvc-1"), call);
   await mkdir(join(base, ".csimux", "work"), { recursive: true });
   await run("mv", join(base, "v", id), join(base, ".csimux", "work", `v~${id}~0123456789ab`));
   expect(await look()).toEqual({});
 });
 
-test("the volume of a snapshot whose copy somebody removed has lost it, until the snapshot is deleted", async () => {
+test("a snapshot whose copy was removed by hand is reported until it is deleted", async () => {
   const { id } = await driver.create(volumeOf("pvc-1"), call);
   const snapshot = await driver.snapshots?.create("snap", id, {}, call);
   expect(await look()).toEqual({});
@@ -64,7 +64,7 @@ test("the volume of a snapshot whose copy somebody removed has lost it, until th
   expect(await look()).toEqual({});
 });
 
-test.skipIf(!isHostRoot)("a base folder on a file system that is read-only, or full, is told", async () => {
+test.skipIf(!isHostRoot)("a read-only or full file system of the base folder is reported", async () => {
   await run("mount", "-t", "tmpfs", "-o", "size=64k", "health", base);
   expect(await look()).toEqual({});
   await writeFile(join(base, "big"), Buffer.alloc(64 << 10));
@@ -77,12 +77,12 @@ test.skipIf(!isHostRoot)("a base folder on a file system that is read-only, or f
   expect(await look()).toEqual({});
 });
 
-test("a base folder that is not there cannot be looked at", async () => {
+test("checking a missing base folder fails", async () => {
   await rm(base, { recursive: true });
   await expect(driver.health?.look(call)).rejects.toMatchObject({ code: "unavailable" });
 });
 
-test("a look takes as many steps for a thousand volumes as for one", async () => {
+test("a check takes as many calls for a thousand volumes as for one", async () => {
   const count = async () => {
     let steps = 0;
     const verbs = Object.entries(localFiles as unknown as Record<string, (...args: unknown[]) => unknown>);

@@ -97,7 +97,7 @@ test("without GNU cp, rsync copies", async () => {
   expect(argvs[0]?.slice(0, -2)).toEqual(["rsync", "-aHAX", "--sparse", "--numeric-ids", "--"]);
 });
 
-test("files that vanish while rsync copies are no error, other partial copies are", async () => {
+test("files that vanish while rsync copies are not an error, other partial copies are", async () => {
   const driver = (code: number) =>
     openOn(base, { runner: runnerWith({ cp: missing, rsync: ends(code, "rsync warning") }) });
   expect(await codeOf(driver(24).create(clone(), call))).toBe("ok");
@@ -106,7 +106,7 @@ test("files that vanish while rsync copies are no error, other partial copies ar
   expect(await volumeIds(openOn(base))).toEqual(["origin"]);
 });
 
-test("without any copying tool nothing is made and the message names both", async () => {
+test("without a copying tool nothing is created and the message names both", async () => {
   const driver = openOn(base, { runner: runnerWith({ cp: missing, rsync: missing }) });
   const before = await below(base);
   const error = await driver.create(clone(), call).catch(reason => reason);
@@ -130,7 +130,7 @@ test("a volume with content is not reported deleted while rm is missing", async 
   expect(await leftOn(base)).toEqual([]);
 });
 
-test("a copy that is cancelled halfway is deadline-exceeded, invisible, and made again by the repeat", async () => {
+test("a copy cancelled halfway is deadline-exceeded, invisible, and redone by the retry", async () => {
   const controller = new AbortController();
   const cp: Answer = async ({ argv }, signal) => {
     await writeFile(`${argv.at(-1)}/half`, "");
@@ -149,7 +149,7 @@ test("a copy that is cancelled halfway is deadline-exceeded, invisible, and made
   expect(await readdir(`${base}/.csimux/work`)).toEqual([]);
 });
 
-test("a copy that a killed process left running cannot spoil the repeat", async () => {
+test("a copy left running by a killed process cannot spoil the retry", async () => {
   const stop = new AbortController();
   let orphan: Promise<unknown> = Promise.resolve();
   const started = Promise.withResolvers<void>();
@@ -174,7 +174,7 @@ test("a copy that a killed process left running cannot spoil the repeat", async 
   }
 });
 
-test("a folder that appears under the clone's name while it is copied stays, and the call is to be repeated", async () => {
+test("a folder that appears under the clone's name during the copy stays, and the call is aborted", async () => {
   const cp: Answer = async (command, signal) => {
     await mkdir(`${base}/v/clone`);
     return await systemRunner.run(command, signal);
@@ -183,7 +183,7 @@ test("a folder that appears under the clone's name while it is copied stays, and
   expect(await readdir(`${base}/v/clone`)).toEqual([]);
 });
 
-test("who sweeps a tree takes it over first, so that its builder cannot finish it while it is being removed", async () => {
+test("a work tree is renamed before it is removed, so that its builder cannot finish it", async () => {
   const copied = Promise.withResolvers<void>();
   const goOn = Promise.withResolvers<void>();
   const sync: Answer = async () => {
@@ -202,7 +202,7 @@ test("who sweeps a tree takes it over first, so that its builder cannot finish i
   expect(await readFile(`${base}/v/clone/sub/file`, "utf8")).toBe("content");
 });
 
-test("who loses a copy to another csimux is aborted, and takes neither tree nor record from the other", async () => {
+test("a copy taken over by another csimux is aborted, and keeps the other's tree and record", async () => {
   const started = Promise.withResolvers<void>();
   const takenOver = Promise.withResolvers<void>();
   const loser: Answer = async ({ argv }) => {
@@ -223,7 +223,7 @@ test("who loses a copy to another csimux is aborted, and takes neither tree nor 
   expect(await readFile(`${base}/v/clone/sub/file`, "utf8")).toBe("content");
 });
 
-test("a delete also removes what another csimux has begun to build under the name", async () => {
+test("a delete also removes what another csimux has started to build under the name", async () => {
   await mkdir(`${base}/.csimux/work/v~origin~000000000000`, { recursive: true });
   await mkdir(`${base}/.csimux/work/v~origin2~000000000000`);
   await openOn(base).delete("origin", call);
@@ -252,7 +252,7 @@ test("a copy whose source is replaced meanwhile is not complete", async () => {
   expect(await codeOf(openOn(base, { runner: runnerWith({ cp }) }).create(clone(), call))).toBe("aborted");
 });
 
-test("a delete that is cancelled in the middle is finished by its repeat, and the volume is out of sight meanwhile", async () => {
+test("a delete cancelled halfway is finished by its retry, and the volume is invisible meanwhile", async () => {
   const controller = new AbortController();
   const rm: Answer = async () => {
     controller.abort();
@@ -265,7 +265,7 @@ test("a delete that is cancelled in the middle is finished by its repeat, and th
   expect(await leftOn(base)).toEqual([]);
 });
 
-test("a delete puts the removal of content on stable storage before the record goes, and that of its name before it answers", async () => {
+test("a delete makes the removal of the content durable before it removes the record, and that of the name before it returns", async () => {
   const steps: string[] = [];
   const told = (verb: string, path: string) => steps.push(`${verb} ${path.slice(base.length + 1)}`);
   const files: Files = {
@@ -285,7 +285,7 @@ test("a delete puts the removal of content on stable storage before the record g
   expect(steps).toEqual(["remove .csimux/v.other.json", "sync v"]);
 });
 
-test("a delete never reaches through a link", async () => {
+test("a delete never follows a link", async () => {
   const outside = `${base}/outside`;
   await mkdir(outside);
   await writeFile(`${outside}/keep`, "kept");
@@ -301,7 +301,7 @@ test("a delete never reaches through a link", async () => {
   expect(await readFile(`${outside}/keep`, "utf8")).toBe("kept");
 });
 
-test("no more than four tools work at once", async () => {
+test("at most four tools run at once", async () => {
   let now = 0;
   let most = 0;
   const sync: Answer = async () => {

@@ -19,7 +19,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(base, { recursive: true, force: true }));
 
-describe("while the base folder is away", () => {
+describe("while the base folder is missing", () => {
   const operations = (driver: ReturnType<typeof openOn>): Readonly<Record<string, () => Promise<unknown>>> => ({
     create: () => driver.create(volumeOf("b"), call),
     clone: () => driver.create(volumeOf("b", gib, { kind: "volume", id: "a" }), call),
@@ -37,7 +37,7 @@ describe("while the base folder is away", () => {
   });
   const names = Object.keys(operations(openOn("/nowhere")));
 
-  test.each(names)("%s is unavailable and makes nothing", async name => {
+  test.each(names)("%s is unavailable and creates nothing", async name => {
     const driver = openOn(base);
     await driver.create(volumeOf("a"), call);
     await rename(base, `${base}-away`);
@@ -50,13 +50,13 @@ describe("while the base folder is away", () => {
     expect(await volumeIds(driver)).toEqual(["a"]);
   });
 
-  test.each(names)("%s is unavailable where a share should be mounted and is not", async name => {
+  test.each(names)("%s is unavailable if a required share is not mounted", async name => {
     const driver = openOn(base, { kind: "nfs-client", settings: { shareHost: "nas" } });
     expect(await codeOf(operations(driver)[name]?.() ?? Promise.resolve())).toBe("unavailable");
     expect(await below(base)).toEqual([]);
   });
 
-  test.each(names)("the answer of %s does not show where the base folder is, and the log does", async name => {
+  test.each(names)("the message of %s does not show the path of the base folder, but the log does", async name => {
     const driver = openOn(base);
     await driver.create(volumeOf("a"), call);
     await rename(base, `${base}-away`);
@@ -76,7 +76,7 @@ describe("while the base folder is away", () => {
     }
   });
 
-  test("a file in place of the base folder is no base folder", async () => {
+  test("a file in place of the base folder is not a base folder", async () => {
     await writeFile(`${base}/file`, "");
     expect(await codeOf(openOn(`${base}/file`).create(volumeOf("a"), call))).toBe("unavailable");
   });
@@ -93,7 +93,7 @@ test.each([
   expect(await driver.capacity?.available({}, call)).toBe(5n);
 });
 
-test("the type of a file system is read as the kernel tells it", async () => {
+test("the type of a file system is the kernel's", async () => {
   const { type } = await localFiles.statfs("/proc");
   expect(type).toBe(0x9fa0);
 });
@@ -145,7 +145,7 @@ describe.skipIf(!isRoot)("on a full disk", () => {
     }));
 });
 
-test("a full disk that takes not even a new folder does not keep a volume from being deleted", async () => {
+test("a volume can be deleted on a disk too full for a new folder", async () => {
   const full = async () => {
     throw Object.assign(new Error("full"), { code: "ENOSPC" });
   };
@@ -171,7 +171,7 @@ describe("on a file system that turns read-only, as after an error of its disk",
   };
   const later = { ...localFiles, ...changes, sync: refused };
 
-  test("nothing was begun: the answer is final", async () => {
+  test("before any change, the answer is final", async () => {
     const driver = openOn(base);
     await driver.create(volumeOf("a"), call);
     const frozen = openOn(base, { files: later });
@@ -182,7 +182,7 @@ describe("on a file system that turns read-only, as after an error of its disk",
   });
 
   test.each(["makeFolder", "chmod", "rename", "sync"] as const)(
-    "from the first %s on: it is not, and the repeat finishes the work",
+    "after the first %s, the answer is not final, and the retry finishes the work",
     async verb => {
       const settings = verb === "chmod" || verb === "rename" ? { mode: 0o777 } : {};
       await openOn(base, { settings }).create(volumeOf("other"), call);
@@ -204,7 +204,7 @@ describe("on a file system that turns read-only, as after an error of its disk",
     },
   );
 
-  test("a copy that cannot be removed again is not given up", async () => {
+  test("a failed copy that cannot be removed is not final", async () => {
     await openOn(base).create(volumeOf("a"), call);
     const runner: CommandRunner = {
       where: "test",
@@ -223,7 +223,7 @@ describe("on a file system that turns read-only, as after an error of its disk",
   });
 });
 
-test("a removal of an unrecorded volume that is interrupted leaves a trace for the next create of its name", async () => {
+test("an interrupted removal of an unrecorded volume leaves a record for the next create of its name", async () => {
   await mkdir(`${base}/v/old`, { recursive: true });
   await writeFile(`${base}/v/old/file`, "x");
   const dead = async () => {
@@ -237,7 +237,7 @@ test("a removal of an unrecorded volume that is interrupted leaves a trace for t
   expect(await leftOn(base)).toEqual([]);
 });
 
-test("half a line at the end of a record does not lose the line before it", async () => {
+test("half a line at the end of a record does not invalidate the line before it", async () => {
   const driver = openOn(base);
   await driver.create(volumeOf("a"), call);
   const record = `${base}/.csimux/v.a.json`;
@@ -261,7 +261,7 @@ test("a damaged record does not hide a volume, and one of a snapshot can be dele
   expect(await leftOn(base)).toEqual([]);
 });
 
-test("two names with one id are told apart by the record", async () => {
+test("the record distinguishes two names with one id", async () => {
   const driver = openOn(base);
   await driver.create(volumeOf("a"), call);
   await writeFile(
@@ -272,7 +272,7 @@ test("two names with one id are told apart by the record", async () => {
   expect(await findVolume(driver, "a")).toBeUndefined();
 });
 
-test("a delete of a snapshot that is being made waits for its end", async () => {
+test("a delete of a snapshot in progress is refused until it has ended", async () => {
   const driver = openOn(base);
   await driver.create(volumeOf("a"), call);
   const making = snapshotsOf(driver).create("s", "a", {}, call);
@@ -282,7 +282,7 @@ test("a delete of a snapshot that is being made waits for its end", async () => 
 });
 
 test.each(["restic", "kopia", "other"])(
-  "snapshots by %s, which has no settings, are refused before anything is made",
+  "snapshots by %s without settings are refused before anything is created",
   async method => {
     const driver = openOn(base);
     await driver.create(volumeOf("a"), call);
@@ -329,7 +329,7 @@ describe("mode and owner", () => {
     }
   });
 
-  test.skipIf(!isHostRoot)("0 is an owner, names are looked up, and each half stands alone", async () => {
+  test.skipIf(!isHostRoot)("0 is an owner, names are looked up, and user and group are independent", async () => {
     await openOn(base, { settings: { user: 1234 } }).create(volumeOf("user"), call);
     await openOn(base, { settings: { group: "4321" } }).create(volumeOf("group"), call);
     await openOn(base, { settings: { user: "root", group: 0, mode: 0o750 } }).create(volumeOf("root"), call);
@@ -342,13 +342,13 @@ describe("mode and owner", () => {
     expect(await owner("root")).toEqual([0, 0]);
   });
 
-  test("an unknown name makes nothing", async () => {
+  test("an unknown name creates nothing", async () => {
     const driver = openOn(base, { settings: { user: "no-such-user-here" } });
     expect(await codeOf(driver.create(volumeOf("a"), call))).toBe("failed-precondition");
     expect(await leftOn(base)).toEqual([]);
   });
 
-  test("a volume in use keeps what its owner has set since", async () => {
+  test("a volume in use keeps the permissions that its owner has set since", async () => {
     const driver = openOn(base, { settings: { mode: 0o770 } });
     await driver.create(volumeOf("a"), call);
     await chmod(`${base}/v/a`, 0o711);

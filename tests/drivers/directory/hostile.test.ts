@@ -36,7 +36,7 @@ const nearIds = array(
 
 const allowed = new Set(["ok", "not-found", "failed-precondition", "already-exists"]);
 
-test("whatever ids and names say, nothing outside their own tree changes", async () => {
+test("no id or name changes anything outside its own tree", async () => {
   const outer = await temporaryFolder();
   const base = `${outer}/base`;
   try {

@@ -35,7 +35,7 @@ test("a local-hostpath section becomes a driver with its mode in octal and its o
   expect((await stat(`${base}/v/a`)).mode & 0o7777).toBe(0o750);
 });
 
-test("the default snapshot method of the section is honoured", async () => {
+test("the default snapshot method of the section is used", async () => {
   const section = { ...paths(), snapshots: { default_driver: "restic" } };
   const driver = opened(localHostpath, { "local-hostpath": section });
   await driver.create(volumeOf("a"), call);
@@ -46,7 +46,7 @@ test.each([
   ["nfs", nfsClient],
   ["smb", smbClient],
   ["lustre", lustreClient],
-] as const)("a section %s needs its mount unless told otherwise", async (name, module) => {
+] as const)("a section %s needs its mount unless the file says otherwise", async (name, module) => {
   const strict = opened(module, { [name]: { shareHost: "nas", ...paths() } });
   expect(await codeOf(strict.create(volumeOf("a"), call))).toBe("unavailable");
   const loose = opened(module, { [name]: { shareHost: "nas", ...paths(), requireMount: false } });

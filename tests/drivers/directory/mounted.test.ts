@@ -35,7 +35,7 @@ describe("the mounts in a folder", () => {
   ])("%p: %p", (folder, points) => expect(mountsIn(table, folder)).toEqual(points));
 });
 
-describe("where a folder is mounted", () => {
+describe("the mount points of a folder", () => {
   const table = parseMountinfo(
     [
       "21 1 8:1 / / rw",
@@ -124,7 +124,7 @@ describe.skipIf(!isRoot)("a bind mount of the same file system in a tree", () =>
     expect(await readFile(`${outside()}/precious`, "utf8")).toBe("kept");
   };
 
-  test("keeps a volume from being deleted, and nothing of it or outside of it is lost", async () => {
+  test("keeps a volume from being deleted, and nothing inside or outside is lost", async () => {
     await withMount("v/a", async driver => {
       const error = await driver.delete("a", call).catch(reason => reason);
       expect(error).toMatchObject({ code: "failed-precondition" });
@@ -188,7 +188,7 @@ describe("a base folder whose parts are on several file systems or in several qu
     expect(await below(base)).toEqual([".csimux", ".csimux/v.a.json", ".csimux/work", "v", "v/a"]);
   });
 
-  test("may have a link in the place of v, which stays when the last volume goes", async () => {
+  test("may have a link in place of v, which stays after the last volume is deleted", async () => {
     await mkdir(`${base}/elsewhere`);
     await symlink(`${base}/elsewhere`, `${base}/v`);
     const driver = openOn(base);

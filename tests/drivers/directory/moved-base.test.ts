@@ -11,7 +11,7 @@ import { leftOn, systemRunner, temporaryFolder } from "./directory-rig.ts";
 const call = callWith();
 const nfs = 0x6969;
 
-test("a copy keeps to the base folder that it began on while the share is mounted elsewhere for others", async () => {
+test("a copy keeps the base folder of its start while other calls find the share mounted elsewhere", async () => {
   const folder = await temporaryFolder();
   const [here, there] = [join(folder, "here"), join(folder, "there")];
   for (const each of [here, there]) await mkdir(each);

@@ -28,7 +28,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(base, { recursive: true, force: true }));
 
-test("a volume of democratic-csi is found, listed with unknown size, and served from where it is", async () => {
+test("a volume of democratic-csi is found, listed with unknown size, and used in its place", async () => {
   const driver = openOn(base, { instanceId: "i1" });
   const found = await getVolume(driver, volume);
   expect(found).toEqual({
@@ -46,7 +46,7 @@ test("a volume of democratic-csi is found, listed with unknown size, and served 
   expect(await volumeIds(driver)).toEqual([volume]);
 });
 
-test("a create of its name takes it as it is and remembers the size from then on", async () => {
+test("a create of its name adopts it and records the size", async () => {
   const made = await openOn(base).create(volumeOf(volume), call);
   expect(made).toMatchObject({ id: volume, bytes: gib });
   expect(await readFile(`${base}/v/${volume}/content`, "utf8")).toBe("old");
@@ -54,7 +54,7 @@ test("a create of its name takes it as it is and remembers the size from then on
   expect(await codeOf(openOn(base).create(volumeOf(volume, 2n * gib), call))).toBe("already-exists");
 });
 
-test("a create of its name with a source is refused, because nothing proves where it came from", async () => {
+test("a create of its name with a source is refused, because its source is unknown", async () => {
   const spec = volumeOf(volume, gib, { kind: "snapshot", id: query });
   expect(await codeOf(openOn(base).create(spec, call))).toBe("already-exists");
 });
@@ -69,7 +69,7 @@ test("it can be expanded, and then has a size", async () => {
   expect((await driver.create(volumeOf(volume), call)).bytes).toBe(gib);
 });
 
-test("a snapshot of democratic-csi is found under all spellings of its id", async () => {
+test("a snapshot of democratic-csi is found under all forms of its id", async () => {
   const driver = openOn(base);
   for (const id of [snapshot, query]) {
     expect(await snapshotsOf(driver).get(id, call)).toMatchObject({ id, volumeId: volume, bytes: 0n, ready: true });
@@ -79,7 +79,7 @@ test("a snapshot of democratic-csi is found under all spellings of its id", asyn
   expect(await snapshotIds(driver, "other")).toEqual([]);
 });
 
-test("it can be restored, and both spellings of its id are the same source", async () => {
+test("it can be restored, and both forms of its id are the same source", async () => {
   const driver = openOn(base);
   const spec = (id: string) => volumeOf("restored", gib, { kind: "snapshot", id });
   const made = await driver.create(spec(query), call);
@@ -87,7 +87,7 @@ test("it can be restored, and both spellings of its id are the same source", asy
   expect(await driver.create(spec(snapshot), call)).toEqual(made);
 });
 
-test("a new snapshot never lands in an old folder, whatever its name", async () => {
+test("a new snapshot is never stored in an old folder, whatever its name", async () => {
   const driver = openOn(base);
   const made = await snapshotsOf(driver).create(snapshot, volume, {}, call);
   expect(await readFile(`${base}/s/${snapshot}/content`, "utf8")).toBe("older");
@@ -95,14 +95,14 @@ test("a new snapshot never lands in an old folder, whatever its name", async () 
   expect(await readFile(`${base}/s/${snapshot}/content`, "utf8")).toBe("older");
 });
 
-test("both can be deleted, and nothing stays", async () => {
+test("both can be deleted, and nothing remains", async () => {
   const driver = openOn(base);
   await driver.delete(volume, call);
   await snapshotsOf(driver).delete(query, call);
   expect(await leftOn(base)).toEqual([]);
 });
 
-test("a snapshot whose name holds two dots is listed and deleted", async () => {
+test("a snapshot with two dots in its name is listed and deleted", async () => {
   const odd = `${volume}-nightly..1`;
   await mkdir(`${base}/s/${odd}`);
   const driver = openOn(base);

@@ -99,7 +99,7 @@ describe.skipIf(!isRoot)("a share that the deployment did not mount", () => {
     },
   );
 
-  test("is mounted once for all connections to it, also when they begin at once", async () => {
+  test("is mounted once for all connections, even if they start at once", async () => {
     const own = points();
     const drivers = ["one", "two", "three"].map(name => driverOn(own, name));
     await Promise.all(drivers.map((driver, at) => driver.create(spec(`pvc-${at}`), callOf())));
@@ -110,7 +110,7 @@ describe.skipIf(!isRoot)("a share that the deployment did not mount", () => {
     expect(await mounted()).toEqual([]);
   });
 
-  test("is mounted once, whatever a killed process left there", async () => {
+  test("is mounted once, whatever a killed process left", async () => {
     await driverOn(points(), "one").create(spec("pvc-1"), callOf());
     const own = points();
     await driverOn(own, "one").create(spec("pvc-1"), callOf());
@@ -119,7 +119,7 @@ describe.skipIf(!isRoot)("a share that the deployment did not mount", () => {
     expect(await mounted()).toEqual([]);
   });
 
-  test("and cannot be mounted makes nothing, and says of no volume that it is gone", async () => {
+  test("and that cannot be mounted gets no volumes, and none counts as missing", async () => {
     await mkdir(join(folder, "storage"));
     const driver = driverOn(points(), "one");
     for (const [words, code] of [
@@ -136,7 +136,7 @@ describe.skipIf(!isRoot)("a share that the deployment did not mount", () => {
     await driver.create(spec("pvc-1"), callOf());
   });
 
-  test("and went stale under csimux is mounted anew", async () => {
+  test("and that went stale is mounted again", async () => {
     let stale = false;
     const own = points();
     const driver = driverOn(own, "one", path => path.startsWith(shares()) && !stale);
@@ -152,7 +152,7 @@ describe.skipIf(!isRoot)("a share that the deployment did not mount", () => {
   });
 });
 
-test.skipIf(!isRoot)("a share that asks for another try at first is used when it has got one", async () => {
+test.skipIf(!isRoot)("a share that first answers EAGAIN is used after another try", async () => {
   let asked = 0;
   const own = points();
   const driver = driverOn(own, "one", path => {
@@ -165,7 +165,7 @@ test.skipIf(!isRoot)("a share that asks for another try at first is used when it
 });
 
 describe.skipIf(!isRoot)("a share that the deployment has mounted", () => {
-  test("is used as it is", async () => {
+  test("is used unchanged", async () => {
     await mkdir(join(folder, "storage"));
     const own = points();
     const driver = driverOn(own, "one", () => true);

@@ -68,7 +68,7 @@ describe("snapshot ids", () => {
     ["k/0123456789abcdef0123456789abcdef", "kopia", "0123456789abcdef0123456789abcdef"],
     [`snapshot_driver=restic&snapshot_id=${"a1".repeat(32)}`, "restic", "a1".repeat(32)],
     ["snapshot_driver=kopia&snapshot_id=0123456789abcdef0123456789abcdef", "kopia", "0123456789abcdef0123456789abcdef"],
-  ] as const)("%p is kept in a repository, and no folder", (text, method, id) => {
+  ] as const)("%p is in a repository, not a folder", (text, method, id) => {
     expect(parseBackupId(text)).toEqual({ method, id });
     expect(parseSnapshotId(text)).toBeUndefined();
     expect(backupId({ method, id: id.padEnd(64, "0") }, 60)).toBe(`${method[0]}/${id.padEnd(64, "0").slice(0, 32)}`);
@@ -100,7 +100,7 @@ describe("snapshot ids", () => {
     expect(["lost+found", ".x", "_a.b", "..-b"].map(partsOfTree)).toEqual([undefined, undefined, undefined, undefined]);
   });
 
-  test("the source of an old folder comes from the usual names, else from the volumes that exist", () => {
+  test("the source of an old folder follows from the usual names, else from the existing volumes", () => {
     expect(usualSource(old)).toBe(volume);
     expect(usualSource("a-snap")).toBeUndefined();
     expect(oldSource("a-b-c-snap", ["a", "a-b", "x", "a-b-c-snapper"])).toBe("a-b");
@@ -122,7 +122,7 @@ test("a copy smaller than its source is out of range", async () => {
   expect(await codeOf(asked())).toBe("out-of-range");
 });
 
-describe("a copy may leave out what vanished from its source", () => {
+describe("a copy may omit files that vanished from its source", () => {
   const gone = (path: string) => `cp: cannot stat '${path}': No such file or directory`;
   test.each([
     [gone("/b/v/x/a"), true],
@@ -138,7 +138,7 @@ describe("a copy may leave out what vanished from its source", () => {
   ])("%p → %p", (stderr, expected) => expect(onlyVanished(stderr, "/b/v/x")).toBe(expected));
 });
 
-describe("a backup by restic may leave out what vanished from its source", () => {
+describe("a backup by restic may omit files that vanished from its source", () => {
   const error = (number: number) =>
     `{"message_type":"error","error":{"Op":"open","Path":"a","Err":${number}},"during":"archival","item":"/v/a"}\n`;
   const last = "Warning: at least one source file could not be read\n";
@@ -191,7 +191,7 @@ describe("failures", () => {
     expect(failure(new CommandError("local", "cp", kind, "reason"), subject, "copy").code).toBe(code);
   });
 
-  test("a failure on purpose stays as it is, an unknown one says nothing of its text", () => {
+  test("a CsiError stays unchanged, and the text of an unknown error is not shown", () => {
     const own = new CsiError("not-found", "x");
     expect(failure(own, subject, "y")).toBe(own);
     expect(failure(new Error("password=1"), subject, "y").message).not.toContain("password");
@@ -222,14 +222,14 @@ describe("failures", () => {
     ["rsync: [sender] get_acl: sys_acl_get_file(./f0, ACL_TYPE_ACCESS): Permission denied (13)", "failed-precondition"],
     ["cp: strange", "internal"],
     ["", "internal"],
-  ] as const)("the last words %p are %s, and not told", (stderr, code) => {
+  ] as const)("the error line %p is %s and not shown", (stderr, code) => {
     const error = toolFailure("c1", "copy", "cp", { exitCode: 1, stderr });
     expect(error.code).toBe(code);
     expect(error.message).not.toContain("/x");
   });
 });
 
-test("a page ends where the next begins, and only a full one names a next", async () => {
+test("pages follow each other, and only a full one has a next", async () => {
   const load = async (name: string) => (name === "skip" ? undefined : name);
   const page = (token: string | undefined, max: number) =>
     pageOf(["c", "a", "skip", "b", "x/y"], isVolumeId, { token, max }, load);

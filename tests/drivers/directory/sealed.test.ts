@@ -15,7 +15,7 @@ const mounts = (...lines: readonly string[]) =>
   parseMountinfo(lines.map(line => `${line} - ext4 /dev/sda1 rw`).join("\n"));
 const seals = "rw,nosuid,nodev,noexec,relatime,nosymfollow";
 
-describe("the folder that is sealed for a copy", () => {
+describe("the folder to seal for a copy", () => {
   const table = mounts(
     "21 1 8:1 / / rw",
     "22 21 8:2 / /mnt rw",
@@ -44,7 +44,7 @@ describe("a folder", () => {
   });
 });
 
-describe.skipIf(!isRoot)("a system that cannot keep a copy inside of its source", () => {
+describe.skipIf(!isRoot)("a system that cannot keep a copy inside its source", () => {
   const systemPath = "/usr/sbin:/usr/bin:/sbin:/bin";
   let base = "";
   beforeEach(async () => {
@@ -70,7 +70,7 @@ describe.skipIf(!isRoot)("a system that cannot keep a copy inside of its source"
       'exec /bin/mount --bind "$5" "$6"',
       "nosymfollow",
     ],
-  ])("refuses it and leaves nothing, when it %s", async (_, program, script, words) => {
+  ])("refuses a copy and leaves nothing if it %s", async (_, program, script, words) => {
     await writeFile(`${base}/bin/${program}`, `#!/bin/sh\n${script}\n`);
     await chmod(`${base}/bin/${program}`, 0o755);
     const runner = localRunner({ env: { PATH: `${base}/bin:${systemPath}` } });
@@ -84,7 +84,7 @@ describe.skipIf(!isRoot)("a system that cannot keep a copy inside of its source"
     expect((await readdir(`${base}/.csimux`)).filter(name => name !== "work")).toEqual(["v.a.json"]);
   });
 
-  test("refuses it where programs cannot be held", async () => {
+  test("refuses a copy if no program can hold the mounts", async () => {
     const { where, run } = localRunner({ env: { PATH: systemPath } });
     const driver = openOn(base, { runner: { where, run } });
     expect(await codeOf(snapshotsOf(driver).create("s", "a", {}, call))).toBe("failed-precondition");

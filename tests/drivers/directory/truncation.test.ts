@@ -20,7 +20,7 @@ const tools: readonly (readonly [string, () => Promise<Repository>])[] = [
 ];
 
 test.each(tools)(
-  "no output of %s that is cut, doubled or late makes a wrong answer, or forgets another backup",
+  "a truncated, doubled or late output of %s causes no wrong result and deletes no other backup",
   async (tool, repositoryOf) => {
     const [base, repository] = [await temporaryFolder(), await repositoryOf()];
     const opened: Driver[] = [];

@@ -3,7 +3,7 @@ import { twoControllers } from "../../contract/two-controllers.ts";
 import { backupRig, hasRestic, kopiaRepository, resticRepository } from "./backup-rig.ts";
 import { directoryRig } from "./directory-rig.ts";
 
-test("two controllers on one base folder agree on everything they do at once", async () => {
+test("two controllers on one base folder agree on concurrent calls", async () => {
   const rig = await directoryRig();
   try {
     await twoControllers(rig, 10);
@@ -18,7 +18,7 @@ const tools = [
 ];
 
 test.each(tools)(
-  "two controllers on one repository of %s agree on everything they do at once",
+  "two controllers on one repository of %s agree on concurrent calls",
   async (_tool, repositoryOf, rounds) => {
     const rig = await backupRig(await repositoryOf());
     try {

@@ -72,7 +72,7 @@ describe("a file system without the connection's mark", () => {
       await rig.fake.foreign(pool, id);
       await expect(driver.delete(id, call)).rejects.toMatchObject({
         code: "failed-precondition",
-        message: expect.stringContaining("bears no mark of this connection"),
+        message: expect.stringContaining("has no mark of this connection"),
       });
     }
     expect(await rig.remains()).toEqual(["3f2a91bc", "backups"]);

@@ -12,7 +12,7 @@ const script: Script = {
   ],
 };
 
-test("output is complete however it is cut in pieces", () => {
+test("output is complete, however it arrives in pieces", () => {
   const text = Buffer.from(run(`${clockText}\n${scriptText(script, "tag", far)}`));
   for (let size = 1; size <= text.length; size++) {
     const parts = dataParts("tag", script);
@@ -26,7 +26,7 @@ test("output is complete however it is cut in pieces", () => {
   }
 });
 
-test("what looks nearly like a marker is output", () => {
+test("text similar to a marker is output", () => {
   const parts = messageParts("tag", script);
   parts.add(Buffer.from("tag ta:tagtag:7\ntag:end\n"));
   expect(parts.parts).toEqual([
@@ -35,7 +35,7 @@ test("what looks nearly like a marker is output", () => {
   ]);
 });
 
-test("a shell that gets a part of a script runs none of it", () => {
+test("a shell that receives only part of a script runs none of it", () => {
   const text = scriptText({ steps: [{ name: "one", argv: ["echo", "ran"] }] }, "tag", far);
   const end = text.lastIndexOf("\n)\n") + 2;
   for (let length = 0; length < end; length += 3) {
@@ -49,7 +49,7 @@ test("a shell that gets a part of a script runs none of it", () => {
   }
 });
 
-test("a script whose time is over begins no step", () => {
+test("a script past its time limit starts no step", () => {
   const parts = dataParts("tag", script);
   parts.add(Buffer.from(run(`${clockText}\n${scriptText(script, "tag", 1)}`)));
   expect(parts.parts.map(part => part.mark)).toEqual(["late", "end"]);
@@ -71,7 +71,7 @@ test("a stream that no script could write is refused before it is stored", () =>
   expect(dataParts("tag", one).add(Buffer.from("tag:0\n".repeat(1000)))).toBe("disorder");
 });
 
-test("all parts of a stream together are bounded, however much each may hold", () => {
+test("the total size of a stream is limited, whatever the limits of its parts", () => {
   const chunk = Buffer.alloc(1 << 20);
   for (const parts of [dataParts("tag", one), messageParts("tag", one)]) {
     let megabytes = 0;

@@ -23,7 +23,7 @@ const forms = [
   ["endless stderr", "overflow"],
 ] as const;
 
-describe("a storage host that writes without end costs little memory, and nothing else waits for it", () => {
+describe("a storage host that writes endlessly costs little memory and delays nothing else", () => {
   for (const [form, how] of forms)
     test(form, async () => {
       const ended = await against(form);

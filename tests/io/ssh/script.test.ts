@@ -165,7 +165,7 @@ describe.each(["this machine", "ssh", "ssh to an account whose shell is tcsh"])(
     expect(stdout).toBe("b c\n");
   });
 
-  test("is alone with a tool while it holds it", async () => {
+  test("has exclusive use of a tool while it holds it", async () => {
     let inside = 0;
     const path = join(folder, "turns");
     const work = async (): Promise<void> => {
