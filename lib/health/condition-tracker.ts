@@ -22,6 +22,8 @@ interface TrackedCause {
   pendingSince: number | undefined;
 }
 
+const monotonic = (): number => performance.now();
+
 /**
  * Debounces the conditions of each subject: a cause is raised when a later check, at least `holdMs` after the first,
  * still finds it, and is cleared in the same way. Failed checks are not passed in.
@@ -32,7 +34,7 @@ export class ConditionTracker {
   readonly #marks = new Map<string, Map<Reason, TrackedCause>>();
 
   /** `now` returns milliseconds of a monotonic clock. */
-  constructor(holdMs: number, now: () => number = () => performance.now()) {
+  constructor(holdMs: number, now: () => number = monotonic) {
     this.#holdMs = holdMs;
     this.#now = now;
   }

@@ -1,26 +1,26 @@
-/** So many failures in a row are a reason to ask the driver's own check. */
-const suspicious = 3;
+/** The number of failures in a row that starts the driver's own check. */
+const failuresToCheck = 3;
 
-/** A storage that is away is asked again after so many milliseconds at first, then after twice as many each time, up to these. */
+/** The first and the longest interval between checks of an unreachable storage system, in milliseconds; it doubles each time. */
 const firstMs = 1_000;
 const longestMs = 60_000;
 
-/** A part of each interval is left to chance, so that the connections of one storage do not all come back at once. */
-const chance = 0.2;
+/** The part of each interval that is random, so that the connections of one storage system do not all return at once. */
+const randomPart = 0.2;
 
-/** A storage is away: it does not answer, or says that it is not there. */
+/** A storage system is unreachable: it does not answer, or reports itself unavailable. */
 export interface Outage {
-  /** Since when that is known, in milliseconds. */
+  /** When that was detected, in milliseconds. */
   readonly since: number;
-  /** When it is asked again, in milliseconds. */
+  /** When it is checked again, in milliseconds. */
   readonly next: number;
-  /** What its check came to last. */
+  /** The result of its last check. */
   readonly reason: string;
 }
 
 /**
- * Whether a storage is spared calls, because it is away. Only the driver's own check can find that, for a single stuck volume
- * makes calls fail, too; any success of a call or of the check ends it. Pure: who owns it asks the check, and waits.
+ * A circuit breaker. Only a failed check of the driver opens it, because calls also fail for a single stuck volume; any success of a
+ * call or check closes it. Pure: its owner runs the checks and waits.
  */
 export class Breaker {
   readonly #now: () => number;
@@ -30,45 +30,45 @@ export class Breaker {
   #checking = false;
   #outage: Outage | undefined;
 
-  /** `now` gives milliseconds, `random` numbers from 0 to 1. */
-  constructor(now: () => number = () => Date.now(), random: () => number = () => Math.random()) {
+  /** `now` returns milliseconds, `random` numbers from 0 to 1. */
+  constructor(now: () => number = Date.now, random: () => number = Math.random) {
     this.#now = now;
     this.#random = random;
   }
 
-  /** Undefined while calls may be made. */
+  /** Undefined while it is closed. */
   get outage(): Outage | undefined {
     return this.#outage;
   }
 
-  /** A call has failed as it does where the storage is away. True when the check is to be asked now. */
+  /** Records a call that could not reach the storage system. Returns whether the check must run now. */
   failed(): boolean {
     if (this.#outage || this.#checking) return false;
     this.#failures++;
-    if (this.#failures < suspicious) return false;
+    if (this.#failures < failuresToCheck) return false;
     this.#checking = true;
     return true;
   }
 
-  /** Whether its check is being asked because calls failed, so that it is not known whether the storage is away. */
+  /** Whether the check is running because calls failed. */
   get isDoubted(): boolean {
     return this.#checking;
   }
 
-  /** A question was not answered in time: once is enough. True when the check is to be asked now. */
+  /** Records a call that exceeded its time limit; one is enough. Returns whether the check must run now. */
   late(): boolean {
     if (this.#outage || this.#checking) return false;
-    this.#failures = suspicious;
+    this.#failures = failuresToCheck;
     this.#checking = true;
     return true;
   }
 
-  /** The check is asked again. */
+  /** The check runs again. */
   retried(): void {
     this.#checking = true;
   }
 
-  /** A call or the check has succeeded. True when the storage was away until now. */
+  /** Records a success of a call or the check. Returns whether the breaker was open. */
   succeeded(): boolean {
     const was = this.#outage !== undefined;
     this.#failures = 0;
@@ -79,13 +79,13 @@ export class Breaker {
   }
 
   /**
-   * The check has found the storage away: milliseconds until it is to be asked again. Undefined when a call has succeeded while the
-   * check ran: then it says nothing.
+   * Records a failed check. Returns the milliseconds until the next one; undefined if a call has succeeded meanwhile: then the check
+   * says nothing.
    */
   confirmed(reason: string): number | undefined {
     if (!this.#checking) return undefined;
     this.#checking = false;
-    const ms = Math.min(longestMs, firstMs * 2 ** this.#rounds) * (1 - chance * this.#random());
+    const ms = Math.min(longestMs, firstMs * 2 ** this.#rounds) * (1 - randomPart * this.#random());
     this.#rounds++;
     const now = this.#now();
     this.#outage = { since: this.#outage?.since ?? now, next: now + ms, reason };

@@ -134,7 +134,7 @@ export class ConnectionRecord {
   /** The timer of the breaker's next check. */
   retry: ReturnType<typeof setTimeout> | undefined;
   /** Drivers that have not answered a timed call yet, by the kind of call. */
-  readonly silent = new Map<string, Driver>();
+  silent: Map<string, Driver> | undefined;
   check = notChecked;
   /** The last check that the log has. */
   loggedCheck: StorageState | undefined;

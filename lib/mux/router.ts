@@ -53,7 +53,10 @@ const inlineVolumes = ({ connections, settings }: RouterContext) => ({
     connections.use(name, "retry", connection => ability(connection, "inline").remove(...args)),
 });
 
-/** Opens the router over these connections and groups. */
+/**
+ * Opens the router over these connections and groups. A call runs as a job (jobs.ts), which holds its locks (core/locks.ts) and a lease
+ * of its connection (connections.ts, pool.ts), and calls the driver with time limit and breaker (storage-calls.ts).
+ */
 export function openRouter(
   connections: Connections,
   configured: ConfiguredGroups,

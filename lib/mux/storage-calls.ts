@@ -1,6 +1,6 @@
 import type { Call, Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
-import type { Context, FoundVolume } from "../drivers/driver.ts";
+import type { Context, Driver, FoundVolume } from "../drivers/driver.ts";
 import { Breaker } from "./breaker.ts";
 import type { Connection, ConnectionRecord } from "./connection.ts";
 import type { Connections } from "./connections.ts";
@@ -159,8 +159,8 @@ export class StorageCalls {
   ): Promise<T> {
     const { name, driver, suspended } = connection;
     const none = () => new CsiError("unavailable", `connection "${name}" has not answered for ${ms / 1000} s`);
-    const unanswered = this.#connections.record(name)?.silent ?? new Map();
-    const silent = unanswered.get(kind);
+    const record = this.#connections.record(name);
+    const silent = record?.silent?.get(kind);
     if (silent === driver || (silent && suspended)) throw none();
     const limit = new AbortController();
     const leave = () => limit.abort(call.signal.reason);
@@ -171,9 +171,7 @@ export class StorageCalls {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const late = new Promise<never>((_, reject) => {
       timer = setTimeout(() => {
-        unanswered.set(kind, driver);
-        const answered = () => void (unanswered.get(kind) === driver && unanswered.delete(kind));
-        answer.then(answered, answered);
+        if (record) awaitAnswer(record, kind, driver, answer);
         if (kind !== "breaker") this.#late(connection);
         reject(none());
         limit.abort(none());
@@ -234,6 +232,15 @@ export class StorageCalls {
 function breakerOf(record: ConnectionRecord): Breaker {
   record.breaker ??= new Breaker();
   return record.breaker;
+}
+
+/** Remembers an unanswered call until it has ended. */
+function awaitAnswer(record: ConnectionRecord, kind: string, driver: Driver, answer: Promise<unknown>): void {
+  record.silent ??= new Map();
+  const { silent } = record;
+  silent.set(kind, driver);
+  const answered = () => void (silent.get(kind) === driver && silent.delete(kind));
+  answer.then(answered, answered);
 }
 
 /** Whether the storage system may not have received the call at all. */
