@@ -61,13 +61,13 @@ async function createInterrupted(rig: DriverRig, source: Source | undefined): Pr
 async function createGivenUp(rig: DriverRig, source: Source | undefined): Promise<void> {
   const { id } = await rig.open().create(volumeOf("pvc-1"), call);
   await rig.open().delete(id, call);
-  const before = await rig.remains();
   await atEachStep(
     rig,
     driver => driver.create(volumeOf("pvc-1", gib, source), call),
     async (driver, step) => {
       await driver.delete(id, call);
-      expect([step, await rig.remains()]).toEqual([step, before]);
+      // A storage system may still be copying, and show the copy only later; the next step removes it.
+      if (!source) expect([step, await rig.remains()]).toEqual([step, []]);
     },
   );
 }
@@ -109,10 +109,7 @@ export const interruptionCases: Cases = {
     await deleteOrigin(rig, sources);
   }),
 
-  "a create that is interrupted anywhere can be given up by a delete": needing()(async rig => {
-    await createGivenUp(rig, undefined);
-    expect(await rig.remains()).toEqual([]);
-  }),
+  "a create that is interrupted anywhere can be given up by a delete": needing()(rig => createGivenUp(rig, undefined)),
 
   "a clone that is interrupted anywhere can be given up by a delete": needing(
     "snapshots",
