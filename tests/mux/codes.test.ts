@@ -53,7 +53,7 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
   CreateVolume: {
     "the class names no connection": world => create(world, "a", { parameters: {} }),
     "the class names a connection without a file": world => create(world, "absent"),
-    "the file of the connection cannot be used": async world => {
+    "the file of the connection is invalid": async world => {
       world.broken.add("c");
       await create(world, "c");
     },
@@ -91,15 +91,15 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
       await create(world, "g");
     },
     "the size is impossible": world => create(world, "a", { range: { required: 2n, limit: 1n } }),
-    "the connection cannot be used as asked": world =>
+    "the connection does not support the request": world =>
       create(world, "a", {
         capabilities: [
           { kind: "block", fsType: undefined, mountFlags: [], mountGroup: undefined, mode: "single-node-writer" },
         ],
       }),
     "the source is on another connection": world => create(world, "b", { source: { kind: "volume", id: "v:a/v" } }),
-    "the source is not one of csimux": world => create(world, "a", { source: { kind: "volume", id: "foreign" } }),
-    "the storage is out of reach of the place": async world => {
+    "the source does not belong to this driver": world => create(world, "a", { source: { kind: "volume", id: "foreign" } }),
+    "the storage system is out of reach there": async world => {
       world.traits.set("a", { accessibleTopology: [{ requirements: zone("z1"), extra: {} }] });
       await create(world, "a", { accessibility: { requisite: [zone("z2")], preferred: [] } });
     },
@@ -107,7 +107,7 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
       world.traits.set("a", { suspended: true });
       await create(world);
     },
-    "the storage is full": async world => {
+    "the storage system is full": async world => {
       world.memory("a").fail.create = new CsiError("resource-exhausted", "pool full");
       await create(world);
     },
@@ -115,7 +115,7 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
       for (const name of ["a", "b"]) world.memory(name).free = 1n;
       await create(world, "g");
     },
-    "the storage does not answer": async world => {
+    "the storage system does not answer": async world => {
       world.memory("a").fail.create = down;
       await create(world);
     },
@@ -125,12 +125,12 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
       world.memory("a").fail.create = asFailure(absent, subject, 'create volume "new"');
       await create(world);
     },
-    "the same with other arguments is in progress": async world => {
+    "it is in progress with other arguments": async world => {
       world.memory("a").gate = new Promise(() => undefined);
       void failure(create(world));
       await create(world, "a", { range });
     },
-    "it takes longer than the caller waits": async world => {
+    "it exceeds the deadline of the call": async world => {
       world.memory("a").gate = new Promise(() => undefined);
       await create(world, "a", {}, "new", testCall(AbortSignal.timeout(20)));
     },
@@ -138,13 +138,13 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
       create(world, "a", { range: { required: 9n << 30n, limit: undefined } }, "v"),
   },
   DeleteVolume: {
-    "the id is not one of csimux": world => world.volumes.delete("foreign", call),
+    "the id does not belong to this driver": world => world.volumes.delete("foreign", call),
     "the connection has no file": world => world.volumes.delete("v:absent/v", call),
-    "the file of the connection cannot be used": async world => {
+    "the file of the connection is invalid": async world => {
       world.broken.add("c");
       await world.volumes.delete("v:c/v", call);
     },
-    "the storage does not answer": async world => {
+    "the storage system does not answer": async world => {
       world.memory("a").fail.delete = down;
       await world.volumes.delete("v:a/v", call);
     },
@@ -170,14 +170,14 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
       for (const name of ["a", "b"]) world.memory(name).fail.available = down;
       await world.capacity.available(grouped, call);
     },
-    "the storage is out of reach of the place": async world => {
+    "the storage system is out of reach there": async world => {
       world.traits.set("a", { accessibleTopology: [{ requirements: zone("z1"), extra: {} }] });
       expect(await world.capacity.available({ ...anywhere, segment: zone("z2") }, call)).toBe(0n);
     },
   },
   ControllerExpandVolume: {
     "the connection has no file": world => expand(world, "v:absent/v"),
-    "the volume is gone": async world => {
+    "the volume does not exist": async world => {
       expanding(world, "not-found");
       await expand(world);
     },
@@ -185,44 +185,44 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
       expanding(world);
       await expand(world);
     },
-    "a tool or a right is missing": async world => {
+    "a tool or a permission is missing": async world => {
       expanding(world, "failed-precondition");
       await expand(world);
     },
-    "the storage is full": async world => {
+    "the storage system is full": async world => {
       expanding(world, "resource-exhausted");
       await expand(world);
     },
   },
   CreateSnapshot: {
     "the connection has no file": world => snapshot(world, "v:absent/v"),
-    "the volume is not one of csimux": world => snapshot(world, "foreign"),
+    "the volume does not belong to this driver": world => snapshot(world, "foreign"),
     "the class names another connection": world => snapshot(world, "v:a/v", { connection: "b" }),
   },
   DeleteSnapshot: {
-    "the id is not one of csimux": world => world.snapshots.delete("foreign", call),
+    "the id does not belong to this driver": world => world.snapshots.delete("foreign", call),
     "the connection has no file": world => world.snapshots.delete("s:absent/s", call),
   },
   ListVolumes: {
-    "a storage does not answer": async world => {
+    "a storage system does not answer": async world => {
       world.memory("b").fail.list = down;
       await world.listing.volumes(first, call);
     },
-    "a file was never good": async world => {
+    "a file was never valid": async world => {
       world.broken.add("c");
       await world.listing.volumes(first, call);
     },
-    "the token is not one of this listing": world => world.listing.volumes({ max: 0, token: "foreign" }, call),
+    "the token belongs to another listing": world => world.listing.volumes({ max: 0, token: "foreign" }, call),
   },
   ListSnapshots: {
     "the connection of the filter has no file": world =>
       world.listing.snapshots(first, { snapshot: "s:absent/s", volume: "" }, call),
-    "the id of the filter is not one of csimux": world =>
+    "the id of the filter belongs to no connection": world =>
       world.listing.snapshots(first, { snapshot: "foreign", volume: "" }, call),
   },
   ControllerGetVolume: {
     "the connection has no file": world => world.volumes.get("v:absent/v", call),
-    "the volume is gone": world => world.volumes.get("v:a/gone", call),
+    "the volume does not exist": world => world.volumes.get("v:a/gone", call),
   },
 };
 
