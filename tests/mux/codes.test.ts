@@ -98,7 +98,8 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
         ],
       }),
     "the source is on another connection": world => create(world, "b", { source: { kind: "volume", id: "v:a/v" } }),
-    "the source does not belong to this driver": world => create(world, "a", { source: { kind: "volume", id: "foreign" } }),
+    "the source does not belong to this driver": world =>
+      create(world, "a", { source: { kind: "volume", id: "foreign" } }),
     "the storage system is out of reach there": async world => {
       world.traits.set("a", { accessibleTopology: [{ requirements: zone("z1"), extra: {} }] });
       await create(world, "a", { accessibility: { requisite: [zone("z2")], preferred: [] } });
