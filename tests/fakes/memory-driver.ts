@@ -29,7 +29,7 @@ export class MemoryDriver {
   findings: StorageFindings = { storage: [], volumes: new Map(), example: undefined };
   /** How often its health was looked at. */
   lookedAt = 0;
-  /** Volumes whose way was to be made anew. */
+  /** Volumes whose export was to be restored. */
   readonly mended: string[] = [];
   /** Awaited inside find, list and available, so that a test can make the storage hang. */
   look: Promise<void> = Promise.resolve();

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { CsiError } from "../../lib/core/errors.ts";
 import { infiniteBytes } from "../../lib/mux/capacity.ts";
 import { testCall } from "../fakes/memory-driver.ts";
-import { failure, muxWorld } from "./world.ts";
+import { codeOf, failure, muxWorld } from "./world.ts";
 
 const call = testCall();
 const anywhere = { capabilities: [], parameters: {}, segment: undefined };
@@ -21,7 +21,7 @@ test("without a class, it is UNAVAILABLE if no connection answers, and infinite 
   const world = muxWorld(["down", "hung"]);
   world.memory("down").fail.available = new CsiError("unavailable", "no route to host");
   world.memory("hung").look = silence;
-  expect((await failure(world.capacity.available(anywhere, call)))?.code).toBe("unavailable");
+  expect(await codeOf(world.capacity.available(anywhere, call))).toBe("unavailable");
   expect(await muxWorld([]).capacity.available(anywhere, call)).toBe(infiniteBytes);
 });
 

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { Group } from "../../lib/core/proxy.ts";
 import { testCall } from "../fakes/memory-driver.ts";
-import { failure, muxWorld, request } from "./world.ts";
+import { codeOf, failure, muxWorld, request } from "./world.ts";
 
 const call = testCall();
 const members = (names: readonly string[], policy: Group["policy"] = "ordered"): Group => ({
@@ -103,7 +103,7 @@ test("a connection whose labels cannot be read blocks no group and gets no volum
 test("a member that is busy with the volume is not skipped", async () => {
   const world = grouped();
   world.memory("a").fail.find = new CsiError("aborted", "another operation is in progress");
-  expect((await failure(world.volumes.create(request("v", "g"), call)))?.code).toBe("aborted");
+  expect(await codeOf(world.volumes.create(request("v", "g"), call))).toBe("aborted");
   expect(world.memory("b").volumes.size).toBe(0);
 });
 
@@ -134,7 +134,7 @@ test("a silent member that the request cannot reach does not delay a claim", asy
   await world.volumes.create(request("u", "g", inZone("z1")), call);
   world.memory("a").fail.find = new CsiError("unavailable", "down");
   world.memory("b").free = 1n;
-  expect((await failure(world.volumes.create(request("v", "g", inZone("z2")), call)))?.code).toBe("resource-exhausted");
+  expect(await codeOf(world.volumes.create(request("v", "g", inZone("z2")), call))).toBe("resource-exhausted");
 });
 
 test.each(["stays", "was deleted there before"])(
@@ -158,7 +158,7 @@ test("the next member is tried after RESOURCE_EXHAUSTED and after nothing else",
   expect((await full.volumes.create(request("v", "g"), call)).id).toBe("v:b/v");
   const unclear = grouped();
   unclear.memory("a").fail.create = new CsiError("unavailable", "connection lost");
-  expect((await failure(unclear.volumes.create(request("v", "g"), call)))?.code).toBe("unavailable");
+  expect(await codeOf(unclear.volumes.create(request("v", "g"), call))).toBe("unavailable");
   expect(unclear.memory("b").volumes.size).toBe(0);
 });
 
@@ -176,7 +176,7 @@ test("members are filtered by topology and tried in the order of preference", as
     accessibleTopology: [zone("z3")],
   });
   const nowhere = { requisite: [zone("z9")], preferred: [] };
-  expect((await failure(world.volumes.create(request("w", "g", { accessibility: nowhere }), call)))?.code).toBe(
+  expect(await codeOf(world.volumes.create(request("w", "g", { accessibility: nowhere }), call))).toBe(
     "resource-exhausted",
   );
 });
@@ -193,8 +193,7 @@ test("most-free selects the emptiest member, spread uses every member, and the c
   const capacity = { capabilities: [], parameters: { connection: "g" }, segment: undefined };
   expect(await free.capacity.available(capacity, call)).toBe(9n << 30n);
   expect(
-    (await failure(free.volumes.create(request("w", "g", { range: { required: 1n << 40n, limit: undefined } }), call)))
-      ?.code,
+    await codeOf(free.volumes.create(request("w", "g", { range: { required: 1n << 40n, limit: undefined } }), call)),
   ).toBe("resource-exhausted");
   const spread = grouped("spread");
   for (let i = 0; i < 60; i++) await spread.volumes.create(request(`v${i}`, "g"), call);
@@ -207,9 +206,7 @@ test("a clone is created on the connection of its source, which must be a member
   for (const name of ["b", "x"]) await world.volumes.create(request("src", name), call);
   const from = (id: string) => ({ source: { kind: "volume" as const, id } });
   expect((await world.volumes.create(request("v", "g", from("v:b/src")), call)).id).toBe("v:b/v");
-  expect((await failure(world.volumes.create(request("w", "g", from("v:x/src")), call)))?.code).toBe(
-    "invalid-argument",
-  );
+  expect(await codeOf(world.volumes.create(request("w", "g", from("v:x/src")), call))).toBe("invalid-argument");
 });
 
 test("the rest of an interrupted creation is removed from a member when the retry selects another one", async () => {
@@ -251,5 +248,5 @@ test("a member that does not report its free space in time is skipped", async ()
   world.memory("b").free = 1n << 50n;
   expect((await world.volumes.create(request("w", "g"), call)).id).not.toBe("v:b/w");
   for (const name of ["a", "c"]) world.memory(name).free = 1n;
-  expect((await failure(world.volumes.create(request("x", "g"), call)))?.code).toBe("unavailable");
+  expect(await codeOf(world.volumes.create(request("x", "g"), call))).toBe("unavailable");
 });

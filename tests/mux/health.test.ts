@@ -3,7 +3,7 @@ import type { Call } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { StorageFindings } from "../../lib/drivers/driver.ts";
 import { testCall } from "../fakes/memory-driver.ts";
-import { failure, muxWorld } from "./world.ts";
+import { codeOf, failure, muxWorld } from "./world.ts";
 
 const call = testCall();
 const volume = (id: string) => ({ id, bytes: 1n, context: {}, source: undefined });
@@ -49,8 +49,8 @@ test("conditions of a volume and of its storage system are reported of the volum
 
 test("a volume that does not exist is not found, but one that is known to be lost is reported as lost", async () => {
   const { memory, volumes, reasons } = world(["a"]);
-  expect((await failure(volumes.health("v:a/none", call)))?.code).toBe("not-found");
-  expect((await failure(volumes.health("what", call)))?.code).toBe("not-found");
+  expect(await codeOf(volumes.health("v:a/none", call))).toBe("not-found");
+  expect(await codeOf(volumes.health("what", call))).toBe("not-found");
   memory("a").findings = found([], { lost: "VolumeMissing" });
   expect(await reasons("v:a/lost")).toEqual(["VolumeMissing"]);
 });
@@ -80,7 +80,7 @@ test("a health listing checks each storage system once, and lists volumes only i
 });
 
 test.each(["x", "a!z1", "a/1", "!"])("the token %p is ABORTED", async token => {
-  expect((await failure(world(["a"]).listing.health({ max: 0, token }, call)))?.code).toBe("aborted");
+  expect(await codeOf(world(["a"]).listing.health({ max: 0, token }, call))).toBe("aborted");
 });
 
 test("a storage system that cannot be checked is an error of the call, not a condition, unless listings may be partial", async () => {

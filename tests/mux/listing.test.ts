@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { CsiError } from "../../lib/core/errors.ts";
 import { testCall } from "../fakes/memory-driver.ts";
-import { failure, muxWorld, snapshotOf } from "./world.ts";
+import { codeOf, failure, muxWorld, snapshotOf } from "./world.ts";
 
 const call = testCall();
 const volume = (id: string) => ({ id, bytes: 1n, context: {}, source: undefined });
@@ -78,7 +78,7 @@ test("a connection that hangs fails the listing, and the next listing does not w
 });
 
 test.each(["invalid-token", "../x/y", "/", "a b/c"])("the token %p is ABORTED", async token => {
-  expect((await failure(muxWorld(["a"]).listing.volumes({ max: 0, token }, call)))?.code).toBe("aborted");
+  expect(await codeOf(muxWorld(["a"]).listing.volumes({ max: 0, token }, call))).toBe("aborted");
 });
 
 test("a listing continues after a connection that was removed between two pages", async () => {
@@ -128,7 +128,7 @@ test("a token of one listing is ABORTED in every other one", async () => {
     const { next } = await listed(1, "");
     expect((await listed(0, next ?? "")).items.length).toBeGreaterThan(0);
     for (const other of [...paged, ...unpaged].filter(each => each !== listed))
-      expect((await failure(other(0, next ?? "")))?.code).toBe("aborted");
+      expect(await codeOf(other(0, next ?? ""))).toBe("aborted");
   }
 });
 
@@ -158,7 +158,7 @@ test("a listing omits connections whose file was never valid or was removed", as
   world.broken.add("b");
   const list = async () => (await world.listing.volumes({ max: 0, token: "" }, call)).items.map(item => item.id);
   expect(await list()).toEqual(["v:a/v", "v:c/v"]);
-  expect((await failure(world.volumes.get("v:b/v", call)))?.code).toBe("unavailable");
+  expect(await codeOf(world.volumes.get("v:b/v", call))).toBe("unavailable");
   world.up.delete("c");
   expect(await list()).toEqual(["v:a/v"]);
   world.broken.delete("b");
@@ -221,7 +221,7 @@ test("the driver of a listing that timed out stays open until its call has ended
   const world = muxWorld(["a"], { look: 20, capacity: 20 });
   const hung = Promise.withResolvers<void>();
   world.memory("a").look = hung.promise;
-  expect((await failure(world.listing.volumes({ max: 0, token: "" }, call)))?.code).toBe("unavailable");
+  expect(await codeOf(world.listing.volumes({ max: 0, token: "" }, call))).toBe("unavailable");
   expect(world.memory("a").closed).toBe(0);
   hung.resolve();
   await new Promise(resolve => setImmediate(resolve));

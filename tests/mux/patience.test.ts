@@ -4,7 +4,7 @@ import { CsiError } from "../../lib/core/errors.ts";
 import { type Connection, ConnectionRecord } from "../../lib/mux/connection.ts";
 import { StorageCalls } from "../../lib/mux/storage-calls.ts";
 import { MemoryDriver, testCall } from "../fakes/memory-driver.ts";
-import { failure } from "./world.ts";
+import { codeOf, failure } from "./world.ts";
 
 const { log } = testCall();
 
@@ -30,11 +30,11 @@ test("a connection with an unanswered call gets no further one until it has answ
       asked++;
       return promise;
     }, of);
-  for (let i = 0; i < 3; i++) expect((await failure(ask()))?.code).toBe("unavailable");
+  for (let i = 0; i < 3; i++) expect(await codeOf(ask())).toBe("unavailable");
   const reopened = { ...connection, driver: new MemoryDriver().driver() };
-  expect((await failure(ask({ ...reopened, suspended: true })))?.code).toBe("unavailable");
+  expect(await codeOf(ask({ ...reopened, suspended: true }))).toBe("unavailable");
   expect(asked).toBe(1);
-  expect((await failure(ask(reopened)))?.code).toBe("unavailable");
+  expect(await codeOf(ask(reopened))).toBe("unavailable");
   expect(asked).toBe(2);
   resolve();
   await promise;

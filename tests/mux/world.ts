@@ -102,3 +102,6 @@ export const snapshotOf = (
   parameters: {},
   accessibility: demand,
 });
+
+/** The code of the failure of a call, or undefined. */
+export const codeOf = async (call: Promise<unknown>): Promise<string | undefined> => (await failure(call))?.code;
