@@ -8,7 +8,7 @@ STAMP := node_modules/.csimux-installed
 help:
 	@echo "make run          build dist/csimux and serve examples/quickstart"
 	@echo "make try          walk through what make run serves, from a second terminal"
-	@echo "make check        types, lint, imports, generated files and conventions"
+	@echo "make check        types, lint, imports, generated files and conventions (ONLY=types: these)"
 	@echo "make test         all tests, including the CSI conformance suite (ONLY=tests/core: these files or folders)"
 	@echo "make test-lab     tests on real NFS, SMB, iSCSI, NVMe/TCP and ZFS in an emulated machine (ONLY='nfs iscsi': these)"
 	@echo "make test-cluster tests of the image and the manifests on a real Kubernetes (ONLY='life kills': these)"
@@ -55,8 +55,9 @@ test-peers: $(STAMP)
 image: $(STAMP)
 	@$(BUN) scripts/image/main.ts
 
+# ONLY="types imports": only the checks with one of these words in their titles.
 check: $(STAMP)
-	@$(BUN) scripts/check.ts
+	@$(BUN) scripts/check.ts $(ONLY)
 
 assumed: $(STAMP)
 	@$(BUN) scripts/assumed.ts

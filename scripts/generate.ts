@@ -20,7 +20,9 @@ export const generators: readonly (readonly [source: string, generate: () => Gen
 export async function staleFiles(): Promise<readonly string[]> {
   const lines = generators.map(async ([source, generate]) => {
     const paths = await stale(await generate());
-    return paths.map(path => `${path} does not match ${source}: run "bun scripts/generate.ts" and commit the result`);
+    return paths.map(
+      path => `${path} does not match ${source}: run "node_modules/.bin/bun scripts/generate.ts" and commit the result`,
+    );
   });
   return (await Promise.all(lines)).flat();
 }

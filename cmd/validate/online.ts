@@ -7,7 +7,7 @@ import type { DriverPorts } from "../../lib/drivers/module.ts";
 import type { LintProblem } from "../../lib/lint/lint.ts";
 import type { ConnectionFile, LintInput } from "../../lib/lint/lint-input.ts";
 import { located, problem } from "../../lib/schema/finding.ts";
-import { type Host, valueResolver } from "../host.ts";
+import type { Host } from "../host.ts";
 import { openPorts } from "../ports.ts";
 
 /** The number of storage systems checked at once. */
@@ -107,7 +107,7 @@ function opening(
   const open = opener({
     main: () => ({ defaults, single: main?.single }),
     prefix: defaults.prefix,
-    resolver: valueResolver(host.env),
+    resolver: input.resolver,
     ports: { ...ports, share: notMounted },
     ownSegments: undefined,
     log,

@@ -128,7 +128,7 @@ function readAll({ candidates, diagnostics: found, ...objects }: FoundObjects, s
       ({ document }) => document,
     ),
   ];
-  const input = { ...objects, main, connections: distinct(connections), modules, compile };
+  const input = { ...objects, main, connections: distinct(connections), modules, compile, resolver };
   return { input, documents: [...new Set(documents)], diagnostics };
 }
 

@@ -3,6 +3,7 @@ import type { ReadProxy } from "../config/proxy.ts";
 import type { DriverModule } from "../drivers/module.ts";
 import type { Path } from "../schema/finding.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
+import type { ValueResolver } from "../schema/value-resolver.ts";
 import type { PatternCompiler } from "../topology/pattern.ts";
 import type { SourceDocument } from "./document.ts";
 
@@ -73,6 +74,8 @@ export interface LintInput extends Objects {
   readonly modules: readonly DriverModule[];
   /** Compiles patterns of topology rules. */
   readonly compile: PatternCompiler;
+  /** The variables and files of this machine; only rules with `online: true` may read them. */
+  readonly resolver: ValueResolver;
 }
 
 /** The value at a path; undefined if there is none. */

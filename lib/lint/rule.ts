@@ -11,7 +11,7 @@ export interface Rule {
   readonly title: string;
   /** What goes wrong otherwise. */
   readonly why: string;
-  /** Only `--online` checks it, because it depends on the machine that csimux runs on. */
+  /** Only `--online` reports it, because it depends on the variables or files of the machine (`LintInput.resolver`). */
   readonly online?: true;
 }
 

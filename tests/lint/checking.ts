@@ -6,14 +6,15 @@ import { patternCompiler } from "../../lib/topology/pattern.ts";
 import type { Example } from "./examples/files.ts";
 
 const compile = await patternCompiler(["."]);
-const outside = { env: (name: string) => (name === "PATH_THAT_IS_SET" ? "x" : undefined), file: () => undefined };
+/** The machine on which the tests check rules: add the files that an online rule reads. */
+const machine = { env: (name: string) => (name === "PATH_THAT_IS_SET" ? "x" : undefined), file: () => undefined };
 
 /** Lints files; one called proxy.yaml is the main file. */
 export function check(files: Example, checkEnvironment = false): readonly LintProblem[] {
   const inputs = Object.entries(files).map(([file, text]): Input => {
     return { file, text, role: file === "proxy.yaml" ? "main" : "given" };
   });
-  return lint(inputs, { modules, resolver: outside, checkEnvironment, compile }).problems;
+  return lint(inputs, { modules, resolver: machine, checkEnvironment, compile }).problems;
 }
 
 /** What a user sees, without colours. */
