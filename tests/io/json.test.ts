@@ -65,14 +65,19 @@ describe("a form that no storage answers in is refused before anything is made o
     });
 });
 
-test("20 MiB of rows are read while others have their turns", async () => {
+test("20 MiB of rows are parsed without blocking other work for long", async () => {
   const text = Buffer.from(JSON.stringify({ id: 1, result: Array.from({ length: 110_000 }, (_, n) => row(n)) }));
   expect(text.length).toBeGreaterThan(20 << 20);
+  // Processor time of this process: other programs on the machine do not count.
+  const spent = () => {
+    const { user, system } = process.cpuUsage();
+    return (user + system) / 1000;
+  };
   let longest = 0;
-  let last = performance.now();
+  let last = spent();
   const sampling = setInterval(() => {
-    longest = Math.max(longest, performance.now() - last);
-    last = performance.now();
+    longest = Math.max(longest, spent() - last);
+    last = spent();
   }, 1);
   expect(Object.keys((await parsedJson(text)) as object)).toEqual(["id", "result"]);
   clearInterval(sampling);

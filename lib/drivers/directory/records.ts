@@ -3,24 +3,24 @@ import type { Source } from "../driver.ts";
 import type { TreeKind } from "./layout.ts";
 import { type OperationContext, withFolders } from "./operation-context.ts";
 
-/** The data of a volume besides its tree. */
-export interface VolumeRecord {
-  /** The name chosen by the caller; undefined for a volume that csimux did not create. */
-  readonly name: string | undefined;
-  /** The requested size in bytes; 0 if unknown. */
+interface TreeRecord {
+  /** The requested size of the volume in bytes; 0 if unknown. */
   readonly bytes: bigint;
-  readonly source: Source | undefined;
   readonly created: Date;
   readonly connection: string;
 }
 
-export interface SnapshotRecord {
+/** The data of a volume besides its tree. */
+export interface VolumeRecord extends TreeRecord {
+  /** The name chosen by the caller; undefined for a volume that csimux did not create. */
+  readonly name: string | undefined;
+  readonly source: Source | undefined;
+}
+
+/** The data of a snapshot besides its tree. */
+export interface SnapshotRecord extends TreeRecord {
   readonly name: string;
   readonly volumeId: string;
-  /** The requested size of its volume in bytes; 0 if unknown. */
-  readonly bytes: bigint;
-  readonly created: Date;
-  readonly connection: string;
 }
 
 type JsonObject = Readonly<Record<string, unknown>>;
@@ -44,22 +44,23 @@ function source(value: unknown): Source | undefined {
   return id !== undefined && (kind === "volume" || kind === "snapshot") ? { kind, id } : undefined;
 }
 
-function volumeRecord(fields: JsonObject): VolumeRecord | undefined {
+function treeRecord(fields: JsonObject): TreeRecord | undefined {
   const bytes = size(fields["bytes"]);
   const created = date(fields["created"]);
   const connection = text(fields["connection"]);
-  if (bytes === undefined || created === undefined || connection === undefined) return undefined;
-  return { name: text(fields["name"]), bytes, source: source(fields["source"]), created, connection };
+  return bytes === undefined || !created || connection === undefined ? undefined : { bytes, created, connection };
+}
+
+function volumeRecord(fields: JsonObject): VolumeRecord | undefined {
+  const common = treeRecord(fields);
+  return common && { ...common, name: text(fields["name"]), source: source(fields["source"]) };
 }
 
 function snapshotRecord(fields: JsonObject): SnapshotRecord | undefined {
+  const common = treeRecord(fields);
   const name = text(fields["name"]);
   const volumeId = text(fields["volumeId"]);
-  const bytes = size(fields["bytes"]);
-  const created = date(fields["created"]);
-  const connection = text(fields["connection"]);
-  if (name === undefined || volumeId === undefined || bytes === undefined) return undefined;
-  return created && connection !== undefined ? { name, volumeId, bytes, created, connection } : undefined;
+  return common && name !== undefined && volumeId !== undefined ? { ...common, name, volumeId } : undefined;
 }
 
 function lastOf<R>(content: string, read: (fields: JsonObject) => R | undefined): R | undefined {
@@ -78,15 +79,13 @@ function lastOf<R>(content: string, read: (fields: JsonObject) => R | undefined)
 const line = (record: VolumeRecord | SnapshotRecord): string =>
   `${JSON.stringify({ ...record, bytes: record.bytes.toString() })}\n`;
 
-type Read<R> = (fields: JsonObject) => R | undefined;
-
 /** The records of one kind of tree. */
 export class TreeRecords<R extends VolumeRecord | SnapshotRecord> {
   readonly #context: OperationContext;
   readonly #kind: TreeKind;
-  readonly #read: Read<R>;
+  readonly #read: (fields: JsonObject) => R | undefined;
 
-  constructor(context: OperationContext, kind: TreeKind, read: Read<R>) {
+  constructor(context: OperationContext, kind: TreeKind, read: (fields: JsonObject) => R | undefined) {
     this.#context = context;
     this.#kind = kind;
     this.#read = read;
