@@ -3,7 +3,7 @@ import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { promisify } from "node:util";
 
-/** What calls of a hostile server came to, each side in a process of its own. */
+/** The outcome of calls to a hostile server, with client and server in processes of their own. */
 async function against(kind: string, form: string, calls: number) {
   const server = spawn(process.execPath, [`${import.meta.dir}/../fakes/hostile/server.ts`, kind, form], {
     stdio: ["ignore", "pipe", "ignore"],
@@ -19,10 +19,10 @@ async function against(kind: string, form: string, calls: number) {
 }
 
 const refused =
-  /other than a JSON object|closed the connection|longer than|without an answer in JSON|does not answer as/;
+  /did not send a JSON object|closed the connection|longer than|without an answer in JSON|is not the web interface/;
 
 for (const kind of ["rpc", "rest", "dsm"])
-  describe(`a server that answers as none does, over ${kind}, costs little memory, and nothing else waits for it`, () => {
+  describe(`a hostile server over ${kind} costs little memory and delays nothing else`, () => {
     for (const form of ["numbers", "empty objects", "200 MiB", "deep", "endless"])
       test(form, async () => {
         const ended = await against(kind, form, 1);
@@ -39,7 +39,7 @@ for (const kind of ["rpc", "rest", "dsm"])
     });
   });
 
-test("ten answers of 60 MiB at once end the connection before they are kept", async () => {
+test("ten concurrent answers of 60 MiB end the connection before they are stored", async () => {
   const ended = await against("rpc", "numbers", 10);
   expect(ended.how).toMatch(refused);
   expect(ended.grownMiB).toBeLessThan(512);

@@ -147,29 +147,16 @@ export function sharedSync(sync: Files["sync"]): Files["sync"] {
   };
 }
 
+type Verb = (path: string, ...more: readonly unknown[]) => Promise<unknown>;
+
 /** The files of file systems with a bounded number of calls at once: one that does not answer holds threads of the process. */
 function filesWith(slotsOf: (path: string) => Semaphore): Files {
-  const bounded =
-    <A extends readonly unknown[], T>(verb: (path: string, ...more: A) => Promise<T>) =>
-    (path: string, ...more: A): Promise<T> =>
-      slotsOf(path).run(() => verb(path, ...more));
-  return {
-    entry: bounded(unbounded.entry),
-    facts: bounded(unbounded.facts),
-    makeFolder: bounded(unbounded.makeFolder),
-    removeFolder: bounded(unbounded.removeFolder),
-    removeFile: bounded(unbounded.removeFile),
-    rename: bounded(unbounded.rename),
-    realPath: bounded(unbounded.realPath),
-    names: bounded(unbounded.names),
-    readText: bounded(unbounded.readText),
-    writeText: bounded(unbounded.writeText),
-    sync: sharedSync(bounded(unbounded.sync)),
-    chmod: bounded(unbounded.chmod),
-    chown: bounded(unbounded.chown),
-    usable: bounded(unbounded.usable),
-    statfs: bounded(unbounded.statfs),
-  };
+  const bounded = Object.entries(unbounded as unknown as Readonly<Record<string, Verb>>).map(([name, verb]) => {
+    const inSlot: Verb = (path, ...more) => slotsOf(path).run(() => verb(path, ...more));
+    return [name, inSlot] as const;
+  });
+  const files = Object.fromEntries(bounded) as unknown as Files;
+  return { ...files, sync: sharedSync(files.sync) };
 }
 
 /** The files of this machine, bounded per device. */
