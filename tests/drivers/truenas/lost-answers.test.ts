@@ -116,7 +116,7 @@ describe("an answer that never comes", () => {
         await make(api, "tank/a");
         double.faults.silence(/pool\.dataset\.create/, "garbled", 1);
         const said = make(api, "tank/b").catch((error: Error) => error.message);
-        expect(await said).toContain("something other than a JSON object");
+        expect(await said).toContain("did not send a JSON object");
         expect(await outcome(make(api, "tank/c"))).toBe("ok");
       });
     });
