@@ -60,7 +60,7 @@ let count = 0;
 /** A word that stands nowhere else. */
 const sentinel = () => `s3cret${(++count).toString(36)}x${"q".repeat(8)}`;
 
-/** A value with a secret wherever the schema knows of one, and those secrets; undefined where it knows none. */
+/** A value with a secret wherever the schema has one, and those secrets; undefined if it has none. */
 function secretsIn(schema: Schema, said: string[]): unknown {
   const shape = shapeOf(schema);
   if (aboutOf(schema).secret && shape.kind !== "mapping" && shape.kind !== "free-mapping" && shape.kind !== "list") {
@@ -124,7 +124,7 @@ test("a bundle holds no secret of any place that the schema knows, in any file, 
   expect(text).toContain("apiKey: ***");
 }, 60_000);
 
-test("a bundle shows what is no secret: version, status, keys and values, log, records", async () => {
+test("a bundle shows version, status, keys, values, log and records, but no secrets", async () => {
   mainFile();
   connection("nas", {
     driver: "nfs-client",
@@ -161,7 +161,7 @@ test("a main file that is a connection itself is masked as one", async () => {
   expect(text).toContain("host: nas.lan");
 });
 
-test("of a file that is no YAML a bundle shows the keys alone, and of a mistyped key no value", async () => {
+test("of an invalid YAML file, a bundle shows only the keys, and of a mistyped key no value", async () => {
   mainFile();
   connection("broken", 'driver: nfs-client\nhttpConnection:\n  password: "unclosed-s3cret\n  host: nas.lan\n');
   connection("typo", { driver: "freenas-api-nfs", httpConnection: { host: "nas.lan", pasword: "typed-s3cret" } });

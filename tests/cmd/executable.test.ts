@@ -28,7 +28,7 @@ test("the .env and the bunfig.toml of the working folder are not obeyed", async 
 });
 
 test.each(["--help", "serve --help", "id decode v:one/pvc-1"])(
-  "a reader that has gone away is no failure of %s",
+  "a reader that has closed the pipe does not make %s fail",
   async args => {
     const child = spawn(await build(), args.split(" "), { stdio: ["ignore", "pipe", "pipe"] });
     child.stdout.destroy();

@@ -76,7 +76,7 @@ describe("csimux probe says why in words of its own", () => {
     expect(status).toBe(1);
   });
 
-  test("where nobody listens", () => {
+  test("without a listening process", () => {
     const { stderr } = ended(["probe", "--endpoint", "tcp://127.0.0.1:1"]);
     expect(stderr).toBe("csimux: tcp://127.0.0.1:1 exists, but no process listens on it; has csimux stopped?\n");
   });

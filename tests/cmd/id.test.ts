@@ -18,7 +18,7 @@ test("ids are shown without their control characters, and kept whole in JSON", a
   expect(node).toContain("nodeName    \\u001bw1\n");
 });
 
-test("a legacy connection that is no connection name is bad usage", async () => {
+test("a legacy connection with an invalid name is bad usage", async () => {
   const { status, stderr } = await ended(["id", "decode", "plain", "--legacy-connection", "../x"]);
   expect(stderr).toContain('--legacy-connection "../x"');
   expect(status).toBe(2);
@@ -27,7 +27,10 @@ test("a legacy connection that is no connection name is bad usage", async () => 
 test.each([
   [120, "fastfastfast", "choose a connection name of at most 5 bytes"],
   [130, "fast", "no connection name is short enough, because the driver's own id alone has 130 bytes"],
-])("an id of %i bytes that does not fit beside the name %s says what would", async (bytes, connection, advice) => {
-  const { stderr, status } = await ended(["id", "encode", "--strict", "volume", connection, "a".repeat(bytes)]);
-  expect([status, stderr]).toEqual([1, expect.stringContaining(advice)]);
-});
+])(
+  "for an id of %i bytes that does not fit with the name %s, the message names the limit",
+  async (bytes, connection, advice) => {
+    const { stderr, status } = await ended(["id", "encode", "--strict", "volume", connection, "a".repeat(bytes)]);
+    expect([status, stderr]).toEqual([1, expect.stringContaining(advice)]);
+  },
+);

@@ -64,7 +64,7 @@ test("a comment, or a setting that no connection inherits, logs in nowhere again
   expect(logins).toHaveLength(40);
 });
 
-test("looks at the main file come one after the other, so that the last one counts", async () => {
+test("checks of the main file run one after the other, so that the last one counts", async () => {
   const { main } = await world(text());
   const path = join(folder, "proxy.yaml");
   for (let round = 0; round < 20; round++) {

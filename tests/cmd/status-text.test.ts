@@ -87,7 +87,7 @@ DeleteVolume  nas         v:nas/a  30s
 `);
 });
 
-test("a failure that was followed by a success is no problem any more", () => {
+test("a failure that was followed by a success is not a problem", () => {
   const [nas] = status.connections;
   if (!nas) throw new Error("the status has a connection");
   const later = { ...nas, lastSuccess: { method: "DeleteVolume", at: at(70) } };
@@ -106,7 +106,7 @@ const shown = (connections: Status["connections"], more: Partial<Status> = {}) =
 const reasonOf = (name: string) =>
   `connection "${name}": cannot use the storage: connect to 192.0.2.7:443: no route to host, after 3 tries in 10 s`;
 
-test("of 30 connections the bad ones come first, each cause stands there once, and lines of text fit 80 columns", () => {
+test("of 30 connections the bad ones come first, each cause appears once, and lines of text fit 80 columns", () => {
   const names = Array.from({ length: 30 }, (_, index) => `nas${String(index).padStart(2, "0")}`);
   const all = names.map((name, index) =>
     index % 3 === 0
@@ -160,13 +160,13 @@ test("figures have their age; columns that say nothing are left out", () => {
   expect(text).not.toContain("FREE");
 });
 
-test("a folder of connections that cannot be read is no lack of connections, and not well", () => {
+test("an unreadable folder of connections is a problem, not a lack of connections", () => {
   const { text, well } = shown([], { folderProblem: "/connections does not exist" });
   expect([text.includes("No connections"), well]).toEqual([false, false]);
   expect(text).toContain("cannot read the connection files: /connections does not exist\n");
 });
 
-test("a long message of a condition goes on below itself", () => {
+test("a long message of a condition is wrapped", () => {
   const condition = {
     seenBy: "controller",
     of: "storage",

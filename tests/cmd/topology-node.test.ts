@@ -120,7 +120,7 @@ rule  key   source                      input     value  why
     });
   });
 
-  test("what objects inherit is no variable", async () => {
+  test("what objects inherit is not a variable", async () => {
     const rules = "[{ topologyKey: zone, source: env, envName: toString }]";
     const odd = world.file(
       "odd.yaml",

@@ -53,7 +53,7 @@ const indented = (text: string): string => text.replace(/^(?=.)/gm, "    ");
 const object = (kind: "Secret" | "ConfigMap", name: string, file: string, text: string): string =>
   `apiVersion: v1\nkind: ${kind}\nmetadata: { name: ${name} }\n${kind === "Secret" ? "stringData" : "data"}:\n  ${file}: |\n${indented(text)}`;
 
-/** What `kubectl kustomize central` prints, as far as csimux looks at it: the manifests of the project themselves. */
+/** The output of `kubectl kustomize central` as far as csimux reads it: the project's manifests. */
 const rendered = {
   "driver.yaml": shipped("base/csidriver.yaml"),
   "node.yaml": shipped("base/node.yaml"),
@@ -76,14 +76,14 @@ describe("the manifests of the project", () => {
     );
   });
 
-  test("without their Secret are not all looked at: exit code 2 and the name of the Secret", async () => {
+  test("without their Secret are not completely checked: exit code 2 and the name of the Secret", async () => {
     const { code, found, notLookedAt, err } = await validate(folderOf(rendered));
     const words =
       'Secret "csimux-connections" with the connection files was not checked: add its manifest, or name its files';
     expect([code, found, notLookedAt, err]).toEqual([2, [], [words], `csimux: ${words}\n`]);
   });
 
-  test("without their ConfigMap are not all looked at either", async () => {
+  test("without their ConfigMap are not completely checked either", async () => {
     const { "config.yaml": _, ...others } = rendered;
     const { code, notLookedAt } = await validate(folderOf(others));
     expect([code, notLookedAt]).toEqual([2, [expect.stringContaining('ConfigMap "csimux-config" with the main file')]]);
@@ -124,7 +124,7 @@ describe("the manifests of the project", () => {
     expect(await validate("--strict", folderOf(changed))).toMatchObject({ code: 1, found: [finding] });
   });
 
-  test("a class of another driver beside a CSIDriver alone is wrong, too", async () => {
+  test("a class of another driver with only a CSIDriver is also wrong", async () => {
     const classes = rendered["classes.yaml"].replace("org.example.csimux", "org.democratic-csi.nfs");
     const folder = folderOf({ "driver.yaml": rendered["driver.yaml"], "classes.yaml": classes });
     expect((await validate(folder)).found).toEqual(["class-driver provisioner"]);
@@ -159,7 +159,7 @@ describe("a file that sops has encrypted", () => {
   const sealed = (body: string): string => `${body}sops: { mac: "ENC[AES256_GCM,data:x]", version: 3.9.0 }\n`;
   const file = sealed('driver: "ENC[AES256_GCM,data:x,type:str]"\nnfs: { shareHost: "ENC[x]" }\n');
 
-  test("is not looked at, which is exit code 2, and a class may name it", async () => {
+  test("is not checked, which is exit code 2, and a class can name it", async () => {
     const folder = folderOf({ "nas.yaml": file, "other.yaml": nfs("/a"), "classes.yaml": rendered["classes.yaml"] });
     const { code, found, notLookedAt } = await validate(folder);
     const words = `${folder}/nas.yaml was not checked: it is encrypted by sops; "csimux validate -" reads the output of sops -d`;
@@ -179,7 +179,7 @@ test("a share that csimux mounts itself is not a missing folder to --online, and
   expect([code, found, notLookedAt]).toEqual([2, [], [words]]);
 });
 
-test("what is wrong by itself hides no rule over the keys beside it", async () => {
+test("an invalid key hides no rule about the keys next to it", async () => {
   const text = `driver: proxy
 proxy:
   configFolder: /connections

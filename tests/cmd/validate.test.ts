@@ -69,7 +69,7 @@ describe("csimux validate", () => {
     },
   );
 
-  test("is silent about what is right, but for a summary, and exits 0", async () => {
+  test("prints only a summary if everything is valid, and exits 0", async () => {
     const folder = folderOf({ "proxy.yaml": main, "connections/one.yaml": nfs });
     expect(await run(["--config", join(folder, "proxy.yaml")])).toEqual({
       code: 0,
@@ -78,7 +78,7 @@ describe("csimux validate", () => {
     });
   });
 
-  test("reads the connection folder beside the main file, and nothing else in it", async () => {
+  test("reads the connection folder next to the main file, and nothing else in it", async () => {
     const folder = folderOf({
       "proxy.yaml": main,
       "connections/one.yaml": "colour: red\n",
@@ -100,7 +100,7 @@ describe("csimux validate", () => {
     expect(await run(["--config", config, named])).toMatchObject({ code: 0, err: "" });
   });
 
-  test("looks at the connection folder of the main file beside what is named; a named file stands for its namesake", async () => {
+  test("checks the connection folder of the main file in addition to the named files; a named file replaces its namesake", async () => {
     const folder = folderOf({
       "proxy.yaml": main,
       "connections/nas.yaml": nfs,
@@ -158,7 +158,7 @@ describe("csimux validate", () => {
     expect(await run([folder])).toEqual({ code: 0, out: "no problems in 1 file\n", err: "" });
   });
 
-  test("exits 2 for what cannot be looked at, and names it; passes over such links in folders and globs", async () => {
+  test("exits 2 for what cannot be checked, and names it; ignores such links in folders and globs", async () => {
     const folder = folderOf({ "one.yaml": nfs });
     symlinkSync("loop.yaml", join(folder, "loop.yaml"));
     symlinkSync("nowhere.yaml", join(folder, "dangling.yaml"));
@@ -329,7 +329,7 @@ describe("asking the storage systems", () => {
   if (!gathered) throw new Error("nothing was read");
   const { input } = gathered;
 
-  test("happens some at a time, and every failure is told", async () => {
+  test("runs a few at a time, and reports every failure", async () => {
     let running = 0;
     let most = 0;
     const { problems } = await online(input, fakeHost([], []), async ({ name }) => {

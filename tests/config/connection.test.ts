@@ -83,7 +83,7 @@ csi: { access_modes: [SINGLE_NODE_WRITER] }
     [nfs.replace("/export/k8s", "/${NAS}"), ["unexpanded-variable@4:18 nfs.shareBasePath"]],
     [`${nfs}proxy: { configFolder: /x }\n`, ["ignored-key@6:10 proxy.configFolder"]],
     [`${nfs}instance_id:\n`, []],
-  ])("that works all the same is used, and says what is odd: %#", (text, expected) => {
+  ])("that works anyway is used, with a warning: %#", (text, expected) => {
     const { config, diagnostics } = connection(text);
     expect(config).toBeDefined();
     expect(gist(diagnostics)).toEqual(expected);

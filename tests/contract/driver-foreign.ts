@@ -15,7 +15,7 @@ import {
   volumeOf,
 } from "./rig.ts";
 
-/** What stands in a driver's own places and is not the driver's: it is never listed, adopted, changed or removed. */
+/** Foreign objects at a driver's paths and names: they are never listed, adopted, changed or removed. */
 
 const call = callWith();
 const refused = ["already-exists", "failed-precondition"];
@@ -42,7 +42,7 @@ type Attempt = readonly [
   work: (driver: Driver) => Promise<unknown> | undefined,
 ];
 
-/** Every call that could take what stands under an id for a volume. */
+/** Every call that could mistake a foreign object under an id for a volume. */
 function attemptsOn(name: string, id: string, readable: boolean): readonly Attempt[] {
   const source: Source = { kind: "volume", id };
   const reads = readable ? [...missing, "ok"] : missing;
@@ -55,7 +55,7 @@ function attemptsOn(name: string, id: string, readable: boolean): readonly Attem
     ["snapshot", missing, driver => driver.snapshots?.create("snap", id, {}, call)],
     ["group snapshot", missing, driver => driver.groupSnapshots?.create("group", [id], {}, call)],
     ["clone from it", missing, driver => driver.clones && driver.create(volumeOf("copy", gib, source), call)],
-    ["restore the way to it", harmless, driver => driver.health?.restore?.(id, call)],
+    ["restore its export", harmless, driver => driver.health?.restore?.(id, call)],
     ["delete", harmless, driver => driver.delete(id, call)],
   ];
 }
@@ -99,7 +99,7 @@ export const foreignCases: Cases = {
       }
     }),
 
-  "what a person made in the place of the way to a volume is neither taken over nor removed": needing()(async rig => {
+  "a foreign share or target of a volume's name is neither adopted nor removed": needing()(async rig => {
     for (const [index, foreign] of of(rig, "way").entries()) {
       const driver = rig.open();
       const name = `pvc-${index}`;

@@ -120,7 +120,7 @@ export const interruptionCases: Cases = {
     await deleteOrigin(rig, sources);
   }),
 
-  "what an interrupted create left is told, and deleting it leaves nothing": needing("names")(async rig => {
+  "what an interrupted create left is reported, and deleting it leaves nothing": needing("names")(async rig => {
     await atEachStep(
       rig,
       driver => driver.create(volumeOf("pvc-1"), call),

@@ -70,7 +70,7 @@ export const sizeCases: Cases = {
         expect([words(each), code]).toEqual([words(each), expect.stringMatching(impossible)]);
         expect([words(each), bytes]).toEqual([words(each), gib]);
       } else {
-        // A volume never shrinks, so less than it has is no wish to change anything.
+        // A volume never shrinks, so requesting less than it has changes nothing.
         expect([words(each), bytes >= gib, bytes <= largest]).toEqual([words(each), true, true]);
         if (bytes === gib) continue;
         await driver.delete(id, call);

@@ -1,7 +1,7 @@
 import type { Ability } from "../../lib/drivers/driver.ts";
 import type { DriverRig } from "./rig.ts";
 
-/** What families differ in beside abilities. */
+/** Differences of driver families, in addition to abilities. */
 export type Trait =
   /** A snapshot can be restored after its volume was deleted. */
   | "snapshots survive their volume"

@@ -21,15 +21,15 @@ export interface Foreign {
   /** What it is, such as "a zvol". */
   readonly what: string;
   /**
-   * Whose place it takes: that of the volume itself, of what leads nodes to the volume (a share, a target), or of a snapshot. Only what
-   * leads to a volume may stand beside a new volume.
+   * What it replaces: the volume itself, its share or target ("way"), or a snapshot. Only a share or target can exist together with a new
+   * volume.
    */
   readonly place: "volume" | "way" | "snapshot";
-  /** Why reading it as a volume is right all the same: a predecessor's volumes look like it. It is never changed or removed. */
+  /** Why reading it as a volume is correct anyway: a predecessor's volumes look like it. It is never changed or removed. */
   readonly readable?: string;
   /**
-   * Makes it. The driver has made `volume`, with the snapshot where one is given, and has deleted what is to be replaced. Answers a look
-   * at everything that is known of the thing, which must stay equal.
+   * Creates it, after the driver has created `volume` (and the snapshot) and has deleted what the object replaces. Returns a function that
+   * reads everything about the object, which must stay equal.
    */
   make(volume: Volume, snapshot: string): Promise<() => Promise<unknown>>;
 }
@@ -55,7 +55,7 @@ export interface DriverRig {
   readonly properties?: { readonly good: Context; readonly bad: readonly Context[] };
   /** Ids in this family's own form that no snapshot can have. */
   readonly hostileSnapshots: readonly string[];
-  /** What is left on the storage, in words; empty when nothing is. The name of a volume stands in what is its. */
+  /** Descriptions of what is left on the storage; empty if nothing is. Descriptions of a volume's parts contain its name. */
   remains(): Promise<readonly string[]>;
   close(): Promise<void>;
 }
@@ -68,7 +68,7 @@ const silent = {
 };
 const log: Call["log"] = { ...silent, with: () => log };
 
-/** A call that nobody cancels, unless a signal is given. */
+/** A call that is not cancelled, unless a signal is given. */
 export const callWith = (signal: AbortSignal = new AbortController().signal): Call => ({
   id: "test",
   signal,
@@ -93,7 +93,7 @@ export function getVolume(driver: Driver, id: string): Promise<Volume> {
   return driver.reading.get(id, callWith());
 }
 
-/** What stands under a name of a driver that must be able to look it up. */
+/** What exists under a name, for a driver that must be able to look it up. */
 async function lookUp(driver: Driver, name: string): Promise<FoundVolume | undefined> {
   if (!driver.names) throw new Error("this driver cannot look up a name; skip the case");
   return driver.names.find(name, callWith());

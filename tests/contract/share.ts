@@ -20,7 +20,7 @@ export interface ShareRig<A extends StoredVolume> {
 
 type Parts<A extends StoredVolume> = ReturnType<ShareRig<A>["open"]>;
 
-/** Publishes what stands under the id, as a driver does, and finishes it. */
+/** Publishes the volume of an id, as a driver does, and finishes it. */
 async function publish<A extends StoredVolume>({ store, share }: Parts<A>, id: string): Promise<A> {
   let asset = await known(store, id);
   const keep = async (notes: Notes) => {
@@ -34,7 +34,7 @@ async function publish<A extends StoredVolume>({ store, share }: Parts<A>, id: s
 
 async function known<A extends StoredVolume>(store: VolumeStore<A>, id: string): Promise<A> {
   const asset = await store.find(id, call);
-  if (!asset) throw new Error(`nothing stands under ${id}`);
+  if (!asset) throw new Error(`nothing exists under ${id}`);
   return asset;
 }
 

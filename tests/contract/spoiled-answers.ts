@@ -209,7 +209,7 @@ async function ended(rig: Pick<SpoiledRig, "things">, work: () => Promise<unknow
   return { ok, value, things: await rig.things() };
 }
 
-/** The texts of `all` but for one of each of `these`. */
+/** The texts of `all`, without one of each of `these`. */
 function without(all: readonly string[], these: readonly string[]): readonly string[] {
   const rest = [...these];
   return all.filter(each => {

@@ -41,6 +41,6 @@ export const spoiledRunner = (runner: CommandRunner, spoiler: Spoiler<Printed>):
 /** CSIMUX_FUZZ=all in the environment spoils every answer in every way; otherwise some ways are drawn, which CSIMUX_SEED changes. */
 export const seed = Number(process.env["CSIMUX_SEED"] ?? 1);
 
-/** How thoroughly each operation is tried, in the words of expectTruthful(). `most`: of how many ways, where some are drawn. */
+/** How thoroughly each operation is tested (see expectTruthful()). `most`: the number of ways, if a sample is drawn. */
 export const effortOf = (most: number) =>
   process.env["CSIMUX_FUZZ"] === "all" ? { random: 50 } : { random: 8, most, seed };

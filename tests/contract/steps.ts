@@ -12,7 +12,7 @@ export interface Mortal {
 
 /**
  * Runs an operation again and again, interrupted at its first step, its second, and so on until it gets through; after each
- * interruption `check` looks at the storage and must leave it as the operation finds it.
+ * interruption `check` inspects the storage and must not change it.
  */
 export async function atEachStep(
   begin: (step: number, when: "before" | "after") => Mortal,

@@ -32,7 +32,7 @@ const cases: Readonly<Record<string, Run>> = {
     expect(await rig.open().find(asset.id, call)).toMatchObject({ id: asset.id, finished: true });
   },
 
-  "what stands under the id is returned unchanged, also where something else is asked for": async rig => {
+  "what exists under the id is returned unchanged, even if something else is requested": async rig => {
     const store = rig.open();
     const asset = await store.finish(await store.create(volumeOf("pvc-1"), call), {}, call);
     const other = await store.create(volumeOf("pvc-1", 2n * gib), call).catch((error: unknown) => error);

@@ -95,7 +95,7 @@ async function recorded<T>({ runner, isTool, work }: Truncated<T>) {
   return { whole: await outcomeOf(work({ ...runner, run })), steps };
 }
 
-/** A runner on which the tool prints what it printed before, but for one step. */
+/** A runner on which the tool prints what it printed before, except in one step. */
 function replaying<T>({ runner, isTool, changes }: Truncated<T>, steps: readonly Step[], at: number, spoil: Spoil) {
   const changed: string[] = [];
   const used = new Set<number>();

@@ -72,6 +72,6 @@ test.each([
   [".*", "password .* refused", "password *** refused"],
   ["a-b", "a-b, xa-b, a-bc", "***, xa-b, a-bc"],
   ["pass", "passwords: pass", "***words: ***"],
-])("a secret of less than four characters is hidden where it stands alone: %p", (secret, text, expected) => {
+])("a secret of less than four characters is masked as a separate word: %p", (secret, text, expected) => {
   expect(masked(text, [secret])).toBe(expected);
 });

@@ -138,17 +138,17 @@ async function request(path: string, headers: Record<string, string>, body?: Buf
 describe("odd requests", () => {
   const path = "/csi.v1.Identity/Probe";
   const odd: readonly [string, Record<string, string>, Buffer | undefined, unknown][] = [
-    ["a path nobody serves", { ":path": "/csi.v1.Identity/Nothing" }, undefined, "12"],
+    ["a path that is not served", { ":path": "/csi.v1.Identity/Nothing" }, undefined, "12"],
     ["a path with bytes above ASCII", { ":path": "/csi.v1.Identity/Pr\u00f6be\u0080" }, undefined, undefined],
     ["a path of 10,000 characters", { ":path": `/${"x".repeat(10_000)}` }, undefined, undefined],
     ["__proto__ as path", { ":path": "__proto__" }, undefined, undefined],
     ["another content type", { ":path": path, "content-type": "text/plain" }, undefined, undefined],
     ["no message", { ":path": path }, undefined, "12"],
     ["two messages", { ":path": path }, Buffer.alloc(10), undefined],
-    ["bytes that are no message", { ":path": path }, Buffer.from([0, 0, 0, 0, 2, 0xff, 0xff]), "13"],
+    ["bytes that are not a message", { ":path": path }, Buffer.from([0, 0, 0, 0, 2, 0xff, 0xff]), "13"],
     ["a message that lies about its length", { ":path": path }, Buffer.from([0, 0, 0, 0, 200, 1]), undefined],
     ["a compressed flag without encoding", { ":path": path }, Buffer.from([1, 0, 0, 0, 2, 1, 1]), undefined],
-    ["a timeout that is no number", { ":path": path, "grpc-timeout": "soon" }, Buffer.alloc(5), "13"],
+    ["a timeout that is not a number", { ":path": path, "grpc-timeout": "soon" }, Buffer.alloc(5), "13"],
   ];
   for (const [what, headers, body, code] of odd) {
     test(`${what}: refused, and the next call is served`, async () => {

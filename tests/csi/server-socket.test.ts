@@ -33,7 +33,7 @@ function newServer(version = ""): GrpcServer {
 
 const listen = (endpoint: string, mode?: number): Promise<string> => newServer().listen(parseEndpoint(endpoint), mode);
 
-/** The vendor version of whoever serves the address. */
+/** The vendor version of the process that serves the address. */
 async function versionAt(address: string): Promise<string | undefined> {
   const client = connectTo(address);
   try {
@@ -45,7 +45,7 @@ async function versionAt(address: string): Promise<string | undefined> {
 
 const modeOf = (file: string): number => lstatSync(file).mode & 0o777;
 
-/** Leaves a socket file behind that nobody listens on, as a killed process does. */
+/** Leaves a socket file without a listening process, as a killed process does. */
 function leaveStaleSocket(file: string): void {
   const script = `require("node:net").createServer().listen(${JSON.stringify(file)}, () => process.kill(process.pid, "SIGKILL"))`;
   spawnSync(process.execPath, ["-e", script], { timeout: 10_000 });

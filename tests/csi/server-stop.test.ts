@@ -29,7 +29,7 @@ const preface = Buffer.concat([
   Buffer.from([0, 0, 0, 4, 0, 0, 0, 0, 0]),
 ]);
 
-/** Half the limit that the stops are given: who waits for the limit is told apart on the slowest machine, too. */
+/** Half the limit of a stop, so that waiting for the limit is detected even on the slowest machine. */
 const quickMs = 5_000;
 
 /** How long stopping takes, in milliseconds. */

@@ -30,7 +30,7 @@ done
 exec mount -n -t ramfs -o "$options" "$1" "$2"
 `;
 
-/** A stat(1) that can be told what it finds. */
+/** A stat(1) with a configurable result. */
 const look = (folder: string): string => `#!/bin/sh
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 case "$1 $(cat ${folder}/health 2>/dev/null)" in

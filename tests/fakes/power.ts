@@ -9,7 +9,7 @@ interface Pending {
   undo(): Promise<void>;
 }
 
-/** Content that a tool has written and nobody has flushed. */
+/** Content that a tool has written without flushing it. */
 interface Unflushed {
   path: string;
 }

@@ -21,7 +21,7 @@ function world() {
   return { steady, see, wait };
 }
 
-test("a cause counts once a look has found it again after a while, and is gone in the same way", () => {
+test("a cause counts once two checks have found it, and is cleared after two clean checks", () => {
   const { steady, see, wait } = world();
   expect(see("StaleHandle")).toEqual([]);
   wait(hold - 1);
@@ -36,7 +36,7 @@ test("a cause counts once a look has found it again after a while, and is gone i
   expect(steady.tracked()).toEqual([]);
 });
 
-test("what comes and goes from look to look never counts, and what is there but for moments never goes", () => {
+test("a cause that alternates between checks never counts, and one that is missing only briefly is never cleared", () => {
   const { see, wait } = world();
   const told: string[] = [];
   for (let round = 0; round < 50; round++) {
@@ -54,7 +54,7 @@ test("what comes and goes from look to look never counts, and what is there but 
   expect(told).toEqual([]);
 });
 
-test("the first look of a process counts at once, but for a loss", () => {
+test("the first check of a process counts immediately, except for a loss", () => {
   const { steady } = world();
   const found = (["PoolDegraded", "VolumeMissing"] as const).map(reason => ({ reason, message: "" }));
   expect(steady.record("a", found, true).map(({ reason }) => reason)).toEqual(["PoolDegraded"]);

@@ -20,7 +20,7 @@ afterEach(async () => {
   await rm(parent, { recursive: true, force: true });
 });
 
-/** Watches the folder; each look adds what the file "c" holds. The slow look comes only when a test asks for it. */
+/** Watches the folder; each check adds the content of the file "c". The slow check runs only when a test requests it. */
 function started(times: { slow?: number; absent?: number } = {}): void {
   const files = new ConnectionFolder(folder);
   const look = async () => void seen.push((await files.read("c").catch(() => "no folder")) ?? "none");
@@ -28,7 +28,7 @@ function started(times: { slow?: number; absent?: number } = {}): void {
   watch.start();
 }
 
-/** Waits until the last look has found this. */
+/** Waits until the latest check has found this. */
 async function found(text: string): Promise<void> {
   const until = Date.now() + 30_000;
   while (seen.at(-1) !== text) {

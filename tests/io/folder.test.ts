@@ -53,7 +53,7 @@ test("a file that is repeatedly replaced by a pipe never blocks a reader", async
   try {
     while (!existsSync(path)) await Bun.sleep(1);
     const answers = new Set<string | undefined>();
-    // Long enough that the file has been many a time what it was not when it was first looked at.
+    // Long enough for the file to change many times after the first check.
     let changes = 0;
     for (let last: string | undefined; changes < 100; )
       for (const answer of await Promise.all([1, 2, 3, 4].map(() => files.read("flips").catch(() => "refused")))) {
@@ -76,7 +76,7 @@ test.skipIf(!isHostRoot)(
     await symlink("/proc/kmsg", join(folder, "log.yaml"));
     for (let i = 0; i < 20; i++) {
       const answer = await files.read("log").catch((error: { code: string }) => error.code);
-      // Lines that are there already are read, and are no connection.
+      // Existing lines are read, and are not a connection.
       expect(answer === "failed-precondition" || answer?.startsWith("<")).toBe(true);
     }
   },

@@ -4,7 +4,7 @@ import { onlyKnownNames, toBoth } from "../../lib/observe/names.ts";
 
 const ok = (connection: string | undefined) => ({ connection, code: "ok" as const, message: undefined, seconds: 1 });
 
-/** What an observer is told when calls about these connections come, with an object unless it is a bare word. */
+/** What an observer gets when calls about these connections arrive, with an object unless it is a bare word. */
 function told(
   names: Parameters<typeof onlyKnownNames>[1],
   ...calls: readonly (readonly [string | undefined, string?])[]
@@ -31,7 +31,7 @@ describe("the names that are remembered", () => {
     expect(told(names, [undefined, "pvc-1"], ["x", "pvc-2"], [undefined])).toEqual(["main", undefined, undefined]);
   });
 
-  test("are of a limited number where nobody knows which there are", () => {
+  test("are limited in number if the connections are unknown", () => {
     const calls = Array.from({ length: 5_000 }, (_, i) => [`c${i}`, "v"] as const);
     const seen = told(() => ({ single: undefined, known: undefined }), ...calls, ["c1", "v"]);
     expect(new Set(seen.filter(each => each !== undefined)).size).toBe(1_000);
@@ -86,7 +86,7 @@ test.each([
   expect(ledger.of("nas").storageFailure?.code).toBe(says ? code : undefined);
 });
 
-test("two observers are told of the beginning and of the end", () => {
+test("two observers get the start and the end of a call", () => {
   const seen: string[] = [];
   const observer = (name: string) => () => {
     seen.push(`${name} begins`);

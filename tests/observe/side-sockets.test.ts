@@ -26,7 +26,7 @@ function logged() {
 const facts = { name: "c", version: "1", commit: "1", modes: [], node: undefined, started: 0 };
 const details = { config: "/c", state: "/s", metrics: undefined, log: [] };
 
-test("a status that cannot be made is an error in the log; whoever asks is told to look there, and the next one is answered", async () => {
+test("a status that cannot be collected is an error in the log; the client gets a reference to the log, and the next one an answer", async () => {
   const { log, errors } = logged();
   const path = join(folder, "csi.sock.status");
   let broken = true;

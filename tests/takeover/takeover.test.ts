@@ -242,7 +242,7 @@ describe("csimux takeover", () => {
     ["of drivers that keep volumes on nodes", local("zfs-local-zvol"), "take it over in place"],
     ["of the proxy driver", local("proxy"), "is already the proxy driver"],
     ["without the name of a driver", { driver: nfs.driver }, '"csiDriver.name" is missing'],
-    ["that are no YAML", "a: [", "line 1"],
+    ["that are not YAML", "a: [", "line 1"],
   ])(
     "refuses values %s in words, takes the others over and ends with 1",
     async (_, values, words) => {

@@ -41,7 +41,7 @@ async function failureWith(
   return JSON.parse(stdout).error;
 }
 
-/** Patterns that take for ever, or all memory, in engines that backtrack or unroll. */
+/** Patterns that never end, or use all memory, in engines that backtrack or unroll. */
 const patterns = [
   "(a+)+$",
   "(a|aa)+",

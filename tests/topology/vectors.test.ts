@@ -18,7 +18,7 @@ const nowhere = { env: () => undefined, file: () => undefined };
 const titled = <T extends { readonly id: string; readonly note?: string }>(cases: readonly T[]): [string, T][] =>
   cases.map(each => [each.note === undefined ? each.id : `${each.id}: ${each.note}`, each]);
 
-/** The result of the work, or the failure in the words of the vectors. */
+/** The result of the work, or the failure as the vectors name it. */
 async function resultOf<T>(work: () => T | Promise<T>): Promise<T | { readonly error: string }> {
   try {
     return await work();

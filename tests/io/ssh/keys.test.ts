@@ -66,7 +66,7 @@ test("only the login folders of ended processes are removed", async () => {
   for (const name of [...gone, ...others, "csimux-ssh-lively", "csimux-ssh-linked"]) await mkdir(join(parent, name));
   for (const name of gone) {
     const server = Bun.listen({ unix: join(parent, name, "real"), socket: { data() {} } });
-    // A hard link keeps what a killed process leaves: a socket at which nobody listens.
+    // A hard link keeps what a killed process leaves: a socket without a listener.
     await Bun.$`ln ${join(parent, name, "real")} ${join(parent, name, "ask")}`.quiet();
     server.stop(true);
     await writeFile(join(parent, name, "key"), "secret");

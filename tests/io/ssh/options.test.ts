@@ -62,7 +62,7 @@ test.each<[string, Partial<SshSettings>, readonly string[]]>([
 });
 
 test.each([{ kex: ["a b"] }, { nonsense: ["x"] }, { kex: { append: ["x"], remove: ["y"] } }, { kex: {} }])(
-  "algorithms that ssh cannot be told are refused: %j",
+  "algorithms that ssh does not accept are refused: %j",
   algorithms => expect(() => argv({ algorithms })).toThrow("algorithms."),
 );
 

@@ -4,7 +4,7 @@ import { CommandError } from "../../../lib/io/runner.ts";
 import type { Outputs, Step, StorageHost } from "../../../lib/io/script.ts";
 import { SshHosts } from "../../../lib/io/ssh/hosts.ts";
 
-/** A signal that nobody aborts. */
+/** A signal that is never aborted. */
 export const calm = new AbortController().signal;
 
 const root = join(import.meta.dir, "../../..");

@@ -29,7 +29,7 @@ export interface Sshd {
   stop(): Promise<void>;
 }
 
-/** A port that nobody uses now. */
+/** A free port. */
 export const freePort = (): Promise<number> =>
   new Promise((resolve, reject) => {
     const server = createServer();
