@@ -14,11 +14,11 @@ import { on, openOn, parent, refusal, remainsOf, sections, truenasRig } from "./
 const call = callWith();
 
 describe.each(recentVersions)("snapshots as full copies on TrueNAS %s", version => {
-  const ways = version === "24.10" || version === "26.0" ? (["nfs", "iscsi"] as const) : (["nfs"] as const);
-  test.each(ways)(
+  const protocols = version === "24.10" || version === "26.0" ? (["nfs", "iscsi"] as const) : (["nfs"] as const);
+  test.each(protocols)(
     "over %s survive an interruption at any step, and outlive their volume",
-    async way => {
-      const rig = await truenasRig(way, { version });
+    async protocol => {
+      const rig = await truenasRig(protocol, { version });
       const volume = await rig.open().create(volumeOf("a"), call);
       await rig.write(volume, "data");
       const detached = { detachedSnapshots: "true" };

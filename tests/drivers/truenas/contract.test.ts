@@ -3,7 +3,7 @@ import type { Need } from "../../contract/needs.ts";
 import { shareRig } from "../../contract/parts.ts";
 import { shareContract } from "../../contract/share.ts";
 import { numberOf, recentVersions, type Version } from "../../fakes/truenas/versions.ts";
-import { truenasRig, type Way } from "./rig.ts";
+import { type Protocol, truenasRig } from "./rig.ts";
 
 /** From here on a dataset can be renamed, so that one which others need can be set aside. */
 const withRename = 2510;
@@ -20,13 +20,13 @@ const lacks = (version: Version): Readonly<Partial<Record<Need, string>>> => ({
   }),
 });
 
-const first: Readonly<Record<Way, number>> = { nfs: 0, smb: 0, iscsi: 0, nvmeof: 2510 };
+const first: Readonly<Record<Protocol, number>> = { nfs: 0, smb: 0, iscsi: 0, nvmeof: 2510 };
 
-for (const way of ["nfs", "smb", "iscsi", "nvmeof"] as const) {
-  for (const version of recentVersions.filter(each => numberOf(each) >= first[way])) {
+for (const protocol of ["nfs", "smb", "iscsi", "nvmeof"] as const) {
+  for (const version of recentVersions.filter(each => numberOf(each) >= first[protocol])) {
     const zfs = numberOf(version) < withRename ? {} : { deleteWithDependents: "tombstone" };
-    const open = () => truenasRig(way, { version }, { zfs });
-    driverContract(`freenas-api-${way} on TrueNAS ${version}`, open, lacks(version));
+    const open = () => truenasRig(protocol, { version }, { zfs });
+    driverContract(`freenas-api-${protocol} on TrueNAS ${version}`, open, lacks(version));
   }
 }
 

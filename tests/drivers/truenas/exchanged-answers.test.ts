@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import type { Driver } from "../../../lib/drivers/driver.ts";
 import { callWith, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { startDouble } from "../../fakes/truenas/double.ts";
-import { openOn, remainsOf, type Way } from "./rig.ts";
+import { openOn, type Protocol, remainsOf } from "./rig.ts";
 
 const call = callWith();
 
@@ -13,13 +13,13 @@ interface Answer {
 
 /** One operation on a system of its own with two volumes, whose n-th answer is another one. */
 async function run(
-  way: Way,
+  protocol: Protocol,
   work: (driver: Driver, snapshot: string) => Promise<unknown>,
   at: number,
   instead?: object,
 ) {
   const double = await startDouble({ version: "25.10" });
-  const driver = openOn(double, way);
+  const driver = openOn(double, protocol);
   try {
     for (const name of ["a", "b"]) await driver.create(volumeOf(name), call);
     const { id } = await snapshotsOf(driver).create("s", "b", {}, call);
@@ -55,19 +55,21 @@ const isList = ({ result }: { readonly result?: unknown }): boolean => Array.isA
 /** Results that no method of these answers. */
 const odd: readonly object[] = [{ result: "x" }, { result: {} }, { result: 7 }, {}];
 
-const cases = (["nfs", "iscsi"] as const).flatMap(way => operations.map(([what, work]) => [way, what, work] as const));
+const cases = (["nfs", "iscsi"] as const).flatMap(protocol =>
+  operations.map(([what, work]) => [protocol, what, work] as const),
+);
 
 test.each(cases)(
   "%s: a list of TrueNAS that is no list makes no wrong answer: %s",
-  async (way, _operation, work) => {
-    const whole = await run(way, work, -1);
+  async (protocol, _operation, work) => {
+    const whole = await run(protocol, work, -1);
     const wrong: string[] = [];
     for (const [at, { method, answer }] of whole.answers.entries()) {
       // A list or an error in the place of another one cannot be told: a query that finds nothing says nothing of itself.
       if (!isList(answer)) continue;
       const others = whole.answers.map(other => other.answer).filter(other => "result" in other && !isList(other));
       for (const instead of [...odd, { result: null }, { result: true }, ...others]) {
-        const { outcome, remains } = await run(way, work, at, instead);
+        const { outcome, remains } = await run(protocol, work, at, instead);
         const what = `answer ${at} of ${method}: ${JSON.stringify(instead).slice(0, 60)}: ${outcome}`;
         if (outcome !== "refused" && outcome !== whole.outcome) wrong.push(`${what} instead of ${whole.outcome}`);
         if (outcome !== "refused" && String(remains) !== String(whole.remains)) wrong.push(`${what}, left ${remains}`);

@@ -3,18 +3,16 @@ import type { Driver } from "../../../lib/drivers/driver.ts";
 import { callWith, gib, volumeOf } from "../../contract/rig.ts";
 import type { Double } from "../../fakes/truenas/double.ts";
 import type { Row } from "../../fakes/truenas/state.ts";
-import { numberOf, scaleVersions, type Version, versions } from "../../fakes/truenas/versions.ts";
+import { scaleVersions, type Version, versions } from "../../fakes/truenas/versions.ts";
 import { datasetOf } from "./foreign.ts";
-import { refusal, truenasRig, type Way } from "./rig.ts";
+import { type Protocol, protocolsOf, refusal, truenasRig } from "./rig.ts";
 import { sshRig } from "./ssh-rig.ts";
 
 /** What a person made under the very name that csimux would use stays as it is, and the call says what exists there. */
 
 const call = callWith();
 const theirs = "tank/theirs";
-const protocolsOf = (version: Version): readonly Way[] =>
-  numberOf(version) >= 2510 ? ["nfs", "smb", "iscsi", "nvmeof"] : ["nfs", "smb", "iscsi"];
-const isDisk = (protocol: Way): boolean => protocol === "iscsi" || protocol === "nvmeof";
+const isDisk = (protocol: Protocol): boolean => protocol === "iscsi" || protocol === "nvmeof";
 
 /** A driver with its storage, and how a person makes a dataset there by hand. */
 interface Rig {
@@ -28,7 +26,7 @@ interface Rig {
   close(): Promise<void>;
 }
 
-async function overApi(protocol: Way, version: Version): Promise<Rig> {
+async function overApi(protocol: Protocol, version: Version): Promise<Rig> {
   const { double, open, close } = await truenasRig(protocol, { version });
   const { state } = double;
   return {
@@ -43,7 +41,7 @@ async function overApi(protocol: Way, version: Version): Promise<Rig> {
   };
 }
 
-async function overSsh(protocol: Way, version: Version): Promise<Rig> {
+async function overSsh(protocol: Protocol, version: Version): Promise<Rig> {
   const { double, fake, open, close } = await sshRig(protocol, version);
   return {
     driver: open(),
@@ -58,7 +56,7 @@ async function overSsh(protocol: Way, version: Version): Promise<Rig> {
 /** Something under the name of a volume's: it is the volume's own, made by an interrupted creation, until `takeOver` gives it to others. */
 interface Foreign {
   readonly what: string;
-  readonly protocol: Way;
+  readonly protocol: Protocol;
   /** The request after which the creation breaks off. */
   readonly after: RegExp;
   takeOver(double: Double): void;

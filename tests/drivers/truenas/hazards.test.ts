@@ -70,21 +70,21 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
 
   test.each(["iscsi", "nvmeof"] as const)(
     "a deletion over %s keeps a target that has another volume's disk",
-    async way => {
-      if (way === "nvmeof" && numberOf(version) < 2510) return;
-      await on({ version }, way, async (driver, double) => {
+    async protocol => {
+      if (protocol === "nvmeof" && numberOf(version) < 2510) return;
+      await on({ version }, protocol, async (driver, double) => {
         const [mine, other] = [
           await driver.create(volumeOf("pvc-1"), call),
           await driver.create(volumeOf("pvc-2"), call),
         ];
-        const note = `${prefix}freenas_${way}_assets_name`;
+        const note = `${prefix}freenas_${protocol}_assets_name`;
         const user = (id: string) => double.state.datasets[`${parent}/${id}`]?.user ?? {};
         user(mine.id)[note] = user(other.id)[note] ?? "";
         const { tables } = double.state;
-        const theirs = structuredClone(way === "iscsi" ? [tables.target, tables.extent, tables.targetextent] : []);
+        const theirs = structuredClone(protocol === "iscsi" ? [tables.target, tables.extent, tables.targetextent] : []);
         await driver.delete(mine.id, call);
         expect(await getVolume(driver, other.id)).toEqual(other);
-        if (way === "iscsi") {
+        if (protocol === "iscsi") {
           expect(tables.target).toEqual(theirs[0] ?? []);
           expect(tables.extent).toEqual(theirs[1]?.slice(1) ?? []);
           expect(tables.targetextent).toEqual(theirs[2]?.slice(1) ?? []);
@@ -156,11 +156,11 @@ describe.each(recentVersions)("a full copy on TrueNAS %s", version => {
     await double.close();
   });
 
-  const ways = version === "25.04" || version === "26.0" ? (["nfs", "iscsi"] as const) : (["nfs"] as const);
-  test.each(ways)(
+  const protocols = version === "25.04" || version === "26.0" ? (["nfs", "iscsi"] as const) : (["nfs"] as const);
+  test.each(protocols)(
     "over %s survives an interruption at any step",
-    async way => {
-      const rig = await truenasRig(way, { version });
+    async protocol => {
+      const rig = await truenasRig(protocol, { version });
       const volume = await rig.open().create(volumeOf("pvc-1"), call);
       await rig.write(volume, "data");
       const spec = { ...volumeOf("copy", 2n * gib, { kind: "volume" as const, id: volume.id }), parameters };

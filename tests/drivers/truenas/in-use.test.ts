@@ -23,13 +23,13 @@ describe.each([
   ["24.10", ["iscsi"]],
   ["25.10", ["iscsi", "nvmeof"]],
   ["26.0", ["iscsi", "nvmeof"]],
-] as const)("on TrueNAS %s", (version, ways) => {
-  test.each(ways)(
+] as const)("on TrueNAS %s", (version, protocols) => {
+  test.each(protocols)(
     "a volume over %s with a connected node is neither deleted nor changed until the node has left",
-    way =>
-      on({ version }, way, async (driver, double) => {
+    protocol =>
+      on({ version }, protocol, async (driver, double) => {
         const { id } = await driver.create(volumeOf("pvc-1"), call);
-        const [row] = double.state.tables[nameTables[way]];
+        const [row] = double.state.tables[nameTables[protocol]];
         double.sessions.add(String(row?.["name"]));
         const before = structuredClone(double.state.tables);
         expect(await refusal(driver.delete(id, call))).toMatchObject({
@@ -44,11 +44,11 @@ describe.each([
       }),
   );
 
-  test.each(ways)(
+  test.each(protocols)(
     "the target of a new volume over %s has another name than that of a deleted volume of the same name, and retries find it",
-    way =>
-      on({ version }, way, async (driver, double) => {
-        const names = () => double.state.tables[nameTables[way]].map(each => each["name"]);
+    protocol =>
+      on({ version }, protocol, async (driver, double) => {
+        const names = () => double.state.tables[nameTables[protocol]].map(each => each["name"]);
         const { id } = await driver.create(volumeOf("pvc-1"), call);
         const [old] = names();
         expect(old).toBe(tagged(double, "pvc-1", version));

@@ -1,12 +1,13 @@
 import { expect, test } from "bun:test";
 import type { Api } from "../../../lib/drivers/truenas/api.ts";
-import { apiErrorMapping } from "../../../lib/drivers/truenas/api-error.ts";
+import { ApiError, apiErrorMapping, errnos } from "../../../lib/drivers/truenas/api-error.ts";
 import { tableOf } from "../../../lib/drivers/truenas/shares/share.ts";
+import { ofVersion } from "../../../lib/drivers/truenas/zfs/queries.ts";
 import { ZfsApi } from "../../../lib/drivers/truenas/zfs/zfs-api.ts";
+import { HttpError } from "../../../lib/io/dial.ts";
 import { callWith } from "../../contract/rig.ts";
 
-// Answers of a server or of something in between that are JSON, and nothing that the API answers. What a dataset is cannot be told
-// from them, so they must not be taken for "there is none".
+// Answers that are JSON, but not of the API: from a server, or from something before it. They must not be understood as "does not exist".
 
 const call = callWith();
 const { signal } = call;
@@ -36,8 +37,21 @@ test.each(
     job: async () => answer,
   };
   const error = await questions[question]?.(new ZfsApi(api, "GENERIC"), api).then(
-    () => "it was believed",
+    () => "it was accepted",
     (reason: unknown) => reason,
   );
   expect(apiErrorMapping(error)?.code).toBe("failed-precondition");
+});
+
+const refusal = new ApiError("pool.snapshot.clone", errnos.denied, "not a valid ZFS property");
+const lost = new HttpError("nas", "lost", "the connection ended");
+
+test.each([
+  ["a refusal by another version may be repeated", 2600, refusal, { failure: "lost" }],
+  ["a refusal by the same version stays", 2510, refusal, refusal],
+  ["a lost request stays", 2600, lost, lost],
+] as const)("%s", async (_, now, error, thrown) => {
+  const api = { where: "nas", version: async () => ({ text: "TrueNAS", number: now }) };
+  const work = () => Promise.reject(error);
+  expect(await ofVersion(api, 2510, work, AbortSignal.timeout(5_000)).catch(found => found)).toMatchObject(thrown);
 });

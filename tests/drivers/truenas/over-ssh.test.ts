@@ -18,34 +18,34 @@ const lacks = {
 const usual: readonly string[] = ["nfs 26.0", "smb 25.04", "iscsi 24.10", "nvmeof 25.10"];
 const all = process.env["TRUENAS_SSH"] === "all";
 
-for (const way of ["nfs", "smb", "iscsi", "nvmeof"] as const) {
-  for (const version of versions.filter(each => way !== "nvmeof" || numberOf(each) >= 2510)) {
-    const title = `truenas-${way} with ZFS over ssh on TrueNAS ${version}`;
-    if (all || usual.includes(`${way} ${version}`)) driverContract(title, () => sshRig(way, version), lacks);
+for (const protocol of ["nfs", "smb", "iscsi", "nvmeof"] as const) {
+  for (const version of versions.filter(each => protocol !== "nvmeof" || numberOf(each) >= 2510)) {
+    const title = `truenas-${protocol} with ZFS over ssh on TrueNAS ${version}`;
+    if (all || usual.includes(`${protocol} ${version}`)) driverContract(title, () => sshRig(protocol, version), lacks);
   }
 }
 
 test("TrueNAS resizes block devices, to announce the size to initiators; file systems are resized over ssh", async () => {
-  for (const way of ["iscsi", "nfs"] as const) {
-    const { double, open, close } = await sshRig(way, "25.10");
+  for (const protocol of ["iscsi", "nfs"] as const) {
+    const { double, open, close } = await sshRig(protocol, "25.10");
     const driver = open();
     const { id } = await driver.create(volumeOf("pvc-1"), callWith());
     double.requests.length = 0;
     const grown = await driver.expand?.expand(id, { required: 2n * gib, limit: undefined }, callWith());
-    expect(grown).toEqual({ bytes: 2n * gib, onNode: way === "iscsi" });
+    expect(grown).toEqual({ bytes: 2n * gib, onNode: protocol === "iscsi" });
     const change = { method: "pool.dataset.update", params: [`tank/k/v/${id}`, { volsize: Number(2n * gib) }] };
-    expect(double.requests).toMatchObject(way === "iscsi" ? [change] : []);
+    expect(double.requests).toMatchObject(protocol === "iscsi" ? [change] : []);
     await close();
   }
 });
 
 test("a dataset without the properties of a volume is never used as one, however empty, and stays unchanged", async () => {
-  for (const way of ["iscsi", "nfs"] as const) {
-    const { fake, open, close } = await sshRig(way, "25.10");
+  for (const protocol of ["iscsi", "nfs"] as const) {
+    const { fake, open, close } = await sshRig(protocol, "25.10");
     const driver = open();
     await driver.create(volumeOf("pvc-1"), callWith());
     for (const name of ["tank/k/v/pvc-2", "tank/k/v/pvc-3"]) {
-      fake.zfs("create", ...(way === "iscsi" ? ["-s", "-V", String(gib)] : []), name);
+      fake.zfs("create", ...(protocol === "iscsi" ? ["-s", "-V", String(gib)] : []), name);
       mkdirSync(fake.place(name), { recursive: true });
     }
     fake.zfs("snapshot", "tank/k/v/pvc-3@theirs");

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import type { Source } from "../../../lib/drivers/driver.ts";
 import { callWith, gib, snapshotsOf, volumeOf } from "../../contract/rig.ts";
 import { numberOf, recentVersions, type Version } from "../../fakes/truenas/versions.ts";
-import { on, remainsOf, type Way } from "./rig.ts";
+import { on, type Protocol, remainsOf } from "./rig.ts";
 
 /** The number of requests of each operation, apart from logins and queries of jobs. */
 
@@ -24,7 +24,7 @@ type Operation = (typeof operations)[number];
  *   the share; finish the volume. A restore needs no temporary snapshot, but proves that its snapshot is a finished one of csimux.
  * - delete: read the volume, all that depends on it, and the objects that share it; delete these, and the volume.
  */
-const upTo2504: Partial<Record<Way, readonly number[]>> = {
+const upTo2504: Partial<Record<Protocol, readonly number[]>> = {
   nfs: [4, 4, 7, 9, 2, 5],
   smb: [4, 4, 7, 9, 2, 5],
   iscsi: [7, 4, 10, 12, 2, 7],
@@ -60,9 +60,9 @@ function expected(version: Version): typeof upTo2504 {
 }
 
 /** The fewest requests of each operation in several lives: the parents of volumes are read again every few seconds. */
-async function counts(version: Version, way: Way): Promise<readonly number[]> {
+async function counts(version: Version, protocol: Protocol): Promise<readonly number[]> {
   const least = new Map<Operation, number>();
-  await on({ version }, way, async (driver, double) => {
+  await on({ version }, protocol, async (driver, double) => {
     const counted = async <T>(operation: Operation, work: () => Promise<T>): Promise<T> => {
       double.requests.length = 0;
       const done = await work();
@@ -87,8 +87,8 @@ async function counts(version: Version, way: Way): Promise<readonly number[]> {
 }
 
 describe.each(recentVersions)("on TrueNAS %s", version => {
-  test.each(Object.entries(expected(version)) as [Way, readonly number[]][])(
+  test.each(Object.entries(expected(version)) as [Protocol, readonly number[]][])(
     "the operations of volumes over %s take this number of requests",
-    async (way, wanted) => expect(await counts(version, way)).toEqual([...wanted]),
+    async (protocol, wanted) => expect(await counts(version, protocol)).toEqual([...wanted]),
   );
 });

@@ -8,6 +8,7 @@ import type { DriverRig } from "../../contract/rig.ts";
 import { localPorts } from "../../fakes/ports.ts";
 import { type Double, type DoubleOptions, startDouble } from "../../fakes/truenas/double.ts";
 import { tableNames } from "../../fakes/truenas/state.ts";
+import { numberOf, type Version } from "../../fakes/truenas/versions.ts";
 import { handmade } from "./foreign.ts";
 
 /** Sections of a connection file, as a person writes them. */
@@ -23,11 +24,15 @@ export const sections: Readonly<Record<"nfs" | "smb" | "iscsi" | "nvmeof", Secti
   nvmeof: { nvmeof: { transports: ["tcp://nas:4420"], ports: [1] } },
 };
 
-export type Way = keyof typeof sections;
+export type Protocol = keyof typeof sections;
+
+/** The protocols that a version has. */
+export const protocolsOf = (version: Version): readonly Protocol[] =>
+  numberOf(version) < 2510 ? ["nfs", "smb", "iscsi"] : ["nfs", "smb", "iscsi", "nvmeof"];
 
 export const parent = "tank/k8s/v";
 
-const filesystems = (way: Way): boolean => way === "nfs" || way === "smb";
+const filesystems = (protocol: Protocol): boolean => protocol === "nfs" || protocol === "smb";
 
 export interface Opening {
   /** The key that the driver logs in with. */
@@ -49,16 +54,16 @@ export function moduleOf(name: string): DriverModule {
 /** A driver on a double, opened as from a connection file. */
 export function openOn(
   double: Double,
-  way: Way,
+  protocol: Protocol,
   { key = "1-secret", username, zfs, more, connection = "c1", spelling = "freenas" }: Opening = {},
 ): Driver {
-  const name = `${spelling}-api-${way}`;
+  const name = `${spelling}-api-${protocol}`;
   const module = moduleOf(name);
-  const sized = filesystems(way) ? { datasetEnableQuotas: true } : {};
+  const sized = filesystems(protocol) ? { datasetEnableQuotas: true } : {};
   const config = {
     httpConnection: { protocol: "http", host: "127.0.0.1", port: double.port, apiKey: key, username },
     zfs: { datasetParentName: parent, detachedSnapshotsDatasetParentName: "tank/k8s/s", ...sized, ...zfs },
-    ...sections[way],
+    ...sections[protocol],
     ...more,
   };
   const identity = { connection, driver: name, instanceId: undefined, maxIdBytes: 100 };
@@ -70,9 +75,9 @@ export function openOn(
 export type Work = (driver: Driver, double: Double) => Promise<void>;
 
 /** Opens a driver on a double of its own for as long as `work` takes. */
-export async function on(options: DoubleOptions, way: Way, work: Work, opening: Opening = {}): Promise<void> {
+export async function on(options: DoubleOptions, protocol: Protocol, work: Work, opening: Opening = {}): Promise<void> {
   const double = await startDouble(options);
-  const driver = openOn(double, way, opening);
+  const driver = openOn(double, protocol, opening);
   try {
     await work(driver, double);
   } finally {
@@ -118,18 +123,18 @@ export interface ApiRig extends DriverRig {
 }
 
 /** Starts a double, and drivers that reach it over the API alone. */
-export async function truenasRig(way: Way, options: DoubleOptions, opening: Opening = {}): Promise<ApiRig> {
+export async function truenasRig(protocol: Protocol, options: DoubleOptions, opening: Opening = {}): Promise<ApiRig> {
   const double = await startDouble(options);
   const opened: Driver[] = [];
   let mortals = 0;
   const open = (more: Opening = {}): Driver => {
-    const driver = openOn(double, way, { ...opening, ...more });
+    const driver = openOn(double, protocol, { ...opening, ...more });
     opened.push(driver);
     return driver;
   };
   return {
     double,
-    facts: moduleOf(`${opening.spelling ?? "freenas"}-api-${way}`).facts,
+    facts: moduleOf(`${opening.spelling ?? "freenas"}-api-${protocol}`).facts,
     open,
     failing(step) {
       const key = `${++mortals + 1}-mortal`;

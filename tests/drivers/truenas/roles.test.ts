@@ -2,26 +2,28 @@ import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { rolesFor } from "../../../lib/drivers/truenas/requirements.ts";
 import { callWith, gib, snapshotsOf, volumeOf } from "../../contract/rig.ts";
-import { on, openOn, refusal, remainsOf, type Way } from "./rig.ts";
+import { on, openOn, type Protocol, refusal, remainsOf } from "./rig.ts";
 
 const call = callWith();
-const ways = ["nfs", "smb", "iscsi", "nvmeof"] as const;
+const protocols = ["nfs", "smb", "iscsi", "nvmeof"] as const;
 /** Versions whose accounts have roles that auth.me answers, and what each can share. */
 const versions = ["25.04", "25.10", "26.0"] as const;
 const numberOf = (version: string): number => Number(version.replace(".", "").padEnd(4, "0"));
 const cases = versions.flatMap(version =>
-  ways.filter(way => way !== "nvmeof" || numberOf(version) >= 2510).map(way => [version, way] as const),
+  protocols
+    .filter(protocol => protocol !== "nvmeof" || numberOf(version) >= 2510)
+    .map(protocol => [version, protocol] as const),
 );
 const permissions = { datasetPermissionsMode: "0770", datasetPermissionsUser: "1000" };
-const needed = (way: Way, version: string): readonly string[] =>
-  rolesFor({ protocol: way, datasets: true, permissions: way === "nfs" }, numberOf(version));
-const zfs = (way: Way): object => (way === "nfs" ? { zfs: permissions } : {});
+const needed = (protocol: Protocol, version: string): readonly string[] =>
+  rolesFor({ protocol, datasets: true, permissions: protocol === "nfs" }, numberOf(version));
+const zfs = (protocol: Protocol): object => (protocol === "nfs" ? { zfs: permissions } : {});
 
-describe.each(cases)("on TrueNAS %s, shared over %s", (version, way) => {
+describe.each(cases)("on TrueNAS %s, shared over %s", (version, protocol) => {
   test("the roles on the page are sufficient for the whole life of a volume", async () => {
-    await on({ version }, way, async (_, double) => {
-      double.accounts.addKey("5-least", needed(way, version));
-      const driver = openOn(double, way, { key: "5-least", ...zfs(way) });
+    await on({ version }, protocol, async (_, double) => {
+      double.accounts.addKey("5-least", needed(protocol, version));
+      const driver = openOn(double, protocol, { key: "5-least", ...zfs(protocol) });
       await driver.check?.(call);
       const { id } = await driver.create(volumeOf("pvc-1"), call);
       const snapshots = snapshotsOf(driver);
@@ -37,14 +39,14 @@ describe.each(cases)("on TrueNAS %s, shared over %s", (version, way) => {
   });
 
   test("the check names every role that an account lacks", async () => {
-    await on({ version }, way, async (_, double) => {
-      for (const [index, lacking] of needed(way, version).entries()) {
+    await on({ version }, protocol, async (_, double) => {
+      for (const [index, lacking] of needed(protocol, version).entries()) {
         const key = `${index + 10}-weak`;
         double.accounts.addKey(
           key,
-          needed(way, version).filter(role => role !== lacking),
+          needed(protocol, version).filter(role => role !== lacking),
         );
-        const driver = openOn(double, way, { key, ...zfs(way) });
+        const driver = openOn(double, protocol, { key, ...zfs(protocol) });
         expect(await refusal(driver.check?.(call) ?? Promise.resolve())).toMatchObject({
           code: "permission-denied",
           message: expect.stringContaining(`lacks the role ${lacking};`),
@@ -52,9 +54,9 @@ describe.each(cases)("on TrueNAS %s, shared over %s", (version, way) => {
         await driver.close?.();
       }
       double.accounts.addKey("40-none", []);
-      const driver = openOn(double, way, { key: "40-none", ...zfs(way) });
+      const driver = openOn(double, protocol, { key: "40-none", ...zfs(protocol) });
       const { message } = await refusal(driver.check?.(call) ?? Promise.resolve());
-      for (const role of needed(way, version)) expect(message).toContain(role);
+      for (const role of needed(protocol, version)) expect(message).toContain(role);
       await driver.close?.();
     });
   });
@@ -89,5 +91,6 @@ test("a version that answers no roles passes the check", async () => {
 
 test("the page names every role that the check requires", () => {
   const page = readFileSync(new URL("../../../examples/truenas.md", import.meta.url), "utf8");
-  for (const [version, way] of cases) for (const role of needed(way, version)) expect(page).toContain(`\`${role}\``);
+  for (const [version, protocol] of cases)
+    for (const role of needed(protocol, version)) expect(page).toContain(`\`${role}\``);
 });

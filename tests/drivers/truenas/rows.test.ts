@@ -10,8 +10,8 @@ const call = callWith();
 const old = recentVersions.filter(version => numberOf(version) < 2600);
 
 test.each(old)("on TrueNAS %s no operation reads the snapshots of other datasets", async version => {
-  for (const way of ["nfs", "iscsi"] as const) {
-    await on({ version }, way, async (driver, double) => {
+  for (const protocol of ["nfs", "iscsi"] as const) {
+    await on({ version }, protocol, async (driver, double) => {
       await driver.create(volumeOf("theirs"), call);
       const { id } = await driver.create(volumeOf("ours"), call);
       const [taken] = [await snapshotsOf(driver).create("first", "theirs", {}, call)];

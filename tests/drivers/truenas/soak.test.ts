@@ -3,7 +3,7 @@ import { CsiError } from "../../../lib/core/errors.ts";
 import type { Driver } from "../../../lib/drivers/driver.ts";
 import { callWith, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { type Double, startDouble } from "../../fakes/truenas/double.ts";
-import { openOn, parent, remainsOf, type Way } from "./rig.ts";
+import { openOn, type Protocol, parent, remainsOf } from "./rig.ts";
 
 /** Many operations at once on several connections, while sockets are lost and systems restart and are upgraded. */
 
@@ -91,15 +91,15 @@ test("concurrent work of several connections on failing systems leaves nothing l
     await startDouble({ version: "24.10", latencyMs: 1 }),
     await startDouble({ version: "24.10", latencyMs: 1 }),
   ] as const;
-  const ways: readonly (readonly [Double, Way])[] = [
+  const protocols: readonly (readonly [Double, Protocol])[] = [
     [doubles[0], "nfs"],
     [doubles[0], "iscsi"],
     [doubles[1], "smb"],
   ];
-  const drivers = ways.map(([double, way], at) =>
-    openOn(double, way, {
+  const drivers = protocols.map(([double, protocol], at) =>
+    openOn(double, protocol, {
       connection: `c${at}`,
-      zfs: { datasetParentName: `${parent}/${way}`, detachedSnapshotsDatasetParentName: `tank/k8s/s/${way}` },
+      zfs: { datasetParentName: `${parent}/${protocol}`, detachedSnapshotsDatasetParentName: `tank/k8s/s/${protocol}` },
     }),
   );
   let over = false;

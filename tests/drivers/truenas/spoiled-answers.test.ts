@@ -4,14 +4,14 @@ import { callWith, snapshotsOf, volumeOf } from "../../contract/rig.ts";
 import { expectTruthful, operations, type SpoiledRig } from "../../contract/spoiled-answers.ts";
 import { type Double, startDouble } from "../../fakes/truenas/double.ts";
 import { numberOf, recentVersions, type Version } from "../../fakes/truenas/versions.ts";
-import { on, openOn, refusal, type Way } from "./rig.ts";
+import { on, openOn, type Protocol, refusal } from "./rig.ts";
 import { type ApiAnswer, apiHarms, saved, spoil, thingsOf } from "./spoiled.ts";
 
-// Every answer of the API to every operation, spoiled in every way that can happen.
+// Every answer of the API to every operation, changed in every way that can happen.
 
 const call = callWith();
 
-async function open(way: Way, version: Version): Promise<SpoiledRig<ApiAnswer>> {
+async function open(protocol: Protocol, version: Version): Promise<SpoiledRig<ApiAnswer>> {
   const double = await startDouble({ version });
   const noon = Date.now();
   double.now = () => noon;
@@ -21,7 +21,7 @@ async function open(way: Way, version: Version): Promise<SpoiledRig<ApiAnswer>> 
     open(spoiler) {
       void driver?.close?.();
       spoil(double, spoiler);
-      driver = openOn(double, way);
+      driver = openOn(double, protocol);
       return driver;
     },
     save: async () => {
@@ -36,23 +36,23 @@ async function open(way: Way, version: Version): Promise<SpoiledRig<ApiAnswer>> 
   };
 }
 
-/** TRUENAS_SPOILED=all in the environment tries every answer in every way; else some are drawn, in each run the same. */
+/** TRUENAS_SPOILED=all in the environment tries every change of every answer; otherwise a fixed selection. */
 const effort = process.env["TRUENAS_SPOILED"] === "all" ? { random: 50 } : { random: 2, most: 12 };
 
 const cases = recentVersions.flatMap(version =>
   (["nfs", "smb", "iscsi", "nvmeof"] as const)
-    .filter(way => way !== "nvmeof" || numberOf(version) >= 2510)
-    .flatMap(way =>
+    .filter(protocol => protocol !== "nvmeof" || numberOf(version) >= 2510)
+    .flatMap(protocol =>
       Object.keys(operations)
         .filter(title => !/group/.test(title))
-        .map(title => [way, version, title] as const),
+        .map(title => [protocol, version, title] as const),
     ),
 );
 
 test.each(cases)(
   "truenas-api-%s on TrueNAS %s never reports success of what was not done, and destroys nothing else, whatever happens to an answer: %s",
-  async (way, version, title) => {
-    const rig = await open(way, version);
+  async (protocol, version, title) => {
+    const rig = await open(protocol, version);
     try {
       expect(await expectTruthful(rig, title, effort)).toBeGreaterThan(0);
     } finally {

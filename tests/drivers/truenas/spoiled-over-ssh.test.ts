@@ -5,7 +5,7 @@ import type { Driver } from "../../../lib/drivers/driver.ts";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
 import { expectTruthful, harmsOf, operations, type SpoiledRig, type Spoiler } from "../../contract/spoiled-answers.ts";
 import type { Version } from "../../fakes/truenas/versions.ts";
-import type { Way } from "./rig.ts";
+import type { Protocol } from "./rig.ts";
 import { type ApiAnswer, apiHarms, saved, spoil, thingsOf } from "./spoiled.ts";
 import { sshRig } from "./ssh-rig.ts";
 
@@ -27,8 +27,8 @@ interface SshAnswer extends ApiAnswer {
   readonly program?: true;
 }
 
-async function open(way: Way, version: Version): Promise<SpoiledRig<SshAnswer>> {
-  const rig = await sshRig(way, version);
+async function open(protocol: Protocol, version: Version): Promise<SpoiledRig<SshAnswer>> {
+  const rig = await sshRig(protocol, version);
   const { double, fake } = rig;
   const noon = Date.now();
   double.now = () => noon;
@@ -64,7 +64,7 @@ async function open(way: Way, version: Version): Promise<SpoiledRig<SshAnswer>> 
   };
 }
 
-/** TRUENAS_SPOILED=all in the environment tries every answer in every way; else some are drawn, in each run the same. */
+/** TRUENAS_SPOILED=all in the environment tries every change of every answer; otherwise a fixed selection. */
 const effort = process.env["TRUENAS_SPOILED"] === "all" ? { random: 50 } : { random: 2, most: 10 };
 
 const systems = [
@@ -77,8 +77,8 @@ const systems = [
 
 test.each(systems.flatMap(system => Object.keys(operations).map(title => [...system, title] as const)))(
   "truenas-%s with ZFS over ssh on TrueNAS %s never reports success of what was not done, and destroys nothing else, whatever happens to an answer: %s",
-  async (way, version, title) => {
-    const rig = await open(way, version);
+  async (protocol, version, title) => {
+    const rig = await open(protocol, version);
     try {
       expect(await expectTruthful(rig, title, effort)).toBeGreaterThan(0);
     } finally {

@@ -4,7 +4,7 @@ import type { Delivery } from "../../fakes/truenas/delivery.ts";
 import type { Double } from "../../fakes/truenas/double.ts";
 import { tableNames } from "../../fakes/truenas/state.ts";
 
-/** Answers of the API, spoiled in the ways in which a front end, a proxy or the network can spoil them. */
+/** Answers of the API, changed as a front end, a proxy or the network can change them. */
 
 /** An answer of the API and, once it is spoiled, what comes in its place. */
 export interface ApiAnswer extends Answer {
@@ -70,7 +70,7 @@ const socketHarms = (text: string, random: number): readonly ApiHarm[] => [
   unreached("nothing", { texts: [], ends: true }),
   instead("behind one with another number", whole => ({ texts: [numbered(empty, 999), whole] })),
 ];
-/** All ways in which an answer of the API is spoiled; `random`: at how many places it is cut. */
+/** All changes of an answer of the API; `random`: the number of places where it is cut. */
 export const apiHarms = ({ text, status }: ApiAnswer, random: number): readonly ApiHarm[] =>
   (status === undefined ? socketHarms : httpHarms)(text, random);
 

@@ -14,20 +14,20 @@ import type { Version } from "../../fakes/truenas/versions.ts";
 import { type FakeZfs, fakeZfs, inProcess } from "../../fakes/zfs/pools.ts";
 import { handmade } from "../zfs/handmade.ts";
 import { full } from "../zfs/zfs-rig.ts";
-import { moduleOf, remainsOf, sections, type Way } from "./rig.ts";
+import { moduleOf, type Protocol, remainsOf, sections } from "./rig.ts";
 
 /** A driver with ZFS over ssh: the program zfs is a model of it, the shares are those of a double. */
-function openOn(double: Double, host: StorageHost, name: string, way: Way, key: string): Driver {
+function openOn(double: Double, host: StorageHost, name: string, protocol: Protocol, key: string): Driver {
   const module = moduleOf(name);
   const config = {
     httpConnection: { protocol: "http", host: "127.0.0.1", port: double.port, apiKey: key },
     sshConnection: { host: "nas", username: "root", password: "x" },
     zfs: {
       ...{ datasetParentName: "tank/k/v", detachedSnapshotsDatasetParentName: "tank/k/s" },
-      ...(way === "nfs" || way === "smb" ? { datasetEnableQuotas: true } : {}),
+      ...(protocol === "nfs" || protocol === "smb" ? { datasetEnableQuotas: true } : {}),
       deleteWithDependents: "tombstone",
     },
-    ...sections[way],
+    ...sections[protocol],
   };
   const identity = { connection: "c1", driver: name, instanceId: undefined, maxIdBytes: 100 };
   return module.open(identity, v.parse(module.schema, config) as never, localPorts(host.runner, host));
@@ -54,14 +54,18 @@ export interface SshRig extends DriverRig {
 }
 
 /** The contract's rig: the datasets of a model of zfs in this process, the shares of a double of its own. */
-export async function sshRig(way: Way, version: Version, spelling: "freenas" | "truenas" = "truenas"): Promise<SshRig> {
+export async function sshRig(
+  protocol: Protocol,
+  version: Version,
+  spelling: "freenas" | "truenas" = "truenas",
+): Promise<SshRig> {
   const fake = await fakeZfs();
   const programs = inProcess(fake, localRunner({ env: { PATH: `${fake.bin}:/usr/bin:/bin` } }));
   const host = localHost(programs);
   const double = await startDouble({ version, elsewhere: datasetsOf(fake) });
   const opened: Driver[] = [];
   const open = (on: StorageHost, key: string): Driver => {
-    const driver = openOn(double, on, `${spelling}-${way}`, way, key);
+    const driver = openOn(double, on, `${spelling}-${protocol}`, protocol, key);
     opened.push(driver);
     return driver;
   };
@@ -70,14 +74,14 @@ export async function sshRig(way: Way, version: Version, spelling: "freenas" | "
   return {
     double,
     fake,
-    facts: moduleOf(`${spelling}-${way}`).facts,
+    facts: moduleOf(`${spelling}-${protocol}`).facts,
     open: () => open(host, "1-secret"),
     through: wrapped => open(localHost(wrapped(programs)), "1-secret"),
     failing(step) {
       const commands = full(programs, step);
       return { driver: open(localHost(commands.runner), "1-secret"), failed: commands.failed };
     },
-    foreign: handmade(fake, `${spelling}-${way}`, undefined),
+    foreign: handmade(fake, `${spelling}-${protocol}`, undefined),
     dying(step, when) {
       const key = `${++mortals + 1}-mortal`;
       double.accounts.addKey(key);

@@ -1,17 +1,17 @@
 import { describe, expect, test } from "bun:test";
 import { CsiError } from "../../../lib/core/errors.ts";
 import { callWith, getVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
-import type { Double, DoubleOptions } from "../../fakes/truenas/double.ts";
-import { numberOf, recentVersions, type Version } from "../../fakes/truenas/versions.ts";
-import { type Opening, on, openOn, parent, refusal, remainsOf, type Way } from "./rig.ts";
+import type { Double } from "../../fakes/truenas/double.ts";
+import { numberOf, recentVersions } from "../../fakes/truenas/versions.ts";
+import { on, openOn, parent, protocolsOf, refusal, remainsOf } from "./rig.ts";
 
 const call = callWith();
 
-/** For tests of many volumes, on a machine that others use, too. */
-const patienceMs = 120_000;
+/** The time limit of tests with many volumes, in milliseconds. */
+const limitMs = 120_000;
 
-/** As the sidecars do: once more when the answer is that it may be repeated. */
-async function persistent<T>(work: () => Promise<T>): Promise<T> {
+/** Repeats the work once after "unavailable", as the sidecars do. */
+async function retried<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
@@ -20,9 +20,6 @@ async function persistent<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-const waysOf = (version: Version): readonly Way[] =>
-  numberOf(version) < 2510 ? ["nfs", "smb", "iscsi"] : ["nfs", "smb", "iscsi", "nvmeof"];
-
 const methods = (double: Double): readonly string[] => double.requests.map(({ method }) => method);
 
 const prefix = "democratic-csi:";
@@ -30,31 +27,32 @@ const prefix = "democratic-csi:";
 describe.each(recentVersions)("on TrueNAS %s", version => {
   const number = numberOf(version);
 
-  test.each(waysOf(version))(
+  test.each(protocolsOf(version))(
     "a lost answer to any change of %s results in exactly one object after a retry",
-    async way => {
+    async protocol => {
       for (const when of ["before", "after"] as const) {
         for (let skip = 0; skip < 12; skip++) {
-          await on({ version }, way, async (driver, double) => {
+          await on({ version }, protocol, async (driver, double) => {
             double.faults.loseOnce(/\.(?:create|update|delete|destroy|clone|rename)$/, when, skip);
-            const { id } = await persistent(() => driver.create(volumeOf("pvc-1"), call));
-            await persistent(() => driver.create(volumeOf("pvc-1"), call));
+            const { id } = await retried(() => driver.create(volumeOf("pvc-1"), call));
+            await retried(() => driver.create(volumeOf("pvc-1"), call));
             const { tables } = double.state;
-            const rows = way === "iscsi" ? tables.extent : way === "nvmeof" ? tables.nvmetSubsys : tables[way];
+            const rows =
+              protocol === "iscsi" ? tables.extent : protocol === "nvmeof" ? tables.nvmetSubsys : tables[protocol];
             expect([skip, when, rows.length]).toEqual([skip, when, 1]);
-            await persistent(() => driver.delete(id, call));
+            await retried(() => driver.delete(id, call));
             expect([skip, when, remainsOf(double)]).toEqual([skip, when, []]);
           });
         }
       }
     },
-    patienceMs,
+    limitMs,
   );
 
-  test.each(waysOf(version))(
+  test.each(protocolsOf(version))(
     "a noted id over %s that belongs to another volume's share now is not deleted",
-    async way => {
-      await on({ version }, way, async (driver, double) => {
+    async protocol => {
+      await on({ version }, protocol, async (driver, double) => {
         const { id } = await driver.create(volumeOf("pvc-1"), call);
         const other = await driver.create(volumeOf("pvc-2"), call);
         const [mine, theirs] = [id, other.id].map(each => double.state.datasets[`${parent}/${each}`]);
@@ -64,7 +62,7 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
         await driver.delete(id, call);
         expect(await getVolume(driver, other.id)).toEqual(other);
         const left = remainsOf(double).filter(each => !each.startsWith(parent));
-        expect(left.length).toBe(way === "iscsi" ? 3 : way === "nvmeof" ? 3 : 1);
+        expect(left.length).toBe(protocol === "iscsi" ? 3 : protocol === "nvmeof" ? 3 : 1);
       });
     },
   );
@@ -136,21 +134,24 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
     });
   });
 
-  test.each(waysOf(version))("a share over %s exists again after a refused deletion of its volume", async way => {
-    await on({ version }, way, async (driver, double) => {
-      const { id, context } = await driver.create(volumeOf("pvc-1"), call);
-      const tables = () =>
-        JSON.stringify(double.state.tables, (key, value) => (key === "id" ? undefined : value)).length;
-      const before = tables();
-      double.busy.add(`${parent}/${id}`);
-      expect((await refusal(driver.delete(id, call))).code).toBe("aborted");
-      expect(tables()).toBe(before);
-      expect((await getVolume(driver, id)).context).toEqual(context);
-      double.busy.clear();
-      await driver.delete(id, call);
-      expect(remainsOf(double)).toEqual([]);
-    });
-  });
+  test.each(protocolsOf(version))(
+    "a share over %s exists again after a refused deletion of its volume",
+    async protocol => {
+      await on({ version }, protocol, async (driver, double) => {
+        const { id, context } = await driver.create(volumeOf("pvc-1"), call);
+        const tables = () =>
+          JSON.stringify(double.state.tables, (key, value) => (key === "id" ? undefined : value)).length;
+        const before = tables();
+        double.busy.add(`${parent}/${id}`);
+        expect((await refusal(driver.delete(id, call))).code).toBe("aborted");
+        expect(tables()).toBe(before);
+        expect((await getVolume(driver, id)).context).toEqual(context);
+        double.busy.clear();
+        await driver.delete(id, call);
+        expect(remainsOf(double)).toEqual([]);
+      });
+    },
+  );
 
   test("a held snapshot of another program refuses a deletion before a share is withdrawn and before another snapshot is destroyed", async () => {
     await on({ version }, "nfs", async (driver, double) => {
@@ -286,8 +287,8 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
     );
   });
 
-  test.each(["nfs", "iscsi"] as const)("a class sets encryption and compression of volumes over %s", async way => {
-    await on({ version }, way, async (driver, double) => {
+  test.each(["nfs", "iscsi"] as const)("a class sets encryption and compression of volumes over %s", async protocol => {
+    await on({ version }, protocol, async (driver, double) => {
       const parameters = { "zfs.encryption": "on", "zfs.compression": "zstd" };
       const { id } = await driver.create({ ...volumeOf("pvc-1"), parameters }, call);
       const native = { encryption: "aes-256-gcm", compression: "zstd" };
@@ -412,47 +413,5 @@ describe.each(recentVersions)("full copies on TrueNAS %s", version => {
       const copy = await driver.create(spec(id), call);
       expect(double.state.datasets[`${parent}/${copy.id}`]).toMatchObject({ content: "data" });
     });
-  });
-});
-
-describe("the check reports in one line", () => {
-  const said = async (options: DoubleOptions, way: Way, spoil: (double: Double) => unknown, opening: Opening = {}) => {
-    let text = "";
-    await on(
-      options,
-      way,
-      async (driver, double) => {
-        spoil(double);
-        text = (await refusal(driver.check?.(call) ?? Promise.resolve())).message;
-      },
-      opening,
-    );
-    expect(text).not.toContain("\n");
-    return text;
-  };
-  const version = "25.10" as const;
-  const stopped = ({ state }: Double) => Object.assign(state.services, { nfs: "STOPPED" });
-  const emptied = (table: "portal" | "nvmetPort") => (double: Double) =>
-    Object.assign(double.state.tables, { [table]: [] });
-  const pool = { datasetParentName: "other/v", detachedSnapshotsDatasetParentName: "other/s" };
-
-  test.each<[string, Way, (double: Double) => unknown, RegExp, Opening?, Version?]>([
-    ["nothing", "nfs", () => undefined, /^$/],
-    ["a stopped service", "nfs", stopped, /service "nfs" is not running/],
-    ["a revoked key", "nfs", double => double.accounts.revoke("1-secret"), /wrong|revoked/],
-    ["an account without roles", "nfs", () => undefined, /lacks the role/, { key: "3-none" }],
-    ["a missing pool", "nfs", () => undefined, /pool "other" does not exist/, { zfs: pool }],
-    ["a portal that is not there", "iscsi", emptied("portal"), /no iSCSI portal with id 1/],
-    ["a port that is not there", "nvmeof", emptied("nvmetPort"), /no NVMe-oF port with id 1/],
-    ["a version that is too old", "nvmeof", () => undefined, /needs TrueNAS 25.10 or newer/, {}, "25.04"],
-    ["a node on standby", "nfs", double => Object.assign(double, { redirect: [] }), /standby/, { username: "csi" }],
-    ["an address that is not allowed", "nfs", double => Object.assign(double, { closedToAll: true }), /not allowed/],
-    ["a server that is away", "nfs", double => Object.assign(double, { away: true }), /HTTP 502/],
-  ])("%s", async (_, way, spoil, expected, opening = {}, which = version) => {
-    const prepare = (double: Double) => {
-      double.accounts.addKey("3-none", []);
-      spoil(double);
-    };
-    expect(await said({ version: which }, way, prepare, opening)).toMatch(expected);
   });
 });
