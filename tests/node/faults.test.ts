@@ -183,7 +183,7 @@ describe.skipIf(!isRoot)("an interrupted volume operation", () => {
     await lab.source("a");
     const client = new AbortController();
     const slow = spying(async () => client.abort());
-    expect(await codeOf(lab.node(slow).stage(lab.stage("a"), callOf(client.signal)))).toBe("unavailable");
+    expect(await codeOf(lab.node(slow).stage(lab.stage("a"), callOf(client.signal)))).toBe("deadline-exceeded");
     for (const step of steps("a", false)) await step(lab.node());
     await clean();
   });

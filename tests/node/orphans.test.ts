@@ -39,7 +39,7 @@ test.skipIf(!isRoot)("a published volume without a staging folder stays", async 
   await rm(lab.at("staging", "a"), { recursive: true });
   const records = new StageRecords(lab.at("records"));
   const orphans = new OrphanedVolumes(lab.parts(), (request, call) => node.unstage(request, call));
-  for (let looks = 0; looks < 3; looks++) await orphans.run(keptLog().log, calm);
+  for (let run = 0; run < 3; run++) await orphans.run(keptLog().log, calm);
   expect(await records.all()).toHaveLength(1);
   await node.unpublish({ volumeId: "a", targetPath: lab.publish("a").targetPath }, callOf());
 });
