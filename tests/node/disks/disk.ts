@@ -1,6 +1,16 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
@@ -74,6 +84,22 @@ export class Disk {
     const at = join(this.folder, "mount");
     sh('mkdir -p "$1"; mount -t "$2" -o "$3" "$4" "$1"', at, type, ["defaults", ...options].join(), this.path);
     return at;
+  }
+
+  /** Unmounts the disk and waits until nothing uses it: mount namespaces that other tests make copy its mount. */
+  unmount(): void {
+    sh('umount "$1"', join(this.folder, "mount"));
+    const end = Date.now() + 20_000;
+    while (this.#isHeld() && Date.now() < end) spawnSync("sleep", ["0.05"]);
+  }
+
+  #isHeld(): boolean {
+    try {
+      closeSync(openSync(this.path, constants.O_RDONLY | constants.O_EXCL));
+      return false;
+    } catch {
+      return true;
+    }
   }
 
   close(): void {
