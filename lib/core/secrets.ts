@@ -81,8 +81,8 @@ function messages(error: Error): string {
 
 /**
  * The text with every secret replaced by "***", the longest first so that no part of a longer one remains. A secret of
- * less than four characters is hidden only where it stands alone: within words it would garble the text, and reveals
- * nothing because it cannot be recognised there.
+ * less than four characters is masked only as a separate word: inside words this would garble the text, and the secret
+ * cannot be recognised there anyway.
  */
 export function masked(text: string, secrets: readonly string[] = []): string {
   const words = secrets.filter(word => word !== "").sort((a, b) => b.length - a.length);

@@ -66,7 +66,7 @@ export class Snapshots {
   async delete(text: string, call: Call): Promise<void> {
     const { calls, connections, handles, jobs, locks } = this.#context;
     const handle = handles.parse(text, "snapshot");
-    if (!handle) return call.log.warn("deleted nothing: the id is not one of this driver", { snapshot: text });
+    if (!handle) return call.log.warn("nothing to delete: not an id of this driver", { snapshot: text });
     await calls.refuse(handle.connection);
     await jobs.run(`delete ${encodeHandle(handle)}`, "", call, own =>
       locks.hold([lockKey(handle)], () =>
@@ -127,7 +127,7 @@ export class GroupSnapshots {
   async delete(text: string, snapshots: readonly string[], call: Call): Promise<void> {
     const { calls, connections, jobs, locks } = this.#context;
     const group = parseGroup(text);
-    if (!group) return call.log.warn("deleted nothing: the id is not one of this driver", { group: text });
+    if (!group) return call.log.warn("nothing to delete: not an id of this driver", { group: text });
     const ids = this.#inside(group, snapshots);
     await calls.refuse(group.connection);
     const keys = ids.map(id => lockKey({ kind: "snapshot", connection: group.connection, id }));

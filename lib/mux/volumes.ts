@@ -53,7 +53,7 @@ export class Volumes {
   /** DeleteVolume. An id that csimux cannot have created does not exist, so it is gone (CSI DeleteVolume). */
   async delete(text: string, call: Call): Promise<void> {
     const handle = this.#context.handles.parse(text, "volume");
-    if (!handle) return call.log.warn("deleted nothing: the id is not one of this driver", { volume: text });
+    if (!handle) return call.log.warn("nothing to delete: not an id of this driver", { volume: text });
     await this.#change("delete", handle, "", call, async (connection, own) => {
       if (connection.retain) return own.log.info("volume left in place: deleteStrategy is retain", { volume: text });
       await this.#context.calls.make(connection, () => connection.driver.delete(handle.id, own));
