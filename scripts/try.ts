@@ -46,17 +46,22 @@ async function remove(client: CsiClient, { volumeId, snapshotId }: Made, said: S
 }
 
 /**
- * Walks through the quick start: makes the calls of a volume's life and reports each. Leaves nothing behind.
+ * Walks through the quick start: makes the calls of a volume's life on each connection and reports each. Leaves nothing behind.
  * `firstMs` is the time limit of the first answer, in milliseconds.
  */
-export async function walk(socket: string, said: Said, firstMs = 5000): Promise<void> {
+export async function walk(
+  socket: string,
+  said: Said,
+  firstMs = 5000,
+  connections: readonly string[] = ["fast", "archive"],
+): Promise<void> {
   const client = csiClient(socket);
   const made: Made[] = [];
   try {
     const plugin = await client.call(Identity.method.getPluginInfo, {}, firstMs);
     said("GetPluginInfo", `${plugin.name} ${plugin.vendorVersion}`);
     try {
-      for (const connection of ["fast", "archive"]) await make(client, connection, made, said);
+      for (const connection of connections) await make(client, connection, made, said);
       const { entries } = await client.call(Controller.method.listVolumes, {});
       said("ListVolumes", entries.map(entry => entry.volume?.volumeId).join(", "));
     } finally {
@@ -69,7 +74,13 @@ export async function walk(socket: string, said: Said, firstMs = 5000): Promise<
 
 async function main(): Promise<void> {
   try {
-    await walk(`${quickstart}/csi.sock`, (call, answer) => console.log(`${call.padEnd(42)} ${answer}`));
+    const given = process.argv.length > 2 ? process.argv.slice(2) : undefined;
+    await walk(
+      `${quickstart}/csi.sock`,
+      (call, answer) => console.log(`${call.padEnd(42)} ${answer}`),
+      undefined,
+      given,
+    );
   } catch (error) {
     console.error(error instanceof Error ? error.message : String(error));
     if (!(await connects(`${quickstart}/csi.sock`))) console.error('Is "make run" running in another terminal?');

@@ -8,7 +8,10 @@ type KeyPath = readonly string[];
  * their own.
  */
 export interface StorageRoots {
-  /** Equal hosts are the same system if this text is equal, too. */
+  /**
+   * Equal hosts are the same system if this text is equal, too. Drivers with trees that can overlap use one text: "zfs" for datasets,
+   * "local-hostpath" for folders of nodes.
+   */
   readonly system: string;
   /** The keys of the host's name or address; the first that is present counts. Without one, each node has its own trees. */
   readonly hosts: readonly KeyPath[];
