@@ -30,8 +30,9 @@ async function make(client: CsiClient, connection: string, made: Made[], said: S
     made.splice(-1, 1, { volumeId, snapshotId });
     said(`CreateSnapshot of ${volumeId}`, snapshotId);
   } catch (error) {
-    // Copying a folder requires the right to mount, which ordinary users lack.
-    if (!(error instanceof Error && "code" in error && error.code === status.FAILED_PRECONDITION)) throw error;
+    // Copying a folder requires the right to mount, which ordinary users lack; other drivers may have no snapshots.
+    const refused: readonly unknown[] = [status.FAILED_PRECONDITION, status.INVALID_ARGUMENT];
+    if (!(error instanceof Error && "code" in error && refused.includes(error.code))) throw error;
     said(`CreateSnapshot of ${volumeId}`, `refused here: ${error.message}`);
   }
 }
