@@ -92,7 +92,7 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
           name,
           groups: [{ portal: 1, initiator: 1, authmethod: "CHAP_MUTUAL", auth: 1 }],
         });
-        // The template's parameters are not told again when the volume is deleted.
+        // A deletion does not get the parameters of the template.
         await driver.delete(id, call);
         expect(remainsOf(double)).toEqual([]);
       },

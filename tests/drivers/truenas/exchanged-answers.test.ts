@@ -60,12 +60,12 @@ const cases = (["nfs", "iscsi"] as const).flatMap(protocol =>
 );
 
 test.each(cases)(
-  "%s: a list of TrueNAS that is no list makes no wrong answer: %s",
+  "%s: an answer of TrueNAS other than a list never leads to a wrong answer: %s",
   async (protocol, _operation, work) => {
     const whole = await run(protocol, work, -1);
     const wrong: string[] = [];
     for (const [at, { method, answer }] of whole.answers.entries()) {
-      // A list or an error in the place of another one cannot be told: a query that finds nothing says nothing of itself.
+      // Another list or error cannot be recognized: the answer of a query does not name the query.
       if (!isList(answer)) continue;
       const others = whole.answers.map(other => other.answer).filter(other => "result" in other && !isList(other));
       for (const instead of [...odd, { result: null }, { result: true }, ...others]) {

@@ -8,7 +8,7 @@ import { type Dataset, type TableName, tableNames } from "../../fakes/truenas/st
 const call = callWith();
 const theirs = "tank/theirs";
 
-/** A dataset of somebody else. */
+/** A foreign dataset. */
 export const datasetOf = (name: string, type: Dataset["type"], guid: number): Dataset => ({
   ...{
     name,
@@ -55,7 +55,7 @@ const rowsOf = (double: Double, tables: readonly TableName[]): unknown =>
   tables.map(table => structuredClone(double.state.tables[table]));
 
 /**
- * All that leads to a volume, exactly as csimux makes it and under the same names, but on a dataset of somebody else. The next volume
+ * All that leads to a volume, exactly as csimux makes it and under the same names, but on a foreign dataset. The next volume
  * is the same one again, guid and all, so that it would get these very names.
  */
 const way = (double: Double, parent: string, open: () => Driver): Foreign => ({

@@ -12,7 +12,7 @@ function tagged(double: Double, id: string, version: string): string {
   return `${id}-${tagOf(identity ?? "")}`;
 }
 
-/** A dataset's creation is told in seconds. */
+/** Waits for the next second, the unit of creation times. */
 async function nextSecond(): Promise<void> {
   const now = Math.floor(Date.now() / 1000);
   while (Math.floor(Date.now() / 1000) === now) await Bun.sleep(20);

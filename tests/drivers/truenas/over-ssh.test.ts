@@ -12,7 +12,7 @@ const lacks = {
 } as const;
 
 /**
- * Those that stand for all: what differs between versions is how a volume is shared and how the server is told that it has grown.
+ * The combinations that run by default: versions differ in how a volume is shared and resized.
  * TRUENAS_SSH=all in the environment runs each driver in each version that has it.
  */
 const usual: readonly string[] = ["nfs 26.0", "smb 25.04", "iscsi 24.10", "nvmeof 25.10"];

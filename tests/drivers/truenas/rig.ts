@@ -74,7 +74,7 @@ export function openOn(
 /** What a test does with a driver and what it works on. */
 export type Work = (driver: Driver, double: Double) => Promise<void>;
 
-/** Opens a driver on a double of its own for as long as `work` takes. */
+/** Runs `work` with a driver on a double of its own. */
 export async function on(options: DoubleOptions, protocol: Protocol, work: Work, opening: Opening = {}): Promise<void> {
   const double = await startDouble(options);
   const driver = openOn(double, protocol, opening);
@@ -102,7 +102,7 @@ const neverRun = {
   run: () => Promise.reject(new Error("the API drivers run no program")),
 };
 
-/** What stands on a double, in words, apart from what every system has. */
+/** Everything on a double, in words, except what every system has. */
 export function remainsOf({ state }: Double): readonly string[] {
   const usual = new Set(["tank", "tank/k8s", parent, "tank/k8s/s", "tank/theirs"]);
   const rows = tableNames.flatMap(table => {

@@ -248,8 +248,8 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
       async (driver, double) => {
         const { id } = await driver.create(volumeOf("pvc-1"), call);
         const list = double.state.datasets[`${parent}/${id}`]?.acl as { tag: string; default: boolean }[];
-        const told = list.map(each => `${each.default ? "d:" : ""}${each.tag}`).sort();
-        expect(told).toEqual(
+        const entries = list.map(each => `${each.default ? "d:" : ""}${each.tag}`).sort();
+        expect(entries).toEqual(
           ["USER", "USER_OBJ", "GROUP_OBJ", "OTHER", "MASK"].flatMap(tag => [tag, `d:${tag}`]).sort(),
         );
       },

@@ -262,7 +262,7 @@ function checkAcl(
 }
 
 /**
- * The same place. assumed: the pool's free space stands for that of the dataset above, which the server compares; a quota above a
+ * The same place. assumed: the free space of the pool is compared, where the server compares that of the parent dataset; a quota above a
  * volume is not seen.
  */
 function checkVolume(nas: Nas, name: string, fields: v.InferOutput<typeof volumeModel>): void {
@@ -343,11 +343,11 @@ function checkGrowth(nas: Nas, dataset: Dataset, volsize: number, force: boolean
 export const userSource = (nas: Nas, own: boolean): string => (own || nas.number >= 2510 ? "LOCAL" : "INHERITED");
 
 /**
- * The properties that pool.dataset.query tells, whatever a dataset has besides: get_props_of_interest_mapping() in
+ * The properties that pool.dataset.query answers, whatever else a dataset has: get_props_of_interest_mapping() in
  * plugins/pool_/utils.py (24.10.2.4, 25.04.2.6, 25.10.6, 26.0.0-BETA.3), after which dataset.py drops all others; up to 22.12 the
  * list in plugins/pool.py, without snapdev before 22.12.
  */
-const told: ReadonlySet<string> = new Set([
+const answered: ReadonlySet<string> = new Set([
   ...[
     "dedup",
     "mountpoint",
@@ -369,7 +369,7 @@ function entry(nas: Nas, dataset: Dataset, extra: Readonly<Record<string, unknow
   const { name, type } = dataset;
   const asked = extra["properties"] as readonly string[] | null | undefined;
   const wanted = propertiesOf(type).filter(
-    key => told.has(key) && nas.number >= (fieldsSince[key] ?? 0) && (asked?.includes(key) ?? true),
+    key => answered.has(key) && nas.number >= (fieldsSince[key] ?? 0) && (asked?.includes(key) ?? true),
   );
   const native = wanted.map(key => {
     const { raw, from } = property(nas, dataset, key);

@@ -85,7 +85,7 @@ export function setacl(nas: Nas, [data]: readonly unknown[]): unknown {
 
 const bits = (mode: number) => ({ READ: (mode & 4) > 0, WRITE: (mode & 2) > 0, EXECUTE: (mode & 1) > 0 });
 
-/** A list, or what stands for the permission bits alone. */
+/** The access control list, or one that corresponds to the permission bits. */
 export function getacl(nas: Nas, [path]: readonly unknown[]): unknown {
   const { name, mode: all, uid, gid, acl } = at(nas, String(path), "filesystem_acl");
   const nfs4 = property(nas, existing(nas, name), "acltype").raw === "nfsv4";

@@ -2,7 +2,7 @@ import { CallError, Invalid, rpcErrorOf } from "./failure.ts";
 import { queried } from "./query.ts";
 
 /**
- * Jobs: work that a method starts and that ends later (job.py of TS-25.10.6). A restart forgets them, and their numbers begin anew.
+ * Jobs: work that a method starts and that ends later (job.py of TS-25.10.6). A restart forgets them, and numbers start again at 1.
  * assumed: no job is ever dropped, where the server keeps the last 1,000.
  */
 

@@ -170,7 +170,7 @@ const services = (nas: Nas, [filters, options]: readonly unknown[]): unknown =>
     (options ?? {}) as QueryOptions,
   );
 
-/** What else a pool tells that is well. */
+/** The other fields of a healthy pool. */
 const quiet = {
   ...{ guid: "1", scan: null, expand: null, warning: false, status_code: "OK", status_detail: null, topology: null },
   ...{ allocated: 0, freeing: 0, fragmentation: "0", dedup_table_size: 0, dedup_table_quota: "0" },

@@ -3,7 +3,7 @@ import { Invalid, type Triple } from "./failure.ts";
 
 /** The servers' request models. */
 
-/** `value` as the schema reads it, without any conversion; each problem is told under `prefix` (api/base/handler/accept.py of 25.10.6). */
+/** `value` as the schema reads it, without any conversion; each problem is reported under `prefix` (api/base/handler/accept.py of 25.10.6). */
 export function modelled<S extends v.GenericSchema>(schema: S, value: unknown, prefix: string): v.InferOutput<S> {
   const result = v.safeParse(schema, value);
   if (result.success) return result.output;
@@ -34,7 +34,7 @@ function converted<S extends v.GenericSchema>(schema: S, value: unknown): unknow
 
 /**
  * As modelled(), for methods of the older kind of model, which pool.dataset.*, zfs.snapshot.* and filesystem.* have up to 25.04:
- * an unknown field is told in other words (schema/dict_schema.py of 24.10.2.4), on CORE by its name alone (schema.py of 13.0-U6.3).
+ * an unknown field is reported in other words (schema/dict_schema.py of 24.10.2.4), on CORE by its name alone (schema.py of 13.0-U6.3).
  */
 export function modelledOld<S extends v.GenericSchema>(
   nas: { readonly number: number },

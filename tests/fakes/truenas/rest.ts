@@ -48,7 +48,7 @@ const byName: Readonly<Record<string, readonly string[]>> = {
   "filesystem.getacl": ["path", "simplified"],
 };
 
-/** The call of a request below /api/v2.0; undefined: there is no such route. */
+/** The call of a request below /api/v2.0; undefined if there is no such route. */
 export function restCall(verb: string, url: URL, body: unknown): RestCall | undefined {
   const path = url.pathname.replace(/^\/api\/v2\.0\//, "").replace(/\/$/, "");
   const [, service, id, action] = /^(.+?)\/id\/([^/]+)(?:\/(.+))?$/.exec(path) ?? [];

@@ -35,7 +35,7 @@ const nfs2212 = v.strictObject({ ...nfsCommon, path: text, aliases: texts, quiet
 type Problems = (row: Row) => Triple | undefined;
 
 /**
- * Up to 22.02 a share for everybody stands in the way of any other of the dataset (validate_hosts_and_networks in plugins/nfs.py of
+ * Up to 22.02 a share without hosts and networks conflicts with any other share of the dataset (validate_hosts_and_networks in plugins/nfs.py of
  * TN-12.0-U8.1 to TS-22.02.4).
  */
 function nfsConflict(

@@ -58,7 +58,7 @@ function rawOf(nas: Nas, snapshot: Snapshot): Readonly<Record<string, string>> {
   };
 }
 
-/** What 26 does not tell of snapshots, whether asked for or not. */
+/** Properties of snapshots that 26 never answers. */
 const hidden26 = new Set(["clones", "defer_destroy", "userrefs"]);
 
 /** A snapshot's own user properties over those of its dataset (zfsprops(7)). */
@@ -73,8 +73,8 @@ function entry(nas: Nas, snapshot: Snapshot, extra: Readonly<Record<string, unkn
     const { source_info: _, ...shape } = shown(key, raw, source);
     return shape;
   };
-  const told = Object.entries(rawOf(nas, snapshot)).filter(([key]) => nas.number < 2600 || !hidden26.has(key));
-  const native = told.map(([key, raw]) => [key, plain(key, raw, "NONE")]);
+  const listed = Object.entries(rawOf(nas, snapshot)).filter(([key]) => nas.number < 2600 || !hidden26.has(key));
+  const native = listed.map(([key, raw]) => [key, plain(key, raw, "NONE")]);
   const user = Object.entries(withUser ? userOf(nas, snapshot) : {}).map(([key, value]) => [
     key,
     plain(key, value, userSource(nas, key in snapshot.user)),

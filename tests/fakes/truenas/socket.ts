@@ -14,7 +14,7 @@ import { CallError, Invalid, rpcErrorOf } from "./failure.ts";
 export interface Peer {
   /** TLS, or loopback where that counts as good as TLS. */
   readonly secure: boolean;
-  /** Counts a request of somebody who is not logged in; false: too many of them. */
+  /** Counts a request without a login; false if there are too many. */
   admit(method: string): boolean;
   /** Addresses of the active node, when this one is on standby. */
   readonly redirect: readonly string[] | undefined;

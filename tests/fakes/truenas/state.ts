@@ -131,11 +131,11 @@ export function freshState(): State {
   };
 }
 
-/** From 26 on what shares a dataset tells which one, and where in it. */
+/** The fields of a share that name its dataset and the path in it, from 26 on. */
 export const placeOf = ({ number }: Nas, dataset: string): object =>
   number >= 2600 ? { dataset, relative_path: "" } : {};
 
-/** The next transaction group; creation order is told by it. */
+/** The next transaction group, which shows the order of creations. */
 export const nextTxg = (nas: Nas): number => ++nas.state.txg;
 
 /** The id after the highest: ids are used again once the highest row is gone. */

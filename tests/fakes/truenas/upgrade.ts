@@ -32,7 +32,7 @@ function withPurpose(row: Row): void {
 
 const places = { nfs: "path", smb: "path", extent: "disk", nvmetNamespace: "device_path" } as const;
 
-/** What a share shares, and where in it, is told beside its path. */
+/** Adds the dataset and the path in it to shares. */
 function placed({ tables }: State): void {
   for (const [table, field] of Object.entries(places))
     for (const row of tables[table as TableName]) {

@@ -43,7 +43,7 @@ const pathOf = ({ dataset, mountpoint }: ZfsVolume): string => mountpoint ?? `/m
 
 const pathIn = (row: TableRow): unknown => row["path"] ?? (row["paths"] as readonly unknown[] | undefined)?.[0];
 
-/** Volumes as shares of file systems. A share belongs to the volume whose path it has: nobody else's data is behind it. */
+/** Volumes as shares of file systems. A share belongs to the volume at its path, because it shares no other data. */
 export class PathShare implements ShareProtocol<ZfsVolume> {
   readonly protocol: PathProtocol["protocol"];
   readonly access;

@@ -75,7 +75,7 @@ interface ExistingRow {
 
 /**
  * Creates a row that the server accepts only once, or finds it after a refusal, whatever the refusal says: the words differ between
- * versions. `clash` throws if somebody else's row is in the way.
+ * versions. `clash` throws if a foreign row is in the way.
  */
 export async function createdOrFound(
   create: () => Promise<TableRow>,
@@ -161,7 +161,7 @@ const refusal = ({ connection }: ShareContext, text: string): CsiError =>
   new CsiError("failed-precondition", `connection "${connection}": ${text}`);
 
 /**
- * Throws for a share of an unfinished volume that admits others than the file says: somebody created it, or the file was changed
+ * Throws for a share of an unfinished volume that admits others than the file says: it is foreign, or the file was changed
  * meanwhile. The access to a finished volume is up to its administrator.
  */
 export function refuseOtherAccess(
@@ -178,7 +178,7 @@ export function refuseOtherAccess(
   throw refusal(context, `${text}; remove it, or make it equal`);
 }
 
-/** The error for somebody else's object in the place of this volume's. */
+/** The error for a foreign object in the place of this volume's. */
 export const taken = (context: ShareContext, what: string, by: string): CsiError =>
   refusal(context, `${what} exists already, for ${by}; rename or remove it`);
 

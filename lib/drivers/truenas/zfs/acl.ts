@@ -153,7 +153,7 @@ export function merged(existing: readonly AclEntry[], entries: readonly AclEntry
 const lastOf = (entries: readonly AclEntry[], entry: AclEntry): number =>
   entries.findLastIndex(each => same(each, entry));
 
-/** Adds the entries that a POSIX list needs: a mask if it names somebody, and the base entries of defaults (acl(5)). */
+/** Adds the entries that a POSIX list needs: a mask if it names a user or group, and the base entries of defaults (acl(5)). */
 export function completed(list: readonly AclEntry[]): readonly AclEntry[] {
   const all = [...list];
   const has = (tag: string, standard: boolean) => all.some(each => each.tag === tag && each.default === standard);

@@ -76,7 +76,7 @@ const keptByContent: ReadonlySet<string> = new Set([
 /**
  * Gives a copy of csimux the name of its volume on versions that cannot rename (before 25.10): clones the copy with all its properties,
  * promotes the clone, and destroys the copy, which depends on the clone then. Skips the steps that an earlier call has done. Answers
- * whether there was anything to do. Throws "exists" for a dataset of somebody else.
+ * whether there was anything to do. Throws "exists" for a foreign dataset.
  */
 export async function moved(tools: CopyTools, from: string, to: string, signal: AbortSignal): Promise<boolean> {
   const { api, reading, remove } = tools;
