@@ -34,3 +34,39 @@ export async function atEachStep(
     }
   }
 }
+
+/** Runs a step of a storage, or fails in its place. */
+export type Step = <T>(work: () => T | Promise<T>) => Promise<T>;
+
+/** A process that ends at its n-th step, before it takes effect or just after; from then on nothing has any effect. */
+export function mortal(last: number, when: "before" | "after"): { readonly step: Step; dead(): boolean } {
+  let count = 0;
+  const died = () => new Error("the process was killed");
+  const step: Step = async work => {
+    count++;
+    if (count > last || (count === last && when === "before")) throw died();
+    const result = await work();
+    if (count === last) throw died();
+    return result;
+  };
+  return { step, dead: () => count >= last };
+}
+
+/** A disk that is full at its n-th step, and at no other. */
+export function fullDisk(at: number): { readonly step: Step; failed(): boolean } {
+  let count = 0;
+  const step: Step = async work => {
+    if (++count !== at) return work();
+    throw Object.assign(new Error("ENOSPC: no space left on device"), { code: "ENOSPC" });
+  };
+  return { step, failed: () => count >= at };
+}
+
+type Verb = (...args: readonly unknown[]) => Promise<unknown>;
+
+/** An interface whose members are all asynchronous, such as the file system calls of a driver: each call is a step. */
+export function inSteps<Calls extends object>(calls: Calls, step: Step): Calls {
+  const verbs = Object.entries(calls as unknown as Record<string, Verb>);
+  const wrapped = verbs.map(([name, verb]) => [name, (...args: readonly unknown[]) => step(() => verb(...args))]);
+  return Object.fromEntries(wrapped) as unknown as Calls;
+}

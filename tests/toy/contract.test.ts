@@ -3,11 +3,12 @@ import { attacherContract } from "../contract/attacher.ts";
 import { driverContract } from "../contract/driver.ts";
 import type { DriverRig, Foreign } from "../contract/rig.ts";
 import { shareContract } from "../contract/share.ts";
+import { mortal } from "../contract/steps.ts";
 import { storeContract } from "../contract/store.ts";
 import { ToyAttacher, ToyNode } from "./attacher.ts";
 import { type ToyKind, toyDriver, toyFacts } from "./module.ts";
 import { ToyTargetShare } from "./shares.ts";
-import { alive, full, mortal, type Step, ToyStorage } from "./storage.ts";
+import { alive, full, type Step, ToyStorage } from "./storage.ts";
 import { ToyStore } from "./store.ts";
 
 /** What a person can make by hand on the storage. */

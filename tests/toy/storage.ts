@@ -61,16 +61,3 @@ export function full(at: number): { readonly step: Step; failed(): boolean } {
   };
   return { step, failed: () => count >= at };
 }
-
-/** A process that ends at its n-th step, before it takes effect or just after; from then on nothing has any effect. */
-export function mortal(last: number, when: "before" | "after"): { readonly step: Step; dead(): boolean } {
-  let count = 0;
-  const step: Step = async work => {
-    count++;
-    if (count > last || (count === last && when === "before")) throw new Error("the process was killed");
-    const result = work();
-    if (count === last) throw new Error("the process was killed");
-    return result;
-  };
-  return { step, dead: () => count >= last };
-}

@@ -9,6 +9,7 @@ import { modules } from "../../../lib/drivers/index.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import type { Command, CommandRunner } from "../../../lib/io/runner.ts";
 import type { DriverRig, Dying, Failing, Foreign } from "../../contract/rig.ts";
+import { fullDisk, inSteps, mortal, type Step } from "../../contract/steps.ts";
 import { localPorts } from "../../fakes/ports.ts";
 import { Power } from "../../fakes/power.ts";
 
@@ -52,38 +53,6 @@ export function openOn(base: string, options: OpenOptions = {}): Driver {
 }
 
 export const temporaryFolder = (): Promise<string> => mkdtemp(`${tmpdir()}/csimux-directory-`);
-
-/** Steps of a process that ends at one of them: nothing after it has any effect. */
-function mortal(step: number, when: "before" | "after") {
-  let count = 0;
-  const died = () => new Error("the process was killed");
-  const live = async <T>(work: () => Promise<T>): Promise<T> => {
-    count++;
-    if (count > step || (count === step && when === "before")) throw died();
-    const result = await work();
-    if (count === step) throw died();
-    return result;
-  };
-  return { live, dead: () => count >= step };
-}
-
-/** A disk that is full at one step, and at no other. */
-function full(step: number) {
-  let count = 0;
-  const live = async <T>(work: () => Promise<T>): Promise<T> => {
-    if (++count !== step) return work();
-    throw Object.assign(new Error("ENOSPC: no space left on device"), { code: "ENOSPC" });
-  };
-  return { live, failed: () => count >= step };
-}
-
-type Verb = (...args: readonly unknown[]) => Promise<unknown>;
-
-function mortalFiles(files: Files, live: <T>(work: () => Promise<T>) => Promise<T>): Files {
-  const verbs = Object.entries(files as unknown as Record<string, Verb>);
-  const wrapped = verbs.map(([name, verb]) => [name, (...args: readonly unknown[]) => live(() => verb(...args))]);
-  return Object.fromEntries(wrapped) as unknown as Files;
-}
 
 /** Everything below a folder, folders included. */
 export const below = async (folder: string): Promise<readonly string[]> =>
@@ -155,22 +124,22 @@ export async function directoryRig(options: OpenOptions = {}): Promise<DriverRig
   const kind = options.kind ?? "local-hostpath";
   const module = modules.find(({ names }) => names.includes(kind));
   if (!module) throw new Error(`there is no ${kind}`);
-  const through = (live: <T>(work: () => Promise<T>) => Promise<T>): OpenOptions => ({
+  const through = (step: Step): OpenOptions => ({
     ...options,
-    runner: { ...runner, run: (command, signal) => live(() => runner.run(command, signal)) },
-    files: mortalFiles(files, live),
+    runner: { ...runner, run: (command, signal) => step(() => runner.run(command, signal)) },
+    files: inSteps(files, step),
   });
   const file = ({ context }: Volume) => `${context["path"] ?? context["share"]}/content`;
   return {
     facts: module.facts,
     open: () => openOn(base, { ...options, runner, files }),
-    dying(step, when): Dying {
-      const { live, dead } = mortal(step, when);
-      return { driver: openOn(base, through(live)), dead };
+    dying(last, when): Dying {
+      const { step, dead } = mortal(last, when);
+      return { driver: openOn(base, through(step)), dead };
     },
-    failing(step): Failing {
-      const { live, failed } = full(step);
-      return { driver: openOn(base, through(live)), failed };
+    failing(at): Failing {
+      const { step, failed } = fullDisk(at);
+      return { driver: openOn(base, through(step)), failed };
     },
     foreign: handmade(base),
     losePower: () => power.lose(),
