@@ -26,5 +26,10 @@ export const shareRig = (rig: DriverRig): ShareRig<StoredVolume> => ({
 /** The store of a rig's drivers; `noteKeys` as of StoreRig. */
 export const storeRig = (rig: DriverRig, noteKeys?: readonly string[]): StoreRig<StoredVolume> => {
   const parts = shareRig(rig);
-  return { ...parts, open: () => parts.open().store, ...(noteKeys && { noteKeys }) };
+  return {
+    ...parts,
+    open: () => parts.open().store,
+    ...(noteKeys && { noteKeys }),
+    ...(rig.losePower && { losePower: rig.losePower }),
+  };
 };

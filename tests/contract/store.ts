@@ -12,6 +12,8 @@ export interface StoreRig<A extends StoredVolume> {
   dying(step: number, when: "before" | "after"): { readonly store: VolumeStore<A>; dead(): boolean };
   /** The keys of notes that shares on this store keep; any where this is absent. */
   readonly noteKeys?: readonly string[];
+  /** Like losePower of DriverRig. */
+  losePower?(): Promise<void>;
   remains(): Promise<readonly string[]>;
   close(): Promise<void>;
 }
@@ -23,6 +25,19 @@ const unseen = async (): Promise<void> => {};
 
 /** What every store owes the driver that is made of it. */
 const cases: Readonly<Record<string, Run>> = {
+  "what each method has returned is there after a loss of power": async rig => {
+    if (!rig.losePower) return;
+    const asset = await rig.open().create(volumeOf("pvc-1"), call);
+    await rig.losePower();
+    expect(await rig.open().find(asset.id, call)).toEqual(asset);
+    const finished = await rig.open().finish(asset, {}, call);
+    await rig.losePower();
+    expect(await rig.open().find(asset.id, call)).toEqual(finished);
+    await rig.open().remove(asset.id, unseen, call);
+    await rig.losePower();
+    expect([await rig.open().find(asset.id, call), await rig.remains()]).toEqual([undefined, []]);
+  },
+
   "what is created is found under its id, and finished once that is said": async rig => {
     const store = rig.open();
     const asset = await store.create(volumeOf("pvc-1"), call);
