@@ -169,7 +169,7 @@ export class VolumeStaging {
     await this.#alone(attacher, record.context, call, async () => {
       // Other volumes of the same protocol that are attached to this node, or were about to be.
       const others = (await records.all()).filter(other => other.protocol === protocol && other.volumeId !== volumeId);
-      await attacher.detach?.(record, others, call);
+      if (!wasNeverAttached(attacher, record)) await attacher.detach?.(record, others, call);
       await records.remove(volumeId);
     });
   }
@@ -193,6 +193,17 @@ export class VolumeStaging {
       const left = `the cleanup failed as well (${messageOf(error)}); unstage the volume`;
       throw new CsiError("unavailable", `${messageOf(failure)}; ${left}`, { cause: failure });
     }
+  }
+}
+
+/** Whether nothing was attached, because the attacher rejects the context; a record of it must not stay forever. */
+function wasNeverAttached(attacher: Attacher, { attached, context, volumeId }: StageRecord): boolean {
+  if (attached) return false;
+  try {
+    attacher.check?.(context, volumeId);
+    return false;
+  } catch {
+    return true;
   }
 }
 

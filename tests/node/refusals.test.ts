@@ -151,4 +151,20 @@ describe.skipIf(!isRoot)("a volume with an unusable context", () => {
     expect(await records()).toEqual([]);
     expect(await codeOf(unstage())).toBe("ok");
   });
+
+  test.each(wrong)("is unstaged, although there is a record of its staging: %j", async context => {
+    await lab
+      .node()
+      .stage(lab.stage("a", { context: { node_attach_driver: "hostpath", path: await lab.source("a") } }), callOf());
+    const [file = ""] = await records();
+    await unstage();
+    const { node_attach_driver: protocol, ...rest } = context;
+    const record = {
+      ...{ version: 1, volumeId: "a", stagingPath: lab.at("staging", "a"), protocol, kind: "mount", flags: [] },
+      ...{ context: { node_attach_driver: protocol, ...rest }, mode: "single-node-writer", notes: {}, published: [] },
+    };
+    await writeFile(lab.at("records", file), JSON.stringify(record));
+    for (let times = 0; times < 2; times++) expect(await codeOf(unstage())).toBe("ok");
+    expect(await records()).toEqual([]);
+  });
 });
