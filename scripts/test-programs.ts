@@ -13,7 +13,7 @@ interface TestProgram {
 const disks = ["filesystems", "life", "interrupted", "never"].map(name => `tests/node/disks/${name}.test.ts`);
 const situations = "tests/serve/situations.test.ts";
 const ssh = ["tests/io/ssh/faults.test.ts", "tests/io/ssh/script.test.ts", "tests/serve/zfs.test.ts", situations];
-const watching = "tests/node/watching.test.ts";
+const healthMonitor = "tests/node/health-monitor.test.ts";
 const certificates = [
   ...[
     "tests/io/kube.test.ts",
@@ -34,9 +34,9 @@ export const testPrograms: Readonly<Record<string, TestProgram>> = {
   rsync: { package: "rsync", cases: ["tests/drivers/directory/attacked.test.ts"] },
   restic: { package: "restic", cases: ["tests/drivers/directory/backups.test.ts"] },
   bindfs: { package: "bindfs", cases: ["tests/node/object-stores.test.ts"] },
-  "mkfs.ext4": { package: "e2fsprogs", files: [...disks, watching] },
-  "mkfs.xfs": { package: "xfsprogs", cases: [...disks, watching] },
-  "mkfs.btrfs": { package: "btrfs-progs", cases: [...disks, watching] },
+  "mkfs.ext4": { package: "e2fsprogs", files: [...disks, healthMonitor] },
+  "mkfs.xfs": { package: "xfsprogs", cases: [...disks, healthMonitor] },
+  "mkfs.btrfs": { package: "btrfs-progs", cases: [...disks, healthMonitor] },
   "mkfs.vfat": { package: "dosfstools", cases: disks },
   "mkfs.exfat": { package: "exfatprogs", cases: disks },
   "mkfs.ntfs": { package: "ntfs-3g", cases: disks },
