@@ -66,11 +66,14 @@ export class Power {
         if (text) changes(() => writeFile(path, text));
       },
       rename: async (from, to) => {
+        const replaced = await readFile(to).catch(() => undefined);
         await files.rename(from, to);
         this.#move(from, to);
         changes(async () => {
           await rename(to, from);
           this.#move(to, from);
+          // rename(2) is atomic: one of the two files always has the name.
+          if (replaced) await writeFile(to, replaced);
         });
       },
       writeText: async (path, text, how) => {
@@ -125,8 +128,11 @@ export class Power {
 const has = ({ argv }: Command, program: string): boolean =>
   argv.some(word => word === program || word.endsWith(`/${program}`));
 
-/** Takes the content of all files below a folder, as when their blocks were never written. */
+/** Takes the content of all files below a folder, as when their blocks were never written. Bun's recursive readdir would follow links. */
 async function emptied(folder: string): Promise<void> {
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []);
-  for (const entry of entries) if (entry.isFile()) await truncate(join(entry.parentPath, entry.name), 0);
+  for (const entry of await readdir(folder, { withFileTypes: true }).catch(() => [])) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) await emptied(path);
+    else if (entry.isFile()) await truncate(path, 0);
+  }
 }
