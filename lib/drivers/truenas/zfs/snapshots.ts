@@ -125,7 +125,8 @@ export class SnapshotReader {
 
 /**
  * Takes a snapshot with all its properties, because 26 cannot add any later. Answers its row as in zfs.snapshot.query (plugins/zfs_/snapshot.py,
- * create, up to 25.10); undefined from 26 on. Throws ApiError.
+ * create, up to 25.10). Answers undefined from 26 on, also when the system was upgraded to it before it took the snapshot: then the row has no
+ * user properties. Throws ApiError.
  */
 export async function taken(
   api: Api,
@@ -135,8 +136,10 @@ export async function taken(
 ): Promise<unknown> {
   const { number } = await api.version(signal);
   const [dataset, name] = id.split("@");
-  if (number < withSnapshotResources)
-    return api.call(`${snapshotService(number)}.create`, [{ dataset, name, properties: values }], signal);
+  if (number < withSnapshotResources) {
+    const row = await api.call(`${snapshotService(number)}.create`, [{ dataset, name, properties: values }], signal);
+    return (await api.version(signal)).number < withSnapshotResources ? row : undefined;
+  }
   await api.call("zfs.resource.snapshot.create", [{ dataset, name, user_properties: values }], signal);
   return undefined;
 }

@@ -22,6 +22,7 @@ import { type CopyTools, copied, moved } from "./copy.ts";
 import { permitted } from "./permissions.ts";
 import {
   ofVersion,
+  otherVersion,
   poolStates,
   snapshotService,
   whyNot,
@@ -220,6 +221,8 @@ export class ZfsApi implements Zfs {
     if (version >= withSnapshotResources)
       throw new ZfsError("invalid", "TrueNAS 26 does not change the properties of a snapshot");
     await this.#done(`${snapshotService(version)}.update`, [name, { user_properties_update: asChanges(user) }], signal);
+    // 26 answers this request as done, and changes nothing.
+    if ((await this.#api.version(signal)).number >= withSnapshotResources) throw otherVersion(this.#api);
   }
 
   async #changed(
