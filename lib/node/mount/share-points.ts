@@ -47,6 +47,9 @@ export class SharePoints {
   }
 }
 
+/** The export in the source of a mount, without its server: nfs(5), mount.cifs(8) and mount.lustre(8). */
+const exportOf = (source: string): string => source.replace(/^(?:\/\/[^/]*|.*?:(?=\/))/, "");
+
 class MountedShare implements SharePoint {
   readonly #parts: SharePointParts;
   readonly #settings: ShareSettings;
@@ -98,11 +101,14 @@ class MountedShare implements SharePoint {
     return at;
   }
 
-  #isThere(share: AttachedShare, at: string, table: MountTable): boolean {
+  /**
+   * A process before this one may have made the mount: its folder is named after the settings. The kernel then tells the export, but
+   * not always the server that was asked for: it lists all mounts of one file system under the first name of the server.
+   */
+  #isThere({ fsType, source }: AttachedShare, at: string, table: MountTable): boolean {
     const top = table.top(at);
     if (top && this.#shows && sameFolder(top, this.#shows)) return true;
-    const sources = [share.source, ...(share.alternatives ?? [])];
-    return sources.some(source => table.isOf(at, { fsType: share.fsType, source }));
+    return table.isOfType(at, fsType) && exportOf(top?.source ?? "") === exportOf(source);
   }
 
   #at(table: MountTable, signal: AbortSignal): Promise<string> {

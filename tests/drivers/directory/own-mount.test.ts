@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { mkdir, mkdtemp, readdir, readFile, realpath, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { directoryDriver } from "../../../lib/drivers/directory/driver.ts";
@@ -37,9 +37,9 @@ const files = (isNfs: (path: string) => boolean): Files => ({
   statfs: async path => ({ ...(await localFiles.statfs(path)), type: isNfs(path) ? 0x6969 : 1 }),
 });
 
-const points = (): SharePoints => {
+const points = (mountinfo = "/proc/self/mountinfo"): SharePoints => {
   const { runner } = mount;
-  const mounts = new Mounts(runner, runner, "/proc/self/mountinfo", shares());
+  const mounts = new Mounts(runner, runner, mountinfo, shares());
   const { log } = keptLog();
   return new SharePoints({ attachers: shareAttachers({ hostMounts: false }), mounts, folder: shares(), log });
 };
@@ -118,6 +118,24 @@ describe.skipIf(!isRoot)("a share that the deployment did not mount", () => {
     expect(await mounted()).toHaveLength(1);
     await own.close();
     expect(await mounted()).toEqual([]);
+  });
+
+  test.each([
+    ["nfs4", "nas:/export/k8s", true],
+    // Linux lists every mount of a server's file system under the name that the first one used (nfs_show_devname).
+    ["nfs4", "[fd00::1]:/export/k8s", true],
+    ["nfs4", "nas:/export/other", false],
+    ["cifs", "//nas/export/k8s", false],
+  ])("and that a killed process mounted is used if it is this export: %s of %s", async (type, source, isUsed) => {
+    await driverOn(points(), "one").create(spec("pvc-1"), callOf());
+    const shown = (await readFile("/proc/self/mountinfo", "utf8")).replaceAll(
+      " ramfs nas:/export/k8s ",
+      ` ${type} ${source} `,
+    );
+    await writeFile(join(folder, "mountinfo"), shown);
+    const made = driverOn(points(join(folder, "mountinfo")), "one").create(spec("pvc-2"), callOf());
+    expect(await codeOf(made)).toBe(isUsed ? "ok" : "unavailable");
+    expect(await mounted()).toHaveLength(isUsed ? 1 : 0);
   });
 
   test("and that cannot be mounted gets no volumes, and none counts as missing", async () => {
