@@ -48,7 +48,7 @@ describe("examples", () => {
   );
 
   test.each([
-    ["the deployment with topology", yaml("")],
+    ["the deployment with topology", [...yaml(""), ...yaml("connections/")]],
     ["the deployment of local drivers", yaml("local/")],
     ["the quick start", [...yaml("quickstart/"), ...yaml("quickstart/connections/")]],
   ])("%s is valid as a whole", (_, files) => {
@@ -57,7 +57,7 @@ describe("examples", () => {
   });
 
   test("a broken deployment would be noticed", () => {
-    const files = yaml("").filter(file => file !== "connections-secret.yaml");
+    const files = [...yaml(""), ...yaml("connections/")].filter(file => file !== "connections-secret.yaml");
     expect(problems(files).join("\n")).toContain("class-connection-missing");
   });
 });

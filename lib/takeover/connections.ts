@@ -64,7 +64,7 @@ export function connectionsOf(
     const { node: own, ...rest } = old.config;
     if (own && node === undefined)
       reports[index]?.push(
-        '"node" is now in the main file and applies to all connections; the blocks of the old deployments differ, so none was carried over: see examples/reference.md',
+        '"node" is now in the main file and applies to all connections; the blocks of the old deployments differ, so none was carried over: see examples/guide/reference.md',
       );
     return stringify(withoutEmpty(rest), plain);
   });

@@ -24,7 +24,8 @@ export interface Source {
 const baselineFile = `${root}/scripts/check/baseline.json`;
 const folders = ["lib", "cmd", "scripts", "tests", "examples"];
 const pages = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "Makefile"];
-const generated = /^(?:lib\/csi\/gen|tests\/.*corpus|examples\/schemas)\/|^examples\/(?:rules|reference|health)\.md$/;
+const generated =
+  /^(?:lib\/csi\/gen|tests\/.*corpus|examples\/schemas)\/|^examples\/guide\/(?:rules|reference|health)\.md$/;
 const data = /^(?:scripts\/check\/phrases\.ts|tests\/scripts\/conventions\.test\.ts|scripts\/lab\/image\/.*)$/;
 
 async function sources(): Promise<readonly Source[]> {

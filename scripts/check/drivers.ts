@@ -75,7 +75,9 @@ export async function checkDrivers(): Promise<readonly string[]> {
   const folders = await openFolders();
   const untested = await Promise.all(folders.map(missingSuites));
   return [
-    ...missing.map(name => `driver ${name} has no example: write examples/${name}.yaml with "driver: ${name}"`),
+    ...missing.map(
+      name => `driver ${name} has no example: write examples/connections/${name}.yaml with "driver: ${name}"`,
+    ),
     ...untested.flat(),
   ];
 }

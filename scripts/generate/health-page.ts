@@ -38,7 +38,7 @@ function chapter([title, seer, of]: (typeof chapters)[number]): string {
   return `## ${title}\n\n| Reason | Severity | What happened | What to do |\n| --- | --- | --- | --- |\n${rows.join("")}`;
 }
 
-/** examples/health.md */
+/** examples/guide/health.md */
 export const healthPage = (): Generated => ({
-  files: new Map([["examples/health.md", `${introduction}\n${chapters.map(chapter).join("\n")}`]]),
+  files: new Map([["examples/guide/health.md", `${introduction}\n${chapters.map(chapter).join("\n")}`]]),
 });

@@ -135,7 +135,7 @@ Made by \`scripts/generate.ts\` from the schemas that load the files: do not edi
 - A secret can be given as a file: \`passwordFile: /run/secrets/nas\` instead of \`password\`.
 - Keys outside \`proxy:\` and \`driver:\` in the main file are defaults for every connection.`;
 
-/** examples/reference.md. */
+/** examples/guide/reference.md. */
 export function keyReference(): Generated {
   const described = new Map<object, string>();
   const lines = [
@@ -150,5 +150,5 @@ export function keyReference(): Generated {
     ...modules.flatMap(module => driverPart(module.names, module.schema, described)),
     "",
   ];
-  return { files: new Map([["examples/reference.md", lines.join("\n")]]) };
+  return { files: new Map([["examples/guide/reference.md", lines.join("\n")]]) };
 }

@@ -47,10 +47,10 @@ function chapter(rule: Rule): string {
   return `## ${id}\n\n${title} (${severity}). ${why}\n\nBad:\n\n${blocks(bad)}\n${printed(id, bad)}Good:\n\n${blocks(good)}`;
 }
 
-/** examples/rules.md */
+/** examples/guide/rules.md */
 export function rulesPage(): Generated {
   const contents = rules.map(({ id, severity, title }) => `| [${id}](#${id}) | ${severity} | ${title} |\n`).join("");
   const table = `| Rule | Severity | What must hold |\n| --- | --- | --- |\n${contents}`;
   const chapters = rules.map(chapter).join("\n");
-  return { files: new Map([["examples/rules.md", `${introduction}\n${table}\n${chapters}`]]) };
+  return { files: new Map([["examples/guide/rules.md", `${introduction}\n${table}\n${chapters}`]]) };
 }

@@ -16,7 +16,7 @@ import { claim, pod, storageClass } from "./objects.ts";
 import { nodesOf, other, otherNode, refused, removeThere, there } from "./other-node.ts";
 import { kill, processes } from "./processes.ts";
 
-// attachRequired changes under a running pod, by the steps of examples/migrate.md.
+// attachRequired changes under a running pod, by the steps of examples/guide/migrate.md.
 
 const attaching: Central = { connections: { fast: folderConnection("fast") } };
 const sharing: Central = { ...attaching, attaching: false };

@@ -309,19 +309,18 @@ function local(driver: string) {
 }
 
 test("every connection file of the examples that csimux serves is taken over as it is", async () => {
-  const served = readdirSync(join(root, "examples")).filter(name =>
-    /^(?:freenas|synology|zfs-generic|nfs|smb|lustre)-.*\.yaml$/.test(name),
-  );
-  const able = served.filter(name => !name.includes("zfs-generic-nvmeof"));
+  const folder = join(root, "examples/connections");
+  const served = readdirSync(folder).filter(name => /^(?:freenas|synology|zfs|nfs|smb|lustre)-.*\.yaml$/.test(name));
+  const able = served.filter(name => name !== "zfs-generic-nvmeof.yaml");
   expect(able.length).toBeGreaterThan(12);
   const values = able.flatMap(name => {
-    const config = parse(readFileSync(join(root, "examples", name), "utf8")) as object;
+    const config = parse(readFileSync(join(folder, name), "utf8")) as object;
     return ["--values", given(name, { csiDriver: { name: `org.example.${name.slice(0, -5)}` }, driver: { config } })];
   });
   await takeover(...values);
   const secret = manifests("connections-secret.yaml")[0]?.["stringData"] as Record<string, string>;
   for (const name of able) {
-    const { node: _, ...config } = parse(readFileSync(join(root, "examples", name), "utf8")) as Record<string, unknown>;
+    const { node: _, ...config } = parse(readFileSync(join(folder, name), "utf8")) as Record<string, unknown>;
     expect(parse(secret[name] ?? "")).toEqual(config);
   }
 }, 60_000);

@@ -91,7 +91,7 @@ afterAll(async () => {
 });
 
 describe.skipIf(!isRoot)("while a pod swaps folders of its volume with links that lead out of it", () => {
-  /** The real tools; `without` is not installed. Whatever a copy has brought is looked at before anybody can remove it. */
+  /** The real tools; `without` is not installed. Whatever a copy has brought is read before anybody can remove it. */
   const watching = (without: string | undefined, found: Set<string>): CommandRunner => ({
     ...systemRunner,
     run: async (command, signal) => {

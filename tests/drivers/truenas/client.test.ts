@@ -4,7 +4,6 @@ import { type Api, apiOf } from "../../../lib/drivers/truenas/api.ts";
 import { ApiError, apiErrorMapping, isMissing, LostJob } from "../../../lib/drivers/truenas/api-error.ts";
 import { Client } from "../../../lib/drivers/truenas/client.ts";
 import { type HttpConnection, serverOf } from "../../../lib/drivers/truenas/server.ts";
-import { ZfsApi } from "../../../lib/drivers/truenas/zfs/zfs-api.ts";
 import { connectionTo, withDouble } from "../../fakes/truenas/client-rig.ts";
 import { type Double, startDouble } from "../../fakes/truenas/double.ts";
 import { numberOf, type Version, versions } from "../../fakes/truenas/versions.ts";
@@ -126,31 +125,6 @@ test("an answer of an upgraded system to an older request is never used", async 
     const cut = errorOf(api.call("pool.snapshot.query", [[["id", "=", "tank/a@s"]], {}], never));
     double.version = "26.0";
     expect(apiErrorMapping(await cut)?.code).toBe("unavailable");
-  });
-});
-
-test("an upgrade between the look at the version and the request hides no property of a snapshot, and loses none", async () => {
-  await withApi("25.10", async (api, double) => {
-    await make(api, "tank/a");
-    const upgrade = async () => {
-      double.restart("26.0");
-      while ((await api.version(never)).number < 2600) await pause(5);
-    };
-    const upgradedFirst: Api = {
-      ...api,
-      call: async (method, params, signal) => {
-        if (method.startsWith("pool.snapshot.")) await upgrade();
-        return api.call(method, params, signal);
-      },
-    };
-    const zfs = new ZfsApi(upgradedFirst, "GENERIC");
-    const query = { names: ["tank/a@s"], properties: ["a:name"] };
-    const { entries } = await zfs.snapshot(["tank/a@s"], { "a:name": "mine" }, query, never);
-    expect(entries.get("tank/a@s")?.properties.get("a:name")?.value).toBe("mine");
-    double.restart("25.10");
-    while ((await api.version(never)).number !== 2510) await pause(5);
-    const error = await errorOf(zfs.set("tank/a@s", { "a:name": "other" }, never));
-    expect(apiErrorMapping(error)?.code).toBe("unavailable");
   });
 });
 

@@ -1,5 +1,11 @@
 import { expect, test } from "bun:test";
+import { type Api, apiOf } from "../../../lib/drivers/truenas/api.ts";
+import { apiErrorMapping } from "../../../lib/drivers/truenas/api-error.ts";
+import { Client } from "../../../lib/drivers/truenas/client.ts";
+import { serverOf } from "../../../lib/drivers/truenas/server.ts";
+import { ZfsApi } from "../../../lib/drivers/truenas/zfs/zfs-api.ts";
 import { callWith, snapshotsOf, volumeOf } from "../../contract/rig.ts";
+import { connectionTo, withDouble } from "../../fakes/truenas/client-rig.ts";
 import { numberOf, recentVersions } from "../../fakes/truenas/versions.ts";
 import { on, parent } from "./rig.ts";
 
@@ -7,6 +13,7 @@ import { on, parent } from "./rig.ts";
 // of thousands of periodic snapshots.
 
 const call = callWith();
+const never = new AbortController().signal;
 const old = recentVersions.filter(version => numberOf(version) < 2600);
 
 test.each(old)("on TrueNAS %s no operation reads the snapshots of other datasets", async version => {
@@ -38,4 +45,32 @@ test("a snapshot whose name looks like a number is found over REST", async () =>
       expect(await second.catch((error: { readonly code?: string }) => error.code)).toBe("already-exists");
     });
   }
+});
+
+test("an upgrade between the query of the version and the request hides no property of a snapshot, and loses none", async () => {
+  await withDouble({ version: "25.10" }, async double => {
+    const client = new Client(serverOf(connectionTo(double)));
+    const api = apiOf(client, "c1");
+    await api.call("pool.dataset.create", [{ name: "tank/a", type: "FILESYSTEM" }], never);
+    const upgrade = async () => {
+      double.restart("26.0");
+      while ((await api.version(never)).number < 2600) await Bun.sleep(5);
+    };
+    const upgradedFirst: Api = {
+      ...api,
+      call: async (method, params, signal) => {
+        if (method.startsWith("pool.snapshot.")) await upgrade();
+        return api.call(method, params, signal);
+      },
+    };
+    const zfs = new ZfsApi(upgradedFirst, "GENERIC");
+    const query = { names: ["tank/a@s"], properties: ["a:name"] };
+    const { entries } = await zfs.snapshot(["tank/a@s"], { "a:name": "mine" }, query, never);
+    expect(entries.get("tank/a@s")?.properties.get("a:name")?.value).toBe("mine");
+    double.restart("25.10");
+    while ((await api.version(never)).number !== 2510) await Bun.sleep(5);
+    const error = await zfs.set("tank/a@s", { "a:name": "other" }, never).catch((reason: unknown) => reason);
+    expect(apiErrorMapping(error)?.code).toBe("unavailable");
+    client.close();
+  });
 });

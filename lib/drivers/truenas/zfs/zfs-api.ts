@@ -162,8 +162,7 @@ export class ZfsApi implements Zfs {
   }
 
   async finishRename(from: string, to: string, signal: AbortSignal): Promise<boolean> {
-    const { number } = await this.#api.version(signal);
-    if (number >= withRename) return false;
+    if ((await this.#api.version(signal)).number >= withRename) return false;
     return moved(this.#copying(), from, to, signal).catch((error: unknown) => {
       throw zfsError(error);
     });
