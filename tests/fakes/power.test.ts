@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { localFiles } from "../../lib/drivers/directory/files.ts";
+import { localFiles } from "../../lib/io/files.ts";
 import { localRunner } from "../../lib/io/local.ts";
 import { Power } from "./power.ts";
 

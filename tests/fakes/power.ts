@@ -1,7 +1,7 @@
 import { chmod, cp, lstat, mkdir, mkdtemp, readdir, readFile, rename, rm, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Files } from "../../lib/drivers/directory/files.ts";
+import type { Files } from "../../lib/io/files.ts";
 import type { Command, CommandRunner } from "../../lib/io/runner.ts";
 
 /** A change of names that is in the journal of the file system, but not on the disk yet. */

@@ -1,9 +1,9 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { CsiError, errnoOf } from "../../core/errors.ts";
+import type { Files } from "../../io/files.ts";
 import type { Lease } from "../../io/lease.ts";
 import type { SharePoint } from "../../io/share-point.ts";
 import type { VolumeStore } from "../store.ts";
-import type { Files } from "./files.ts";
 import { Layout } from "./layout.ts";
 import type { OperationContext } from "./operation-context.ts";
 import type { DirectoryStore, VolumeFolder } from "./store.ts";

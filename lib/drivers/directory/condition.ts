@@ -1,6 +1,6 @@
 import { errnoOf } from "../../core/errors.ts";
 import type { Finding, VolumeFindings } from "../../health/finding.ts";
-import { unless } from "./files.ts";
+import { unless } from "../../io/files.ts";
 import { isVolumeId, type TreeKind } from "./layout.ts";
 import { type OperationContext, present } from "./operation-context.ts";
 import { snapshotRecords } from "./records.ts";

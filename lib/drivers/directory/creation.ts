@@ -1,7 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
+import { unless } from "../../io/files.ts";
 import { afterFailure } from "../failure.ts";
-import { unless } from "./files.ts";
 import type { OperationContext } from "./operation-context.ts";
 import type { SnapshotRecord, TreeRecords, VolumeRecord } from "./records.ts";
 import { copyTree } from "./tools.ts";

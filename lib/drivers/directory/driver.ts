@@ -1,15 +1,15 @@
 import type { Access, Protocol } from "../../core/access.ts";
 import { TryLocks } from "../../core/locks.ts";
 import { Semaphore } from "../../core/semaphore.ts";
+import { type Files, filesOn, localFiles } from "../../io/files.ts";
 import type { Context, Driver } from "../driver.ts";
+import { explain } from "../file-failures.ts";
 import type { ConnectionIdentity, DriverPorts } from "../module.ts";
 import type { ShareProtocol } from "../store.ts";
 import { StoreDriver } from "../store-driver.ts";
 import type { BackupTool } from "./backup-tool.ts";
 import { Backups } from "./backups.ts";
 import { ShareBase, storePerOperation } from "./base.ts";
-import { explain } from "./failures.ts";
-import { type Files, filesOn, localFiles } from "./files.ts";
 import { type DirectoryDriver, type DirectoryKind, type DirectorySettings, kinds } from "./kinds.ts";
 import { Kopia } from "./kopia.ts";
 import { Layout } from "./layout.ts";

@@ -1,6 +1,6 @@
 import { CsiError } from "../../core/errors.ts";
 import { type Mount, parseMountinfo, unescaped } from "../../core/mountinfo.ts";
-import { unless } from "./files.ts";
+import { unless } from "../../io/files.ts";
 import type { OperationContext } from "./operation-context.ts";
 
 /** The mount points at or below `folder`, a path without links, in a mountinfo text. */

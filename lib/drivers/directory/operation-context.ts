@@ -1,9 +1,9 @@
 import { CsiError, errnoOf } from "../../core/errors.ts";
 import type { TryLocks } from "../../core/locks.ts";
 import type { Semaphore } from "../../core/semaphore.ts";
+import { type Files, unless } from "../../io/files.ts";
 import type { CommandRunner } from "../../io/runner.ts";
 import type { FailureContext } from "../failure.ts";
-import { type Files, unless } from "./files.ts";
 import type { Layout } from "./layout.ts";
 
 /** Shared by all parts of a directory driver during one operation. */

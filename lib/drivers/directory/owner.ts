@@ -1,5 +1,5 @@
 import { CsiError, errnoOf } from "../../core/errors.ts";
-import type { Files } from "./files.ts";
+import type { Files } from "../../io/files.ts";
 import type { DirectorySettings } from "./kinds.ts";
 import type { OperationContext } from "./operation-context.ts";
 

@@ -1,10 +1,10 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
+import { unless } from "../../io/files.ts";
 import type { Page, PageRequest, Snapshot } from "../driver.ts";
 import { throwIfCancelled, unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { copyFrom, make, type SourceTree, type TreePlan } from "./creation.ts";
-import { unless } from "./files.ts";
 import { isVolumeId } from "./layout.ts";
 import { type OperationContext, present } from "./operation-context.ts";
 import { type SnapshotRecord, snapshotRecords, type TreeRecords } from "./records.ts";

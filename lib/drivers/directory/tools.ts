@@ -1,7 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { type Argv, CommandError, type CommandRunner, type Output } from "../../io/runner.ts";
-import { toolFailure } from "./failures.ts";
+import { toolFailure } from "../file-failures.ts";
 import type { OperationContext } from "./operation-context.ts";
 import { checkSeal, type SealedTree, sealed } from "./sealed.ts";
 import { whileAnswering } from "./while-answering.ts";

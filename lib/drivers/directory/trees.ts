@@ -1,7 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError, errnoOf } from "../../core/errors.ts";
+import { type FileKind, unless } from "../../io/files.ts";
 import { throwIfCancelled } from "../failure.ts";
-import { type FileKind, unless } from "./files.ts";
 import type { TreeKind } from "./layout.ts";
 import { refuseMounted, refuseMounts } from "./mounted.ts";
 import { type OperationContext, present, withFolders } from "./operation-context.ts";

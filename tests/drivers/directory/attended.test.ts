@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test";
 import { CsiError } from "../../../lib/core/errors.ts";
 import { Semaphore } from "../../../lib/core/semaphore.ts";
-import { localFiles } from "../../../lib/drivers/directory/files.ts";
 import { Layout } from "../../../lib/drivers/directory/layout.ts";
 import type { OperationContext } from "../../../lib/drivers/directory/operation-context.ts";
 import { whileAnswering } from "../../../lib/drivers/directory/while-answering.ts";
+import { localFiles } from "../../../lib/io/files.ts";
 import { callWith } from "../../contract/rig.ts";
 
 const call = callWith();

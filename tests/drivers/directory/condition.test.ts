@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdir, rm, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { localFiles } from "../../../lib/drivers/directory/files.ts";
 import type { Driver } from "../../../lib/drivers/driver.ts";
+import { localFiles } from "../../../lib/io/files.ts";
 import { callWith, volumeOf } from "../../contract/rig.ts";
 import { isHostRoot } from "../../root.ts";
 import { openOn, systemRunner, temporaryFolder } from "./directory-rig.ts";

@@ -1,4 +1,4 @@
-import { localFiles } from "../../../lib/drivers/directory/files.ts";
+import { localFiles } from "../../../lib/io/files.ts";
 import { driverContract } from "../../contract/driver.ts";
 import { storeRig } from "../../contract/parts.ts";
 import { storeContract } from "../../contract/store.ts";

@@ -13,7 +13,7 @@ import {
   truncate,
   writeFile,
 } from "node:fs/promises";
-import { type Files, localFiles } from "../../../lib/drivers/directory/files.ts";
+import { type Files, localFiles } from "../../../lib/io/files.ts";
 import { type Command, CommandError, type CommandRunner, type Output } from "../../../lib/io/runner.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 

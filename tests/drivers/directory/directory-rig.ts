@@ -2,10 +2,10 @@ import { lstat, mkdir, mkdtemp, readdir, readFile, readlink, rm, symlink, writeF
 import { tmpdir } from "node:os";
 import { dirname } from "node:path";
 import { directoryDriver } from "../../../lib/drivers/directory/driver.ts";
-import { type Files, localFiles } from "../../../lib/drivers/directory/files.ts";
 import type { DirectoryKind, DirectorySettings } from "../../../lib/drivers/directory/kinds.ts";
 import type { Driver, Volume } from "../../../lib/drivers/driver.ts";
 import { modules } from "../../../lib/drivers/index.ts";
+import { type Files, localFiles } from "../../../lib/io/files.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import type { Command, CommandRunner } from "../../../lib/io/runner.ts";
 import type { DriverRig, Dying, Failing, Foreign } from "../../contract/rig.ts";

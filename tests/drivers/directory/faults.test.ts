@@ -2,7 +2,7 @@ import { dlopen } from "bun:ffi";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { chmod, mkdir, rename, rm, stat, truncate, writeFile } from "node:fs/promises";
 import { getuid } from "node:process";
-import { type Files, localFiles } from "../../../lib/drivers/directory/files.ts";
+import { type Files, localFiles } from "../../../lib/io/files.ts";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, findVolume, getVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";

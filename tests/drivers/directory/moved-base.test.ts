@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { directoryDriver } from "../../../lib/drivers/directory/driver.ts";
-import { type Files, localFiles } from "../../../lib/drivers/directory/files.ts";
+import { type Files, localFiles } from "../../../lib/io/files.ts";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
 import { callWith, gib, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { localPorts } from "../../fakes/ports.ts";

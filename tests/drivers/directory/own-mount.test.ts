@@ -5,8 +5,8 @@ import { mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { directoryDriver } from "../../../lib/drivers/directory/driver.ts";
-import { type Files, localFiles } from "../../../lib/drivers/directory/files.ts";
 import type { Driver } from "../../../lib/drivers/driver.ts";
+import { type Files, localFiles } from "../../../lib/io/files.ts";
 import { localHost } from "../../../lib/io/local-host.ts";
 import { shareAttachers } from "../../../lib/node/attach/attachers.ts";
 import { Mounts } from "../../../lib/node/mount/mounts.ts";

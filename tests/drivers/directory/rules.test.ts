@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test";
 import { CsiError } from "../../../lib/core/errors.ts";
-import { explain, toolFailure } from "../../../lib/drivers/directory/failures.ts";
 import { isVolumeId, Layout } from "../../../lib/drivers/directory/layout.ts";
 import { onlyVanished as missedOnlyVanished } from "../../../lib/drivers/directory/restic.ts";
 import {
@@ -15,6 +14,7 @@ import {
 } from "../../../lib/drivers/directory/snapshot-ids.ts";
 import { onlyVanished } from "../../../lib/drivers/directory/tools.ts";
 import { failure } from "../../../lib/drivers/failure.ts";
+import { explain, toolFailure } from "../../../lib/drivers/file-failures.ts";
 import { pageOf } from "../../../lib/drivers/pages.ts";
 import { sizeFrom } from "../../../lib/drivers/sizes.ts";
 import { CommandError } from "../../../lib/io/runner.ts";

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { chmod, mkdir, readdir, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { parseMountinfo } from "../../../lib/core/mountinfo.ts";
-import { localFiles } from "../../../lib/drivers/directory/files.ts";
 import { isSealed, sealPoint } from "../../../lib/drivers/directory/sealed.ts";
+import { localFiles } from "../../../lib/io/files.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { sharedSync } from "../../../lib/drivers/directory/files.ts";
+import { sharedSync } from "../../../lib/io/files.ts";
 
 /** Syncs that end only when the test lets them, in the order in which they began. */
 function held() {

@@ -1,5 +1,5 @@
 import { accessSync } from "node:fs";
-import { type Files, filesOn, localFiles } from "../../../lib/drivers/directory/files.ts";
+import { type Files, filesOn, localFiles } from "../../../lib/io/files.ts";
 
 /** Runs each verb that promises stable storage, below the folder of the first argument; a trace of this process shows what it asked for. */
 

@@ -1,9 +1,9 @@
 import { closeSync, fsync as fsyncWith, open as openWith, readFileSync } from "node:fs";
 import * as fs from "node:fs/promises";
 import { promisify } from "node:util";
-import { errnoOf } from "../../core/errors.ts";
-import { type Semaphore, semaphores } from "../../core/semaphore.ts";
-import { fileThreads } from "../../io/file-threads.ts";
+import { errnoOf } from "../core/errors.ts";
+import { type Semaphore, semaphores } from "../core/semaphore.ts";
+import { fileThreads } from "./file-threads.ts";
 
 /** What is at a path; a symbolic link is "other", whatever it points to. */
 export type FileKind = "folder" | "other";
@@ -21,7 +21,7 @@ export interface FileSystemFacts {
 }
 
 /**
- * All file system calls of this family, so that tests can interrupt after each of them.
+ * The file system calls of drivers with volumes in folders, so that tests can interrupt after each of them.
  * They reject with Node's errno errors; paths are absolute.
  */
 export interface Files {

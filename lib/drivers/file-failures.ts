@@ -1,6 +1,6 @@
-import { CsiError, errnoOf } from "../../core/errors.ts";
-import type { Output } from "../../io/runner.ts";
-import type { ErrorMapping } from "../failure.ts";
+import { CsiError, errnoOf } from "../core/errors.ts";
+import type { Output } from "../io/runner.ts";
+import type { ErrorMapping } from "./failure.ts";
 
 const full: ErrorMapping = { code: "resource-exhausted", text: "no space is left; free some or add some" };
 const quota: ErrorMapping = { code: "resource-exhausted", text: "the disk quota is used up; raise it or free some" };
@@ -49,7 +49,7 @@ const meanings: Readonly<Record<string, ErrorMapping>> = {
   ENAMETOOLONG: tooLong,
   EXDEV: {
     code: "failed-precondition",
-    text: "v, s and .csimux below the base folder must be on one file system and in one quota project",
+    text: "the folders below the base folder must be on one file system and in one quota project",
   },
   EAGAIN: broken,
   ESTALE: broken,
