@@ -23,6 +23,7 @@ export class FairQueue<T> {
 
   /** Takes the first item of the next owner. */
   take(): T | undefined {
+    if (this.isEmpty) return undefined;
     const [owner, items] = this.#waiting.entries().next().value ?? [];
     const item = items?.shift();
     this.#waiting.delete(owner);
