@@ -69,10 +69,7 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 /** The environment of external tools: where programs are, and nothing that may hold a secret. */
 export const toolEnvironment = (
   env: Readonly<Record<string, string | undefined>>,
-): Readonly<Record<string, string>> => ({
-  PATH: env["PATH"] || defaultPath,
-  HOME: env["HOME"] || "/root",
-});
+): Readonly<Record<string, string>> => ({ PATH: env["PATH"] || defaultPath, HOME: env["HOME"] || "/root" });
 
 /**
  * The folder of connection files that a main file names; undefined if it does not exist on this machine. A relative path

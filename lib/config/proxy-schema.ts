@@ -111,10 +111,6 @@ export const proxySchema = consistent(
 
 /** The main file; its other keys are defaults for connections. */
 export const mainSchema = record(
-  {
-    driver: filled({ description: "proxy", example: "proxy" }),
-    proxy: proxySchema,
-    node: optional(nodeSchema),
-  },
+  { driver: filled({ description: "proxy", example: "proxy" }), proxy: proxySchema, node: optional(nodeSchema) },
   { description: "the main file" },
 );

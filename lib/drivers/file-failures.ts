@@ -41,10 +41,7 @@ const meanings: Readonly<Record<string, ErrorMapping>> = {
   ENOENT: gone,
   EEXIST: appeared,
   ENOTEMPTY: appeared,
-  ENOTDIR: {
-    code: "failed-precondition",
-    text: "something that should be a folder is not one; check the base folder",
-  },
+  ENOTDIR: { code: "failed-precondition", text: "something that should be a folder is not one; check the base folder" },
   EBUSY: mounted,
   ENAMETOOLONG: tooLong,
   EXDEV: {

@@ -2,7 +2,6 @@ import { dirname } from "node:path";
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
 import { attacherOf, protocolKey } from "./attach/attachers.ts";
-import type { Disks } from "./disks/disk-filesystems.ts";
 import { ensureFile, ensureFolder, removeMountPoint, resolveParents } from "./mount/files.ts";
 import { bindFlags, lackingFlags, withoutPasswords } from "./mount/flags.ts";
 import { type Identity, isWithin, type MountTable, sameFolder } from "./mount/mount-table.ts";
@@ -30,11 +29,9 @@ interface PublishPlan {
 /** Implements NodePublishVolume and NodeUnpublishVolume. The caller holds the locks of the volume and the target. */
 export class VolumePublishing {
   readonly #parts: NodeParts;
-  readonly #blockAccess: ReadOnlyBlockAccess;
 
   constructor(parts: NodeParts) {
     this.#parts = parts;
-    this.#blockAccess = new ReadOnlyBlockAccess(parts.disks);
   }
 
   /** `stagingPath` and `targetPath` come from checkedPath. */
@@ -70,7 +67,7 @@ export class VolumePublishing {
     const own = await this.#parts.ownership.owns(volumeId, record, target, table);
     if (!own) return refuseForeign(volumeId, target, table);
     await this.#parts.mounts.unmount(target, table, call);
-    if (record) await this.#blockAccess.end(record, target, table, call);
+    if (record) await this.#acceptWrites(record, target, table, call);
     await removeMountPoint(target, call.signal);
     if (record && isTarget(record, target)) await this.#removeTarget(record, target, call);
   }
@@ -81,11 +78,8 @@ export class VolumePublishing {
    */
   async #removeTarget(record: StageRecord, target: string, call: Call): Promise<void> {
     await this.#parts.records.save(without(record, target)).catch((error: unknown) => {
-      call.log.warn("cannot write the record of an unpublished volume; it still names the target", {
-        volumeId: record.volumeId,
-        target,
-        reason: error instanceof Error ? error.message : "unknown",
-      });
+      const seen = { volumeId: record.volumeId, target, reason: reasonOf(error) };
+      call.log.warn("cannot write the record of an unpublished volume; it still names the target", seen);
     });
   }
 
@@ -148,7 +142,7 @@ export class VolumePublishing {
         `volume "${staged.volumeId}" is published at ${bind.at} with other arguments; unpublish it first`,
       );
     }
-    await this.#blockAccess.begin(staged, entry, table, call);
+    await this.#refuseWrites(staged, entry, table, call);
     if (!earlier) await this.#parts.records.save(withEntry(staged, shown(entry, identity)));
     if (lackingFlags(bind.flags, top?.options ?? []).length > 0)
       await this.#parts.mounts.protect(bind.at, identity, bind.flags, table, call.signal);
@@ -159,7 +153,7 @@ export class VolumePublishing {
     await this.#parts.records.save(withEntry(staged, shown(entry, table.identity(bind.source))));
     let made = false;
     try {
-      await this.#blockAccess.begin(staged, entry, table, call);
+      await this.#refuseWrites(staged, entry, table, call);
       made = await (staged.kind === "block" ? ensureFileIn : ensureFolder)(bind.at, call.signal);
       await this.#parts.mounts.bind(bind, table, call.signal);
     } catch (error) {
@@ -174,14 +168,43 @@ export class VolumePublishing {
       if (made) await removeMountPoint(bind.at, call.signal);
       await this.#parts.records.save(without(staged, entry.target));
     } catch (error) {
-      call.log.warn("cannot undo a failed publish", {
-        volumeId: staged.volumeId,
-        target: entry.target,
-        reason: error instanceof Error ? error.message : "unknown",
-      });
+      const { volumeId } = staged;
+      call.log.warn("cannot undo a failed publish", { volumeId, target: entry.target, reason: reasonOf(error) });
     }
   }
+
+  /**
+   * Makes the disk of a read-only block volume refuse writes before it is published. A disk accepts writes either from
+   * every opener or from none, whatever the mount of its device file says (MS_RDONLY of mount(2) affects file systems
+   * only). Throws "failed-precondition" while the volume is published here in the other mode.
+   */
+  async #refuseWrites(staged: StageRecord, entry: PublishedTarget, table: MountTable, call: Call): Promise<void> {
+    if (staged.kind !== "block") return;
+    const other = othersThan(entry.target, staged, table).find(each => onlyReads(each) !== onlyReads(entry));
+    if (other) {
+      const [now, then] = onlyReads(entry) ? ["read-only", "writable"] : ["writable", "read-only"];
+      throw new CsiError(
+        "failed-precondition",
+        `volume "${staged.volumeId}" cannot be ${now} at ${entry.target}: it is ${then} at ${other.target}, and a disk cannot be both`,
+      );
+    }
+    if (onlyReads(entry)) await this.#parts.disks.protect(stagedAt(staged), true, call);
+  }
+
+  /** Makes the disk writable again after its last read-only target is unmounted. */
+  async #acceptWrites(staged: StageRecord, target: string, table: MountTable, call: Call): Promise<void> {
+    const entry = staged.published.find(each => each.target === target);
+    if (staged.kind !== "block" || !entry || !onlyReads(entry)) return;
+    if (table.layers(stagedAt(staged)) === 0 || othersThan(target, staged, table).length > 0) return;
+    await this.#parts.disks.protect(stagedAt(staged), false, call);
+  }
 }
+
+/** The other targets at which the volume is published. */
+const othersThan = (target: string, staged: StageRecord, table: MountTable): readonly PublishedTarget[] =>
+  staged.published.filter(each => each.target !== target && table.layers(each.target) > 0);
+
+const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : "unknown");
 
 /** As ensureFile, but also creates the parent folder: the kubelet does (CSI NodePublishVolume), other COs may not. */
 async function ensureFileIn(path: string, signal: AbortSignal): Promise<boolean> {
@@ -228,7 +251,7 @@ function wantedOf(request: PublishRequest, staged: StageRecord, target: string):
 
 /** Throws if a single writer would get a second target (CSI NodePublishVolume, table of second calls). */
 function refuseSecond({ entry }: PublishPlan, staged: StageRecord, table: MountTable): void {
-  const others = staged.published.filter(({ target }) => target !== entry.target && table.layers(target) > 0);
+  const others = othersThan(entry.target, staged, table);
   const modes = [entry.mode, staged.mode, ...others.map(({ mode }) => mode)];
   const [other] = others;
   if (!other || !modes.includes("single-node-single-writer")) return;
@@ -240,42 +263,3 @@ function refuseSecond({ entry }: PublishPlan, staged: StageRecord, table: MountT
 
 const onlyReads = ({ readonly, mode }: Pick<PublishedTarget, "readonly" | "mode">): boolean =>
   readonly || isReadOnly(mode);
-
-/**
- * Makes disks of read-only block volumes refuse writes while they are published. A disk accepts writes either from
- * every opener or from none, whatever the mount of its device file says (MS_RDONLY of mount(2) affects file systems
- * only).
- */
-export class ReadOnlyBlockAccess {
-  readonly #disks: Disks;
-
-  constructor(disks: Disks) {
-    this.#disks = disks;
-  }
-
-  /** Call before publishing. Throws "failed-precondition" while the volume is published here in the other mode. */
-  async begin(staged: StageRecord, entry: PublishedTarget, table: MountTable, call: Call): Promise<void> {
-    if (staged.kind !== "block") return;
-    const other = this.#others(staged, entry.target, table).find(each => onlyReads(each) !== onlyReads(entry));
-    if (other) {
-      const [now, then] = onlyReads(entry) ? ["read-only", "writable"] : ["writable", "read-only"];
-      throw new CsiError(
-        "failed-precondition",
-        `volume "${staged.volumeId}" cannot be ${now} at ${entry.target}: it is ${then} at ${other.target}, and a disk cannot be both`,
-      );
-    }
-    if (onlyReads(entry)) await this.#disks.protect(stagedAt(staged), true, call);
-  }
-
-  /** Called after a target path is unmounted; makes the disk writable after the last read-only one. */
-  async end(staged: StageRecord, target: string, table: MountTable, call: Call): Promise<void> {
-    const entry = staged.published.find(each => each.target === target);
-    if (staged.kind !== "block" || !entry || !onlyReads(entry)) return;
-    if (table.layers(stagedAt(staged)) === 0 || this.#others(staged, target, table).length > 0) return;
-    await this.#disks.protect(stagedAt(staged), false, call);
-  }
-
-  #others(staged: StageRecord, target: string, table: MountTable): readonly PublishedTarget[] {
-    return staged.published.filter(each => each.target !== target && table.layers(each.target) > 0);
-  }
-}

@@ -67,12 +67,7 @@ export function* somePortal(value: {
 /** Requires user and password together, and the one-way pair for mutual CHAP. `keys` are the names in the block. */
 export function* chapPairs<K extends string>(
   value: { readonly [key in K]?: string | undefined },
-  keys: {
-    readonly user: K;
-    readonly password: K;
-    readonly mutualUser: K;
-    readonly mutualPassword: K;
-  },
+  keys: { readonly user: K; readonly password: K; readonly mutualUser: K; readonly mutualPassword: K },
 ): Generator<readonly [readonly (string | number)[], string]> {
   const { user, password, mutualUser, mutualPassword } = keys;
   for (const [name, word] of [

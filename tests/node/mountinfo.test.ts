@@ -195,7 +195,7 @@ test("a path in the mount table is not accessed", async () => {
 });
 
 test("usage follows statfs: used excludes reserved blocks, negatives are zero, inodes are omitted without a count, numbers are capped", () => {
-  const counts = { blockBytes: 4096n, blocks: 100n, blocksFree: 40n, blocksAvailable: 30n, files: 10n, filesFree: 4n };
+  const counts = { bsize: 4096n, blocks: 100n, bfree: 40n, bavail: 30n, files: 10n, ffree: 4n };
   expect(usageOf(counts)).toEqual([
     { unit: "bytes", total: 409600n, available: 122880n, used: 245760n },
     { unit: "inodes", total: 10n, available: 4n, used: 6n },
@@ -206,7 +206,7 @@ test("usage follows statfs: used excludes reserved blocks, negatives are zero, i
     [2n ** 63n - 1n, 2n ** 63n - 1n],
     [2n ** 63n - 1n, 2n ** 63n - 1n],
   ]);
-  expect(usageOf({ ...counts, blocksAvailable: -1n, blocksFree: 200n })[0]).toMatchObject({ available: 0n, used: 0n });
+  expect(usageOf({ ...counts, bavail: -1n, bfree: 200n })[0]).toMatchObject({ available: 0n, used: 0n });
 });
 
 test.each([

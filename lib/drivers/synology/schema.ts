@@ -81,10 +81,7 @@ const folderPrefix = optional(
   shaped(
     /^[a-z0-9-]{0,8}$/,
     'must have at most 8 small letters, digits and "-": DSM gives shared folders 32 characters',
-    {
-      description: "put in front of the name of every shared folder",
-      example: "k8s-",
-    },
+    { description: "put in front of the name of every shared folder", example: "k8s-" },
   ),
   "",
 );

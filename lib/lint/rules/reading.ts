@@ -172,12 +172,7 @@ export const reading: Theme = {
       title: "No placeholders of published examples",
       why: "The file was copied from an example and not completed.",
     },
-    {
-      id: "unknown-driver",
-      severity: "error",
-      title: "The driver exists",
-      why: "csimux cannot open the connection.",
-    },
+    { id: "unknown-driver", severity: "error", title: "The driver exists", why: "csimux cannot open the connection." },
     {
       id: "bad-connection-name",
       severity: "error",

@@ -140,46 +140,32 @@ const text = async (file: string): Promise<string> => (await readFile(file, "utf
  * even if it disappears (drivers/scsi/sd.c, scsi_disk_release; drivers/nvme/host/core.c, nvme_free_ns_head;
  * drivers/md/dm.c, dm_open), so programs that get its path reach this disk or none.
  */
-export class HeldDisk {
-  readonly #devices: BlockDevices;
-  readonly #device: AttachedDevice;
-  readonly #file: FileHandle;
-
-  private constructor(devices: BlockDevices, device: AttachedDevice, file: FileHandle) {
-    this.#devices = devices;
-    this.#device = device;
-    this.#file = file;
-  }
-
-  /** Throws "unavailable" if the disk is gone or has been replaced by another one. */
-  static async open(devices: BlockDevices, device: AttachedDevice, signal: AbortSignal): Promise<HeldDisk> {
-    const { path } = device;
-    // Opening a file that is not a disk can have side effects.
-    await devices.prove(device);
-    const file = await openDisk(path, signal);
-    const disk = new HeldDisk(devices, device, file);
-    try {
-      // From here on no other disk can take the name; the proof before opening does not count.
-      await disk.prove();
-      return disk;
-    } catch (error) {
-      await disk.release();
-      throw error;
-    }
-  }
-
+export interface HeldDisk {
   /** Throws "unavailable" if the kernel now shows a different disk from the one that was attached. */
-  async prove(): Promise<void> {
-    const { path, number } = this.#device;
-    const { rdev } = await this.#file.stat();
+  prove(): Promise<void>;
+  release(): Promise<void>;
+}
+
+/** Opens a disk. Throws "unavailable" if it is gone or has been replaced by another one. */
+export async function holdDisk(devices: BlockDevices, device: AttachedDevice, signal: AbortSignal): Promise<HeldDisk> {
+  const { path, number } = device;
+  // Opening a file that is not a disk can have side effects.
+  await devices.prove(device);
+  const file = await openDisk(path, signal);
+  const prove = async () => {
+    const { rdev } = await file.stat();
     if (deviceNumber(rdev) !== number)
       throw new CsiError("unavailable", `${path} is not the disk that was attached; retrying`);
-    await this.#devices.prove(this.#device);
+    await devices.prove(device);
+  };
+  try {
+    // From here on no other disk can take the name; the proof before opening does not count.
+    await prove();
+  } catch (error) {
+    await file.close();
+    throw error;
   }
-
-  release(): Promise<void> {
-    return this.#file.close();
-  }
+  return { prove, release: () => file.close() };
 }
 
 /** Throws "unavailable" if the disk cannot be opened in time: without a working path, opening blocks for minutes. */

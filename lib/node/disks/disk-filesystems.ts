@@ -4,7 +4,7 @@ import { type Argv, type CommandRunner, complaint, run, runToSuccess } from "../
 import type { AttachedDevice } from "../attach/attacher.ts";
 import type { MountErrorPatterns } from "../mount/mount-errors.ts";
 import type { MountedFilesystem } from "../state/stage-records.ts";
-import { type BlockDevice, BlockDevices, HeldDisk } from "./block-device.ts";
+import { type BlockDevice, BlockDevices, type HeldDisk, holdDisk } from "./block-device.ts";
 import { type Contents, DiskReader } from "./contents.ts";
 import { FilesystemMaker } from "./filesystem-maker.ts";
 import { defaultFilesystem, type Filesystem, filesystemName, filesystems } from "./filesystems.ts";
@@ -82,8 +82,8 @@ export class DiskFilesystems {
    * Opens a device, proves that it is the one that was attached, and keeps the kernel from giving its name and number
    * to another disk until `release`. Throws "unavailable" if it is gone or has been replaced.
    */
-  hold(device: AttachedDevice, call: Call): Promise<Pick<HeldDisk, "prove" | "release">> {
-    return HeldDisk.open(this.#devices, device, call.signal);
+  hold(device: AttachedDevice, call: Call): Promise<HeldDisk> {
+    return holdDisk(this.#devices, device, call.signal);
   }
 
   /**
@@ -98,7 +98,7 @@ export class DiskFilesystems {
         "invalid-argument",
         `volume "${wanted.volumeId}": the file system "${wanted.fsType}" is not supported`,
       );
-    const held = await HeldDisk.open(this.#devices, attached, call.signal);
+    const held = await holdDisk(this.#devices, attached, call.signal);
     try {
       const disk = await this.#devices.at(attached.path);
       const parts = await this.#devices.partitions(disk);

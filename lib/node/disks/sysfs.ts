@@ -1,8 +1,11 @@
+import { lookup } from "node:dns/promises";
 import { readdir, readFile, realpath } from "node:fs/promises";
+import { isIP } from "node:net";
 import { join } from "node:path";
 import { CsiError } from "../../core/errors.ts";
 import { pause } from "../../core/time.ts";
 import { type CommandRunner, run } from "../../io/runner.ts";
+import { bounded } from "../mount/files.ts";
 
 /** Time limit for the kernel to act on a written attribute, in milliseconds: scanning queries the storage. */
 const writeMs = 60_000;
@@ -79,30 +82,66 @@ export async function pollUntil<T>(
   }
 }
 
+/** How long the remaining paths may take once one is open, in milliseconds: a dead path does not delay working ones. */
+const graceMs = 10_000;
+
 /**
- * The defined results of several tasks, once all have ended or `graceMs` after the first result, so that a dead path
- * does not delay working ones. Rejects with the signal's reason when that aborts.
+ * Opens `all` paths to a disk, or the first that works: a second one is useless without multipath. Calls `failed` for
+ * each that does not open. If none opens, throws the error of a path, refused credentials before others.
  */
-export async function resultsWithGrace<T>(
-  work: readonly Promise<T | undefined>[],
-  graceMs: number,
+export async function openPaths<P, T>(
+  paths: readonly P[],
+  all: boolean,
+  open: (path: P) => Promise<T>,
+  failed: (path: P, reason: string) => void,
   signal: AbortSignal,
 ): Promise<readonly T[]> {
-  const done: T[] = [];
-  const all = Promise.all(
-    work.map(async each => {
-      const result = await each;
-      if (result !== undefined) done.push(result);
-    }),
-  );
-  const first = Promise.any(work.map(async each => (await each) ?? Promise.reject(new Error("nothing"))));
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const grace = first.then(
-    () => new Promise<void>(resolve => (timer = setTimeout(resolve, graceMs))),
-    () => {},
-  );
-  await Promise.race([all, grace.then(() => first.catch(() => all))]);
-  clearTimeout(timer);
-  signal.throwIfAborted();
-  return [...done];
+  const failures: unknown[] = [];
+  const opened: T[] = [];
+  const attempt = async (path: P): Promise<void> => {
+    try {
+      opened.push(await open(path));
+    } catch (error) {
+      failures.push(error);
+      failed(path, error instanceof CsiError ? error.message : "an unknown error");
+      throw error;
+    }
+  };
+  const none = () => {};
+  if (all) {
+    const attempts = paths.map(attempt);
+    const ended = Promise.allSettled(attempts);
+    const late = new AbortController();
+    const grace = Promise.any(attempts).then(() => pause(graceMs, late.signal));
+    await Promise.race([ended, grace.catch(() => ended)]);
+    late.abort();
+    signal.throwIfAborted();
+  } else for (const path of paths) if (opened.length === 0) await attempt(path).catch(none);
+  if (opened.length > 0) return [...opened];
+  const refused = failures.find(error => error instanceof CsiError && error.code === "unauthenticated");
+  throw refused ?? failures[0] ?? signal.reason;
+}
+
+/** The items for which `test` resolves with true. */
+export async function filtered<P>(items: readonly P[], test: (item: P) => Promise<boolean>): Promise<readonly P[]> {
+  const passed = await Promise.all(items.map(test));
+  return items.filter((_, index) => passed[index]);
+}
+
+/** The paths without a session that answer; none while one session is left and `all` are not needed. */
+export async function lostPaths<P>(
+  paths: readonly P[],
+  all: boolean,
+  find: (path: P) => Promise<unknown>,
+  answers: (path: P) => Promise<boolean>,
+): Promise<readonly P[]> {
+  const lost = await filtered(paths, async path => (await find(path)) === undefined);
+  return all || lost.length === paths.length ? await filtered(lost, answers) : [];
+}
+
+/** The addresses of a host given by name or address, because the kernel knows no names. Empty if it cannot be resolved. */
+export async function addressesOf(host: string, signal: AbortSignal): Promise<readonly string[]> {
+  if (isIP(host)) return [host];
+  const found = await bounded(lookup(host, { all: true }), `resolving ${host}`, signal).catch(() => []);
+  return found.map(({ address }) => address);
 }

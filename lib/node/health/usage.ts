@@ -1,3 +1,4 @@
+import type { BigIntStatsFs } from "node:fs";
 import { statfs } from "node:fs/promises";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
@@ -21,15 +22,8 @@ export interface Usage {
   readonly used?: bigint;
 }
 
-/** The counters of statfs(2); blocks are counted in `blockBytes`. */
-export interface StatfsCounts {
-  readonly blockBytes: bigint;
-  readonly blocks: bigint;
-  readonly blocksFree: bigint;
-  readonly blocksAvailable: bigint;
-  readonly files: bigint;
-  readonly filesFree: bigint;
-}
+/** The counters of statfs(2); blocks are counted in `bsize`. */
+export type StatfsCounts = Pick<BigIntStatsFs, "bsize" | "blocks" | "bfree" | "bavail" | "files" | "ffree">;
 
 /** The largest number that the response can hold; file systems without limits report more (csi.proto, VolumeUsage). */
 const most = 2n ** 63n - 1n;
@@ -40,23 +34,16 @@ const carried = (count: bigint): bigint => {
 };
 
 /** The usage from a file system's counters. Omits inodes if the file system does not count them. */
-export function usageOf(counts: StatfsCounts): readonly Usage[] {
-  const { blockBytes, blocks, blocksFree, blocksAvailable, files, filesFree } = counts;
+export function usageOf({ bsize, blocks, bfree, bavail, files, ffree }: StatfsCounts): readonly Usage[] {
   const bytes: Usage = {
     unit: "bytes",
-    total: carried(blocks * blockBytes),
-    available: carried(blocksAvailable * blockBytes),
-    used: carried((blocks - blocksFree) * blockBytes),
+    total: carried(blocks * bsize),
+    available: carried(bavail * bsize),
+    used: carried((blocks - bfree) * bsize),
   };
   if (files <= 0n) return [bytes];
-  return [
-    bytes,
-    { unit: "inodes", total: carried(files), available: carried(filesFree), used: carried(files - filesFree) },
-  ];
+  return [bytes, { unit: "inodes", total: carried(files), available: carried(ffree), used: carried(files - ffree) }];
 }
-
-/** The usage of a raw device, of which only the size is known. */
-export const sizeOnly = (bytes: bigint): readonly Usage[] => [{ unit: "bytes", total: carried(bytes) }];
 
 /** Time limit for a measurement, in milliseconds, independent of the calls that wait for it: two runs of a program. */
 const measureMs = 2 * statMs + 1_000;
@@ -80,7 +67,9 @@ export class UsageReader {
 
   #begin(volumeId: string, path: string, table: MountTable): Promise<readonly Usage[]> {
     const signal = AbortSignal.timeout(measureMs);
-    const work = isOnLocalFilesystem(path, table) ? ask(path, signal) : this.#askProgram(path, signal);
+    const work = isOnLocalFilesystem(path, table)
+      ? bounded(statfs(path, { bigint: true }), `measuring ${path}`, signal)
+      : this.#askProgram(path, signal);
     const answer = work.then(usageOf).finally(() => this.#running.delete(volumeId));
     this.#running.set(volumeId, answer);
     return answer;
@@ -101,22 +90,12 @@ export class UsageReader {
   }
 }
 
-async function ask(path: string, signal: AbortSignal): Promise<StatfsCounts> {
-  const { bsize, blocks, bfree, bavail, files, ffree } = await bounded(
-    statfs(path, { bigint: true }),
-    `measuring ${path}`,
-    signal,
-  );
-  return { blockBytes: bsize, blocks, blocksFree: bfree, blocksAvailable: bavail, files, filesFree: ffree };
-}
-
 /** The six numbers of `stat -f -c "%S %b %f %a %c %d"` (stat(1)), or undefined for any other text. */
 export function parseCounts(text: string): StatfsCounts | undefined {
   const words = text.trim().split(" ");
   if (words.length !== 6 || !words.every(word => /^-?[0-9]{1,20}$/.test(word))) return undefined;
-  const [blockBytes = 0n, blocks = 0n, blocksFree = 0n, blocksAvailable = 0n, files = 0n, filesFree = 0n] =
-    words.map(BigInt);
-  return { blockBytes, blocks, blocksFree, blocksAvailable, files, filesFree };
+  const [bsize = 0n, blocks = 0n, bfree = 0n, bavail = 0n, files = 0n, ffree = 0n] = words.map(BigInt);
+  return { bsize, blocks, bfree, bavail, files, ffree };
 }
 
 /** A volume mounted at a real path. `record` is absent if csimux did not stage it. */
@@ -193,7 +172,7 @@ export class VolumeStats {
   async #usage({ volumeId, path, table, record }: MountedVolume, call: Call): Promise<readonly Usage[]> {
     if (record && (await hasLostDisk(record, this.#parts.disks)))
       throw new CsiError("unavailable", `the disk of volume "${volumeId}" is gone from this node; stage it again`);
-    if (record?.kind === "block") return sizeOnly(await this.#parts.disks.bytes(path));
+    if (record?.kind === "block") return [{ unit: "bytes", total: carried(await this.#parts.disks.bytes(path)) }];
     return await this.#usages.measure(volumeId, path, table, call.signal);
   }
 }

@@ -2,7 +2,6 @@
 // them, open-iscsi.ts logs in and out with the host's iscsiadm, portal-sessions.ts handles several portals, attacher.ts
 // is the protocol's Attacher.
 
-import { join } from "node:path";
 import { protocols } from "../../core/access.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
@@ -53,11 +52,9 @@ class Iscsi implements Attacher {
   readonly #portalSessions: PortalSessions;
 
   constructor(ports: Ports) {
-    const { host, hostRoot, runner, sys, opened: folder, proc } = ports;
-    this.#sysfs = new Sysfs(sys, runner);
+    this.#sysfs = new Sysfs(ports.sys, ports.runner);
     this.#multipath = new Multipath(ports, this.#sysfs);
-    const opened = new OpenedSessions(folder, join(proc, "sys/kernel/random/boot_id"));
-    this.#login = new Login({ host, hostRoot, sysfs: this.#sysfs, opened });
+    this.#login = new Login({ ...ports, sysfs: this.#sysfs, opened: new OpenedSessions(ports) });
     this.#portalSessions = new PortalSessions(this.#login, this.#sysfs, ports.answers);
   }
 
@@ -96,7 +93,6 @@ class Iscsi implements Attacher {
     return { name: `iscsi ${portals.map(portalText).join(",")}`, addresses: portals };
   };
 
-  /** See Attacher. */
   readonly health = async ({ volumeId, context }: Attachment): Promise<readonly Finding[]> => {
     const target = targetOf(context, volumeId);
     const sessions = await sessionsOf(target.iqn, this.#sysfs);
@@ -112,7 +108,6 @@ class Iscsi implements Attacher {
     });
   };
 
-  /** See Attacher. */
   readonly grow = async ({ volumeId, context }: Attachment, least: bigint | undefined, call: Call): Promise<bigint> => {
     const target = targetOf(context, volumeId);
     const units = await this.#units(target);
@@ -180,10 +175,7 @@ class Iscsi implements Attacher {
   async #leave(target: Target, portal: Target["portals"][number], call: Call): Promise<void> {
     const session = await this.#login.find(target, portal, call);
     if (session && (await unitCount(session, this.#sysfs)) > 0) {
-      call.log.info("keeping a session: other disks are seen through it", {
-        iqn: target.iqn,
-        session: session.id,
-      });
+      call.log.info("keeping a session: other disks are seen through it", { iqn: target.iqn, session: session.id });
       return;
     }
     await this.#login.close(target, portal, call);

@@ -1,13 +1,11 @@
-import { lookup } from "node:dns/promises";
 import { readdir, readFile, rename, stat, writeFile } from "node:fs/promises";
-import { isIP } from "node:net";
 import { join } from "node:path";
 import type { Call } from "../../core/call.ts";
 import { type Code, CsiError, errnoOf } from "../../core/errors.ts";
 import { Semaphore } from "../../core/semaphore.ts";
-import { type CommandRunner, type Output, run } from "../../io/runner.ts";
-import { pollUntil, type Sysfs } from "../disks/sysfs.ts";
-import { bounded } from "../mount/files.ts";
+import { type Output, run } from "../../io/runner.ts";
+import type { AttacherPorts } from "../attach/attacher.ts";
+import { addressesOf, pollUntil, type Sysfs } from "../disks/sysfs.ts";
 import type { OpenedSessions } from "../state/record-folder.ts";
 import { type Attributes, goesTo, type Portal, portalText, type Session, sessionsOf, type Target } from "./target.ts";
 
@@ -31,29 +29,16 @@ const databaseMs = 5_000;
 /** Time limit for the kernel to show what iscsiadm reported, in milliseconds. */
 const showMs = 5_000;
 
-/** The dependencies of Login. */
-export interface LoginPorts {
-  /** Runs the host's programs, because iscsid runs on the host. */
-  readonly host: CommandRunner;
-  /** The path of the host's root file system: "/host", or "/" if csimux runs directly on the host. */
-  readonly hostRoot: string;
-  readonly sysfs: Sysfs;
-  readonly opened: OpenedSessions;
-}
+/** The dependencies of Login: `host` runs iscsiadm, because iscsid runs on the host; its files are below `hostRoot`. */
+type LoginPorts = Pick<AttacherPorts, "host" | "hostRoot"> & { readonly sysfs: Sysfs; readonly opened: OpenedSessions };
 
 /** Opens and closes sessions through the host's iscsiadm. Trusts the kernel instead of the output of iscsiadm. */
 export class Login {
-  readonly #host: CommandRunner;
-  readonly #root: string;
-  readonly #sysfs: Sysfs;
-  readonly #opened: OpenedSessions;
+  readonly #ports: LoginPorts;
   readonly #database = new Semaphore(1);
 
-  constructor({ host, hostRoot, sysfs, opened }: LoginPorts) {
-    this.#host = host;
-    this.#root = hostRoot;
-    this.#sysfs = sysfs;
-    this.#opened = opened;
+  constructor(ports: LoginPorts) {
+    this.#ports = ports;
   }
 
   /** The session with a portal, or undefined. */
@@ -63,9 +48,10 @@ export class Login {
 
   /** The sessions with a portal over the target's interface; sessions over other interfaces are not csimux's. */
   async all(target: Target, portal: Portal, call: Call): Promise<readonly Session[]> {
-    const sessions = await sessionsOf(target.iqn, this.#sysfs);
+    const sessions = await sessionsOf(target.iqn, this.#ports.sysfs);
     if (sessions.length === 0) return [];
-    const portals = [portal, ...(await addressesOf(portal, call.signal))];
+    const addresses = await addressesOf(portal.host, call.signal);
+    const portals = [portal, ...addresses.map(host => ({ ...portal, host }))];
     return sessions.filter(session => session.iface === target.iface && goesTo(session, portals));
   }
 
@@ -81,13 +67,13 @@ export class Login {
     if (!found) {
       await this.#record(target, portal, attributes, call);
       const key = keyOf(target, portal);
-      const recorded = await this.#opened.has(key);
-      await this.#opened.add(key);
+      const recorded = await this.#ports.opened.has(key);
+      await this.#ports.opened.add(key);
       const output = await this.#run(target, portal, ["--login"], call.signal, loginMs);
       if (output.exitCode !== 0 && output.exitCode !== exit.sessionExists)
         throw refused(output, `logging in to ${name}`);
       // Another program opened the session in the meantime, so csimux must not close it.
-      if (output.exitCode === exit.sessionExists && recorded !== "now") await this.#opened.remove(key);
+      if (output.exitCode === exit.sessionExists && recorded !== "now") await this.#ports.opened.remove(key);
     }
     const ask = async () => {
       const session = await this.find(target, portal, call);
@@ -101,7 +87,7 @@ export class Login {
   /** The attributes, with credentials, of csimux's earlier login to any portal of the target; undefined without one. */
   async known(target: Target): Promise<Attributes | undefined> {
     for (const portal of target.portals) {
-      const file = await recordFile(this.#root, target, portal);
+      const file = await recordFile(this.#ports.hostRoot, target, portal);
       const found = file && (await commonAttributes(file));
       if (found) return found;
     }
@@ -111,18 +97,18 @@ export class Login {
   /** Closes the session with a portal and deletes its record, each only if csimux created it. */
   async close(target: Target, portal: Portal, call: Call): Promise<void> {
     const key = keyOf(target, portal);
-    const opened = await this.#opened.has(key);
+    const opened = await this.#ports.opened.has(key);
     if (!opened) return;
     const session = await this.find(target, portal, call);
-    if (session && opened === "before") return await this.#opened.remove(key);
+    if (session && opened === "before") return await this.#ports.opened.remove(key);
     if (session) await this.#logout(session, call);
-    const file = await recordFile(this.#root, target, portal);
+    const file = await recordFile(this.#ports.hostRoot, target, portal);
     if (file && (await attributeOf(file, "node.startup")) === "manual") {
       const output = await this.#run(target, portal, ["-o", "delete"], call.signal);
       if (output.exitCode !== 0 && output.exitCode !== exit.noRecord)
         throw refused(output, `deleting the node record of ${target.iqn} at ${portalText(portal)}`);
     }
-    await this.#opened.remove(key);
+    await this.#ports.opened.remove(key);
   }
 
   async #logout({ id, iqn }: Session, call: Call): Promise<void> {
@@ -131,24 +117,24 @@ export class Login {
     const good: readonly number[] = [0, exit.noSession, exit.noRecord];
     if (!good.includes(output.exitCode)) throw refused(output, task);
     const gone = async () =>
-      (await this.#sysfs.text("class/iscsi_session", `session${id}`, "targetname")) ? undefined : true;
+      (await this.#ports.sysfs.text("class/iscsi_session", `session${id}`, "targetname")) ? undefined : true;
     if (!(await pollUntil(showMs, gone, task, call.signal)))
       throw new CsiError("unavailable", `${task}: the session still exists; retrying`);
   }
 
   /** Creates the node record. A record with automatic startup belongs to the host and stays unchanged. */
   async #record(target: Target, portal: Portal, attributes: Attributes, call: Call): Promise<void> {
-    const before = await recordFile(this.#root, target, portal);
+    const before = await recordFile(this.#ports.hostRoot, target, portal);
     const startup = before && (await attributeOf(before, "node.startup"));
     if (startup && startup !== "manual") return;
     const task = `creating the node record of ${target.iqn}`;
     const made = await this.#run(target, portal, ["-o", "new"], call.signal);
     if (made.exitCode !== 0) throw refused(made, task);
-    const file = await recordFile(this.#root, target, portal);
+    const file = await recordFile(this.#ports.hostRoot, target, portal);
     if (file) return await setAttributes(file, attributes);
     throw new CsiError(
       "failed-precondition",
-      `${task}: found no record in the folders of open-iscsi below ${this.#root}`,
+      `${task}: found no record in the folders of open-iscsi below ${this.#ports.hostRoot}`,
     );
   }
 
@@ -161,7 +147,7 @@ export class Login {
   /** Runs iscsiadm. Changes of the database run one at a time; calls that wait for the network do not. */
   async #iscsiadm(words: readonly string[], task: string, signal: AbortSignal, timeoutMs = 30_000): Promise<Output> {
     const ask = async () => {
-      const output = await run(this.#host, { argv: ["iscsiadm", ...words], timeoutMs }, task, signal);
+      const output = await run(this.#ports.host, { argv: ["iscsiadm", ...words], timeoutMs }, task, signal);
       last = output;
       return output.exitCode === exit.database ? undefined : output;
     };
@@ -174,13 +160,6 @@ export class Login {
 }
 
 const keyOf = (target: Target, portal: Portal): string => `iscsi ${target.iqn} ${portalText(portal)} ${target.iface}`;
-
-/** The addresses of a portal given by name: the kernel shows addresses only. */
-async function addressesOf({ host, port }: Portal, signal: AbortSignal): Promise<readonly Portal[]> {
-  if (isIP(host)) return [];
-  const found = await bounded(lookup(host, { all: true }), `resolving ${host}`, signal).catch(() => []);
-  return found.map(({ address }) => ({ host: address, port }));
-}
 
 const codes: Readonly<Record<number, Code>> = { [exit.refused]: "unauthenticated" };
 
@@ -199,7 +178,7 @@ function refused(output: Output, task: string): CsiError {
 const folders = ["etc/iscsi/nodes", "var/lib/iscsi/nodes"];
 
 /** The file of open-iscsi's node record of a portal of a target, readable by root only. Undefined if there is none. */
-export async function recordFile(root: string, target: Target, portal: Portal): Promise<string | undefined> {
+async function recordFile(root: string, target: Target, portal: Portal): Promise<string | undefined> {
   for (const folder of folders) {
     const below = join(root, folder, target.iqn);
     for (const name of await readdir(below).catch(() => [])) {
@@ -219,7 +198,7 @@ const isOf = (name: string, { host, port }: Portal): boolean => {
 };
 
 /** The value of an attribute of a record; empty if missing. */
-export async function attributeOf(file: string, name: string): Promise<string> {
+async function attributeOf(file: string, name: string): Promise<string> {
   const line = (await readFile(file, "utf8")).split("\n").find(each => each.startsWith(`${name} = `));
   return line?.slice(name.length + 3).trim() ?? "";
 }
@@ -228,7 +207,7 @@ export async function attributeOf(file: string, name: string): Promise<string> {
  * Sets attributes in the record file itself: iscsiadm accepts a password only as an argument, which every process of
  * the node can read. Writes a new file, readable by root only, and renames it. Throws "failed-precondition".
  */
-export async function setAttributes(file: string, attributes: Attributes): Promise<void> {
+async function setAttributes(file: string, attributes: Attributes): Promise<void> {
   try {
     const text = await readFile(file, "utf8");
     const kept = text.split("\n").filter(line => !Object.keys(attributes).some(name => line.startsWith(`${name} =`)));
@@ -248,7 +227,7 @@ export async function setAttributes(file: string, attributes: Attributes): Promi
 const common = /^(node\.(?:session|conn\[0\]\.(?:timeo|iscsi))\.[^ ]+) = (.+)$/;
 
 /** The attributes of a record that apply to every portal; undefined for a record that belongs to the host. */
-export async function commonAttributes(file: string): Promise<Attributes | undefined> {
+async function commonAttributes(file: string): Promise<Attributes | undefined> {
   if ((await attributeOf(file, "node.startup")) !== "manual") return undefined;
   const found = (await readFile(file, "utf8")).split("\n").map(line => common.exec(line));
   const pairs = found.flatMap(match => (match?.[1] && match[2] ? [[match[1], match[2]] as const] : []));

@@ -1,7 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Answers } from "../../io/dial.ts";
-import { pollUntil, resultsWithGrace, type Sysfs } from "../disks/sysfs.ts";
+import { filtered, lostPaths, openPaths, pollUntil, type Sysfs } from "../disks/sysfs.ts";
 import type { Login } from "./open-iscsi.ts";
 import {
   type Attributes,
@@ -16,9 +16,6 @@ import {
   type Unit,
   unitOf,
 } from "./target.ts";
-
-/** How long the remaining portals may take once one has a session, in milliseconds. */
-const graceMs = 10_000;
 
 /** Time limit for a LUN to appear in a session, and interval between scans, in milliseconds. */
 const unitMs = 20_000;
@@ -36,29 +33,17 @@ export class PortalSessions {
     this.#answers = answers;
   }
 
-  /**
-   * Opens sessions with all portals that answer, or with the first one unless `all` is set, because a second session is
-   * useless without multipath. If none answers, throws the error of a portal, refused credentials before others.
-   */
+  /** Opens sessions with all portals that answer, or with the first one unless `all` is set. Throws as openPaths. */
   async sessions(target: Target, attributes: Attributes, all: boolean, call: Call): Promise<readonly Session[]> {
-    const failures: unknown[] = [];
-    const open = (portal: Portal) =>
-      this.#login.open(target, portal, attributes, call).catch((error: unknown) => {
-        failures.push(error);
-        call.log.warn("cannot open a session with a portal", {
-          iqn: target.iqn,
-          portal: portalText(portal),
-          reason: messageOf(error),
-        });
-        return undefined;
-      });
-    const portals = await this.#usablePortals(target, all, call);
-    const sessions = all ? await resultsWithGrace(portals.map(open), graceMs, call.signal) : await first(portals, open);
-    if (sessions.length > 0) return sessions;
-    throw (
-      failures.find(error => error instanceof CsiError && error.code === "unauthenticated") ??
-      failures[0] ??
-      call.signal.reason
+    return await openPaths(
+      await this.#usablePortals(target, all, call),
+      all,
+      portal => this.#login.open(target, portal, attributes, call),
+      (portal, reason) => {
+        const seen = { iqn: target.iqn, portal: portalText(portal), reason };
+        call.log.warn("cannot open a session with a portal", seen);
+      },
+      call.signal,
     );
   }
 
@@ -67,12 +52,11 @@ export class PortalSessions {
    * All portals if none answers, because this process may run in another network namespace than iscsid.
    */
   async #usablePortals(target: Target, all: boolean, call: Call): Promise<readonly Portal[]> {
-    const sessions = await Promise.all(target.portals.map(portal => this.#login.find(target, portal, call)));
-    const known = target.portals.filter((_, index) => sessions[index]?.isLoggedIn);
+    const isOpen = async (portal: Portal) => (await this.#login.find(target, portal, call))?.isLoggedIn ?? false;
+    const known = await filtered(target.portals, isOpen);
     if (!all && known.length > 0) return known;
     const rest = target.portals.filter(portal => !known.includes(portal));
-    const answers = await Promise.all(rest.map(({ host, port }) => this.#answers(host, port, call.signal)));
-    const usable = [...known, ...rest.filter((_, index) => answers[index])];
+    const usable = [...known, ...(await filtered(rest, portal => this.#answering(portal, call)))];
     if (usable.length === 0) return target.portals;
     const silent = target.portals.filter(portal => !usable.includes(portal)).map(portalText);
     if (silent.length > 0) call.log.warn("portals of a target do not answer", { iqn: target.iqn, portals: silent });
@@ -85,13 +69,14 @@ export class PortalSessions {
    * the new sessions.
    */
   async restored(target: Target, all: boolean, call: Call): Promise<readonly Session[]> {
-    const sessions = await Promise.all(target.portals.map(portal => this.#login.find(target, portal, call)));
-    const lost = target.portals.filter((_, index) => !sessions[index]);
-    if (lost.length === 0 || (!all && lost.length < target.portals.length)) return [];
-    const answers = await Promise.all(lost.map(({ host, port }) => this.#answers(host, port, call.signal)));
-    const portals = lost.filter((_, index) => answers[index]);
+    const find = (portal: Portal) => this.#login.find(target, portal, call);
+    const portals = await lostPaths(target.portals, all, find, portal => this.#answering(portal, call));
     const attributes = portals.length > 0 ? await this.#login.known(target) : undefined;
     return attributes ? await this.sessions({ ...target, portals }, attributes, all, call) : [];
+  }
+
+  #answering({ host, port }: Portal, call: Call): Promise<boolean> {
+    return this.#answers(host, port, call.signal);
   }
 
   /**
@@ -136,17 +121,3 @@ export class PortalSessions {
     return await pollUntil(unitMs, ask, `looking for LUN ${lun} of ${iqn}`, call.signal);
   }
 }
-
-/** Tries the portals in order until one works. */
-async function first<T>(
-  portals: readonly Portal[],
-  open: (portal: Portal) => Promise<T | undefined>,
-): Promise<readonly T[]> {
-  for (const portal of portals) {
-    const session = await open(portal);
-    if (session) return [session];
-  }
-  return [];
-}
-
-const messageOf = (error: unknown): string => (error instanceof CsiError ? error.message : "an unknown error");

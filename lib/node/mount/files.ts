@@ -7,6 +7,7 @@ import { lstat, mkdir, open, realpath, rmdir, unlink } from "node:fs/promises";
 import { posix } from "node:path";
 import { type Code, CsiError, errnoOf } from "../../core/errors.ts";
 import { isLocalName } from "../../core/mountinfo.ts";
+import { unlessAborted } from "../../core/time.ts";
 import { fileThreads } from "../../io/file-threads.ts";
 import { type CommandRunner, run } from "../../io/runner.ts";
 import type { MountTable } from "./mount-table.ts";
@@ -26,35 +27,21 @@ const codes: Readonly<Record<string, Code>> = {
 
 /** The error for a failed file operation; `task` names the work and the path. "unavailable" for unknown errors. */
 export const fileFailure = (cause: unknown, task: string): CsiError =>
-  cause instanceof CsiError
-    ? cause
-    : new CsiError(
-        codes[errnoOf(cause) ?? ""] ?? "unavailable",
-        `${task} failed: ${errnoOf(cause) ?? "unknown reason"}`,
-        {
-          cause,
-        },
-      );
+  cause instanceof CsiError ? cause : failureOf(cause, errnoOf(cause), task);
+
+const failureOf = (cause: unknown, errno: string | undefined, task: string): CsiError =>
+  new CsiError(codes[errno ?? ""] ?? "unavailable", `${task} failed: ${errno ?? "unknown reason"}`, { cause });
 
 /**
  * Waits for a file operation, but not longer than the call: the kernel may never answer for a dead network mount.
  * Throws "unavailable" when the call ends first, and fileFailure's error when the operation fails.
  */
-export async function bounded<T>(work: Promise<T>, task: string, signal: AbortSignal): Promise<T> {
-  let end = (): void => {};
-  const ended = new Promise<never>((_, reject) => {
-    end = () => reject(new CsiError("unavailable", `${task} did not finish before the call ended`));
-  });
-  if (signal.aborted) end();
-  signal.addEventListener("abort", end, { once: true });
-  try {
-    return await Promise.race([work, ended]);
-  } catch (cause) {
-    throw fileFailure(cause, task);
-  } finally {
-    signal.removeEventListener("abort", end);
-  }
-}
+export const bounded = <T>(work: Promise<T>, task: string, signal: AbortSignal): Promise<T> =>
+  unlessAborted(work, signal, () => new CsiError("unavailable", `${task} did not finish before the call ended`)).catch(
+    (cause: unknown) => {
+      throw fileFailure(cause, task);
+    },
+  );
 
 /** As `bounded`, but waits to start while too many operations on the file system of `path` are pending. */
 export function boundedOn<T>(
@@ -67,6 +54,14 @@ export function boundedOn<T>(
   const slots = fileThreads.onDevice(table.covering(path)?.device ?? "");
   return bounded(slots.run(work, signal), task, signal);
 }
+
+/** Handles a failed file operation: `value` for one of these errors, throws any other. */
+const unless =
+  <T>(errors: readonly string[], value: T) =>
+  (cause: unknown): T => {
+    if (errors.includes(errnoOf(cause) ?? "")) return value;
+    throw cause;
+  };
 
 /** PATH_MAX of Linux, in bytes, without the terminating NUL. */
 const maxPathBytes = 4095;
@@ -112,11 +107,7 @@ export async function resolveParents(path: string, table: MountTable, signal: Ab
 }
 
 async function resolvedFolder(folder: string, table: MountTable, signal: AbortSignal): Promise<string | undefined> {
-  const find = () =>
-    realpath(folder).catch((cause: unknown) => {
-      if (errnoOf(cause) === "ENOENT" || errnoOf(cause) === "ENOTDIR") return undefined;
-      throw cause;
-    });
+  const find = () => realpath(folder).catch(unless(["ENOENT", "ENOTDIR"], undefined));
   return await boundedOn(folder, table, find, `resolving ${folder}`, signal);
 }
 
@@ -141,11 +132,7 @@ export async function fileTypeAt(
   signal: AbortSignal,
 ): Promise<FileType | undefined> {
   if (!isOnLocalFilesystem(path, table)) return await askProgram(path, runner, signal);
-  const inspect = () =>
-    lstat(path).then(fileTypeOf, (cause: unknown) => {
-      if (errnoOf(cause) === "ENOENT") return undefined;
-      throw cause;
-    });
+  const inspect = () => lstat(path).then(fileTypeOf, unless(["ENOENT"], undefined));
   return await boundedOn(path, table, inspect, `checking ${path}`, signal);
 }
 
@@ -163,12 +150,10 @@ async function askProgram(path: string, runner: CommandRunner, signal: AbortSign
   throw new CsiError("unavailable", `${path} does not answer: ${output.stderr.trim().slice(0, 300)}`);
 }
 
-const typeNamed = (words: string): FileType =>
-  words === "directory" || words === "symbolic link"
-    ? words
-    : words.startsWith("regular")
-      ? "regular file"
-      : "special file";
+function typeNamed(words: string): FileType {
+  if (words === "directory" || words === "symbolic link") return words;
+  return words.startsWith("regular") ? "regular file" : "special file";
+}
 
 /** The mode of folders that csimux creates below the kubelet's: access for root and its group. */
 const folderMode = 0o750;
@@ -204,15 +189,9 @@ const existing =
  * created. Throws "failed-precondition" for anything else.
  */
 export async function ensureFile(path: string, signal: AbortSignal): Promise<boolean> {
-  const make = async (): Promise<boolean> => {
-    await (await open(path, "wx", 0o600)).close();
-    return true;
-  };
-  const none = (cause: unknown): boolean => {
-    if (errnoOf(cause) === "EEXIST") return false;
-    throw cause;
-  };
-  if (await bounded(make().catch(none), `creating ${path}`, signal)) return true;
+  const make = async () => (await open(path, "wx", 0o600)).close();
+  const made = make().then(() => true, unless(["EEXIST"], false));
+  if (await bounded(made, `creating ${path}`, signal)) return true;
   const stats = await bounded(lstat(path), `checking ${path}`, signal);
   if (stats.isFile() && stats.size === 0) return false;
   throw new CsiError("failed-precondition", `${path} is not an empty file; no device can be bound to it`);
@@ -243,10 +222,7 @@ async function remove(path: string): Promise<void> {
 }
 
 async function removeFile(path: string): Promise<void> {
-  const stats = await lstat(path).catch((cause: unknown) => {
-    if (errnoOf(cause) === "ENOENT" || errnoOf(cause) === "ENOTDIR") return undefined;
-    throw cause;
-  });
+  const stats = await lstat(path).catch(unless(["ENOENT", "ENOTDIR"], undefined));
   if (!stats) return;
   if (stats.isFile() && stats.size === 0) return await unlink(path);
   throw new CsiError("failed-precondition", `${path} was not created by csimux, so it was not removed`);

@@ -94,9 +94,7 @@ export class VolumeMounter {
   async #disk(device: AttachedDevice, step: StagingStep): Promise<void> {
     const { wanted, table, call, at } = step;
     if (await this.#isDead(device, step)) {
-      call.log.warn("mounting a staged volume again: its disk was lost and came back as another one", {
-        at,
-      });
+      call.log.warn("mounting a staged volume again: its disk was lost and came back as another one", { at });
       await this.#mounts.unmount(at, table, call);
       return await this.#disk(device, { ...step, table: await this.#mounts.table() });
     }
@@ -119,11 +117,7 @@ export class VolumeMounter {
     return isOurs && (await this.#disks.isGone(attached.mounted?.number ?? attached.number));
   }
 
-  async #mountDisk(
-    device: AttachedDevice,
-    held: Pick<HeldDisk, "prove">,
-    step: StagingStep,
-  ): Promise<MountedFilesystem> {
+  async #mountDisk(device: AttachedDevice, held: HeldDisk, step: StagingStep): Promise<MountedFilesystem> {
     const { wanted, writer, call } = step;
     const { volumeId, fsType } = writer.record;
     const mountable = await this.#disks.prepare(device, { volumeId, fsType, readonly: wanted.readonly }, call);
@@ -220,12 +214,7 @@ export class VolumeMounter {
 const wasInterrupted = ({ program, source }: AttachedShare, before: StageRecord | undefined): boolean =>
   program !== undefined && before?.attached?.kind === "share" && before.attached.source === source && !before.shows;
 
-const keptDevice = ({ path, number, identity }: AttachedDevice) => ({
-  kind: "device" as const,
-  path,
-  number,
-  identity,
-});
+const keptDevice = ({ kind, path, number, identity }: AttachedDevice) => ({ kind, path, number, identity });
 
 /** An identity that no mount has. */
 const matchesNothing = (source: string): Identity => ({ device: "", root: source });

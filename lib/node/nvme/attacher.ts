@@ -18,14 +18,19 @@ import type {
 } from "../attach/attacher.ts";
 import { ownSecrets } from "../attach/context.ts";
 import { isHeld, Multipath } from "../disks/multipath.ts";
-import { bytesOf, pollUntil, resultsWithGrace, Sysfs } from "../disks/sysfs.ts";
+import { bytesOf, lostPaths, openPaths, pollUntil, Sysfs } from "../disks/sysfs.ts";
 import { pathFindings } from "../health/findings.ts";
 import { OpenedSessions } from "../state/record-folder.ts";
 import { FabricConnections } from "./connections.ts";
-import { type Controller, controllersOf, disksOf, type Namespace, namespaceOf, transportText } from "./subsystem.ts";
-
-/** How long the remaining paths may take once one is connected, in milliseconds. */
-const graceMs = 10_000;
+import {
+  type Controller,
+  controllersOf,
+  disksOf,
+  type Namespace,
+  namespaceOf,
+  type Transport,
+  transportText,
+} from "./subsystem.ts";
 
 /** Time limit for a namespace to appear, and interval of rescans, in milliseconds. */
 const diskMs = 20_000;
@@ -45,8 +50,7 @@ class Nvmeof implements Attacher {
     this.#ports = ports;
     this.#sysfs = new Sysfs(ports.sys, ports.runner);
     this.#multipath = new Multipath(ports, this.#sysfs);
-    const opened = new OpenedSessions(ports.opened, join(ports.proc, "sys/kernel/random/boot_id"));
-    this.#connections = new FabricConnections(ports, this.#sysfs, opened);
+    this.#connections = new FabricConnections(ports, this.#sysfs, new OpenedSessions(ports));
   }
 
   /** Volumes of one subsystem share its connections. */
@@ -71,12 +75,8 @@ class Nvmeof implements Attacher {
     const { nqn, nsid, transports } = namespaceOf(attachment.context, attachment.volumeId);
     const siblings = others.filter(({ context }) => context["nqn"] === nqn);
     const disks = await disksOf(nqn, this.#sysfs);
-    if (!siblings.some(({ context }) => context["nsid"] === nsid)) {
-      await this.#multipath.release(
-        disks.filter(disk => disk.nsid === nsid).map(({ name }) => name),
-        call,
-      );
-    }
+    const own = disks.filter(disk => disk.nsid === nsid).map(({ name }) => name);
+    if (!siblings.some(({ context }) => context["nsid"] === nsid)) await this.#multipath.release(own, call);
     if (siblings.length > 0) return;
     for (const { name } of disks) {
       if (!(await isHeld(join(this.#ports.devices, name), call.signal))) continue;
@@ -93,79 +93,67 @@ class Nvmeof implements Attacher {
     return { name: `nvmeof ${transports.map(transportText).join(",")}`, addresses };
   };
 
-  /** See Attacher. */
   readonly health = async ({ volumeId, context }: Attachment): Promise<readonly Finding[]> => {
     const { nqn, nsid, transports } = namespaceOf(context, volumeId);
     const controllers = await controllersOf(nqn, this.#sysfs);
-    const disks = (await disksOf(nqn, this.#sysfs)).filter(disk => disk.nsid === nsid);
-    const all = (await this.#isNative()) || (await this.#multipath.runs());
+    const disks = await this.#namesOf(nqn, nsid);
     return pathFindings({
       target: nqn,
       up: controllers.filter(({ isLive }) => isLive).length,
-      wanted: Math.max(all ? transports.length : 1, controllers.length),
+      wanted: Math.max((await this.#isJoined()) ? transports.length : 1, controllers.length),
       disks: disks.length,
       running: disks.length,
     });
   };
 
-  /** See Attacher. */
   readonly grow = async ({ volumeId, context }: Attachment, least: bigint | undefined, call: Call): Promise<bigint> => {
     const { nqn, nsid } = namespaceOf(context, volumeId);
     await this.#rescan(await controllersOf(nqn, this.#sysfs), call);
-    const paths = async () =>
-      (await disksOf(nqn, this.#sysfs)).filter(disk => disk.nsid === nsid).map(({ name }) => name);
-    return await this.#multipath.grow(paths, least, `growing volume "${volumeId}"`, call);
+    return await this.#multipath.grow(() => this.#namesOf(nqn, nsid), least, `growing volume "${volumeId}"`, call);
   };
 
   /** Fails if the subsystem requires the secret; the next staging has it and connects. */
   readonly restore = async ({ volumeId, context }: Attachment, call: Call): Promise<readonly string[]> => {
     const wanted = namespaceOf(context, volumeId);
     const { nqn, transports } = wanted;
-    const isJoined = (await this.#isNative()) || (await this.#multipath.runs());
-    const found = await Promise.all(transports.map(transport => this.#connections.find({ nqn, transport }, call)));
-    const lost = transports.filter((_, index) => !found[index]);
-    if (lost.length === 0 || (!isJoined && lost.length < transports.length)) return [];
-    const answers = await Promise.all(lost.map(transport => this.#mayAnswer(transport, call)));
-    const reachable = lost.filter((_, index) => answers[index]);
+    const isJoined = await this.#isJoined();
+    const find = (transport: Transport) => this.#connections.find({ nqn, transport }, call);
+    const reachable = await lostPaths(transports, isJoined, find, async ({ type, address, service }) =>
+      type === "tcp" ? await this.#ports.answers(address, Number(service), call.signal) : true,
+    );
     if (reachable.length === 0) return [];
     await this.#connect({ ...wanted, transports: reachable }, {}, call);
     if (!(await this.#isNative())) await this.#multipath.waitForMap(await this.#disks(wanted, call), isJoined, call);
     return reachable.map(transportText);
   };
 
-  async #mayAnswer({ type, address, service }: Namespace["transports"][number], call: Call): Promise<boolean> {
-    return type !== "tcp" || (await this.#ports.answers(address, Number(service), call.signal));
-  }
-
   /** Whether the kernel's native NVMe multipath joins all paths to a namespace into one disk. */
   async #isNative(): Promise<boolean> {
     return (await this.#sysfs.text("module/nvme_core/parameters/multipath")) === "Y";
   }
 
-  /** Connects all paths if the kernel or multipathd joins them, else the first that works. Throws one of the errors. */
+  /** Whether the kernel or multipathd joins all paths to a namespace. */
+  async #isJoined(): Promise<boolean> {
+    return (await this.#isNative()) || (await this.#multipath.runs());
+  }
+
+  /** Connects all paths if they are joined, else the first that works. Throws as openPaths. */
   async #connect({ nqn, transports }: Namespace, secrets: Call["secrets"], call: Call): Promise<void> {
-    const failures: unknown[] = [];
-    const open = (transport: Namespace["transports"][number]) =>
-      this.#connections.open({ nqn, transport }, secrets, call).catch((error: unknown) => {
-        failures.push(error);
-        const reason = error instanceof CsiError ? error.message : "an unknown error";
-        call.log.warn("cannot connect to a path of a subsystem", { nqn, transport: transportText(transport), reason });
-        return undefined;
-      });
-    if ((await this.#isNative()) || (await this.#multipath.runs())) {
-      if ((await resultsWithGrace(transports.map(open), graceMs, call.signal)).length > 0) return;
-    } else {
-      for (const transport of transports) if (await open(transport)) return;
-    }
-    const refused = failures.find(error => error instanceof CsiError && error.code === "unauthenticated");
-    throw refused ?? failures[0] ?? call.signal.reason;
+    const open = (transport: Transport) => this.#connections.open({ nqn, transport }, secrets, call);
+    const failed = (transport: Transport, reason: string) =>
+      call.log.warn("cannot connect to a path of a subsystem", { nqn, transport: transportText(transport), reason });
+    await openPaths(transports, await this.#isJoined(), open, failed, call.signal);
+  }
+
+  async #namesOf(nqn: string, nsid: string): Promise<readonly string[]> {
+    return (await disksOf(nqn, this.#sysfs)).filter(disk => disk.nsid === nsid).map(({ name }) => name);
   }
 
   /** The disks of a namespace: a single one with native multipath. Throws "unavailable" when none appears. */
   async #disks({ nqn, nsid }: Namespace, call: Call): Promise<readonly string[]> {
     let next = performance.now() + rescanMs;
     const ask = async () => {
-      const found = (await disksOf(nqn, this.#sysfs)).filter(disk => disk.nsid === nsid).map(({ name }) => name);
+      const found = await this.#namesOf(nqn, nsid);
       const sizes = await Promise.all(found.map(name => bytesOf(name, this.#sysfs)));
       if (found.length > 0 && sizes.every(size => size > 0n)) return found;
       if (performance.now() >= next) {

@@ -1,14 +1,11 @@
 import { createHash } from "node:crypto";
-import { lookup } from "node:dns/promises";
 import { readFile } from "node:fs/promises";
-import { isIP } from "node:net";
 import { join } from "node:path";
 import type { Call, Secrets } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { type Output, run } from "../../io/runner.ts";
 import type { AttacherPorts } from "../attach/attacher.ts";
-import { pollUntil, type Sysfs } from "../disks/sysfs.ts";
-import { bounded } from "../mount/files.ts";
+import { addressesOf, pollUntil, type Sysfs } from "../disks/sysfs.ts";
 import type { OpenedSessions } from "../state/record-folder.ts";
 import { type Controller, controllersOf, goesBy, type Transport, transportText } from "./subsystem.ts";
 
@@ -127,12 +124,11 @@ export class FabricConnections {
 
 const keyOf = ({ nqn, transport }: FabricPath): string => `nvmeof ${nqn} ${transportText(transport)}`;
 
-/** The addresses of a transport, because the kernel knows no names. Empty if its name cannot be resolved. */
+/** The addresses of a transport. Empty if its name cannot be resolved. */
 async function addressed(transport: Transport, signal: AbortSignal): Promise<readonly Transport[]> {
   const { type, address } = transport;
-  if (type === "fc" || isIP(address)) return [transport];
-  const found = await bounded(lookup(address, { all: true }), `resolving ${address}`, signal).catch(() => []);
-  return found.map(each => ({ ...transport, address: each.address }));
+  if (type === "fc") return [transport];
+  return (await addressesOf(address, signal)).map(each => ({ ...transport, address: each }));
 }
 
 /** Converts the error output of dd(1), which holds the text of the kernel's errno. */

@@ -120,11 +120,11 @@ export class OpenedSessions {
   readonly #records: RecordFolder<OpenedSession>;
   readonly #boot: string;
 
-  /** `boot` is the path of the kernel's boot id, /proc/sys/kernel/random/boot_id. */
-  constructor(folder: string, boot: string) {
+  /** `opened` is the folder of the records, `proc` is /proc outside tests. */
+  constructor({ opened, proc }: { readonly opened: string; readonly proc: string }) {
     const parse = (value: unknown) => (hasTexts(value, ["name", "boot"]) ? value : undefined);
-    this.#records = new RecordFolder(folder, "the record of session", parse);
-    this.#boot = boot;
+    this.#records = new RecordFolder(opened, "the record of session", parse);
+    this.#boot = join(proc, "sys/kernel/random/boot_id");
   }
 
   /** Records that a session is about to be opened. Throws as fileFailure does. */
