@@ -9,8 +9,8 @@ type KeyPath = readonly string[];
  */
 export interface StorageRoots {
   /**
-   * Equal hosts are the same system if this text is equal, too. Drivers with trees that can overlap use one text: "zfs" for datasets, and
-   * for folders of nodes that of lib/drivers/directory/module.ts.
+   * Equal hosts are the same system if this text is equal, too. Drivers with trees that can overlap use one text: "zfs" for datasets,
+   * "folders" for folders of nodes. Any other driver uses its own name.
    */
   readonly system: string;
   /** The keys of the host's name or address; the first that is present counts. Without one, each node has its own trees. */

@@ -47,8 +47,8 @@ const open = (
 const parameters: DriverFacts["parameters"] = { volume: [], snapshot: ["driver"] };
 
 /** The folders below the base folder of a share; `section` is the driver's section of the file. */
-const territory = (section: string): DriverFacts["territory"] => ({
-  system: section,
+const territory = (section: string, system = section): DriverFacts["territory"] => ({
+  system,
   hosts: [[section, "shareHost"]],
   trees: [[section, "shareBasePath"]],
   inside: ["v", "s", ".csimux"],
@@ -56,7 +56,11 @@ const territory = (section: string): DriverFacts["territory"] => ({
 
 export const localHostpath = driverModule({
   names: ["local-hostpath"],
-  facts: factsOf("hostpath", "local-hostpath", { local: true, parameters, territory: territory("local-hostpath") }),
+  facts: factsOf("hostpath", "local-hostpath", {
+    local: true,
+    parameters,
+    territory: territory("local-hostpath", "folders"),
+  }),
   schema: localHostpathSchema,
   open: (identity, config, ports) => open("local-hostpath", identity, config["local-hostpath"], ports),
 });

@@ -1,19 +1,17 @@
-import { lstat, mkdir, mkdtemp, readdir, readFile, readlink, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname } from "node:path";
 import { directoryDriver } from "../../../lib/drivers/directory/driver.ts";
 import type { DirectoryKind, DirectorySettings } from "../../../lib/drivers/directory/kinds.ts";
-import type { Driver, Volume } from "../../../lib/drivers/driver.ts";
+import type { Driver } from "../../../lib/drivers/driver.ts";
 import { modules } from "../../../lib/drivers/index.ts";
 import { type Files, localFiles } from "../../../lib/io/files.ts";
-import { localRunner } from "../../../lib/io/local.ts";
 import type { Command, CommandRunner } from "../../../lib/io/runner.ts";
-import type { DriverRig, Dying, Failing, Foreign } from "../../contract/rig.ts";
-import { fullDisk, inSteps, mortal, type Step } from "../../contract/steps.ts";
+import { below, type LocalDriver, localRig, shown, systemRunner } from "../../contract/local-rig.ts";
+import type { DriverRig, Foreign } from "../../contract/rig.ts";
 import { localPorts } from "../../fakes/ports.ts";
-import { Power } from "../../fakes/power.ts";
 
-export const systemRunner: CommandRunner = localRunner({ env: { PATH: process.env["PATH"] ?? "/usr/bin:/bin" } });
+export { below, systemRunner };
 
 /** The command of a tool, without the program that puts it into other mounts and the shell that ends its words. */
 export const toolOf = (command: Command): Command => {
@@ -54,23 +52,12 @@ export function openOn(base: string, options: OpenOptions = {}): Driver {
 
 export const temporaryFolder = (): Promise<string> => mkdtemp(`${tmpdir()}/csimux-directory-`);
 
-/** Everything below a folder, folders included. */
-export const below = async (folder: string): Promise<readonly string[]> =>
-  (await readdir(folder, { recursive: true })).sort();
-
 /** The folders that a driver keeps below its base folder once they are there. */
 const standing: ReadonlySet<string> = new Set(["v", "s", ".csimux", ".csimux/work"]);
 
 /** What volumes and snapshots, or calls that were interrupted, have left below a base folder. */
 export const leftOn = async (base: string): Promise<readonly string[]> =>
   (await below(base)).filter(name => !standing.has(name));
-
-/** What stands at a path, whatever it is. */
-async function shown(path: string): Promise<string> {
-  const stats = await lstat(path);
-  if (stats.isSymbolicLink()) return `a link to ${await readlink(path)}`;
-  return stats.isFile() ? `a file: ${await readFile(path, "utf8")}` : `a folder: ${await readdir(path)}`;
-}
 
 /**
  * Below `v` every folder is a volume, for democratic-csi has marked none, so that only what is no folder is somebody else's; and a folder
@@ -115,41 +102,18 @@ function handmade(base: string): readonly Foreign[] {
   ];
 }
 
-/** The contract's rig on a temporary folder, on a disk that can lose power. Reading and writing go to the file `content` of a volume. */
-export async function directoryRig(options: OpenOptions = {}): Promise<DriverRig> {
-  const base = await temporaryFolder();
-  const power = await Power.on();
-  const runner = power.runner(options.runner ?? systemRunner, base);
-  const files = power.files(options.files ?? localFiles);
+/** The contract's rig on a temporary folder. */
+export function directoryRig(options: OpenOptions = {}): Promise<DriverRig> {
   const kind = options.kind ?? "local-hostpath";
   const module = modules.find(({ names }) => names.includes(kind));
   if (!module) throw new Error(`there is no ${kind}`);
-  const through = (step: Step): OpenOptions => ({
-    ...options,
-    runner: { ...runner, run: (command, signal) => step(() => runner.run(command, signal)) },
-    files: inSteps(files, step),
-  });
-  const file = ({ context }: Volume) => `${context["path"] ?? context["share"]}/content`;
-  return {
+  const driver: LocalDriver = {
     facts: module.facts,
-    open: () => openOn(base, { ...options, runner, files }),
-    dying(last, when): Dying {
-      const { step, dead } = mortal(last, when);
-      return { driver: openOn(base, through(step)), dead };
-    },
-    failing(at): Failing {
-      const { step, failed } = fullDisk(at);
-      return { driver: openOn(base, through(step)), failed };
-    },
-    foreign: handmade(base),
-    losePower: () => power.lose(),
-    write: (volume, text) => writeFile(file(volume), text),
-    read: volume => readFile(file(volume), "utf8").catch(() => undefined),
+    open: (base, calls) => openOn(base, { ...options, ...calls }),
+    folder: ({ context }) => context["path"] ?? context["share"] ?? "",
+    foreign: handmade,
+    remains: leftOn,
     hostileSnapshots: ["f/", "f/..", "f/../../v/pvc-1", "f/a/b", "f/-rf"],
-    remains: () => leftOn(base),
-    async close() {
-      await rm(base, { recursive: true, force: true });
-      await power.close();
-    },
   };
+  return localRig(driver, { files: options.files ?? localFiles, runner: options.runner ?? systemRunner });
 }

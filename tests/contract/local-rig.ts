@@ -1,0 +1,84 @@
+import { lstat, mkdtemp, readdir, readFile, readlink, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import type { Driver, Volume } from "../../lib/drivers/driver.ts";
+import type { DriverFacts } from "../../lib/drivers/facts.ts";
+import { type Files, localFiles } from "../../lib/io/files.ts";
+import { localRunner } from "../../lib/io/local.ts";
+import type { CommandRunner } from "../../lib/io/runner.ts";
+import { Power } from "../fakes/power.ts";
+import type { DriverRig, Foreign } from "./rig.ts";
+import { fullDisk, inSteps, mortal, type Step } from "./steps.ts";
+
+export const systemRunner: CommandRunner = localRunner({ env: { PATH: process.env["PATH"] ?? "/usr/bin:/bin" } });
+
+/** How a driver reaches this machine. */
+export interface LocalCalls {
+  readonly files: Files;
+  readonly runner: CommandRunner;
+}
+
+/** A driver with volumes below a folder of this machine. */
+export interface LocalDriver {
+  readonly facts: DriverFacts;
+  open(base: string, calls: LocalCalls): Driver;
+  /** The folder of a volume, as a pod sees it. */
+  folder(volume: Volume): string;
+  foreign(base: string): readonly Foreign[];
+  /** What volumes, snapshots and interrupted calls have left; by default, everything below the folder. */
+  remains?(base: string): Promise<readonly string[]>;
+  /** Like DriverRig.hostileSnapshots; none by default. */
+  readonly hostileSnapshots?: readonly string[];
+}
+
+/** The paths of everything below a folder, folders included. */
+export const below = async (folder: string): Promise<readonly string[]> =>
+  (await readdir(folder, { recursive: true })).sort();
+
+/** Describes what exists at a path; links are not followed. */
+export async function shown(path: string): Promise<string> {
+  const stats = await lstat(path);
+  if (stats.isSymbolicLink()) return `a link to ${await readlink(path)}`;
+  return stats.isFile() ? `a file: ${await readFile(path, "utf8")}` : `a folder: ${await readdir(path)}`;
+}
+
+/**
+ * The rig of a driver on a new folder of this machine. Each file system call and each program is a step that can fail, at which the process
+ * can die, and that a loss of power can undo. Content is written to the file `content` of a volume.
+ */
+export async function localRig(
+  driver: LocalDriver,
+  { files: plainFiles, runner: plainRunner }: LocalCalls = { files: localFiles, runner: systemRunner },
+): Promise<DriverRig> {
+  const base = await mkdtemp(`${tmpdir()}/csimux-local-`);
+  const power = await Power.on();
+  const runner = power.runner(plainRunner, base);
+  const files = power.files(plainFiles);
+  const open = (step: Step): Driver =>
+    driver.open(base, {
+      files: inSteps(files, step),
+      runner: { ...runner, run: (command, signal) => step(() => runner.run(command, signal)) },
+    });
+  const file = (volume: Volume): string => `${driver.folder(volume)}/content`;
+  return {
+    facts: driver.facts,
+    open: () => driver.open(base, { files, runner }),
+    dying(last, when) {
+      const { step, dead } = mortal(last, when);
+      return { driver: open(step), dead };
+    },
+    failing(at) {
+      const { step, failed } = fullDisk(at);
+      return { driver: open(step), failed };
+    },
+    foreign: driver.foreign(base),
+    losePower: () => power.lose(),
+    write: (volume, text) => writeFile(file(volume), text),
+    read: volume => readFile(file(volume), "utf8").catch(() => undefined),
+    hostileSnapshots: driver.hostileSnapshots ?? [],
+    remains: () => driver.remains?.(base) ?? below(base),
+    async close() {
+      await rm(base, { recursive: true, force: true });
+      await power.close();
+    },
+  };
+}

@@ -1,0 +1,205 @@
+import type { Call } from "../../../lib/core/call.ts";
+import { type Code, CsiError } from "../../../lib/core/errors.ts";
+import { backendName } from "../../../lib/core/name.ts";
+import type { Context, Page, PageRequest, VolumeSpec } from "../../../lib/drivers/driver.ts";
+import { afterFailure, type ErrorMapping, type FailureContext, unfinished } from "../../../lib/drivers/failure.ts";
+import { explain, toolFailure } from "../../../lib/drivers/file-failures.ts";
+import type { ConnectionIdentity } from "../../../lib/drivers/module.ts";
+import { pageOf } from "../../../lib/drivers/pages.ts";
+import { sizeFrom } from "../../../lib/drivers/sizes.ts";
+import type { StoredVolume, VolumeStore } from "../../../lib/drivers/store.ts";
+import { type Files, unless } from "../../../lib/io/files.ts";
+import type { CommandRunner } from "../../../lib/io/runner.ts";
+
+const isId = (text: string): boolean => /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/.test(text);
+
+/** The time limit for the removal of a folder, in milliseconds. */
+const removalMs = 60 * 60_000;
+
+/** The content of `volume.json`; the size in bytes is text, because a JSON number may be rounded. */
+interface Fields {
+  readonly name: string;
+  readonly bytes: string;
+}
+
+/**
+ * Volumes as folders `<base>/<id>`, each with `data`, which pods see, and `volume.json`, which proves that csimux made it. A volume is
+ * built in `.new-<id>` and removed in `.old-<id>`, so that a folder with the name of a volume is always complete.
+ */
+export class ToyLocalStore implements VolumeStore<StoredVolume>, FailureContext {
+  readonly connection: string;
+  readonly #maxIdBytes: number;
+  readonly #base: string;
+  readonly #files: Files;
+  readonly #runner: CommandRunner;
+
+  constructor({ connection, maxIdBytes }: ConnectionIdentity, base: string, files: Files, runner: CommandRunner) {
+    this.connection = connection;
+    this.#maxIdBytes = maxIdBytes;
+    this.#base = base;
+    this.#files = files;
+    this.#runner = runner;
+  }
+
+  idOf(name: string): string {
+    return backendName(name, this.#maxIdBytes);
+  }
+
+  explain(error: unknown): ErrorMapping | undefined {
+    return explain(error);
+  }
+
+  async create(spec: VolumeSpec, call: Call): Promise<StoredVolume> {
+    const id = this.idOf(spec.name);
+    const doing = `create volume "${spec.name.slice(0, 160)}"`;
+    const existing = await this.find(id);
+    if (existing?.finished) {
+      // The call that made it may have ended before this step.
+      await this.#files.sync(this.#base).catch((error: unknown) => Promise.reject(unfinished(error, this, doing)));
+      return existing;
+    }
+    const bytes = sizeFrom(spec.range, 0n);
+    try {
+      await this.#build(id, { name: spec.name, bytes: String(bytes) });
+    } catch (error) {
+      throw await afterFailure(error, () => this.#undo(id, call), this, doing, call);
+    }
+    return asset(id, spec.name, bytes);
+  }
+
+  async find(id: string): Promise<StoredVolume | undefined> {
+    if (!isId(id)) return undefined;
+    const found = await this.#volume(id);
+    if (found) return found;
+    await this.#refuseForeign(id);
+    if (await this.#exists(this.#building(id))) return { ...asset(id, undefined, 0n), finished: false };
+    await this.#refuseAbsentBase();
+    return undefined;
+  }
+
+  /** A folder is complete as soon as it has its name. */
+  async finish(volume: StoredVolume): Promise<StoredVolume> {
+    return volume;
+  }
+
+  async remove(id: string, before: (volume: StoredVolume) => Promise<void>, call: Call): Promise<void> {
+    if (!isId(id)) return;
+    const found = await this.find(id);
+    if (found) await before(found);
+    await this.#discard(this.#building(id), call);
+    await this.#discard(this.#removed(id), call);
+    if (found?.finished) {
+      await this.#files.rename(this.#path(id), this.#removed(id));
+      await this.#discard(this.#removed(id), call);
+    }
+    await this.#files.sync(this.#base);
+  }
+
+  /** There is no quota, so only the record changes. */
+  async resize({ id, name = id }: StoredVolume, bytes: bigint): Promise<StoredVolume> {
+    const record = `${this.#path(id)}/volume.json`;
+    await this.#files.writeText(`${record}.new`, JSON.stringify({ name, bytes: String(bytes) }), "replace");
+    await this.#files.rename(`${record}.new`, record);
+    await this.#files.sync(this.#path(id));
+    return asset(id, name, bytes);
+  }
+
+  async available(_parameters: Context): Promise<bigint> {
+    await this.#refuseAbsentBase();
+    return (await this.#files.statfs(this.#base)).availableBytes;
+  }
+
+  async list(page: PageRequest): Promise<Page<StoredVolume>> {
+    const names = await unless(this.#files.names(this.#base), "ENOENT");
+    if (names === undefined) await this.#refuseAbsentBase();
+    return pageOf(names ?? [], isId, page, id => this.#volume(id));
+  }
+
+  async check(): Promise<void> {
+    await this.#refuseAbsentBase();
+    await this.#files.usable(this.#base);
+  }
+
+  #path(id: string): string {
+    return `${this.#base}/${id}`;
+  }
+
+  #building(id: string): string {
+    return `${this.#base}/.new-${id}`;
+  }
+
+  #removed(id: string): string {
+    return `${this.#base}/.old-${id}`;
+  }
+
+  async #exists(path: string): Promise<boolean> {
+    return (await this.#files.entry(path)) !== undefined;
+  }
+
+  /** The finished volume of an id; undefined if something else is there, or nothing. */
+  async #volume(id: string): Promise<StoredVolume | undefined> {
+    if ((await this.#files.entry(this.#path(id))) !== "folder") return undefined;
+    const fields = parsed((await this.#files.readText(`${this.#path(id)}/volume.json`)) ?? "");
+    return fields && asset(id, fields.name, BigInt(fields.bytes));
+  }
+
+  async #build(id: string, fields: Fields): Promise<void> {
+    const folder = this.#building(id);
+    await unless(this.#files.makeFolder(folder, 0o755), "EEXIST");
+    await unless(this.#files.makeFolder(`${folder}/data`, 0o777), "EEXIST");
+    await this.#files.writeText(`${folder}/volume.json`, JSON.stringify(fields), "replace");
+    await this.#files.sync(folder);
+    await this.#files.rename(folder, this.#path(id));
+    await this.#files.sync(this.#base);
+  }
+
+  /** Whether nothing is left of a failed creation. */
+  async #undo(id: string, call: Call): Promise<boolean> {
+    if (await this.#exists(this.#path(id))) return false;
+    await this.#discard(this.#building(id), call);
+    await this.#files.sync(this.#base);
+    return true;
+  }
+
+  /** Removes a folder with its content. rm follows no link that a pod may have planted. */
+  async #discard(path: string, call: Call): Promise<void> {
+    if (!(await this.#exists(path))) return;
+    const argv = ["rm", "-rf", "--one-file-system", "--", path] as const;
+    const output = await this.#runner.run({ argv, timeoutMs: removalMs }, call.signal);
+    if (output.exitCode !== 0) throw toolFailure(this.connection, `remove ${path}`, "rm", output);
+  }
+
+  async #refuseForeign(id: string): Promise<void> {
+    if (!(await this.#exists(this.#path(id)))) return;
+    throw this.#error("failed-precondition", `${this.#path(id)} was not created by csimux and is kept; move it away`);
+  }
+
+  /** Below a folder that is not mounted, every volume looks deleted. */
+  async #refuseAbsentBase(): Promise<void> {
+    if (await this.#exists(`${this.#base}/.`)) return;
+    throw this.#error("unavailable", `${this.#base} does not exist; create or mount it`);
+  }
+
+  #error(code: Code, text: string): CsiError {
+    return new CsiError(code, `connection "${this.connection}": ${text}`);
+  }
+}
+
+const asset = (id: string, name: string | undefined, bytes: bigint): StoredVolume => ({
+  id,
+  name,
+  bytes,
+  source: undefined,
+  notes: {},
+  finished: true,
+});
+
+/** The fields of a record; undefined if csimux did not write the text. */
+function parsed(text: string): Fields | undefined {
+  try {
+    const { name, bytes } = JSON.parse(text) as Partial<Record<keyof Fields, unknown>>;
+    return typeof name === "string" && typeof bytes === "string" && /^\d+$/.test(bytes) ? { name, bytes } : undefined;
+  } catch {
+    return undefined;
+  }
+}
