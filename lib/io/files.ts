@@ -1,4 +1,4 @@
-import { closeSync, fsync as fsyncWith, open as openWith, readFileSync } from "node:fs";
+import { closeSync, fchmod as fchmodWith, fsync as fsyncWith, open as openWith, readFileSync } from "node:fs";
 import * as fs from "node:fs/promises";
 import { promisify } from "node:util";
 import { errnoOf } from "../core/errors.ts";
@@ -72,26 +72,23 @@ const keep = -1;
 
 const open = promisify(openWith);
 const fsync = promisify(fsyncWith);
+const fchmod = promisify(fchmodWith);
 
-async function sync(path: string): Promise<void> {
-  const folder = await open(path, O_RDONLY);
+/** Opens a folder for `work`. Closing it never waits: there is nothing to write back. */
+async function withFolder(path: string, flags: number, work: (folder: number) => Promise<unknown>): Promise<void> {
+  const folder = await open(path, flags);
   try {
-    // Some network file systems cannot sync a folder, because they never cache its names (EINVAL, fsync(2)).
-    await unless(fsync(folder), "EINVAL");
+    await work(folder);
   } finally {
-    // Closing a folder never waits: there is nothing to write back.
     closeSync(folder);
   }
 }
 
-async function chmod(path: string, mode: number): Promise<void> {
-  const folder = await fs.open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-  try {
-    await folder.chmod(mode);
-  } finally {
-    await folder.close();
-  }
-}
+// Some network file systems cannot sync a folder, because they never cache its names (EINVAL, fsync(2)).
+const sync = (path: string): Promise<void> => withFolder(path, O_RDONLY, folder => unless(fsync(folder), "EINVAL"));
+
+const chmod = (path: string, mode: number): Promise<void> =>
+  withFolder(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, folder => fchmod(folder, mode));
 
 async function readText(path: string): Promise<string | undefined> {
   // The kernel produces these from memory, so reading returns at once even while a disk hangs.
