@@ -1,4 +1,4 @@
-import { readdir, readFile, writeFile } from "node:fs/promises";
+import { readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { groupBy } from "../../lib/core/group-by.ts";
 import { root } from "../spawned.ts";
@@ -141,12 +141,20 @@ export const brokenConventions = (all: readonly Source[], baseline: unknown): re
   excesses(all).flatMap(({ key, count, text }) => {
     const most = allowed(baseline, key);
     if (count <= most) return [];
-    return [most === 0 ? text : `${text}\n(${key.at(-1)}: ${count}, at most ${most} are allowed; reword the new one)`];
+    if (most === 0) return [text];
+    const remedy = `at most ${most} are allowed, and the files that changed last come first`;
+    return [`${text}\n(${key.at(-1)}: ${count}; ${remedy})`];
   });
+
+/** The files that changed last come first, so that uses of a phrase that are new are at the head of their list. */
+async function newestFirst(all: readonly Source[]): Promise<readonly Source[]> {
+  const dated = all.map(async source => ({ source, changed: (await stat(`${root}/${source.path}`)).mtimeMs }));
+  return (await Promise.all(dated)).sort((a, b) => b.changed - a.changed).map(({ source }) => source);
+}
 
 /** Where the checkout breaks a convention, as `brokenConventions`. */
 export const checkConventions = async (): Promise<readonly string[]> =>
-  brokenConventions(await sources(), JSON.parse(await readFile(baselineFile, "utf8")));
+  brokenConventions(await newestFirst(await sources()), JSON.parse(await readFile(baselineFile, "utf8")));
 
 /** Writes the current numbers as the baseline. */
 async function writeBaseline(): Promise<void> {

@@ -25,7 +25,7 @@ test("the baseline allows an area its number of a phrase, and no more", () => {
   const baseline = { phrases: { anew: { "lib/mux": 1 } } };
   expect(brokenConventions([one], baseline)).toEqual([]);
   expect(brokenConventions([one, file("lib/mux/b.ts", "// made anew\n")], baseline)).toEqual([
-    expect.stringContaining("lib/mux: 2, at most 1 are allowed"),
+    expect.stringContaining("lib/mux: 2; at most 1 are allowed"),
   ]);
 });
 
