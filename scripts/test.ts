@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { build } from "./build.ts";
 import { bunTest, countSkipped } from "./bun-test.ts";
+import { buildGoPrograms } from "./cluster/tools.ts";
 import { installMissing, missingPackages, onPath, widenPath } from "./packages.ts";
 import { portable } from "./portable.ts";
 import { unmountBelow } from "./sandbox.ts";
@@ -58,6 +59,7 @@ async function main(wanted: readonly string[]): Promise<number> {
     return 2;
   }
   await installMissing(testPackages);
+  await buildGoPrograms();
   const executable = await build();
   const folder = await mkdtemp(join(temporary(), "csimux-test-"));
   // Some tests run as an ordinary user, who must be able to enter but not list it.

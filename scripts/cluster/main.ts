@@ -12,6 +12,7 @@ import { built } from "./place.ts";
 import { buildPrograms } from "./programs.ts";
 import { missing } from "./requirements.ts";
 import { runClusterTests } from "./test.ts";
+import { buildGoPrograms } from "./tools.ts";
 
 widenPath();
 
@@ -19,6 +20,7 @@ async function build(): Promise<void> {
   const lacks = await missing(!existsSync(built.crds));
   if (lacks.length > 0) throw new Error(`this machine lacks:\n  ${lacks.join("\n  ")}`);
   await buildPrograms();
+  await buildGoPrograms();
   await buildImages();
 }
 
