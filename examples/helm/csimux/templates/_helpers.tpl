@@ -1,0 +1,115 @@
+{{/* The end of all names but the driver's. */}}
+{{- define "csimux.suffix" -}}
+{{- .Values.nameSuffix | default (eq .Values.mode "node-local" | ternary "-local" "") -}}
+{{- end }}
+
+{{- define "csimux.driver" -}}
+{{- required "driverName is required: choose it once, because volumes refer to it (--set driverName=...)" .Values.driverName -}}
+{{- end }}
+
+{{- define "csimux.image" -}}
+{{- $name := required "image.repository is required: the image that the cluster pulls (--set image.repository=...)" .Values.image.repository -}}
+{{- with .Values.image.digest -}}
+{{ $name }}@{{ . }}
+{{- else -}}
+{{ $name }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end }}
+
+{{- define "csimux.secret" -}}
+{{- .Values.existingSecret | default (printf "csimux-connections%s" (include "csimux.suffix" .)) -}}
+{{- end }}
+
+{{/* The labels of a workload, its pods and their selectors. */}}
+{{- define "csimux.labels" -}}
+app.kubernetes.io/name: csimux
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{/* The main file. */}}
+{{- define "csimux.main" -}}
+{{- $proxy := dict "configFolder" "/connections" -}}
+{{- if eq .Values.mode "node-local" }}{{ $_ := set $proxy "nodeTopology" (dict "type" "node") }}{{ end -}}
+{{- with .Values.groups }}{{ $_ := set $proxy "groups" . }}{{ end -}}
+{{- toYaml (mergeOverwrite (dict "driver" "proxy" "proxy" $proxy) (deepCopy .Values.main)) -}}
+{{- end }}
+
+{{/* The name of its ConfigMap: another main file restarts the pods, because nodes read parts of it only at the start. */}}
+{{- define "csimux.config" -}}
+csimux-config{{ include "csimux.suffix" . }}-{{ include "csimux.main" . | sha256sum | trunc 10 }}
+{{- end }}
+
+{{/* A variable with a field of the pod. */}}
+{{- define "csimux.field" -}}
+- name: {{ index . 0 }}
+  valueFrom:
+    fieldRef:
+      fieldPath: {{ index . 1 }}
+{{- end }}
+
+{{- define "csimux.unprivileged" -}}
+privileged: false
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{/* A sidecar: root, name, socket (the volume), args, env (pairs of variable and field), cpu. */}}
+{{- define "csimux.sidecar" -}}
+- name: {{ .name }}
+  image: {{ index .root.Values.sidecars .name }}
+  args:
+    - --csi-address=/csi/csi.sock
+    {{- range .args }}
+    - {{ . }}
+    {{- end }}
+    - --timeout=60s
+    - --v=2
+  env:
+    {{- range .env }}
+    {{- include "csimux.field" . | nindent 4 }}
+    {{- end }}
+  resources:
+    requests:
+      cpu: {{ .cpu }}
+      memory: 32Mi
+  {{- if and (eq .root.Values.mode "central") (not .root.Values.controller.privileged) }}
+  securityContext:
+    {{- include "csimux.unprivileged" . | nindent 4 }}
+  {{- end }}
+  volumeMounts:
+    - name: {{ .socket }}
+      mountPath: /csi
+{{- end }}
+
+{{/* A binding of a role to an account: root, kind, role, account. */}}
+{{- define "csimux.binding" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ .kind }}Binding
+metadata:
+  name: {{ .role }}
+  {{- if eq .kind "Role" }}
+  namespace: {{ .root.Release.Namespace }}
+  {{- end }}
+  labels:
+    app.kubernetes.io/instance: {{ .root.Release.Name }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ .kind }}
+  name: {{ .role }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ .account }}
+    namespace: {{ .root.Release.Namespace }}
+{{- end }}
+
+{{/* Permission of the sidecars to read Secrets, if classes of the chart name some for them. */}}
+{{- define "csimux.secretsRule" -}}
+{{- if regexMatch "csi.storage.k8s.io/(controller|provisioner|snapshotter)[a-z-]*secret-name" (toJson (list .Values.storageClasses .Values.volumeSnapshotClasses)) -}}
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get]
+{{- end -}}
+{{- end }}

@@ -1,0 +1,113 @@
+import { describe, expect, test } from "bun:test";
+import { readdirSync } from "node:fs";
+import { parse } from "yaml";
+import { goProgram, hasGoProgram } from "../scripts/cluster/tools.ts";
+import { spawned } from "../scripts/spawned.ts";
+import { type KubeObject, objectsOf, rendered } from "./helm.ts";
+
+const folder = new URL("../examples/kubernetes/", import.meta.url).pathname;
+
+/** Kinds without a namespace, to which kustomize adds one because it does not know them. */
+const clusterWide = new Set(["VolumeSnapshotClass"]);
+
+const decoded = (text: string): unknown => parse(Buffer.from(text, "base64").toString());
+
+/** The key of an entry of a list whose order means nothing: of named things, of mounts, and of texts such as flags. */
+const keyOf = (entry: unknown): string | undefined => {
+  if (typeof entry === "string") return entry;
+  const { mountPath, name } = (entry ?? {}) as { mountPath?: string; name?: string };
+  return mountPath ?? name;
+};
+
+/** The object with such lists sorted, files parsed, and without the hash at the end of generated names. */
+function comparable(value: unknown): unknown {
+  if (typeof value === "string") return value.replace(/^(csimux-config(?:-local)?)-[a-z0-9]{10}$/, "$1");
+  if (Array.isArray(value)) {
+    const entries = value.map(comparable);
+    return entries.every(each => keyOf(each) !== undefined)
+      ? entries.sort((a, b) => ((keyOf(a) ?? "") < (keyOf(b) ?? "") ? -1 : 1))
+      : entries;
+  }
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, comparable(each)]));
+}
+
+function keyed(objects: readonly KubeObject[]): ReadonlyMap<string, unknown> {
+  const all = objects.map(object => {
+    const { kind, metadata, data } = object;
+    const files = Object.entries((data ?? {}) as Record<string, string>).map(([name, text]) => [
+      name,
+      kind === "Secret" ? decoded(text) : parse(text),
+    ]);
+    const { namespace: _, ...rest } = metadata;
+    const whole = {
+      ...object,
+      metadata: clusterWide.has(kind) ? rest : metadata,
+      ...(data ? { data: Object.fromEntries(files) } : {}),
+    };
+    return [`${kind} ${comparable(metadata.name)}`, comparable(whole)] as const;
+  });
+  expect(new Set(all.map(([key]) => key)).size).toBe(all.length);
+  return new Map(all);
+}
+
+const kustomized = async (overlay: string): Promise<readonly KubeObject[]> => {
+  const { code, stdout, stderr } = await spawned([goProgram("kustomize"), "build", `${folder}${overlay}`]);
+  expect([code, stderr]).toEqual([0, ""]);
+  return objectsOf(stdout);
+};
+
+/** The fields of a class that chart and manifests get from their user. */
+const classesOf = (objects: readonly KubeObject[], kind: string) =>
+  objects
+    .filter(each => each.kind === kind)
+    .map(({ apiVersion, kind, metadata, provisioner, driver, ...rest }) => ({ name: metadata.name, ...rest }));
+
+/** The values that ask for what the user of the manifests has written: names, image, classes and connections. */
+function valuesOf(objects: readonly KubeObject[], more: object) {
+  const [driver] = objects.filter(({ kind }) => kind === "CSIDriver");
+  const [workload] = objects.filter(({ kind }) => kind === "DaemonSet");
+  const containers = workload?.["spec"].template.spec.containers as { name: string; image: string }[];
+  const [repository, tag] = containers.find(({ name }) => name === "csimux")?.image.split(":") ?? [];
+  return {
+    driverName: driver?.metadata.name,
+    image: { repository, tag },
+    storageClasses: classesOf(objects, "StorageClass"),
+    volumeSnapshotClasses: classesOf(objects, "VolumeSnapshotClass"),
+    ...more,
+  };
+}
+
+/** The connection files of a driver of the manifests, as flags that leave them as they are. */
+const connectionFlags = (driver: string): readonly string[] => {
+  const home = `${folder}drivers/${driver}/connections/`;
+  return readdirSync(home).flatMap(file => ["--set-file", `connections.${file.replace(".yaml", "")}=${home}${file}`]);
+};
+
+const overlays = [
+  { overlay: "central", driver: "central", release: "csimux", values: {} },
+  { overlay: "central-non-root", driver: "central", release: "csimux", values: { controller: { privileged: false } } },
+  { overlay: "node-local", driver: "node-local", release: "csimux-local", values: { mode: "node-local" } },
+] as const;
+
+describe.skipIf(!hasGoProgram("helm") || !hasGoProgram("kustomize"))("the chart", () => {
+  test.each(overlays)("makes the objects of $overlay", async ({ overlay, driver, release, values }) => {
+    const manifests = await kustomized(overlay);
+    const [namespace, ...others] = manifests.filter(({ kind }) => kind === "Namespace");
+    expect([namespace?.metadata.name, others.length]).toEqual(["storage", 0]);
+    const wanted = keyed(manifests.filter(({ kind }) => kind !== "Namespace"));
+    const made = keyed(await rendered(valuesOf(manifests, values), release, connectionFlags(driver)));
+    expect([...made.keys()].sort()).toEqual([...wanted.keys()].sort());
+    for (const [key, object] of wanted) expect({ [key]: made.get(key) }).toEqual({ [key]: object });
+  });
+
+  test("makes the objects of both, installed twice", async () => {
+    const wanted = keyed((await kustomized("both")).filter(({ kind }) => kind !== "Namespace"));
+    const made = overlays
+      .filter(({ overlay }) => overlay !== "central-non-root")
+      .map(async ({ overlay, driver, release, values }) =>
+        rendered(valuesOf(await kustomized(overlay), values), release, connectionFlags(driver)),
+      );
+    expect(Object.fromEntries(keyed((await Promise.all(made)).flat()))).toEqual(Object.fromEntries(wanted));
+  });
+});
