@@ -10,7 +10,7 @@ import { bindFlags, lackingFlags } from "./mount/flags.ts";
 import { type MountTable, sameFolder } from "./mount/mount-table.ts";
 import type { Mounts } from "./mount/mounts.ts";
 import type { Context, PublishRequest, UnpublishRequest } from "./requests.ts";
-import { type StageRecord, StageRecords } from "./state/stage-records.ts";
+import { notYetAttached, type StageRecord, StageRecords } from "./state/stage-records.ts";
 
 /** A provisioned inline volume: the arguments of mount(8), and an identity that no other volume ever has. */
 export interface InlineSource {
@@ -164,10 +164,7 @@ const blank = (volumeId: string, target: string, { mode }: Capability, readonly:
   fsType: "zfs",
   mode,
   flags: readonly ? bindFlags(["ro"]) : [],
-  shows: undefined,
-  attached: undefined,
-  notes: {},
-  published: [],
+  ...notYetAttached,
 });
 
 /** Throws "invalid-argument" for a capability that an inline volume cannot have: it is the folder of a single pod. */

@@ -15,6 +15,7 @@ import {
   contextWithoutPodInfo,
   isSameStaging,
   isTarget,
+  notYetAttached,
   type StageRecord,
   StageRecordWriter,
   stagedAt,
@@ -56,10 +57,7 @@ export function stageRecord(
     fsType: attacher.access.filesystems === "any" ? undefined : fsType || undefined,
     mode,
     flags: flagsOf(capability),
-    shows: undefined,
-    attached: undefined,
-    notes: {},
-    published: [],
+    ...notYetAttached,
   };
 }
 

@@ -43,7 +43,7 @@ class Toy implements Attacher {
   readonly lockOf = () => "target";
 
   async attach(wanted: AttachRequest, note: SaveNotes): Promise<Attached> {
-    await note({ session: `of ${wanted.volumeId}`, passing: undefined });
+    await note({ session: `of ${wanted.volumeId}` });
     this.attached.add(wanted.volumeId);
     if (this.fails === "attach" || this.fails === "both") throw new CsiError("permission-denied", "wrong password");
     return this.#what(wanted);

@@ -12,13 +12,6 @@ import type { MountErrorPatterns } from "../mount/mount-errors.ts";
 import type { MountTable } from "../mount/mount-table.ts";
 import type { Context } from "../requests.ts";
 
-/** An existing folder, to be bind mounted. */
-export interface AttachedFolder {
-  readonly kind: "folder";
-  /** Its real path. */
-  readonly path: string;
-}
-
 /** A file system of a server, mounted with mount(8). */
 export interface AttachedShare {
   readonly kind: "share";
@@ -73,14 +66,14 @@ export interface AttachedDevice {
   readonly proof: Readonly<Record<string, string>>;
 }
 
-/** The form in which an attached volume is available on this node. */
-export type Attached = AttachedFolder | AttachedShare | AttachedDevice;
+/** The form in which an attached volume is available on this node: a folder by its real path, to be bind mounted. */
+export type Attached = { readonly kind: "folder"; readonly path: string } | AttachedShare | AttachedDevice;
 
 /** Data that an attacher needs to undo its work. Stored in a file, so never a secret. */
 export type Notes = Readonly<Record<string, string>>;
 
-/** Merges into the volume's notes and resolves once they are on disk; an undefined value removes the key. */
-export type SaveNotes = (notes: Readonly<Record<string, string | undefined>>) => Promise<void>;
+/** Merges into the volume's notes and resolves once they are on disk. */
+export type SaveNotes = (notes: Notes) => Promise<void>;
 
 /** A volume to attach. The call holds the secrets. */
 export interface AttachRequest {

@@ -61,7 +61,7 @@ export function serversOf(wanted: ServerRequest): readonly [string, ...string[]]
 }
 
 /** The storage of a share: its servers, of which at least one must listen on `port`. Throws "invalid-argument". */
-export function storageOfShare(protocol: string, port: number, context: AttachRequest["context"]): StorageAddresses {
+export function storageOfShare(protocol: string, port: number, context: Context): StorageAddresses {
   const servers = serversOf({ volumeId: "", context });
   const addresses = servers.map(server => ({ host: server.replace(/^\[|\]$/g, ""), port }));
   return { name: `${protocol} ${servers.join(",")}`, addresses };

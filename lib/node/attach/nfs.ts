@@ -1,7 +1,7 @@
 import { protocols } from "../../core/access.ts";
 import { otherFlags } from "../mount/flags.ts";
 import type { MountErrorPatterns } from "../mount/mount-errors.ts";
-import type { AttachedShare, Attacher, AttacherPorts } from "./attacher.ts";
+import type { Attacher, AttacherPorts } from "./attacher.ts";
 import { serversOf, shareOf, storageOfShare } from "./context.ts";
 
 /** The port of NFS servers (RFC 7530, 3.1), and the default of version 3. */
@@ -23,7 +23,7 @@ export const nfs = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): Attacher
   storageOf: context => storageOfShare("nfs", port, context),
   async attach(wanted) {
     const [source, ...alternatives] = serversOf(wanted).map(server => `${server}:${shareOf(wanted)}`);
-    const share: AttachedShare = {
+    return {
       kind: "share",
       fsType: wanted.capability.fsType ?? "nfs",
       source: source ?? "",
@@ -32,6 +32,5 @@ export const nfs = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): Attacher
       onHost: hostMounts,
       errorPatterns: patterns,
     };
-    return share;
   },
 });

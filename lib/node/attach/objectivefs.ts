@@ -4,7 +4,7 @@ import { CsiError } from "../../core/errors.ts";
 import { isSecretVariable, isVariable, variablesOf } from "../../core/variables.ts";
 import { otherFlags } from "../mount/flags.ts";
 import type { MountErrorPatterns } from "../mount/mount-errors.ts";
-import type { AttachedShare, Attacher, AttacherPorts, AttachRequest, MountProgram } from "./attacher.ts";
+import type { Attacher, AttacherPorts, AttachRequest, MountProgram } from "./attacher.ts";
 import { ownSecrets } from "./context.ts";
 
 /** A bucket, optionally a file system in it (for a pool) and a point in time ("@2026-11-22T00:00:00Z"). */
@@ -79,7 +79,7 @@ export const objectivefs = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): 
       const list = options.length > 0 ? ["-o", options.join(",")] : [];
       return ["mount.objectivefs", ...list, filesystem];
     };
-    const share: AttachedShare = {
+    return {
       kind: "share",
       fsType: "objectivefs",
       source: `${objectStore}${filesystem}`,
@@ -90,6 +90,5 @@ export const objectivefs = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): 
       errorPatterns: patterns,
       program: { argv, exits },
     };
-    return share;
   },
 });

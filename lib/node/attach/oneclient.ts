@@ -2,7 +2,7 @@ import { protocols } from "../../core/access.ts";
 import { CsiError } from "../../core/errors.ts";
 import { otherFlags } from "../mount/flags.ts";
 import type { MountErrorPatterns } from "../mount/mount-errors.ts";
-import type { AttachedShare, Attacher, AttacherPorts, AttachRequest, MountProgram } from "./attacher.ts";
+import type { Attacher, AttacherPorts, AttachRequest, MountProgram } from "./attacher.ts";
 import { holdsControl, ownSecrets, serversOf } from "./context.ts";
 
 /** Error patterns of oneclient(1) for servers and tokens. */
@@ -88,7 +88,7 @@ export const oneclient = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): At
       const list = options.length > 0 ? ["-o", options.join(",")] : [];
       return ["oneclient", "-H", server, ...flags, ...list, ...chosen];
     };
-    const share: AttachedShare = {
+    return {
       kind: "share",
       fsType: "oneclient",
       // The mount table shows this source for every Onedata mount.
@@ -99,6 +99,5 @@ export const oneclient = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): At
       program: { argv, exits },
       ...(token && { env: { ONECLIENT_ACCESS_TOKEN: token }, secret: [token] }),
     };
-    return share;
   },
 });

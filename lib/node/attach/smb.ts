@@ -3,7 +3,7 @@ import type { Secrets } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { flagValue, otherFlags, withoutPasswords } from "../mount/flags.ts";
 import type { MountErrorPatterns } from "../mount/mount-errors.ts";
-import type { AttachedShare, Attacher, AttacherPorts, AttachRequest } from "./attacher.ts";
+import type { Attacher, AttacherPorts, AttachRequest } from "./attacher.ts";
 import { ownSecrets, serversOf, shareOf, storageOfShare } from "./context.ts";
 
 /** The port of SMB servers (MS-SMB2, 2.1). */
@@ -67,7 +67,7 @@ export const smb = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): Attacher
     const { options, password } = login(wanted, ownSecrets(call.secrets, wanted.context));
     const others = withoutPasswords(otherFlags(wanted.capability.mountFlags)).filter(flag => !ofLogin.test(flag));
     const group = wanted.capability.mountGroup;
-    const asked: AttachedShare = {
+    return {
       kind: "share",
       fsType: wanted.capability.fsType ?? "cifs",
       source: source ?? "",
@@ -77,7 +77,6 @@ export const smb = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): Attacher
       errorPatterns: patterns,
       ...(password !== undefined && { stdin: password, secret: [password], env: { PASSWD_FD: "0" } }),
     };
-    return asked;
   },
 });
 

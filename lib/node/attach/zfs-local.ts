@@ -14,12 +14,6 @@ const dataset = /^[A-Za-z][A-Za-z0-9_.:-]*(?:\/[A-Za-z0-9_][A-Za-z0-9_.: -]*)+$/
 
 const unknown = /dataset does not exist|no such pool/i;
 
-interface Properties {
-  readonly type: string;
-  readonly guid: string;
-  readonly mountpoint: string;
-}
-
 /**
  * A dataset or zvol of a pool on this node, `zfs_asset_name` of the context. Its properties stay unchanged: a dataset
  * with its own mount point is mounted elsewhere with `zfsutil`, as zfs-mount(8) does. Every user who can create
@@ -50,12 +44,7 @@ export const zfsLocal = ({
   },
 });
 
-async function properties(
-  name: string,
-  { volumeId }: AttachRequest,
-  host: CommandRunner,
-  call: Call,
-): Promise<Properties> {
+async function properties(name: string, { volumeId }: AttachRequest, host: CommandRunner, call: Call) {
   const task = `volume "${volumeId}": reading the properties of dataset ${name}`;
   const argv = ["zfs", "get", "-Hp", "-o", "value", "type,guid,mountpoint", name] as const;
   const output = await run(host, { argv }, task, call.signal);

@@ -2,7 +2,7 @@ import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { type Argv, type CommandRunner, complaint, run, runToSuccess } from "../../io/runner.ts";
 import type { AttachedDevice } from "../attach/attacher.ts";
-import type { MountErrorPatterns } from "../mount/mount-errors.ts";
+import type { FilesystemMount } from "../mount/mounts.ts";
 import type { MountedFilesystem } from "../state/stage-records.ts";
 import { type BlockDevice, BlockDevices, type HeldDisk, holdDisk } from "./block-device.ts";
 import { type Contents, DiskReader } from "./contents.ts";
@@ -45,18 +45,11 @@ export interface PrepareRequest {
   readonly readonly: boolean;
 }
 
-/** The arguments of mount(8) for a device. */
-export interface Mountable {
-  /** The device file: the device itself or one of its partitions. */
-  readonly source: string;
-  /** The number of `source` as "major:minor". */
-  readonly number: string;
-  readonly fsType: string;
-  /** Options that this file system needs, such as "nouuid", or "norecovery" for read-only use. */
-  readonly options: readonly string[];
-  /** Error patterns of mount(8) for this file system, in addition to the common ones. */
-  readonly errorPatterns?: MountErrorPatterns;
-}
+/**
+ * The arguments of mount(8) for a device, with options that its file system needs, such as "nouuid", or "norecovery" for
+ * read-only use. `source` is the device file, of the device itself or one of its partitions.
+ */
+export type Mountable = MountedFilesystem & Pick<FilesystemMount, "options" | "errorPatterns">;
 
 /** What the node uses of DiskFilesystems. */
 export type Disks = Pick<DiskFilesystems, keyof DiskFilesystems>;

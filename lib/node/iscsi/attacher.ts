@@ -19,6 +19,7 @@ import { ownSecrets } from "../attach/context.ts";
 import { Multipath } from "../disks/multipath.ts";
 import { pollUntil, Sysfs } from "../disks/sysfs.ts";
 import { pathFindings } from "../health/findings.ts";
+import type { Context } from "../requests.ts";
 import { OpenedSessions } from "../state/record-folder.ts";
 import { Login } from "./open-iscsi.ts";
 import { PortalSessions } from "./portal-sessions.ts";
@@ -59,9 +60,9 @@ class Iscsi implements Attacher {
   }
 
   /** Volumes of one target share its sessions. */
-  readonly lockOf = (context: AttachRequest["context"]): string | undefined => context["iqn"];
+  readonly lockOf = (context: Context): string | undefined => context["iqn"];
 
-  readonly check = (context: AttachRequest["context"], volumeId: string): void => void targetOf(context, volumeId);
+  readonly check = (context: Context, volumeId: string): void => void targetOf(context, volumeId);
 
   /** See Attacher. Also throws "unauthenticated" for refused credentials and "unavailable" when no portal answers. */
   async attach({ volumeId, context }: AttachRequest, note: SaveNotes, call: Call): Promise<AttachedDevice> {
@@ -72,7 +73,6 @@ class Iscsi implements Attacher {
     const units = await this.#portalSessions.units(sessions, target, () => note({ added: "yes" }), call);
     const names = units.map(({ name }) => name);
     const map = await this.#multipath.waitForMap(names, target.portals.length > 1, call);
-    await note({ map: map?.name });
     return await this.#multipath.device(names, map, "device/wwid", `${target.iqn} LUN ${target.lun}`);
   }
 
@@ -88,7 +88,7 @@ class Iscsi implements Attacher {
   };
 
   /** Names the storage by its portals. */
-  readonly storageOf = (context: AttachRequest["context"]): StorageAddresses => {
+  readonly storageOf = (context: Context): StorageAddresses => {
     const { portals } = targetOf(context, "");
     return { name: `iscsi ${portals.map(portalText).join(",")}`, addresses: portals };
   };

@@ -5,11 +5,11 @@ import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Mount } from "../../core/mountinfo.ts";
 import { type Argv, type CommandRunner, type Output, run } from "../../io/runner.ts";
-import type { MountFailure, MountProgram } from "../attach/attacher.ts";
+import type { AttachedShare, MountFailure } from "../attach/attacher.ts";
 import { deviceNumber } from "../disks/block-device.ts";
 import { ensureFolder, removeMountPoint, resolveParents } from "./files.ts";
 import { bindOptions, lackingFlags } from "./flags.ts";
-import { type MountErrorPatterns, mountErrorAdvice, mountErrorCode } from "./mount-errors.ts";
+import { mountErrorAdvice, mountErrorCode } from "./mount-errors.ts";
 import { type Identity, type MountTable, readMountTable, sameFolder } from "./mount-table.ts";
 import { complaintOf, type MountHealth, mountHealth, Unmounter } from "./unmounter.ts";
 
@@ -24,22 +24,10 @@ export interface BindMount {
 }
 
 /** A file system to mount at a real path. */
-export interface FilesystemMount {
-  readonly fsType: string;
-  readonly source: string;
-  /** Options of the file system. */
-  readonly options: readonly string[];
+export interface FilesystemMount extends Omit<AttachedShare, "kind" | "alternatives"> {
   readonly at: string;
   /** As in BindMount; passed to the mount itself. */
   readonly flags: readonly string[];
-  /** Whether the host's mount(8) makes the mount. */
-  readonly onHost?: boolean;
-  /** The standard input of mount(8), which passes secrets on to its helper. */
-  readonly stdin?: string;
-  readonly env?: Readonly<Record<string, string>>;
-  readonly secret?: readonly string[];
-  readonly errorPatterns?: MountErrorPatterns;
-  readonly program?: MountProgram;
   /** As in Command. */
   readonly timeoutMs?: number;
   /** The number ("major:minor") of the device that the mount must be of; absent if it has no device. */

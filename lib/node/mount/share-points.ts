@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import type { Log } from "../../core/call.ts";
+import type { Call, Log } from "../../core/call.ts";
 import { type Lease, SharedInstances } from "../../io/lease.ts";
 import type { SharePoint, ShareSettings } from "../../io/share-point.ts";
 import type { AttachedShare, AttachRequest } from "../attach/attacher.ts";
@@ -84,7 +84,7 @@ class MountedShare implements SharePoint {
 
   async #ready(mustRemount: boolean): Promise<string> {
     const { mounts, log } = this.#parts;
-    const call = { id: "", signal: AbortSignal.timeout(mountMs), log, secrets: {} };
+    const call = this.#call();
     let table = await mounts.table();
     const at = await this.#at(table, call.signal);
     const share = await this.#share(table);
@@ -117,35 +117,27 @@ class MountedShare implements SharePoint {
 
   async #share(table: MountTable): Promise<AttachedShare> {
     const { protocol, context, mountFlags } = this.#settings;
-    const capability = {
-      kind: "mount",
-      fsType: undefined,
-      mountFlags,
-      mountGroup: undefined,
-      mode: "multi-node-multi-writer",
-    } as const;
+    const access = { kind: "mount", mode: "multi-node-multi-writer" } as const;
+    const capability = { ...access, fsType: undefined, mountFlags, mountGroup: undefined };
     const volumeId = `base folder ${context["share"]}`;
     refuseFlags(volumeId, [], mountFlags);
-    const wanted: AttachRequest = {
-      volumeId,
-      context,
-      publishContext: {},
-      capability,
-      readonly: false,
-      notes: {},
-      table,
-    };
-    const call = { id: "", signal: AbortSignal.timeout(mountMs), log: this.#parts.log, secrets: {} };
-    const attached = await attacherOf(this.#parts.attachers, protocol, volumeId).attach(wanted, async () => {}, call);
+    const volume = { volumeId, context, publishContext: {}, notes: {} };
+    const wanted: AttachRequest = { ...volume, capability, readonly: false, table };
+    const attacher = attacherOf(this.#parts.attachers, protocol, volumeId);
+    const attached = await attacher.attach(wanted, async () => {}, this.#call());
     if (attached.kind === "share") return attached;
     throw new Error(`protocol ${protocol} gives no share`);
+  }
+
+  #call(): Call {
+    return { id: "", signal: AbortSignal.timeout(mountMs), log: this.#parts.log, secrets: {} };
   }
 
   /** Unmounts the share. A mount that is in use, or has a dead server, is left for the next process. */
   async close(): Promise<void> {
     const { mounts, log } = this.#parts;
     await this.#running?.catch(() => {});
-    const call = { id: "", signal: AbortSignal.timeout(mountMs), log, secrets: {} };
+    const call = this.#call();
     try {
       const table = await mounts.table();
       const at = await this.#at(table, call.signal);

@@ -1,6 +1,6 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError, isFinal } from "../../core/errors.ts";
-import type { Attached, AttachedDevice, AttachedFolder, AttachedShare, AttachRequest } from "../attach/attacher.ts";
+import type { Attached, AttachedDevice, AttachedShare, AttachRequest } from "../attach/attacher.ts";
 import type { HeldDisk } from "../disks/block-device.ts";
 import type { Disks } from "../disks/disk-filesystems.ts";
 import type { NodeParts } from "../parts.ts";
@@ -50,13 +50,13 @@ export class VolumeMounter {
   /** An existing mount stays if an equal earlier call made it; any other is refused as "already-exists". */
   async mount(attached: Attached, staging: AttachedStaging): Promise<void> {
     const step: StagingStep = { ...staging, at: stagedAt(staging.writer.record) };
-    if (attached.kind === "folder") return await this.#folder(attached, step);
+    if (attached.kind === "folder") return await this.#folder(attached.path, step);
     if (attached.kind === "share") return await this.#share(attached, step);
     if (staging.wanted.capability.kind === "block") return await this.#file(attached, step);
     await this.#disk(attached, step);
   }
 
-  async #folder({ path: source }: AttachedFolder, step: StagingStep): Promise<void> {
+  async #folder(source: string, step: StagingStep): Promise<void> {
     const { writer, table, call, at } = step;
     const { flags, volumeId } = writer.record;
     if (isWithin(source, at) || isWithin(at, source)) {

@@ -62,6 +62,9 @@ export interface StageRecord {
   readonly published: readonly PublishedTarget[];
 }
 
+/** The parts of a record that are known only later. */
+export const notYetAttached = { shows: undefined, attached: undefined, notes: {}, published: [] } as const;
+
 const version = 1;
 
 /** The name of the device file in the staging folder of a block volume, as in democratic-csi. */
@@ -213,11 +216,7 @@ export class StageRecordWriter {
   }
 
   /** Adds notes and resolves once they are on disk. */
-  readonly note: SaveNotes = async notes => {
-    const all = Object.entries({ ...this.#record.notes, ...notes });
-    const kept = all.filter((entry): entry is [string, string] => entry[1] !== undefined);
-    await this.save({ notes: Object.fromEntries(kept) }, true);
-  };
+  readonly note: SaveNotes = notes => this.save({ notes: { ...this.#record.notes, ...notes } }, true);
 
   /** Makes an earlier record valid again. */
   async restore(record: StageRecord): Promise<void> {
