@@ -1,3 +1,4 @@
+import { driverTable } from "./generate/driver-table.ts";
 import { editorSchemas } from "./generate/editor-schemas.ts";
 import { type Generated, stale, write } from "./generate/generated.ts";
 import { healthPage } from "./generate/health-page.ts";
@@ -12,6 +13,7 @@ export const generators: readonly (readonly [source: string, generate: () => Gen
   ["proto/", protobufCode],
   [schemas, editorSchemas],
   [schemas, keyReference],
+  ["the drivers in lib/drivers/index.ts", driverTable],
   ["lib/health/reasons.ts", healthPage],
   ["lib/lint/rules/", rulesPage],
 ];

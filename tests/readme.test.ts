@@ -55,24 +55,6 @@ const used = {
   variable: "valueFrom:",
 } as const;
 
-/** The drivers in the first column of README's table: "-x" replaces the last part of the name before it, "*" is any text. */
-function listedDrivers(): readonly RegExp[] {
-  const rows = readme.slice(readme.indexOf("| `driver:` |")).split("\n\n", 1)[0]?.split("\n").slice(2) ?? [];
-  return rows.flatMap(row => {
-    let full = "";
-    return [...(row.split("|")[1] ?? "").matchAll(/`([a-z*-]+)`/g)].map(([, name = ""]) => {
-      full = name.startsWith("-") ? full.replace(/-[a-z]+$/, name) : name;
-      return new RegExp(`^${full.replaceAll("*", ".*")}$`);
-    });
-  });
-}
-
-test("README's table lists every driver", () => {
-  const listed = listedDrivers();
-  const names = modules.flatMap(module => module.names);
-  expect(names.filter(name => !listed.some(pattern => pattern.test(name)))).toEqual([]);
-});
-
 describe("what README shows passes csimux validate --strict", () => {
   test("every snippet is checked", () => {
     expect(snippets).toHaveLength(Object.keys(used).length);

@@ -1,0 +1,76 @@
+import { readFile } from "node:fs/promises";
+import type { Driver } from "../../lib/drivers/driver.ts";
+import { modules } from "../../lib/drivers/index.ts";
+import type { DriverModule } from "../../lib/drivers/module.ts";
+import { localRunner } from "../../lib/io/local.ts";
+import { byDriver, read } from "../../tests/drivers/example-files.ts";
+import { localPorts } from "../../tests/fakes/ports.ts";
+import { root } from "../spawned.ts";
+import type { Generated } from "./generated.ts";
+
+const begin = "<!-- made by scripts/generate.ts from lib/drivers/index.ts: do not edit -->\n\n";
+const end = "\n<!-- end -->";
+
+/** The driver of a module, opened with its example. Opening does no I/O. */
+function opened({ names: [name = ""], open }: DriverModule): Driver {
+  const { config } = read(byDriver.get(name) ?? "");
+  if (!config)
+    throw new Error(`the example of ${name} is missing or not valid; run "make test ONLY=tests/examples.test.ts"`);
+  const identity = { connection: name, driver: name, instanceId: undefined, maxIdBytes: 100 };
+  const local = localPorts(localRunner({ env: {} }));
+  return open(identity, config.settings as never, {
+    ...local,
+    ssh: () => ({ ...local, value: local.local, release: async () => {} }),
+  });
+}
+
+/** What the controller does for a driver's volumes, in words. */
+function abilities({ facts }: DriverModule, driver: Driver): string {
+  const { clones, inline } = driver;
+  if (inline) return "none: pods describe their volumes and name the connection in `volumeAttributes`";
+  if (!facts.provisions) return "none: you describe the volumes";
+  const words: readonly (readonly [string, unknown])[] = [
+    ["create, delete", true],
+    ["expand", driver.expand],
+    ["snapshot", driver.snapshots],
+    ["restore", clones?.from.includes("snapshot")],
+    ["clone", clones?.from.includes("volume")],
+    ["group snapshots", driver.groupSnapshots],
+    ["properties", driver.modify],
+    ["list", driver.inventory],
+    ["capacity", driver.capacity],
+    ["health", driver.health],
+  ];
+  return words.flatMap(([word, present]) => (present ? [word] : [])).join(", ");
+}
+
+/** The row of neighbours in the index that differ in their names and protocols alone. */
+interface Row {
+  readonly names: readonly string[];
+  readonly protocols: readonly string[];
+  readonly rest: string;
+}
+
+function withRow(rows: readonly Row[], module: DriverModule): readonly Row[] {
+  const { protocol, local } = module.facts;
+  const name = `\`${module.names[0]}\``;
+  const by = protocol ? `\`${protocol}\`` : "any, by `node_attach_driver`";
+  const rest = `${local ? "the node that created them" : "any node"} | ${abilities(module, opened(module))}`;
+  const last = rows.at(-1);
+  if (last?.rest !== rest) return [...rows, { names: [name], protocols: [by], rest }];
+  const protocols = [...new Set([...last.protocols, by])];
+  return [...rows.slice(0, -1), { names: [...last.names, name], protocols, rest }];
+}
+
+/** The table of drivers in README.md. */
+export async function driverTable(): Promise<Generated> {
+  const rows = modules
+    .reduce<readonly Row[]>(withRow, [])
+    .map(({ names, protocols, rest }) => `| ${names.join(", ")} | ${protocols.join(", ")} | ${rest} |\n`);
+  const head = "| `driver:` | Protocol | Volumes are used by | Controller |\n| --- | --- | --- | --- |\n";
+  const readme = await readFile(`${root}/README.md`, "utf8");
+  const [before, after] = readme.split(begin);
+  if (before === undefined || !after?.includes(end)) throw new Error(`README.md lacks ${begin}or${end}`);
+  const text = before + begin + head + rows.join("") + after.slice(after.indexOf(end));
+  return { files: new Map([["README.md", text]]) };
+}
