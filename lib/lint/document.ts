@@ -1,4 +1,5 @@
 import type { Diagnostic, Path, Position } from "../schema/finding.ts";
+import type { Mapping } from "../schema/mapping.ts";
 import type { YamlSource } from "../yaml/parse.ts";
 
 /** A YAML document to check: one of a file, a part of one, or a file inside a Secret or ConfigMap. */
@@ -43,6 +44,17 @@ export const documentOf = (file: string, text: string, source: YamlSource): Sour
   inside: "",
   outward: position => position,
   start: { line: 1, column: 1 },
+  isSecret: secretByName,
+});
+
+/** A part of a document, or a value made from it, as a document; `outer` converts paths of the value to those of the document. */
+export const partOf = (document: SourceDocument, value: Mapping, outer: (path: Path) => Path): SourceDocument => ({
+  ...document,
+  source: {
+    ...document.source,
+    value,
+    position: (inner, what) => document.source.position(outer(inner), what),
+  },
   isSecret: secretByName,
 });
 

@@ -21,7 +21,7 @@ const objectKinds = {
 type ObjectKind = (typeof objectKinds)[keyof typeof objectKinds];
 
 /** The kind of a YAML document, by its keys. */
-export type DocumentKind = "main" | "connection" | ObjectKind | "helm" | "other";
+export type DocumentKind = "main" | "connection" | ObjectKind | "helm" | "chart" | "other";
 
 const kindsByName: ReadonlyMap<string, ObjectKind> = new Map(Object.entries(objectKinds));
 
@@ -36,6 +36,7 @@ export function kindOf(value: unknown): DocumentKind {
   const object = typeof kind === "string" ? objectKind(kind) : undefined;
   if (object !== undefined || (typeof kind === "string" && apiVersion !== undefined)) return object ?? "other";
   if (isHelm(value) || helmBelow(value) !== undefined) return "helm";
+  if (isChart(value) || chartBelow(value) !== undefined) return "chart";
   // A connection with a wrong driver; a main file has a "proxy:" block.
   if (driver === "proxy" && proxy === undefined && hasSection(value)) return "connection";
   if (driver === "proxy" || (driver === undefined && isMapping(proxy) && "configFolder" in proxy)) return "main";
@@ -52,13 +53,24 @@ const isHelm = (value: Mapping): boolean =>
   isMapping(value["csiDriver"]) ||
   (isMapping(value["driver"]) && ("config" in value["driver"] || "existingConfigSecret" in value["driver"]));
 
+/** Values of csimux's own chart: with the driver's name, or with connections as mappings or texts. */
+const isChart = (value: Mapping): boolean =>
+  typeof value["driverName"] === "string" ||
+  Object.values(mappingOf(value["connections"])).some(each =>
+    typeof each === "string" ? isConfiguration(kindOfText(each)) : typeof mappingOf(each)["driver"] === "string",
+  );
+
 /** Whether csimux itself reads such a file. */
 export const isConfiguration = (kind: DocumentKind): kind is "main" | "connection" =>
   kind === "main" || kind === "connection";
 
-/** The key of an umbrella chart with the values of this chart. */
+/** The key of an umbrella chart with the values of democratic-csi's chart. */
 export const helmBelow = (value: Mapping): string | undefined =>
   isHelm(value) ? undefined : Object.keys(value).find(key => isHelm(mappingOf(value[key])));
+
+/** The key of an umbrella chart with the values of csimux's chart. */
+export const chartBelow = (value: Mapping): string | undefined =>
+  isChart(value) ? undefined : Object.keys(value).find(key => isChart(mappingOf(value[key])));
 
 const mappingOf = (value: unknown): Mapping => (isMapping(value) ? value : {});
 

@@ -1,8 +1,9 @@
 import type { Path } from "../schema/finding.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
-import { parseYaml, type YamlSource } from "../yaml/parse.ts";
-import { type DocumentDiagnostic, nameOf, type SourceDocument, secretByName } from "./document.ts";
-import { type DocumentKind, helmBelow, isConfiguration, kindOf, kindOfText } from "./kinds.ts";
+import { parseYaml } from "../yaml/parse.ts";
+import { chartParts } from "./chart.ts";
+import { type DocumentDiagnostic, nameOf, partOf, type SourceDocument, secretByName } from "./document.ts";
+import { chartBelow, type DocumentKind, helmBelow, isConfiguration, kindOf, kindOfText } from "./kinds.ts";
 import { listAt, type ManifestObject, mappingAt, type Objects, textAt } from "./lint-input.ts";
 import type { UnreadDocument } from "./read.ts";
 import { type SecretFile, secretEntries, secretFiles, textFiles } from "./secret-files.ts";
@@ -49,9 +50,10 @@ export function addObject(
   else if (kind === "kustomization") found.kustomizations.push(object);
   else if (kind === "workload") found.workloads.push(object);
   else if (kind === "helm") addHelm(document, value, found);
+  else if (kind === "chart") addChart(document, value, found);
 }
 
-/** Adds Helm values, their classes, and a main file among them. */
+/** Adds Helm values of democratic-csi's chart, their classes, and a main file among them. */
 function addHelm(outer: SourceDocument, whole: Mapping, found: FoundObjects): void {
   const key = helmBelow(whole);
   const value = key === undefined ? whole : mappingAt(whole, key);
@@ -73,13 +75,19 @@ function addHelm(outer: SourceDocument, whole: Mapping, found: FoundObjects): vo
 }
 
 /** A part of a document as a document. */
-function below(document: SourceDocument, path: Path, value: Mapping): SourceDocument {
-  const source: YamlSource = {
-    ...document.source,
-    value,
-    position: (inner, what) => document.source.position([...path, ...inner], what),
-  };
-  return { ...document, source, above: [...(document.above ?? []), ...path], isSecret: secretByName };
+const below = (document: SourceDocument, path: Path, value: Mapping): SourceDocument => ({
+  ...partOf(document, value, inner => [...path, ...inner]),
+  above: [...(document.above ?? []), ...path],
+});
+
+/** Adds values of csimux's own chart. */
+function addChart(document: SourceDocument, whole: Mapping, found: FoundObjects): void {
+  const key = chartBelow(whole);
+  const { candidates, classes, driver } = chartParts(document, key === undefined ? [] : [key]);
+  found.candidates.push(...candidates);
+  found.classes.push(...classes);
+  found.drivers.push(driver);
+  found.documents++;
 }
 
 /** Only the names in a SealedSecret can be read. */

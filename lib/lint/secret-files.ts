@@ -44,7 +44,7 @@ export function textFiles(
   path: Path,
 ): readonly SecretFile[] {
   return Object.entries(mappingAt(object, String(path.at(-1)))).flatMap(([name, text]) =>
-    typeof text === "string" && isFileName(name) ? [inPlain(source, manifestText, name, text, [...path, name])] : [],
+    typeof text === "string" && isFileName(name) ? [plainFile(source, manifestText, name, text, [...path, name])] : [],
   );
 }
 
@@ -59,7 +59,14 @@ function decoded(value: string): string | undefined {
   }
 }
 
-function inPlain(source: YamlSource, manifestText: string, name: string, text: string, path: Path): SecretFile {
+/** The file in the text at `path`. */
+export function plainFile(
+  source: YamlSource,
+  manifestText: string,
+  name: string,
+  text: string,
+  path: Path,
+): SecretFile {
   const start = source.position(path, "key");
   const node: unknown = source.document.getIn(path, true);
   const block = isScalar(node) && node.type === Scalar.BLOCK_LITERAL ? node.range : undefined;

@@ -1,0 +1,93 @@
+import type { Path } from "../schema/finding.ts";
+import { isMapping, type Mapping } from "../schema/mapping.ts";
+import { parseYaml } from "../yaml/parse.ts";
+import { partOf, type SourceDocument, secretByName } from "./document.ts";
+import { type ClassObject, listAt, type ManifestObject, mappingAt, textAt } from "./lint-input.ts";
+import type { UnreadDocument } from "./read.ts";
+import { plainFile } from "./secret-files.ts";
+
+/** What csimux's chart makes of its values, as if the user had written it. */
+export interface ChartParts {
+  /** The main file and the connections. */
+  readonly candidates: readonly UnreadDocument[];
+  readonly classes: readonly ClassObject[];
+  /** The CSIDriver. */
+  readonly driver: ManifestObject;
+}
+
+/** Converts the values at `path` of a document as the templates of examples/helm/csimux do. */
+export function chartParts(document: SourceDocument, path: Path): ChartParts {
+  const value = mappingAt(document.source.value, ...path.map(String));
+  const isLocal = value["mode"] === "node-local";
+  const main = mainOf(document, value, path, isLocal);
+  const attachRequired = !isLocal && value["attachRequired"] !== false;
+  const metadata = { name: textAt(value, "driverName") ?? "" };
+  const driver = partOf(document, { metadata, spec: { attachRequired } }, ([first, ...rest]) =>
+    first === "metadata" ? [...path, "driverName"] : [...path, ...rest],
+  );
+  return {
+    candidates: [...(main ? [main] : []), ...connectionsOf(document, value, path)],
+    classes: [
+      ...classesOf(document, value, path, "storage", isLocal ? {} : { allowVolumeExpansion: true }),
+      ...classesOf(document, value, path, "snapshot", {}),
+    ],
+    driver: { document: driver, path: [], value: mappingAt(driver.source.value) },
+  };
+}
+
+/** The main file; undefined if the values say nothing about it. */
+function mainOf(document: SourceDocument, value: Mapping, path: Path, isLocal: boolean): UnreadDocument | undefined {
+  const [main, groups] = [mappingAt(value, "main"), mappingAt(value, "groups")];
+  if (Object.keys(main).length + Object.keys(groups).length === 0 && !isLocal) return undefined;
+  const proxy = {
+    configFolder: "/connections",
+    ...(isLocal ? { nodeTopology: { type: "node" } } : {}),
+    ...(Object.keys(groups).length > 0 ? { groups } : {}),
+    ...mappingAt(main, "proxy"),
+  };
+  const part = partOf(document, { driver: "proxy", ...main, proxy }, inner =>
+    inner[0] === "proxy" && inner[1] === "groups"
+      ? [...path, "groups", ...inner.slice(2)]
+      : [...path, "main", ...inner],
+  );
+  return { document: { ...part, above: [...path, "main"] }, name: "proxy", role: "main" };
+}
+
+const connectionsOf = (document: SourceDocument, value: Mapping, path: Path): readonly UnreadDocument[] =>
+  Object.entries(mappingAt(value, "connections")).flatMap(([name, file]) => {
+    const here = [...path, "connections", name];
+    if (isMapping(file)) {
+      const part = partOf(document, file, inner => [...here, ...inner]);
+      return [{ document: { ...part, above: here }, name, role: "connection" as const }];
+    }
+    if (typeof file !== "string") return [];
+    const { text, start, outward } = plainFile(document.source, document.text, name, file, here);
+    const source = parseYaml(document.file, text);
+    const inner = { ...document, text, source, inside: name, start, outward, isSecret: secretByName };
+    return [{ document: inner, name, role: "connection" as const }];
+  });
+
+const classesOf = (
+  document: SourceDocument,
+  value: Mapping,
+  path: Path,
+  kind: ClassObject["kind"],
+  more: Mapping,
+): readonly ClassObject[] => {
+  const key = kind === "storage" ? "storageClasses" : "volumeSnapshotClasses";
+  const defaults = kind === "storage" ? { volumeBindingMode: "WaitForFirstConsumer", ...more } : more;
+  return listAt(value, key).flatMap((item, index) =>
+    isMapping(item)
+      ? [
+          {
+            document,
+            kind,
+            path: [...path, key, index],
+            value: { ...defaults, ...item },
+            provisioner: textAt(value, "driverName"),
+            inHelm: true,
+          },
+        ]
+      : [],
+  );
+};

@@ -1,0 +1,70 @@
+import { describe, expect, test } from "bun:test";
+import { check, seen } from "./checking.ts";
+
+const head = "driverName: org.example.csimux\n";
+const classes = (connection: string): string =>
+  `storageClasses:\n  - name: nas\n    parameters:\n      connection: ${connection}\n`;
+const nas = (folder = "/k8s", more = ""): string =>
+  `connections:\n  nas:\n    driver: nfs-client\n    nfs:\n      shareHost: nas.lan\n      shareBasePath: ${folder}\n      controllerBasePath: /nas\n${more}`;
+const nasFile = "driver: nfs-client\nnfs:\n  shareHost: nas.lan\n  shareBasePath: k8s\n  controllerBasePath: /nas\n";
+const disk =
+  "  disk:\n    driver: zfs-generic-iscsi\n    sshConnection: { host: san.lan, username: root, password: pa55word, hostKey: '*' }\n" +
+  "    zfs: { datasetParentName: tank/v, detachedSnapshotsDatasetParentName: tank/s }\n" +
+  "    iscsi: { targetPortal: san.lan, basename: 'iqn.2003-01.org.example', shareStrategy: targetCli, shareStrategyTargetCli: { tpg: { attributes: {} } } }\n";
+
+const gist = (files: Readonly<Record<string, string>>) =>
+  check(files).map(({ file, line, column, rule, message }) => `${file}:${line}:${column} ${rule} ${message}`);
+const rulesOf = (files: Readonly<Record<string, string>>) => check(files).map(({ rule }) => rule);
+
+describe("values of csimux's chart", () => {
+  test("are right with connections, groups and classes in them, and in several files", () => {
+    const groups = "groups:\n  all:\n    members: [nas]\n";
+    expect(gist({ "values.yaml": head + nas() + classes("nas") })).toEqual([]);
+    expect(gist({ "values.yaml": head + nas() + groups + classes("all") })).toEqual([]);
+    expect(gist({ "common.yaml": head + classes("nas"), "secrets.yaml": nas() })).toEqual([]);
+    expect(gist({ "common.yaml": head + classes("nas"), "nas.yaml": nasFile.replace("k8s", "/k8s") })).toEqual([]);
+  });
+
+  test("have the position of each problem, in a mapping, in text, and below the key of an umbrella chart", () => {
+    const wrong = "invalid-value must be an absolute path";
+    expect(gist({ "v.yaml": head + nas("k8s") })).toEqual([`v.yaml:7:22 ${wrong}`]);
+    const text = `connections:\n  nas: |\n${nasFile.replace(/^/gm, "    ").trimEnd()}\n`;
+    expect(gist({ "v.yaml": head + text })).toEqual([`v.yaml:7:22 ${wrong.replace(" must", " nas: must")}`]);
+    const below = `other: {}\ncsimux:\n${(head + nas("k8s")).replace(/^(?=.)/gm, "  ")}`;
+    expect(gist({ "v.yaml": below })).toEqual([`v.yaml:9:24 ${wrong}`]);
+  });
+
+  test("name only connections and groups that exist", () => {
+    expect(gist({ "v.yaml": head + nas() + classes("nass") })).toEqual([
+      'v.yaml:12:19 class-connection-missing there is no connection or group "nass"',
+    ]);
+    const groups = "groups:\n  all:\n    members: [nas, nax]\n";
+    expect(gist({ "v.yaml": head + nas() + groups })).toEqual([expect.stringMatching(/^v\.yaml:11:20 \S+ .*"nax"/)]);
+    expect(rulesOf({ "v.yaml": `${head}${nas()}main:\n  proxy:\n    listing: never\n` })).toEqual(["invalid-value"]);
+  });
+
+  test("attach disks", () => {
+    const values = head + nas("/k8s", disk);
+    expect(rulesOf({ "v.yaml": values })).not.toContain("attach-required");
+    const off = check({ "v.yaml": `${values}attachRequired: false\n` }).filter(
+      ({ rule }) => rule === "attach-required",
+    );
+    expect(off.map(({ line }) => line)).toEqual([values.split("\n").length]);
+    expect(rulesOf({ "v.yaml": `${head}${nas()}attachRequired: false\n` })).toEqual([]);
+  });
+
+  test("serve disks of nodes in mode node-local only, where every node is a topology segment", () => {
+    const folder =
+      "connections:\n  disk:\n    driver: local-hostpath\n    local-hostpath: { shareBasePath: /v, controllerBasePath: /v }\n";
+    expect(gist({ "v.yaml": `mode: node-local\n${head}${folder}` })).toEqual([]);
+    expect(rulesOf({ "v.yaml": `mode: central\n${head}${folder}main: { proxy: { listing: partial } }\n` })).toEqual([
+      "local-needs-node-topology",
+    ]);
+  });
+
+  test("keep their secrets", () => {
+    const shown = seen(check({ "v.yaml": head + nas("k8s", disk.replace("host:", "hots:")) }));
+    expect(shown).toContain("hots");
+    expect(shown).not.toContain("pa55word");
+  });
+});
