@@ -9,7 +9,7 @@ import { type ConnectionFile, type LintInput, textAt } from "./lint-input.ts";
 import type { FoundObjects } from "./objects.ts";
 import { readConnectionFile, readMainDocument, type UnreadDocument } from "./read.ts";
 import { report } from "./rule.ts";
-import { severalMainFiles } from "./rules/reading.ts";
+import { readingRules } from "./rules/reading.ts";
 
 /** The facts needed to read configuration files. */
 export interface ReadSettings {
@@ -118,7 +118,9 @@ function readAll({ candidates, diagnostics: found, ...objects }: FoundObjects, s
     "if this is a connection, name its driver; otherwise check one deployment at a time, or label the objects of each with app.kubernetes.io/instance";
   const diagnostics = [
     ...found,
-    ...others.map(({ document }) => report(document, severalMainFiles, ["driver"], message, fix, "key")),
+    ...others.map(({ document }) =>
+      report(document, readingRules["several-main-files"], ["driver"], message, fix, "key"),
+    ),
     ...[...(main ? [main] : []), ...connections].flatMap(({ document, read }) =>
       read.diagnostics.map(diagnostic => ({ document, diagnostic })),
     ),

@@ -7,7 +7,7 @@ import { documentOf, nameOf } from "./document.ts";
 import { isConfiguration, kindOf, kindOfText } from "./kinds.ts";
 import { addObject, type FoundObjects } from "./objects.ts";
 import { report } from "./rule.ts";
-import { fileNotRead, nothingToCheck, wrongEncoding, yamlSyntax } from "./rules/reading.ts";
+import { readingRules } from "./rules/reading.ts";
 
 /** A text to check. */
 export interface Input {
@@ -52,11 +52,13 @@ export function addInput(input: Input, found: FoundObjects): void {
   if (!first) return;
   const document = documentOf(file, text, first);
   if (sources.length > 1 && sources.some(({ value }) => isConfiguration(kindOf(value))))
-    found.diagnostics.push(report(document, yamlSyntax, [], ...syntaxErrors.MULTIPLE_DOCS));
+    found.diagnostics.push(report(document, readingRules["yaml-syntax"], [], ...syntaxErrors.MULTIPLE_DOCS));
   if (role === "given" && sizeOf(found) === before && !isOtherManifest(sources)) {
     const message = "not a file of csimux: expected a configuration, a class or a Secret of connection files";
     const fix = 'start a connection file with "driver: <name>"';
-    found.diagnostics.push(report({ ...document, isSecret: () => true }, nothingToCheck, [], message, fix));
+    found.diagnostics.push(
+      report({ ...document, isSecret: () => true }, readingRules["nothing-to-check"], [], message, fix),
+    );
   }
 }
 
@@ -77,7 +79,11 @@ function addWrongEncoding(file: string, text: string, found: FoundObjects): void
   const lines = text.slice(0, text.indexOf("\uFFFD")).split("\n");
   const position = { line: lines.length, column: (lines.at(-1)?.length ?? 0) + 1 };
   const message = "this is not UTF-8 text, so parts of it are lost";
-  const diagnostic = located(file, position, failure(wrongEncoding.id, [], message, "save the file as UTF-8"));
+  const diagnostic = located(
+    file,
+    position,
+    failure(readingRules["wrong-encoding"].id, [], message, "save the file as UTF-8"),
+  );
   // A source with a blocking diagnostic is shown without values, because its secrets are unknown.
   const document = documentOf(file, text, { ...parseYaml(file, ""), diagnostics: [diagnostic] });
   found.documents++;
@@ -107,7 +113,9 @@ function addDocument(input: Input, source: YamlSource, found: FoundObjects): voi
     found.candidates.push({ document, name, role: guess });
     if (guess === "connection" && /\.(?:ya?ml|json)$/i.test(file) && !/\.ya?ml$/.test(file)) {
       const message = "the daemon ignores this file: it reads only files that end in .yaml or .yml";
-      found.diagnostics.push(report(document, fileNotRead, [], message, `rename it to "${nameOf(file)}.yaml"`));
+      found.diagnostics.push(
+        report(document, readingRules["file-not-read"], [], message, `rename it to "${nameOf(file)}.yaml"`),
+      );
     }
   } else if (broken && role === "found" && text.includes("{{")) {
     // A template of a chart is not YAML yet.

@@ -5,7 +5,7 @@ import { type Gathered, gather, type ReadSettings } from "./gather.ts";
 import type { Input } from "./input.ts";
 import type { LintInput } from "./lint-input.ts";
 import { checks, rules } from "./rules/index.ts";
-import { tooManyProblems } from "./rules/reading.ts";
+import { readingRules } from "./rules/reading.ts";
 import { suppressed } from "./suppress.ts";
 import { unseen } from "./unseen.ts";
 import { containersOf, isServing } from "./workloads.ts";
@@ -122,7 +122,10 @@ function limited(all: readonly Diagnostic[]): readonly Diagnostic[] {
   const sorted = [...all].sort(byPosition).slice(0, mostProblems);
   const { file = "", line = 1, column = 1 } = sorted.at(-1) ?? {};
   const message = `${all.length - mostProblems} more problems are not shown`;
-  return [...sorted, located(file, { line, column }, problem(tooManyProblems.id, [], message, "repair these first"))];
+  return [
+    ...sorted,
+    located(file, { line, column }, problem(readingRules["too-many-problems"].id, [], message, "repair these first")),
+  ];
 }
 
 function withoutRepeats(problems: readonly LintProblem[]): readonly LintProblem[] {

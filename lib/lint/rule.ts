@@ -15,8 +15,22 @@ export interface Rule {
   readonly online?: true;
 }
 
+/** A rule without its id. */
+type RuleText = Omit<Rule, "id">;
+
+export const error = (title: string, why: string): RuleText => ({ severity: "error", title, why });
+
+export const warning = (title: string, why: string): RuleText => ({ severity: "warning", title, why });
+
+/** The rules of a theme by their ids, in the order of the documentation. */
+export const rulesById = <Id extends string>(texts: Readonly<Record<Id, RuleText>>): Readonly<Record<Id, Rule>> =>
+  Object.fromEntries(Object.entries<RuleText>(texts).map(([id, text]) => [id, { id, ...text }])) as Record<Id, Rule>;
+
+/** The breaches that a check finds. */
+export type Found = Iterable<DocumentDiagnostic>;
+
 /** Reports everything in the files of a deployment that breaks the rules of one theme. */
-export type Check = (input: LintInput) => Iterable<DocumentDiagnostic>;
+export type Check = (input: LintInput) => Found;
 
 /** Rules with the check that reports them. Without a check, reading the files reports them. */
 export interface Theme {

@@ -7,7 +7,7 @@ import { type DocumentDiagnostic, nameOf, type SourceDocument } from "./document
 import { type DocumentKind, hasSection, isConfiguration, kindOf, kindOfText } from "./kinds.ts";
 import { mappingAt } from "./lint-input.ts";
 import { report } from "./rule.ts";
-import { secretEntry } from "./rules/reading.ts";
+import { readingRules } from "./rules/reading.ts";
 
 /** A file inside a Secret or ConfigMap. */
 export interface SecretFile {
@@ -114,7 +114,8 @@ export function* secretEntries(document: SourceDocument, secret: Mapping, path: 
         : beside && isYaml
           ? [`"${name}" is not a configuration`, 'start a connection with "driver: <name>"; otherwise remove the entry']
           : undefined;
-    if (fault) yield report(document, secretEntry, [...path, section, name], fault[0] ?? "", fault[1], "key");
+    if (fault)
+      yield report(document, readingRules["secret-entry"], [...path, section, name], fault[0] ?? "", fault[1], "key");
   }
 }
 

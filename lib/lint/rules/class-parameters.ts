@@ -4,62 +4,39 @@ import { membersOfClass, ownClasses } from "../class-target.ts";
 import type { DocumentDiagnostic } from "../document.ts";
 import { driverParameters, factsOf, filesystemsOf } from "../facts.ts";
 import { at, type ClassObject, type ConnectionFile, mappingAt, textAt } from "../lint-input.ts";
-import { type Rule, report, type Theme } from "../rule.ts";
+import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
 
-const parameterValue: Rule = {
-  id: "parameter-value",
-  severity: "error",
-  title: "Parameters have known values",
-  why: "democratic-csi treats any unknown value as false or as the default.",
-};
-const parameterWithoutEffect: Rule = {
-  id: "parameter-without-effect",
-  severity: "warning",
-  title: "Parameters suit the driver",
-  why: "The driver of this connection does not read the parameter.",
-};
-const unknownParameter: Rule = {
-  id: "unknown-parameter",
-  severity: "error",
-  title: "Parameters are known",
-  why: "A mistyped parameter has no effect. One that resembles no known parameter is only a warning, because templates may use it.",
-};
-const parameterPair: Rule = {
-  id: "parameter-pair",
-  severity: "error",
-  title: "Secrets are named with their namespace",
-  why: "external-provisioner refuses a class with one of the two.",
-};
-const fstypeGivenTwice: Rule = {
-  id: "fstype-given-twice",
-  severity: "error",
-  title: "The file system has one parameter",
-  why: "external-provisioner refuses a class with both names of the parameter.",
-};
-const fstypeImpossible: Rule = {
-  id: "fstype-impossible",
-  severity: "error",
-  title: "The driver can make the file system",
-  why: "Every claim of the class would fail.",
-};
-const classWithoutLogin: Rule = {
-  id: "class-without-login",
-  severity: "warning",
-  title: "Classes name the secret that nodes mount with",
-  why: "Nodes log in to SMB servers and object stores with the content of this secret; most servers refuse a mount without it.",
-};
+const rule = rulesById({
+  "parameter-value": error(
+    "Parameters have known values",
+    "democratic-csi treats any unknown value as false or as the default.",
+  ),
+  "parameter-without-effect": warning(
+    "Parameters suit the driver",
+    "The driver of this connection does not read the parameter.",
+  ),
+  "unknown-parameter": error(
+    "Parameters are known",
+    "A mistyped parameter has no effect. One that resembles no known parameter is only a warning, because templates may use it.",
+  ),
+  "parameter-pair": error(
+    "Secrets are named with their namespace",
+    "external-provisioner refuses a class with one of the two.",
+  ),
+  "fstype-given-twice": error(
+    "The file system has one parameter",
+    "external-provisioner refuses a class with both names of the parameter.",
+  ),
+  "fstype-impossible": error("The driver can make the file system", "Every claim of the class would fail."),
+  "class-without-login": warning(
+    "Classes name the secret that nodes mount with",
+    "Nodes log in to SMB servers and object stores with the content of this secret; most servers refuse a mount without it.",
+  ),
+});
 
 /** Rules about the parameters of classes of csimux. */
 export const classParameters: Theme = {
-  rules: [
-    parameterValue,
-    parameterWithoutEffect,
-    unknownParameter,
-    parameterPair,
-    fstypeGivenTwice,
-    fstypeImpossible,
-    classWithoutLogin,
-  ],
+  rules: Object.values(rule),
   *check(input) {
     for (const each of ownClasses(input)) {
       const members = membersOfClass(each, input);
@@ -71,8 +48,6 @@ export const classParameters: Theme = {
     }
   },
 };
-
-type Found = Iterable<DocumentDiagnostic>;
 
 const secretKinds = [
   "provisioner",
@@ -118,11 +93,12 @@ function* parameters(each: ClassObject, members: readonly ConnectionFile[]): Fou
     const plain = plainKey(key);
     if (booleans.includes(plain) && value !== "true" && value !== "false") {
       const message = 'only "true" and "false" are possible';
-      yield report(document, parameterValue, path, message, 'write "true" or "false"');
+      yield report(document, rule["parameter-value"], path, message, 'write "true" or "false"');
     }
     if (kind === "snapshot" && key === "driver" && !snapshotMethods.includes(String(value))) {
       const near = nearest(String(value), snapshotMethods);
-      yield report(document, parameterValue, path, `must be one of ${snapshotMethods.join(", ")}`, near && meant(near));
+      const fix = near && meant(near);
+      yield report(document, rule["parameter-value"], path, `must be one of ${snapshotMethods.join(", ")}`, fix);
     }
     // Templates of a connection may use any parameter.
     if (members.some(({ document: { text } }) => text.includes("{{") && text.includes(plain))) continue;
@@ -142,21 +118,21 @@ function useless(
   if (kind === "storage" && unread.includes(plain)) {
     const fix =
       'write properties as parameters of the class, such as "zfs.volblocksize", and those of one claim into a VolumeAttributesClass';
-    return report(document, parameterWithoutEffect, path, `csimux does not read "${key}"`, fix, "key");
+    return report(document, rule["parameter-without-effect"], path, `csimux does not read "${key}"`, fix, "key");
   }
   if (!known[kind].includes(plain)) {
     const message = `unknown parameter "${key}"`;
     const near = nearest(plain, known[kind]);
-    if (near) return report(document, unknownParameter, path, message, meant(near), "key");
+    if (near) return report(document, rule["unknown-parameter"], path, message, meant(near), "key");
     const fix = "only a template could use it, and no template of the connection does";
-    return report(document, { ...unknownParameter, severity: "warning" }, path, message, fix, "key");
+    return report(document, { ...rule["unknown-parameter"], severity: "warning" }, path, message, fix, "key");
   }
   const of = kind === "storage" ? "volume" : "snapshot";
   if (!driverParameters(of).includes(plain)) return undefined;
   const other = members.find(member => factsOf(member)?.parameters[of].includes(plain) === false);
   if (!other) return undefined;
   const message = `${other.driver} (connection "${other.name}") does not read this parameter`;
-  return report(document, parameterWithoutEffect, path, message, "remove it", "key");
+  return report(document, rule["parameter-without-effect"], path, message, "remove it", "key");
 }
 
 function* secretPairs({ document, path, value }: ClassObject): Found {
@@ -168,14 +144,8 @@ function* secretPairs({ document, path, value }: ClassObject): Found {
     ] as const) {
       if (!has(stem + one) || has(stem + other)) continue;
       const message = `the ${one} of a secret is given without its ${other}`;
-      yield report(
-        document,
-        parameterPair,
-        [...path, "parameters", stem + one],
-        message,
-        `add "${stem}${other}"`,
-        "key",
-      );
+      const fix = `add "${stem}${other}"`;
+      yield report(document, rule["parameter-pair"], [...path, "parameters", stem + one], message, fix, "key");
     }
 }
 
@@ -195,7 +165,7 @@ function* login({ document, path, value, inHelm }: ClassObject, members: readonl
   // The chart has its own field for secrets and makes the parameters from it.
   if (inHelm && at(value, "secrets", "node-stage-secret") !== undefined) return;
   const fix = `add "csi.storage.k8s.io/node-stage-secret-name" and "-namespace" of a secret with the ${keys}`;
-  yield report(document, classWithoutLogin, [...path, "parameters"], message, fix, "key");
+  yield report(document, rule["class-without-login"], [...path, "parameters"], message, fix, "key");
 }
 
 function* fsType({ document, path, value }: ClassObject, members: readonly ConnectionFile[]): Found {
@@ -206,7 +176,7 @@ function* fsType({ document, path, value }: ClassObject, members: readonly Conne
   const here = [...path, "parameters", second ?? key];
   if (second !== undefined) {
     const message = '"fsType" and "csi.storage.k8s.io/fstype" are two names of one parameter';
-    yield report(document, fstypeGivenTwice, here, message, "remove one of the two", "key");
+    yield report(document, rule["fstype-given-twice"], here, message, "remove one of the two", "key");
     return;
   }
   const wanted = textAt(value, "parameters", key) ?? "";
@@ -215,12 +185,12 @@ function* fsType({ document, path, value }: ClassObject, members: readonly Conne
     const possible = filesystemsOf(member);
     if (factsOf(member)?.protocol === "hostpath") {
       const message = `volumes of connection "${member.name}" are existing folders, so "${wanted}" has no effect`;
-      yield report(document, parameterWithoutEffect, here, message, "remove it", "key");
+      yield report(document, rule["parameter-without-effect"], here, message, "remove it", "key");
       return;
     }
     if (!possible || possible.includes(wanted)) continue;
     const message = `connection "${member.name}" (${member.driver}) cannot make "${wanted}"`;
-    yield report(document, fstypeImpossible, here, message, `possible: ${possible.join(", ")}`);
+    yield report(document, rule["fstype-impossible"], here, message, `possible: ${possible.join(", ")}`);
     return;
   }
 }

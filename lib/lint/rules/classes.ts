@@ -6,71 +6,42 @@ import { ownClasses, targetOf } from "../class-target.ts";
 import { type DocumentDiagnostic, nameOf } from "../document.ts";
 import { factsOf, isLocal } from "../facts.ts";
 import { at, type ClassObject, type ConnectionFile, type LintInput, listAt, mappingAt, textAt } from "../lint-input.ts";
-import { type Rule, report, type Theme } from "../rule.ts";
+import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
 import { isPatch, servedNames } from "../workloads.ts";
 import { reportsOf } from "./topology.ts";
 
-const classDriver: Rule = {
-  id: "class-driver",
-  severity: "error",
-  title: "Classes name the driver",
-  why: "No driver serves a class with another name. A name that is only similar is a warning.",
-};
-const classWithoutConnection: Rule = {
-  id: "class-without-connection",
-  severity: "error",
-  title: "A StorageClass names its connection",
-  why: "Every claim of the class would fail.",
-};
-const classConnectionMissing: Rule = {
-  id: "class-connection-missing",
-  severity: "error",
-  title: "Classes name connections that exist",
-  why: "Every claim of the class would fail.",
-};
-const classBinding: Rule = {
-  id: "class-binding",
-  severity: "warning",
-  title: "Classes of local drivers bind late",
-  why: "With immediate binding, the node of the volume is chosen before that of the pod, which may not fit there.",
-};
-const classExpansion: Rule = {
-  id: "class-expansion",
-  severity: "error",
-  title: "Only volumes that can be expanded may be",
-  why: "Claims accept a new size that the volume never gets.",
-};
-const classSuspended: Rule = {
-  id: "class-suspended",
-  severity: "warning",
-  title: "A connection of the class accepts new volumes",
-  why: "A suspended connection gets no new volumes, so every claim of the class fails.",
-};
-const mountOptionWithoutEffect: Rule = {
-  id: "mount-option-without-effect",
-  severity: "warning",
-  title: "Mount options suit the mount",
-  why: "Pods see a folder of the node as it is, so options of a file system have no effect.",
-};
-const classTopology: Rule = {
-  id: "class-topology",
-  severity: "error",
-  title: "allowedTopologies can be satisfied",
-  why: "If no node or connection matches, every claim of the class stays pending.",
-};
+const rule = rulesById({
+  "class-driver": error(
+    "Classes name the driver",
+    "No driver serves a class with another name. A name that is only similar is a warning.",
+  ),
+  "class-without-connection": error("A StorageClass names its connection", "Every claim of the class would fail."),
+  "class-connection-missing": error("Classes name connections that exist", "Every claim of the class would fail."),
+  "class-binding": warning(
+    "Classes of local drivers bind late",
+    "With immediate binding, the node of the volume is chosen before that of the pod, which may not fit there.",
+  ),
+  "class-expansion": error(
+    "Only volumes that can be expanded may be",
+    "Claims accept a new size that the volume never gets.",
+  ),
+  "class-suspended": warning(
+    "A connection of the class accepts new volumes",
+    "A suspended connection gets no new volumes, so every claim of the class fails.",
+  ),
+  "mount-option-without-effect": warning(
+    "Mount options suit the mount",
+    "Pods see a folder of the node as it is, so options of a file system have no effect.",
+  ),
+  "class-topology": error(
+    "allowedTopologies can be satisfied",
+    "If no node or connection matches, every claim of the class stays pending.",
+  ),
+});
 
 /** Rules about StorageClasses and VolumeSnapshotClasses of csimux. */
 export const classes: Theme = {
-  rules: [
-    classDriver,
-    classWithoutConnection,
-    classConnectionMissing,
-    classBinding,
-    classExpansion,
-    classSuspended,
-    mountOptionWithoutEffect,
-    classTopology,
-  ],
+  rules: Object.values(rule),
   *check(input) {
     const own = ownClasses(input);
     yield* drivers(own, input);
@@ -81,8 +52,6 @@ export const classes: Theme = {
     }
   },
 };
-
-type Found = Iterable<DocumentDiagnostic>;
 
 const keyOf = ({ kind }: ClassObject): string => (kind === "storage" ? "provisioner" : "driver");
 
@@ -98,13 +67,13 @@ function* drivers(own: readonly ClassObject[], input: LintInput): Found {
     if (own.includes(each)) {
       if (names.length === 0 || names.includes(provisioner)) continue;
       const message = `the class is for "${provisioner}", but the driver is called "${names.join('", "')}"${inChart.length > 0 ? " (csiDriver.name)" : ""}`;
-      yield report(document, classDriver, [...path, key], message, `write "${key}: ${names[0]}"`);
+      yield report(document, rule["class-driver"], [...path, key], message, `write "${key}: ${names[0]}"`);
       continue;
     }
     const near = nearest(provisioner, known);
     if (near === undefined) continue;
     const message = `"${provisioner}" is similar to the name of the driver, but not equal; the class is not checked further`;
-    yield report(document, { ...classDriver, severity: "warning" }, [...path, key], message, meant(near));
+    yield report(document, { ...rule["class-driver"], severity: "warning" }, [...path, key], message, meant(near));
   }
 }
 
@@ -124,12 +93,13 @@ function missing(each: ClassObject, name: string | undefined, names: readonly st
   const path = [...each.path, "parameters", "connection"];
   if (name === undefined) {
     const fix = 'add "connection: <name of a connection file or group>"';
-    return report(each.document, classWithoutConnection, path, "the class names no connection", fix);
+    return report(each.document, rule["class-without-connection"], path, "the class names no connection", fix);
   }
   const plain = nameOf(name);
   const near = names.includes(plain) ? plain : nearest(name, names);
   const fix = near ? meant(near) : `add a file ${plain}.yaml to the connections`;
-  return report(each.document, classConnectionMissing, path, `there is no connection or group "${name}"`, fix);
+  const message = `there is no connection or group "${name}"`;
+  return report(each.document, rule["class-connection-missing"], path, message, fix);
 }
 
 function* storageClass(each: ClassObject, members: readonly ConnectionFile[], input: LintInput): Found {
@@ -138,24 +108,24 @@ function* storageClass(each: ClassObject, members: readonly ConnectionFile[], in
   if (local && textAt(value, "volumeBindingMode") !== "WaitForFirstConsumer") {
     const message = `a ${local.driver} volume exists on one node, which is chosen before that of the pod`;
     const fix = 'write "volumeBindingMode: WaitForFirstConsumer"';
-    yield report(document, classBinding, [...path, "volumeBindingMode"], message, fix);
+    yield report(document, rule["class-binding"], [...path, "volumeBindingMode"], message, fix);
   }
   const rigid = members.find(member => factsOf(member)?.expands === false);
   if (rigid && value["allowVolumeExpansion"] === true) {
     const message = `connection "${rigid.name}" (${rigid.driver}) cannot expand volumes`;
-    yield report(document, classExpansion, [...path, "allowVolumeExpansion"], message, "remove it");
+    yield report(document, rule["class-expansion"], [...path, "allowVolumeExpansion"], message, "remove it");
   }
   if (members.length > 0 && members.every(({ read }) => at(read.normalized, "suspended") === true)) {
     const names = members.map(({ name }) => `"${name}"`).join(", ");
     const message = `${names} ${members.length === 1 ? "is" : "are"} suspended, so the class gets no new volumes`;
     const fix = 'remove "suspended: true" from a connection, or remove the class';
-    yield report(document, classSuspended, [...path, "parameters", "connection"], message, fix);
+    yield report(document, rule["class-suspended"], [...path, "parameters", "connection"], message, fix);
   }
   const folder = members.find(member => factsOf(member)?.protocol === "hostpath");
   for (const [index, option] of listAt(value, "mountOptions").entries()) {
     if (!folder || genericMountOptions.has(String(option))) continue;
     const message = `volumes of connection "${folder.name}" are existing folders, so "${String(option)}" has no effect`;
-    yield report(document, mountOptionWithoutEffect, [...path, "mountOptions", index], message, "remove it");
+    yield report(document, rule["mount-option-without-effect"], [...path, "mountOptions", index], message, "remove it");
   }
   yield* allowedTopologies(each, members, input);
 }
@@ -185,7 +155,7 @@ function* allowedTopologies(each: ClassObject, members: readonly ConnectionFile[
   if (!topology && at(main.proxy, "nodeTopology")) return;
   if (!topology) {
     const message = "the main file does not configure what nodes report, so no node can match";
-    yield report(document, classTopology, path, message, 'add "nodeTopology" to the main file', "key");
+    yield report(document, rule["class-topology"], path, message, 'add "nodeTopology" to the main file', "key");
     return;
   }
   const { prefix } = topology;
@@ -198,7 +168,7 @@ function* allowedTopologies(each: ClassObject, members: readonly ConnectionFile[
   if (members.some(member => terms.some(term => fitsTerm(topologyOf(member, prefix), term, policy)))) return;
   const names = members.map(({ name }) => `"${name}"`).join(", ");
   const message = `no allowed topology reaches ${names}: ${difference(terms, members, prefix)}`;
-  yield report(document, classTopology, path, message, "allow a topology of the connection", "key");
+  yield report(document, rule["class-topology"], path, message, "allow a topology of the connection", "key");
 }
 
 /** The topologies of the class and of its connections, without the prefix. */
@@ -228,13 +198,8 @@ function* unknownKeys(
       const key = textAt(expression, "key") ?? "";
       if (reported.includes(key) || extra.includes(key)) continue;
       const here = [...path, index, "matchLabelExpressions", position, "key"];
-      yield report(
-        document,
-        classTopology,
-        here,
-        `nodes do not report "${key}"`,
-        `they report: ${reported.join(", ")}`,
-      );
+      const message = `nodes do not report "${key}"`;
+      yield report(document, rule["class-topology"], here, message, `they report: ${reported.join(", ")}`);
     }
   }
 }

@@ -1,63 +1,39 @@
-import type { DocumentDiagnostic } from "../document.ts";
 import { bothKinds, factsOf } from "../facts.ts";
 import { at, type ConnectionFile, type LintInput, listAt, mappingAt, textAt } from "../lint-input.ts";
-import { type Rule, report, type Theme } from "../rule.ts";
-import { ignoredKey } from "./reading.ts";
+import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
+import { readingRules } from "./reading.ts";
 
-const duplicateConnection: Rule = {
-  id: "duplicate-connection",
-  severity: "error",
-  title: "Connection names are unique",
-  why: "c1.yaml and c1.yml both claim the name; csimux refuses to choose.",
-};
-const duplicateInstanceId: Rule = {
-  id: "duplicate-instance-id",
-  severity: "warning",
-  title: "instance_id is unique",
-  why: "Parameters of the form democratic-csi.org/<instance_id>/key apply to every connection with that id.",
-};
-const duplicatePortal: Rule = {
-  id: "duplicate-portal",
-  severity: "warning",
-  title: "Portals are listed once",
-  why: "The same portal twice looks like two paths, but is one.",
-};
-const snapshotMethodWithoutSettings: Rule = {
-  id: "snapshot-method-without-settings",
-  severity: "warning",
-  title: "Snapshots in a repository name the repository",
-  why: "restic and kopia keep snapshots outside the storage system, in the repository of `snapshots.restic` or `snapshots.kopia`. Without it, every snapshot is refused.",
-};
-const longConnectionName: Rule = {
-  id: "long-connection-name",
-  severity: "warning",
-  title: "Names leave room for snapshots",
-  why: "CSI allows 128 bytes for an id, which contains the name of the connection. csimux shortens longer snapshot ids with a hash, which is harder to recognise.",
-};
-const nodeBlockInConnection: Rule = {
-  id: "node-block-in-connection",
-  severity: "warning",
-  title: "Node settings are in the main file",
-  why: "csimux reads only `mount.mount_flags` from the `node:` block of a connection file. Nodes take all other settings from the main file.",
-};
-const mixedDeployment: Rule = {
-  id: "mixed-deployment",
-  severity: "warning",
-  title: "Local and remote drivers are deployed separately",
-  why: "Local drivers need a controller on every node, other drivers one for all nodes; one deployment cannot be both.",
-};
+const rule = rulesById({
+  "duplicate-connection": error(
+    "Connection names are unique",
+    "c1.yaml and c1.yml both claim the name; csimux refuses to choose.",
+  ),
+  "duplicate-instance-id": warning(
+    "instance_id is unique",
+    "Parameters of the form democratic-csi.org/<instance_id>/key apply to every connection with that id.",
+  ),
+  "duplicate-portal": warning("Portals are listed once", "The same portal twice looks like two paths, but is one."),
+  "snapshot-method-without-settings": warning(
+    "Snapshots in a repository name the repository",
+    "restic and kopia keep snapshots outside the storage system, in the repository of `snapshots.restic` or `snapshots.kopia`. Without it, every snapshot is refused.",
+  ),
+  "long-connection-name": warning(
+    "Names leave room for snapshots",
+    "CSI allows 128 bytes for an id, which contains the name of the connection. csimux shortens longer snapshot ids with a hash, which is harder to recognise.",
+  ),
+  "node-block-in-connection": warning(
+    "Node settings are in the main file",
+    "csimux reads only `mount.mount_flags` from the `node:` block of a connection file. Nodes take all other settings from the main file.",
+  ),
+  "mixed-deployment": warning(
+    "Local and remote drivers are deployed separately",
+    "Local drivers need a controller on every node, other drivers one for all nodes; one deployment cannot be both.",
+  ),
+});
 
 /** Rules about names and common keys of connections. */
 export const connections: Theme = {
-  rules: [
-    duplicateConnection,
-    duplicateInstanceId,
-    duplicatePortal,
-    snapshotMethodWithoutSettings,
-    longConnectionName,
-    nodeBlockInConnection,
-    mixedDeployment,
-  ],
+  rules: Object.values(rule),
   *check({ connections: all, main }) {
     const single = main?.read.config?.single;
     for (const connection of all) {
@@ -71,8 +47,6 @@ export const connections: Theme = {
   },
 };
 
-type Found = Iterable<DocumentDiagnostic>;
-
 /** `v:` or `s:`, the name, `/`, and 86 bytes of `pvc-<uuid>@snapshot-<uuid>` in 128. */
 const longestForSnapshots = 128 - 3 - 86;
 
@@ -80,7 +54,7 @@ function* ownName(connection: ConnectionFile): Found {
   const { document, name } = connection;
   if (!factsOf(connection)?.snapshotsNameVolume || name.length <= longestForSnapshots) return;
   const message = `the name has ${name.length} characters: snapshot ids would exceed 128 bytes and are shortened with a hash`;
-  yield report(document, longConnectionName, [], message, `use at most ${longestForSnapshots} characters`);
+  yield report(document, rule["long-connection-name"], [], message, `use at most ${longestForSnapshots} characters`);
 }
 
 function* nodeBlock({ document }: ConnectionFile): Found {
@@ -90,13 +64,13 @@ function* nodeBlock({ document }: ConnectionFile): Found {
       .map(each => [...path, each]);
   const message = 'this has no effect: csimux reads only mount.mount_flags from "node" in a connection file';
   for (const path of [...others("mount", ["node"]), ...others("mount_flags", ["node", "mount"])])
-    yield report(document, nodeBlockInConnection, path, message, "move it into the main file", "key");
+    yield report(document, rule["node-block-in-connection"], path, message, "move it into the main file", "key");
 }
 
 function* keys({ document, read: { normalized } }: ConnectionFile): Found {
   if (at(document.source.value, "service") !== undefined) {
     const message = '"service" has no effect: csimux announces the capabilities of its drivers';
-    yield report(document, ignoredKey, ["service"], message, "remove it", "key");
+    yield report(document, readingRules["ignored-key"], ["service"], message, "remove it", "key");
   }
   for (const section of Object.keys(normalized)) {
     for (const key of ["targetPortals", "transports"]) {
@@ -106,7 +80,7 @@ function* keys({ document, read: { normalized } }: ConnectionFile): Found {
         if (plain.indexOf(plain[index] ?? "") < index)
           yield report(
             document,
-            duplicatePortal,
+            rule["duplicate-portal"],
             [section, key, index],
             `"${portal}" is in this list twice`,
             "remove it",
@@ -116,7 +90,7 @@ function* keys({ document, read: { normalized } }: ConnectionFile): Found {
     const method = textAt(normalized, ...path) ?? "";
     if (!["restic", "kopia"].includes(method) || at(normalized, section, "snapshots", method) !== undefined) continue;
     const message = `without settings for ${method}, every snapshot is refused`;
-    yield report(document, snapshotMethodWithoutSettings, path, message, `add snapshots.${method}`);
+    yield report(document, rule["snapshot-method-without-settings"], path, message, `add snapshots.${method}`);
   }
 }
 
@@ -129,14 +103,15 @@ function* duplicates(all: readonly ConnectionFile[]): Found {
     byName.set(name, namesake ?? connection);
     if (namesake) {
       const message = `connection "${name}" is defined twice, also in ${namesake.document.inside || namesake.document.file}`;
-      yield report(document, duplicateConnection, [], message, "rename or remove one of the two");
+      yield report(document, rule["duplicate-connection"], [], message, "rename or remove one of the two");
     }
     const id = textAt(read.normalized, "instance_id") ?? "";
     const other = id === "" ? name : (byId.get(id) ?? name);
     if (id !== "") byId.set(id, other);
     if (other === name) continue;
     const message = `connection "${other}" has the same instance_id, so parameters for one apply to both`;
-    yield report(document, duplicateInstanceId, ["instance_id"], message, "use different ones, or remove both");
+    const path = ["instance_id"];
+    yield report(document, rule["duplicate-instance-id"], path, message, "use different ones, or remove both");
   }
 }
 
@@ -144,7 +119,7 @@ function* mixed(all: readonly ConnectionFile[]): Found {
   const { local, remote } = bothKinds(all);
   if (!remote || !local) return;
   const message = `${local.driver} needs a controller on every node, ${remote.driver} (connection "${remote.name}") one for all nodes`;
-  yield report(local.document, mixedDeployment, ["driver"], message, "deploy csimux twice, under two names");
+  yield report(local.document, rule["mixed-deployment"], ["driver"], message, "deploy csimux twice, under two names");
 }
 
 /** The labels of a connection, as text. */

@@ -1,64 +1,40 @@
 import { unknownFolder } from "../../config/proxy.ts";
 import type { Path } from "../../schema/finding.ts";
-import type { DocumentDiagnostic } from "../document.ts";
 import { factsOf, isLocal } from "../facts.ts";
 import { at, type LintInput, listAt, type ManifestObject, mappingAt, textAt } from "../lint-input.ts";
-import { type Rule, report, type Theme } from "../rule.ts";
+import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
 
-const helmFolderNotMounted: Rule = {
-  id: "helm-folder-not-mounted",
-  severity: "error",
-  title: "The connection folder is mounted",
-  why: "Otherwise the controller finds no connections.",
-};
-const helmTopologyGate: Rule = {
-  id: "helm-topology-gate",
-  severity: "error",
-  title: "external-provisioner uses topology",
-  why: "The chart's external-provisioner 3.x ignores topology by default.",
-};
-const helmLocalDriver: Rule = {
-  id: "helm-local-driver",
-  severity: "error",
-  title: "Local drivers run a controller on every node",
-  why: "One central controller would make every volume on its own node.",
-};
-const helmCapacity: Rule = {
-  id: "helm-capacity",
-  severity: "warning",
-  title: "Capacity tracking is enabled on both sides",
-  why: "The scheduler uses capacity only if the CSIDriver says so, and only the sidecar's flag publishes it.",
-};
-const helmConfig: Rule = {
-  id: "helm-config",
-  severity: "error",
-  title: "The chart gets a main file",
-  why: "Neither the controller nor the nodes start without it.",
-};
-const helmImage: Rule = {
-  id: "helm-image",
-  severity: "error",
-  title: "Controller and nodes run the image of csimux",
-  why: "The chart's own image is democratic-csi, which knows neither connections nor their handles.",
-};
-const helmLocalVolume: Rule = {
-  id: "helm-local-volume",
-  severity: "error",
-  title: "Folders of the node are mounted into the node's container, in both directions",
-  why: "Otherwise pods see an empty folder, or none.",
-};
+const rule = rulesById({
+  "helm-folder-not-mounted": error(
+    "The connection folder is mounted",
+    "Otherwise the controller finds no connections.",
+  ),
+  "helm-topology-gate": error(
+    "external-provisioner uses topology",
+    "The chart's external-provisioner 3.x ignores topology by default.",
+  ),
+  "helm-local-driver": error(
+    "Local drivers run a controller on every node",
+    "One central controller would make every volume on its own node.",
+  ),
+  "helm-capacity": warning(
+    "Capacity tracking is enabled on both sides",
+    "The scheduler uses capacity only if the CSIDriver says so, and only the sidecar's flag publishes it.",
+  ),
+  "helm-config": error("The chart gets a main file", "Neither the controller nor the nodes start without it."),
+  "helm-image": error(
+    "Controller and nodes run the image of csimux",
+    "The chart's own image is democratic-csi, which knows neither connections nor their handles.",
+  ),
+  "helm-local-volume": error(
+    "Folders of the node are mounted into the node's container, in both directions",
+    "Otherwise pods see an empty folder, or none.",
+  ),
+});
 
 /** Rules about Helm values of democratic-csi's chart: what connections need from it. */
 export const helm: Theme = {
-  rules: [
-    helmFolderNotMounted,
-    helmTopologyGate,
-    helmLocalDriver,
-    helmCapacity,
-    helmConfig,
-    helmImage,
-    helmLocalVolume,
-  ],
+  rules: Object.values(rule),
   *check(input) {
     for (const values of input.helm) {
       yield* mainFile(values);
@@ -72,8 +48,6 @@ export const helm: Theme = {
   },
 };
 
-type Found = Iterable<DocumentDiagnostic>;
-
 const provisionerArgs: Path = ["controller", "externalProvisioner", "extraArgs"];
 
 const argsOf = ({ value }: ManifestObject): readonly string[] => listAt(value, ...provisionerArgs).map(String);
@@ -82,7 +56,7 @@ function* mainFile({ document, value }: ManifestObject): Found {
   if (textAt(value, "driver", "existingConfigSecret") !== undefined) return;
   if (Object.keys(mappingAt(value, "driver", "config")).some(key => key !== "driver")) return;
   const fix = 'add "driver.existingConfigSecret" with the name of a Secret that has the key driver-config-file.yaml';
-  yield report(document, helmConfig, ["driver"], "the chart gets no main file", fix, "key");
+  yield report(document, rule["helm-config"], ["driver"], "the chart gets no main file", fix, "key");
 }
 
 function* images({ document, value }: ManifestObject): Found {
@@ -91,7 +65,7 @@ function* images({ document, value }: ManifestObject): Found {
     if (at(value, part, "enabled") === false || (at(value, ...path) ?? null) !== null) continue;
     const key = path.join(".");
     const message = `without "${key}", ${part === "node" ? "nodes run" : "the controller runs"} the image of democratic-csi`;
-    yield report(document, helmImage, path, message, `add "${key}" with registry and tag of csimux`, "key");
+    yield report(document, rule["helm-image"], path, message, `add "${key}" with registry and tag of csimux`, "key");
   }
 }
 
@@ -102,14 +76,8 @@ function* connectionFolder({ document, value }: ManifestObject, { main }: LintIn
   const path = ["controller", "driver", "extraVolumeMounts"];
   if (listAt(value, ...path).some(mount => isAtOrAbove(textAt(mount, "mountPath"), folder))) return;
   const message = `nothing is mounted at ${folder}, where csimux expects the connection files`;
-  yield report(
-    document,
-    helmFolderNotMounted,
-    path,
-    message,
-    "mount the Secret with the connection files there",
-    "key",
-  );
+  const fix = "mount the Secret with the connection files there";
+  yield report(document, rule["helm-folder-not-mounted"], path, message, fix, "key");
 }
 
 function* topologyGate(values: ManifestObject, { main, connections }: LintInput): Found {
@@ -123,7 +91,7 @@ function* topologyGate(values: ManifestObject, { main, connections }: LintInput)
   const message =
     "this external-provisioner ignores the configured topology: before version 5, its Topology gate is off";
   const fix = 'add "--feature-gates=Topology=true"';
-  yield report(values.document, helmTopologyGate, provisionerArgs, message, fix, "key");
+  yield report(values.document, rule["helm-topology-gate"], provisionerArgs, message, fix, "key");
 }
 
 function* localController(values: ManifestObject, { connections }: LintInput): Found {
@@ -132,12 +100,13 @@ function* localController(values: ManifestObject, { connections }: LintInput): F
   const { document, value } = values;
   if (textAt(value, "controller", "strategy") !== "node") {
     const message = `${local.driver} needs a controller on every node`;
-    yield report(document, helmLocalDriver, ["controller", "strategy"], message, 'write "controller.strategy: node"');
+    const path = ["controller", "strategy"];
+    yield report(document, rule["helm-local-driver"], path, message, 'write "controller.strategy: node"');
   }
   const args = argsOf(values);
   for (const arg of ["--node-deployment=true", "--strict-topology=true"].filter(each => !args.includes(each))) {
     const message = `${local.driver} needs the argument ${arg} of external-provisioner`;
-    yield report(document, helmLocalDriver, provisionerArgs, message, `add "${arg}"`, "key");
+    yield report(document, rule["helm-local-driver"], provisionerArgs, message, `add "${arg}"`, "key");
   }
 }
 
@@ -153,11 +122,11 @@ function* localFolders({ document, value }: ManifestObject, { connections }: Lin
       if (index < 0) {
         const message = `${root}, the folder of volumes of connection "${connection.name}", is not mounted into the node's container`;
         const fix = "mount the folder of the host there, with mountPropagation: Bidirectional";
-        yield report(document, helmLocalVolume, path, message, fix, "key");
+        yield report(document, rule["helm-local-volume"], path, message, fix, "key");
       } else if (textAt(mounts[index], "mountPropagation") !== "Bidirectional") {
         const message = `without it, mounts of volumes below ${root} stay inside the container`;
         const fix = 'write "mountPropagation: Bidirectional"';
-        yield report(document, helmLocalVolume, [...path, index, "mountPropagation"], message, fix);
+        yield report(document, rule["helm-local-volume"], [...path, index, "mountPropagation"], message, fix);
       }
     }
   }
@@ -170,5 +139,12 @@ function* capacity(values: ManifestObject): Found {
   const isPublished = argsOf(values).includes("--enable-capacity=true");
   if (isPublished === (at(values.value, "csiDriver", "storageCapacity") === true)) return;
   const message = '"storageCapacity: true" and "--enable-capacity=true" work only together';
-  yield report(values.document, helmCapacity, ["csiDriver", "storageCapacity"], message, "set both or neither", "key");
+  yield report(
+    values.document,
+    rule["helm-capacity"],
+    ["csiDriver", "storageCapacity"],
+    message,
+    "set both or neither",
+    "key",
+  );
 }

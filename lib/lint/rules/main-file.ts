@@ -6,64 +6,43 @@ import { meant, nearest } from "../../schema/nearest.ts";
 import type { RuleConfig, TopologyConfig } from "../../topology/config.ts";
 import { compileRules } from "../../topology/rules.ts";
 import { withPosition } from "../../yaml/parse.ts";
-import type { DocumentDiagnostic } from "../document.ts";
 import { type LintInput, listAt, type MainDocument, mappingAt, textAt } from "../lint-input.ts";
-import { type Rule, report, type Theme } from "../rule.ts";
+import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
 
-const mixedSpellings: Rule = {
-  id: "mixed-spellings",
-  severity: "warning",
-  title: "Topology rules use one spelling",
-  why: "Two spellings exist (topologyKey, regex, template; keySuffix, matchRegexp, resultTemplate). Both work, but a mixture is easily misread.",
-};
-const rulesWithoutEffect: Rule = {
-  id: "rules-without-effect",
-  severity: "warning",
-  title: "Topology rules need type zone",
-  why: "With type cluster or node, nodes report something else and the rules are not used.",
-};
-const unknownPlaceholder: Rule = {
-  id: "unknown-placeholder",
-  severity: "error",
-  title: "Templates use {match:N} only",
-  why: "Anything else in braces would become part of a node label, which Kubernetes refuses.",
-};
-const topologyGap: Rule = {
-  id: "topology-gap",
-  severity: "warning",
-  title: "Every node reports every key",
-  why: "Kubernetes expects the same keys from all nodes. Volumes cannot be scheduled on a node to which no rule applies.",
-};
-const topologyPattern: Rule = {
-  id: "topology-pattern",
-  severity: "error",
-  title: "Patterns are valid and have the groups that templates use",
-  why: "A node plugin does not start with a rule that cannot be evaluated.",
-};
-const reservedPrefix: Rule = {
-  id: "reserved-prefix",
-  severity: "error",
-  title: "The prefix does not belong to Kubernetes",
-  why: "Kubernetes refuses most labels below kubernetes.io and k8s.io from nodes, so they would not register. The cluster's own zone and region may work and are a warning.",
-};
-const nodeIdWithoutPrefixes: Rule = {
-  id: "node-id-without-prefixes",
-  severity: "warning",
-  title: "IQN and NQN in node ids are shortened",
-  why: "A node id has at most 256 bytes. Without a table of prefixes it contains the whole name.",
-};
+const rule = rulesById({
+  "mixed-spellings": warning(
+    "Topology rules use one spelling",
+    "Two spellings exist (topologyKey, regex, template; keySuffix, matchRegexp, resultTemplate). Both work, but a mixture is easily misread.",
+  ),
+  "rules-without-effect": warning(
+    "Topology rules need type zone",
+    "With type cluster or node, nodes report something else and the rules are not used.",
+  ),
+  "unknown-placeholder": error(
+    "Templates use {match:N} only",
+    "Anything else in braces would become part of a node label, which Kubernetes refuses.",
+  ),
+  "topology-gap": warning(
+    "Every node reports every key",
+    "Kubernetes expects the same keys from all nodes. Volumes cannot be scheduled on a node to which no rule applies.",
+  ),
+  "topology-pattern": error(
+    "Patterns are valid and have the groups that templates use",
+    "A node plugin does not start with a rule that cannot be evaluated.",
+  ),
+  "reserved-prefix": error(
+    "The prefix does not belong to Kubernetes",
+    "Kubernetes refuses most labels below kubernetes.io and k8s.io from nodes, so they would not register. The cluster's own zone and region may work and are a warning.",
+  ),
+  "node-id-without-prefixes": warning(
+    "IQN and NQN in node ids are shortened",
+    "A node id has at most 256 bytes. Without a table of prefixes it contains the whole name.",
+  ),
+});
 
 /** Rules about the main file alone. */
 export const mainFile: Theme = {
-  rules: [
-    mixedSpellings,
-    rulesWithoutEffect,
-    unknownPlaceholder,
-    topologyGap,
-    topologyPattern,
-    reservedPrefix,
-    nodeIdWithoutPrefixes,
-  ],
+  rules: Object.values(rule),
   *check(input) {
     const { main } = input;
     if (!main) return;
@@ -79,8 +58,6 @@ export const mainFile: Theme = {
       yield* patterns(main, topology?.rules ?? uncheckedRules(main), input);
   },
 };
-
-type Found = Iterable<DocumentDiagnostic>;
 
 /** Connections inherit keys outside `proxy:`; a key that no driver has is a mistake. */
 function* inherited({ document }: MainDocument, { modules }: LintInput): Found {
@@ -114,7 +91,7 @@ function* spellings(main: MainDocument): Found {
   if (documented === undefined || other === undefined) return;
   const path = [...(ruleWith(other)?.[0] ?? []), other];
   const message = `"${other}" and "${documented}" belong to two spellings of the same rules`;
-  yield report(main.document, mixedSpellings, path, message, "use one of them throughout", "key");
+  yield report(main.document, rule["mixed-spellings"], path, message, "use one of them throughout", "key");
 }
 
 function* unusedRules(main: MainDocument): Found {
@@ -122,7 +99,7 @@ function* unusedRules(main: MainDocument): Found {
   if (rulesOf(main).length === 0 || type === "zone" || type === "custom") return;
   const path = ["proxy", "nodeTopology", listName(main)];
   const message = `rules have no effect with type "${type}"`;
-  yield report(main.document, rulesWithoutEffect, path, message, 'write "type: zone"', "key");
+  yield report(main.document, rule["rules-without-effect"], path, message, 'write "type: zone"', "key");
 }
 
 function* nodeIds({ document, proxy }: MainDocument): Found {
@@ -131,7 +108,7 @@ function* nodeIds({ document, proxy }: MainDocument): Found {
     if (mappingAt(proxy, "nodeId", "parts")[part] !== true || listAt(proxy, "nodeId", list).length > 0) continue;
     const message = `without "${list}", node ids contain the whole ${part.toUpperCase()} and may exceed 256 bytes`;
     const path = ["proxy", "nodeId", "parts", part];
-    yield report(document, nodeIdWithoutPrefixes, path, message, `add "nodeId.${list}"`, "key");
+    yield report(document, rule["node-id-without-prefixes"], path, message, `add "nodeId.${list}"`, "key");
   }
 }
 
@@ -147,31 +124,38 @@ function* prefixes(main: MainDocument): Found {
   const message = shared
     ? `${prefix}/${keys[0]} is a label of the cluster: a node for which csimux reports another value does not register`
     : `labels below "${prefix}" belong to Kubernetes, which refuses them from nodes`;
-  const rule = { ...reservedPrefix, severity: shared ? "warning" : "error" } as const;
-  yield report(main.document, rule, path, message, "use your own domain, or omit the key");
+  const broken = { ...rule["reserved-prefix"], severity: shared ? "warning" : "error" } as const;
+  yield report(main.document, broken, path, message, "use your own domain, or omit the key");
 }
 
 /** A placeholder has two forms; anything else in a template becomes part of a label. */
 function* templates(main: MainDocument): Found {
-  for (const [path, rule] of rulesOf(main)) {
+  for (const [path, each] of rulesOf(main)) {
     for (const key of ["template", "resultTemplate"]) {
-      const rest = (textAt(rule, key) ?? "").replace(/\$?\{match:[0-9]+\}/g, "");
+      const rest = (textAt(each, key) ?? "").replace(/\$?\{match:[0-9]+\}/g, "");
       const odd = /\$?\{[^}]*\}?|[^A-Za-z0-9._-]+/.exec(rest);
       if (!odd) continue;
       const message = `"${odd[0]}" is not a placeholder, and a node label cannot contain it`;
       const fix = "write {match:1} for the first group of the pattern";
-      yield report(main.document, unknownPlaceholder, [...path, key], message, fix);
+      yield report(main.document, rule["unknown-placeholder"], [...path, key], message, fix);
     }
   }
 }
 
 function* gaps(main: MainDocument, topology: TopologyConfig & { kind: "rules" }): Found {
   const always = new Set(topology.rules.filter(appliesAlways).map(({ key }) => key));
-  for (const [index, rule] of topology.rules.entries()) {
-    if (always.has(rule.key) || topology.rules.findIndex(({ key }) => key === rule.key) !== index) continue;
-    const message = `a node to which no rule for "${rule.key}" applies does not report this key, and volumes cannot be scheduled there`;
+  for (const [index, { key: reported }] of topology.rules.entries()) {
+    if (always.has(reported) || topology.rules.findIndex(({ key }) => key === reported) !== index) continue;
+    const message = `a node to which no rule for "${reported}" applies does not report this key, and volumes cannot be scheduled there`;
     const path = ["proxy", "nodeTopology", listName(main), index];
-    yield report(main.document, topologyGap, path, message, 'add "default: <value>" to one of its rules', "key");
+    yield report(
+      main.document,
+      rule["topology-gap"],
+      path,
+      message,
+      'add "default: <value>" to one of its rules',
+      "key",
+    );
   }
 }
 
@@ -194,9 +178,9 @@ const uncheckedRules = (main: MainDocument): readonly RuleConfig[] =>
 /** Compiles the rules as a node does. */
 function* patterns(main: MainDocument, rules: readonly RuleConfig[], { compile }: LintInput): Found {
   const keys = { pattern: ["regex", "matchRegexp"], template: ["template", "resultTemplate"] } as const;
-  for (const { rule, field, message } of compileRules(rules, compile).problems) {
-    const path = ["proxy", "nodeTopology", listName(main), rule];
+  for (const { rule: index, field, message } of compileRules(rules, compile).problems) {
+    const path = ["proxy", "nodeTopology", listName(main), index];
     const key = keys[field].find(each => textAt(main.proxy, ...path.slice(1), each) !== undefined);
-    yield report(main.document, topologyPattern, key === undefined ? path : [...path, key], message);
+    yield report(main.document, rule["topology-pattern"], key === undefined ? path : [...path, key], message);
   }
 }

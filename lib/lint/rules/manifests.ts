@@ -7,44 +7,36 @@ import { ownProvisioners } from "../class-target.ts";
 import type { DocumentDiagnostic, SourceDocument } from "../document.ts";
 import { factsOf, isDisk, isLocal } from "../facts.ts";
 import { at, type ConnectionFile, type LintInput, listAt, type ManifestObject, textAt } from "../lint-input.ts";
-import { type Rule, report, type Theme } from "../rule.ts";
+import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
 import { storesOf } from "../unseen.ts";
 import { argsOf, containersOf, isController, isPatch, isSidecar, mountedAt, servedNames } from "../workloads.ts";
 
-const attachRequired: Rule = {
-  id: "attach-required",
-  severity: "error",
-  title: "Disks are attached",
-  why: "Kubernetes keeps a ReadWriteOnce volume on one node only if its driver has `attachRequired: true`, in the CSIDriver or in Helm values. Otherwise a pod that is replaced while its node is away, or during a rolling update, mounts the disk on a second node, and both destroy its file system.",
-};
-const attacherMissing: Rule = {
-  id: "attacher-missing",
-  severity: "warning",
-  title: "csi-attacher runs if attaching is required",
-  why: "Without csi-attacher, nothing confirms that a volume is attached, and pods wait for it forever. `attachRequired` is true by default.",
-};
-const capacityTracking: Rule = {
-  id: "capacity-tracking",
-  severity: "warning",
-  title: "Free space is both published and used",
-  why: "kube-scheduler uses free space if the CSIDriver has `storageCapacity: true`, and csi-provisioner publishes it with `--enable-capacity=true`. With the first alone, pods wait for a volume forever; the second alone has no effect.",
-};
-const workloadSecret: Rule = {
-  id: "workload-secret",
-  severity: "error",
-  title: "The pod mounts the Secret with the connections",
-  why: "A pod with another Secret finds no connections, and one with a Secret that does not exist never starts.",
-};
-const kustomizeFileMissing: Rule = {
-  id: "kustomize-file-missing",
-  severity: "error",
-  title: "Every connection file is in the Secret",
-  why: "kustomize puts only the files named by `secretGenerator` into a Secret; csimux never sees the others.",
-};
+const rule = rulesById({
+  "attach-required": error(
+    "Disks are attached",
+    "Kubernetes keeps a ReadWriteOnce volume on one node only if its driver has `attachRequired: true`, in the CSIDriver or in Helm values. Otherwise a pod that is replaced while its node is away, or during a rolling update, mounts the disk on a second node, and both destroy its file system.",
+  ),
+  "attacher-missing": warning(
+    "csi-attacher runs if attaching is required",
+    "Without csi-attacher, nothing confirms that a volume is attached, and pods wait for it forever. `attachRequired` is true by default.",
+  ),
+  "capacity-tracking": warning(
+    "Free space is both published and used",
+    "kube-scheduler uses free space if the CSIDriver has `storageCapacity: true`, and csi-provisioner publishes it with `--enable-capacity=true`. With the first alone, pods wait for a volume forever; the second alone has no effect.",
+  ),
+  "workload-secret": error(
+    "The pod mounts the Secret with the connections",
+    "A pod with another Secret finds no connections, and one with a Secret that does not exist never starts.",
+  ),
+  "kustomize-file-missing": error(
+    "Every connection file is in the Secret",
+    "kustomize puts only the files named by `secretGenerator` into a Secret; csimux never sees the others.",
+  ),
+});
 
 /** Rules about a CSIDriver, the workloads, Secrets and a kustomization of csimux, which must agree. */
 export const manifests: Theme = {
-  rules: [attachRequired, attacherMissing, capacityTracking, workloadSecret, kustomizeFileMissing],
+  rules: Object.values(rule),
   *check(input) {
     yield* attaching(input);
     yield* capacity(input);
@@ -53,10 +45,8 @@ export const manifests: Theme = {
   },
 };
 
-type Found = Iterable<DocumentDiagnostic>;
-
 /**
- * kube-controller-manager keeps a ReadWriteOnce volume on one node only if the CSIDriver has `attachRequired: true` (the default), and then
+ * kube-controller-manager keeps a ReadWriteOnce volume on one node only if the CSIDriver has `rule["attach-required"]: true` (the default), and then
  * waits for an attachment confirmed by external-attacher.
  */
 function* attaching(input: LintInput): Found {
@@ -90,13 +80,13 @@ function* withoutAttaching(document: SourceDocument, path: Path, disk: string | 
   const message = `${disk} serves disks, and Kubernetes lets two nodes mount one at once, which destroys its file system`;
   const fix =
     'write "attachRequired: true" and run csi-attacher with the controller; delete the CSIDriver first, because Kubernetes accepts this change only in a new object';
-  yield report(document, attachRequired, path, message, fix);
+  yield report(document, rule["attach-required"], path, message, fix);
 }
 
 const withoutAttacher = (document: SourceDocument, path: Path): DocumentDiagnostic =>
   report(
     document,
-    attacherMissing,
+    rule["attacher-missing"],
     path,
     "volumes must be attached, but no external-attacher confirms it: pods wait for their volumes forever",
     "run csi-attacher with the controller",
@@ -165,7 +155,7 @@ function* capacity({ drivers, workloads }: LintInput): Found {
       ? 'the scheduler waits for free space that nothing publishes: csi-provisioner lacks "--enable-capacity=true"'
       : 'csi-provisioner publishes free space ("--enable-capacity=true"), but the scheduler does not use it';
     const here = [...path, "spec", "storageCapacity"];
-    yield report(document, capacityTracking, here, message, "set both or neither", isUsed ? "value" : "key");
+    yield report(document, rule["capacity-tracking"], here, message, "set both or neither", isUsed ? "value" : "key");
   }
 }
 
@@ -184,7 +174,7 @@ function* secrets({ main, connections, workloads, stores, kustomizations }: Lint
     const near = nearest(name, names);
     const fix = near === undefined ? `there are: ${names.join(", ")}` : meant(near);
     const message = `there is no ${kind} "${name}" among these files, so the pod finds no connections`;
-    yield report(workload.document, workloadSecret, path, message, fix);
+    yield report(workload.document, rule["workload-secret"], path, message, fix);
   }
 }
 
@@ -202,7 +192,7 @@ function* forgottenFiles({ document, value }: ManifestObject, connections: reado
       const entry = posix.relative(home, file);
       const message = `${entry} is next to the connection files of this Secret, but not in it`;
       const path = ["secretGenerator", index, "files"];
-      yield report(document, kustomizeFileMissing, path, message, `add "- ${entry}"`, "key");
+      yield report(document, rule["kustomize-file-missing"], path, message, `add "- ${entry}"`, "key");
     }
   }
 }

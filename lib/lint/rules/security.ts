@@ -1,56 +1,39 @@
 import type { Path } from "../../schema/finding.ts";
 import type { DocumentDiagnostic } from "../document.ts";
 import { at, type ConnectionFile, listAt, mappingAt, textAt } from "../lint-input.ts";
-import { type Rule, report, type Theme } from "../rule.ts";
-import { ignoredKey } from "./reading.ts";
+import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
+import { readingRules } from "./reading.ts";
 
-const credentialsOverHttp: Rule = {
-  id: "credentials-over-http",
-  severity: "warning",
-  title: "Credentials are sent encrypted",
-  why: "Anybody on the network path can read them. An API key over http is an error: newer TrueNAS revokes it.",
-};
-const portOfOtherProtocol: Rule = {
-  id: "port-of-other-protocol",
-  severity: "warning",
-  title: "Protocol and port match",
-  why: "A port for TLS does not answer http, and the other way round.",
-};
-const certificateUnchecked: Rule = {
-  id: "certificate-unchecked",
-  severity: "warning",
-  title: "Certificates are checked",
-  why: "Without the check, anybody on the network path can pose as the server and read the credentials.",
-};
-const hostKeyUnchecked: Rule = {
-  id: "host-key-unchecked",
-  severity: "warning",
-  title: "SSH host keys are known beforehand",
-  why: "Without hostKey or knownHosts, the first key shown by the server is trusted from then on; with hostKeyPolicy: off, no key is ever checked.",
-};
-const exportToEverybody: Rule = {
-  id: "export-to-everybody",
-  severity: "warning",
-  title: "Exports with root access name the nodes",
-  why: "An NFS server trusts a host about its users. With `no_root_squash`, `maproot=root` or `shareMaprootUser: root`, and without hosts or networks, every device and every pod that reaches the server is root on all volumes.",
-};
-const chapNotAskedFor: Rule = {
-  id: "chap-not-asked-for",
-  severity: "error",
-  title: "CHAP credentials are required",
-  why: "With `userid` and `password` but without `authentication: 1`, LIO lets every initiator log in and write, although the file looks protected. csimux serves such a connection like democratic-csi. Existing volumes keep the setting of their targets; change it with targetcli (`set attribute authentication=1`) when all nodes have the password.",
-};
+const rule = rulesById({
+  "credentials-over-http": warning(
+    "Credentials are sent encrypted",
+    "Anybody on the network path can read them. An API key over http is an error: newer TrueNAS revokes it.",
+  ),
+  "port-of-other-protocol": warning(
+    "Protocol and port match",
+    "A port for TLS does not answer http, and the other way round.",
+  ),
+  "certificate-unchecked": warning(
+    "Certificates are checked",
+    "Without the check, anybody on the network path can pose as the server and read the credentials.",
+  ),
+  "host-key-unchecked": warning(
+    "SSH host keys are known beforehand",
+    "Without hostKey or knownHosts, the first key shown by the server is trusted from then on; with hostKeyPolicy: off, no key is ever checked.",
+  ),
+  "export-to-everybody": warning(
+    "Exports with root access name the nodes",
+    "An NFS server trusts a host about its users. With `no_root_squash`, `maproot=root` or `shareMaprootUser: root`, and without hosts or networks, every device and every pod that reaches the server is root on all volumes.",
+  ),
+  "chap-not-asked-for": error(
+    "CHAP credentials are required",
+    "With `userid` and `password` but without `authentication: 1`, LIO lets every initiator log in and write, although the file looks protected. csimux serves such a connection like democratic-csi. Existing volumes keep the setting of their targets; change it with targetcli (`set attribute authentication=1`) when all nodes have the password.",
+  ),
+});
 
 /** Rules about how connections reach their storage systems, and who else can use the volumes. */
 export const security: Theme = {
-  rules: [
-    credentialsOverHttp,
-    portOfOtherProtocol,
-    certificateUnchecked,
-    hostKeyUnchecked,
-    exportToEverybody,
-    chapNotAskedFor,
-  ],
+  rules: Object.values(rule),
   *check({ connections }) {
     for (const connection of connections) {
       yield* http(connection);
@@ -60,8 +43,6 @@ export const security: Theme = {
     }
   },
 };
-
-type Found = Iterable<DocumentDiagnostic>;
 
 /** Default ports of TrueNAS and DSM. */
 const usualPorts: Readonly<Record<string, readonly string[]>> = { http: ["80", "5000"], https: ["443", "5001"] };
@@ -75,13 +56,14 @@ function* http({ document, read }: ConnectionFile): Found {
   if (protocol !== undefined && usualPorts[other]?.includes(port)) {
     const message = `port ${port} usually belongs to ${other}, but "protocol" is ${protocol}`;
     const fix = other === "https" ? 'write "protocol: https"' : "write the port of https, 443 or 5001";
-    yield report(document, portOfOtherProtocol, ["httpConnection", "port"], message, fix);
+    yield report(document, rule["port-of-other-protocol"], ["httpConnection", "port"], message, fix);
   }
   const password = Boolean(textAt(section, "password"));
   const apiKey = Boolean(textAt(section, "apiKey"));
   if (apiKey && password) {
     const message = '"password" has no effect because "apiKey" is set';
-    yield report(document, ignoredKey, ["httpConnection", "password"], message, "remove one of the two", "key");
+    const path = ["httpConnection", "password"];
+    yield report(document, readingRules["ignored-key"], path, message, "remove one of the two", "key");
   }
   // Without `protocol`, democratic-csi guesses from the port: "80" in it means http, then "443" https, otherwise http.
   const isPlain = protocol ? protocol === "http" : port.includes("80") || !port.includes("443");
@@ -90,11 +72,11 @@ function* http({ document, read }: ConnectionFile): Found {
     if (apiKey || !password) return;
     const path = ["httpConnection", ...(protocol === undefined ? [] : ["protocol"])];
     const fix = 'write "protocol: https" and the port of https';
-    yield report(document, credentialsOverHttp, path, '"password" is sent unencrypted', fix);
+    yield report(document, rule["credentials-over-http"], path, '"password" is sent unencrypted', fix);
   } else if (at(section, "allowInsecure") === true) {
     const message = "the server's certificate is not checked, so anybody on the network path can read the credentials";
     const fix = "trust the server's own certificate instead, with `ca` or `caFile`, or pin it with `fingerprint`";
-    yield report(document, certificateUnchecked, ["httpConnection", "allowInsecure"], message, fix);
+    yield report(document, rule["certificate-unchecked"], ["httpConnection", "allowInsecure"], message, fix);
   }
 }
 
@@ -104,10 +86,16 @@ function* ssh({ document, read: { normalized, module } }: ConnectionFile): Found
   const fix = 'add "hostKey" with a line of `ssh-keyscan <host>` that you have verified';
   if (at(section, "hostKeyPolicy") === "off") {
     const message = "the server's host key is not checked, so anybody on the network path can pose as the server";
-    yield report(document, hostKeyUnchecked, ["sshConnection", "hostKeyPolicy"], message, `remove the key, and ${fix}`);
+    yield report(
+      document,
+      rule["host-key-unchecked"],
+      ["sshConnection", "hostKeyPolicy"],
+      message,
+      `remove the key, and ${fix}`,
+    );
   } else if (["hostKey", "knownHosts", "hostKeyPolicy"].every(key => at(section, key) === undefined)) {
     const message = "the first host key shown by the server is trusted, even if somebody else poses as the server then";
-    yield report(document, hostKeyUnchecked, ["sshConnection"], message, fix, "key");
+    yield report(document, rule["host-key-unchecked"], ["sshConnection"], message, fix, "key");
   }
 }
 
@@ -116,7 +104,7 @@ const sharenfs = ["nfs", "shareStrategySetDatasetProperties", "properties", "sha
 /** With AUTH_SYS, an NFS server believes what a host says about its users (RFC 5531 section 14). */
 function* exports({ document, read: { normalized } }: ConnectionFile): Found {
   const open = (path: Path, fix: string): DocumentDiagnostic =>
-    report(document, exportToEverybody, path, "any host that reaches the server is root on all volumes", fix);
+    report(document, rule["export-to-everybody"], path, "any host that reaches the server is root on all volumes", fix);
   const text = textAt(normalized, ...sharenfs);
   if (text !== undefined) {
     const fix = everybodyByProperty(text);
@@ -175,5 +163,5 @@ function* chap({ document, read: { normalized } }: ConnectionFile): Found {
   const path = [...group, "attributes", "authentication"];
   if (user === "" || textAt(normalized, ...path) === "1") return;
   const message = "anybody may log in, although userid and password are set";
-  yield report(document, chapNotAskedFor, path, message, "set it to 1");
+  yield report(document, rule["chap-not-asked-for"], path, message, "set it to 1");
 }

@@ -3,18 +3,18 @@ import type { Path } from "../../schema/finding.ts";
 import type { DocumentDiagnostic } from "../document.ts";
 import { factsOf } from "../facts.ts";
 import { type ConnectionFile, textAt } from "../lint-input.ts";
-import { type Rule, report, type Theme } from "../rule.ts";
+import { error, report, rulesById, type Theme } from "../rule.ts";
 
-const sharedStorage: Rule = {
-  id: "shared-storage",
-  severity: "error",
-  title: "Every connection has its own dataset or folder",
-  why: "Two connections on one tree list, adopt and delete each other's volumes. It is a warning if names cannot clash: for a tree next to the other's volumes, and for volumes distinguished by protocol or by the instance_ids of both connections.",
-};
+const rule = rulesById({
+  "shared-storage": error(
+    "Every connection has its own dataset or folder",
+    "Two connections on one tree list, adopt and delete each other's volumes. It is a warning if names cannot clash: for a tree next to the other's volumes, and for volumes distinguished by protocol or by the instance_ids of both connections.",
+  ),
+});
 
 /** Rules about connections that use the same storage. */
 export const storage: Theme = {
-  rules: [sharedStorage],
+  rules: Object.values(rule),
   *check({ connections }) {
     const bySystem = groupBy(connections.flatMap(treesOf), ({ system }) => system);
     const reported = new Set<string>();
@@ -111,14 +111,14 @@ function overlap(inner: StorageTree, outer: StorageTree): DocumentDiagnostic {
   if (clashes(inner, outer))
     return report(
       inner.connection.document,
-      sharedStorage,
+      rule["shared-storage"],
       inner.path,
       `${where}, so each treats the other's volumes as its own`,
       fix,
     );
   return report(
     inner.connection.document,
-    { ...sharedStorage, severity: "warning" },
+    { ...rule["shared-storage"], severity: "warning" },
     inner.path,
     `${where}; each uses only the volumes that csimux marked as its own, but counts the other's as used space`,
     `${fix}, or accept it with # csimux-ignore shared-storage`,

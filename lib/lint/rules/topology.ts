@@ -3,56 +3,36 @@ import type { TopologyConfig } from "../../topology/config.ts";
 import type { DocumentDiagnostic } from "../document.ts";
 import { isLocal, isMixed } from "../facts.ts";
 import { at, type ConnectionFile, listAt, mappingAt } from "../lint-input.ts";
-import { type Rule, report, type Theme } from "../rule.ts";
+import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
 
-/** Reported by lib/config. */
-const extraCollides: Rule = {
-  id: "extra-collides",
-  severity: "error",
-  title: "Extra labels do not use the prefix of topology keys",
-  why: "A label cannot have two values at once, so no node would match.",
-};
-const repeatedPlace: Rule = {
-  id: "repeated-place",
-  severity: "warning",
-  title: "Topologies of a connection differ",
-  why: "The second of two equal topologies has no effect and was probably meant to be different.",
-};
-const topologyNotConfigured: Rule = {
-  id: "topology-not-configured",
-  severity: "error",
-  title: "Topologies of connections need nodes that report them",
-  why: "Without nodeTopology in the main file, nodes report no keys, and volumes of this connection fit no node.",
-};
-const topologyKeyUnknown: Rule = {
-  id: "topology-key-unknown",
-  severity: "error",
-  title: "Connections use keys that nodes report",
-  why: "No node can match.",
-};
-const topologyValueUnknown: Rule = {
-  id: "topology-value-unknown",
-  severity: "error",
-  title: "Connections use values that nodes report",
-  why: "All rules for this key give fixed values, and this is not one of them.",
-};
-const localNeedsNodeTopology: Rule = {
-  id: "local-needs-node-topology",
-  severity: "error",
-  title: "Local drivers need nodeTopology type node",
-  why: "A volume on a node must be tied to it; otherwise Kubernetes schedules pods where the volume does not exist.",
-};
+const rule = rulesById({
+  // Reported by lib/config.
+  "extra-collides": error(
+    "Extra labels do not use the prefix of topology keys",
+    "A label cannot have two values at once, so no node would match.",
+  ),
+  "repeated-place": warning(
+    "Topologies of a connection differ",
+    "The second of two equal topologies has no effect and was probably meant to be different.",
+  ),
+  "topology-not-configured": error(
+    "Topologies of connections need nodes that report them",
+    "Without nodeTopology in the main file, nodes report no keys, and volumes of this connection fit no node.",
+  ),
+  "topology-key-unknown": error("Connections use keys that nodes report", "No node can match."),
+  "topology-value-unknown": error(
+    "Connections use values that nodes report",
+    "All rules for this key give fixed values, and this is not one of them.",
+  ),
+  "local-needs-node-topology": error(
+    "Local drivers need nodeTopology type node",
+    "A volume on a node must be tied to it; otherwise Kubernetes schedules pods where the volume does not exist.",
+  ),
+});
 
 /** Rules about the topology of connections and the topology that nodes report. */
 export const topology: Theme = {
-  rules: [
-    extraCollides,
-    repeatedPlace,
-    topologyNotConfigured,
-    topologyKeyUnknown,
-    topologyValueUnknown,
-    localNeedsNodeTopology,
-  ],
+  rules: Object.values(rule),
   *check({ main, connections }) {
     const config = main?.read.partial;
     // A wrong topology has its own finding.
@@ -89,7 +69,7 @@ export function reportsOf(topology: TopologyConfig): Reports {
 const needsNode = ({ document, driver }: ConnectionFile): DocumentDiagnostic =>
   report(
     document,
-    localNeedsNodeTopology,
+    rule["local-needs-node-topology"],
     ["driver"],
     `volumes of ${driver} exist on one node only, but nodes do not report themselves as topology`,
     'write "nodeTopology: { type: node }" in the main file, and run a controller on every node',
@@ -97,7 +77,7 @@ const needsNode = ({ document, driver }: ConnectionFile): DocumentDiagnostic =>
 
 const where = ["proxy", "perDriver", "topology"] as const;
 
-function* repeated({ document, read }: ConnectionFile): Iterable<DocumentDiagnostic> {
+function* repeated({ document, read }: ConnectionFile): Found {
   const seen = new Map<string, number>();
   for (const [index, each] of listAt(read.normalized, ...where).entries()) {
     const text = JSON.stringify(
@@ -107,16 +87,16 @@ function* repeated({ document, read }: ConnectionFile): Iterable<DocumentDiagnos
     seen.set(text, before ?? index);
     if (before === undefined) continue;
     const message = `this topology is the same as number ${before + 1}`;
-    yield report(document, repeatedPlace, [...where, index], message, "remove one of the two", "key");
+    yield report(document, rule["repeated-place"], [...where, index], message, "remove one of the two", "key");
   }
 }
 
-function* unreachable({ document, read }: ConnectionFile, reports: Reports | undefined): Iterable<DocumentDiagnostic> {
+function* unreachable({ document, read }: ConnectionFile, reports: Reports | undefined): Found {
   const all = listAt(read.normalized, ...where);
   if (all.length > 0 && !reports) {
     const message = "this connection requires a topology, but the main file does not configure what nodes report";
     const fix = 'add "nodeTopology" to the main file, or remove this key';
-    yield report(document, topologyNotConfigured, where, message, fix, "key");
+    yield report(document, rule["topology-not-configured"], where, message, fix, "key");
     return;
   }
   for (const [index, each] of all.entries()) {
@@ -128,7 +108,7 @@ function* unreachable({ document, read }: ConnectionFile, reports: Reports | und
         const fix = near ? meant(near) : `nodes report: ${known.join(", ")}`;
         yield report(
           document,
-          topologyKeyUnknown,
+          rule["topology-key-unknown"],
           path,
           `no rule of the main file produces the key "${key}"`,
           fix,
@@ -140,13 +120,8 @@ function* unreachable({ document, read }: ConnectionFile, reports: Reports | und
       if (!values || values.has(String(value))) continue;
       const near = nearest(String(value), values);
       const fix = near ? meant(near) : `possible: ${[...values].join(", ")}`;
-      yield report(
-        document,
-        topologyValueUnknown,
-        path,
-        `no node reports "${String(value)}" for the key "${key}"`,
-        fix,
-      );
+      const message = `no node reports "${String(value)}" for the key "${key}"`;
+      yield report(document, rule["topology-value-unknown"], path, message, fix);
     }
   }
 }

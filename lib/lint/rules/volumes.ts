@@ -1,27 +1,24 @@
 import { parseHandle } from "../../core/handle.ts";
 import { meant, nearest } from "../../schema/nearest.ts";
 import { ownProvisioners } from "../class-target.ts";
-import type { DocumentDiagnostic } from "../document.ts";
 import { type LintInput, type ManifestObject, textAt } from "../lint-input.ts";
-import { type Rule, report, type Theme } from "../rule.ts";
+import { error, type Found, report, rulesById, type Theme } from "../rule.ts";
 import { namesOf } from "./connections.ts";
 
-const volumeHandle: Rule = {
-  id: "volume-handle",
-  severity: "error",
-  title: "PersistentVolumes have handles of csimux",
-  why: "A volume with another handle cannot be expanded or deleted, because csimux treats it as a volume of another driver.",
-};
-const volumeAttributes: Rule = {
-  id: "volume-attributes",
-  severity: "error",
-  title: "Manually described volumes say how they are attached",
-  why: "Nodes have no other source for it.",
-};
+const rule = rulesById({
+  "volume-handle": error(
+    "PersistentVolumes have handles of csimux",
+    "A volume with another handle cannot be expanded or deleted, because csimux treats it as a volume of another driver.",
+  ),
+  "volume-attributes": error(
+    "Manually described volumes say how they are attached",
+    "Nodes have no other source for it.",
+  ),
+});
 
 /** Rules about PersistentVolumes of csimux, which people write by hand. */
 export const volumes: Theme = {
-  rules: [volumeHandle, volumeAttributes],
+  rules: Object.values(rule),
   *check(input) {
     const own = ownProvisioners(input);
     for (const each of input.volumes) {
@@ -36,13 +33,13 @@ export const volumes: Theme = {
         const path = [...each.path, "spec", "csi", "volumeAttributes"];
         const message = 'nodes cannot attach the volume: "node_attach_driver" is missing';
         const fix = 'add it, for example "node_attach_driver: nfs", with the keys of that protocol';
-        yield report(each.document, volumeAttributes, path, message, fix, "key");
+        yield report(each.document, rule["volume-attributes"], path, message, fix, "key");
       }
     }
   },
 };
 
-function* handle(each: ManifestObject, input: LintInput): Iterable<DocumentDiagnostic> {
+function* handle(each: ManifestObject, input: LintInput): Found {
   const path = [...each.path, "spec", "csi", "volumeHandle"];
   const text = textAt(each.value, "spec", "csi", "volumeHandle");
   if (text === undefined) return;
@@ -54,7 +51,7 @@ function* handle(each: ManifestObject, input: LintInput): Iterable<DocumentDiagn
     const fix = names.includes(text.slice(0, Math.max(text.indexOf("/"), 0)))
       ? meant(`v:${text}`)
       : "write v:<connection>/<id>, or set proxy.legacyConnection for ids without prefix";
-    yield report(each.document, volumeHandle, path, `"${text}" is not a volume handle of csimux`, fix);
+    yield report(each.document, rule["volume-handle"], path, `"${text}" is not a volume handle of csimux`, fix);
     return;
   }
   const { connection, id } = parsed;
@@ -62,5 +59,5 @@ function* handle(each: ManifestObject, input: LintInput): Iterable<DocumentDiagn
   const near = nearest(connection, names);
   const message = `there is no connection "${connection}", so the volume can be neither expanded nor deleted`;
   const fix = near ? meant(`v:${near}/${id}`) : `add a file ${connection}.yaml`;
-  yield report(each.document, volumeHandle, path, message, fix);
+  yield report(each.document, rule["volume-handle"], path, message, fix);
 }
