@@ -23,7 +23,7 @@ Try next, in another terminal:
   QUICKSTART=${quickstart} dist/csimux validate --config examples/quickstart/proxy.yaml
 Change a file in examples/quickstart/connections and watch the log. Stop with Ctrl-C.
 `);
-  const flags = ["--endpoint", endpoint, "--config", "examples/quickstart/proxy.yaml", "--name", "csimux.example"];
+  const flags = ["--endpoint", endpoint, "--config", "examples/quickstart/proxy.yaml", "--name", "csimux.storage"];
   const child = spawn(executable, ["serve", ...flags, "--state-dir", `${quickstart}/state`], {
     cwd: root,
     stdio: "inherit",

@@ -67,17 +67,32 @@ const argsOf = (file: string, container: string): readonly string[] => {
   return found?.args ?? [];
 };
 
-test.each(["/var/lib/kubelet", "/var/lib/k0s/kubelet", "/var/snap/microk8s/common/var/lib/kubelet"])(
-  "kubelet's folder, changed in one file to %s, is used everywhere in the node plugin",
-  kubelet => {
-    const node = text("base/node.yaml").replace(/(- name: kubelet\n\s+hostPath:\n\s+path: )\S+/, `$1${kubelet}`);
-    const daemonSet = parse(node) as Manifest;
-    const driver = parse(text("base/csidriver.yaml").replace("org.example.csimux", "org.example.other")) as Manifest;
-    const objects = [daemonSet, driver];
-    for (const file of ["base", "drivers/central"]) {
-      const { replacements } = parse(text(`${file}/kustomization.yaml`)) as { replacements: Replacement[] };
-      replaced(objects, replacements);
-    }
+const { replacements } = parse(text("settings/kustomization.yaml")) as { replacements: Replacement[] };
+
+/** The folder of kubelet of each distribution on the page about installing. */
+const kubelets = [
+  ...readFileSync(new URL("../guide/install.md", folder), "utf8").matchAll(/^\| ([^|]+) \| `(\/var\/[^`]+)` \|/gm),
+].flatMap(([, names = "", path = ""]) => names.split(", ").map(name => [name, path] as const));
+
+test("the page about installing names the folder of kubelet of every distribution", () => {
+  expect(kubelets.map(([name]) => name).sort()).toEqual(["MicroK8s", "RKE2", "Talos", "k0s", "k3s", "kind", "kubeadm"]);
+});
+
+test.each(kubelets)(
+  "%s: the settings put the driver's name and the folder of kubelet, %s, everywhere",
+  (_, kubelet) => {
+    const daemonSet = parse(text("base/node.yaml")) as Manifest;
+    const settings = parse(
+      text("central/settings.yaml")
+        .replace("driver: csimux.storage", "driver: csi.other")
+        .replace("kubelet: /var/lib/kubelet", `kubelet: ${kubelet}`),
+    ) as Manifest;
+    const controller = parseAllDocuments(text("drivers/central/controller.yaml"))[0]?.toJS() as Manifest;
+    const others = ["base/csidriver.yaml", "central/classes.yaml", "group-snapshots/class.yaml"].flatMap(file =>
+      parseAllDocuments(text(file)).map(each => each.toJS() as Manifest),
+    );
+    replaced([settings, daemonSet, controller, ...others], replacements);
+    expect(JSON.stringify([daemonSet, controller, ...others])).not.toContain("csimux.storage");
     const [container] = podOf(daemonSet)?.containers ?? [];
     const env = new Map((container?.env ?? []).map(each => [each.name, each.value]));
     const args = (container?.args ?? []).map(arg => arg.replace(/\$\((\w+)\)/g, (_, name) => env.get(name) ?? ""));
@@ -89,10 +104,10 @@ test.each(["/var/lib/kubelet", "/var/lib/k0s/kubelet", "/var/snap/microk8s/commo
     );
     expect(paths).toMatchObject({
       kubelet,
-      plugin: `${kubelet}/plugins/org.example.other`,
+      plugin: `${kubelet}/plugins/csi.other`,
       registration: `${kubelet}/plugins_registry`,
     });
-    expect(args).toContain(`--kubelet-registration-path=${kubelet}/plugins/org.example.other/csi.sock`);
+    expect(args).toContain(`--kubelet-registration-path=${kubelet}/plugins/csi.other/csi.sock`);
     const mounted = (container?.volumeMounts ?? []) as readonly { name: string; mountPath: string }[];
     expect(mounted.find(({ name }) => name === "kubelet")?.mountPath).toBe(kubelet);
   },
@@ -102,14 +117,16 @@ describe("the manifests", () => {
   test.each(["central", "node-local"])("of %s pass csimux validate --strict with their connections", async name => {
     const compile = await patternCompiler(["."]);
     const outside = { env: () => undefined, file: () => undefined };
-    const folders = [`drivers/${name}/`, "base/", ...(name === "central" ? ["attach/"] : [])];
+    const folders = [`${name}/`, `drivers/${name}/`, "base/", ...(name === "central" ? ["attach/"] : [])];
     const own = files.filter(file => folders.some(each => file.startsWith(each)));
     const inputs = own.map((file): Input => {
       const role = file.includes("/connections/") ? "connection" : file.endsWith("proxy.yaml") ? "main" : "given";
       return { file, text: text(file), role };
     });
     expect(inputs.map(({ role }) => role).sort()).toContain("connection");
-    expect(lint(inputs, { modules, resolver: outside, checkEnvironment: false, compile }).problems).toEqual([]);
+    const { problems } = lint(inputs, { modules, resolver: outside, checkEnvironment: false, compile });
+    // The registry is the only thing that has to be filled in.
+    expect(problems.map(({ rule }) => rule)).toEqual(["placeholder-image"]);
   });
 
   test("pass csimux only flags that it has", async () => {
@@ -157,6 +174,9 @@ describe("the manifests", () => {
       workloads.filter(({ file }) => file === name).flatMap(({ manifest }) => podOf(manifest)?.containers ?? []);
     const limited = containers("central-non-root/controller-patch.yaml");
     const there = ["drivers/central/controller.yaml", "attach/attacher-patch.yaml"].flatMap(containers);
+    const sidecar = { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: { drop: ["ALL"] } };
+    for (const { name, securityContext } of [...there, ...containers("drivers/node-local/node-patch.yaml")])
+      if (name !== "csimux") expect(securityContext).toEqual(sidecar);
     expect(limited.map(({ name }) => name)).toEqual(there.map(({ name }) => name));
     for (const { securityContext } of limited)
       expect(securityContext).toEqual({
@@ -223,9 +243,9 @@ describe("the manifests", () => {
     const required = (file: string) => of<{ spec: { attachRequired?: boolean } }>(file).spec.attachRequired;
     const components = (folder: string) => of<{ components?: string[] }>(`${folder}/kustomization.yaml`).components;
     expect(required("base/csidriver.yaml")).toBe(true);
-    expect(components("drivers/central")).toEqual(["../../attach"]);
+    expect(components("central")).toEqual(["../attach", "../settings"]);
     expect(required("drivers/node-local/csidriver-patch.yaml")).toBe(false);
-    expect(components("drivers/node-local")).toBeUndefined();
+    expect(components("node-local")).toEqual(["../settings"]);
   });
 
   // With the defaults of csi-attacher (5 requests a second, 10 workers) 1,000 attachments take ten minutes.
@@ -246,6 +266,28 @@ describe("the manifests", () => {
       "storage.k8s.io/volumeattachments: get list watch patch",
       "storage.k8s.io/volumeattachments/status: patch",
     ]);
+  });
+
+  test("give csi-snapshotter the gate and the permissions for group snapshots", () => {
+    const usual = argsOf("drivers/central/controller.yaml", "snapshotter");
+    const gate = "--feature-gates=CSIVolumeGroupSnapshot=true";
+    expect(argsOf("group-snapshots/snapshotter-patch.yaml", "snapshotter")).toEqual([...usual, gate]);
+    const rules = manifests.filter(({ file }) => file === "group-snapshots/rights.yaml")[0]?.manifest.rules ?? [];
+    // deploy/kubernetes/csi-snapshotter/rbac-csi-snapshotter.yaml of external-snapshotter 8.6.
+    expect(rules.map(({ resources: [resource], verbs }) => `${resource}: ${verbs.join(" ")}`)).toEqual([
+      "volumegroupsnapshotclasses: get list watch",
+      "volumegroupsnapshotcontents: get list watch update patch",
+      "volumegroupsnapshotcontents/status: update patch",
+    ]);
+  });
+
+  test("give the node plugin access to the API only for topology from node labels", () => {
+    const node = parse(text("base/node.yaml")) as { spec: { template: { spec: Record<string, unknown> } } };
+    expect(node.spec.template.spec["automountServiceAccountToken"]).toBe(false);
+    const roles = manifests.filter(({ file, manifest }) => file.startsWith("base/") && manifest.rules !== undefined);
+    expect(roles).toEqual([]);
+    const rules = manifests.filter(({ file }) => file === "node-labels/rights.yaml")[0]?.manifest.rules;
+    expect(rules).toEqual([{ apiGroups: [""], resources: ["nodes"], verbs: ["get"] }]);
   });
 
   // 136 MiB were measured under load; a storage system that answers without end can add 256 MiB.

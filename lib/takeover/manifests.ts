@@ -28,7 +28,7 @@ export interface DeploymentNames {
   readonly image: string | undefined;
 }
 
-const exampleDriver = "org.example.csimux";
+const exampleDriver = "csimux.storage";
 const exampleImage = "registry.example.org/csimux";
 const exampleKubelet = "/var/lib/kubelet";
 
@@ -187,7 +187,7 @@ export const node = (
     const containers = containersOf(object).map(each =>
       each.name === "csimux" ? { ...each, args: [...each.args, ...aliasArgs(converted)] } : each,
     );
-    return withContainers(object, containers);
+    return withContainers(object, containers, { automountServiceAccountToken: true });
   });
 
 /** Rights of controller, attachers and nodes, and read access to the Secrets of the classes. */

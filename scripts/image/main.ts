@@ -9,8 +9,8 @@ import { executableFor, ownArchitecture } from "./executables.ts";
 import { billOfMaterials } from "./sbom.ts";
 import { tour } from "./tour.ts";
 
-/** The name under which the manifests of examples/kubernetes ask for the image; the tag is the version. */
-const repository = "registry.example.org/csimux";
+/** The name of the image in the archive, which no registry has; the tag is the version. */
+const repository = "localhost/csimux";
 
 /** Where `make image` works and leaves what it made. */
 export const imageFolder = `${root}/dist/image`;

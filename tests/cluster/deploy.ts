@@ -13,7 +13,7 @@ const seen = "/run/cluster/state/deploy";
 export const namespace = "storage";
 
 /** The driver's names in the manifests. */
-export const drivers = { central: "org.example.csimux", local: "org.example.csimux-local" } as const;
+export const drivers = { central: "csimux.storage", local: "csimux.storage-local" } as const;
 
 /** The folder of the central connections' volumes, at the same path in the machine and the containers. */
 export const data = "/var/lib/csimux/data";
@@ -91,7 +91,7 @@ async function edit(path: string, from: string, to: string): Promise<void> {
 }
 
 async function writeCentral({ connections, proxy = [], single, name, attaching = true }: Central): Promise<void> {
-  const folder = join(copy, "drivers/central");
+  const folder = join(copy, "central");
   const names = Object.keys(connections);
   await rm(join(folder, "connections"), { recursive: true });
   await mkdir(join(folder, "connections"));
@@ -99,15 +99,17 @@ async function writeCentral({ connections, proxy = [], single, name, attaching =
     await writeFile(join(folder, "connections", `${name}.yaml`), text);
   for (const name of names) await mkdir(join(dataOutside, name), { recursive: true });
   const listed = names.map(name => `- connections/${name}.yaml`).join("\n      ");
-  await edit("drivers/central/kustomization.yaml", "- connections/nas.yaml", listed || "[]");
+  await edit("central/kustomization.yaml", "- connections/nas.yaml", listed || "[]");
   await writeFile(
     join(folder, "proxy.yaml"),
     single ?? ["driver: proxy", "proxy:", "  configFolder: /connections", ...proxy, ""].join("\n"),
   );
-  if (name !== undefined) await edit("base/csidriver.yaml", drivers.central, name);
+  if (name !== undefined) await edit("central/settings.yaml", `driver: ${drivers.central}`, `driver: ${name}`);
+  if (proxy.some(line => line.includes("source: nodeLabel")))
+    await edit("central/kustomization.yaml", "# - ../node-labels", "- ../node-labels");
   if (!attaching) {
     await edit("base/csidriver.yaml", "\n  attachRequired: true", "\n  attachRequired: false");
-    await edit("drivers/central/kustomization.yaml", "components:\n  - ../../attach\n", "");
+    await edit("central/kustomization.yaml", "  - ../attach\n", "");
   }
   const own = join(copy, "cluster");
   await mkdir(own, { recursive: true });
@@ -122,6 +124,9 @@ async function writeCentral({ connections, proxy = [], single, name, attaching =
 async function freshCopy(): Promise<void> {
   await rm(copy, { recursive: true, force: true });
   await cp(manifests, copy, { recursive: true });
+  for (const name of ["central", "node-local"])
+    await edit(`${name}/kustomization.yaml`, "newName: registry.example.org/", "newName: localhost/");
+  await kube("apply", "-f", `${seen}/namespace.yaml`);
 }
 
 /** Waits until the newest version of csimux's workloads runs, and kubelet has accepted the drivers. */
@@ -157,7 +162,8 @@ export async function deployCentral(settings: Central, applied: Applied = "clust
   await settled(settings.name ?? drivers.central);
 }
 
-/** Uninstalls csimux. */
+/** Uninstalls csimux and deletes its namespace. */
 export async function undeploy(which: Applied): Promise<void> {
   await kube("delete", "-k", `${seen}/${which}`, "--ignore-not-found", "--timeout=240s");
+  await kube("delete", "namespace", namespace, "--ignore-not-found", "--timeout=240s");
 }

@@ -119,7 +119,7 @@ describe("running pods continue, and requests complete", () => {
   test("when the records of the node plugin are lost", async () => {
     await apply(claim("a", "fast"), pod("a", "a", { run: "echo x > /data/f; sync" }));
     await running("a");
-    const records = "/var/lib/csimux/org.example.csimux";
+    const records = "/var/lib/csimux/csimux.storage";
     expect((await inMachine(["sh", "-c", `ls ${records} && rm -rf ${records}`])).code).toBe(0);
     expect(kill(await csimux("node"))).toBe(1);
     await apply(pod("b", "a"));

@@ -13,7 +13,7 @@ import { claim, pod, snapshot } from "./objects.ts";
 
 /** The old driver name, and the new one. */
 const old = "org.democratic-csi.one";
-const driver = "org.example.csimux";
+const driver = "csimux.storage";
 
 /** The command's output folder, on the host and in the machine. */
 const out = join(state, "takeover");
@@ -52,7 +52,7 @@ async function takeover(folder: string, ...more: readonly string[]): Promise<str
   const file = join(state, "old-values.yaml");
   await writeFile(file, stringify(values));
   const flags = ["--values", file, "--release", `${home}/one`, "--name", driver];
-  const images = ["--image", "registry.example.org/csimux:0.1.0"];
+  const images = ["--image", "localhost/csimux:0.1.0"];
   const argv = [await build(), "takeover", "--out", folder, ...flags, ...images, ...more] as const;
   const { code, stdout, stderr } = await spawned([...argv]);
   expect([code, stderr]).toEqual([0, ""]);

@@ -28,7 +28,7 @@ const host = (env: Record<string, string> = {}) => ({
 });
 
 const status: Status = {
-  name: "org.example.csimux",
+  name: "csimux.storage",
   version: "1.2.3",
   commit: "abc",
   modes: ["controller"],
@@ -142,7 +142,7 @@ test("a bundle shows version, status, keys, values, log and records, but no secr
     "v:nas/pvc-1",
     "noatime",
     "not served",
-    '"org.example.csimux"',
+    '"csimux.storage"',
   ])
     expect(text).toContain(words);
   expect(text).toContain(`===== ${join(folder, "connections", "nas.yaml")} =====`);

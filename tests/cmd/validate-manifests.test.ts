@@ -59,11 +59,11 @@ const rendered = {
   "node.yaml": shipped("base/node.yaml"),
   "controller.yaml": `${shipped("drivers/central/controller.yaml")}`,
   "attacher.yaml": shipped("attach/attacher-patch.yaml"),
-  "config.yaml": object("ConfigMap", "csimux-config", "proxy.yaml", shipped("drivers/central/proxy.yaml")),
+  "config.yaml": object("ConfigMap", "csimux-config", "proxy.yaml", shipped("central/proxy.yaml")),
   "classes.yaml":
-    "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: { name: nas }\nprovisioner: org.example.csimux\nparameters: { connection: nas }\n",
+    "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: { name: nas }\nprovisioner: csimux.storage\nparameters: { connection: nas }\n",
 };
-const connections = object("Secret", "csimux-connections", "nas.yaml", shipped("drivers/central/connections/nas.yaml"));
+const connections = object("Secret", "csimux-connections", "nas.yaml", shipped("central/connections/nas.yaml"));
 
 describe("the manifests of the project", () => {
   test("are right together with their Secret, and JSON names the files", async () => {
@@ -93,7 +93,7 @@ describe("the manifests of the project", () => {
     [
       "a class of another driver",
       "classes.yaml",
-      "provisioner: org.example.csimux",
+      "provisioner: csimux.storage",
       "provisioner: org.democratic-csi.nfs",
       "class-driver provisioner",
     ],
@@ -125,7 +125,7 @@ describe("the manifests of the project", () => {
   });
 
   test("a class of another driver with only a CSIDriver is also wrong", async () => {
-    const classes = rendered["classes.yaml"].replace("org.example.csimux", "org.democratic-csi.nfs");
+    const classes = rendered["classes.yaml"].replace("csimux.storage", "org.democratic-csi.nfs");
     const folder = folderOf({ "driver.yaml": rendered["driver.yaml"], "classes.yaml": classes });
     expect((await validate(folder)).found).toEqual(["class-driver provisioner"]);
   });
@@ -168,7 +168,7 @@ describe("a file that sops has encrypted", () => {
 });
 
 test("a share that csimux mounts itself is not a missing folder to --online, and nothing is mounted", async () => {
-  const folder = folderOf({ "proxy.yaml": shipped("drivers/central/proxy.yaml").replace("/connections", "c") });
+  const folder = folderOf({ "proxy.yaml": shipped("central/proxy.yaml").replace("/connections", "c") });
   mkdirSync(join(folder, "c"));
   const share =
     "driver: nfs-client\nnfs: { shareHost: 127.0.0.1, shareBasePath: /x, controllerBasePath: /no/such/folder }\n";

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { check } from "./checking.ts";
 import { hostpath, iscsi, main, nfs, values, volume } from "./examples/files.ts";
 
-const name = "org.example.csimux";
+const name = "csimux.storage";
 const disk = iscsi("[nas.example.org]");
 const local = hostpath.replaceAll("local-hostpath", "zfs-local-zvol");
 const driver = (spec: string, of = name): string =>

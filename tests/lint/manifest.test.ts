@@ -146,8 +146,7 @@ describe("connections in other objects", () => {
 });
 
 describe("values of the chart", () => {
-  const inner =
-    "csiDriver:\n  name: org.example.csimux\n  attachRequired: false\ndriver: { config: { driver: proxy } }\n";
+  const inner = "csiDriver:\n  name: csimux.storage\n  attachRequired: false\ndriver: { config: { driver: proxy } }\n";
 
   test("are found below the key of an umbrella chart, with their places", () => {
     const text = `# values\ndemocratic-csi:\n${indented(inner, 2)}`;

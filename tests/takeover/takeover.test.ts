@@ -207,7 +207,7 @@ describe("csimux takeover", () => {
     const spaced = resources.flatMap(manifests).filter(({ metadata }) => metadata.namespace !== undefined);
     expect([...new Set(spaced.map(({ metadata }) => metadata.namespace))].sort()).toEqual(["csi", "democratic-csi"]);
     const text = resources.map(read).join("\n");
-    for (const example of ["org.example.csimux", "registry.example.org"]) expect(text).not.toContain(example);
+    for (const example of ["csimux.storage", "registry.example.org"]) expect(text).not.toContain(example);
   }, 60_000);
 
   test("holds everything that the manifests of central have, but their classes", async () => {
@@ -223,7 +223,7 @@ describe("csimux takeover", () => {
     });
     const wanted = listed
       .flatMap(file => parseAllDocuments(readFileSync(file, "utf8")).map(each => each.toJS() as Manifest))
-      .map(({ kind, metadata }) => `${kind} ${metadata.name}`.replace("org.example.csimux", "org.example.storage"));
+      .map(({ kind, metadata }) => `${kind} ${metadata.name}`.replace("csimux.storage", "org.example.storage"));
     expect(wanted.length).toBeGreaterThan(10);
     expect(made).toEqual(expect.arrayContaining(wanted));
   }, 60_000);

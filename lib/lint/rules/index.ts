@@ -6,6 +6,7 @@ import { groups } from "./groups.ts";
 import { helm } from "./helm.ts";
 import { mainFile } from "./main-file.ts";
 import { manifests } from "./manifests.ts";
+import { placeholders } from "./placeholders.ts";
 import { reading } from "./reading.ts";
 import { security } from "./security.ts";
 import { storage } from "./storage.ts";
@@ -25,6 +26,7 @@ const themes: readonly Theme[] = [
   volumes,
   manifests,
   helm,
+  placeholders,
 ];
 
 /** Every rule, in the order of the documentation. */

@@ -68,7 +68,7 @@ export const deployment: Example = {
 kind: StorageClass
 metadata:
   name: fast
-provisioner: org.example.csimux
+provisioner: csimux.storage
 allowVolumeExpansion: true
 reclaimPolicy: Delete
 volumeBindingMode: WaitForFirstConsumer
@@ -84,13 +84,13 @@ apiVersion: snapshot.storage.k8s.io/v1
 kind: VolumeSnapshotClass
 metadata:
   name: copies
-driver: org.example.csimux
+driver: csimux.storage
 deletionPolicy: Delete
 parameters:
   driver: filecopy
 `,
   "values.yaml": `csiDriver:
-  name: org.example.csimux
+  name: csimux.storage
   attachRequired: false
 driver:
   existingConfigSecret: csimux
@@ -100,7 +100,7 @@ controller:
       - --feature-gates=Topology=true
   driver:
     image:
-      registry: registry.example.org/csimux
+      registry: registry.internal/csimux
       tag: "0.1.0"
     extraVolumeMounts:
       - name: connections
@@ -112,7 +112,7 @@ controller:
 node:
   driver:
     image:
-      registry: registry.example.org/csimux
+      registry: registry.internal/csimux
       tag: "0.1.0"
 `,
   "pv.yaml": `apiVersion: v1
@@ -121,7 +121,7 @@ metadata:
   name: old
 spec:
   csi:
-    driver: org.example.csimux
+    driver: csimux.storage
     volumeHandle: v:one/pvc-1
     volumeAttributes:
       provisioner_driver: nfs-client

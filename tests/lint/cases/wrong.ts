@@ -239,8 +239,8 @@ export const deploymentEdits: readonly Edit[] = [
   ["proxy.yaml", "prefix: storage.example.org", "prefix: topology.kubernetes.io", "reserved-prefix"],
   ["proxy.yaml", "prefix: storage.example.org", "prefix: kubernetes.io", "reserved-prefix"],
   ["class.yaml", "connection: both", "connection: bot", "class-connection-missing"],
-  ["class.yaml", "provisioner: org.example.csimux", "provisioner: org.example.other", "class-driver"],
-  ["class.yaml", "\ndriver: org.example.csimux\n", "\ndriver: org.example.csimx\n", "class-driver"],
+  ["class.yaml", "provisioner: csimux.storage", "provisioner: org.example.other", "class-driver"],
+  ["class.yaml", "\ndriver: csimux.storage\n", "\ndriver: csimux.storag\n", "class-driver"],
   [
     "class.yaml",
     "  csi.storage.k8s.io/fstype: nfs",

@@ -17,7 +17,7 @@ import {
 /** Examples of the rules in lib/lint/rules/classes.ts. */
 export const classes: Examples = {
   "class-driver": {
-    bad: { "values.yaml": values(""), "class.yaml": plain.replace("org.example.csimux", "org.example.other") },
+    bad: { "values.yaml": values(""), "class.yaml": plain.replace("csimux.storage", "org.example.other") },
     good: { "values.yaml": values(""), "class.yaml": plain },
   },
   "class-without-connection": {

@@ -39,19 +39,19 @@ export const inZone = (zone: string, key = "zone"): string =>
 
 /** A StorageClass; `more` are further top-level lines. */
 export const storageClass = (parameters: string, more = ""): string =>
-  `apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: { name: fast }\nprovisioner: org.example.csimux\nparameters:\n${parameters}${more}`;
+  `apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: { name: fast }\nprovisioner: csimux.storage\nparameters:\n${parameters}${more}`;
 
 /** A VolumeSnapshotClass. */
 export const snapshotClass = (parameters: string): string =>
-  `apiVersion: snapshot.storage.k8s.io/v1\nkind: VolumeSnapshotClass\nmetadata: { name: snap }\ndriver: org.example.csimux\ndeletionPolicy: Delete\nparameters:\n${parameters}`;
+  `apiVersion: snapshot.storage.k8s.io/v1\nkind: VolumeSnapshotClass\nmetadata: { name: snap }\ndriver: csimux.storage\ndeletionPolicy: Delete\nparameters:\n${parameters}`;
 
 /** A PersistentVolume; `provisioner` and `attributes` are volume attributes. */
 export const volume = (handle: string, provisioner = "nfs-client", attributes = ""): string =>
-  `apiVersion: v1\nkind: PersistentVolume\nmetadata: { name: old }\nspec:\n  csi:\n    driver: org.example.csimux\n    volumeHandle: ${handle}\n    volumeAttributes:\n      provisioner_driver: ${provisioner}\n${attributes}`;
+  `apiVersion: v1\nkind: PersistentVolume\nmetadata: { name: old }\nspec:\n  csi:\n    driver: csimux.storage\n    volumeHandle: ${handle}\n    volumeAttributes:\n      provisioner_driver: ${provisioner}\n${attributes}`;
 
 /** Helm values; `controller` goes below `controller:`, `more` below `csiDriver:`, `config` says where the main file is. */
 export const values = (controller: string, more = "", config = "driver: { existingConfigSecret: config }\n"): string =>
-  `csiDriver:\n  name: org.example.csimux\n  attachRequired: false\n${more}${config}controller:\n${controller}  driver:\n    image: { registry: r.example/csimux, tag: "0.1.0" }\n    extraVolumeMounts:\n      - { name: connections, mountPath: /connections }\n  extraVolumes:\n    - { name: connections, secret: { secretName: connections } }\nnode:\n  driver:\n    image: { registry: r.example/csimux, tag: "0.1.0" }\n    extraVolumeMounts:\n      - { name: data, mountPath: /data, mountPropagation: Bidirectional }\n  extraVolumes:\n    - { name: data, hostPath: { path: /data } }\n`;
+  `csiDriver:\n  name: csimux.storage\n  attachRequired: false\n${more}${config}controller:\n${controller}  driver:\n    image: { registry: r.example/csimux, tag: "0.1.0" }\n    extraVolumeMounts:\n      - { name: connections, mountPath: /connections }\n  extraVolumes:\n    - { name: connections, secret: { secretName: connections } }\nnode:\n  driver:\n    image: { registry: r.example/csimux, tag: "0.1.0" }\n    extraVolumeMounts:\n      - { name: data, mountPath: /data, mountPropagation: Bidirectional }\n  extraVolumes:\n    - { name: data, hostPath: { path: /data } }\n`;
 
 /** A connection to TrueNAS over its API. */
 export const truenas = (connection: string): string =>
@@ -103,9 +103,9 @@ export const secret = (body: string): string =>
   `apiVersion: v1\nkind: Secret\nmetadata: { name: connections }\n${body}${nfs().replace(/^(?=.)/gm, "    ")}`;
 
 export const csiDriver = (spec: string): string =>
-  `apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nmetadata: { name: org.example.csimux }\nspec: ${spec}\n`;
+  `apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nmetadata: { name: csimux.storage }\nspec: ${spec}\n`;
 export const controller = (sidecars: string): string =>
-  `apiVersion: apps/v1\nkind: Deployment\nmetadata: { name: csimux-controller }\nspec:\n  template:\n    spec:\n      containers:\n        - name: csimux\n          image: registry.example.org/csimux\n          args: [serve, --name=org.example.csimux, --mode=controller]\n${sidecars}`;
+  `apiVersion: apps/v1\nkind: Deployment\nmetadata: { name: csimux-controller }\nspec:\n  template:\n    spec:\n      containers:\n        - name: csimux\n          image: registry.example.org/csimux\n          args: [serve, --name=csimux.storage, --mode=controller]\n${sidecars}`;
 export const attacher = "        - { name: attacher, image: registry.k8s.io/sig-storage/csi-attacher:v4.12.0 }\n";
 export const provisioner = (args: string): string =>
   `        - { name: provisioner, image: registry.k8s.io/sig-storage/csi-provisioner:v6.3.0, args: ["${args}"] }\n`;

@@ -6,6 +6,7 @@ import { groups } from "./groups.ts";
 import { helm } from "./helm.ts";
 import { mainFile } from "./main-file.ts";
 import { manifests } from "./manifests.ts";
+import { placeholders } from "./placeholders.ts";
 import { reading } from "./reading.ts";
 import { security } from "./security.ts";
 import { storage } from "./storage.ts";
@@ -21,6 +22,7 @@ export const examples: Examples = {
   ...helm,
   ...mainFile,
   ...manifests,
+  ...placeholders,
   ...reading,
   ...security,
   ...storage,
