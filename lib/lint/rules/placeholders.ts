@@ -14,7 +14,7 @@ const placeholderDriver: Rule = {
   id: "placeholder-driver",
   severity: "error",
   title: "The driver's name is not that of an example",
-  why: "Volumes refer to the name of their driver for ever, so it cannot be corrected later.",
+  why: "Volumes refer permanently to the name of their driver, so it cannot be corrected later.",
 };
 
 /** Rules about names in examples that must be replaced before a deployment is installed. */
@@ -55,6 +55,6 @@ function* imageAt(document: SourceDocument, path: Path, image: string | undefine
 
 function* driverAt(document: SourceDocument, path: Path, name: string | undefined): Found {
   if (!/^org\.example\.csimux\b/.test(name ?? "")) return;
-  const message = `"${name}" is the placeholder of an example, and volumes refer to their driver's name for ever`;
+  const message = `"${name}" is the placeholder of an example, and volumes refer permanently to the name of their driver`;
   yield report(document, placeholderDriver, path, message, 'write "csimux.storage", or a name below a domain of yours');
 }
