@@ -52,6 +52,11 @@ export function addServe(program: Command, host: Host): void {
       "serve metrics at /metrics over HTTP; :port for all addresses; off by default",
     )
     .option("--health-address <host:port>", "serve /healthz and /readyz over HTTP; off by default")
+    .option("--page-address <host:port>", "serve the status as a page for browsers over HTTP; off by default")
+    .option(
+      "--page-token-file <file>",
+      "file with the token that browsers need for the page, as the password; required unless the address is a loopback one",
+    )
     .option(
       "--health-interval <seconds>",
       `how often storage systems and the volumes of this node are checked; 0: only on request${byDefault(defaults.healthInterval)}`,

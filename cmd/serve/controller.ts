@@ -113,7 +113,7 @@ export function openController(
     await main.refresh();
     return main.config.groups;
   };
-  const { stop, overview, scopedTo, checkHealth, checkNew, examples, inline, ...parts } = openRouter(
+  const { stop, overview, scopedTo, checkHealth, checkNew, examples, inline, inventory, ...parts } = openRouter(
     connections,
     configured,
     settings,
@@ -141,6 +141,8 @@ export function openController(
     },
     /** The present state of all connections and groups; sends no request to any storage system. */
     overview: () => overview(main.config.groups),
+    /** The volumes of all connections; asks the storage systems. Rejects if the folder of connection files cannot be read. */
+    inventory: () => inventory({ id: "inventory", log, signal: ending.signal, secrets: {} }),
     /** Why the folder of connection files cannot be read; undefined if it can. */
     folderProblem: survey.problem,
     /** Volume contexts with which a node of a segment reaches the connections available to it. */

@@ -3,19 +3,25 @@ import type { Log } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { CallObserver, CommandObserver } from "../../lib/core/observer.ts";
 import { parseEndpoint } from "../../lib/csi/endpoint.ts";
+import type { ConnectionInventory } from "../../lib/mux/inventory.ts";
 import { CallTracker } from "../../lib/observe/call-tracker.ts";
 import { type KnownNames, onlyKnownNames, toBoth } from "../../lib/observe/names.ts";
 import { servePages } from "../../lib/observe/page-server.ts";
 import { type StatusAnswer, type StatusSources, statusOf } from "../../lib/observe/status.ts";
-import { serveStatus, statusSocketOf } from "../../lib/observe/status-socket.ts";
+import { type StatusRequest, serveStatus, statusSocketOf } from "../../lib/observe/status-socket.ts";
 import { commit, version } from "../version.ts";
 import { stateFolder } from "./node.ts";
 import type { ServeOptions } from "./options.ts";
+import { beginPage } from "./page.ts";
 
 /** The observed halves of the process, which are created after their observers. */
 export interface Observed {
   readonly names: () => KnownNames;
   readonly views: () => StatusSources;
+  /** The prefix of csimux's own topology keys, without the slash. */
+  readonly prefix: () => string;
+  /** The volumes of all connections, from their storage systems; undefined on nodes. */
+  readonly inventory: (() => Promise<readonly ConnectionInventory[]>) | undefined;
 }
 
 /** The observers of a running csimux: `csimux status` always, metrics if enabled. */
@@ -46,11 +52,18 @@ export async function openObservation(
   const calls = metrics ? toBoth(ledger.observe, metrics.calls) : ledger.observe;
   const closing: (() => void)[] = [];
   let metricsPort: number | undefined;
-  const answer = (): StatusAnswer => ({
+  const answer = async (request: StatusRequest): Promise<StatusAnswer> => ({
+    // The volumes first: their listing changes the status. Why the folder cannot be read is a part of the status.
+    ...(request === "volumes" && {
+      inventory: await observed()
+        .inventory?.()
+        .catch(() => undefined),
+    }),
     ...status(),
     details: {
       config: resolve(options.config),
       state: stateFolder(options),
+      prefix: observed().prefix(),
       metrics: metricsAddress && metricsPort ? { host: metricsAddress.host, port: metricsPort } : undefined,
       log: recent(),
     },
@@ -61,6 +74,7 @@ export async function openObservation(
     commands: metrics ? metrics.commands : () => {},
     async begin(log) {
       for (const path of statusSockets(options)) closing.push(await beginStatus(path, answer, log));
+      if (options.page) closing.push(await beginPage(options.page, () => answer("volumes"), log));
       if (!metrics) return;
       const { contentType } = metrics;
       const page = async () => ({ status: 200, contentType, text: await metrics.text(status()) });
@@ -83,7 +97,11 @@ function statusSockets({ statusSocket, endpoints }: ServeOptions): readonly stri
 }
 
 /** Opens a status socket. If that fails, volumes are served nevertheless. */
-async function beginStatus(path: string, answer: () => StatusAnswer, log: Log): Promise<() => void> {
+async function beginStatus(
+  path: string,
+  answer: (request: StatusRequest) => Promise<StatusAnswer>,
+  log: Log,
+): Promise<() => void> {
   try {
     return (await serveStatus(path, answer, log)).close;
   } catch (error) {

@@ -1,4 +1,5 @@
 import { type Level, levels } from "../../lib/core/log.ts";
+import { isLoopback } from "../../lib/observe/page-access.ts";
 import { UsageError } from "../terminal/terminal.ts";
 import { type Alias, aliasesOf } from "./aliases.ts";
 
@@ -23,6 +24,8 @@ export interface ServeFlags {
   readonly statusSocket?: string;
   readonly metricsAddress?: string;
   readonly healthAddress?: string;
+  readonly pageAddress?: string;
+  readonly pageTokenFile?: string;
   readonly healthInterval?: string;
   readonly pluginRegistrationSocket?: string;
   readonly kubeletRegistrationPath?: string;
@@ -54,6 +57,8 @@ export interface ServeOptions {
   readonly metricsAddress: Address | undefined;
   /** The address of /healthz and /readyz; undefined: off. */
   readonly healthAddress: Address | undefined;
+  /** The address of the status page, and the file of its token, which only a loopback address may lack; undefined: off. */
+  readonly page: { readonly address: Address; readonly tokenFile: string | undefined } | undefined;
   /** The interval of the health checks of storage systems and volumes, in milliseconds; 0: only on request. */
   readonly healthMs: number;
   /** The registration with kubelet; undefined: another program registers the driver. */
@@ -104,6 +109,7 @@ export function serveOptions(flags: ServeFlags, env: Readonly<Record<string, str
     statusSocket: statusSocket(flags.statusSocket),
     metricsAddress: address("--metrics-address", flags.metricsAddress),
     healthAddress: address("--health-address", flags.healthAddress),
+    page: page(flags),
     healthMs: healthMs(flags.healthInterval ?? defaults.healthInterval),
     registration: registration(flags),
   };
@@ -173,6 +179,17 @@ function address(flag: string, text: string | undefined): Address | undefined {
   if (host === undefined || Number(digits) > 65_535)
     throw new UsageError(`${flag} must be host:port or :port, not "${text}"`);
   return { host, port: Number(digits) };
+}
+
+function page({ pageAddress, pageTokenFile: tokenFile }: ServeFlags): ServeOptions["page"] {
+  const at = address("--page-address", pageAddress);
+  if (tokenFile === "") throw new UsageError("--page-token-file is empty; name a file, or omit the flag");
+  if (at && tokenFile === undefined && !isLoopback(at.host))
+    throw new UsageError(
+      `--page-address ${pageAddress} can be reached from other machines: give --page-token-file, or use 127.0.0.1:${at.port}`,
+    );
+  if (!at && tokenFile !== undefined) throw new UsageError("--page-token-file requires --page-address");
+  return at && { address: at, tokenFile };
 }
 
 function healthMs(text: string): number {

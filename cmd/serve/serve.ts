@@ -84,6 +84,8 @@ async function start(options: ServeOptions, host: Host, output: ReturnType<typeo
       folderProblem: isController ? controller.folderProblem() : undefined,
       single: main.config.single,
     }),
+    prefix: () => main.config.defaults.prefix,
+    inventory: isController ? controller.inventory : undefined,
   };
   const doors = driverEndpoints(options, { main, node, controller }, observation, log);
   const presence = openRegistration(options, log);

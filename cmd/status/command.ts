@@ -8,14 +8,22 @@ export function addStatus(program: Command, host: Host): void {
   program
     .command("status")
     .description(
-      "show the status of a running csimux: connections, groups, calls in progress; sends no request to storage systems",
+      "show the status of a running csimux: connections, groups, calls in progress; sends no request to storage systems, except with --html",
     )
     .option("--endpoint <url>", "the CSI socket of the process, with the status socket next to it (also CSI_ENDPOINT)")
     .option("--status-socket <path>", "the value of --status-socket of csimux serve")
     .option("-o, --output <format>", "text, json or yaml", "text")
     .option("--watch [seconds]", "repeat at this interval (default: 2) until interrupted")
     .option("--bundle <file>", "write a bug report, without secrets, to a new file or to standard output (-)")
-    .option("--timeout <seconds>", "time limit for the answer", "10")
+    .option(
+      "--html <file>",
+      "write the status, with all volumes, as one page for browsers to a file or to standard output (-)",
+    )
+    .option(
+      "--cluster <file>",
+      "for --html, output of kubectl get nodes,pv -o json: shows nodes, and the claims of volumes; - for standard input",
+    )
+    .option("--timeout <seconds>", "time limit for the answer (default: 10; with --html: 60)")
     .addHelpText(
       "after",
       "\nExit code 0: all files are valid, all storage systems were checked and can be used, and no call has failed because of a storage system since the last success; 1: otherwise, or a volume has a problem; 2: the process could not be reached.",

@@ -6,8 +6,10 @@ export interface StatusFlags {
   readonly statusSocket?: string;
   readonly output: string;
   readonly watch?: string | true;
-  readonly timeout: string;
+  readonly timeout?: string;
   readonly bundle?: string;
+  readonly html?: string;
+  readonly cluster?: string;
 }
 
 /** The validated command line of `status`. */
@@ -20,6 +22,10 @@ export interface StatusOptions {
   readonly timeoutMs: number;
   /** The file for a bug report instead of the status; "-": standard output. */
   readonly bundle: string | undefined;
+  /** The file for a page instead of the status; "-": standard output. */
+  readonly html: string | undefined;
+  /** A file with the cluster's nodes and PersistentVolumes, for the page; "-": standard input. */
+  readonly cluster: string | undefined;
 }
 
 /** The default endpoint of csimux serve. */
@@ -27,18 +33,23 @@ const usualEndpoint = "unix:///csi/csi.sock";
 
 /** Validates the flags. Throws UsageError. */
 export function statusOptions(flags: StatusFlags, env: Readonly<Record<string, string | undefined>>): StatusOptions {
-  const { endpoint, statusSocket, output, watch, bundle } = flags;
+  const { endpoint, statusSocket, output, watch, bundle, html, cluster } = flags;
   if (output !== "text" && output !== "json" && output !== "yaml")
     throw new UsageError(`--output must be text, json or yaml, not "${output}"`);
   if (statusSocket === "") throw new UsageError("--status-socket is empty");
   if (bundle === "") throw new UsageError("--bundle needs the name of a new file, or - for standard output");
-  if (bundle !== undefined && watch !== undefined) throw new UsageError("--bundle and --watch are mutually exclusive");
+  if (html === "") throw new UsageError("--html needs the name of a file, or - for standard output");
+  if ([bundle, watch, html].filter(each => each !== undefined).length > 1)
+    throw new UsageError("--bundle, --html and --watch are mutually exclusive");
+  if (cluster !== undefined && html === undefined) throw new UsageError("--cluster requires --html");
   const from =
     statusSocket === undefined
       ? { endpoint: endpoint ?? (env["CSI_ENDPOINT"] || usualEndpoint) }
       : { socket: statusSocket };
   const everyMs = watch === undefined ? undefined : milliseconds("--watch", watch === true ? "2" : watch);
-  return { from, output, everyMs, timeoutMs: milliseconds("--timeout", flags.timeout), bundle };
+  // For a page, the process lists the volumes of all storage systems first.
+  const timeoutMs = milliseconds("--timeout", flags.timeout ?? (html === undefined ? "10" : "60"));
+  return { from, output, everyMs, timeoutMs, bundle, html, cluster };
 }
 
 function milliseconds(flag: string, text: string): number {

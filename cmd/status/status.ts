@@ -1,3 +1,4 @@
+import { readFile, writeFile } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
 import { CsiError, errnoOf } from "../../lib/core/errors.ts";
 import { parseEndpoint } from "../../lib/csi/endpoint.ts";
@@ -6,7 +7,8 @@ import { askStatus, statusSocketOf } from "../../lib/observe/status-socket.ts";
 import type { Host } from "../host.ts";
 import { UsageError } from "../terminal/terminal.ts";
 import type { StatusOptions } from "./options.ts";
-import { isHealthy, statusText } from "./text.ts";
+import { isHealthy } from "./problems.ts";
+import { statusText } from "./text.ts";
 
 /** Clears a terminal and moves to its first line (ECMA-48: CUP, ED). */
 const clear = "\x1b[H\x1b[2J";
@@ -18,6 +20,7 @@ const clear = "\x1b[H\x1b[2J";
 export async function showStatus(options: StatusOptions, host: Host): Promise<number> {
   const socket = socketOf(options);
   if (options.bundle !== undefined) return report(socket, options.bundle, options, host);
+  if (options.html !== undefined) return page(socket, options.html, options, host);
   let code = await look(socket, options, host);
   while (options.everyMs !== undefined) {
     await pause(options.everyMs);
@@ -27,17 +30,47 @@ export async function showStatus(options: StatusOptions, host: Host): Promise<nu
 }
 
 /** Writes a bug report. The exit code is 0, or 2 if the process cannot be reached or the file cannot be written. */
-async function report(socket: string, file: string, { timeoutMs }: StatusOptions, host: Host): Promise<number> {
-  try {
+const report = (socket: string, file: string, { timeoutMs }: StatusOptions, host: Host): Promise<number> =>
+  writing(file, host, async () => {
     const { details, ...status } = await askStatus(socket, timeoutMs);
     const { bundleText, writeBundle } = await import("./bundle.ts");
     const text = await bundleText(status, details, host);
     if (file === "-") host.out(text);
     else await writeBundle(file, text);
     return 0;
+  });
+
+/** Writes the page. The exit code is that of the status, or 2 if a file cannot be read or written. */
+const page = (socket: string, file: string, { timeoutMs, cluster }: StatusOptions, host: Host): Promise<number> =>
+  writing(file, host, async () => {
+    const listed = cluster === undefined ? undefined : await textOf(cluster, host);
+    const answer = await askStatus(socket, timeoutMs, "volumes");
+    const { readNodesAndVolumes } = await import("../../lib/config/cluster.ts");
+    const { pageText } = await import("../page/page.ts");
+    const facts =
+      cluster === undefined || listed === undefined ? undefined : readNodesAndVolumes(cluster, listed, answer.name);
+    const text = pageText(answer, facts);
+    if (file === "-") host.out(text);
+    else await writeFile(file, text, { mode: 0o600 });
+    return isHealthy(answer) ? 0 : 1;
+  });
+
+async function textOf(path: string, host: Host): Promise<string> {
+  if (path === "-") return host.stdin();
+  try {
+    return await readFile(path, "utf8");
+  } catch (error) {
+    throw new UsageError(`${path} cannot be read (${errnoOf(error) ?? "unknown reason"})`);
+  }
+}
+
+/** Runs `work`, which ends with writing `file`; failures of the process and of files are messages with the exit code 2. */
+async function writing(file: string, host: Host, work: () => Promise<number>): Promise<number> {
+  try {
+    return await work();
   } catch (error) {
     const code = errnoOf(error);
-    if (!(error instanceof CsiError) && code === undefined) throw error;
+    if (error instanceof UsageError || (!(error instanceof CsiError) && code === undefined)) throw error;
     const why = code === undefined ? messageOf(error) : `cannot write ${file} (${code}); name a new file`;
     host.err(`csimux: ${why}\n`);
     return 2;

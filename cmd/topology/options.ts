@@ -30,6 +30,8 @@ export interface TopologyOptions {
   readonly changesFrom: string | undefined;
   /** Whether to print every node and the map. */
   readonly details: boolean;
+  /** The file for a picture of the map instead; "-": standard output. */
+  readonly svg: string | undefined;
 }
 
 /** The flags under commander's names. */
@@ -47,6 +49,7 @@ export interface TopologyFlags {
   readonly storageClass?: string;
   readonly changesFrom?: string;
   readonly details?: boolean;
+  readonly svg?: string;
 }
 
 const outputs: readonly string[] = ["text", "json", "yaml"];
@@ -61,13 +64,16 @@ export function topologyOptions({
   hostname,
   ...flags
 }: TopologyFlags): TopologyOptions {
-  const { config, output, nodes, connections, connection, storageClass, changesFrom, details = false } = flags;
+  const { config, output, nodes, connections, connection, storageClass, changesFrom, details = false, svg } = flags;
   if (!config) throw new UsageError("--config is missing: the path of the main file (proxy.yaml)");
   if (!isOutput(output)) throw new UsageError(`--output is text, json or yaml, not "${output}"`);
   if (connection !== undefined && storageClass !== undefined)
     throw new UsageError("--connection and --storage-class exclude each other: the class names its connection");
   if (changesFrom !== undefined && (connection ?? storageClass) !== undefined)
     throw new UsageError("--changes-from cannot be combined with --connection or --storage-class");
+  if (svg === "") throw new UsageError("--svg needs the name of a file, or - for standard output");
+  if (svg !== undefined && (changesFrom !== undefined || output !== "text"))
+    throw new UsageError("--svg cannot be combined with --changes-from or --output");
   if (nodes === "-" && storageClass === "-") throw new UsageError("only one of --nodes and --storage-class can be -");
   const env = pairs("--env", variables);
   const given = {
@@ -77,7 +83,7 @@ export function topologyOptions({
     files: pairs("--file", file),
     labels: pairs("--label", label),
   };
-  return { config, given, output, nodes, connections, connection, storageClass, changesFrom, details };
+  return { config, given, output, nodes, connections, connection, storageClass, changesFrom, details, svg };
 }
 
 /** `name=value`, split at the first "=". */

@@ -1,6 +1,7 @@
+import { writeFile } from "node:fs/promises";
 import type { StorageClass } from "../../lib/config/cluster.ts";
 import type { ProxyConfig } from "../../lib/config/proxy.ts";
-import { CsiError } from "../../lib/core/errors.ts";
+import { CsiError, errnoOf } from "../../lib/core/errors.ts";
 import { yamlText } from "../../lib/yaml/print.ts";
 import { connectionFolder, type Host, isFolder } from "../host.ts";
 import { UsageError } from "../terminal/terminal.ts";
@@ -10,7 +11,7 @@ import { codeName, report } from "./node-answer.ts";
 import type { OutputFormat, TopologyOptions } from "./options.ts";
 import { classReach, connectionsNamed, type EvaluatedNode, type FolderConnections, readConnections } from "./reach.ts";
 import { viewText } from "./text.ts";
-import { type TopologyView, viewData, warningsOf } from "./view.ts";
+import { mapOf, type TopologyView, viewData, warningsOf } from "./view.ts";
 
 /** Runs the command and returns the exit code documented at `addTopology`. Throws UsageError. */
 export async function topology(options: TopologyOptions, host: Host): Promise<number> {
@@ -19,7 +20,8 @@ export async function topology(options: TopologyOptions, host: Host): Promise<nu
     const main = await readRules(options.config, host);
     const given = await readNodes(options, host);
     const nodes = await evaluated(main, given.nodes);
-    if (changesFrom === undefined) return show(await viewOf(main.config, nodes, given.classes, options), output, host);
+    if (changesFrom === undefined)
+      return await show(await viewOf(main.config, nodes, given.classes, options), options, host);
     const before = await evaluated(await readRules(changesFrom, host), given.nodes);
     const changes = nodes.map((node, index) => ({ node, before: before[index]?.report.segments }));
     host.out(output === "text" ? changesText(changes) : encoded(changesData(changes), output));
@@ -43,9 +45,10 @@ const evaluated = (
     })),
   );
 
-function show(view: TopologyView, output: OutputFormat, host: Host): number {
+async function show(view: TopologyView, { output, svg }: TopologyOptions, host: Host): Promise<number> {
   const { many, nodes, classes, connections, broken } = view;
-  if (output === "text") host.out(viewText(view, host.colour));
+  if (svg !== undefined) await writeMap(view, svg, host);
+  else if (output === "text") host.out(viewText(view, host.colour));
   const failure = many ? undefined : nodes[0]?.report.failure;
   if (failure) {
     failed(codeName(failure), failure.message, output, host);
@@ -59,6 +62,15 @@ function show(view: TopologyView, output: OutputFormat, host: Host): number {
     (known.length > 0 && classes.some(each => each.nodes.length === 0));
   const isPart = (many && connections === undefined) || known.length < nodes.length;
   return isWrong ? 1 : isPart ? 2 : 0;
+}
+
+async function writeMap(view: TopologyView, file: string, host: Host): Promise<void> {
+  const { mapSvg } = await import("../page/map.ts");
+  const text = `${mapSvg(mapOf(view), true).text}\n`;
+  if (file === "-") return host.out(text);
+  await writeFile(file, text).catch((error: unknown) => {
+    throw new UsageError(`cannot write ${file} (${errnoOf(error) ?? "unknown reason"})`);
+  });
 }
 
 /** Whether a fact of the node is unknown here, so that the node cannot be evaluated. */
@@ -109,9 +121,9 @@ async function viewOf(
 async function connectionsOf(
   config: ProxyConfig,
   classes: boolean,
-  { config: main, nodes, connection, connections: given }: TopologyOptions,
+  { config: main, nodes, connection, connections: given, svg }: TopologyOptions,
 ): Promise<FolderConnections | undefined> {
-  const required = classes || connection !== undefined || given !== undefined;
+  const required = classes || (connection ?? given ?? svg) !== undefined;
   if (!required && nodes === undefined) return undefined;
   const { single, nodeTopology } = config;
   if (single !== undefined) {

@@ -65,6 +65,36 @@ export function readStorageClasses(file: string, text: string): readonly Storage
   return classes;
 }
 
+/** A PersistentVolume of a CSI driver, and its claim. */
+export interface VolumeClaim {
+  readonly handle: string;
+  /** The name of the PersistentVolume. */
+  readonly volume: string;
+  /** namespace/name; undefined if it is not bound. */
+  readonly claim: string | undefined;
+}
+
+/**
+ * Reads the nodes and the PersistentVolumes of one driver from the output of `kubectl get nodes,pv -o json`, or `-o yaml`; ignores other
+ * objects. Throws "invalid-argument" if there is neither.
+ */
+export function readNodesAndVolumes(file: string, text: string, driver: string) {
+  const all = documentsOf(file, text).flatMap(items).filter(isMapping);
+  const kinds = (kind: string) => all.filter(each => each["kind"] === kind);
+  const volumes = kinds("PersistentVolume");
+  const nodes = kinds("Node").map((node, index) => listedNode(file, node, index));
+  if (volumes.length === 0 && nodes.length === 0) throw bad(file, "contains no nodes and no PersistentVolumes");
+  return { nodes, claims: volumes.flatMap(each => claimOf(each, driver) ?? []) };
+}
+
+function claimOf({ metadata, spec }: Mapping, driver: string): VolumeClaim | undefined {
+  const { csi, claimRef } = isMapping(spec) ? spec : {};
+  const { name } = isMapping(metadata) ? metadata : {};
+  if (!isMapping(csi) || csi["driver"] !== driver || typeof csi["volumeHandle"] !== "string") return undefined;
+  const claim = isMapping(claimRef) ? `${String(claimRef["namespace"])}/${String(claimRef["name"])}` : undefined;
+  return { handle: csi["volumeHandle"], volume: String(name), claim };
+}
+
 function documentsOf(file: string, text: string): readonly unknown[] {
   if (/^\s*[[{]/.test(text)) {
     try {

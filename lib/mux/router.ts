@@ -11,6 +11,7 @@ import { DuplicateVolumes } from "./duplicate-volumes.ts";
 import { type ConfiguredGroups, Groups } from "./groups.ts";
 import { Handles } from "./handles.ts";
 import { HealthMonitor, type HealthTimes } from "./health-monitor.ts";
+import { inventory } from "./inventory.ts";
 import { Jobs } from "./jobs.ts";
 import { Listing } from "./listing.ts";
 import { overview } from "./overview.ts";
@@ -95,6 +96,8 @@ export function openRouter(
     /** The present state with these groups. */
     overview: (groups: ReadonlyMap<string, Group>) =>
       overview({ connections, jobs, health }, groups, settings().policy.prefix),
+    /** Like inventory(), at once for all who ask at the same time. */
+    inventory: (call: Call) => jobs.run("inventory", "", call, own => inventory(context, own)),
     /** Checks the health of all storage systems once; each change is a line of the log. */
     checkHealth: async (call: Call) => {
       await duplicates.round(call);

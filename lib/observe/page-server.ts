@@ -5,6 +5,9 @@ import { CsiError, detailOf, errnoOf } from "../core/errors.ts";
 /** The time limit for a client to send its request, in milliseconds. */
 const requestMs = 10_000;
 
+/** The most connections at once; further ones are closed. */
+const mostConnections = 64;
+
 const plain = "text/plain; charset=utf-8";
 
 /** The response to a GET. */
@@ -12,11 +15,12 @@ export interface Page {
   readonly status: number;
   /** Plain text if absent. */
   readonly contentType?: string;
+  readonly headers?: Readonly<Record<string, string>>;
   readonly text: string;
 }
 
 /** Pages by path, generated for each request. */
-export type Pages = Readonly<Record<string, () => Promise<Page>>>;
+export type Pages = Readonly<Record<string, (request: IncomingMessage) => Promise<Page>>>;
 
 /**
  * Serves only these pages over HTTP; an empty `host` means all addresses of the machine (IPv4 and IPv6), with `port` 0
@@ -32,6 +36,7 @@ export async function servePages(
   const server = createServer((request, response) => void answer(pages, request, response, log));
   server.requestTimeout = requestMs;
   server.headersTimeout = requestMs;
+  server.maxConnections = mostConnections;
   await new Promise<void>((resolve, reject) => {
     server.once("error", cause => {
       const why = errnoOf(cause) ?? String(cause);
@@ -56,21 +61,22 @@ export async function servePages(
 async function answer(pages: Pages, request: IncomingMessage, response: ServerResponse, log: Log): Promise<void> {
   response.on("error", () => response.destroy());
   try {
-    const { status, contentType = plain, text } = await pageFor(pages, request, log);
-    response.writeHead(status, { "Content-Type": contentType }).end(text);
+    const { status, contentType = plain, headers, text } = await pageFor(pages, request, log);
+    response.writeHead(status, { "Content-Type": contentType, ...headers }).end(text);
   } catch (error) {
     log.error("cannot send a page", { reason: detailOf(error) });
     response.destroy();
   }
 }
 
-async function pageFor(pages: Pages, { method, url = "" }: IncomingMessage, log: Log): Promise<Page> {
+async function pageFor(pages: Pages, request: IncomingMessage, log: Log): Promise<Page> {
+  const { method, url = "" } = request;
   const [path = ""] = url.split("?");
   const page = Object.hasOwn(pages, path) ? pages[path] : undefined;
   if (method !== "GET" || !page)
     return { status: 404, text: `csimux serves GET ${Object.keys(pages).join(" and ")} here\n` };
   try {
-    return await page();
+    return await page(request);
   } catch (error) {
     log.error("cannot generate a page", { page: path, reason: detailOf(error) });
     return { status: 500, text: "cannot generate the page; see the log of csimux\n" };

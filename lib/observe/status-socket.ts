@@ -17,28 +17,42 @@ const readMs = 10_000;
 /** The status socket of a process with the CSI socket `path`. */
 export const statusSocketOf = (path: string): string => `${path}.status`;
 
+/** How long a client may take to send its request, in milliseconds; one that sends none gets the status. */
+const requestMs = 1_000;
+
+/** The time limit for listing the volumes of all storage systems, in milliseconds; each listing has its own, shorter one. */
+const volumesMs = 60_000;
+
+/** The requests of clients: the status, or the status with the volumes, for which the storage systems are asked. */
+export type StatusRequest = "status" | "volumes";
+
 /**
- * Sends the status to every client as one JSON text and closes the connection. Reads nothing from clients, and no
- * client and no error in the status can end the process: if generating the status fails, it is logged, and the client
- * receives no text. Throws "failed-precondition" if the socket cannot be created.
+ * Sends the status to every client as one JSON text and closes the connection. Reads at most the first bytes of a
+ * client, and no client and no error in the status can end the process: if generating the status fails, it is logged,
+ * and the client receives no text. Throws "failed-precondition" if the socket cannot be created.
  */
 export async function serveStatus(
   path: string,
-  status: () => StatusAnswer,
+  status: (request: StatusRequest) => StatusAnswer | Promise<StatusAnswer>,
   log: Log,
 ): Promise<{ readonly close: () => void }> {
   const peers = new Set<Socket>();
-  const server = createServer(peer => {
+  const server = createServer({ allowHalfOpen: true }, peer => {
     peers.add(peer);
     peer.on("close", () => peers.delete(peer));
     peer.on("error", () => peer.destroy());
-    peer.setTimeout(readMs, () => peer.destroy());
-    try {
-      peer.end(`${withoutKnownSecrets(JSON.stringify(status()))}\n`);
-    } catch (error) {
-      log.error("cannot generate the status", { reason: detailOf(error) });
-      peer.destroy();
-    }
+    peer.on("timeout", () => peer.destroy());
+    void requested(peer)
+      .then(async request => {
+        peer.setTimeout(request === "volumes" ? volumesMs : readMs);
+        const answer = await status(request);
+        peer.setTimeout(readMs);
+        peer.end(`${withoutKnownSecrets(JSON.stringify(answer))}\n`);
+      })
+      .catch((error: unknown) => {
+        log.error("cannot generate the status", { reason: detailOf(error) });
+        peer.destroy();
+      });
   });
   // A listener may report failed accepts, for example for lack of descriptors, as errors at any time.
   server.on("error", error => log.warn("a connection to the status socket failed", { reason: error.message }));
@@ -60,12 +74,29 @@ export async function serveStatus(
   };
 }
 
+/** The request of a client: its first bytes. */
+const requested = (peer: Socket): Promise<StatusRequest> =>
+  new Promise(resolve => {
+    const timer = setTimeout(() => resolve("status"), requestMs);
+    const settle = (bytes?: Buffer | string) => {
+      clearTimeout(timer);
+      resolve(bytes?.toString().startsWith("volumes\n") ? "volumes" : "status");
+    };
+    peer.once("data", settle);
+    peer.once("end", () => settle());
+    peer.once("close", () => settle());
+  });
+
 /**
  * Reads the status from the process that listens at `path`. Throws "unavailable" with the reason if there is none
  * within `timeoutMs`.
  */
-export async function askStatus(path: string, timeoutMs: number): Promise<StatusAnswer> {
-  const text = await received(path, timeoutMs);
+export async function askStatus(
+  path: string,
+  timeoutMs: number,
+  request: StatusRequest = "status",
+): Promise<StatusAnswer> {
+  const text = await received(path, timeoutMs, request);
   try {
     return JSON.parse(text) as StatusAnswer;
   } catch (cause) {
@@ -74,11 +105,12 @@ export async function askStatus(path: string, timeoutMs: number): Promise<Status
   }
 }
 
-function received(path: string, timeoutMs: number): Promise<string> {
+function received(path: string, timeoutMs: number, request: StatusRequest): Promise<string> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let bytes = 0;
     const peer = connect({ path });
+    peer.write(`${request}\n`);
     const fail = (why: string, cause?: unknown) => {
       clearTimeout(timer);
       peer.destroy();

@@ -1,4 +1,5 @@
 import { parseHandle } from "../core/handle.ts";
+import type { ConnectionInventory } from "../mux/inventory.ts";
 import type { RouterView } from "../mux/overview.ts";
 import type { CallTracker, LastCall, LastFailure } from "./call-tracker.ts";
 import { type HealthStatus, healthOf, type NodeHealthView } from "./health.ts";
@@ -92,6 +93,8 @@ export interface RunningDetails {
   readonly config: string;
   /** The state folder of the node. */
   readonly state: string;
+  /** The prefix of csimux's own topology keys, without the slash. */
+  readonly prefix: string;
   /** The address of the metrics; undefined if they are off. */
   readonly metrics: { readonly host: string; readonly port: number } | undefined;
   /** The last lines of the log, the oldest first. */
@@ -101,6 +104,8 @@ export interface RunningDetails {
 /** The data sent by the status socket. */
 export interface StatusAnswer extends Status {
   readonly details: RunningDetails;
+  /** Only on request, and not known to a process without connections. */
+  readonly inventory?: readonly ConnectionInventory[] | undefined;
 }
 
 const time = (ms: number): string => new Date(ms).toISOString();

@@ -72,7 +72,7 @@ const layers: readonly Layer[] = [
   {
     folder: "lib/observe/",
     lib: ["lib/core/", "lib/health/", "lib/csi/socket-file\\.ts"],
-    types: ["lib/mux/overview\\.ts"],
+    types: ["lib/mux/(overview|inventory)\\.ts"],
     packages: ["prom-client"],
   },
 ];

@@ -44,7 +44,7 @@ const status: Status = {
 const bundle = (log: readonly string[] = [], env: Record<string, string> = {}, more: Partial<Status> = {}) =>
   bundleText(
     { ...status, ...more },
-    { config: join(folder, "proxy.yaml"), state: join(folder, "state"), metrics: undefined, log },
+    { config: join(folder, "proxy.yaml"), state: join(folder, "state"), prefix: "c", metrics: undefined, log },
     host(env),
   );
 

@@ -62,6 +62,26 @@ describe("the addresses for metrics and health", () => {
   test("are none when they are not given", () => expect(options({}).metricsAddress).toBeUndefined());
 });
 
+describe("the status page", () => {
+  test("has an address, and a token unless that is a loopback one", () => {
+    const address = { host: "127.0.0.1", port: 80 };
+    expect(options({ pageAddress: "127.0.0.1:80" }).page).toEqual({ address, tokenFile: undefined });
+    expect(options({ pageAddress: "[::1]:80", pageTokenFile: "/t" }).page?.tokenFile).toBe("/t");
+    expect(options({}).page).toBeUndefined();
+  });
+
+  test.each([
+    { pageAddress: ":80" },
+    { pageAddress: "0.0.0.0:80" },
+    { pageAddress: "[::]:80" },
+    { pageAddress: "host:80" },
+    { pageAddress: ":80", pageTokenFile: "" },
+    { pageTokenFile: "/t" },
+  ])("is refused as %j", flags => {
+    expect(() => options(flags)).toThrow(UsageError);
+  });
+});
+
 describe("the registration with kubelet", () => {
   test("is a socket, and the CSI socket under the path of the host", () => {
     expect(options({}).registration).toBeUndefined();

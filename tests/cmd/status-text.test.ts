@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { statusOptions } from "../../cmd/status/options.ts";
-import { age, isHealthy, size, statusText } from "../../cmd/status/text.ts";
+import { age, isHealthy, size } from "../../cmd/status/problems.ts";
+import { statusText } from "../../cmd/status/text.ts";
 import { UsageError } from "../../cmd/terminal/terminal.ts";
 import type { Status } from "../../lib/observe/status.ts";
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { isHealthy, statusText } from "../../cmd/status/text.ts";
+import { isHealthy } from "../../cmd/status/problems.ts";
+import { statusText } from "../../cmd/status/text.ts";
 import type { Call } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { CallTracker } from "../../lib/observe/call-tracker.ts";

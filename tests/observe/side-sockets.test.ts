@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
+import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Log } from "../../lib/core/call.ts";
@@ -24,7 +26,7 @@ function logged() {
 }
 
 const facts = { name: "c", version: "1", commit: "1", modes: [], node: undefined, started: 0 };
-const details = { config: "/c", state: "/s", metrics: undefined, log: [] };
+const details = { config: "/c", state: "/s", prefix: "c", metrics: undefined, log: [] };
 
 test("a status that cannot be collected is an error in the log; the client gets a reference to the log, and the next one an answer", async () => {
   const { log, errors } = logged();
@@ -45,6 +47,33 @@ test("a status that cannot be collected is an error in the log; the client gets 
     close();
   }
 });
+
+test("a request for the volumes reaches the status; a peer that sends nothing, too little or too much gets the status alone", async () => {
+  const { log } = logged();
+  const path = join(folder, "csi.sock.status");
+  const asked: string[] = [];
+  const status = async (request: string) => {
+    asked.push(request);
+    return { ...statusOf(facts, {}, new CallTracker()), details };
+  };
+  const { close } = await serveStatus(path, status, log);
+  try {
+    expect((await askStatus(path, 20_000, "volumes")).name).toBe("c");
+    expect((await askStatus(path, 20_000)).name).toBe("c");
+    for (const text of ["", "volumes", "x".repeat(1 << 20)]) {
+      const peer = connect({ path });
+      const chunks: Buffer[] = [];
+      peer.on("data", chunk => chunks.push(Buffer.from(chunk)));
+      peer.write(text);
+      await once(peer, "end");
+      peer.destroy();
+      expect(JSON.parse(Buffer.concat(chunks).toString()).name).toBe("c");
+    }
+    expect(asked).toEqual(["volumes", "status", "status", "status", "status"]);
+  } finally {
+    close();
+  }
+}, 60_000);
 
 test("a page that cannot be made is an error in the log and a 500 without its text", async () => {
   const { log, errors } = logged();

@@ -1,0 +1,279 @@
+import { createHash } from "node:crypto";
+import type { ListedNode, VolumeClaim } from "../../lib/config/cluster.ts";
+import { groupBy } from "../../lib/core/group-by.ts";
+import { allReasons, reasonText, severityWords } from "../../lib/health/reasons.ts";
+import type { HealthStatus } from "../../lib/observe/health.ts";
+import type { StatusAnswer } from "../../lib/observe/status.ts";
+import { age, memberText, problemsOf, size, summary, worstFirst } from "../status/problems.ts";
+import script from "./filter.js" with { type: "text" };
+import { type Html, html, type Part, trusted } from "./html.ts";
+import { mapStyle, mapSvg, signs, type Tone } from "./map.ts";
+import style from "./page.css" with { type: "text" };
+import { reachMap, stateWords, toneOf } from "./places.ts";
+
+/** What is known of the cluster. */
+export interface ClusterFacts {
+  readonly nodes: readonly Pick<ListedNode, "name" | "labels">[];
+  readonly claims: readonly VolumeClaim[];
+}
+
+const hash = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
+
+const styles = style + mapStyle;
+
+/** The policy of the page (CSP 3): nothing but its own style and script, nothing is loaded or sent. */
+export const policy = `default-src 'none'; style-src ${hash(styles)}; script-src ${hash(script)}; base-uri 'none'; form-action 'none'`;
+
+/** A status as one page for people, complete without its script. Everything that comes from outside is escaped. */
+export function pageText(answer: StatusAnswer, cluster: ClusterFacts | undefined): string {
+  const { name, version, modes, node, started, now, details } = answer;
+  const map = reachMap({ connections: answer.connections, prefix: details.prefix, nodes: cluster?.nodes });
+  const sections = [
+    section("problems", "Problems", problems(answer)),
+    section("connections", "Connections", connections(answer)),
+    section("groups", "Groups", groups(answer)),
+    section(
+      "map",
+      "Who reaches what",
+      answer.connections.length > 0 && wide("Map of places and connections", mapSvg(map, false)),
+    ),
+    section("volumes", "Volumes", volumes(answer, cluster)),
+    section("failures", "Last failed calls", failures(answer)),
+    section("calls", "In progress", running(answer)),
+  ].filter(each => each !== undefined);
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="${policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<title>${name}: status of csimux</title>
+<style>${trusted(styles)}</style>
+</head>
+<body>
+<a class="skip" href="#problems">Skip to the content</a>
+<header>
+<h1>${name}</h1>
+<p>${summary(answer)}</p>
+<p class="dim">csimux ${version}, ${modes.join(" and ")}${node !== undefined && ` on ${node}`}, up for ${age(started, now)}; as of <time datetime="${now}">${now.replace("T", " ").replace(/\.\d+Z$/, " UTC")}</time></p>
+<nav aria-label="Sections"><ul>${sections.map(({ id, title }) => html`<li><a href="#${id}">${title}</a></li>`)}</ul></nav>
+</header>
+<main>
+<div class="filter" role="search" hidden><label for="filter">Filter by name</label><input id="filter" type="search" autocomplete="off" spellcheck="false"><span class="dim" role="status"></span></div>
+${sections.map(({ text }) => text)}
+</main>
+<script>${trusted(script)}</script>
+</body>
+</html>
+`.text;
+}
+
+interface Section {
+  readonly id: string;
+  readonly title: string;
+  readonly text: Html;
+}
+
+/** A section, unless it has no content. */
+const section = (id: string, title: string, content: Part): Section | undefined =>
+  content === undefined || content === false
+    ? undefined
+    : {
+        id,
+        title,
+        text: html`<section><h2 id="${id}" tabindex="-1">${title}</h2>${content}</section>`,
+      };
+
+/** Content that may be wider than the screen: it scrolls by itself, also by keyboard. */
+const wide = (label: string, content: Html): Html =>
+  html`<div class="wide" role="region" aria-label="${label}" tabindex="0">${content}</div>`;
+
+/** A cell, with the class of its column: "number", "minor" (omitted on narrow screens). */
+interface Column {
+  readonly title: string;
+  readonly kind?: string;
+}
+
+/** A table; the first cell of each row is its heading. */
+const table = (label: string, columns: readonly Column[], rows: readonly (readonly Part[])[]): Html =>
+  wide(
+    label,
+    html`<table><thead><tr>${columns.map(({ title, kind }) => html`<th scope="col" class="${kind}">${title}</th>`)}</tr></thead><tbody>${rows.map(
+      row =>
+        html`<tr data-row>${row.map((cell, column) =>
+          column === 0 ? html`<th scope="row">${cell}</th>` : html`<td class="${columns[column]?.kind}">${cell}</td>`,
+        )}</tr>\n`,
+    )}</tbody></table>`,
+  );
+
+const toned = (tone: Tone, text: string): Html =>
+  html`<span class="${tone}"><span aria-hidden="true">${signs[tone]}</span> ${text}</span>`;
+
+/** The most volumes listed for each condition. */
+const mostAlike = 10;
+
+/** What is wrong, the worst first, and what to do. */
+function problems({ connections: all, health, folderProblem, now }: StatusAnswer): Html {
+  const item = (tone: Tone, subject: string, text: string, remedy: string | undefined) =>
+    html`<li data-row class="${tone}"><strong>${toned(tone, subject)}</strong><p>${text}</p>${remedy && html`<p><strong>What to do:</strong> ${remedy}</p>`}</li>`;
+  const folder =
+    folderProblem === undefined
+      ? []
+      : [item("bad", "Connection files", folderProblem, "make the folder readable; csimux reads it again by itself")];
+  const ofConnections = worstFirst(all).flatMap(each =>
+    problemsOf(each, now).map(({ text, remedy }) => item(toneOf(each), each.name, text, remedy)),
+  );
+  const alike = groupBy(
+    health.filter(({ of }) => of !== "connection"),
+    ({ seenBy, connection, reason }) => JSON.stringify([seenBy, connection, reason]),
+  );
+  const conditions = [...alike.values()].flatMap(group => [
+    ...group
+      .slice(0, mostAlike)
+      .map(each =>
+        item(
+          healthTone(each),
+          subjectOf(each),
+          `${each.reason} (${severityWords[each.severity]}, for ${age(each.since, now)}): ${each.message}`,
+          remedyOf(each),
+        ),
+      ),
+    ...(group.length > mostAlike
+      ? [html`<li data-row class="warning"><p>and ${group.length - mostAlike} more of ${group[0]?.reason}</p></li>`]
+      : []),
+  ]);
+  const items = [...folder, ...ofConnections, ...conditions];
+  return items.length === 0
+    ? html`<p>${toned("good", "No problems are known.")}</p>`
+    : html`<ul class="problems">${items}</ul>`;
+}
+
+const healthTone = ({ severity }: HealthStatus): Tone => (severity === "degraded" ? "warning" : "bad");
+
+const subjectOf = ({ volume, storage, connection }: HealthStatus): string => volume ?? storage ?? connection ?? "";
+
+const remedyOf = ({ reason }: HealthStatus): string | undefined => {
+  const known = allReasons.find(each => each === reason);
+  return known && reasonText(known).remedy;
+};
+
+function connections({ connections: all, now, modes }: StatusAnswer): Part {
+  if (all.length === 0)
+    return html`<p>${modes.includes("controller") ? "No connections." : "No calls about a connection yet."}</p>`;
+  const ago = (time: string | undefined) => (time === undefined ? "never" : `${age(time, now)} ago`);
+  const columns = [
+    ...[
+      { title: "Connection" },
+      { title: "State" },
+      { title: "Driver", kind: "minor" },
+      { title: "Free", kind: "number" },
+    ],
+    ...[
+      { title: "Volumes", kind: "number" },
+      { title: "Calls", kind: "number minor" },
+    ],
+    ...[
+      { title: "Last success", kind: "minor" },
+      { title: "Reachable from", kind: "minor" },
+    ],
+  ];
+  const rows = worstFirst(all).map((each): readonly Part[] => [
+    each.name,
+    toned(toneOf(each), stateWords(each)),
+    each.driver,
+    each.freeBytes && html`<span title="${ago(each.freeBytes.at)}">${size(each.freeBytes.value)}</span>`,
+    each.volumes && html`<span title="${ago(each.volumes.at)}">${each.volumes.value}</span>`,
+    each.inUse,
+    ago(each.lastSuccess?.at),
+    each.driver !== undefined && (each.accessibleTopology.join(" or ") || "everywhere"),
+  ]);
+  return table("Connections", columns, rows);
+}
+
+function groups({ groups: all, connections: known }: StatusAnswer): Part {
+  if (all.length === 0) return undefined;
+  const columns = [
+    { title: "Group" },
+    { title: "Policy" },
+    { title: "Free, sum", kind: "number" },
+    { title: "Members" },
+  ];
+  const rows = all.map(({ name, policy, members }): readonly Part[] => {
+    const free = known.flatMap(each => (members.includes(each.name) && each.freeBytes ? [each.freeBytes.value] : []));
+    const total = free.reduce((sum, each) => sum + each, 0);
+    return [
+      name,
+      policy,
+      free.length > 0 && size(total),
+      members.map(each => memberText(each, known)).join(", ") || "none",
+    ];
+  });
+  return table("Groups", columns, rows);
+}
+
+/** The volumes by connection, each list closed until it is wanted. */
+function volumes({ inventory, health, connections: all }: StatusAnswer, cluster: ClusterFacts | undefined): Part {
+  if (!inventory) return all.length > 0 && html`<p>The volumes were not listed.</p>`;
+  const claims = new Map(cluster?.claims.map(each => [each.handle, each]));
+  const conditions = groupBy(
+    health.filter(each => each.volume !== undefined),
+    each => each.volume,
+  );
+  const columns = [
+    { title: "Volume" },
+    ...(cluster ? [{ title: "Claim" }] : []),
+    ...[{ title: "Size", kind: "number" }, { title: "Snapshots", kind: "number" }, { title: "Health" }],
+  ];
+  return inventory.map(({ connection, volumes: found, problem }) => {
+    const rows = found.map(({ id, bytes, snapshots }): readonly Part[] => {
+      const claim = claims.get(id);
+      const wrong = conditions.get(id) ?? [];
+      return [
+        id,
+        ...(cluster
+          ? [claim?.claim ?? (claim ? `released (${claim.volume})` : html`<span class="dim">none</span>`)]
+          : []),
+        bytes > 0 && size(bytes),
+        snapshots,
+        wrong.length === 0 ? "good" : wrong.map(each => html`${toned(healthTone(each), each.reason)} `),
+      ];
+    });
+    const unhealthy = found.filter(({ id }) => conditions.has(id)).length;
+    const count =
+      problem !== undefined && found.length === 0
+        ? toned("warning", "not listed")
+        : html`${found.length} volume${found.length !== 1 && "s"}${problem !== undefined && html`, ${toned("warning", "not all")}`}`;
+    const wrong = unhealthy > 0 && html`, ${toned("bad", `${unhealthy} with problems`)}`;
+    return html`<details><summary><strong>${connection}</strong>: ${count}${wrong}</summary>${problem !== undefined && html`<p data-row>${connection}: ${problem}</p>`}${rows.length > 0 && table(`Volumes of ${connection}`, columns, rows)}</details>`;
+  });
+}
+
+function failures({ connections: all, now }: StatusAnswer): Part {
+  const failed = all.flatMap(({ name, lastFailure }) => (lastFailure ? [{ name, ...lastFailure }] : []));
+  if (failed.length === 0) return undefined;
+  const columns = [
+    { title: "Connection" },
+    { title: "Call" },
+    { title: "When" },
+    { title: "Code", kind: "minor" },
+    { title: "Message" },
+  ];
+  const rows = failed
+    .sort((a, b) => (a.at > b.at ? -1 : 1))
+    .map(({ name, method, at, code, message }) => [name, method, `${age(at, now)} ago`, code, message]);
+  return table("Last failed calls", columns, rows);
+}
+
+function running({ calls, jobs, now }: StatusAnswer): Part {
+  const rows = [
+    ...calls.map(({ method, connection, object, since }) => [method, connection, object, age(since, now)]),
+    ...jobs.map(({ what, since }) => ["work", undefined, what, age(since, now)]),
+  ];
+  if (rows.length === 0) return undefined;
+  return table(
+    "In progress",
+    [{ title: "Call" }, { title: "Connection" }, { title: "Object" }, { title: "For" }],
+    rows,
+  );
+}

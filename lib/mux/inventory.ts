@@ -1,0 +1,91 @@
+import type { Call } from "../core/call.ts";
+import { mapLimit } from "../core/semaphore.ts";
+import type { Page, PageRequest } from "../drivers/driver.ts";
+import type { Connection } from "./connection.ts";
+import type { RouterContext } from "./context.ts";
+
+/** The most volumes, and the most snapshots, that are read from one connection: a page for people cannot show more. */
+const most = 10_000;
+
+/** The size of the pages that a driver is asked for. */
+const pageSize = 1_000;
+
+/** How many connections are listed at once. */
+const width = 16;
+
+/** A volume in an inventory. */
+export interface InventoryVolume {
+  /** Its handle. */
+  readonly id: string;
+  /** Its size in bytes; 0 if unknown. */
+  readonly bytes: number;
+  /** Undefined if the snapshots are unknown. */
+  readonly snapshots: number | undefined;
+}
+
+/** What one connection has, as far as it could be listed. */
+export interface ConnectionInventory {
+  readonly connection: string;
+  readonly volumes: readonly InventoryVolume[];
+  /** Why this is not everything; undefined if it is. */
+  readonly problem: string | undefined;
+}
+
+/**
+ * The volumes of all connections with the number of their snapshots, for people. Unlike a listing of CSI, it does not fail if a
+ * connection cannot be listed, but says so. Throws "unavailable" if the folder of connection files cannot be read.
+ */
+export async function inventory(context: RouterContext, call: Call): Promise<readonly ConnectionInventory[]> {
+  const { single } = context.settings();
+  const names = single === undefined ? await context.connections.names() : [single];
+  return mapLimit(names, width, name => ofConnection(context, name, call));
+}
+
+async function ofConnection(
+  { connections, calls, handles }: RouterContext,
+  name: string,
+  call: Call,
+): Promise<ConnectionInventory> {
+  const read = <T>(list: (connection: Connection, page: PageRequest, call: Call) => Promise<Page<T>> | undefined) =>
+    connections.useIfHealthy(name, connection =>
+      calls.read("listing", connection, call, own => everything(page => list(connection, page, own))),
+    );
+  let problem: string | undefined;
+  const failed = (what: string) => (error: unknown) => {
+    problem ??= `the ${what} cannot be listed: ${error instanceof Error ? error.message : String(error)}`;
+    return undefined;
+  };
+  const volumes = await read(({ driver }, page, own) => driver.inventory?.list(page, own)).catch(failed("volumes"));
+  if (!volumes) return { connection: name, volumes: [], problem: problem ?? "its file has never been valid" };
+  if (!volumes.able) return { connection: name, volumes: [], problem: "its driver cannot list volumes" };
+  const list = { volumeId: undefined };
+  const snapshots = await read(({ driver }, page, own) => driver.snapshots?.list(list, page, own)).catch(
+    failed("snapshots"),
+  );
+  const counts = new Map<string, number>();
+  for (const { volumeId } of snapshots?.items ?? []) counts.set(volumeId, (counts.get(volumeId) ?? 0) + 1);
+  if (volumes.more) problem ??= `it has more than ${most} volumes`;
+  if (snapshots?.more) problem ??= `it has more than ${most} snapshots`;
+  return {
+    connection: name,
+    volumes: volumes.items.map(({ id, bytes }) => ({
+      id: handles.encode("volume", name, id),
+      bytes: Number(bytes),
+      snapshots: snapshots && !snapshots.more ? (counts.get(id) ?? 0) : undefined,
+    })),
+    problem,
+  };
+}
+
+/** The items of a listing, at most a limited number; not `able`: the driver cannot list, so `list` returned undefined. */
+async function everything<T>(list: (page: PageRequest) => Promise<Page<T>> | undefined) {
+  const items: T[] = [];
+  let token: string | undefined;
+  do {
+    const page = await list({ token, max: pageSize });
+    if (!page) return { items, more: false, able: false };
+    items.push(...page.items);
+    token = page.next;
+  } while (token !== undefined && items.length < most);
+  return { items, more: token !== undefined, able: true };
+}
