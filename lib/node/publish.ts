@@ -14,6 +14,7 @@ import { refuseForeign } from "./state/ownership.ts";
 import {
   contextWithoutPodInfo,
   digest,
+  isStagingPath,
   isTarget,
   type PublishedTarget,
   type StageRecord,
@@ -43,7 +44,7 @@ export class VolumePublishing {
       throw new CsiError("invalid-argument", `target path ${target} and staging path ${staging} overlap`);
     }
     const staged = await this.#staged(request, staging, table, call);
-    const wanted = wantedOf(request, staged, target);
+    const wanted = wantedOf(request, staged, staging, target);
     if (await this.#isStale(target, staged, table, call)) {
       await this.#parts.mounts.unmount(target, table, call);
       return await this.#mount(wanted, staged, await this.#parts.mounts.table(), call);
@@ -58,7 +59,7 @@ export class VolumePublishing {
     const table = await this.#parts.mounts.table();
     const target = await resolveParents(targetPath, table, call.signal);
     const record = await this.#parts.records.find(volumeId, call.log);
-    if (record?.stagingPath === target) {
+    if (isStagingPath(record, target)) {
       throw new CsiError(
         "invalid-argument",
         `${target} is the staging path of volume "${volumeId}", not a target path`,
@@ -91,7 +92,7 @@ export class VolumePublishing {
     const attacher = attacherOf(this.#parts.attachers, protocol, volumeId);
     checkAccess(attacher, capability, volumeId);
     const at = stagedAt({ kind: capability.kind, stagingPath: staging });
-    const other = record && record.kind !== capability.kind && record.stagingPath === staging ? record : undefined;
+    const other = isStagingPath(record, staging) && record.kind !== capability.kind ? record : undefined;
     if (other) {
       throw new CsiError(
         "failed-precondition",
@@ -100,7 +101,7 @@ export class VolumePublishing {
     }
     const top = table.top(at);
     const own = await this.#parts.ownership.owns(volumeId, record, at, table);
-    if (!top || !own || (record && record.stagingPath !== staging)) {
+    if (!top || !own || (record && !isStagingPath(record, staging))) {
       throw new CsiError("failed-precondition", `volume "${volumeId}" is not staged at ${staging}; stage it first`);
     }
     if (!record) {
@@ -228,7 +229,7 @@ const withEntry = (record: StageRecord, entry: PublishedTarget): StageRecord => 
   published: [...without(record, entry.target).published, entry],
 });
 
-function wantedOf(request: PublishRequest, staged: StageRecord, target: string): PublishPlan {
+function wantedOf(request: PublishRequest, staged: StageRecord, staging: string, target: string): PublishPlan {
   const { capability, readonly, context, publishContext } = request;
   const { kind, fsType, mountFlags, mountGroup, mode } = capability;
   const flags = flagsOf(readonly ? { ...capability, mountFlags: [...mountFlags, "ro"] } : capability);
@@ -240,12 +241,13 @@ function wantedOf(request: PublishRequest, staged: StageRecord, target: string):
     mountGroup: mountGroup || undefined,
     mode,
     readonly,
-    staging: staged.stagingPath,
+    staging,
     ...volume,
   };
+  const from = staging === staged.stagingPath ? {} : { staging };
   return {
-    bind: { source: stagedAt(staged), at: target, flags },
-    entry: { target, readonly, mode, digest: digest(terms) },
+    bind: { source: stagedAt({ kind, stagingPath: staging }), at: target, flags },
+    entry: { target, readonly, mode, digest: digest(terms), ...from },
   };
 }
 

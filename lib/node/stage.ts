@@ -3,6 +3,7 @@ import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
 import type { Attacher } from "./attach/attacher.ts";
 import { attacherOf, protocolKey, withTargetLock } from "./attach/attachers.ts";
+import { mayStageAgain, refuseUnrecorded, stageAgain, withNextFirst, withoutFurther } from "./further-staging.ts";
 import { removeMountPoint, resolveParents } from "./mount/files.ts";
 import { bindFlags, withAllFlags } from "./mount/flags.ts";
 import type { MountTable } from "./mount/mount-table.ts";
@@ -13,8 +14,11 @@ import { refuseForeign } from "./state/ownership.ts";
 import {
   blockFile,
   contextWithoutPodInfo,
+  furtherAt,
   isSameStaging,
+  isStagingPath,
   isTarget,
+  mountPointsOf,
   notYetAttached,
   type StageRecord,
   StageRecordWriter,
@@ -61,9 +65,9 @@ export function stageRecord(
   };
 }
 
-/** The record if the volume is still published, even though its staging is gone. */
-const published = (record: StageRecord | undefined, table: MountTable): StageRecord | undefined =>
-  record?.published.some(({ target }) => table.layers(target) > 0) ? record : undefined;
+/** The record if the volume is still mounted somewhere, even though its first staging is gone. */
+const stillUsed = (record: StageRecord | undefined, table: MountTable): StageRecord | undefined =>
+  record && mountPointsOf(record).some(path => path !== stagedAt(record) && table.layers(path) > 0) ? record : undefined;
 
 /** Throws for a second staging path or capability: a staged volume has one of each (CSI NodeStageVolume). */
 function refuseSecond(record: StageRecord, earlier: StageRecord | undefined): void {
@@ -109,6 +113,8 @@ export class VolumeStaging {
     const before = await records.find(volumeId, call.log);
     const record = recordAfter(stageRecord(request, protocol, attacher, path), before);
     const staged = await ownership.stillStaged(before, table);
+    if (staged && staged.stagingPath !== path && mayStageAgain(staged, record, table))
+      return await stageAgain(this.#parts, staged, record, table, call);
     refuseSecond(record, staged);
     const writer = new StageRecordWriter(records, record, before);
     const wanted = { ...request, readonly: isReadOnly(capability.mode), notes: record.notes, table };
@@ -119,7 +125,7 @@ export class VolumeStaging {
       const now = attacher.detach ? await mounts.table() : table;
       await this.#mounter.mount(attached, { wanted, writer, before, table: now, call });
     } catch (error) {
-      if (isFinal(error)) await this.#undo(error, writer, staged ?? published(before, table), attacher, call);
+      if (isFinal(error)) await this.#undo(error, writer, staged ?? stillUsed(before, table), attacher, call);
       throw error;
     }
   }
@@ -130,15 +136,29 @@ export class VolumeStaging {
     const table = await mounts.table();
     const path = await resolveParents(stagingPath, table, call.signal);
     const record = await records.find(volumeId, call.log);
-    if (record?.stagingPath !== path && isTarget(record, path) && table.layers(path) > 0)
+    if (!isStagingPath(record, path) && isTarget(record, path) && table.layers(path) > 0)
       throw new CsiError("invalid-argument", `${path} is a target path of volume "${volumeId}", not its staging path`);
-    const recorded = record?.stagingPath === path ? record : undefined;
-    const at = recorded ? stagedAt(recorded) : mountedIn(path, table);
+    const recorded = isStagingPath(record, path) ? record : undefined;
+    const at = recorded ? stagedAt({ kind: recorded.kind, stagingPath: path }) : mountedIn(path, table);
     if (!(await ownership.owns(volumeId, record, at, table))) return refuseForeign(volumeId, at, table);
-    refuseUsed(recorded, table);
+    const kept = recorded && (await this.#keptAfter(recorded, path, table));
+    if (recorded && !kept) refuseUnrecorded(recorded, at, table);
     await mounts.unmount(at, table, call);
     if (at !== path) await removeMountPoint(at, call.signal);
-    if (recorded) await this.#detach(recorded, call);
+    if (kept) await records.save(withoutFurther(kept, path));
+    else if (recorded) await this.#detach(recorded, call);
+  }
+
+  /**
+   * The record that stays when this staging path goes, because the volume is staged at another one too; undefined if it does
+   * not. Throws "failed-precondition" while the volume is published from the path (CSI NodeUnstageVolume).
+   */
+  async #keptAfter(record: StageRecord, path: string, table: MountTable): Promise<StageRecord | undefined> {
+    refuseUsed(record, path, table);
+    if (furtherAt(record, path)) return record;
+    const kept = withNextFirst(record, table);
+    if (kept) await this.#parts.records.save(kept);
+    return kept;
   }
 
   /**
@@ -210,22 +230,21 @@ const messageOf = (error: unknown): string => (error instanceof CsiError ? error
 /** The record of a new staging, with the data to keep from the earlier one. */
 function recordAfter(record: StageRecord, before: StageRecord | undefined): StageRecord {
   if (!before) return record;
-  const { published, notes, shows, attached } = before;
-  return isSameStaging(before, record)
-    ? { ...record, published, notes, shows, attached }
-    : { ...record, published, notes };
+  const { published, notes, shows, attached, further } = before;
+  const kept = { ...record, published, notes, ...(further && { further }) };
+  return isSameStaging(before, record) ? { ...kept, shows, attached } : kept;
 }
 
 /** The mount point in the staging folder of a volume without a record. */
 const mountedIn = (path: string, table: MountTable): string =>
   table.layers(`${path}/${blockFile}`) > 0 ? `${path}/${blockFile}` : path;
 
-/** Throws "failed-precondition" while a staged volume is published (CSI NodeUnstageVolume). */
-function refuseUsed(record: StageRecord | undefined, table: MountTable): void {
-  const used = record?.published.find(({ target }) => table.layers(target) > 0);
+/** Throws "failed-precondition" while a volume is published from this staging path (CSI NodeUnstageVolume). */
+function refuseUsed({ volumeId, stagingPath, published }: StageRecord, path: string, table: MountTable): void {
+  const used = published.find(({ target, staging = stagingPath }) => staging === path && table.layers(target) > 0);
   if (!used) return;
   throw new CsiError(
     "failed-precondition",
-    `volume "${record?.volumeId}" is still published at ${used.target}; unpublish it first`,
+    `volume "${volumeId}" is still published at ${used.target}; unpublish it first`,
   );
 }

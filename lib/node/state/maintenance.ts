@@ -10,8 +10,8 @@ import { withTargetLock } from "../attach/attachers.ts";
 import type { MountTable } from "../mount/mount-table.ts";
 import type { NodeParts } from "../parts.ts";
 import type { UnstageRequest } from "../requests.ts";
-import { isKubeletMountPoint } from "./ownership.ts";
-import { namesPath, type StageRecord, stagedAt } from "./stage-records.ts";
+import { isKubeletMountPoint } from "./mount-points.ts";
+import { mountPointsOf, namesPath, type StageRecord } from "./stage-records.ts";
 
 /**
  * Reopens lost paths of staged volumes: paths that the kernel and open-iscsi gave up during a network failure, and
@@ -86,8 +86,7 @@ export class OrphanedVolumes {
 
   async #isOrphan(record: StageRecord): Promise<boolean> {
     const table = await this.#parts.mounts.table();
-    const paths = [stagedAt(record), ...record.published.map(({ target }) => target)];
-    if (paths.some(path => table.layers(path) > 0)) return false;
+    if (isSeen(record, table)) return false;
     return await access(record.stagingPath).then(
       () => false,
       cause => errnoOf(cause) === "ENOENT",
@@ -106,7 +105,7 @@ export class OrphanedVolumes {
 }
 
 const isSeen = (record: StageRecord, table: MountTable): boolean =>
-  table.layers(stagedAt(record)) > 0 || record.published.some(({ target }) => table.layers(target) > 0);
+  mountPointsOf(record).some(path => table.layers(path) > 0);
 
 /**
  * Runs before a new process serves calls: removes preparations of mounts that an earlier process left, and logs

@@ -1,7 +1,7 @@
 import { CsiError } from "../../core/errors.ts";
 import { parseHandle } from "../../core/handle.ts";
-import { readSmallFile } from "../../io/small-file.ts";
 import type { MountTable } from "../mount/mount-table.ts";
+import { isKubeletMountPoint, type KubeletVolume, kubeletVolumeAt, nomadFolderOf } from "./mount-points.ts";
 import { namesPath, type StageRecord, type StageRecords, stagedAt } from "./stage-records.ts";
 
 /** A driver name that this process serves; `connection` is set if the name belongs to a single connection. */
@@ -24,19 +24,21 @@ export class MountOwnership {
    * Whether this volume may unmount a real path. Never if the kubelet's file names another volume or driver for it. The
    * volume's record must name the path, and the mount must show what was recorded. If the match is not certain, or only
    * the kubelet names the volume, no other record may name the path: the record of an interrupted call may name a path
-   * that another volume has taken since. If nothing is mounted, the record or the form of the kubelet's paths is
-   * sufficient.
+   * that another volume has taken since. Nomad keeps no such file: there, a mount in the plugin's own folder that no record
+   * names belongs to the volume of the call. If nothing is mounted, the record or the form of the path is sufficient.
    */
   async owns(volumeId: string, record: StageRecord | undefined, path: string, table: MountTable): Promise<boolean> {
     if (table.layers(path) === 0) {
       if (namesPath(record, path)) return true;
-      return isKubeletMountPoint(path) && !(await this.#records.isNamedByOther(path, volumeId));
+      const isExpected = isKubeletMountPoint(path) || nomadFolderOf(path, table) !== undefined;
+      return isExpected && !(await this.#records.isNamedByOther(path, volumeId));
     }
     const volume = await kubeletVolumeAt(path);
     if (volume && !this.#isSame(volumeId, volume)) return false;
     const own = record && namesPath(record, path) ? record : undefined;
     if (own && wasSeen(own, path, table)) return true;
-    if (!volume && !(own && canBe(own, path, table))) return false;
+    const canBeOwn = own ? canBe(own, path, table) : nomadFolderOf(path, table) !== undefined;
+    if (!volume && !canBeOwn) return false;
     return !(await this.#records.isNamedByOther(path, volumeId));
   }
 
@@ -87,46 +89,4 @@ export function refuseForeign(volumeId: string, path: string, table: MountTable)
     "failed-precondition",
     `${what} as far as csimux knows; it was not unmounted, unmount it manually if it is not needed`,
   );
-}
-
-/** The file in which the kubelet records the volume of a CSI mount (pkg/volume/csi, volDataFileName). */
-const file = "vol_data.json";
-
-const maxBytes = 64 << 10;
-
-/** The kubelet's CSI mount points and the folder of the file for each: pods, staged volumes, block devices. */
-const mountPoints: readonly (readonly [RegExp, string])[] = [
-  [/^(.*\/pods\/[^/]+\/volumes\/kubernetes\.io~csi\/[^/]+)\/mount$/, "$1"],
-  [/^(.*\/plugins\/kubernetes\.io\/csi\/volumeDevices)\/staging\/([^/]+)(?:\/.*)?$/, "$1/$2/data"],
-  [/^(.*\/plugins\/kubernetes\.io\/csi\/volumeDevices)\/publish\/([^/]+)\/[^/]+$/, "$1/$2/data"],
-  [/^(.*\/plugins\/kubernetes\.io\/csi\/[^/]+\/[^/]+)\/globalmount(?:\/.*)?$/, "$1"],
-];
-
-/** Whether a path has the form of a kubelet's CSI mount point; other programs do not mount there. */
-export const isKubeletMountPoint = (path: string): boolean => mountPoints.some(([form]) => form.test(path));
-
-/** A volume in the kubelet's records. */
-export interface KubeletVolume {
-  readonly driverName: string;
-  readonly volumeHandle: string;
-}
-
-/** The volume mounted at a path according to the kubelet's file; undefined if there is none. */
-export async function kubeletVolumeAt(path: string): Promise<KubeletVolume | undefined> {
-  for (const [form, folder] of mountPoints) {
-    if (!form.test(path)) continue;
-    const text = await readSmallFile(`${path.replace(form, folder)}/${file}`, maxBytes).catch(() => undefined);
-    return text === undefined ? undefined : volumeIn(text);
-  }
-  return undefined;
-}
-
-function volumeIn(text: string): KubeletVolume | undefined {
-  try {
-    const { driverName, volumeHandle } = JSON.parse(text);
-    if (typeof driverName !== "string" || typeof volumeHandle !== "string") return undefined;
-    return { driverName, volumeHandle };
-  } catch {
-    return undefined;
-  }
 }

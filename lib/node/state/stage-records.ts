@@ -19,6 +19,15 @@ export interface PublishedTarget {
   readonly digest: string;
   /** The identity of its mount; absent in records of older versions. */
   readonly shows?: Identity;
+  /** The staging path that it was published from, if that was not the first one. */
+  readonly staging?: string;
+}
+
+/** A further staging path of a volume: a bind mount of the first. Nomad stages a volume once for each kind of use. */
+export interface FurtherStaging {
+  readonly path: string;
+  readonly mode: AccessMode;
+  readonly flags: readonly string[];
 }
 
 /** A mounted file system and the device file that holds it. */
@@ -60,6 +69,7 @@ export interface StageRecord {
   /** Data that the attacher needs to detach the volume. */
   readonly notes: Notes;
   readonly published: readonly PublishedTarget[];
+  readonly further?: readonly FurtherStaging[];
 }
 
 /** The parts of a record that are known only later. */
@@ -74,9 +84,24 @@ export const blockFile = "block_device";
 export const stagedAt = ({ kind, stagingPath }: Pick<StageRecord, "kind" | "stagingPath">): string =>
   kind === "block" ? join(stagingPath, blockFile) : stagingPath;
 
-/** Whether a record names this real path as its staging or target path. */
+/** Whether this real path is one of the staging paths of the volume. */
+export const isStagingPath = (record: StageRecord | undefined, path: string): record is StageRecord =>
+  record !== undefined && (record.stagingPath === path || furtherAt(record, path) !== undefined);
+
+/** The further staging of the volume at this real path. */
+export const furtherAt = (record: StageRecord | undefined, path: string): FurtherStaging | undefined =>
+  record?.further?.find(staging => staging.path === path);
+
+/** All mount points of the volume according to its record. */
+export const mountPointsOf = (record: StageRecord): readonly string[] => [
+  stagedAt(record),
+  ...(record.further ?? []).map(({ path }) => stagedAt({ kind: record.kind, stagingPath: path })),
+  ...record.published.map(({ target }) => target),
+];
+
+/** Whether a record names this real path as the mount point of a staging or as a target path. */
 export const namesPath = (record: StageRecord | undefined, path: string): boolean =>
-  record !== undefined && (stagedAt(record) === path || isTarget(record, path));
+  record !== undefined && mountPointsOf(record).includes(path);
 
 /** Whether the volume was, or was about to be, published at this real path according to the record. */
 export const isTarget = (record: StageRecord | undefined, path: string): boolean =>
@@ -149,13 +174,18 @@ const isRecord = (value: Readonly<Record<string, unknown>>): value is Readonly<R
   (value["kind"] === "mount" || value["kind"] === "block") &&
   (value["fsType"] === undefined || hasTexts(value, ["fsType"])) &&
   modes.has(value["mode"]) &&
-  Array.isArray(value["flags"]) &&
-  value["flags"].every(flag => typeof flag === "string") &&
+  isFlags(value["flags"]) &&
   isIdentity(value["shows"]) &&
   isAttached(value["attached"]) &&
   isTexts(value["notes"]) &&
   Array.isArray(value["published"]) &&
-  value["published"].every(isPublished);
+  value["published"].every(isPublished) &&
+  (value["further"] === undefined || (Array.isArray(value["further"]) && value["further"].every(isFurther)));
+
+const isFlags = (value: unknown): boolean => Array.isArray(value) && value.every(flag => typeof flag === "string");
+
+const isFurther = (value: unknown): boolean =>
+  isJsonObject(value) && hasTexts(value, ["path"]) && modes.has(value["mode"]) && isFlags(value["flags"]);
 
 const isIdentity = (value: unknown): boolean => value === undefined || hasTexts(value, ["device", "root"]);
 
@@ -172,6 +202,7 @@ const isPublished = (value: unknown): boolean =>
   hasTexts(value, ["target", "digest"]) &&
   isIdentity(value["shows"]) &&
   typeof value["readonly"] === "boolean" &&
+  (value["staging"] === undefined || hasTexts(value, ["staging"])) &&
   modes.has(value["mode"]);
 
 const terms = ({ stagingPath, protocol, kind, fsType, mode, flags }: StageRecord): string =>
