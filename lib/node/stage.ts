@@ -67,7 +67,9 @@ export function stageRecord(
 
 /** The record if the volume is still mounted somewhere, even though its first staging is gone. */
 const stillUsed = (record: StageRecord | undefined, table: MountTable): StageRecord | undefined =>
-  record && mountPointsOf(record).some(path => path !== stagedAt(record) && table.layers(path) > 0) ? record : undefined;
+  record && mountPointsOf(record).some(path => path !== stagedAt(record) && table.layers(path) > 0)
+    ? record
+    : undefined;
 
 /** Throws for a second staging path or capability: a staged volume has one of each (CSI NodeStageVolume). */
 function refuseSecond(record: StageRecord, earlier: StageRecord | undefined): void {

@@ -182,7 +182,7 @@ describe.skipIf(!isRoot)("without records, as after a container of Nomad was rep
   });
 
   test.each(["elsewhere", "client/csi/controller/csimux", "host/csi/volumes"])(
-    "nothing is unmounted below %s, which is no plugin's folder",
+    "nothing is unmounted below %s, outside of the folders of plugins",
     async base => {
       await lab.source("a");
       const node = lab.node();

@@ -1,7 +1,7 @@
 import { readSmallFile } from "../../io/small-file.ts";
 import type { MountTable } from "../mount/mount-table.ts";
 
-// The paths at which container orchestrators have volumes mounted, and what the kubelet writes beside them.
+// The paths at which container orchestrators have volumes mounted, and the file that the kubelet keeps with them.
 
 /** The file in which the kubelet records the volume of a CSI mount (pkg/volume/csi, volDataFileName). */
 const file = "vol_data.json";
