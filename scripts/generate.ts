@@ -3,6 +3,7 @@ import { editorSchemas } from "./generate/editor-schemas.ts";
 import { type Generated, stale, write } from "./generate/generated.ts";
 import { healthPage } from "./generate/health-page.ts";
 import { keyReference } from "./generate/key-reference.ts";
+import { localFolders } from "./generate/local-folders.ts";
 import { protobufCode } from "./generate/protobuf.ts";
 import { rulesPage } from "./generate/rules-page.ts";
 
@@ -14,6 +15,7 @@ export const generators: readonly (readonly [source: string, generate: () => Gen
   [schemas, editorSchemas],
   [schemas, keyReference],
   ["the drivers in lib/drivers/index.ts", driverTable],
+  ["the connection files in examples/local", localFolders],
   ["lib/health/reasons.ts", healthPage],
   ["lib/lint/rules/", rulesPage],
 ];

@@ -1,15 +1,11 @@
-import { readFile } from "node:fs/promises";
 import type { Driver } from "../../lib/drivers/driver.ts";
 import { modules } from "../../lib/drivers/index.ts";
 import type { DriverModule } from "../../lib/drivers/module.ts";
 import { localRunner } from "../../lib/io/local.ts";
+import { localHost } from "../../lib/io/local-host.ts";
 import { byDriver, read } from "../../tests/drivers/example-files.ts";
 import { localPorts } from "../../tests/fakes/ports.ts";
-import { root } from "../spawned.ts";
-import type { Generated } from "./generated.ts";
-
-const begin = "<!-- made by scripts/generate.ts from lib/drivers/index.ts: do not edit -->\n\n";
-const end = "\n<!-- end -->";
+import { type Generated, partsOf } from "./generated.ts";
 
 /** The driver of a module, opened with its example. Opening does no I/O. */
 function opened({ names: [name = ""], open }: DriverModule): Driver {
@@ -17,11 +13,8 @@ function opened({ names: [name = ""], open }: DriverModule): Driver {
   if (!config)
     throw new Error(`the example of ${name} is missing or not valid; run "make test ONLY=tests/examples.test.ts"`);
   const identity = { connection: name, driver: name, instanceId: undefined, maxIdBytes: 100 };
-  const local = localPorts(localRunner({ env: {} }));
-  return open(identity, config.settings as never, {
-    ...local,
-    ssh: () => ({ ...local, value: local.local, release: async () => {} }),
-  });
+  const runner = localRunner({ env: {} });
+  return open(identity, config.settings as never, localPorts(runner, localHost(runner)));
 }
 
 /** What the controller does for a driver's volumes, in words. */
@@ -63,14 +56,10 @@ function withRow(rows: readonly Row[], module: DriverModule): readonly Row[] {
 }
 
 /** The table of drivers in README.md. */
-export async function driverTable(): Promise<Generated> {
+export function driverTable(): Promise<Generated> {
   const rows = modules
     .reduce<readonly Row[]>(withRow, [])
     .map(({ names, protocols, rest }) => `| ${names.join(", ")} | ${protocols.join(", ")} | ${rest} |\n`);
   const head = "| `driver:` | Protocol | Volumes are used by | Controller |\n| --- | --- | --- | --- |\n";
-  const readme = await readFile(`${root}/README.md`, "utf8");
-  const [before, after] = readme.split(begin);
-  if (before === undefined || !after?.includes(end)) throw new Error(`README.md lacks ${begin}or${end}`);
-  const text = before + begin + head + rows.join("") + after.slice(after.indexOf(end));
-  return { files: new Map([["README.md", text]]) };
+  return partsOf("README.md", [`\n${head}${rows.join("")}\n`]);
 }
