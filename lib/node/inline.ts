@@ -65,11 +65,10 @@ export class InlineVolumes {
     const table = await this.#mounts.table();
     const target = await resolveParents(request.targetPath, table, call.signal);
     const before = await this.#records.find(volumeId, call.log);
-    if (before && (before.stagingPath !== target || before.context["connection"] !== connection))
-      throw new CsiError(
-        "already-exists",
-        `volume "${volumeId}" is published at ${before.stagingPath}, from connection "${before.context["connection"]}"; unpublish it first`,
-      );
+    if (before && (before.stagingPath !== target || before.context["connection"] !== connection)) {
+      const text = `volume "${volumeId}" is published at ${before.stagingPath}, from connection "${before.context["connection"]}"; unpublish it first`;
+      throw new CsiError("already-exists", text);
+    }
     const record: StageRecord = { ...blank(volumeId, target, capability, readonly), context: { connection } };
     const begin = async (source: string): Promise<void> => {
       if (!before) await this.#records.save({ ...record, attached: shareOf(source) }, true);
@@ -92,11 +91,10 @@ export class InlineVolumes {
     if (!record) return false;
     const table = await this.#mounts.table();
     const target = await resolveParents(targetPath, table, call.signal);
-    if (target !== record.stagingPath)
-      throw new CsiError(
-        "invalid-argument",
-        `volume "${volumeId}" is published at ${record.stagingPath}, not at ${target}`,
-      );
+    if (target !== record.stagingPath) {
+      const text = `volume "${volumeId}" is published at ${record.stagingPath}, not at ${target}`;
+      throw new CsiError("invalid-argument", text);
+    }
     await this.#remove(record, table, call);
     return true;
   }
@@ -104,11 +102,10 @@ export class InlineVolumes {
   async #remove(record: StageRecord, table: MountTable, call: Call): Promise<void> {
     const { volumeId, stagingPath: target, context, notes } = record;
     if (table.layers(target) > 0) {
-      if (!isShown(record, table))
-        throw new CsiError(
-          "failed-precondition",
-          `the mount at ${target} was not made for volume "${volumeId}" as far as csimux knows; it was not unmounted, unmount it manually if it is not needed`,
-        );
+      if (!isShown(record, table)) {
+        const text = `the mount at ${target} was not made for volume "${volumeId}" as far as csimux knows; it was not unmounted, unmount it manually if it is not needed`;
+        throw new CsiError("failed-precondition", text);
+      }
       await this.#mounts.unmount(target, table, call);
     }
     await removeMountPoint(target, call.signal);
@@ -127,11 +124,10 @@ export class InlineVolumes {
     }
     if (!isShown(record, table))
       throw new CsiError("failed-precondition", `${target} is in use and does not show volume "${record.volumeId}"`);
-    if (lackingFlags(flags, top.options).length > 0)
-      throw new CsiError(
-        "already-exists",
-        `volume "${record.volumeId}" is published at ${target} with other arguments`,
-      );
+    if (lackingFlags(flags, top.options).length > 0) {
+      const text = `volume "${record.volumeId}" is published at ${target} with other arguments`;
+      throw new CsiError("already-exists", text);
+    }
   }
 
   /** The error to throw: final only if nothing is left, because the CO does not unpublish after a final error. */

@@ -40,9 +40,8 @@ export class VolumePublishing {
     const table = await this.#parts.mounts.table();
     const staging = await resolveParents(request.stagingPath, table, call.signal);
     const target = await resolveParents(request.targetPath, table, call.signal);
-    if (isWithin(staging, target) || isWithin(target, staging)) {
+    if (isWithin(staging, target) || isWithin(target, staging))
       throw new CsiError("invalid-argument", `target path ${target} and staging path ${staging} overlap`);
-    }
     const staged = await this.#staged(request, staging, table, call);
     const wanted = wantedOf(request, staged, staging, target);
     if (await this.#isStale(target, staged, table, call)) {
@@ -60,10 +59,8 @@ export class VolumePublishing {
     const target = await resolveParents(targetPath, table, call.signal);
     const record = await this.#parts.records.find(volumeId, call.log);
     if (isStagingPath(record, target)) {
-      throw new CsiError(
-        "invalid-argument",
-        `${target} is the staging path of volume "${volumeId}", not a target path`,
-      );
+      const text = `${target} is the staging path of volume "${volumeId}", not a target path`;
+      throw new CsiError("invalid-argument", text);
     }
     const own = await this.#parts.ownership.owns(volumeId, record, target, table);
     if (!own) return refuseForeign(volumeId, target, table);
@@ -94,16 +91,13 @@ export class VolumePublishing {
     const at = stagedAt({ kind: capability.kind, stagingPath: staging });
     const other = isStagingPath(record, staging) && record.kind !== capability.kind ? record : undefined;
     if (other) {
-      throw new CsiError(
-        "failed-precondition",
-        `volume "${volumeId}" is staged as ${other.kind}, not as ${capability.kind}`,
-      );
+      const text = `volume "${volumeId}" is staged as ${other.kind}, not as ${capability.kind}`;
+      throw new CsiError("failed-precondition", text);
     }
     const top = table.top(at);
     const own = await this.#parts.ownership.owns(volumeId, record, at, table);
-    if (!top || !own || (record && !isStagingPath(record, staging))) {
+    if (!top || !own || (record && !isStagingPath(record, staging)))
       throw new CsiError("failed-precondition", `volume "${volumeId}" is not staged at ${staging}; stage it first`);
-    }
     if (!record) {
       call.log.warn("rebuilding the missing record of a staged volume", { volumeId, stagingPath: staging });
       const made = stageRecord({ volumeId, stagingPath: staging, capability, context }, protocol, attacher, staging);
@@ -132,16 +126,12 @@ export class VolumePublishing {
     const identity = table.identity(bind.source);
     const wrong = mountMismatch(top, identity, bind.flags);
     if (top && !sameFolder(top, identity)) {
-      throw new CsiError(
-        "failed-precondition",
-        `${bind.at} is in use and does not show volume "${staged.volumeId}": ${wrong}`,
-      );
+      const text = `${bind.at} is in use and does not show volume "${staged.volumeId}": ${wrong}`;
+      throw new CsiError("failed-precondition", text);
     }
     if (earlier ? earlier.digest !== entry.digest : wrong) {
-      throw new CsiError(
-        "already-exists",
-        `volume "${staged.volumeId}" is published at ${bind.at} with other arguments; unpublish it first`,
-      );
+      const message = `volume "${staged.volumeId}" is published at ${bind.at} with other arguments; unpublish it first`;
+      throw new CsiError("already-exists", message);
     }
     await this.#refuseWrites(staged, entry, table, call);
     if (!earlier) await this.#parts.records.save(withEntry(staged, shown(entry, identity)));
@@ -184,10 +174,8 @@ export class VolumePublishing {
     const other = othersThan(entry.target, staged, table).find(each => onlyReads(each) !== onlyReads(entry));
     if (other) {
       const [now, then] = onlyReads(entry) ? ["read-only", "writable"] : ["writable", "read-only"];
-      throw new CsiError(
-        "failed-precondition",
-        `volume "${staged.volumeId}" cannot be ${now} at ${entry.target}: it is ${then} at ${other.target}, and a disk cannot be both`,
-      );
+      const text = `volume "${staged.volumeId}" cannot be ${now} at ${entry.target}: it is ${then} at ${other.target}, and a disk cannot be both`;
+      throw new CsiError("failed-precondition", text);
     }
     if (onlyReads(entry)) await this.#parts.disks.protect(stagedAt(staged), true, call);
   }
@@ -257,10 +245,8 @@ function refuseSecond({ entry }: PublishPlan, staged: StageRecord, table: MountT
   const modes = [entry.mode, staged.mode, ...others.map(({ mode }) => mode)];
   const [other] = others;
   if (!other || !modes.includes("single-node-single-writer")) return;
-  throw new CsiError(
-    "failed-precondition",
-    `volume "${staged.volumeId}" has a single writer and is already published at ${other.target}; unpublish it there first`,
-  );
+  const text = `volume "${staged.volumeId}" has a single writer and is already published at ${other.target}; unpublish it there first`;
+  throw new CsiError("failed-precondition", text);
 }
 
 const onlyReads = ({ readonly, mode }: Pick<PublishedTarget, "readonly" | "mode">): boolean =>

@@ -76,15 +76,11 @@ function refuseSecond(record: StageRecord, earlier: StageRecord | undefined): vo
   if (!earlier || isSameStaging(earlier, record)) return;
   const { volumeId, stagingPath } = earlier;
   if (stagingPath !== record.stagingPath) {
-    throw new CsiError(
-      "failed-precondition",
-      `volume "${volumeId}" is already staged at ${stagingPath}; unstage it there first`,
-    );
+    const text = `volume "${volumeId}" is already staged at ${stagingPath}; unstage it there first`;
+    throw new CsiError("failed-precondition", text);
   }
-  throw new CsiError(
-    "already-exists",
-    `volume "${volumeId}" is staged at ${stagingPath} with another capability; unstage it first`,
-  );
+  const message = `volume "${volumeId}" is staged at ${stagingPath} with another capability; unstage it first`;
+  throw new CsiError("already-exists", message);
 }
 
 /** Implements NodeStageVolume, NodeUnstageVolume and NodeExpandVolume. The caller holds the lock of the volume. */
@@ -245,8 +241,6 @@ const mountedIn = (path: string, table: MountTable): string =>
 function refuseUsed({ volumeId, stagingPath, published }: StageRecord, path: string, table: MountTable): void {
   const used = published.find(({ target, staging = stagingPath }) => staging === path && table.layers(target) > 0);
   if (!used) return;
-  throw new CsiError(
-    "failed-precondition",
-    `volume "${volumeId}" is still published at ${used.target}; unpublish it first`,
-  );
+  const text = `volume "${volumeId}" is still published at ${used.target}; unpublish it first`;
+  throw new CsiError("failed-precondition", text);
 }

@@ -138,10 +138,8 @@ export class NodeVolumes {
         this.#publishInline({ ...request, targetPath }, call),
       );
     if (!request.stagingPath) {
-      throw new CsiError(
-        "failed-precondition",
-        `volume "${request.volumeId}": staging_target_path is missing; stage the volume first`,
-      );
+      const text = `volume "${request.volumeId}": staging_target_path is missing; stage the volume first`;
+      throw new CsiError("failed-precondition", text);
     }
     const stagingPath = checkedPath(request.stagingPath, "staging_target_path");
     const checked = { ...request, targetPath, stagingPath };
@@ -198,10 +196,8 @@ export class NodeVolumes {
     return await this.#hold(request.volumeId, path, async () => {
       const { record, path: real } = await this.#mountedAt(request, call);
       if (!record) {
-        throw new CsiError(
-          "failed-precondition",
-          `volume "${request.volumeId}" has no record on this node; publish it again, then expand it`,
-        );
+        const text = `volume "${request.volumeId}" has no record on this node; publish it again, then expand it`;
+        throw new CsiError("failed-precondition", text);
       }
       return await this.#staging.expand(record, real, least, call);
     });
@@ -209,10 +205,8 @@ export class NodeVolumes {
 
   async #publishInline(request: PublishRequest, call: Call): Promise<void> {
     if (this.#inline) return await this.#inline.publish(request, call);
-    throw new CsiError(
-      "failed-precondition",
-      `volume "${request.volumeId}": this node does not provide inline volumes`,
-    );
+    const text = `volume "${request.volumeId}": this node does not provide inline volumes`;
+    throw new CsiError("failed-precondition", text);
   }
 
   async #mountedAt({ volumeId, path }: VolumeAtPath, call: Call) {

@@ -45,10 +45,8 @@ export function attacherOf(known: Attachers, protocol: string | undefined, volum
   const attacher = known.get(protocol);
   if (attacher) return attacher;
   const names = [...known.keys()].join(", ");
-  throw new CsiError(
-    "invalid-argument",
-    `volume "${volumeId}": ${protocolKey} "${protocol.slice(0, 100)}" is not one of ${names}`,
-  );
+  const text = `volume "${volumeId}": ${protocolKey} "${protocol.slice(0, 100)}" is not one of ${names}`;
+  throw new CsiError("invalid-argument", text);
 }
 
 /** Runs `work` under the lock that the volume shares with others, if any. */

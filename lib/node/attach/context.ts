@@ -54,10 +54,8 @@ export function serversOf(wanted: ServerRequest): readonly [string, ...string[]]
   const [first, ...more] = texts.map(serverName);
   const rest = more.filter(text => text !== undefined);
   if (first !== undefined && rest.length === more.length) return [first, ...rest];
-  throw invalid(
-    wanted,
-    given ? `server ${JSON.stringify(given.slice(0, 200))} is not a server address` : "server is missing",
-  );
+  const message = given ? `server ${JSON.stringify(given.slice(0, 200))} is not a server address` : "server is missing";
+  throw invalid(wanted, message);
 }
 
 /** The storage of a share: its servers, of which at least one must listen on `port`. Throws "invalid-argument". */

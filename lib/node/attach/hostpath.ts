@@ -29,9 +29,8 @@ async function folder(
   const subject = `volume "${volumeId}"`;
   const path = checkedPath(context["path"] ?? "", `${subject}: volume_context key path`);
   const resolved = await resolveParents(path, table, call.signal);
-  if (allowed && !(await lies(resolved, allowed, table, call.signal))) {
+  if (allowed && !(await lies(resolved, allowed, table, call.signal)))
     throw new CsiError("permission-denied", `${subject}: ${path} is not below any of node.hostpath.folders`);
-  }
   const kind = await fileTypeAt(resolved, table, runner, call.signal);
   if (kind === "directory") return resolved;
   if (kind === undefined) throw new CsiError("not-found", `${subject}: the folder ${path} does not exist on this node`);

@@ -15,10 +15,8 @@ export const lustre = (): Attacher => ({
     const server = wanted.context["server"] ?? "";
     if (!nids.test(server)) {
       const given = JSON.stringify(server.slice(0, 200));
-      throw new CsiError(
-        "invalid-argument",
-        `volume "${wanted.volumeId}": server ${given} is not a list of network ids`,
-      );
+      const text = `volume "${wanted.volumeId}": server ${given} is not a list of network ids`;
+      throw new CsiError("invalid-argument", text);
     }
     const options = otherFlags(wanted.capability.mountFlags);
     return { kind: "share", fsType: "lustre", source: `${server}:${shareOf(wanted)}`, options, onHost: true };

@@ -40,10 +40,8 @@ function environment({ volumeId, context }: AttachRequest, secrets: Secrets): Re
   const all = { ...variablesOf(secrets), ...variablesOf(context) };
   for (const [name, value] of Object.entries(all)) {
     if (isVariable(name) && !value.includes("\0")) continue;
-    throw new CsiError(
-      "invalid-argument",
-      `volume "${volumeId}": env.${name.slice(0, 80)} is not a variable that may be set`,
-    );
+    const text = `volume "${volumeId}": env.${name.slice(0, 80)} is not a variable that may be set`;
+    throw new CsiError("invalid-argument", text);
   }
   const licence = all["OBJECTIVEFS_LICENSE"];
   return licence === undefined ? all : { ...all, OBJECTIVEFS_LICENSE: licence.slice(0, licenceLength) };

@@ -64,10 +64,8 @@ function flagsOf({ volumeId, capability }: AttachRequest): readonly string[] {
   const bad = flags.find(flag => !isTuning(flag));
   if (bad === undefined) return flags;
   const name = holdsControl(bad) ? "with a control character" : (bad.split("=")[0] ?? "").slice(0, 60);
-  throw new CsiError(
-    "invalid-argument",
-    `volume "${volumeId}": the mount option ${name} is not allowed for oneclient; put a token into the node-stage secret, key token`,
-  );
+  const text = `volume "${volumeId}": the mount option ${name} is not allowed for oneclient; put a token into the node-stage secret, key token`;
+  throw new CsiError("invalid-argument", text);
 }
 
 /**

@@ -29,10 +29,8 @@ export const zfsLocal = ({
     const name = wanted.context["zfs_asset_name"] ?? "";
     if (!dataset.test(name)) {
       const given = JSON.stringify(name.slice(0, 200));
-      throw new CsiError(
-        "invalid-argument",
-        `volume "${wanted.volumeId}": zfs_asset_name ${given} is not a dataset name`,
-      );
+      const text = `volume "${wanted.volumeId}": zfs_asset_name ${given} is not a dataset name`;
+      throw new CsiError("invalid-argument", text);
     }
     const parents = await hostDatasets();
     if (parents && !parents.some(parent => name.startsWith(`${parent}/`))) {
@@ -56,11 +54,10 @@ async function properties(name: string, { volumeId }: AttachRequest, host: Comma
 
 /** Only a dataset with mountpoint "legacy" can be mounted without `zfsutil` (zfsprops(7), mountpoint). */
 function fileSystem(name: string, mountpoint: string, { capability, volumeId }: AttachRequest): Attached {
-  if (capability.kind === "block")
-    throw new CsiError(
-      "failed-precondition",
-      `volume "${volumeId}": dataset ${name} is a file system, not a block device`,
-    );
+  if (capability.kind === "block") {
+    const text = `volume "${volumeId}": dataset ${name} is a file system, not a block device`;
+    throw new CsiError("failed-precondition", text);
+  }
   return {
     kind: "share",
     fsType: "zfs",

@@ -87,10 +87,8 @@ export class DiskReader {
     if (output.exitCode === 8) return { kind: "foreign", what: "more than one signature" };
     const reason = complaint(output);
     if (output.exitCode === 2 && reason === "") return undefined;
-    throw new CsiError(
-      "unavailable",
-      `${task}: blkid failed with exit code ${output.exitCode}: ${reason || "no reason given"}`,
-    );
+    const text = `${task}: blkid failed with exit code ${output.exitCode}: ${reason || "no reason given"}`;
+    throw new CsiError("unavailable", text);
   }
 }
 

@@ -86,11 +86,10 @@ export class DiskFilesystems {
    */
   async prepare(attached: AttachedDevice, wanted: PrepareRequest, call: Call): Promise<Mountable> {
     const asked = wanted.fsType === undefined ? undefined : filesystemName(wanted.fsType);
-    if (wanted.fsType !== undefined && asked === undefined)
-      throw new CsiError(
-        "invalid-argument",
-        `volume "${wanted.volumeId}": the file system "${wanted.fsType}" is not supported`,
-      );
+    if (wanted.fsType !== undefined && asked === undefined) {
+      const text = `volume "${wanted.volumeId}": the file system "${wanted.fsType}" is not supported`;
+      throw new CsiError("invalid-argument", text);
+    }
     const held = await holdDisk(this.#devices, attached, call.signal);
     try {
       const disk = await this.#devices.at(attached.path);
@@ -129,11 +128,10 @@ export class DiskFilesystems {
     const filesystem = Object.values(filesystems).find(({ mountType }) => mountType === fsType);
     if (!filesystem?.grow) return;
     const disk = await this.#devices.at(source);
-    if (disk.number !== number)
-      throw new CsiError(
-        "unavailable",
-        `${source} is now a different disk (${disk.number}) from the one mounted at ${at} (${number}); its file system is not grown`,
-      );
+    if (disk.number !== number) {
+      const text = `${source} is now a different disk (${disk.number}) from the one mounted at ${at} (${number}); its file system is not grown`;
+      throw new CsiError("unavailable", text);
+    }
     if (filesystem.growsFrom && disk.bytes < filesystem.growsFrom) return;
     const argv = filesystem.grow(source, at);
     await runToSuccess(this.#runner, { argv }, `growing the file system on ${source}`, call.signal);
@@ -197,20 +195,16 @@ export class DiskFilesystems {
     if (check.fixed.includes(output.exitCode)) return;
     if (check.undecided !== undefined && `${output.stdout}${output.stderr}`.includes(check.undecided)) return;
     const reason = complaint(output) || "no reason given";
-    throw new CsiError(
-      "failed-precondition",
-      `${task}: ${argv[0]} found errors (exit code ${output.exitCode}): ${reason}; repair the file system manually`,
-    );
+    const text = `${task}: ${argv[0]} found errors (exit code ${output.exitCode}): ${reason}; repair the file system manually`;
+    throw new CsiError("failed-precondition", text);
   }
 
   /** Refuses a disk that others are built on: contents mislead, as for one path of several or a member of an array. */
   async #refuseHeld(device: BlockDevice): Promise<void> {
     const holders = await this.#devices.holders(device);
     if (holders.length === 0) return;
-    throw new CsiError(
-      "failed-precondition",
-      `${device.path} is in use by ${holders.join(", ")}; it cannot be mounted or formatted`,
-    );
+    const text = `${device.path} is in use by ${holders.join(", ")}; it cannot be mounted or formatted`;
+    throw new CsiError("failed-precondition", text);
   }
 }
 
@@ -226,11 +220,10 @@ function refuseMaking(
 ): void {
   if (readonly)
     throw new CsiError("failed-precondition", `${path} holds no file system, and a read-only volume is not formatted`);
-  if (!mayMake)
-    throw new CsiError(
-      "failed-precondition",
-      `the partition ${path} holds no file system; csimux does not format partitions`,
-    );
+  if (!mayMake) {
+    const text = `the partition ${path} holds no file system; csimux does not format partitions`;
+    throw new CsiError("failed-precondition", text);
+  }
 }
 
 function mismatch(path: string, found: string, asked: string): CsiError {
@@ -245,8 +238,6 @@ function refused(path: string, found: Contents): CsiError {
     found.kind === "foreign"
       ? found.what
       : `data, but no file system that blkid knows${found.kind === "unsigned" ? ` (near byte ${found.at})` : ""}`;
-  return new CsiError(
-    "failed-precondition",
-    `${path} holds ${what}; it is not formatted. If its data is not needed, erase all of it on a node that has the disk: blkdiscard -z ${path}`,
-  );
+  const text = `${path} holds ${what}; it is not formatted. If its data is not needed, erase all of it on a node that has the disk: blkdiscard -z ${path}`;
+  return new CsiError("failed-precondition", text);
 }

@@ -103,11 +103,10 @@ export class FilesystemMaker {
     const disk = new DiskReader(device, this.#runner, call.signal);
     await disk.flush();
     const made = await disk.contents();
-    if (made.kind !== "filesystem" || made.type !== format.type)
-      throw new CsiError(
-        "unavailable",
-        `${task}: the tool reported success, but the disk shows ${made.kind}; retrying`,
-      );
+    if (made.kind !== "filesystem" || made.type !== format.type) {
+      const text = `${task}: the tool reported success, but the disk shows ${made.kind}; retrying`;
+      throw new CsiError("unavailable", text);
+    }
     await this.finish(device, format, call);
   }
 

@@ -83,11 +83,10 @@ export class Multipath {
     };
     const map = (await pollUntil(expected ? mapMs : loneMs, ask, task, call.signal)) ?? (await this.mapOf(disks));
     if (map) return map;
-    if (await this.#claims(disks, call))
-      throw new CsiError(
-        "unavailable",
-        `multipathd claims one of ${disks.join(", ")} but makes no map of it; retrying`,
-      );
+    if (await this.#claims(disks, call)) {
+      const text = `multipathd claims one of ${disks.join(", ")} but makes no map of it; retrying`;
+      throw new CsiError("unavailable", text);
+    }
     if (expected) call.log.warn("multipathd makes no map of a disk; using a single path", { disks });
     return undefined;
   }

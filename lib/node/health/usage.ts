@@ -83,10 +83,8 @@ export class UsageReader {
     const counts = output.exitCode === 0 ? parseCounts(output.stdout) : undefined;
     if (counts) return counts;
     if (!isLast && again.test(output.stderr)) return await this.#askProgram(path, signal, true);
-    throw new CsiError(
-      "unavailable",
-      `${task} failed: ${output.stderr.trim().slice(0, 300) || "the output of stat is invalid"}`,
-    );
+    const text = `${task} failed: ${output.stderr.trim().slice(0, 300) || "the output of stat is invalid"}`;
+    throw new CsiError("unavailable", text);
   }
 }
 

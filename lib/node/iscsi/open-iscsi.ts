@@ -132,10 +132,8 @@ export class Login {
     if (made.exitCode !== 0) throw refused(made, task);
     const file = await recordFile(this.#ports.hostRoot, target, portal);
     if (file) return await setAttributes(file, attributes);
-    throw new CsiError(
-      "failed-precondition",
-      `${task}: found no record in the folders of open-iscsi below ${this.#ports.hostRoot}`,
-    );
+    const text = `${task}: found no record in the folders of open-iscsi below ${this.#ports.hostRoot}`;
+    throw new CsiError("failed-precondition", text);
   }
 
   #run(target: Target, portal: Portal, words: readonly string[], signal: AbortSignal, timeoutMs?: number) {

@@ -93,16 +93,13 @@ export class PortalSessions {
     if (known.includes(undefined)) await adding();
     const asked = await Promise.all(sessions.map(session => this.#unit(session, target, call)));
     const units = asked.filter(unit => unit !== undefined);
-    if (units.length === 0) {
+    if (units.length === 0)
       throw new CsiError("unavailable", `${target.iqn} shows no LUN ${target.lun}; check that the target has it`);
-    }
     const identities = new Set(await Promise.all(units.map(unit => identityOf(unit, this.#sysfs))));
     if (identities.size === 1) return units;
     const names = units.map(({ name }) => name).join(", ");
-    throw new CsiError(
-      "failed-precondition",
-      `the portals of ${target.iqn} show different disks (${names}); none of them is used`,
-    );
+    const text = `the portals of ${target.iqn} show different disks (${names}); none of them is used`;
+    throw new CsiError("failed-precondition", text);
   }
 
   async #unit(session: Session, { iqn, lun }: Target, call: Call): Promise<Unit | undefined> {

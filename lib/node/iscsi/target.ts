@@ -175,11 +175,10 @@ const auth = "node.session.auth";
 export function attributesOf(secrets: Secrets, isMultipath: boolean): Attributes {
   const given = Object.entries(secrets).filter(([key]) => key.startsWith(prefix));
   for (const [key, value] of given) {
-    if (!nameForm.test(key.slice(prefix.length)) || /[\n\r\0]/.test(value))
-      throw new CsiError(
-        "invalid-argument",
-        `the secret ${JSON.stringify(key.slice(0, 100))} does not name an attribute of a node record`,
-      );
+    if (!nameForm.test(key.slice(prefix.length)) || /[\n\r\0]/.test(value)) {
+      const text = `the secret ${JSON.stringify(key.slice(0, 100))} does not name an attribute of a node record`;
+      throw new CsiError("invalid-argument", text);
+    }
   }
   const own = Object.fromEntries(given.map(([key, value]) => [key.slice(prefix.length), value]));
   return {

@@ -212,10 +212,8 @@ async function remove(path: string): Promise<void> {
     if (errnoOf(cause) === "ENOENT") return;
     if (errnoOf(cause) === "ENOTDIR") return await removeFile(path);
     if (errnoOf(cause) === "ENOTEMPTY" || errnoOf(cause) === "EEXIST") {
-      throw new CsiError(
-        "failed-precondition",
-        `${path} is unmounted but not empty, so it was not removed; move its content away`,
-      );
+      const text = `${path} is unmounted but not empty, so it was not removed; move its content away`;
+      throw new CsiError("failed-precondition", text);
     }
     throw fileFailure(cause, `removing ${path}`);
   }

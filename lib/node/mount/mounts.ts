@@ -68,10 +68,8 @@ export class Mounts {
     const inherited = source?.options ?? [];
     const isReadOnly = inherited.includes("ro") ? "mount" : source?.readOnly ? "file system" : undefined;
     if (isReadOnly && !bind.flags.includes("ro")) {
-      throw new CsiError(
-        "failed-precondition",
-        `${bind.source} is on a read-only ${isReadOnly}; make it writable or request a read-only volume`,
-      );
+      const text = `${bind.source} is on a read-only ${isReadOnly}; make it writable or request a read-only volume`;
+      throw new CsiError("failed-precondition", text);
     }
     if (bind.flags.every(flag => inherited.includes(flag))) return await this.#attach(bind, [], before, signal);
     await this.#bindProtected(bind, bindOptions(bind.flags, inherited), before, signal);

@@ -59,9 +59,8 @@ export class VolumeMounter {
   async #folder(source: string, step: StagingStep): Promise<void> {
     const { writer, table, call, at } = step;
     const { flags, volumeId } = writer.record;
-    if (isWithin(source, at) || isWithin(at, source)) {
+    if (isWithin(source, at) || isWithin(at, source))
       throw new CsiError("failed-precondition", `volume "${volumeId}": ${source} and the staging path ${at} overlap`);
-    }
     const left = otherFlags(step.wanted.capability.mountFlags);
     if (left.length > 0) call.log.debug("ignoring mount flags that a bind mount cannot have", { flags: left.length });
     const shows = table.identity(source);
@@ -197,10 +196,8 @@ export class VolumeMounter {
     const wrong = mountMismatch(top, shows, flags);
     const unprotected = top && sameFolder(top, shows) && lackingFlags(flags, top.options).length > 0;
     if (wrong && !(unprotected && isSameStaging(before, writer.record))) {
-      throw new CsiError(
-        "already-exists",
-        `${at} is mounted, but not as volume "${volumeId}" requires: ${wrong}; unmount it first`,
-      );
+      const text = `${at} is mounted, but not as volume "${volumeId}" requires: ${wrong}; unmount it first`;
+      throw new CsiError("already-exists", text);
     }
     await writer.save({ shows, attached });
     if (unprotected) await this.#mounts.protect(at, shows, flags, table, call.signal);

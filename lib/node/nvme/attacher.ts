@@ -167,10 +167,8 @@ class Nvmeof implements Attacher {
     if (!names) throw new CsiError("unavailable", `${nqn} shows no namespace ${nsid}; check that the subsystem has it`);
     const identities = new Set(await Promise.all(names.map(name => this.#sysfs.text("class/block", name, "wwid"))));
     if (identities.size === 1) return names;
-    throw new CsiError(
-      "failed-precondition",
-      `the paths to ${nqn} show different disks (${names.join(", ")}); none of them is used`,
-    );
+    const message = `the paths to ${nqn} show different disks (${names.join(", ")}); none of them is used`;
+    throw new CsiError("failed-precondition", message);
   }
 
   async #rescan(controllers: readonly Controller[], call: Call): Promise<void> {

@@ -140,10 +140,8 @@ function refused({ stderr, exitCode }: Output, task: string): CsiError {
     return new CsiError("failed-precondition", `${task}: this node does not support NVMe over Fabrics; ${advice}`);
   }
   const isRefused = /Permission denied|not permitted|Key was rejected|Required key/i.test(words);
-  return new CsiError(
-    isRefused ? "unauthenticated" : "unavailable",
-    `${task} failed: ${words || `exit code ${exitCode}`}; see the kernel log of this node`,
-  );
+  const text = `${task} failed: ${words || `exit code ${exitCode}`}; see the kernel log of this node`;
+  return new CsiError(isRefused ? "unauthenticated" : "unavailable", text);
 }
 
 /** The identity of this node towards subsystems. */
@@ -168,10 +166,8 @@ export async function hostIdentity(root: string): Promise<HostIdentity> {
   if (nqn && own) return { nqn, id: own };
   const uuid = id ?? own;
   if (uuid) return { nqn: `nqn.2014-08.org.nvmexpress:uuid:${uuid}`, id: uuid };
-  throw new CsiError(
-    "failed-precondition",
-    "this node has neither /etc/nvme/hostnqn nor /etc/machine-id; create the first with nvme gen-hostnqn",
-  );
+  const message = "this node has neither /etc/nvme/hostnqn nor /etc/machine-id; create the first with nvme gen-hostnqn";
+  throw new CsiError("failed-precondition", message);
 }
 
 /** Derives an application-specific id from the machine-id, which must not be exposed itself (machine-id(5)). */

@@ -80,11 +80,10 @@ function transportOf(text: string): Transport | string {
   const address = (bracketed ?? plain ?? "").toLowerCase();
   const options = optionsOf(query ?? "");
   if (typeof options === "string") return options;
-  if (scheme === "fc") {
+  if (scheme === "fc")
     return fibreForm.test(address)
       ? { type: scheme, address, service: "", options }
       : "has no port name (nn-0x…:pn-0x…)";
-  }
   const isFit = bracketed === undefined ? hostForm.test(address) : isIPv6(address);
   if ((scheme !== "tcp" && scheme !== "rdma") || !isFit) return "is not of the form tcp://host:port";
   return { type: scheme, address, service: digits ?? defaultPort, options };

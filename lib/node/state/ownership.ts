@@ -85,8 +85,6 @@ function canBe({ attached, shows }: StageRecord, path: string, table: MountTable
 export function refuseForeign(volumeId: string, path: string, table: MountTable): void {
   if (table.layers(path) === 0) return;
   const what = `the mount at ${path} was not made for volume "${volumeId}"`;
-  throw new CsiError(
-    "failed-precondition",
-    `${what} as far as csimux knows; it was not unmounted, unmount it manually if it is not needed`,
-  );
+  const text = `${what} as far as csimux knows; it was not unmounted, unmount it manually if it is not needed`;
+  throw new CsiError("failed-precondition", text);
 }
