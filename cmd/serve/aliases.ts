@@ -53,11 +53,10 @@ export function refuseAliases(
   if (ownSocket(endpoints) === undefined)
     throw new CsiError("failed-precondition", "--alias needs a Unix socket: give --endpoint unix:///...");
   const wrong = single === undefined ? undefined : aliases.find(({ connection }) => connection !== single);
-  if (wrong)
-    throw new CsiError(
-      "failed-precondition",
-      `the main file configures one driver, as the connection "${single}": write --alias ${wrong.name}=${single}`,
-    );
+  if (wrong) {
+    const text = `the main file configures one driver, as the connection "${single}": write --alias ${wrong.name}=${single}`;
+    throw new CsiError("failed-precondition", text);
+  }
 }
 
 /**

@@ -82,7 +82,6 @@ function mountServices(
     const groupService = groupControllerService({ groupSnapshots: parts.groupSnapshots, offered });
     server.mount(GroupController, instrument(GroupController, groupService, watched));
   }
-  if (modes.has("node")) {
+  if (modes.has("node"))
     server.mount(Node, instrument(Node, nodeService({ ...node.parts, version: csiVersion }), watched));
-  }
 }

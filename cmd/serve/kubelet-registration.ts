@@ -43,11 +43,10 @@ function registrationsOf({ name, aliases, endpoints, registration }: ServeOption
   if (!registration) return [];
   const { socket } = registration;
   const csiSocket = registration.csiSocket ?? ownSocket(endpoints);
-  if (csiSocket === undefined)
-    throw new CsiError(
-      "failed-precondition",
-      "kubelet reaches drivers only on a Unix socket: give --endpoint unix:///...",
-    );
+  if (csiSocket === undefined) {
+    const text = "kubelet reaches drivers only on a Unix socket: give --endpoint unix:///...";
+    throw new CsiError("failed-precondition", text);
+  }
   const others = aliases.map(alias => ({
     name: alias.name,
     socket: aliasRegistration(socket, alias),

@@ -120,9 +120,8 @@ function endpoints(flags: ServeFlags, env: Readonly<Record<string, string | unde
   const socket = flags.serverSocket ?? old("SERVER_SOCKET");
   const address = flags.serverAddress ?? old("SERVER_ADDRESS");
   const port = flags.serverPort ?? old("SERVER_PORT");
-  if ((address === undefined) !== (port === undefined)) {
+  if ((address === undefined) !== (port === undefined))
     throw new UsageError("--server-address and --server-port must be given together; give both or neither");
-  }
   const given = [...(flags.endpoint ?? [])];
   if (socket) given.push(socket);
   if (address && port) given.push(`tcp://${/^[^[].*:/.test(address) ? `[${address}]` : address}:${port}`);
@@ -135,9 +134,8 @@ function endpoints(flags: ServeFlags, env: Readonly<Record<string, string | unde
  */
 export function driverName(flag: string, name: string): string {
   if (/^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,61}[A-Za-z0-9])?$/.test(name)) return name;
-  throw new UsageError(
-    `${flag} "${name}" is not a driver name: up to 63 letters, digits, "-" and ".", with a letter or digit at both ends`,
-  );
+  const text = `${flag} "${name}" is not a driver name: up to 63 letters, digits, "-" and ".", with a letter or digit at both ends`;
+  throw new UsageError(text);
 }
 
 /**

@@ -7,9 +7,7 @@ const textOf = (cell: Cell): string => (typeof cell === "string" ? cell : cell.t
 export function table(rows: readonly (readonly Cell[])[]): string {
   const widths: number[] = [];
   for (const row of rows) {
-    for (const [column, cell] of row.entries()) {
-      widths[column] = Math.max(widths[column] ?? 0, textOf(cell).length);
-    }
+    for (const [column, cell] of row.entries()) widths[column] = Math.max(widths[column] ?? 0, textOf(cell).length);
   }
   return rows
     .map(

@@ -96,10 +96,8 @@ function givenFacts(given: GivenFacts, host: Host): NodeFacts {
     label: async name => {
       if (given.labels.size > 0) return given.labels.get(name);
       if (host.env["KUBERNETES_SERVICE_HOST"]) return real.label(name);
-      throw new CsiError(
-        "unavailable",
-        `a rule needs the label "${name}" of the node, which only the cluster knows: give it with --label ${name}=<value>, or a list of nodes with --nodes`,
-      );
+      const text = `a rule needs the label "${name}" of the node, which only the cluster knows: give it with --label ${name}=<value>, or a list of nodes with --nodes`;
+      throw new CsiError("unavailable", text);
     },
   };
 }

@@ -133,7 +133,6 @@ async function connectionsOf(
   const folder = given ?? connectionFolder(config.configFolder, main);
   if (folder !== undefined && isFolder(folder)) return readConnections(folder, config);
   if (!required) return undefined;
-  throw new UsageError(
-    `the folder ${given ?? config.configFolder} is not on this machine; give the folder of the connection files with --connections`,
-  );
+  const text = `the folder ${given ?? config.configFolder} is not on this machine; give the folder of the connection files with --connections`;
+  throw new UsageError(text);
 }

@@ -115,8 +115,7 @@ export function listRules(format: Format, host: Host): number {
     return 0;
   }
   const { error, warning, strong } = paint(host.colour);
-  for (const { id, severity, title, why } of rules) {
+  for (const { id, severity, title, why } of rules)
     host.out(`${strong(id)} (${severity === "error" ? error(severity) : warning(severity)}): ${title}\n    ${why}\n`);
-  }
   return 0;
 }

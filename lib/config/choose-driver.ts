@@ -33,11 +33,10 @@ export function chooseModule(name: string, raw: unknown, modules: readonly Drive
     return { finding: failure("missing-key", ["driver"], `connection "${name}" has no driver`, fix) };
   }
   const { driver } = raw;
-  if (typeof driver !== "string") {
+  if (typeof driver !== "string")
     return {
       finding: failure("wrong-type", ["driver"], "expected text, found something else", "write the name of one driver"),
     };
-  }
   const module = modules.find(each => each.names.some(known => known === driver));
   if (module) return { module, driver, file: raw };
   const [message, fix] = refused.get(driver) ?? [`unknown driver "${driver}"`, known(driver, modules)];

@@ -86,9 +86,8 @@ export function readConnectionSource(
     .map(finding => ofOtherDriver(finding, driver, modules))
     .map(ofCommonPart);
   const normalized = { ...mapping(own.normalized), ...mapping(common.normalized) };
-  if (findings.some(each => each.blocks) || common.value === undefined || own.value === undefined) {
+  if (findings.some(each => each.blocks) || common.value === undefined || own.value === undefined)
     return result(normalized, findings, { module });
-  }
   const config = { ...commonConfig(common.value), name, module, settings: own.value };
   return result(normalized, findings, { module, config });
 }

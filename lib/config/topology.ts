@@ -49,9 +49,8 @@ const spellings = [
 
 const rule = consistent(ruleEntries, function* (value) {
   for (const [one, other] of spellings) {
-    if (value[one] !== undefined && value[other] !== undefined && value[one] !== value[other]) {
+    if (value[one] !== undefined && value[other] !== undefined && value[one] !== value[other])
       yield [[other], `"${one}" and "${other}" are two spellings of the same key and differ`];
-    }
   }
   const key = value.topologyKey ?? value.keySuffix;
   if (key === undefined) yield [[], 'required key "topologyKey" is missing'];

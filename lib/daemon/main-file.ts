@@ -123,16 +123,13 @@ export class MainFile {
   #apply(config: ProxyConfig): void {
     if (config.single !== this.#config.single) {
       // Ids would have another meaning; those of volumes in use must not become unknown while csimux runs.
-      throw new CsiError(
-        "failed-precondition",
-        `the driver changed ${config.single === undefined ? 'to "proxy"' : 'from "proxy"'}: restart to apply it`,
-      );
+      const text = `the driver changed ${config.single === undefined ? 'to "proxy"' : 'from "proxy"'}: restart to apply it`;
+      throw new CsiError("failed-precondition", text);
     }
-    if (needsStart(this.#config) !== needsStart(config)) {
+    if (needsStart(this.#config) !== needsStart(config))
       this.#log.warn(
         "the main file changed in configFolder, cacheTimeoutMinutes, nodeTopology or nodeId: restart to apply it",
       );
-    }
     // Keeps the identity of equal defaults, so that what was made from them is not made again.
     const { defaults } = this.#config;
     this.#config = isDeepStrictEqual(config.defaults, defaults) ? { ...config, defaults } : config;
@@ -166,9 +163,7 @@ export async function readMain(path: string, text: string, resolver: ValueResolv
 
 async function parsed(path: string, text: string, resolver: ValueResolver, log: Log): Promise<ProxyConfig> {
   const { config, diagnostics } = await readMain(path, text, resolver);
-  if (!config) {
-    throw new CsiError("failed-precondition", `the main file cannot be used:\n${reasons(diagnostics)}`);
-  }
+  if (!config) throw new CsiError("failed-precondition", `the main file cannot be used:\n${reasons(diagnostics)}`);
   for (const each of diagnostics) log.warn(inWords(each), { rule: each.rule });
   return config;
 }

@@ -36,9 +36,8 @@ export function opener({ main, prefix, resolver, ports, ownSegments, log }: Open
     const file = name === single ? "the main file" : `${name}.yaml`;
     const read = readConnection(name, file, text, defaults, resolver, modules);
     const config = usable(read);
-    for (const finding of read.diagnostics) {
+    for (const finding of read.diagnostics)
       log.warn(`${finding.file}:${finding.line}: ${finding.message}`, { connection: name, rule: finding.rule });
-    }
     const driver = openDriver(name, config, name === single, ports);
     return {
       name,
@@ -61,10 +60,10 @@ const everywhere: readonly AccessibleTopology[] = [];
 function usable({ name, config, diagnostics }: ReadConnection): ConnectionConfig {
   const [first] = diagnostics.filter(each => each.blocks);
   if (config) return config;
-  throw new CsiError(
-    "failed-precondition",
-    first ? `${first.file}:${first.line}:${first.column}: ${first.message}` : `the file of "${name}" cannot be used`,
-  );
+  const text = first
+    ? `${first.file}:${first.line}:${first.column}: ${first.message}`
+    : `the file of "${name}" cannot be used`;
+  throw new CsiError("failed-precondition", text);
 }
 
 function openDriver(name: string, config: ConnectionConfig, single: boolean, ports: DriverPorts): Driver {

@@ -36,10 +36,8 @@ export async function nodeLabels(name: string, access: ClusterAccess): Promise<R
 async function credential({ folder }: ClusterAccess, file: string): Promise<string> {
   const text = (await readSmallFile(`${folder}/${file}`, maxCredentialBytes))?.trim();
   if (text) return text;
-  throw new CsiError(
-    "failed-precondition",
-    `${folder}/${file} is missing: reading node labels needs the pod's service account (automountServiceAccountToken)`,
-  );
+  const message = `${folder}/${file} is missing: reading node labels needs the pod's service account (automountServiceAccountToken)`;
+  throw new CsiError("failed-precondition", message);
 }
 
 async function get(
@@ -84,11 +82,10 @@ const member = (value: unknown, key: string): unknown =>
 const isText = (entry: [string, unknown]): entry is [string, string] => typeof entry[1] === "string";
 
 function refusal(status: number, name: string): CsiError {
-  if (status === 401 || status === 403)
-    return new CsiError(
-      "failed-precondition",
-      `the service account may not read node "${name}" (HTTP ${status}); its ClusterRole needs { apiGroups: [""], resources: [nodes], verbs: [get] }`,
-    );
+  if (status === 401 || status === 403) {
+    const text = `the service account may not read node "${name}" (HTTP ${status}); its ClusterRole needs { apiGroups: [""], resources: [nodes], verbs: [get] }`;
+    return new CsiError("failed-precondition", text);
+  }
   if (status === 404)
     return new CsiError("failed-precondition", `the cluster has no node "${name}"; CSI_NODE_ID must be spec.nodeName`);
   return new CsiError("unavailable", `the cluster's API answered HTTP ${status} for node "${name}"`);

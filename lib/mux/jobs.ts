@@ -25,9 +25,8 @@ export class Jobs {
   async run<T>(key: string, args: string, call: Call, work: (call: Call) => Promise<T>): Promise<T> {
     if (call.signal.aborted) throw whyLeft(call.signal, "the call ended before the operation began");
     const running = this.#running.get(key);
-    if (running && running.arguments !== args) {
+    if (running && running.arguments !== args)
       throw new CsiError("aborted", `another operation on "${key}" is in progress`);
-    }
     const done = running ? (running.done as Promise<T>) : this.#start(key, args, call, work);
     return await whileWaiting(done, call.signal, key);
   }

@@ -191,10 +191,8 @@ function noMember(group: string, refusals: readonly CsiError[], silent: readonly
     ...refusals.map(each => each.message),
     ...silent.map(name => `connection "${name}": it cannot be asked now`),
   ];
-  return new CsiError(
-    silent.length > 0 ? "unavailable" : jointCode(refusals),
-    `no member of group "${group}" can take the volume: ${reasons.join("; ")}`,
-  );
+  const text = `no member of group "${group}" can take the volume: ${reasons.join("; ")}`;
+  return new CsiError(silent.length > 0 ? "unavailable" : jointCode(refusals), text);
 }
 
 /**
@@ -209,8 +207,6 @@ const cannotLookUp = (group: string, members: readonly string[]): CsiError =>
 
 function memberOfSource(group: string, members: readonly string[], source: Handle): string {
   if (members.includes(source.connection)) return source.connection;
-  throw new CsiError(
-    "invalid-argument",
-    `the source is on connection "${source.connection}", which is not a member of group "${group}"`,
-  );
+  const text = `the source is on connection "${source.connection}", which is not a member of group "${group}"`;
+  throw new CsiError("invalid-argument", text);
 }

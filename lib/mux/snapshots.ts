@@ -81,10 +81,8 @@ export class Snapshots {
   /** A snapshot class may name the connection, or a group with that connection. */
   async #refuseOther(named: string | undefined, { connection }: Handle): Promise<void> {
     if (!named || (await this.#context.groups.leads(named, connection))) return;
-    throw new CsiError(
-      "invalid-argument",
-      `the snapshot class names "${named}", but the volume is on connection "${connection}"`,
-    );
+    const text = `the snapshot class names "${named}", but the volume is on connection "${connection}"`;
+    throw new CsiError("invalid-argument", text);
   }
 }
 

@@ -113,10 +113,8 @@ export class StorageCalls {
     const outage = this.#connections.record(name)?.outage;
     if (!outage) return;
     const [since, next] = [outage.since, outage.next].map(time => `${new Date(time).toISOString().slice(0, 19)}Z`);
-    throw new CsiError(
-      "unavailable",
-      `connection "${name}" has been unreachable since ${since}; next attempt at ${next}: ${outage.reason}`,
-    );
+    const text = `connection "${name}" has been unreachable since ${since}; next attempt at ${next}: ${outage.reason}`;
+    throw new CsiError("unavailable", text);
   }
 
   #limit(kind: TimedCall): number {

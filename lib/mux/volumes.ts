@@ -148,16 +148,13 @@ export class Volumes {
   #named(connection: string | undefined): string {
     const { single } = this.#context.settings();
     const named = connection || single;
-    if (!named)
-      throw new CsiError(
-        "invalid-argument",
-        'the class has no parameter "connection"; it must name a connection or a group',
-      );
+    if (!named) {
+      const text = 'the class has no parameter "connection"; it must name a connection or a group';
+      throw new CsiError("invalid-argument", text);
+    }
     if (single === undefined || named === single) return named;
-    throw new CsiError(
-      "failed-precondition",
-      `the class names "${named}", but this driver serves only the connection "${single}"`,
-    );
+    const message = `the class names "${named}", but this driver serves only the connection "${single}"`;
+    throw new CsiError("failed-precondition", message);
   }
 
   #read(connection: Connection, id: string, call: Call): Promise<Volume> {

@@ -139,9 +139,8 @@ function converted(schema: GenericSchema, value: unknown): Converted | undefined
       : { value: word, was: "text", is: "a number", fix: "remove the quotes" };
   }
   if (typeof value !== "string") return undefined;
-  if (shape.kind === "number" && /^-?[0-9]{1,15}(?:\.[0-9]{1,6})?$/.test(value)) {
+  if (shape.kind === "number" && /^-?[0-9]{1,15}(?:\.[0-9]{1,6})?$/.test(value))
     return { value: Number(value), was: "text", is: "a number", fix: `write ${Number(value)} without quotes` };
-  }
   if (shape.kind === "flag" && /^(?:true|false)$/i.test(value)) {
     const word = value.toLowerCase();
     return { value: word === "true", was: "text", is: "true or false", fix: `write ${word} without quotes` };

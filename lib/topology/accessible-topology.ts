@@ -63,10 +63,8 @@ export function accessibleTopologyFor(
   if (requisite.length === 0) return topologies.map(segmentsOf);
   const terms = requisite.filter(term => usable(topologies, term, policy));
   if (terms.length === 0) {
-    throw new CsiError(
-      "invalid-argument",
-      `no requested topology names a key with the prefix "${policy.prefix}/": ${alternatives(requisite)}`,
-    );
+    const text = `no requested topology names a key with the prefix "${policy.prefix}/": ${alternatives(requisite)}`;
+    throw new CsiError("invalid-argument", text);
   }
   const fitting = topologies.filter(each => terms.some(term => fits(each, term, policy)));
   if (fitting.length === 0) throw refusal(topologies, terms, "the request allows only");

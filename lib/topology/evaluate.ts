@@ -57,10 +57,8 @@ async function segmentsFor(topology: CompiledTopology, facts: NodeFacts, outcome
 /** The node's name as its topology. Throws "failed-precondition" if it is not a valid label value. */
 export function ownValue(nodeName: string): string {
   if (isLabelValue(nodeName)) return nodeName;
-  throw new CsiError(
-    "failed-precondition",
-    `the node's name cannot be its topology: ${whyNoValue(nodeName)}; use type zone with a rule that shortens it`,
-  );
+  const text = `the node's name cannot be its topology: ${whyNoValue(nodeName)}; use type zone with a rule that shortens it`;
+  throw new CsiError("failed-precondition", text);
 }
 
 async function outcome(rule: CompiledRule, facts: NodeFacts): Promise<RuleOutcome> {

@@ -43,20 +43,16 @@ export function encodeNodeId(identity: NodeIdentity, config: NodeIdConfig): stri
     .join("/");
   const bytes = new TextEncoder().encode(id).length;
   if (bytes <= maxNodeIdBytes) return id;
-  throw new CsiError(
-    "failed-precondition",
-    `the node id would have ${bytes} bytes, CSI allows ${maxNodeIdBytes}; drop parts or add entries to nodeId.iqnPrefix and nodeId.nqnPrefix`,
-  );
+  const text = `the node id would have ${bytes} bytes, CSI allows ${maxNodeIdBytes}; drop parts or add entries to nodeId.iqnPrefix and nodeId.nqnPrefix`;
+  throw new CsiError("failed-precondition", text);
 }
 
 /** The name of a node for a purpose. Throws "failed-precondition" if it is unknown. */
 function partOf(identity: NodeIdentity, part: NodeIdPart): string {
   const value = identity[part];
   if (value) return value;
-  throw new CsiError(
-    "failed-precondition",
-    `this node's ${words[part]} is not known, but node ids need it (nodeId.parts.${part})`,
-  );
+  const text = `this node's ${words[part]} is not known, but node ids need it (nodeId.parts.${part})`;
+  throw new CsiError("failed-precondition", text);
 }
 
 /** Decodes a node id. A text without "=" is the plain node name of an older deployment. Throws "invalid-argument". */

@@ -37,12 +37,10 @@ export function textOverBudget(text: string, { bytes, parts }: Budget): SchemaFi
   if (text.length * 2 <= parts) return undefined;
   let count = 0;
   for (const _part of new Lexer().lex(text)) {
-    if (++count > parts)
-      return refused(
-        "yaml-too-large",
-        `the file has more than ${parts} keys, values, signs and line breaks`,
-        noConfiguration,
-      );
+    if (++count > parts) {
+      const message = `the file has more than ${parts} keys, values, signs and line breaks`;
+      return refused("yaml-too-large", message, noConfiguration);
+    }
   }
   return undefined;
 }

@@ -100,10 +100,8 @@ export async function runTool(
   } catch (error) {
     if (!(error instanceof CommandError) || error.failure !== "missing") throw error;
   }
-  throw new CsiError(
-    "failed-precondition",
-    `connection "${context.connection}": ${tool} is not installed; install it where csimux runs`,
-  );
+  const text = `connection "${context.connection}": ${tool} is not installed; install it where csimux runs`;
+  throw new CsiError("failed-precondition", text);
 }
 
 /** Error texts of the tools, and their meaning. The complete texts may contain names of files and addresses, so only the log gets them. */

@@ -80,10 +80,8 @@ export async function copyFrom(context: OperationContext, source: string, folder
   // Files may vanish from a volume in use; if the volume itself vanished, the copy is incomplete.
   const after = await unless(context.files.facts(source), "ENOENT");
   if (after?.mark === before.mark) return;
-  throw new CsiError(
-    "aborted",
-    `connection "${context.connection}": ${source} was removed while it was copied; retrying`,
-  );
+  const text = `connection "${context.connection}": ${source} was removed while it was copied; retrying`;
+  throw new CsiError("aborted", text);
 }
 
 /** The content of a tree. */

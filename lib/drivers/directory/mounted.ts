@@ -67,8 +67,6 @@ export async function refuseMounted(
   const real = await unless(files.realPath(parent), "ENOENT");
   const [first] = real === undefined ? [] : mountsOf(parseMountinfo(mountinfo), `${real}/${name}`);
   if (first === undefined) return;
-  throw new CsiError(
-    "failed-precondition",
-    `connection "${connection}": cannot remove ${parent}/${name}, because it is mounted at ${JSON.stringify(first.slice(0, 300))}; unmount that`,
-  );
+  const text = `connection "${connection}": cannot remove ${parent}/${name}, because it is mounted at ${JSON.stringify(first.slice(0, 300))}; unmount that`;
+  throw new CsiError("failed-precondition", text);
 }

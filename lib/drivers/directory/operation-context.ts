@@ -31,18 +31,14 @@ export async function present({ connection, files, layout, mountTypes }: Operati
   // "/." follows a symbolic link: the base folder itself may be one.
   const entry = await files.entry(`${layout.base}/.`);
   if (entry === undefined) {
-    throw new CsiError(
-      "unavailable",
-      `connection "${connection}": ${layout.base} does not exist; mount or create the folder that controllerBasePath names`,
-    );
+    const text = `connection "${connection}": ${layout.base} does not exist; mount or create the folder that controllerBasePath names`;
+    throw new CsiError("unavailable", text);
   }
   if (mountTypes === undefined) return;
   const { type } = await files.statfs(layout.base);
   if (mountTypes.includes(type)) return;
-  throw new CsiError(
-    "unavailable",
-    `connection "${connection}": ${layout.base} is on a file system of another type (0x${type.toString(16)}), so the share is not mounted there; mount it`,
-  );
+  const message = `connection "${connection}": ${layout.base} is on a file system of another type (0x${type.toString(16)}), so the share is not mounted there; mount it`;
+  throw new CsiError("unavailable", message);
 }
 
 /**

@@ -18,11 +18,9 @@ async function lookUp(files: Files, file: string, wish: ModeOption): Promise<num
 /** Only root can change owners (chown(2)). */
 function refused(cause: unknown): never {
   if (errnoOf(cause) !== "EPERM") throw cause;
-  throw new CsiError(
-    "failed-precondition",
-    "cannot set the owner or group of a new folder, because only root can; run csimux as root, or remove dirPermissionsUser and dirPermissionsGroup",
-    { cause },
-  );
+  const text =
+    "cannot set the owner or group of a new folder, because only root can; run csimux as root, or remove dirPermissionsUser and dirPermissionsGroup";
+  throw new CsiError("failed-precondition", text, { cause });
 }
 
 type Wishes = Pick<DirectorySettings, "mode" | "user" | "group">;

@@ -44,11 +44,10 @@ export class FolderStore implements VolumeStore<FolderVolume> {
     const existing = this.#context.asset(folder);
     if (existing && (existing.finished || this.#withSource(existing, spec.source).source === unknownSource))
       return this.#withSource(existing, spec.source);
-    if (folder && !this.#context.names.parse(folder.description))
-      throw this.#context.error(
-        "already-exists",
-        `the shared folder "${folder.name}" exists and does not belong to this connection`,
-      );
+    if (folder && !this.#context.names.parse(folder.description)) {
+      const text = `the shared folder "${folder.name}" exists and does not belong to this connection`;
+      throw this.#context.error("already-exists", text);
+    }
     if (folder && !existing) await this.remove(id, async () => {}, call);
     const origin = spec.source && (await this.#origin(spec.source, call));
     const bytes = wholeUnits(sizeFrom(spec.range, origin?.bytes ?? 0n), mebibyte, spec.range.limit);
@@ -89,10 +88,8 @@ export class FolderStore implements VolumeStore<FolderVolume> {
   async #refuseRemoval(asset: FolderVolume, call: Call): Promise<void> {
     const held = await snapshotsOf(this.#context, asset, call);
     if (held.length === 0) return;
-    throw this.#context.error(
-      "failed-precondition",
-      `volume "${asset.id}" has ${held.length} snapshot(s), which DSM would delete with it; delete them first`,
-    );
+    const text = `volume "${asset.id}" has ${held.length} snapshot(s), which DSM would delete with it; delete them first`;
+    throw this.#context.error("failed-precondition", text);
   }
 
   async remove(id: string, before: (asset: FolderVolume) => Promise<void>, call: Call): Promise<void> {
@@ -100,11 +97,10 @@ export class FolderStore implements VolumeStore<FolderVolume> {
     if (!folder) return;
     const { names, folders } = this.#context;
     const mark = names.parse(folder.description);
-    if (!mark)
-      throw this.#context.error(
-        "failed-precondition",
-        `the shared folder "${folder.name}" does not belong to this connection and is kept; if it is yours, delete it in DSM`,
-      );
+    if (!mark) {
+      const text = `the shared folder "${folder.name}" does not belong to this connection and is kept; if it is yours, delete it in DSM`;
+      throw this.#context.error("failed-precondition", text);
+    }
     const asset = this.#context.asset(folder);
     if (asset) await this.#refuseRemoval(asset, call);
     if (asset) await before(asset);
@@ -171,10 +167,8 @@ export class FolderStore implements VolumeStore<FolderVolume> {
     } catch (error) {
       if (!isAnswer(error, errors.shareExists)) throw error;
       // The existing folder was not created by this call and may be finished by now.
-      throw this.#context.error(
-        "aborted",
-        `another controller is creating the shared folder of volume "${id}"; retrying`,
-      );
+      const text = `another controller is creating the shared folder of volume "${id}"; retrying`;
+      throw this.#context.error("aborted", text);
     }
   }
 

@@ -57,8 +57,6 @@ function mayRemove(context: LunContext, named: NamedLun, id: string, targets: re
   if (maker === "democratic-csi") return true;
   if (maker === "this connection") return id === named.id;
   if (state === "being made") return false;
-  throw context.error(
-    "failed-precondition",
-    `the LUN "${lun.name}" does not belong to this connection and is kept; if it is yours, delete it in SAN Manager`,
-  );
+  const text = `the LUN "${lun.name}" does not belong to this connection and is kept; if it is yours, delete it in SAN Manager`;
+  throw context.error("failed-precondition", text);
 }

@@ -77,11 +77,10 @@ export class LunSnapshots implements SnapshotAbility {
   async delete(id: string, call: Call): Promise<void> {
     const found = await this.#find(id, call);
     if (!found) return;
-    if (!this.#context.isCsi(found.snapshot))
-      throw this.#context.error(
-        "failed-precondition",
-        `snapshot "${id}" was taken by "${found.snapshot.takenBy}" and is kept; delete it in SAN Manager`,
-      );
+    if (!this.#context.isCsi(found.snapshot)) {
+      const text = `snapshot "${id}" was taken by "${found.snapshot.takenBy}" and is kept; delete it in SAN Manager`;
+      throw this.#context.error("failed-precondition", text);
+    }
     for (const { uuid } of [found.snapshot, ...found.twins]) await this.#context.san.deleteSnapshot(uuid, call.signal);
   }
 

@@ -70,10 +70,8 @@ export class LunStore implements VolumeStore<LunVolume> {
     if (!asset.finished)
       await this.#context.san.renameLun(asset.lun.uuid, name, call.signal).catch((error: unknown) => {
         if (!isAnswer(error, errors.lunExists) && !isAnswer(error, errors.noLun)) throw error;
-        throw this.#context.error(
-          "aborted",
-          `another controller finished or removed volume "${asset.id}" meanwhile; retrying`,
-        );
+        const text = `another controller finished or removed volume "${asset.id}" meanwhile; retrying`;
+        throw this.#context.error("aborted", text);
       });
     const lun = { ...asset.lun, name };
     return { ...asset, lun, notes: { ...asset.notes, ...notes }, finished: true };
@@ -83,10 +81,8 @@ export class LunStore implements VolumeStore<LunVolume> {
     const held = (await this.#context.snapshots(asset.lun, call)).filter(each => this.#context.isCsi(each));
     if (held.length === 0) return;
     const [first] = held;
-    throw this.#context.error(
-      "failed-precondition",
-      `volume "${asset.id}" has ${held.length} snapshot(s), which DSM would delete with it; delete "${first?.description}" and all others first`,
-    );
+    const text = `volume "${asset.id}" has ${held.length} snapshot(s), which DSM would delete with it; delete "${first?.description}" and all others first`;
+    throw this.#context.error("failed-precondition", text);
   }
 
   async remove(id: string, before: (asset: LunVolume) => Promise<void>, call: Call): Promise<void> {

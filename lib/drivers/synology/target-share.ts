@@ -63,11 +63,10 @@ export class LunTargets implements ShareProtocol<LunVolume> {
     const target = await this.#target(id, lun.uuid, call);
     if (!target) return;
     this.#refuseOther(id, lun.uuid, target);
-    if (target.sessions.length > 0)
-      throw this.#context.error(
-        "failed-precondition",
-        `volume "${id}" is in use by ${target.sessions.join(", ").slice(0, 200)}; it can be deleted once no node is logged in`,
-      );
+    if (target.sessions.length > 0) {
+      const text = `volume "${id}" is in use by ${target.sessions.join(", ").slice(0, 200)}; it can be deleted once no node is logged in`;
+      throw this.#context.error("failed-precondition", text);
+    }
     // Without a mark, the target alone proves the owner of the LUN, so the LUN is renamed before the target is deleted.
     if (asset.finished && !parseMark(lun.description) && !this.#context.names.parse(lun.name)?.tag)
       await markRemoved(this.#context, asset, call);

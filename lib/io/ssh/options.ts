@@ -37,10 +37,8 @@ export function knownHostsText(settings: SshSettings): string {
     ...(settings.hostKey ?? "").matchAll(/((?:sk-)?(?:ssh|ecdsa)-[A-Za-z0-9@.-]+)[ \t]+(AAAA[A-Za-z0-9+/]+=*)/g),
   ];
   if (keys.length > 0) return keys.map(([, type, key]) => `${alias} ${type} ${key}\n`).join("");
-  throw new CsiError(
-    "failed-precondition",
-    `${whereOf(settings)}: hostKey is not a host key; give one line of ssh-keyscan, such as "ssh-ed25519 AAAA..."`,
-  );
+  const text = `${whereOf(settings)}: hostKey is not a host key; give one line of ssh-keyscan, such as "ssh-ed25519 AAAA..."`;
+  throw new CsiError("failed-precondition", text);
 }
 
 const seconds = (ms: number): number => Math.max(1, Math.ceil(ms / 1000));

@@ -53,9 +53,8 @@ export type Reports = ReadonlyMap<string, ReadonlySet<string> | undefined>;
 
 /** The keys and values that the rules of the main file can produce. */
 export function reportsOf(topology: TopologyConfig): Reports {
-  if (topology.kind !== "rules") {
+  if (topology.kind !== "rules")
     return new Map([[topology.kind, topology.kind === "cluster" ? new Set(["local"]) : undefined]]);
-  }
   const reports = new Map<string, Set<string> | undefined>();
   for (const { key, template, fallback } of topology.rules) {
     const known = reports.has(key) ? reports.get(key) : new Set<string>();
