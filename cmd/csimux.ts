@@ -10,6 +10,7 @@ import { addTakeover } from "./takeover/command.ts";
 import { addTopology } from "./topology/command.ts";
 import { addValidate } from "./validate/command.ts";
 import { version } from "./version.ts";
+import { addVolumes } from "./volumes/command.ts";
 
 /** Defines the subcommands. Each loads its code only when chosen, so that the small ones start at once. */
 async function main(): Promise<void> {
@@ -27,6 +28,7 @@ async function main(): Promise<void> {
   addId(program, host);
   addProbe(program, host);
   addStatus(program, host);
+  addVolumes(program, host);
   addTakeover(program, host);
   addCompletion(program, host);
   await program.parseAsync(process.argv);

@@ -1,17 +1,16 @@
 import type { Segments } from "../../lib/core/access.ts";
 import type { Log } from "../../lib/core/call.ts";
-import { CsiError } from "../../lib/core/errors.ts";
 import type { CommandObserver } from "../../lib/core/observer.ts";
 import { within } from "../../lib/core/time.ts";
 import type { MainFile } from "../../lib/daemon/main-file.ts";
 import { ConnectionFolder } from "../../lib/io/folder.ts";
 import { FolderWatch } from "../../lib/io/folder-watch.ts";
-import { Connections } from "../../lib/mux/connections.ts";
+import type { Connections } from "../../lib/mux/connections.ts";
 import type { RouterSettings } from "../../lib/mux/context.ts";
 import { openRouter } from "../../lib/mux/router.ts";
 import type { ValueResolver } from "../../lib/schema/value-resolver.ts";
+import { openConnections } from "../connections.ts";
 import type { Host } from "../host.ts";
-import { openPorts } from "../ports.ts";
 import { healthRounds, healthTimes } from "./health-rounds.ts";
 
 /**
@@ -19,15 +18,6 @@ import { healthRounds, healthTimes } from "./health-rounds.ts";
  * milliseconds each.
  */
 const closeMs = 2_500;
-
-/** Caches the result of the first call. */
-function once<T>(work: () => Promise<T>): () => Promise<T> {
-  let result: Promise<T> | undefined;
-  return () => {
-    result ??= work();
-    return result;
-  };
-}
 
 /**
  * Re-reads all connections, then calls `then`. Logs once when the folder becomes unreadable and once when it recovers.
@@ -77,29 +67,9 @@ export function openController(
   log: Log,
 ) {
   const { single } = main.config;
-  const folder = new ConnectionFolder(single === undefined ? main.config.configFolder : main.folder);
-  const { ports, close } = openPorts(host, folders, log, tell);
   const { prefix } = main.config.defaults;
-  const options = { main: () => main.config, prefix, resolver, ports, ownSegments, log };
-  const open = once(async () => (await import("../../lib/daemon/opener.ts")).opener(options));
-  const files = {
-    names: async () => (single === undefined ? folder.names() : [single]),
-    read: async (name: string) => {
-      await main.refresh();
-      if (single === undefined) return folder.read(name);
-      return name === single ? main.text : undefined;
-    },
-    labels: async (name: string, text: string) => {
-      const { readPlacement } = await import("../../lib/config/placement.ts");
-      try {
-        return readPlacement(`${name}.yaml`, text, main.config.defaults, resolver).labels;
-      } catch (error) {
-        if (error instanceof CsiError) return undefined;
-        throw error;
-      }
-    },
-  };
-  const connections = new Connections(files, open, () => main.config.defaults, main.config.cacheTimeout, log);
+  const opened = openConnections(host, main, resolver, ownSegments, folders, tell, log);
+  const { connections, folder, configured, close } = opened;
   const settings = (): RouterSettings => {
     const { topologyMatch, reportTopology, honourPreferred, legacyConnection, listing } = main.config;
     return {
@@ -108,10 +78,6 @@ export function openController(
       single,
       listing,
     };
-  };
-  const configured = async () => {
-    await main.refresh();
-    return main.config.groups;
   };
   const { stop, overview, scopedTo, checkHealth, checkNew, examples, inline, inventory, ...parts } = openRouter(
     connections,

@@ -104,7 +104,8 @@ async function shown(status: Status, { output, everyMs }: StatusOptions, host: H
   return `${everyMs === undefined ? "" : "---\n"}${yamlText(status)}`;
 }
 
-function socketOf({ from }: StatusOptions): string {
+/** The path of the status socket. Throws UsageError for an endpoint without one. */
+export function socketOf({ from }: Pick<StatusOptions, "from">): string {
   if ("socket" in from) return from.socket;
   let endpoint: ReturnType<typeof parseEndpoint>;
   try {

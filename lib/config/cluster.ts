@@ -79,7 +79,7 @@ export interface VolumeClaim {
  * objects. Throws "invalid-argument" if there is neither.
  */
 export function readNodesAndVolumes(file: string, text: string, driver: string) {
-  const all = documentsOf(file, text).flatMap(items).filter(isMapping);
+  const all = readObjects(file, text);
   const kinds = (kind: string) => all.filter(each => each["kind"] === kind);
   const volumes = kinds("PersistentVolume");
   const nodes = kinds("Node").map((node, index) => listedNode(file, node, index));
@@ -94,6 +94,10 @@ function claimOf({ metadata, spec }: Mapping, driver: string): VolumeClaim | und
   const claim = isMapping(claimRef) ? `${String(claimRef["namespace"])}/${String(claimRef["name"])}` : undefined;
   return { handle: csi["volumeHandle"], volume: String(name), claim };
 }
+
+/** The objects of a manifest or list, as YAML or JSON. Throws "invalid-argument" for text that is neither. */
+export const readObjects = (file: string, text: string): readonly Mapping[] =>
+  documentsOf(file, text).flatMap(items).filter(isMapping);
 
 function documentsOf(file: string, text: string): readonly unknown[] {
   if (/^\s*[[{]/.test(text)) {
@@ -114,8 +118,8 @@ function items(value: unknown): readonly unknown[] {
   if (Array.isArray(value)) return value;
   if (!isMapping(value)) return value === null || value === undefined ? [] : [value];
   if (!Array.isArray(value["items"])) return [value];
-  const kind = value["kind"] === "StorageClassList" ? { kind: "StorageClass" } : {};
-  return value["items"].map((each: unknown) => (isMapping(each) ? { ...kind, ...each } : each));
+  const [, kind] = /^(.+)List$/.exec(String(value["kind"])) ?? [];
+  return value["items"].map((each: unknown) => (isMapping(each) && kind ? { kind, ...each } : each));
 }
 
 /**

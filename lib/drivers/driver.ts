@@ -101,6 +101,7 @@ export interface Driver {
   readonly health?: HealthAbility | undefined;
   readonly groupSnapshots?: GroupSnapshotAbility | undefined;
   readonly inline?: InlineAbility | undefined;
+  readonly adoption?: AdoptAbility | undefined;
   /** Checks that the system is reachable, the credentials are valid and the tools exist. Throws what is wrong. Changes nothing. */
   check?(call: Call): Promise<void>;
   close?(): Promise<void>;
@@ -148,6 +149,22 @@ export interface SnapshotAbility {
 export interface CapacityAbility {
   /** Bytes that a new volume may take. */
   available(parameters: Context, call: Call): Promise<bigint>;
+}
+
+/** Storage that is, or with marks would be, a volume. */
+export interface AdoptedVolume extends Volume {
+  /** Whether it has the marks of a volume of this connection. */
+  readonly marked: boolean;
+}
+
+/** The ability to turn storage that a person made into a volume. */
+export interface AdoptAbility {
+  /**
+   * The volume in an object of the storage system: a volume's id, or the object's own name, such as that of a dataset. With `mark`, sets the
+   * marks of a volume on an object without any, and changes nothing else; without it, changes nothing. Throws "not-found", and
+   * "failed-precondition" for an object that has the marks of another connection, that nodes cannot reach, or that cannot be a volume.
+   */
+  adopt(object: string, mark: boolean, call: Call): Promise<AdoptedVolume>;
 }
 
 /** The ability to list volumes. */

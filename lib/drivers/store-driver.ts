@@ -1,6 +1,7 @@
 import type { Access, Protocol } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import type {
+  AdoptAbility,
   CapacityAbility,
   Context,
   Driver,
@@ -106,6 +107,13 @@ export class StoreDriver<A extends StoredVolume> implements Driver {
   get inventory(): ListAbility | undefined {
     if (!this.store.list) return undefined;
     return { list: (page, call) => this.#guard("list volumes", "", call, () => this.#volumes.list(page, call)) };
+  }
+
+  get adoption(): AdoptAbility {
+    const volumes = this.#volumes;
+    return {
+      adopt: (object, mark, call) => this.#guard("adopt", object, call, () => volumes.adopt(object, mark, call)),
+    };
   }
 
   get health(): HealthAbility | undefined {

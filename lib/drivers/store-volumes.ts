@@ -4,6 +4,7 @@ import { CsiError } from "../core/errors.ts";
 import { TryLocks } from "../core/locks.ts";
 import { joined } from "../health/finding.ts";
 import type {
+  AdoptedVolume,
   Context,
   ExpansionResult,
   FoundVolume,
@@ -138,6 +139,30 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
       if (!asset?.finished) return;
       await this.#store.restore?.(asset, call);
       await this.#share.restore?.(asset, call);
+    });
+  }
+
+  /** Like AdoptAbility.adopt. */
+  async adopt(object: string, mark: boolean, call: Call): Promise<AdoptedVolume> {
+    const store = this.#store;
+    const refusal = (why: string) =>
+      new CsiError("failed-precondition", `connection "${this.connection}": "${object.slice(0, 255)}" ${why}`);
+    const id = store.idOfObject ? store.idOfObject(object) : object;
+    if (id === undefined) throw refusal("is not where this connection has its volumes; move it there first");
+    return this.#alone(id, async () => {
+      const own = await store.find(id, call);
+      if (own?.finished) return { ...this.#volume(own), marked: true };
+      if (own) throw refusal("is an unfinished volume of csimux, and may still be created or removed");
+      const asset = await store.unmarked?.(id, call);
+      if (!asset) throw this.#absent(id);
+      if (!this.#share.existing)
+        throw refusal("cannot be adopted: this driver cannot find a target that a person made");
+      const notes = await this.#share.existing(asset, call);
+      if (!mark) return { ...this.#volume({ ...asset, notes }), marked: false };
+      await store.mark?.(asset, notes, call);
+      const marked = await store.find(id, call);
+      if (!marked?.finished) throw refusal("did not keep its marks");
+      return { ...this.#volume(marked), marked: true };
     });
   }
 

@@ -67,6 +67,15 @@ export interface VolumeStore<A extends StoredVolume> {
    * is removed.
    */
   remove(id: string, before: (asset: A) => Promise<void>, call: Call): Promise<void>;
+  /** The id of an object by its own name, such as that of a dataset; undefined if it is not below the connection's root. Pure. */
+  idOfObject?(object: string): string | undefined;
+  /**
+   * An object without marks, as the asset that it would be; undefined if it does not exist. Changes nothing. Throws "failed-precondition"
+   * for one with the marks of another connection, or that cannot be a volume. Absent: volumes need no marks.
+   */
+  unmarked?(id: string, call: Call): Promise<A | undefined>;
+  /** Sets the marks of a finished volume on such an object, in one step, and changes nothing else. */
+  mark?(asset: A, notes: Notes, call: Call): Promise<void>;
   /** The meaning of the storage system's messages. */
   explain(error: unknown): ErrorMapping | undefined;
   /** Like FailureContext.hidden. */
@@ -117,6 +126,11 @@ export interface ShareProtocol<A extends StoredVolume> {
    * nodes to servers that the file does not name. Absent if notes contain no server.
    */
   readonly reach?: Context;
+  /**
+   * The notes about the export or target of an unmarked asset, which a person has made. Changes nothing. Throws "failed-precondition" if
+   * there is none, or one that is not the asset's alone. Absent: it cannot be found.
+   */
+  existing?(asset: A, call: Call): Promise<Notes>;
   /** Undoes `publish`. Succeeds if the asset is not reachable. Undefined if there is nothing to undo. */
   withdraw?(asset: A, call: Call): Promise<void>;
   /** Called after the size of the asset has changed. */

@@ -18,7 +18,7 @@ const pageSize = 800;
 const againMs = 3_600_000;
 
 /** The volumes of a member. */
-interface MemberListing {
+export interface MemberListing {
   readonly member: string;
   readonly ids: ReadonlySet<string>;
   /** Like LookupAbility.idOf. */
@@ -26,7 +26,7 @@ interface MemberListing {
 }
 
 /** A volume with the same name as one on another member. */
-interface Duplicate {
+export interface Duplicate {
   readonly member: string;
   readonly id: string;
   readonly other: string;
@@ -171,8 +171,10 @@ export class DuplicateVolumes {
 const existsOn = (members: readonly string[]): string =>
   `a volume of the same name is on ${members.map(each => `"${each}"`).join(", ")}`;
 
-/** Most ids are the names themselves; if one member has to shorten a name, the id on the other one is that name. */
-function duplicatesOf(all: readonly MemberListing[]): readonly Duplicate[] {
+/**
+ * The volumes that have the name of one on another member. Most ids are the names themselves; if one member has to shorten a name, the id on the other one is that name.
+ */
+export function duplicatesOf(all: readonly MemberListing[]): readonly Duplicate[] {
   const duplicates: Duplicate[] = [];
   for (const one of all)
     for (const id of one.ids)

@@ -57,6 +57,7 @@ function attemptsOn(name: string, id: string, readable: boolean): readonly Attem
     ["clone from it", missing, driver => driver.clones && driver.create(volumeOf("copy", gib, source), call)],
     ["restore its export", harmless, driver => driver.health?.restore?.(id, call)],
     ["delete", harmless, driver => driver.delete(id, call)],
+    ["adopt without marking", [...missing, "ok"], driver => driver.adoption?.adopt(id, false, call)],
   ];
 }
 

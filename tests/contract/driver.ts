@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { Ability } from "../../lib/drivers/driver.ts";
+import { adoptionCases } from "./driver-adoption.ts";
 import { durabilityCases } from "./driver-durability.ts";
 import { factCases } from "./driver-facts.ts";
 import { failureCases } from "./driver-failures.ts";
@@ -22,6 +23,7 @@ const cases: Cases = {
   ...sizeCases,
   ...factCases,
   ...foreignCases,
+  ...adoptionCases,
 };
 
 /** The abilities that `lacks` can name. */

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { lstat, mkdtemp, readdir, readFile, readlink, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import type { Driver, Volume } from "../../lib/drivers/driver.ts";
@@ -76,6 +77,7 @@ export async function localRig(
     read: volume => readFile(file(volume), "utf8").catch(() => undefined),
     hostileSnapshots: driver.hostileSnapshots ?? [],
     remains: () => driver.remains?.(base) ?? below(base),
+    state: async () => execFileSync("find", [base, "-printf", "%p %y %m %U %G %s %T@ %C@ %l\n"], { encoding: "utf8" }),
     async close() {
       await rm(base, { recursive: true, force: true });
       await power.close();

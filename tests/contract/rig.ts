@@ -57,6 +57,10 @@ export interface DriverRig {
   readonly hostileSnapshots: readonly string[];
   /** Descriptions of what is left on the storage; empty if nothing is. Descriptions of a volume's parts contain its name. */
   remains(): Promise<readonly string[]>;
+  /** Everything on the storage, in a form that differs after any change. */
+  state(): Promise<unknown>;
+  /** Removes the marks of a volume and leaves all else, as if a person had made it. Absent where volumes need no marks. */
+  unmark?(volume: Volume): Promise<void>;
   close(): Promise<void>;
 }
 

@@ -71,6 +71,7 @@ export function toyRig(kind: ToyKind): DriverRig {
     properties: { good: { speed: "fast" }, bad: [{ speed: "wrong" }, { colour: "red" }] },
     hostileSnapshots: [],
     remains: async () => storage.remains(),
+    state: async () => storage.remains(),
     close: async () => undefined,
   };
 }

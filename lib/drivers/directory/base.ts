@@ -103,6 +103,7 @@ export function storePerOperation({ context, locate, storeOn, close }: Operation
   };
   return {
     idOf: name => given.idOf(name),
+    idOfObject: object => given.idOfObject(object),
     explain: error => given.explain(error),
     hidden: () => hidden,
     sameSource: (a, b) => given.sameSource(a, b),

@@ -79,6 +79,12 @@ export class DirectoryStore implements VolumeStore<VolumeFolder> {
     await this.#parts.trees.remove(id, this.#file(id), mark, call);
   }
 
+  /** Every folder below `v` is a volume, with or without a record. */
+  idOfObject(object: string): string | undefined {
+    const start = this.#context.layout.tree("v", "");
+    return object.startsWith(start) ? object.slice(start.length) : object.includes("/") ? undefined : object;
+  }
+
   explain(error: unknown): ErrorMapping | undefined {
     return this.#context.explain(error);
   }

@@ -41,6 +41,11 @@ export class ObjectiveFsStore implements VolumeStore<ObjectiveFsVolume>, Failure
     return this.#names.idOf(name);
   }
 
+  /** A name that the driver cannot parse is an id: a file system without a mark has that name. */
+  idOfObject(object: string): string {
+    return this.#names.parse(object)?.id ?? object;
+  }
+
   explain(error: unknown): ErrorMapping | undefined {
     return explainOfs(error);
   }

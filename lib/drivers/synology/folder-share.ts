@@ -40,6 +40,14 @@ export class NfsFolders implements ShareProtocol<FolderVolume> {
     return {};
   }
 
+  async existing({ folder }: FolderVolume, call: Call): Promise<Notes> {
+    if ((await this.#context.folders.nfsRules(folder.name, call.signal)).length > 0) return {};
+    throw this.#context.error(
+      "failed-precondition",
+      `DSM shares "${folder.name}" with no host over NFS; allow that first`,
+    );
+  }
+
   context({ folder: { location, name } }: FolderVolume): Context {
     return { server: this.#settings.server, share: `${location}/${name}` };
   }
@@ -84,6 +92,11 @@ export class SmbFolders implements ShareProtocol<FolderVolume> {
     const { users, groups } = this.#settings;
     if (users.length > 0) await this.#context.folders.permit(folder.name, "local_user", users, call.signal);
     if (groups.length > 0) await this.#context.folders.permit(folder.name, "local_group", groups, call.signal);
+    return {};
+  }
+
+  /** DSM shares every folder over SMB; its permissions are up to its administrator. */
+  async existing(): Promise<Notes> {
     return {};
   }
 

@@ -85,6 +85,27 @@ export class FolderStore implements VolumeStore<FolderVolume> {
     return { ...(await this.#known(asset.id, call)), source: asset.source };
   }
 
+  idOfObject(object: string): string {
+    return this.#context.names.idIn(object.toLowerCase()) ?? object;
+  }
+
+  async unmarked(id: string, call: Call): Promise<FolderVolume | undefined> {
+    const folder = await this.#context.folder(id, call);
+    if (!folder) return undefined;
+    if (folder.location !== this.#context.location || folder.description.startsWith("csimux "))
+      throw this.#context.error(
+        "failed-precondition",
+        `the shared folder "${folder.name}" is on ${folder.location} with the description "${folder.description}"; only one on ${this.#context.location} without a mark of csimux can be adopted`,
+      );
+    const mark = { state: "ok", owner: "", source: undefined } as const;
+    return { id, folder, mark, bytes: folder.bytes, name: undefined, source: undefined, notes: {}, finished: true };
+  }
+
+  async mark({ folder }: FolderVolume, _notes: Notes, call: Call): Promise<void> {
+    const description = this.#context.names.mark("ok", undefined);
+    await this.#context.folders.set(folder, { description }, call.signal);
+  }
+
   async #refuseRemoval(asset: FolderVolume, call: Call): Promise<void> {
     const held = await snapshotsOf(this.#context, asset, call);
     if (held.length === 0) return;

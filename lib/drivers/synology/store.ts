@@ -31,6 +31,11 @@ export class LunStore implements VolumeStore<LunVolume> {
     return this.#context.names.idOf(name);
   }
 
+  /** A LUN that is mapped to the target of its name needs no mark, because democratic-csi made such LUNs. */
+  idOfObject(object: string): string {
+    return this.#context.names.parse(object)?.id ?? object;
+  }
+
   explain(error: unknown): ErrorMapping | undefined {
     return this.#context.explain(error);
   }

@@ -133,6 +133,15 @@ export function whyNotVolume(id: string, entry: Entry, marks: Marks): string | u
   return isCopy(name, id, marks.idOf) ? `is a received copy of the volume "${name?.value}"` : undefined;
 }
 
+/** Why a dataset without the marks of a volume must not get them, in words; undefined when it may. */
+export function whyNotMarked(id: string, entry: Entry, marks: Marks): string | undefined {
+  // Inside of a volume it would be deleted with it.
+  if (shownValue(entry, property.managed) === "true") return whyNotVolume(id, entry, marks) ?? "is a volume already";
+  if (ownValue(entry, property.tombstone) !== undefined) return "is a deleted volume";
+  const owner = otherOwner(entry, marks);
+  return owner === undefined ? undefined : `belongs to ${owner}`;
+}
+
 /** The other owner of the snapshot of this id, or the other volume that it was received with, in words. */
 export function whoseSnapshot(id: string, entry: Entry, marks: Marks): string | undefined {
   const volume = entry.properties.get(property.snapshotVolume);

@@ -27,6 +27,10 @@ export class PropertyShare implements ShareProtocol<ZfsVolume> {
     return volume.finished ? {} : this.#address(volume);
   }
 
+  async existing(volume: ZfsVolume): Promise<Notes> {
+    return this.#address(volume);
+  }
+
   context(volume: ZfsVolume): Context {
     const { server, share } = volume.notes;
     return server !== undefined && share !== undefined ? { server, share } : this.#address(volume);
@@ -53,6 +57,11 @@ export class LocalShare implements ShareProtocol<ZfsVolume> {
   constructor(access: Access, growsOnNode: boolean) {
     this.access = access;
     this.growsOnNode = growsOnNode;
+  }
+
+  /** Nodes need nothing but the dataset. */
+  async existing(): Promise<Notes> {
+    return {};
   }
 
   context({ dataset }: ZfsVolume): Context {

@@ -8,7 +8,16 @@ import type { HealthInspection, Notes, VolumeStore } from "../store.ts";
 import { makeEmpty, makeFrom } from "./creation.ts";
 import { DatasetGroupSnapshots } from "./group-snapshots.ts";
 import { isVolumeId } from "./names.ts";
-import { bytesOf, contextText, noteProperty, property, refuseUnfit, shownValue } from "./properties.ts";
+import {
+  bytesOf,
+  contextText,
+  markValues,
+  noteProperty,
+  property,
+  refuseUnfit,
+  shownValue,
+  whyNotMarked,
+} from "./properties.ts";
 import { removeVolume } from "./removal.ts";
 import { DatasetSnapshots } from "./snapshots.ts";
 import { dropSources, removeStaging } from "./sources.ts";
@@ -21,6 +30,7 @@ import {
   parentFindings,
   poolFindings,
   volumeIn,
+  volumeOf,
   volumePropertyNames,
   volumeQuery,
   type ZfsVolume,
@@ -87,17 +97,35 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
   }
 
   async finish(volume: ZfsVolume, notes: Notes, call: Call): Promise<ZfsVolume> {
-    const { settings } = this.#storage;
-    const isKey = ([key]: readonly [string, string]) => settings.noteKeys.includes(key);
-    const all = Object.entries(notes);
-    const context = Object.fromEntries(all.filter(each => !isKey(each)));
-    const values = {
-      ...noteValues(Object.fromEntries(all.filter(isKey))),
-      [property.context]: contextText({ node_attach_driver: settings.protocol, ...context }),
-      [property.success]: "true",
-    };
-    await this.#set(volume, values, call);
+    await this.#set(volume, this.#finishedValues(notes), call);
     return { ...volume, notes: { ...volume.notes, ...notes }, finished: true };
+  }
+
+  idOfObject(object: string): string | undefined {
+    return object.includes("/") ? this.#storage.names.volumeOf(object) : object;
+  }
+
+  async unmarked(id: string, call: Call): Promise<ZfsVolume | undefined> {
+    if (!isVolumeId(id)) return undefined;
+    const { zfs, settings, names } = this.#storage;
+    const query = volumeQuery(settings, names, id);
+    const properties = [...new Set([...query.properties, ...conditionProperties])];
+    const entry = (await zfs.read({ ...query, properties }, call.signal)).get(names.dataset(id));
+    if (!entry) return undefined;
+    const type = shownValue(entry, "type");
+    const why = type === settings.volumes.type ? whyNotMarked(id, entry, settings.marks) : `is a ${type}`;
+    if (why !== undefined) throw this.#storage.error("failed-precondition", `${entry.name} ${why}`);
+    const volume = volumeOf(id, entry, settings);
+    const exported = settings.sharing["sharenfs"] === undefined ? undefined : await zfs.exported?.(call.signal);
+    const [finding] = datasetFindings(volume, entry, settings, true, exported);
+    if (finding) throw this.#storage.error("failed-precondition", `${finding.message}; correct that first`);
+    return volume;
+  }
+
+  async mark(volume: ZfsVolume, notes: Notes, call: Call): Promise<void> {
+    const marks = markValues(this.#storage.identity);
+    const named = { [property.managed]: "true", [property.volumeName]: volume.id };
+    await this.#set(volume, { ...marks, ...named, ...this.#finishedValues(notes) }, call);
   }
 
   async remove(id: string, before: (volume: ZfsVolume) => Promise<void>, call: Call): Promise<void> {
@@ -184,6 +212,18 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
       const volume = id === undefined ? undefined : volumeIn(id, entry, settings);
       return volume?.finished ? [{ volume, entry }] : [];
     });
+  }
+
+  #finishedValues(notes: Notes): Readonly<Record<string, string>> {
+    const { noteKeys, protocol } = this.#storage.settings;
+    const isKey = ([key]: readonly [string, string]) => noteKeys.includes(key);
+    const all = Object.entries(notes);
+    const context = Object.fromEntries(all.filter(each => !isKey(each)));
+    return {
+      ...noteValues(Object.fromEntries(all.filter(isKey))),
+      [property.context]: contextText({ node_attach_driver: protocol, ...context }),
+      [property.success]: "true",
+    };
   }
 
   async #set({ dataset }: ZfsVolume, values: Readonly<Record<string, string>>, { signal }: Call): Promise<void> {

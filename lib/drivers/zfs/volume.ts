@@ -65,8 +65,12 @@ function sourceOf(entry: Entry): Source | undefined {
 /** The volume in a dataset; undefined for a dataset that neither csimux nor democratic-csi made for this connection. */
 export function volumeIn(id: string, entry: Entry | undefined, settings: StoreSettings): ZfsVolume | undefined {
   if (!entry || whyNotVolume(id, entry, settings.marks) !== undefined) return undefined;
+  return shownValue(entry, "type") === settings.volumes.type ? volumeOf(id, entry, settings) : undefined;
+}
+
+/** A dataset of the right type as a volume, with or without marks. */
+export function volumeOf(id: string, entry: Entry, settings: StoreSettings): ZfsVolume {
   const { type } = settings.volumes;
-  if (shownValue(entry, "type") !== type) return undefined;
   const mountpoint = shownValue(entry, "mountpoint");
   return {
     id,

@@ -80,6 +80,7 @@ export async function ofsRig(given: OfsOptions = {}): Promise<OfsRig> {
     read: volume => readFile(place(volume), "utf8").catch(() => undefined),
     hostileSnapshots: [],
     remains: () => fake.filesystems(pool),
+    state: () => fake.filesystems(pool),
     close: () => rm(folder, { recursive: true, force: true }),
   };
 }

@@ -132,6 +132,7 @@ export async function dsmRig(options: DsmOptions = {}): Promise<DsmRig> {
       "/LUN/1/1",
     ],
     remains: async () => dsm.state.remains(),
+    state: async () => structuredClone([dsm.state.luns, dsm.state.targets]),
     async close() {
       await Promise.all(opened.map(driver => driver.close?.()));
       await dsm.close();

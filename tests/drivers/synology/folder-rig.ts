@@ -84,6 +84,11 @@ export async function folderRig(protocol: Protocol, options: DsmOptions = {}): P
     read: async ({ context }) => shareOf(context)?.content,
     hostileSnapshots: ["@GMT+01-2025.03.23-15.17.39", "../x@GMT+01-2025.03.23-15.17.39", "pvc-1@", "pvc-1@GMT"],
     remains: async () => dsm.state.remains(),
+    state: async () => structuredClone(dsm.state.shares),
+    async unmark({ context }) {
+      const share = shareOf(context);
+      if (share) share.description = "made by hand";
+    },
     async close() {
       await Promise.all(opened.map(driver => driver.close?.()));
       await dsm.close();

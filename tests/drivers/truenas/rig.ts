@@ -155,6 +155,11 @@ export async function truenasRig(protocol: Protocol, options: DoubleOptions, ope
     },
     read: async volume => datasetOf(double, volume)?.content,
     remains: async () => remainsOf(double),
+    state: async () => structuredClone([double.state.datasets, double.state.snapshots, double.state.tables]),
+    async unmark(volume) {
+      const dataset = datasetOf(double, volume);
+      if (dataset) dataset.user = {};
+    },
     properties: {
       good: { compression: "zstd-3", "zfs.sync": "always" },
       bad: [{ compression: "nonsense" }, { logbias: "latency" }, { refquota: "1" }, { "my:own": "x" }],

@@ -12,7 +12,7 @@ import { type Double, startDouble } from "../../fakes/truenas/double.ts";
 import { datasetsOf } from "../../fakes/truenas/on-zfs.ts";
 import type { Version } from "../../fakes/truenas/versions.ts";
 import { type FakeZfs, fakeZfs, inProcess } from "../../fakes/zfs/pools.ts";
-import { handmade } from "../zfs/handmade.ts";
+import { handmade, unmarked, wholeState } from "../zfs/handmade.ts";
 import { full } from "../zfs/zfs-rig.ts";
 import { moduleOf, type Protocol, remainsOf, sections } from "./rig.ts";
 
@@ -109,6 +109,8 @@ export async function sshRig(
         .filter(name => !/^tank(?:\/k(?:\/[vs])?)?$/.test(name)),
       ...remainsOf(double),
     ],
+    state: async () => structuredClone([wholeState(fake), double.state.tables]),
+    unmark: async ({ id }) => unmarked(fake, `tank/k/v/${id}`),
     async close() {
       for (const driver of opened) await driver.close?.();
       await double.close();

@@ -20,6 +20,19 @@ const dataset = (fake: FakeZfs, name: string) => async () =>
     structuredClone(pools.all().filter(each => each.name === name || each.name.startsWith(`${name}@`))),
   );
 
+/** Removes the user properties of a dataset. */
+export const unmarked = (fake: FakeZfs, name: string): void =>
+  fake.with(pools => {
+    const thing = pools.find(name);
+    if (thing) thing.own = Object.fromEntries(Object.entries(thing.own).filter(([key]) => !key.includes(":")));
+  });
+
+/** Everything on the host: pools, targets and subsystems. */
+export const wholeState = (fake: FakeZfs): unknown => [
+  fake.with(pools => structuredClone({ ...pools.state, log: [] })),
+  ...["lio", "nvmet"].map(each => tree(join(fake.folder, each))),
+];
+
 /** Every file and link below a folder with what it holds. */
 function tree(folder: string): readonly string[] {
   if (!existsSync(folder)) return [];

@@ -13,7 +13,7 @@ import type { DriverRig } from "../../contract/rig.ts";
 import { localPorts } from "../../fakes/ports.ts";
 import { FakeSpdk } from "../../fakes/spdk.ts";
 import { type FakeZfs, fakeZfs, inProcess } from "../../fakes/zfs/pools.ts";
-import { handmade, theirs } from "./handmade.ts";
+import { handmade, theirs, unmarked, wholeState } from "./handmade.ts";
 
 /** What a connection of a test says, beside its parents. */
 export interface ZfsOptions {
@@ -226,6 +226,9 @@ export async function zfsRig(given: ZfsOptions): Promise<ZfsRig> {
       ...fake.targets(),
       ...[...(spdk?.bdevs.keys() ?? []), ...(spdk?.subsystems.keys() ?? [])],
     ],
+    state: async () => structuredClone([wholeState(fake), spdk?.bdevs, spdk?.subsystems]),
+    // The driver cannot find targets that a person made on such hosts.
+    ...(!/iscsi|nvmeof/.test(given.driver) && { unmark: async ({ id }) => unmarked(fake, `tank/k/v/${id}`) }),
     spdk,
     async close() {
       await spdk?.close();

@@ -21,6 +21,8 @@ export interface DiskProtocol {
   readonly contextKeys: readonly string[];
   /** As ShareProtocol.publish, under a name that is kept already. */
   publish(volume: ZfsVolume, name: string, spec: VolumeSpec, call: Call): Promise<Notes>;
+  /** As ShareProtocol.existing. */
+  existing(volume: ZfsVolume, call: Call): Promise<Notes>;
   /** As ShareProtocol.withdraw; `name` is undefined if none was kept. */
   withdraw(volume: ZfsVolume, name: string | undefined, call: Call): Promise<void>;
   /** Lists what the server exports. Answers whether a volume is among it. */
@@ -57,6 +59,10 @@ export class DiskShare implements ShareProtocol<ZfsVolume> {
     const name = kept ?? targetName(volume, spec.parameters, naming, rule);
     if (kept === undefined) await keep({ [nameNote]: name });
     return { ...(await this.#kind.publish(volume, name, spec, call)), ...this.context(volume) };
+  }
+
+  existing(volume: ZfsVolume, call: Call): Promise<Notes> {
+    return this.#kind.existing(volume, call);
   }
 
   context(volume: ZfsVolume) {

@@ -24,6 +24,7 @@ import {
   tableOf,
   taken,
   templateValues,
+  unreachable,
 } from "./share.ts";
 
 /** A portal of the targets, and who may log in there. */
@@ -77,7 +78,22 @@ export class Iscsi implements DiskProtocol {
   async publish(volume: ZfsVolume, name: string, spec: VolumeSpec, call: Call): Promise<Notes> {
     const [extent, basename] = await Promise.all([this.#extent(volume, name, spec, call), this.#basename(call)]);
     const target = await this.#target(volume, name, extent, call);
-    const link = await this.#link(target, extent, call);
+    return this.#notes(name, basename, target, extent, await this.#link(target, extent, call));
+  }
+
+  async existing(volume: ZfsVolume, call: Call): Promise<Notes> {
+    const [extent] = await this.#table("extent", call).find(["disk", "=", deviceOf(volume)]);
+    const [link] = extent ? await this.#table("targetextent", call).find(["extent", "=", extent.id]) : [];
+    const [target] = link ? await this.#table("target", call).find(["id", "=", link["target"]]) : [];
+    if (!extent || !link || !target) throw unreachable(this.#context, `no iSCSI target with ${deviceOf(volume)}`);
+    const name = String(target["name"]);
+    if ((await this.#extentsOf(target, call)).length > 1)
+      throw taken(this.#context, `the iSCSI target "${name}"`, "several extents");
+    const notes = this.#notes(name, await this.#basename(call), target, extent, link);
+    return { ...notes, [nameNote]: name };
+  }
+
+  #notes(name: string, basename: string, target: TableRow, extent: TableRow, link: TableRow): Notes {
     return {
       [targetNote]: String(target.id),
       [extentNote]: String(extent.id),

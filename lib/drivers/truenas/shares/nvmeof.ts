@@ -24,6 +24,7 @@ import {
   type TableRow,
   tableOf,
   taken,
+  unreachable,
 } from "./share.ts";
 
 /** A host of a connection file, with its keys (NVMe Base Specification, DH-HMAC-CHAP). */
@@ -72,6 +73,22 @@ export class Nvmeof implements DiskProtocol {
     const namespace = await this.#namespace(volume, subsystem, call);
     for (const port of await idsOf(this.#context, this.#wantedPorts(), () => this.#ports(call)))
       await this.#link(port, subsystem, call);
+    return this.#notes(subsystem, namespace);
+  }
+
+  async existing(volume: ZfsVolume, call: Call): Promise<Notes> {
+    const [namespace] = await this.#table("namespace", call).find(["device_path", "=", deviceOf(volume)]);
+    const id = namespace && idIn(namespace, "subsys");
+    const [subsystem] = id === undefined ? [] : await this.#table("subsys", call).find(["id", "=", id]);
+    if (!namespace || !subsystem)
+      throw unreachable(this.#context, `no NVMe subsystem with a namespace on ${deviceOf(volume)}`);
+    const name = String(subsystem["name"]);
+    if (!(await this.#isMine(volume, subsystem, call)))
+      throw taken(this.#context, `the NVMe subsystem "${name}"`, "several namespaces");
+    return { ...this.#notes(subsystem, namespace), [nameNote]: name };
+  }
+
+  #notes(subsystem: TableRow, namespace: TableRow): Notes {
     return {
       [subsystemNote]: String(subsystem.id),
       [namespaceNote]: String(namespace.id),

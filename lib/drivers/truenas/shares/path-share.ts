@@ -14,6 +14,7 @@ import {
   type ShareContext,
   type TableRow,
   tableOf,
+  unreachable,
   unshared,
 } from "./share.ts";
 
@@ -78,6 +79,14 @@ export class PathShare implements ShareProtocol<ZfsVolume> {
       [noteKeys[protocol][0]]: String(row.id),
       ...{ ...this.reach, share: shareOf(row, path), ...this.context(volume) },
     };
+  }
+
+  async existing(volume: ZfsVolume, call: Call): Promise<Notes> {
+    const { protocol, shareOf } = this.#kind;
+    const path = pathOf(volume);
+    const row = (await this.#rows(path, call)).find(each => each["enabled"] !== false);
+    if (!row) throw unreachable(this.#context, `no enabled ${protocol.toUpperCase()} share for ${path}`);
+    return { [noteKeys[protocol][0]]: String(row.id), ...this.reach, share: shareOf(row, path) };
   }
 
   context(volume: ZfsVolume) {

@@ -178,6 +178,10 @@ export function refuseOtherAccess(
   throw refusal(context, `${text}; remove it, or make it equal`);
 }
 
+/** The error for an asset that a person has not made reachable. */
+export const unreachable = (context: ShareContext, what: string): CsiError =>
+  refusal(context, `TrueNAS has ${what}; create it first`);
+
 /** The error for a foreign object in the place of this volume's. */
 export const taken = (context: ShareContext, what: string, by: string): CsiError =>
   refusal(context, `${what} exists already, for ${by}; rename or remove it`);

@@ -1,0 +1,168 @@
+import { afterAll, describe, expect, test } from "bun:test";
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { Command } from "commander";
+import { addVolumes } from "../../cmd/volumes/command.ts";
+import { readObjects } from "../../lib/config/cluster.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "csimux-volumes-test-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const file = (name: string, text: string): string => {
+  const path = join(folder, name);
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, text);
+  return path;
+};
+
+const main = file(
+  "proxy.yaml",
+  `driver: proxy
+proxy:
+  configFolder: ${folder}/connections
+  nodeTopology: { type: node }
+  groups: { disks: { members: [one, two], policy: ordered } }
+`,
+);
+for (const [name, volumes] of [
+  ["one", ["pvc-1", "pvc-2", "photos"]],
+  ["two", ["pvc-1", "pvc-3"]],
+] as const) {
+  for (const volume of volumes) file(`${name}/v/${volume}/data`, "theirs");
+  const base = join(folder, name);
+  file(
+    `connections/${name}.yaml`,
+    `driver: local-hostpath\nlocal-hostpath: { shareBasePath: ${base}, controllerBasePath: ${base} }\n`,
+  );
+}
+file("connections/hand.yaml", "driver: node-manual\n");
+
+/** A PersistentVolume as the API shows it (Kubernetes API reference, PersistentVolume v1). */
+const pv = (name: string, volumeHandle: string, volumeAttributes = {}, driver = "csimux.storage") => ({
+  kind: "PersistentVolume",
+  metadata: { name },
+  spec: { claimRef: { namespace: "shop", name: `claim-${name}` }, csi: { driver, volumeHandle, volumeAttributes } },
+  status: { phase: "Bound" },
+});
+const listOf = (...items: readonly object[]): string => JSON.stringify({ apiVersion: "v1", kind: "List", items });
+const cluster = listOf(
+  pv("pvc-1", "v:one/pvc-1"),
+  pv("old", "pvc-3", { path: `${folder}/two/v/pvc-3/`, node_attach_driver: "hostpath" }, "org.democratic-csi.old"),
+  pv("pvc-9", "v:one/pvc-9"),
+  pv("pvc-8", "v:elsewhere/pvc-8"),
+  pv("pvc-7", "v:one/pvc-7", {}, "another.driver"),
+);
+
+async function run(...words: readonly string[]) {
+  const out: string[] = [];
+  const err: string[] = [];
+  const program = new Command("csimux").exitOverride();
+  const host = { out: (text: string) => void out.push(text), err: (text: string) => void err.push(text) };
+  const env = { PATH: process.env["PATH"], CSI_NODE_ID: "w1" };
+  addVolumes(program, { ...host, stdin: async () => cluster, env, hostname: "box", colour: false });
+  const before = process.exitCode;
+  await program.parseAsync(["node", "csimux", "volumes", ...words]);
+  const code = Number(process.exitCode ?? 0);
+  process.exitCode = before ?? 0;
+  return { code, out: out.join(""), err: err.join("") };
+}
+
+/** Everything below the connections, with times of change. */
+const state = (): string =>
+  ["one", "two"]
+    .map(each =>
+      execFileSync("find", [join(folder, each), "-printf", "%p %y %m %U %s %T@ %C@\n"], { encoding: "utf8" }),
+    )
+    .join("");
+
+describe("csimux volumes", () => {
+  test("lists bound, orphaned and lost volumes, twins, and what it cannot list", async () => {
+    const { code, out } = await run("--config", main, "--pvs", "-", "--json");
+    const { volumes, connections } = JSON.parse(out);
+    const states = volumes.map((each: Record<string, string>) => [each["handle"], each["state"], each["note"]]);
+    expect(states).toEqual([
+      ["v:one/pvc-9", "lost", null],
+      ["v:one/photos", "orphaned", null],
+      ["v:one/pvc-2", "orphaned", null],
+      ["v:two/pvc-1", "twin", "a volume of the same name is on one"],
+      ["v:elsewhere/pvc-8", "unknown", 'there is no connection "elsewhere"'],
+      ["v:one/pvc-1", "bound", "a volume of the same name is on two"],
+      ["v:two/pvc-3", "bound", 'used as "pvc-3" of org.democratic-csi.old'],
+    ]);
+    expect(connections[0]).toEqual({
+      name: "hand",
+      problem: "the driver node-manual cannot list its volumes",
+      lists: false,
+    });
+    expect(code).toBe(1);
+  });
+
+  test("shows people a summary and a table, and without PersistentVolumes where the storage is", async () => {
+    const { out } = await run("list", "--config", main, "--pvs", file("cluster.json", cluster));
+    expect(out).toStartWith("7 volumes, 3 connections: 1 lost, 2 orphaned, 1 twin, 1 unknown, 2 bound\n");
+    expect(out).toMatch(/^one +pvc-1 +- +bound +shop\/claim-pvc-1 /m);
+    expect(out).toEndWith("hand: the driver node-manual cannot list its volumes\n");
+    const alone = await run("--config", main);
+    expect(alone.out).toContain(`path ${folder}/one/v/photos`);
+    expect(alone.code).toBe(0);
+  });
+
+  test("prints how orphans can be deleted, each by a PersistentVolume of its own, and deletes nothing", async () => {
+    const before = state();
+    const { out, code } = await run("orphans", "--print-delete", "--config", main, "--pvs", "-");
+    const pvs = readObjects("orphans", out);
+    expect(pvs.map(each => (each["spec"] as { csi: { volumeHandle: string } }).csi.volumeHandle)).toEqual([
+      "v:one/photos",
+      "v:one/pvc-2",
+      "v:two/pvc-1",
+    ]);
+    expect(new Set(pvs.map(each => (each["metadata"] as { name: string }).name)).size).toBe(3);
+    expect(pvs[0]).toMatchObject({
+      metadata: { annotations: { "pv.kubernetes.io/provisioned-by": "csimux.storage" } },
+      spec: { persistentVolumeReclaimPolicy: "Delete", claimRef: { uid: "00000000-0000-0000-0000-000000000000" } },
+    });
+    expect(out).toContain("Nothing has been deleted");
+    expect(code).toBe(1);
+    expect(state()).toBe(before);
+    expect((await run("orphans", "--config", main)).err).toContain("--pvs is missing");
+  });
+
+  test("prints a PersistentVolume and a claim that bind to each other and lead to the node of the volume", async () => {
+    const before = state();
+    const object = `${folder}/one/v/photos`;
+    const { out, code } = await run("adopt", "one", object, "--config", main, "--pvs", "-", "--claim", "shop/photos");
+    const [volume, claim] = readObjects("adopt", out);
+    expect(volume).toMatchObject({
+      metadata: { name: "photos" },
+      spec: {
+        persistentVolumeReclaimPolicy: "Retain",
+        claimRef: { namespace: "shop", name: "photos" },
+        csi: { driver: "csimux.storage", volumeHandle: "v:one/photos", volumeAttributes: { path: object } },
+      },
+    });
+    expect(JSON.stringify(volume)).toContain('"values":["w1"]');
+    expect(claim).toMatchObject({
+      metadata: { namespace: "shop", name: "photos" },
+      spec: { volumeName: "photos", storageClassName: "" },
+    });
+    expect(code).toBe(0);
+    expect(state()).toBe(before);
+  });
+
+  test.each([
+    [["adopt", "one", "pvc-1"], 'used by the PersistentVolume pvc-1 (csimux.storage, "v:one/pvc-1") of claim shop/'],
+    [["adopt", "two", "pvc-3"], 'used by the PersistentVolume old (org.democratic-csi.old, "pvc-3")'],
+    [["adopt", "one", "absent"], 'volume "absent" does not exist'],
+    [["adopt", "one", "/elsewhere/photos"], "is not where this connection has its volumes"],
+    [["adopt", "hand", "x"], "the driver node-manual cannot read its storage"],
+    [["adopt", "nope", "x"], 'connection "nope" is not configured'],
+  ])("%p is refused with the reason, and changes nothing", async (words, text) => {
+    const before = state();
+    const { err, out, code } = await run(...words, "--mark", "--config", main, "--pvs", "-");
+    expect([out, code]).toEqual(["", 1]);
+    expect(err).toContain(text);
+    expect(state()).toBe(before);
+  });
+});
