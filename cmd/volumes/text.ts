@@ -1,4 +1,4 @@
-import { size } from "../status/text.ts";
+import { size } from "../status/problems.ts";
 import { linesOf, tableWithin } from "../terminal/table.ts";
 import { visible } from "../terminal/terminal.ts";
 import { placeOf, type VolumeRow } from "./compare.ts";
