@@ -84,7 +84,11 @@ describe.skipIf(!hasGoProgram("helm"))("the chart", () => {
         const node = JSON.stringify(one(await rendered({ ...mode, node: { kubeletFolder } }), "DaemonSet"));
         const paths = [...node.matchAll(/"(\/[^"]*kubelet[^"]*)"/g)].map(([, path]) => path);
         expect(new Set(paths)).toEqual(
-          new Set([kubelet, `${kubelet}/plugins/${required.driverName}`, `${kubelet}/plugins_registry`]),
+          new Set([
+            kubelet,
+            `${kubelet}/plugins/csimux.storage${mode === local ? "-local" : ""}`,
+            `${kubelet}/plugins_registry`,
+          ]),
         );
       }
     },
@@ -189,7 +193,7 @@ describe.skipIf(!hasGoProgram("helm"))("the chart", () => {
   });
 
   test.each([
-    ["driverName is required", { ...central, driverName: "" }],
+    ["driverName", { ...central, driverName: "two words" }],
     ["image.repository is required", { ...central, image: { repository: "" } }],
     ["conections", { ...central, conections: {} }],
     ["kubeletFolder", { ...central, node: { kubeletFolder: "var/lib/kubelet" } }],

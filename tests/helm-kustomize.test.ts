@@ -1,5 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
+import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { parse } from "yaml";
 import { goProgram, hasGoProgram } from "../scripts/cluster/tools.ts";
 import { spawned } from "../scripts/spawned.ts";
@@ -8,7 +11,7 @@ import { type KubeObject, objectsOf, rendered } from "./helm.ts";
 const folder = new URL("../examples/kubernetes/", import.meta.url).pathname;
 
 /** Kinds without a namespace, to which kustomize adds one because it does not know them. */
-const clusterWide = new Set(["VolumeSnapshotClass"]);
+const clusterWide = new Set(["VolumeSnapshotClass", "VolumeGroupSnapshotClass"]);
 
 const decoded = (text: string): unknown => parse(Buffer.from(text, "base64").toString());
 
@@ -51,8 +54,8 @@ function keyed(objects: readonly KubeObject[]): ReadonlyMap<string, unknown> {
   return new Map(all);
 }
 
-const kustomized = async (overlay: string): Promise<readonly KubeObject[]> => {
-  const { code, stdout, stderr } = await spawned([goProgram("kustomize"), "build", `${folder}${overlay}`]);
+const kustomized = async (overlay: string, home = folder): Promise<readonly KubeObject[]> => {
+  const { code, stdout, stderr } = await spawned([goProgram("kustomize"), "build", join(home, overlay)]);
   expect([code, stderr]).toEqual([0, ""]);
   return objectsOf(stdout);
 };
@@ -80,7 +83,7 @@ function valuesOf(objects: readonly KubeObject[], more: object) {
 
 /** The connection files of a driver of the manifests, as flags that leave them as they are. */
 const connectionFlags = (driver: string): readonly string[] => {
-  const home = `${folder}drivers/${driver}/connections/`;
+  const home = `${folder}${driver}/connections/`;
   return readdirSync(home).flatMap(file => ["--set-file", `connections.${file.replace(".yaml", "")}=${home}${file}`]);
 };
 
@@ -93,16 +96,47 @@ const overlays = [
 describe.skipIf(!hasGoProgram("helm") || !hasGoProgram("kustomize"))("the chart", () => {
   test.each(overlays)("makes the objects of $overlay", async ({ overlay, driver, release, values }) => {
     const manifests = await kustomized(overlay);
-    const [namespace, ...others] = manifests.filter(({ kind }) => kind === "Namespace");
-    expect([namespace?.metadata.name, others.length]).toEqual(["storage", 0]);
-    const wanted = keyed(manifests.filter(({ kind }) => kind !== "Namespace"));
+    const wanted = keyed(manifests);
     const made = keyed(await rendered(valuesOf(manifests, values), release, connectionFlags(driver)));
     expect([...made.keys()].sort()).toEqual([...wanted.keys()].sort());
     for (const [key, object] of wanted) expect({ [key]: made.get(key) }).toEqual({ [key]: object });
   });
 
+  test("makes the objects of central with every option", async () => {
+    const copy = await mkdtemp(join(tmpdir(), "csimux-kustomize-"));
+    try {
+      await cp(folder, copy, { recursive: true });
+      const file = join(copy, "central/kustomization.yaml");
+      const options = (await readFile(file, "utf8")).replace(/# - (\.\.\/(?:group-snapshots|node-labels))/g, "- $1");
+      await writeFile(file, options);
+      const settings = join(copy, "central/settings.yaml");
+      const text = (await readFile(settings, "utf8")).replace("kubelet: /var/lib/", "kubelet: /var/lib/k0s/");
+      await writeFile(settings, text.replace("csimux.storage", "two.example.com"));
+      const rule = { topologyKey: "zone", source: "nodeLabel", label: "topology.kubernetes.io/zone" };
+      const main = { proxy: { nodeTopology: { type: "zone", fromRegexp: [rule] } } };
+      await writeFile(
+        join(copy, "central/proxy.yaml"),
+        JSON.stringify({ driver: "proxy", proxy: { configFolder: "/connections", ...main.proxy } }),
+      );
+      const manifests = await kustomized("central", copy);
+      const values = {
+        main,
+        node: { kubeletFolder: "/var/lib/k0s/kubelet/" },
+        volumeGroupSnapshotClasses: [{ name: "csimux" }],
+      };
+      const wanted = Object.fromEntries(keyed(manifests));
+      expect(Object.keys(wanted)).toEqual(
+        expect.arrayContaining(["ClusterRole csimux-node", "CSIDriver two.example.com"]),
+      );
+      const made = await rendered(valuesOf(manifests, values), "csimux", connectionFlags("central"));
+      expect(Object.fromEntries(keyed(made))).toEqual(wanted);
+    } finally {
+      await rm(copy, { recursive: true, force: true });
+    }
+  });
+
   test("makes the objects of both, installed twice", async () => {
-    const wanted = keyed((await kustomized("both")).filter(({ kind }) => kind !== "Namespace"));
+    const wanted = keyed(await kustomized("both"));
     const made = overlays
       .filter(({ overlay }) => overlay !== "central-non-root")
       .map(async ({ overlay, driver, release, values }) =>

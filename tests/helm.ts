@@ -27,8 +27,7 @@ export const objectsOf = (text: string): readonly KubeObject[] =>
 
 /** Values of the chart that every installation needs. */
 export const required = {
-  driverName: "org.example.csimux",
-  image: { repository: "registry.example.org/csimux", tag: "0.1.0" },
+  image: { repository: "registry.lan/csimux", tag: "0.1.0" },
 } as const;
 
 /** Runs a command of helm with values for the chart. Returns its output and its errors, without the note about a link in the chart. */

@@ -4,7 +4,7 @@
 {{- end }}
 
 {{- define "csimux.driver" -}}
-{{- required "driverName is required: choose it once, because volumes refer to it (--set driverName=...)" .Values.driverName -}}
+{{- .Values.driverName | default (eq .Values.mode "node-local" | ternary "csimux.storage-local" "csimux.storage") -}}
 {{- end }}
 
 {{- define "csimux.image" -}}
@@ -48,8 +48,11 @@ csimux-config{{ include "csimux.suffix" . }}-{{ include "csimux.main" . | sha256
       fieldPath: {{ index . 1 }}
 {{- end }}
 
+{{/* The security context of a container without rights on its node. */}}
 {{- define "csimux.unprivileged" -}}
+{{- if and (eq .Values.mode "central") (not .Values.controller.privileged) }}
 privileged: false
+{{- end }}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities:
@@ -75,10 +78,8 @@ capabilities:
     requests:
       cpu: {{ .cpu }}
       memory: 32Mi
-  {{- if and (eq .root.Values.mode "central") (not .root.Values.controller.privileged) }}
   securityContext:
-    {{- include "csimux.unprivileged" . | nindent 4 }}
-  {{- end }}
+    {{- include "csimux.unprivileged" .root | trim | nindent 4 }}
   volumeMounts:
     - name: {{ .socket }}
       mountPath: /csi
@@ -105,9 +106,14 @@ subjects:
     namespace: {{ .root.Release.Namespace }}
 {{- end }}
 
+{{/* Not empty if the main file has topology rules over labels of nodes, for which a node plugin reads its Node. */}}
+{{- define "csimux.nodeLabels" -}}
+{{- regexFind "nodeLabel" (toJson .Values.main) -}}
+{{- end }}
+
 {{/* Permission of the sidecars to read Secrets, if classes of the chart name some for them. */}}
 {{- define "csimux.secretsRule" -}}
-{{- if regexMatch "csi.storage.k8s.io/(controller|provisioner|snapshotter)[a-z-]*secret-name" (toJson (list .Values.storageClasses .Values.volumeSnapshotClasses)) -}}
+{{- if regexMatch "csi.storage.k8s.io/(controller|provisioner|snapshotter)[a-z-]*secret-name" (toJson (list .Values.storageClasses .Values.volumeSnapshotClasses .Values.volumeGroupSnapshotClasses)) -}}
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get]
