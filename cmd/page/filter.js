@@ -1,7 +1,10 @@
 const box = document.querySelector(".filter");
 const input = box.querySelector("input");
 const result = box.querySelector("[role=status]");
-const rows = [...document.querySelectorAll("[data-row]")].map(row => ({ row, text: row.textContent.toLowerCase() }));
+const rows = [...document.querySelectorAll("[data-row]")].map(row => ({
+  row,
+  text: `${row.textContent} ${row.dataset.row}`.toLowerCase(),
+}));
 const groups = [...document.querySelectorAll("details")];
 const sections = [...document.querySelectorAll("section")];
 let timer;

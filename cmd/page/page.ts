@@ -95,13 +95,18 @@ interface Column {
   readonly kind?: string;
 }
 
-/** A table; the first cell of each row is its heading. */
-const table = (label: string, columns: readonly Column[], rows: readonly (readonly Part[])[]): Html =>
+/** A table; the first cell of each row is its heading. The filter also finds a row by its key. */
+const table = (
+  label: string,
+  columns: readonly Column[],
+  rows: readonly (readonly Part[])[],
+  keys: readonly string[] = [],
+): Html =>
   wide(
     label,
     html`<table><thead><tr>${columns.map(({ title, kind }) => html`<th scope="col" class="${kind}">${title}</th>`)}</tr></thead><tbody>${rows.map(
-      row =>
-        html`<tr data-row>${row.map((cell, column) =>
+      (row, index) =>
+        html`<tr data-row="${keys[index]}">${row.map((cell, column) =>
           column === 0 ? html`<th scope="row">${cell}</th>` : html`<td class="${columns[column]?.kind}">${cell}</td>`,
         )}</tr>\n`,
     )}</tbody></table>`,
@@ -158,6 +163,8 @@ const remedyOf = ({ reason }: HealthStatus): string | undefined => {
   return known && reasonText(known).remedy;
 };
 
+const unknown = html`<span class="dim">unknown</span>`;
+
 function connections({ connections: all, now, modes }: StatusAnswer): Part {
   if (all.length === 0)
     return html`<p>${modes.includes("controller") ? "No connections." : "No calls about a connection yet."}</p>`;
@@ -182,8 +189,10 @@ function connections({ connections: all, now, modes }: StatusAnswer): Part {
     each.name,
     toned(toneOf(each), stateWords(each)),
     each.driver,
-    each.freeBytes && html`<span title="${ago(each.freeBytes.at)}">${size(each.freeBytes.value)}</span>`,
-    each.volumes && html`<span title="${ago(each.volumes.at)}">${each.volumes.value}</span>`,
+    each.freeBytes === undefined
+      ? unknown
+      : html`<span title="${ago(each.freeBytes.at)}">${size(each.freeBytes.value)}</span>`,
+    each.volumes === undefined ? unknown : html`<span title="${ago(each.volumes.at)}">${each.volumes.value}</span>`,
     each.inUse,
     ago(each.lastSuccess?.at),
     each.driver !== undefined && (each.accessibleTopology.join(" or ") || "everywhere"),
@@ -223,20 +232,22 @@ function volumes({ inventory, health, connections: all }: StatusAnswer, cluster:
   const columns = [
     { title: "Volume" },
     ...(cluster ? [{ title: "Claim" }] : []),
-    ...[{ title: "Size", kind: "number" }, { title: "Snapshots", kind: "number" }, { title: "Health" }],
+    ...[{ title: "Size", kind: "number" }, { title: "Snapshots", kind: "number minor" }, { title: "Health" }],
   ];
   return inventory.map(({ connection, volumes: found, problem }) => {
+    // Of a storage system that cannot be checked, the health of its volumes is unknown.
+    const healthy = all.find(({ name }) => name === connection)?.storage?.state === "good" ? "good" : unknown;
     const rows = found.map(({ id, bytes, snapshots }): readonly Part[] => {
       const claim = claims.get(id);
       const wrong = conditions.get(id) ?? [];
       return [
-        id,
+        id.startsWith(`v:${connection}/`) ? id.slice(connection.length + 3) : id,
         ...(cluster
           ? [claim?.claim ?? (claim ? `released (${claim.volume})` : html`<span class="dim">none</span>`)]
           : []),
-        bytes > 0 && size(bytes),
-        snapshots,
-        wrong.length === 0 ? "good" : wrong.map(each => html`${toned(healthTone(each), each.reason)} `),
+        bytes > 0 ? size(bytes) : unknown,
+        snapshots ?? unknown,
+        wrong.length === 0 ? healthy : wrong.map(each => html`${toned(healthTone(each), each.reason)} `),
       ];
     });
     const unhealthy = found.filter(({ id }) => conditions.has(id)).length;
@@ -245,7 +256,15 @@ function volumes({ inventory, health, connections: all }: StatusAnswer, cluster:
         ? toned("warning", "not listed")
         : html`${found.length} volume${found.length !== 1 && "s"}${problem !== undefined && html`, ${toned("warning", "not all")}`}`;
     const wrong = unhealthy > 0 && html`, ${toned("bad", `${unhealthy} with problems`)}`;
-    return html`<details><summary><strong>${connection}</strong>: ${count}${wrong}</summary>${problem !== undefined && html`<p data-row>${connection}: ${problem}</p>`}${rows.length > 0 && table(`Volumes of ${connection}`, columns, rows)}</details>`;
+    return html`<details><summary><strong>${connection}</strong>: ${count}${wrong}</summary>${problem !== undefined && html`<p data-row>${connection}: ${problem}</p>`}${
+      rows.length > 0 &&
+      table(
+        `Volumes of ${connection}`,
+        columns,
+        rows,
+        found.map(({ id }) => id),
+      )
+    }</details>`;
   });
 }
 

@@ -56,6 +56,9 @@ test("a dead storage system is the first problem, with what to do, and its volum
   expect(text.replace(/<[^>]*>/g, "")).toContain("nas2: ▲ not listed");
   expect(text.replace(/<[^>]*>/g, "")).toContain("nas1: 3 volumes");
   expect(text).not.toContain("nas2</strong>: 0");
+  const { inventory = [] } = answerOf([connection("nas2")], 3);
+  const stale = pageText(answerOf([dead("nas2")], 3, { inventory }), undefined);
+  expect(stale.replace(/<[^>]*>/g, " ")).toMatch(/pvc-0000\s+1\.0 GiB\s+0\s+unknown/);
   expect(pageText(answerOf([connection("nas1")], 3), undefined)).toContain("No problems are known.");
 });
 
@@ -66,7 +69,7 @@ test("30 connections, 100 nodes and 5,100 volumes are one page of all of them, w
   expect(rows).toBeGreaterThan(29 * 176);
   expect(text.length).toBeLessThan(2_000_000);
   for (const wanted of [
-    "v:storage-berlin-30/pvc-0175",
+    'data-row="v:storage-berlin-30/pvc-0175"><th scope="row">pvc-0175</th>',
     "team-4/data-175",
     "PoolDegraded",
     "TargetMissing",
