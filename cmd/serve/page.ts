@@ -2,7 +2,7 @@ import type { Log } from "../../lib/core/call.ts";
 import { withoutKnownSecrets } from "../../lib/core/secrets.ts";
 import { readSmallFile } from "../../lib/io/small-file.ts";
 import { loopbackGate, tokenGate } from "../../lib/observe/page-access.ts";
-import { type Page, servePages } from "../../lib/observe/page-server.ts";
+import { type HttpPage, servePages } from "../../lib/observe/page-server.ts";
 import type { StatusAnswer } from "../../lib/observe/status.ts";
 import type { ServeOptions } from "./options.ts";
 
@@ -19,7 +19,7 @@ export async function beginPage(
 ): Promise<() => void> {
   const gate =
     tokenFile === undefined ? loopbackGate : await tokenGate(tokenFile, () => readSmallFile(tokenFile, maxTokenBytes));
-  const page = reused(async (): Promise<Page> => {
+  const page = reused(async (): Promise<HttpPage> => {
     const { pageText, policy } = await import("../page/page.ts");
     const shown = JSON.parse(withoutKnownSecrets(JSON.stringify(await answer()))) as StatusAnswer;
     const headers = {

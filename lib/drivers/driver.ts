@@ -185,15 +185,9 @@ export interface StorageFindings {
 
 /** The ability to check the health of the storage system and its volumes. */
 export interface HealthAbility {
-  /**
-   * Checks everything, in a number of requests that does not grow with the number of volumes. Throws if it cannot be checked: that is
-   * not a finding.
-   */
+  /** Checks everything, in a number of requests that does not grow with the volumes. Throws if it cannot be checked. */
   look(call: Call): Promise<StorageFindings>;
-  /**
-   * Restores the missing export or target of a volume, for example after a host was reset without its configuration. Changes nothing if
-   * it exists. Absent if that is impossible.
-   */
+  /** Restores the missing export or target of a volume; changes nothing if it exists. Absent if that is impossible. */
   readonly restore?: ((id: string, call: Call) => Promise<void>) | undefined;
 }
 
@@ -205,10 +199,7 @@ export interface ModifyAbility {
 
 /** The ability to take snapshots of several volumes at one moment (CSI GroupController). */
 export interface GroupSnapshotAbility {
-  /**
-   * Takes all or none, like Driver.create. Each snapshot names the group and can be used by itself. Throws "failed-precondition" for
-   * volumes that cannot be taken at one moment.
-   */
+  /** Takes all or none; each names the group and can be used by itself. Throws "failed-precondition" if not at one moment. */
   create(name: string, volumeIds: readonly string[], parameters: Context, call: Call): Promise<GroupSnapshot>;
   /** Succeeds if it does not exist. `snapshotIds` are those that the caller knows. */
   delete(id: string, snapshotIds: readonly string[], call: Call): Promise<void>;

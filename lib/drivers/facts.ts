@@ -3,10 +3,7 @@ import { type Access, type Protocol, protocols } from "../core/access.ts";
 /** Keys that lead to a value in a connection file. */
 type KeyPath = readonly string[];
 
-/**
- * The trees in which a connection lists, adopts and deletes volumes. Two connections with overlapping trees take each other's volumes for
- * their own.
- */
+/** The trees in which a connection lists, adopts and deletes volumes; no other connection may have an overlapping one. */
 export interface StorageRoots {
   /**
    * Equal hosts are the same system if this text is equal, too. Drivers with trees that can overlap use one text: "zfs" for datasets,

@@ -35,10 +35,7 @@ export function failure(error: unknown, subject: FailureContext, doing: string):
   return new CsiError("internal", `${head}: unexpected failure; see the log`, { cause: error });
 }
 
-/**
- * The refusal to delete what nodes still use (CSI DeleteVolume, "Volume in use"); nothing was changed. `by`: the nodes as the storage
- * system names them.
- */
+/** The refusal to delete what nodes named `by` still use (CSI DeleteVolume, "Volume in use"); nothing was changed. */
 export const inUse = (what: string, by: readonly string[]): CsiError => {
   const nodes = by.slice(0, 5).join(", ").slice(0, 400) || "a node";
   return new CsiError(
@@ -51,7 +48,7 @@ export const inUse = (what: string, by: readonly string[]): CsiError => {
 export function unfinished(error: unknown, subject: FailureContext, doing: string): CsiError {
   const failed = failure(error, subject, doing);
   if (!isFinal(failed)) return failed;
-  return new CsiError("unavailable", `${failed.message}; then repeat the call: something of it may be there`, {
+  return new CsiError("unavailable", `${failed.message}; then retry: something of it may be there`, {
     cause: error,
   });
 }

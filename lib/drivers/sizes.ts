@@ -3,10 +3,7 @@ import { CsiError } from "../core/errors.ts";
 import type { VolumeSpec } from "./driver.ts";
 import type { StoredVolume, VolumeStore } from "./store.ts";
 
-/**
- * The size in bytes of a volume created from a source of `least` bytes (0: none, or unknown): as requested, else that of its source.
- * Throws "out-of-range".
- */
+/** The bytes of a volume created from a source of `least` bytes (0: none, or unknown). Throws "out-of-range". */
 export function sizeFrom(range: CapacityRange, least: bigint): bigint {
   const wanted = wantedBytes(range);
   if (wanted >= least) return wanted;
@@ -42,7 +39,7 @@ export function wholeUnits(bytes: bigint, unit: bigint, limit: bigint | undefine
 /** A size in bytes as a JSON number, which most readers take for a double (RFC 8259, 6). Throws "out-of-range" above 2^53 - 1. */
 export function jsonSize(bytes: bigint): number {
   if (bytes <= BigInt(Number.MAX_SAFE_INTEGER)) return Number(bytes);
-  throw new CsiError("out-of-range", `${bytes} bytes are more than the API can be told: ${Number.MAX_SAFE_INTEGER}`);
+  throw new CsiError("out-of-range", `${bytes} bytes are more than the API accepts: ${Number.MAX_SAFE_INTEGER}`);
 }
 
 /** Throws "already-exists" if `asset` does not satisfy `spec` (CSI CreateVolume, "Volume already exists but is incompatible"). */

@@ -114,10 +114,7 @@ export interface ShareProtocol<A extends StoredVolume> {
   readonly access: Access;
   /** Whether a node has work to do after a resize: rescanning a disk, growing a file system. */
   readonly growsOnNode: boolean;
-  /**
-   * Makes the asset reachable and returns the notes that finish it. `keep` records notes that a retry needs if the next step is
-   * interrupted. Undefined if there is nothing to do.
-   */
+  /** Makes the asset reachable; returns the notes that finish it. `keep` records notes that a retry needs. Absent: nothing to do. */
   publish?(asset: A, spec: VolumeSpec, keep: (notes: Notes) => Promise<A>, call: Call): Promise<Notes>;
   /** The volume context with which a node finds the asset, besides the common keys. From its notes, without I/O. */
   context(asset: A): Context;

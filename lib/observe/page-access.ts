@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { CsiError } from "../core/errors.ts";
-import type { Page } from "./page-server.ts";
+import type { HttpPage } from "./page-server.ts";
 
 /** The shortest token accepted, in characters. */
 const shortest = 16;
@@ -13,7 +13,7 @@ const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/i;
 export const isLoopback = (host: string): boolean => loopback.test(host);
 
 /** Why a request is refused; undefined if it is not. */
-export type Gate = (request: Pick<IncomingMessage, "headers">) => Promise<Page | undefined>;
+export type Gate = (request: Pick<IncomingMessage, "headers">) => Promise<HttpPage | undefined>;
 
 /**
  * Admits requests with the token, as a bearer token (RFC 6750) or as the password of any user (RFC 7617), which browsers ask

@@ -11,7 +11,7 @@ const mostConnections = 64;
 const plain = "text/plain; charset=utf-8";
 
 /** The response to a GET. */
-export interface Page {
+export interface HttpPage {
   readonly status: number;
   /** Plain text if absent. */
   readonly contentType?: string;
@@ -20,7 +20,7 @@ export interface Page {
 }
 
 /** Pages by path, generated for each request. */
-export type Pages = Readonly<Record<string, (request: IncomingMessage) => Promise<Page>>>;
+export type Pages = Readonly<Record<string, (request: IncomingMessage) => Promise<HttpPage>>>;
 
 /**
  * Serves only these pages over HTTP; an empty `host` means all addresses of the machine (IPv4 and IPv6), with `port` 0
@@ -69,7 +69,7 @@ async function answer(pages: Pages, request: IncomingMessage, response: ServerRe
   }
 }
 
-async function pageFor(pages: Pages, request: IncomingMessage, log: Log): Promise<Page> {
+async function pageFor(pages: Pages, request: IncomingMessage, log: Log): Promise<HttpPage> {
   const { method, url = "" } = request;
   const [path = ""] = url.split("?");
   const page = Object.hasOwn(pages, path) ? pages[path] : undefined;

@@ -57,7 +57,7 @@ async function makingAfterLoss(name: string): Promise<unknown> {
   try {
     return await making(world, "nas", name);
   } catch (error) {
-    if (!String(error).includes("bears no mark")) throw error;
+    if (!String(error).includes("has no mark")) throw error;
     await guestShell(`zfs destroy ${parent}/${name}`);
     return await making(world, "nas", name);
   }

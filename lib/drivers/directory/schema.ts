@@ -97,7 +97,7 @@ const shared = {
   requireMount: optional(
     flag({
       description:
-        "where `controllerBasePath` is no mount of the share, csimux mounts the share itself and works there, so that volumes never land on the controller's own disk; false: the folder is used whatever it is",
+        "where the share is not mounted at `controllerBasePath`, csimux mounts the share itself and works there, so that volumes never land on the controller's own disk; false: the folder is used whatever it is",
     }),
     true,
   ),

@@ -11,8 +11,8 @@ export interface SnapshotId {
 }
 
 /**
- * Folders of democratic-csi are `<volume id>-<snapshot name>`: they begin with a letter or digit and contain a dash. Those of
- * csimux begin with "_", so that no snapshot name can lead to an old folder.
+ * Folders of democratic-csi are `<volume id>-<snapshot name>`: they begin with a letter or digit and contain a dash. Folders
+ * of csimux begin with "_", so that no snapshot name can lead to an old folder.
  */
 const oldShape = /^[A-Za-z0-9][A-Za-z0-9_:.+-]{0,254}$/;
 const keyPrefix = "f/";

@@ -18,7 +18,7 @@ interface DsmAccount {
 }
 
 /** `httpConnection` of a connection file. */
-export interface HttpConnection extends HttpAddress, DsmAccount {}
+export interface DsmConnection extends HttpAddress, DsmAccount {}
 
 /** A DSM and the account that csimux uses. */
 export interface DsmServer extends DsmAccount {
@@ -26,7 +26,7 @@ export interface DsmServer extends DsmAccount {
 }
 
 /** The DSM of a connection file. If `protocol` is absent, the port decides; DSM uses https on 5001. */
-export function serverOf(connection: HttpConnection): DsmServer {
+export function serverOf(connection: DsmConnection): DsmServer {
   const { port, username, password, session, serialize } = connection;
   const protocol = connection.protocol ?? (/443|5001/.test(String(port ?? "")) ? "https" : "http");
   const http = httpSettings(connection, protocol, protocol === "https" ? 5001 : 5000);

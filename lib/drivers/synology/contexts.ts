@@ -176,7 +176,7 @@ export class FolderContext implements FailureContext {
     return new CsiError(code, `connection "${this.connection}": ${text}`);
   }
 
-  /** The folder with the name of this volume, whoever created it. */
+  /** The folder with the name of this volume, by any creator. */
   async folder(id: string, call: Call): Promise<SharedFolder | undefined> {
     if (!this.names.isId(id)) return undefined;
     const name = this.names.share(id);

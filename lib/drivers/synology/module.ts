@@ -1,7 +1,7 @@
 import { factsOf } from "../facts.ts";
 import { type ConnectionIdentity, type DriverModule, driverModule } from "../module.ts";
 import { StoreDriver } from "../store-driver.ts";
-import { type HttpConnection, leasedDsm, serverOf } from "./client.ts";
+import { type DsmConnection, leasedDsm, serverOf } from "./client.ts";
 import { FolderContext, LunContext, ownersOf } from "./contexts.ts";
 import { NfsFolders, SmbFolders } from "./folder-share.ts";
 import { FolderStore } from "./folder-store.ts";
@@ -15,7 +15,7 @@ import type { TemplateName } from "./templates.ts";
 
 /** The sections of a connection file after validation. */
 export interface IscsiConfig {
-  readonly httpConnection: HttpConnection;
+  readonly httpConnection: DsmConnection;
   readonly synology?: { readonly volume: string } | undefined;
   readonly iscsi: Readonly<Partial<Record<TemplateName, unknown>>> & {
     readonly targetPortal: string;

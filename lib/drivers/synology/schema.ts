@@ -99,7 +99,7 @@ const nfs = consistent(
       ),
       squash: optional(
         oneOf(["no_map", "root_admin", "root_guest", "all_admin", "all_guest"], {
-          description: "whom users of nodes become: nobody else, root becomes admin or guest, or everybody does",
+          description: "whom users of nodes become: no one else, root becomes admin or guest, or all users do",
           example: "no_map",
         }),
         "no_map",

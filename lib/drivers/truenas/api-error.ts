@@ -73,14 +73,14 @@ export class LoginRefused extends Error {
 }
 
 /** An object in an answer of the API, by the names of its fields. */
-export type Row = Readonly<Record<string, unknown>>;
+export type ApiRow = Readonly<Record<string, unknown>>;
 
-const isRow = (value: unknown): value is Row => typeof value === "object" && value !== null && !Array.isArray(value);
+const isRow = (value: unknown): value is ApiRow => typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** The rows that a query answers. Throws NotTrueNas for anything else: an empty list would mean that the object does not exist. */
-export function listOf<R extends Row = Row>(method: string, answer: unknown): readonly R[] {
-  if (Array.isArray(answer) && answer.every(isRow)) return answer as readonly Row[] as readonly R[];
-  throw new NotTrueNas(`TrueNAS has answered ${method} with something else than a list`);
+export function listOf<R extends ApiRow = ApiRow>(method: string, answer: unknown): readonly R[] {
+  if (Array.isArray(answer) && answer.every(isRow)) return answer as readonly ApiRow[] as readonly R[];
+  throw new NotTrueNas(`TrueNAS has answered ${method} with something other than a list`);
 }
 
 /** Triples of attribute, message, errno, as refusals and failed jobs carry them. */

@@ -3,13 +3,13 @@ import { SharedInstances } from "../../io/lease.ts";
 import { ApiError, apiErrorMapping, errnos, isDenied } from "./api-error.ts";
 import { Client } from "./client.ts";
 import { type Server, serverKey } from "./server.ts";
-import type { Version } from "./transport.ts";
+import type { SystemVersion } from "./transport.ts";
 
 /** One connection's use of a system. */
 export interface Api {
   /** Such as "https://nas:443". */
   readonly where: string;
-  version(signal: AbortSignal): Promise<Version>;
+  version(signal: AbortSignal): Promise<SystemVersion>;
   /** As Client.call. */
   call(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown>;
   /**
@@ -24,7 +24,7 @@ export const apiOf = (client: Client, owner: string): Api => ({
   where: client.where,
   version: signal => client.version(signal),
   call: (method, params, signal) => client.call(owner, method, params, signal),
-  job: (method, params, signal) => client.jobs.run(owner, method, params, signal),
+  job: (method, params, signal) => client.job(owner, method, params, signal),
 });
 
 /** The clients of this process, one for each system and account. */
@@ -47,10 +47,7 @@ export const wrapped = (
   job: (method, params, signal) => run(() => job(method, params, signal), signal),
 });
 
-/**
- * An API that names the connection in failures of the connection itself and of authorization. What the system refused stays an
- * ApiError, because its meaning depends on the request.
- */
+/** Names the connection in its failures. A refusal stays an ApiError, because its meaning depends on the request. */
 const naming = (api: Api, connection: string): Api =>
   wrapped(api, request =>
     request().catch((error: unknown) => {

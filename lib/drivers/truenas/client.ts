@@ -4,10 +4,10 @@ import { unlessAborted } from "../../core/time.ts";
 import { HttpError, originOf } from "../../io/dial.ts";
 import { ApiError } from "./api-error.ts";
 import { connected } from "./connect.ts";
-import { JobRunner } from "./job.ts";
+import { jobRunner, type OwnedCall } from "./job.ts";
 import { loginMs } from "./rpc-transport.ts";
 import { type Server, secretsOf } from "./server.ts";
-import { changesNothing, type Limits, type Transport, usualLimits, type Version } from "./transport.ts";
+import { type ApiTransport, changesNothing, type Limits, type SystemVersion, usualLimits } from "./transport.ts";
 
 /** The concurrent calls of a client. A server runs 10 calls of a socket at once and refuses the 21st (25.10). */
 const callsAtOnce = 8;
@@ -15,10 +15,7 @@ const callsAtOnce = 8;
 /** The calls that may wait for a late answer besides those. */
 const lateCalls = 24;
 
-/**
- * A server accepts 20 logins from one address in a minute and refuses further ones for some time (main.py, 25.10); other clients at the
- * same address need some, too.
- */
+/** A server accepts 20 logins from one address in a minute (main.py, 25.10); other clients there need some, too. */
 const loginsAMinute = 12;
 const firstDelayMs = 1000;
 const longestDelayMs = 30_000;
@@ -67,8 +64,16 @@ export class LoginRateLimiter {
 
 /** A connection to the system, and the number of calls that wait for an answer on it. */
 interface ClientConnection {
-  readonly transport: Transport;
+  readonly transport: ApiTransport;
   calls: number;
+}
+
+/** A call; `leave` ends its turn before its answer. */
+interface Request {
+  readonly method: string;
+  readonly params: readonly unknown[];
+  readonly signal: AbortSignal;
+  readonly leave: () => boolean;
 }
 
 /** Parts of a client that tests replace. */
@@ -84,7 +89,8 @@ export interface ClientParts {
  */
 export class Client {
   readonly where: string;
-  readonly jobs: JobRunner;
+  /** As Api.job, for `owner`. */
+  readonly job: OwnedCall;
   readonly #server: Server;
   readonly #logins: LoginRateLimiter;
   readonly #limits: Limits;
@@ -105,11 +111,11 @@ export class Client {
     this.#logins = logins;
     this.#limits = limits;
     this.#forgetSecrets = keepSecret(secretsOf(server));
-    this.jobs = new JobRunner(this.where, (...asked) => this.call(...asked), limits);
+    this.job = jobRunner(this.where, (...asked) => this.call(...asked), limits);
   }
 
   /** The system's version; connects if necessary. */
-  async version(signal: AbortSignal): Promise<Version> {
+  async version(signal: AbortSignal): Promise<SystemVersion> {
     return (await this.#connection(signal)).transport.version;
   }
 
@@ -119,7 +125,7 @@ export class Client {
    */
   async call(owner: string, method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown> {
     try {
-      return await this.#turns.run(leave => this.#asked(method, params, signal, leave), signal, owner);
+      return await this.#turns.run(leave => this.#asked({ method, params, signal, leave }), signal, owner);
     } catch (error) {
       throw this.#clean(error);
     }
@@ -132,15 +138,11 @@ export class Client {
     this.#forgetSecrets();
   }
 
-  async #asked(
-    method: string,
-    params: readonly unknown[],
-    signal: AbortSignal,
-    leave: () => boolean,
-  ): Promise<unknown> {
+  async #asked(request: Request): Promise<unknown> {
+    const { method, signal } = request;
     const connection = await this.#connection(signal);
     try {
-      return await this.#answered(connection, method, params, signal, leave);
+      return await this.#answered(connection, request);
     } catch (error) {
       if (!(error instanceof HttpError) || error.failure === "too-long" || signal.aborted) throw error;
       this.#retire(connection);
@@ -149,17 +151,11 @@ export class Client {
       const again = await this.#connection(signal);
       // Requests depend on the version: another one may understand the same words differently.
       if (again.transport.version.text !== connection.transport.version.text) throw error;
-      return this.#answered(again, method, params, signal, leave);
+      return this.#answered(again, request);
     }
   }
 
-  async #answered(
-    connection: ClientConnection,
-    method: string,
-    params: readonly unknown[],
-    signal: AbortSignal,
-    leave: () => boolean,
-  ): Promise<unknown> {
+  async #answered(connection: ClientConnection, { method, params, signal, leave }: Request): Promise<unknown> {
     connection.calls++;
     const late = setTimeout(() => leave() && this.#retire(connection), this.#limits.lateMs);
     try {

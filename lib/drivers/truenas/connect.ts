@@ -1,16 +1,16 @@
 import { HttpError, type HttpSettings, originOf } from "../../io/dial.ts";
 import { type Http, httpClient } from "../../io/http.ts";
 import { ApiError, errnos, NotTrueNas } from "./api-error.ts";
-import { RestTransport } from "./rest-transport.ts";
+import { restTransport } from "./rest-transport.ts";
 import { Redirect, rpcTransport } from "./rpc-transport.ts";
 import type { Server } from "./server.ts";
-import { type Limits, type Transport, type Version, versionOf } from "./transport.ts";
+import { type ApiTransport, type Limits, type SystemVersion, versionOf } from "./transport.ts";
 
 /**
  * Logs in to a server: over JSON-RPC if /api/versions exists (25.04 and newer), else over REST. On a pair (High Availability), connects
  * to the active controller. Throws HttpError, LoginRefused, NotTrueNas or ApiError.
  */
-export async function connected(server: Server, limits: Limits, signal: AbortSignal): Promise<Transport> {
+export async function connected(server: Server, limits: Limits, signal: AbortSignal): Promise<ApiTransport> {
   try {
     return await connectedTo({ server, limits, signal }, server.http, true);
   } catch (error) {
@@ -31,7 +31,7 @@ async function connectedTo(
   { server, limits, signal }: Login,
   settings: HttpSettings,
   rest: boolean,
-): Promise<Transport> {
+): Promise<ApiTransport> {
   const http = httpClient(settings);
   let isUsed = false;
   try {
@@ -50,7 +50,7 @@ async function connectedTo(
 const withJsonRpc = 2504;
 
 /** The newest API version of the server, which is the last of its list; undefined if it has no JSON-RPC. */
-async function jsonRpcVersion(http: Http, signal: AbortSignal): Promise<Version | undefined> {
+async function jsonRpcVersion(http: Http, signal: AbortSignal): Promise<SystemVersion | undefined> {
   const request = { method: "GET", path: "/api/versions", timeoutMs: 10_000, maxBytes: 64 << 10 } as const;
   const { status, body } = await http.send(request, signal);
   if (status === 404) return undefined;
@@ -71,9 +71,9 @@ function lastOf(body: string): string {
   }
 }
 
-async function overRest(server: Server, http: Http, { readMs }: Limits, signal: AbortSignal): Promise<Transport> {
-  const unknown: Version = { text: "", number: 0 };
-  const text = await new RestTransport(http, server.credentials, unknown, readMs)
+async function overRest(server: Server, http: Http, { readMs }: Limits, signal: AbortSignal): Promise<ApiTransport> {
+  const unknown: SystemVersion = { text: "", number: 0 };
+  const text = await restTransport(http, server.credentials, unknown, readMs)
     .call("system.version", [], signal)
     .catch(error => {
       if (error instanceof ApiError && error.errno === errnos.noMethod)
@@ -86,14 +86,14 @@ async function overRest(server: Server, http: Http, { readMs }: Limits, signal: 
   // It has the list of versions, so a front end answered 404 for it. REST has other parameters in these versions.
   if (version.number >= withJsonRpc)
     throw new HttpError(http.where, "unreachable", `HTTP 404 instead of the versions that ${version.text} lists`);
-  return new RestTransport(http, server.credentials, version, readMs);
+  return restTransport(http, server.credentials, version, readMs);
 }
 
 /**
  * Connects to the active controller, at the first of these addresses that answers. Only hosts in the file are contacted, with the
  * protocol and port in the file: otherwise the server that answers a login could send the credentials anywhere.
  */
-async function activeController(login: Login, urls: readonly string[]): Promise<Transport> {
+async function activeController(login: Login, urls: readonly string[]): Promise<ApiTransport> {
   const { server } = login;
   const standby = `${originOf(server.http)} is the standby controller`;
   let failed: unknown = new NotTrueNas(`${standby} and names no active one`);

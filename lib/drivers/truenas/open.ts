@@ -11,7 +11,7 @@ import { leasedApi } from "./api.ts";
 import { type ApiUse, withRequiredVersion } from "./requirements.ts";
 import { type HttpConnection, serverOf } from "./server.ts";
 import { noteKeys, type ShareContext } from "./shares/share.ts";
-import { ZfsApi } from "./zfs/zfs-api.ts";
+import { zfsApi } from "./zfs/zfs-api.ts";
 
 type Ssh = Parameters<typeof cliOf>[1];
 
@@ -44,9 +44,9 @@ export function openTrueNas(
   const { connection, driver } = identity;
   const lease = leasedApi(serverOf(config.httpConnection), connection);
   const api = withRequiredVersion(lease.api, use, identity);
-  const zfsApi = new ZfsApi(api, kind.protocol === "smb" ? "SMB" : "GENERIC");
+  const server = zfsApi(api, kind.protocol === "smb" ? "SMB" : "GENERIC");
   const overSsh = config.sshConnection === undefined ? undefined : cliOf(config.zfs, config.sshConnection, ports);
-  const zfs = overSsh ? withApiResize(overSsh.zfs, zfsApi) : zfsApi;
+  const zfs = overSsh ? withApiResize(overSsh.zfs, server) : server;
   const close = async () => {
     await Promise.all([lease.release(), overSsh?.close()]);
   };
@@ -57,21 +57,7 @@ export function openTrueNas(
 
 /** ZFS over ssh, except that TrueNAS resizes zvols: it announces a new size to initiators only if it made the change. */
 const withApiResize = (cli: Zfs, server: Pick<Zfs, "set">): Zfs => ({
-  snapshotsTogether: cli.snapshotsTogether,
-  fixed: cli.fixed,
-  read: (query, signal) => cli.read(query, signal),
-  create: (dataset, parents, query, signal) => cli.create(dataset, parents, query, signal),
-  clone: (dataset, origin, query, signal) => cli.clone(dataset, origin, query, signal),
-  permit: (name, permissions, signal) => cli.permit(name, permissions, signal),
-  snapshot: (names, values, query, signal) => cli.snapshot(names, values, query, signal),
-  namesakes: (wanted, query, signal) => cli.namesakes(wanted, query, signal),
-  below: (parent, types, properties, depth, signal) => cli.below(parent, types, properties, depth, signal),
-  family: (dataset, query, signal) => cli.family(dataset, query, signal),
-  destroy: (name, how, signal) => cli.destroy(name, how, signal),
-  rename: (from, to, signal) => cli.rename(from, to, signal),
-  mount: (name, signal) => cli.mount(name, signal),
-  pools: (names, signal) => cli.pools(names, signal),
-  copy: (copy, signal) => cli.copy(copy, signal),
+  ...cli,
   async set(name, { volsize, ...others }, signal) {
     if (Object.keys(others).length > 0) await cli.set(name, others, signal);
     if (volsize !== undefined) await server.set(name, { volsize }, signal);

@@ -16,17 +16,14 @@ export interface ApiUse {
   readonly permissions: boolean;
 }
 
-/** The first version that a connection works with, as Version.number, and why. */
-interface VersionRequirement {
-  readonly first: number;
-  readonly reason: string;
-}
-
 /**
- * SCALE 21.08 is the first version whose API creates datasets and clones with user properties (plugins/pool.py and zfs.py), which is
+ * The first version that a connection works with, as Version.number, and why. SCALE 21.08 is the first whose API creates datasets and clones with user properties (plugins/pool.py and zfs.py), which is
  * needed without ssh. 25.10 is the first with NVMe over fabrics (plugins/nvmet).
  */
-function versionFor({ protocol, datasets }: ApiUse, driver: string): VersionRequirement | undefined {
+function versionFor(
+  { protocol, datasets }: ApiUse,
+  driver: string,
+): { readonly first: number; readonly reason: string } | undefined {
   if (protocol === "nvmeof") return { first: 2510, reason: "NVMe over fabrics needs TrueNAS 25.10 or newer" };
   if (!datasets) return undefined;
   const why = `${driver} needs TrueNAS SCALE 21.08 or newer, because older APIs cannot keep the properties of volumes`;

@@ -1,8 +1,8 @@
 import { HttpError } from "../../io/dial.ts";
 import type { Http, HttpRequest } from "../../io/http.ts";
-import { ApiError, errnos, LoginRefused, type Problem, type Row } from "./api-error.ts";
+import { ApiError, type ApiRow, errnos, LoginRefused, type Problem } from "./api-error.ts";
 import type { Credentials } from "./server.ts";
-import type { Transport, Version } from "./transport.ts";
+import type { ApiTransport, SystemVersion } from "./transport.ts";
 
 /** REST v2.0 (TrueNAS CORE, and SCALE up to 24.10), called with the methods and parameters of JSON-RPC. */
 
@@ -11,55 +11,43 @@ const maxBytes = 64 << 20;
 /** How long the version of a system is assumed not to change, in milliseconds. */
 const trustedMs = 300_000;
 
-/** A transport over `http`. Creating it sends nothing. */
-export class RestTransport implements Transport {
-  readonly version: Version;
-  readonly #since = performance.now();
-  readonly #timeoutMs: number;
-  #upgraded = false;
-  readonly #http: Http;
-  readonly #headers: Readonly<Record<string, string>>;
+/** A transport over `http`; creating it sends nothing. The server's front end waits 60 s for the back end: see `timeoutMs`. */
+export function restTransport(
+  http: Http,
+  credentials: Credentials,
+  version: SystemVersion,
+  timeoutMs: number,
+): ApiTransport {
+  const since = performance.now();
+  const common = { Authorization: authorization(credentials), Accept: "application/json" };
+  let upgraded = false;
 
-  /** `timeoutMs` is for each request: the front end of the server waits 60 s for the back end, whatever the method. */
-  constructor(http: Http, credentials: Credentials, version: Version, timeoutMs: number) {
-    this.version = version;
-    this.#timeoutMs = timeoutMs;
-    this.#http = http;
-    this.#headers = { Authorization: authorization(credentials), Accept: "application/json" };
-  }
-
-  async call(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown> {
+  async function call(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown> {
     const { body, ...route } = routeOf(method, params);
-    const text = body === undefined ? undefined : JSON.stringify(body);
-    const headers = text === undefined ? this.#headers : { ...this.#headers, "Content-Type": "application/json" };
-    const request = {
-      ...route,
-      headers,
-      ...(text === undefined ? {} : { body: text }),
-      timeoutMs: this.#timeoutMs,
-      maxBytes,
-    };
-    const answer = await this.#http.send(request, signal);
-    if (answer.status === 404 && method !== "system.version") await this.#proveSame(signal);
-    const result = resultOf(this.#http.where, method, answer.status, await answer.json());
+    const text = body === undefined ? {} : { body: JSON.stringify(body) };
+    const headers = body === undefined ? common : { ...common, "Content-Type": "application/json" };
+    const answer = await http.send({ ...route, headers, ...text, timeoutMs, maxBytes }, signal);
+    if (answer.status === 404 && method !== "system.version") await proveSame(signal);
+    const result = resultOf(http.where, method, answer.status, await answer.json());
     return Array.isArray(result) && queries.test(method) ? filtered(result, params[0]) : result;
   }
 
-  /** True from time to time, so that the version is read again: REST does not show that a system was upgraded. */
-  get over(): boolean {
-    return this.#upgraded || performance.now() - this.#since > trustedMs;
-  }
-
   /** Throws "lost" if the system was upgraded: the new version may not have the route. */
-  async #proveSame(signal: AbortSignal): Promise<void> {
-    if ((await this.call("system.version", [], signal)) === this.version.text || this.version.text === "") return;
-    this.#upgraded = true;
-    throw new HttpError(this.#http.where, "lost", "the system is of another version now");
+  async function proveSame(signal: AbortSignal): Promise<void> {
+    if ((await call("system.version", [], signal)) === version.text || version.text === "") return;
+    upgraded = true;
+    throw new HttpError(http.where, "lost", "the system is of another version now");
   }
 
-  close(): void {
-    this.#http.close();
-  }
+  return {
+    version,
+    call,
+    /** True from time to time, so that the version is read again: REST does not show that a system was upgraded. */
+    get over() {
+      return upgraded || performance.now() - since > trustedMs;
+    },
+    close: () => http.close(),
+  };
 }
 
 const authorization = (credentials: Credentials): string =>
@@ -131,7 +119,7 @@ function searchOf(filters: unknown, options: unknown): string {
 }
 
 const fits = (row: unknown, [field, operator, value]: Filter): boolean => {
-  const found = (row as Row)[field];
+  const found = (row as ApiRow)[field];
   if (operator === "=") return found === value;
   if (operator === "C=") return String(found).toLowerCase() === String(value).toLowerCase();
   if (operator === "in") return (value as readonly unknown[]).includes(found);
@@ -158,7 +146,7 @@ function resultOf(where: string, method: string, status: number, value: unknown)
 }
 
 function refusal(method: string, body: unknown): ApiError {
-  const fields = (body ?? {}) as Row;
+  const fields = (body ?? {}) as ApiRow;
   if (typeof fields["message"] === "string")
     return new ApiError(method, Number(fields["errno"] ?? 0), fields["message"]);
   const problems = Object.entries(fields).flatMap(([attribute, list]) =>

@@ -2,7 +2,7 @@ import { HttpError, type HttpSettings } from "../../io/dial.ts";
 import { openRpc, RpcError, type RpcSocket } from "../../io/rpc.ts";
 import { ApiError, errnos, LoginRefused, problemsIn } from "./api-error.ts";
 import type { Credentials, Server } from "./server.ts";
-import { answerMs, type Limits, type Transport, type Version } from "./transport.ts";
+import { type ApiTransport, answerMs, type Limits, type SystemVersion } from "./transport.ts";
 
 /** JSON-RPC 2.0 on one socket that stays open (TrueNAS 25.04 and newer). */
 
@@ -27,10 +27,10 @@ export class Redirect extends Error {
 export async function rpcTransport(
   server: Server,
   http: HttpSettings,
-  version: Version,
+  version: SystemVersion,
   limits: Limits,
   signal: AbortSignal,
-): Promise<Transport> {
+): Promise<ApiTransport> {
   const state = { loggedIn: false };
   const path = "/api/current";
   const maxRequest = () => (state.loggedIn ? afterLogin : beforeLogin);
@@ -39,71 +39,61 @@ export async function rpcTransport(
   try {
     await login(socket, server.credentials, signal);
     state.loggedIn = true;
-    return new RpcTransport(socket, server.credentials, version);
+    return transportOn(socket, server.credentials, version);
   } catch (error) {
     socket.close();
     throw error;
   }
 }
 
-class RpcTransport implements Transport {
-  readonly version: Version;
-  readonly #socket: RpcSocket;
-  readonly #credentials: Credentials;
-  #login: Promise<void> | undefined;
-  #over = false;
-
-  constructor(socket: RpcSocket, credentials: Credentials, version: Version) {
-    this.#socket = socket;
-    this.#credentials = credentials;
-    this.version = version;
-    void socket.closed.then(() => {
-      this.#over = true;
-    });
-  }
-
-  get over(): boolean {
-    return this.#over;
-  }
-
-  async call(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown> {
-    const before = this.#login;
-    try {
-      return await asked(this.#socket, method, params, signal);
-    } catch (error) {
-      if (!(await this.#ended(error, signal))) throw error;
-      await this.#again(before);
-      return asked(this.#socket, method, params, signal);
-    }
-  }
-
-  close(): void {
-    this.#socket.close();
-  }
+function transportOn(socket: RpcSocket, credentials: Credentials, version: SystemVersion): ApiTransport {
+  let running: Promise<void> | undefined;
+  let over = false;
+  void socket.closed.then(() => {
+    over = true;
+  });
 
   /** Whether a refusal means that the session has ended, not that a role is missing: auth.me needs a login and no role. */
-  async #ended(error: unknown, signal: AbortSignal): Promise<boolean> {
+  async function isEnded(error: unknown, signal: AbortSignal): Promise<boolean> {
     if (!(error instanceof ApiError)) return false;
     if (error.errno === errnos.notLoggedIn) return true;
     if (error.errno !== errnos.denied) return false;
-    return asked(this.#socket, "auth.me", [], signal).then(
+    return asked(socket, "auth.me", [], signal).then(
       () => false,
       refusal => refusal instanceof ApiError,
     );
   }
 
   /** Logs in once for all calls that found the session ended; the login outlives the call that starts it. */
-  async #again(before: Promise<void> | undefined): Promise<void> {
-    if (this.#login === before) this.#login = login(this.#socket, this.#credentials, AbortSignal.timeout(loginMs));
-    const mine = this.#login;
+  async function again(before: Promise<void> | undefined): Promise<void> {
+    if (running === before) running = login(socket, credentials, AbortSignal.timeout(loginMs));
+    const mine = running;
     try {
       await mine;
     } catch (error) {
-      if (this.#login === mine) this.#login = undefined;
-      this.#socket.close();
+      if (running === mine) running = undefined;
+      socket.close();
       throw error;
     }
   }
+
+  return {
+    version,
+    get over() {
+      return over;
+    },
+    async call(method, params, signal) {
+      const before = running;
+      try {
+        return await asked(socket, method, params, signal);
+      } catch (error) {
+        if (!(await isEnded(error, signal))) throw error;
+        await again(before);
+        return asked(socket, method, params, signal);
+      }
+    },
+    close: () => socket.close(),
+  };
 }
 
 async function login(socket: RpcSocket, credentials: Credentials, signal: AbortSignal): Promise<void> {

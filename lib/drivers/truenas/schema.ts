@@ -88,19 +88,14 @@ const apiOnly = {
   },
 };
 
-/** The sections of freenas-nfs. */
-export const freenasNfsSchema = record({ ...ssh, zfs: sshDatasets, nfs });
-/** The sections of freenas-smb. */
-export const freenasSmbSchema = record({ ...ssh, zfs: sshDatasets, smb });
-/** The sections of freenas-iscsi. */
-export const freenasIscsiSchema = record({ ...ssh, zfs: sshVolumes, iscsi });
-/** The sections of freenas-nvmeof. */
-export const freenasNvmeofSchema = record({ ...ssh, zfs: sshVolumes, nvmeof });
-/** The sections of freenas-api-nfs. */
-export const freenasApiNfsSchema = record({ ...api, zfs: apiDatasets, nfs }, apiOnly);
-/** The sections of freenas-api-smb. */
-export const freenasApiSmbSchema = record({ ...api, zfs: apiDatasets, smb }, apiOnly);
-/** The sections of freenas-api-iscsi. */
-export const freenasApiIscsiSchema = record({ ...api, zfs: apiVolumes, iscsi }, apiOnly);
-/** The sections of freenas-api-nvmeof. */
-export const freenasApiNvmeofSchema = record({ ...api, zfs: apiVolumes, nvmeof }, apiOnly);
+/** The sections of each driver by its name, without "freenas-" or "truenas-". */
+export const schemas = {
+  nfs: record({ ...ssh, zfs: sshDatasets, nfs }),
+  smb: record({ ...ssh, zfs: sshDatasets, smb }),
+  iscsi: record({ ...ssh, zfs: sshVolumes, iscsi }),
+  nvmeof: record({ ...ssh, zfs: sshVolumes, nvmeof }),
+  "api-nfs": record({ ...api, zfs: apiDatasets, nfs }, apiOnly),
+  "api-smb": record({ ...api, zfs: apiDatasets, smb }, apiOnly),
+  "api-iscsi": record({ ...api, zfs: apiVolumes, iscsi }, apiOnly),
+  "api-nvmeof": record({ ...api, zfs: apiVolumes, nvmeof }, apiOnly),
+};

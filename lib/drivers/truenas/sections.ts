@@ -264,3 +264,8 @@ export const nvmeof = consistent(
         yield [["hosts", at, "dhchapKey"], "the other direction needs a key of the host, too"];
   },
 );
+
+export type NfsSection = v.InferOutput<typeof nfs>;
+export type SmbSection = v.InferOutput<typeof smb>;
+export type IscsiSection = v.InferOutput<typeof iscsi>;
+export type NvmeofSection = v.InferOutput<typeof nvmeof>;

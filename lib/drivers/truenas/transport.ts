@@ -1,5 +1,5 @@
 /** The version of a TrueNAS system. */
-export interface Version {
+export interface SystemVersion {
   /** As the system reports it. */
   readonly text: string;
   /** Year and month as one number, to compare: 2510 for 25.10, 1300 for CORE 13.0. */
@@ -7,14 +7,14 @@ export interface Version {
 }
 
 /** "v25.10.2", "TrueNAS-SCALE-24.10.2.4", "TrueNAS-13.0-U6.3" → its number; undefined for anything else. */
-export function versionOf(text: string): Version | undefined {
+export function versionOf(text: string): SystemVersion | undefined {
   const match = /(?:^v?|-)([0-9]{1,2})\.([0-9]{1,2})(?![0-9])/.exec(text);
   return match ? { text, number: Number(match[1]) * 100 + Number(match[2]) } : undefined;
 }
 
 /** A logged-in connection to a system. Methods, parameters and errors are the same for REST and JSON-RPC. */
-export interface Transport {
-  readonly version: Version;
+export interface ApiTransport {
+  readonly version: SystemVersion;
   /** The answer of a method; a method that starts a job answers the job's number. Throws ApiError or HttpError. */
   call(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown>;
   /** Whether no further calls are possible. */

@@ -1,8 +1,8 @@
 import type { Call } from "../../core/call.ts";
-import type { Context, GroupSnapshot, GroupSnapshotAbility } from "../driver.ts";
+import type { GroupSnapshot, GroupSnapshotAbility } from "../driver.ts";
 import { isSnapshotName, isVolumeId } from "./names.ts";
 import { otherOwner, ownValue, property } from "./properties.ts";
-import { snapshotFailure, snapshotOf } from "./snapshots.ts";
+import { snapshotOf, throwSnapshotFailure } from "./snapshots.ts";
 import { isSnapshot, snapshotProperties } from "./sources.ts";
 import type { ZfsStorage } from "./storage.ts";
 import { snapshotValues } from "./values.ts";
@@ -10,54 +10,10 @@ import { volumeIn, volumePropertyNames, type ZfsVolume } from "./volume.ts";
 import { type Entry, untrue } from "./zfs.ts";
 
 /** Snapshots of several volumes at one moment: `zfs snapshot a@x b@x` takes all of them or none. */
-export class DatasetGroupSnapshots implements GroupSnapshotAbility {
-  readonly #storage: ZfsStorage;
+export function datasetGroupSnapshots(storage: ZfsStorage): GroupSnapshotAbility {
+  const { names, zfs, settings } = storage;
 
-  constructor(storage: ZfsStorage) {
-    this.#storage = storage;
-  }
-
-  async create(name: string, volumeIds: readonly string[], parameters: Context, call: Call): Promise<GroupSnapshot> {
-    const { names, zfs, settings } = this.#storage;
-    const volumes = await this.#volumes(volumeIds, call);
-    const longest = volumes.reduce((most, { id }) => (id.length > most.length ? id : most), "");
-    const own = names.snapshotName(name, longest);
-    const before = this.#own(await this.#members(own, call));
-    if (before.length > 0) return this.#existing(name, own, volumes, before);
-    // Size and id differ between the volumes, but the values are the same for all.
-    const of = { name, volume: undefined, bytes: 0n, parameters };
-    const values = { ...snapshotValues(settings, of), [property.group]: own };
-    const [first = "", ...rest] = volumes.map(({ dataset }) => `${dataset}@${own}`);
-    const query = { names: [names.pool, first, ...rest], properties: snapshotProperties };
-    const { entries } = await zfs
-      .snapshot([first, ...rest], values, query, call.signal)
-      .catch(async error => Promise.reject(await snapshotFailure(this.#storage, error, [first, ...rest], name, call)));
-    const made = [...entries.values()].filter(isSnapshot);
-    return this.#existing(name, own, volumes, made);
-  }
-
-  async delete(id: string, _snapshotIds: readonly string[], call: Call): Promise<void> {
-    if (!isSnapshotName(id)) return;
-    const { zfs, settings } = this.#storage;
-    const members = await this.#grouped(id, call);
-    const own = this.#own(members);
-    const [first] = members;
-    if (first && own.length === 0)
-      throw this.#storage.error(
-        "failed-precondition",
-        `the group snapshot "${id}" belongs to ${otherOwner(first, settings.marks)}; csimux leaves it as it is`,
-      );
-    for (const { name } of own) await zfs.destroy(name, { deferred: true }, call.signal);
-  }
-
-  async get(id: string, _snapshotIds: readonly string[], call: Call): Promise<GroupSnapshot> {
-    const members = isSnapshotName(id) ? this.#own(await this.#grouped(id, call)) : [];
-    if (members.length > 0) return this.#group(id, members);
-    throw this.#storage.error("not-found", `group snapshot "${id.slice(0, 128)}" does not exist`);
-  }
-
-  async #volumes(ids: readonly string[], call: Call): Promise<readonly ZfsVolume[]> {
-    const { names, zfs, settings } = this.#storage;
+  async function volumesOf(ids: readonly string[], call: Call): Promise<readonly ZfsVolume[]> {
     const query = {
       names: [names.pool, ...ids.filter(isVolumeId).map(id => names.dataset(id))],
       properties: volumePropertyNames(settings),
@@ -66,23 +22,16 @@ export class DatasetGroupSnapshots implements GroupSnapshotAbility {
     return ids.map(id => {
       const volume = isVolumeId(id) ? volumeIn(id, entries.get(names.dataset(id)), settings) : undefined;
       if (volume?.finished) return volume;
-      throw this.#storage.error("not-found", `volume "${id.slice(0, 128)}" does not exist`);
+      throw storage.error("not-found", `volume "${id.slice(0, 128)}" does not exist`);
     });
   }
 
   /** The members of this connection, not of another one with the same parent. */
-  #own(members: readonly Entry[]): readonly Entry[] {
-    return members.filter(each => otherOwner(each, this.#storage.settings.marks) === undefined);
-  }
-
-  /** The snapshots of a group, without one of the same name that was taken of a single volume. */
-  async #grouped(id: string, call: Call): Promise<readonly Entry[]> {
-    return (await this.#members(id, call)).filter(each => ownValue(each, property.group) === id);
-  }
+  const ownOf = (members: readonly Entry[]): readonly Entry[] =>
+    members.filter(each => otherOwner(each, settings.marks) === undefined);
 
   /** The CSI snapshots of this name, of a group or of a single volume. */
-  async #members(own: string, call: Call): Promise<readonly Entry[]> {
-    const { names, zfs } = this.#storage;
+  async function membersOf(own: string, call: Call): Promise<readonly Entry[]> {
     const wanted = { name: own, parent: names.parent, copies: undefined };
     const { holders } = await zfs.namesakes(wanted, { names: [names.pool], properties: ["type"] }, call.signal);
     if (holders.length === 0) return [];
@@ -90,23 +39,59 @@ export class DatasetGroupSnapshots implements GroupSnapshotAbility {
     return [...(await zfs.read(query, call.signal)).values()].filter(isSnapshot);
   }
 
-  #existing(name: string, own: string, volumes: readonly ZfsVolume[], members: readonly Entry[]): GroupSnapshot {
+  /** The snapshots of a group, without one of the same name that was taken of a single volume. */
+  const grouped = async (id: string, call: Call): Promise<readonly Entry[]> =>
+    (await membersOf(id, call)).filter(each => ownValue(each, property.group) === id);
+
+  function existing(name: string, own: string, volumes: readonly ZfsVolume[], members: readonly Entry[]) {
     if (members.length === 0) throw untrue(`taken the snapshots @${own}`);
     const wanted = new Set(volumes.map(({ dataset }) => `${dataset}@${own}`));
     const equal = members.length === wanted.size && members.every(each => wanted.has(each.name));
-    if (equal && members.every(each => ownValue(each, property.group) === own)) return this.#group(own, members);
-    throw this.#storage.error(
+    if (equal && members.every(each => ownValue(each, property.group) === own)) return groupOf(own, members);
+    throw storage.error(
       "already-exists",
       `group snapshot "${name.slice(0, 128)}" exists of other volumes, or one of them has a snapshot of this name`,
     );
   }
 
-  #group(id: string, members: readonly Entry[]): GroupSnapshot {
-    const { names } = this.#storage;
+  function groupOf(id: string, members: readonly Entry[]): GroupSnapshot {
     const snapshots = members
       .map(entry => snapshotOf(`${names.volumeOf(entry.name.split("@")[0] ?? "") ?? ""}@${id}`, entry))
       .sort((a, b) => (a.id < b.id ? -1 : 1));
     const times = snapshots.map(({ createdAt }) => createdAt.getTime());
     return { id, snapshots, createdAt: new Date(Math.min(...times)), ready: true };
   }
+
+  return {
+    async create(name, volumeIds, parameters, call) {
+      const volumes = await volumesOf(volumeIds, call);
+      const longest = volumes.reduce((most, { id }) => (id.length > most.length ? id : most), "");
+      const own = names.snapshotName(name, longest);
+      const before = ownOf(await membersOf(own, call));
+      if (before.length > 0) return existing(name, own, volumes, before);
+      // Size and id differ between the volumes, but the values are the same for all.
+      const of = { name, volume: undefined, bytes: 0n, parameters };
+      const values = { ...snapshotValues(settings, of), [property.group]: own };
+      const [first = "", ...rest] = volumes.map(({ dataset }) => `${dataset}@${own}`);
+      const query = { names: [names.pool, first, ...rest], properties: snapshotProperties };
+      const { entries } = await zfs
+        .snapshot([first, ...rest], values, query, call.signal)
+        .catch(error => throwSnapshotFailure(storage, error, [first, ...rest], name, call));
+      return existing(name, own, volumes, [...entries.values()].filter(isSnapshot));
+    },
+    async delete(id, _snapshotIds, call) {
+      if (!isSnapshotName(id)) return;
+      const members = await grouped(id, call);
+      const own = ownOf(members);
+      const [first] = members;
+      if (first && own.length === 0)
+        throw storage.notOwn(`the group snapshot "${id}" belongs to ${otherOwner(first, settings.marks)}`);
+      for (const { name } of own) await zfs.destroy(name, { deferred: true }, call.signal);
+    },
+    async get(id, _snapshotIds, call) {
+      const members = isSnapshotName(id) ? ownOf(await grouped(id, call)) : [];
+      if (members.length > 0) return groupOf(id, members);
+      throw storage.error("not-found", `group snapshot "${id.slice(0, 128)}" does not exist`);
+    },
+  };
 }

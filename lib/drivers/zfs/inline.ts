@@ -1,10 +1,9 @@
 import type { Access } from "../../core/access.ts";
-import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import type { Context, Driver, InlineAbility, InlineVolume, Volume } from "../driver.ts";
-import { type ErrorMapping, type FailureContext, guarded } from "../failure.ts";
+import type { Context, Driver, InlineAbility } from "../driver.ts";
+import { guarded } from "../failure.ts";
 import type { ConnectionIdentity, DriverPorts } from "../module.ts";
-import { ZfsCli } from "./cli/cli.ts";
+import { zfsCli } from "./cli/cli.ts";
 import type { InlineConfig } from "./config/schema.ts";
 import { isVolumeId, longestName } from "./names.ts";
 import { programsOf } from "./open.ts";
@@ -12,7 +11,7 @@ import { markProperties, markValues, ownValue, property, refuseUnfit, shownValue
 import { destroyFamily } from "./sources.ts";
 import { zfsErrorMapping } from "./storage.ts";
 import { choosable, type NewValues } from "./values.ts";
-import { type Entry, untrue, type Zfs } from "./zfs.ts";
+import { type Entry, untrue } from "./zfs.ts";
 
 /** `zfs.properties` of a connection file. */
 export type InlineProperties = Readonly<Record<string, { readonly value: unknown; readonly allowOverride: boolean }>>;
@@ -62,10 +61,7 @@ function requested(properties: InlineProperties, attributes: Context): NewValues
   return values;
 }
 
-/**
- * All properties of an inline volume: the pod's, then those that the file fixes, then csimux's own, as democratic-csi writes them.
- * Throws "invalid-argument" for values that ZFS could not keep.
- */
+/** All properties of an inline volume: the pod's, the file's, csimux's own. Throws "invalid-argument" for unfit values. */
 export function inlineValues(
   properties: InlineProperties,
   attributes: Context,
@@ -87,124 +83,82 @@ export function inlineValues(
   return values;
 }
 
-/** Where inline volumes are made, and how. */
-export interface InlineSettings {
-  /** The dataset above `v`. */
-  readonly parent: string;
-  readonly properties: InlineProperties;
-  readonly access: Access;
-}
-
 const ownProperties = ["type", "guid", property.managed, property.volumeName, ...markProperties];
 
-/** Datasets of the node's own pool that live as long as their pod. Pods describe them; there is no claim and no list. */
-export class InlineDriver implements Driver, InlineAbility, FailureContext {
-  readonly protocol = "zfs-local";
-  readonly access: Access;
-  readonly connection: string;
-  readonly inline: InlineAbility = this;
-  readonly #identity: ConnectionIdentity;
-  readonly #settings: InlineSettings;
-  readonly #zfs: Zfs;
-
-  /** Does no I/O. */
-  constructor(identity: ConnectionIdentity, settings: InlineSettings, zfs: Zfs) {
-    this.access = settings.access;
-    this.connection = identity.connection;
-    this.#identity = identity;
-    this.#settings = settings;
-    this.#zfs = zfs;
-  }
-
-  explain(error: unknown): ErrorMapping | undefined {
-    return zfsErrorMapping(error);
-  }
-
-  async create(): Promise<Volume> {
-    throw this.#error("invalid-argument", "makes no volumes for claims; pods describe them (csi: in their volumes)");
-  }
-
-  async delete(id: string): Promise<void> {
-    throw this.#error("failed-precondition", `volume "${id.slice(0, 128)}" is deleted with its pod, not before`);
-  }
-
-  check(call: Call): Promise<void> {
-    const query = { names: [this.#pool], properties: ["type"] };
-    return guarded(this, "use the storage", "", call, async () => void (await this.#zfs.read(query, call.signal)));
-  }
-
-  /** Only the node mounts it (mountpoint=legacy), so that it appears nowhere else. */
-  make(id: string, attributes: Context, begin: (source: string) => Promise<void>, call: Call): Promise<InlineVolume> {
-    return guarded(this, "make volume", id, call, async () => {
-      const name = this.#dataset(id);
-      const values = inlineValues(this.#settings.properties, attributes, this.#identity, id);
-      await begin(name);
-      const dataset = { name, volsize: undefined, values, permissions: undefined };
-      const query = { names: [this.#pool, name], properties: ownProperties };
-      const { entries } = await this.#zfs.create(dataset, true, query, call.signal);
-      const entry = entries.get(name);
-      if (!entry) throw untrue(`made ${name}`);
-      this.#refuseOthers(id, entry);
-      return { fsType: "zfs", source: name, identity: shownValue(entry, "guid") ?? "" };
-    });
-  }
-
-  /** Destroys its snapshots with it; a dataset below it, which csimux did not make, keeps it. */
-  remove(id: string, identity: string | undefined, call: Call): Promise<void> {
-    return guarded(this, "remove volume", id, call, async () => {
-      const name = this.#dataset(id);
-      const family = await this.#zfs.family(name, { names: [this.#pool], properties: ownProperties }, call.signal);
-      const entry = family.get(name);
-      if (!entry) return;
-      this.#refuseOthers(id, entry);
-      if (identity !== undefined && shownValue(entry, "guid") !== identity)
-        throw this.#error(
-          "failed-precondition",
-          `${name} is not the dataset that was made for volume "${id}"; csimux leaves it as it is`,
-        );
-      await destroyFamily(this.#zfs, name, family, text => this.#error("failed-precondition", text), call);
-    });
-  }
-
-  get #pool(): string {
-    return this.#settings.parent.split("/")[0] ?? "";
-  }
-
-  #dataset(id: string): string {
-    const name = `${this.#settings.parent}/v/${id}`;
-    if (isVolumeId(id) && name.length <= longestName) return name;
-    throw this.#error(
-      "invalid-argument",
-      `"${id.slice(0, 160)}" cannot be the id of a volume in ${this.#settings.parent}`,
-    );
-  }
-
-  /** Throws "failed-precondition" for a dataset that was not made for this volume. */
-  #refuseOthers(id: string, entry: Entry): void {
-    const { driver, instanceId } = this.#identity;
-    const own = whyNotVolume(id, entry, { driver, instanceId, idOf: name => name }) === undefined;
-    if (own && ownValue(entry, property.volumeName) === id) return;
-    throw this.#error(
-      "failed-precondition",
-      `the dataset ${entry.name} was not made for volume "${id}"; csimux leaves it as it is`,
-    );
-  }
-
-  #error(code: "invalid-argument" | "failed-precondition", what: string): CsiError {
-    return new CsiError(code, `connection "${this.connection}": ${what}`);
-  }
-}
-
-/** Opens zfs-local-ephemeral-inline: zfs of this machine, or of the node's root that is mounted at `chroot`. Does no I/O. */
+/**
+ * Opens zfs-local-ephemeral-inline: datasets of the node's own pool that live as long as their pod, made by zfs of this machine, or of
+ * the node's root that is mounted at `chroot`. Pods describe them; there is no claim and no list. Does no I/O.
+ */
 export function openInline(
   identity: ConnectionIdentity,
   { zfs: section }: InlineConfig,
   ports: DriverPorts,
   access: Access,
 ): Driver {
+  const { connection, driver, instanceId } = identity;
   const { datasetParentName: parent, properties = {}, chroot } = section;
   const programs = programsOf(section, undefined);
   const program = section.cli?.paths?.chroot ?? "chroot";
-  const zfs = chroot === undefined ? programs : { ...programs, zfs: [program, chroot, ...programs.zfs] as const };
-  return new InlineDriver(identity, { parent, properties, access }, new ZfsCli(ports.local, zfs));
+  const behind = chroot === undefined ? programs : { ...programs, zfs: [program, chroot, ...programs.zfs] as const };
+  const zfs = zfsCli(ports.local, behind);
+  const [pool = ""] = parent.split("/");
+  const subject = { connection, explain: zfsErrorMapping };
+  const refused = (code: "invalid-argument" | "failed-precondition", what: string): CsiError =>
+    new CsiError(code, `connection "${connection}": ${what}`);
+
+  const datasetOf = (id: string): string => {
+    const name = `${parent}/v/${id}`;
+    if (isVolumeId(id) && name.length <= longestName) return name;
+    throw refused("invalid-argument", `"${id.slice(0, 160)}" cannot be the id of a volume in ${parent}`);
+  };
+
+  /** Throws "failed-precondition" for a dataset that was not made for this volume. */
+  const refuseOthers = (id: string, entry: Entry): void => {
+    const own = whyNotVolume(id, entry, { driver, instanceId, idOf: name => name }) === undefined;
+    if (own && ownValue(entry, property.volumeName) === id) return;
+    const text = `the dataset ${entry.name} was not made for volume "${id}"; csimux leaves it as it is`;
+    throw refused("failed-precondition", text);
+  };
+
+  const inline: InlineAbility = {
+    /** Only the node mounts it (mountpoint=legacy), so that it appears nowhere else. */
+    make: (id, attributes, begin, call) =>
+      guarded(subject, "make volume", id, call, async () => {
+        const name = datasetOf(id);
+        const values = inlineValues(properties, attributes, identity, id);
+        await begin(name);
+        const dataset = { name, volsize: undefined, values, permissions: undefined };
+        const query = { names: [pool, name], properties: ownProperties };
+        const entry = (await zfs.create(dataset, true, query, call.signal)).entries.get(name);
+        if (!entry) throw untrue(`made ${name}`);
+        refuseOthers(id, entry);
+        return { fsType: "zfs", source: name, identity: shownValue(entry, "guid") ?? "" };
+      }),
+    /** Destroys its snapshots with it; a dataset below it, which csimux did not make, keeps it. */
+    remove: (id, known, call) =>
+      guarded(subject, "remove volume", id, call, async () => {
+        const name = datasetOf(id);
+        const family = await zfs.family(name, { names: [pool], properties: ownProperties }, call.signal);
+        const entry = family.get(name);
+        if (!entry) return;
+        refuseOthers(id, entry);
+        const text = `${name} is not the dataset that was made for volume "${id}"; csimux leaves it as it is`;
+        if (known !== undefined && shownValue(entry, "guid") !== known) throw refused("failed-precondition", text);
+        await destroyFamily(zfs, name, family, why => refused("failed-precondition", why), call);
+      }),
+  };
+
+  return {
+    ...{ protocol: "zfs-local", access, inline },
+    async create() {
+      throw refused("invalid-argument", "makes no volumes for claims; pods describe them (csi: in their volumes)");
+    },
+    async delete(id) {
+      throw refused("failed-precondition", `volume "${id.slice(0, 128)}" is deleted with its pod, not before`);
+    },
+    check(call) {
+      const query = { names: [pool], properties: ["type"] };
+      return guarded(subject, "use the storage", "", call, async () => void (await zfs.read(query, call.signal)));
+    },
+  };
 }

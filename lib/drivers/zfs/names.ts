@@ -19,7 +19,7 @@ const forVolume = "volume-source-for-volume-";
 const forSnapshot = "volume-source-for-snapshot-";
 
 /** A snapshot by its id: `<volume>@<name>` in the volume itself, or `<volume>/<name>` as a dataset of its own. */
-export interface SnapshotId {
+interface SnapshotId {
   readonly volume: string;
   readonly name: string;
   readonly detached: boolean;
@@ -67,10 +67,7 @@ export class DatasetNames {
   readonly detachedParent: string;
   readonly #maxIdBytes: number;
 
-  /**
-   * `parent`: where volumes are; `detachedParent`: where detached snapshots are. Throws "failed-precondition" when they leave too
-   * little room for names below them.
-   */
+  /** Parents of volumes and of detached snapshots. Throws "failed-precondition" when they leave too little room for names. */
   constructor(parent: string, detachedParent: string, maxIdBytes: number) {
     this.parent = parent;
     this.detachedParent = detachedParent;

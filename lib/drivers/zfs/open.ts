@@ -3,13 +3,15 @@ import type { Lease } from "../../io/lease.ts";
 import type { StorageHost } from "../../io/script.ts";
 import type { DriverFacts } from "../facts.ts";
 import type { ConnectionIdentity, DriverPorts } from "../module.ts";
-import { ZfsCli } from "./cli/cli.ts";
+import type { VolumeStore } from "../store.ts";
+import { zfsCli } from "./cli/cli.ts";
 import type { Programs } from "./cli/steps.ts";
 import type { DatasetSection, Ssh, ZvolSection } from "./config/schema.ts";
 import { DatasetNames } from "./names.ts";
 import { type FilesystemSettings, type StoreSettings, ZfsStorage, type ZvolSettings } from "./storage.ts";
-import { DatasetStore } from "./store.ts";
+import { datasetStore } from "./store.ts";
 import { choosable } from "./values.ts";
+import type { ZfsVolume } from "./volume.ts";
 import type { Zfs } from "./zfs.ts";
 
 /** Parameters of classes that every driver on ZFS reads. */
@@ -32,16 +34,11 @@ export const zfsTerritory: DriverFacts["territory"] = {
   marked: "some",
 };
 
+/** The keys of `zfs:` about volumes that are file systems, and that are block devices. */
+type FilesystemKeys = Extract<keyof DatasetSection, `dataset${"Enable" | "Permissions"}${string}`>;
+type ZvolKeys = Extract<keyof ZvolSection, `zvol${string}`>;
 /** The keys of `zfs:` that every store has, however ZFS is reached. */
-export type StoreSection = Pick<
-  DatasetSection,
-  | "datasetParentName"
-  | "detachedSnapshotsDatasetParentName"
-  | "datasetProperties"
-  | "snapshotProperties"
-  | "deleteWithDependents"
-  | "foreignSnapshots"
->;
+export type StoreSection = Omit<DatasetSection, FilesystemKeys | "cli">;
 
 /** The key about programs on the host. */
 type CliSection = { readonly cli?: DatasetSection["cli"] };
@@ -70,21 +67,8 @@ export function programsOf(section: CliSection, ssh: Ssh | undefined): Programs 
 }
 
 /** Volumes that are file systems, by the keys of a section. */
-export function filesystems(
-  section: Pick<
-    DatasetSection,
-    | "datasetEnableQuotas"
-    | "datasetEnableReservation"
-    | "datasetPermissionsMode"
-    | "datasetPermissionsUser"
-    | "datasetPermissionsGroup"
-    | "datasetPermissionsAcls"
-    | "datasetPermissionsAclsBinary"
-  >,
-): FilesystemSettings {
-  const mode = section.datasetPermissionsMode;
-  const user = section.datasetPermissionsUser;
-  const group = section.datasetPermissionsGroup;
+export function filesystems(section: Pick<DatasetSection, FilesystemKeys>): FilesystemSettings {
+  const { datasetPermissionsMode: mode, datasetPermissionsUser: user, datasetPermissionsGroup: group } = section;
   const acls = (section.datasetPermissionsAcls ?? []).map(line => line.trim().split(/\s+/));
   const some = mode !== undefined || user !== undefined || group !== undefined || acls.length > 0;
   return {
@@ -96,9 +80,7 @@ export function filesystems(
 }
 
 /** Volumes that are block devices, by the keys of a section. */
-export const devices = (
-  section: Pick<ZvolSection, "zvolBlocksize" | "zvolCompression" | "zvolDedup" | "zvolEnableReservation">,
-): ZvolSettings => ({
+export const devices = (section: Pick<ZvolSection, ZvolKeys>): ZvolSettings => ({
   type: "volume",
   blocksize: section.zvolBlocksize,
   compression: section.zvolCompression,
@@ -114,7 +96,7 @@ export function storeOn(
   volumes: FilesystemSettings | ZvolSettings,
   sharing: SharedVolumes,
   close: () => Promise<void>,
-): DatasetStore {
+): VolumeStore<ZfsVolume> {
   const { datasetParentName, detachedSnapshotsDatasetParentName } = section;
   const { driver, instanceId, maxIdBytes } = identity;
   const names = new DatasetNames(datasetParentName, detachedSnapshotsDatasetParentName, maxIdBytes);
@@ -130,7 +112,7 @@ export function storeOn(
     dependents: section.deleteWithDependents,
     foreignSnapshots: section.foreignSnapshots,
   };
-  return new DatasetStore(new ZfsStorage(identity, settings, names, zfs), close);
+  return datasetStore(new ZfsStorage(identity, settings, names, zfs), close);
 }
 
 /** zfs(8) on the host of a connection: behind ssh, or this one where its file names none. `close` releases it. */
@@ -138,5 +120,5 @@ export function cliOf(section: CliSection, ssh: Ssh | undefined, ports: DriverPo
   const local: Lease<StorageHost> = { value: ports.local, release: async () => {} };
   const { value: host, release } = ssh ? ports.ssh(ssh) : local;
   const programs = programsOf(section, ssh);
-  return { zfs: new ZfsCli(host, programs), host, programs, close: release };
+  return { zfs: zfsCli(host, programs), host, programs, close: release };
 }

@@ -126,7 +126,7 @@ const isCopy = (mark: Property | undefined, id: string, idOf: Marks["idOf"]): bo
 /** Why a dataset is not this volume of the connection, in words; undefined when it is, finished or not. */
 export function whyNotVolume(id: string, entry: Entry, marks: Marks): string | undefined {
   if (ownValue(entry, property.managed) !== "true")
-    return `bears no mark of csimux (${property.managed} is not "true" on it)`;
+    return `has no mark of csimux (${property.managed} is not "true" on it)`;
   const owner = otherOwner(entry, marks);
   if (owner !== undefined) return `belongs to ${owner}`;
   const name = entry.properties.get(property.volumeName);

@@ -135,10 +135,8 @@ async function inspect(storage: ZfsStorage, id: string, others: readonly string[
   const isOwn = ownValue(entry, property.tombstone) === id;
   const why = isOwn ? otherOwner(entry, settings.marks) : whyNotVolume(id, entry, settings.marks);
   if (why === undefined) return { family: { entry, below: belowOf(dataset, entries) }, entries };
-  throw storage.error(
-    "failed-precondition",
-    `the dataset ${dataset} is not a volume of this connection: it ${isOwn ? `belongs to ${why}` : why}; csimux leaves it as it is`,
-  );
+  const text = isOwn ? `belongs to ${why}` : why;
+  throw storage.notOwn(`the dataset ${dataset} is not a volume of this connection: it ${text}`);
 }
 
 const belowOf = (dataset: string, entries: Entries): readonly Entry[] =>

@@ -1,5 +1,5 @@
 import type { Call } from "../../core/call.ts";
-import type { Context, Page, PageRequest, Snapshot, SnapshotAbility } from "../driver.ts";
+import type { Snapshot, SnapshotAbility } from "../driver.ts";
 import { afterFailure } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { isVolumeId, snapshotId } from "./names.ts";
@@ -17,80 +17,20 @@ import {
   tombstones,
 } from "./sources.ts";
 import type { ZfsStorage } from "./storage.ts";
-import { isSwitchedOn, snapshotValues } from "./values.ts";
+import { isSwitchedOn, type NewValues, snapshotValues } from "./values.ts";
 import { volumeIn, volumeQuery, type ZfsVolume } from "./volume.ts";
 import { type Entry, untrue, ZfsError } from "./zfs.ts";
 
+type IdAndEntry = readonly [id: string, entry: Entry];
+
 /** Snapshots of datasets: in their volume, or detached, as full copies. */
-export class DatasetSnapshots implements SnapshotAbility {
-  readonly #storage: ZfsStorage;
+export function datasetSnapshots(storage: ZfsStorage): SnapshotAbility {
+  const { names, settings, zfs, identity } = storage;
+  const { marks } = settings;
 
-  constructor(storage: ZfsStorage) {
-    this.#storage = storage;
-  }
-
-  async create(name: string, volumeId: string, parameters: Context, call: Call): Promise<Snapshot> {
-    const { names, identity, settings, zfs } = this.#storage;
-    const own = names.snapshotName(name, volumeId);
-    const volume = await this.#volumeFor(name, own, volumeId, call);
-    const values = snapshotValues(settings, { name, volume: volumeId, bytes: volume.bytes, parameters });
-    if (isSwitchedOn(parameters, identity, "detachedSnapshots")) return this.#copied(volume, own, values, call);
-    const snapshot = `${volume.dataset}@${own}`;
-    const query = { names: [names.pool, snapshot], properties: snapshotProperties };
-    const { entries } = await zfs
-      .snapshot([snapshot], values, query, call.signal)
-      .catch(async error => Promise.reject(await snapshotFailure(this.#storage, error, [snapshot], name, call)));
-    return this.#existing(`${volumeId}@${own}`, name, volumeId, entries.get(snapshot));
-  }
-
-  async delete(id: string, call: Call): Promise<void> {
-    const parts = snapshotId(id);
-    if (!parts) return;
-    const { volume, name, detached } = parts;
-    const { zfs, names, settings } = this.#storage;
-    const entry = await anySnapshot(this.#storage, id, call);
-    const owner = entry && whoseSnapshot(id, entry, settings.marks);
-    if (owner !== undefined)
-      throw this.#storage.error(
-        "failed-precondition",
-        `the snapshot ${entry?.name} belongs to ${owner}; csimux leaves it as it is`,
-      );
-    if (entry && detached) {
-      await zfs.finishRename?.(names.snapshotStaging(volume, name), entry.name, call.signal);
-      await removeCopy(this.#storage, entry.name, call);
-    } else if (entry) await zfs.destroy(entry.name, { deferred: true }, call.signal);
-    if (detached) await this.#tidy(volume, name, call);
-    else await destroyTombstones(this.#storage, call);
-  }
-
-  async get(id: string, call: Call): Promise<Snapshot> {
-    const entry = await findSnapshot(this.#storage, id, call);
-    if (entry && ownValue(entry, property.success) === "true") return snapshotOf(id, entry);
-    throw this.#storage.error("not-found", `snapshot "${id.slice(0, 128)}" does not exist`);
-  }
-
-  async list(
-    { volumeId }: { readonly volumeId: string | undefined },
-    page: PageRequest,
-    call: Call,
-  ): Promise<Page<Snapshot>> {
-    if (volumeId !== undefined && !isVolumeId(volumeId)) return { items: [], next: undefined };
-    const [attached, detached] = await Promise.all([this.#attached(volumeId, call), this.#detached(volumeId, call)]);
-    const all = new Map([...attached, ...detached]);
-    const load = async (id: string) => {
-      const entry = all.get(id);
-      return entry && snapshotOf(id, entry);
-    };
-    return pageOf([...all.keys()], id => snapshotId(id) !== undefined, page, load);
-  }
-
-  /**
-   * The volume that a snapshot is to be taken of. Throws "not-found" when it does not exist, and "already-exists" when another
-   * volume has a snapshot of this name (CSI CreateSnapshot).
-   */
-  async #volumeFor(name: string, own: string, volumeId: string, call: Call): Promise<ZfsVolume> {
-    const { names, settings, zfs } = this.#storage;
-    const missing = () => this.#storage.error("not-found", `volume "${volumeId.slice(0, 128)}" does not exist`);
+  /** The volume of a new snapshot. Throws "not-found", and "already-exists" for the name of another volume's snapshot. */
+  async function volumeFor(name: string, own: string, volumeId: string, call: Call): Promise<ZfsVolume> {
+    const missing = () => storage.error("not-found", `volume "${volumeId.slice(0, 128)}" does not exist`);
     if (!isVolumeId(volumeId)) throw missing();
     const dataset = names.dataset(volumeId);
     const wanted = { name: own, parent: names.parent, copies: names.detachedParent };
@@ -100,54 +40,44 @@ export class DatasetSnapshots implements SnapshotAbility {
       ...holders.filter(each => each !== dataset).map(each => `${each}@${own}`),
       ...copies.filter(each => each !== names.snapshot({ volume: volumeId, name: own, detached: true })),
     ];
-    if (others.length > 0) await this.#refuseTaken(name, volumeId, others, call);
+    if (others.length > 0) await refuseTaken(name, volumeId, others, call);
     const volume = volumeIn(volumeId, entries.get(dataset), settings);
     if (volume?.finished) return volume;
     throw missing();
   }
 
   /** Throws "already-exists" when one of these is a snapshot, attached or detached, of another volume. */
-  async #refuseTaken(name: string, volumeId: string, others: readonly string[], call: Call): Promise<void> {
-    const { names, zfs, settings } = this.#storage;
-    for (const entry of (await zfs.read({ names: others, properties: snapshotProperties }, call.signal)).values()) {
+  async function refuseTaken(
+    name: string,
+    volumeId: string,
+    others: readonly string[],
+    { signal }: Call,
+  ): Promise<void> {
+    for (const entry of (await zfs.read({ names: others, properties: snapshotProperties }, signal)).values()) {
       const [dataset = ""] = entry.name.split("@");
       const volume =
         dataset === entry.name
           ? snapshotId(names.detachedIdOf(entry.name))?.volume
           : (ownValue(entry, property.snapshotVolume) ?? names.volumeOf(dataset));
-      if (isSnapshot(entry) && volume !== volumeId && otherOwner(entry, settings.marks) === undefined)
-        throw this.#storage.error(
-          "already-exists",
-          `snapshot "${name.slice(0, 128)}" exists, of volume "${volume ?? entry.name}"`,
-        );
+      if (!isSnapshot(entry) || volume === volumeId || otherOwner(entry, marks) !== undefined) continue;
+      const text = `snapshot "${name.slice(0, 128)}" exists, of volume "${volume ?? entry.name}"`;
+      throw storage.error("already-exists", text);
     }
   }
 
   /** The answer for a snapshot that exists now, taken by this call or by an earlier one. */
-  #existing(id: string, name: string, volumeId: string, entry: Entry | undefined): Snapshot {
-    const { marks } = this.#storage.settings;
+  function existing(id: string, name: string, volumeId: string, entry: Entry | undefined): Snapshot {
     const own = isSnapshot(entry) && whoseSnapshot(id, entry, marks) === undefined;
     if (own && ownValue(entry, property.snapshotName) === name) return snapshotOf(id, entry);
     if (entry && shownValue(entry, "defer_destroy") === "on")
-      throw this.#storage.error(
-        "aborted",
-        `the deleted snapshot "${id}" exists until the volumes made from it are gone`,
-      );
+      throw storage.error("aborted", `the deleted snapshot "${id}" exists until the volumes made from it are gone`);
     if (!entry) throw untrue(`taken the snapshot "${id}"`);
-    throw this.#storage.error(
-      "already-exists",
-      `volume "${volumeId}" has a snapshot "${id}" that csimux did not take under this name`,
-    );
+    const text = `volume "${volumeId}" has a snapshot "${id}" that csimux did not take under this name`;
+    throw storage.error("already-exists", text);
   }
 
-  /** Makes a detached snapshot: a full copy beside the volumes, which needs nothing of its volume. */
-  async #copied(
-    volume: ZfsVolume,
-    own: string,
-    values: Readonly<Record<string, string>>,
-    call: Call,
-  ): Promise<Snapshot> {
-    const { names, zfs, settings, identity } = this.#storage;
+  /** Makes a detached snapshot: a full copy outside the volumes, which needs nothing of its volume. */
+  async function copied(volume: ZfsVolume, own: string, values: NewValues, call: Call): Promise<Snapshot> {
     const { signal } = call;
     const id = `${volume.id}/${own}`;
     const target = names.snapshot({ volume: volume.id, name: own, detached: true });
@@ -156,92 +86,118 @@ export class DatasetSnapshots implements SnapshotAbility {
     const staging = names.snapshotStaging(volume.id, own);
     if (!(await zfs.read(query, signal)).has(target)) {
       const unmounted = settings.volumes.type === "filesystem" ? { canmount: "noauto" } : {};
+      const marked = { ...unmounted, readonly: "on", ...markValues(identity) };
       const copy = async () => {
-        await this.#container(volume.id, signal);
+        // The dataset that holds the detached snapshots of the volume.
+        const container = { name: names.container(volume.id), volsize: undefined, values: {}, permissions: undefined };
+        await zfs.create(container, true, { names: [container.name], properties: ["type"] }, signal);
         await zfs.snapshot([from], {}, query, signal);
-        await refuseOthers(this.#storage, staging, call);
-        await zfs.copy(
-          { from, to: staging, values: { ...unmounted, readonly: "on", ...markValues(identity) } },
-          signal,
-        );
+        await refuseOthers(storage, staging, call);
+        await zfs.copy({ from, to: staging, values: marked }, signal);
         await zfs.set(staging, values, signal);
         await zfs.rename(staging, target, signal);
       };
-      const undo = () => this.#tidy(volume.id, own, call);
-      await copy().catch(async error =>
-        Promise.reject(await snapshotFailure(this.#storage, error, [target], id, call, undo)),
-      );
+      const undo = () => tidy(volume.id, own, call);
+      await copy().catch(error => throwSnapshotFailure(storage, error, [target], id, call, undo));
     } else await zfs.finishRename?.(staging, target, signal);
     await zfs.destroy(`${target}@${from.slice(from.indexOf("@") + 1)}`, {}, signal);
     await zfs.destroy(from, { deferred: true }, signal);
     const entry = (await zfs.read(query, signal)).get(target);
-    return this.#existing(id, values[property.snapshotName] ?? "", volume.id, entry);
-  }
-
-  /** Makes the dataset that holds the detached snapshots of a volume. */
-  async #container(volume: string, signal: AbortSignal): Promise<void> {
-    const { names, zfs } = this.#storage;
-    const name = names.container(volume);
-    const query = { names: [name], properties: ["type"] };
-    await zfs.create({ name, volsize: undefined, values: {}, permissions: undefined }, true, query, signal);
+    return existing(id, values[property.snapshotName] ?? "", volume.id, entry);
   }
 
   /** Removes the rest of creations of a detached snapshot, and its container if it is empty. */
-  async #tidy(volume: string, name: string, call: Call): Promise<void> {
-    const { names, zfs } = this.#storage;
-    await removeStaging(this.#storage, names.snapshotStaging(volume, name), call);
+  async function tidy(volume: string, name: string, call: Call): Promise<void> {
+    await removeStaging(storage, names.snapshotStaging(volume, name), call);
     await zfs.destroy(names.sourceForSnapshot(volume, name), { deferred: true }, call.signal);
     await zfs.destroy(names.container(volume), {}, call.signal).catch((error: unknown) => {
       if (!(error instanceof ZfsError) || error.failure !== "dependents") throw error;
     });
   }
 
-  async #attached(volumeId: string | undefined, { signal }: Call): Promise<readonly (readonly [string, Entry])[]> {
-    const { names, zfs } = this.#storage;
-    const aside = await tombstones(this.#storage, signal);
+  async function attached(volumeId: string | undefined, { signal }: Call): Promise<readonly IdAndEntry[]> {
+    const aside = await tombstones(storage, signal);
     const ids = new Map([...aside].map(([id, dataset]) => [dataset, id]));
     const ofVolume = (id: string) => [names.dataset(id), aside.get(id)].filter(each => each !== undefined);
     const [parents, depth] = volumeId === undefined ? [[names.parent], 2 as const] : [ofVolume(volumeId), 1 as const];
-    const entries = await Promise.all(
-      parents.map(parent => zfs.below(parent, ["snapshot"], snapshotProperties, depth, signal)),
-    );
-    return this.#own(entries.flat(), ({ name }) => {
+    const lists = parents.map(parent => zfs.below(parent, ["snapshot"], snapshotProperties, depth, signal));
+    return ownOf((await Promise.all(lists)).flat(), ({ name }) => {
       const [dataset = "", own = ""] = name.split("@");
       return `${names.volumeOf(dataset) ?? ids.get(dataset) ?? ""}@${own}`;
     });
   }
 
-  async #detached(volumeId: string | undefined, { signal }: Call): Promise<readonly (readonly [string, Entry])[]> {
-    const { names, zfs, settings } = this.#storage;
+  async function detached(volumeId: string | undefined, { signal }: Call): Promise<readonly IdAndEntry[]> {
     const [parent, depth] =
       volumeId === undefined ? [names.detachedParent, 2 as const] : [names.container(volumeId), 1 as const];
     const entries = await zfs.below(parent, [settings.volumes.type], snapshotProperties, depth, signal);
-    return this.#own(entries, ({ name }) => names.detachedIdOf(name));
+    return ownOf(entries, ({ name }) => names.detachedIdOf(name));
   }
 
   /** The snapshots of this connection among entries, by their ids. */
-  #own(entries: readonly Entry[], idOf: (entry: Entry) => string): readonly (readonly [string, Entry])[] {
-    const { marks } = this.#storage.settings;
-    return entries.flatMap(entry => {
+  const ownOf = (entries: readonly Entry[], idOf: (entry: Entry) => string): readonly IdAndEntry[] =>
+    entries.flatMap(entry => {
       const id = idOf(entry);
       const own = snapshotId(id) && isSnapshot(entry) && whoseSnapshot(id, entry, marks) === undefined;
       return own ? [[id, entry] as const] : [];
     });
-  }
+
+  return {
+    async create(name, volumeId, parameters, call) {
+      const own = names.snapshotName(name, volumeId);
+      const volume = await volumeFor(name, own, volumeId, call);
+      const values = snapshotValues(settings, { name, volume: volumeId, bytes: volume.bytes, parameters });
+      if (isSwitchedOn(parameters, identity, "detachedSnapshots")) return copied(volume, own, values, call);
+      const snapshot = `${volume.dataset}@${own}`;
+      const query = { names: [names.pool, snapshot], properties: snapshotProperties };
+      const { entries } = await zfs
+        .snapshot([snapshot], values, query, call.signal)
+        .catch(error => throwSnapshotFailure(storage, error, [snapshot], name, call));
+      return existing(`${volumeId}@${own}`, name, volumeId, entries.get(snapshot));
+    },
+    async delete(id, call) {
+      const parts = snapshotId(id);
+      if (!parts) return;
+      const { volume, name } = parts;
+      const entry = await anySnapshot(storage, id, call);
+      const owner = entry && whoseSnapshot(id, entry, marks);
+      if (owner !== undefined) throw storage.notOwn(`the snapshot ${entry?.name} belongs to ${owner}`);
+      if (entry && parts.detached) {
+        await zfs.finishRename?.(names.snapshotStaging(volume, name), entry.name, call.signal);
+        await removeCopy(storage, entry.name, call);
+      } else if (entry) await zfs.destroy(entry.name, { deferred: true }, call.signal);
+      if (parts.detached) await tidy(volume, name, call);
+      else await destroyTombstones(storage, call);
+    },
+    async get(id, call) {
+      const entry = await findSnapshot(storage, id, call);
+      if (entry && ownValue(entry, property.success) === "true") return snapshotOf(id, entry);
+      throw storage.error("not-found", `snapshot "${id.slice(0, 128)}" does not exist`);
+    },
+    async list({ volumeId }, page, call) {
+      if (volumeId !== undefined && !isVolumeId(volumeId)) return { items: [], next: undefined };
+      const all = new Map((await Promise.all([attached(volumeId, call), detached(volumeId, call)])).flat());
+      const load = async (id: string) => {
+        const entry = all.get(id);
+        return entry && snapshotOf(id, entry);
+      };
+      return pageOf([...all.keys()], id => snapshotId(id) !== undefined, page, load);
+    },
+  };
 }
 
 /**
- * The failure to take snapshots of these names. It is final only if none of them exists, and nothing else is left after `undo`:
+ * Throws the failure to take snapshots of these names. It is final only if none of them exists, and nothing else is left after `undo`:
  * after a final failure the caller never deletes anything (CSI CreateSnapshot, "Timeouts").
  */
-export function snapshotFailure(
+export async function throwSnapshotFailure(
   storage: ZfsStorage,
   error: unknown,
   snapshots: readonly string[],
   name: string,
   call: Call,
   undo = async (): Promise<void> => {},
-): Promise<unknown> {
+): Promise<never> {
   const gone = async () => {
     const query = { names: [storage.names.pool, ...snapshots], properties: ["type"] };
     const found = await storage.zfs.read(query, call.signal);
@@ -249,7 +205,7 @@ export function snapshotFailure(
     await undo();
     return true;
   };
-  return afterFailure(error, gone, storage, `create snapshot "${name.slice(0, 160)}"`, call);
+  throw await afterFailure(error, gone, storage, `create snapshot "${name.slice(0, 160)}"`, call);
 }
 
 /** The CSI snapshot of an entry. */

@@ -137,10 +137,7 @@ export async function destroyFamily(
   await zfs.destroy(name, { snapshots }, call.signal);
 }
 
-/**
- * Removes the snapshots that a volume was to be made from, on any volume of this connection: its creation ended before it recorded
- * its source.
- */
+/** Removes the snapshots, on any volume, that a volume was to be made from: it ended before it recorded its source. */
 export async function dropSources({ zfs, names, settings }: ZfsStorage, id: string, { signal }: Call): Promise<void> {
   const own = names.sourceFor("", id).slice(1);
   const wanted = { name: own, parent: names.parent, copies: undefined };

@@ -52,6 +52,7 @@ export interface StoreSettings {
 
 /** The storage of one connection. */
 export class ZfsStorage implements FailureContext {
+  readonly explain = zfsErrorMapping;
   readonly connection: string;
   readonly identity: ConnectionIdentity;
   readonly settings: StoreSettings;
@@ -66,13 +67,14 @@ export class ZfsStorage implements FailureContext {
     this.zfs = zfs;
   }
 
-  explain(error: unknown): ErrorMapping | undefined {
-    return zfsErrorMapping(error);
-  }
-
   /** An error that names the connection. */
   error(code: Code, text: string): CsiError {
     return new CsiError(code, `connection "${this.connection}": ${text}`);
+  }
+
+  /** The refusal to change what is not this connection's; `what` says so. */
+  notOwn(what: string): CsiError {
+    return this.error("failed-precondition", `${what}; csimux leaves it as it is`);
   }
 }
 

@@ -117,10 +117,7 @@ export function blockSizeOf({ volumes }: StoreSettings, parameters: Context): st
   throw new CsiError("invalid-argument", "zfs.volblocksize must be 512, or 1K to 128K in powers of two");
 }
 
-/**
- * All properties of a new volume: the connection's, then the class's, then csimux's own. Throws "invalid-argument" for values that
- * ZFS could not keep.
- */
+/** All properties of a new volume: the connection's, the class's, csimux's own. Throws "invalid-argument" for unfit values. */
 export function volumeValues(
   settings: StoreSettings,
   identity: ConnectionIdentity,

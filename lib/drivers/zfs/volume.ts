@@ -111,10 +111,7 @@ export const isSuspended = (states: ReadonlyMap<string, string>): boolean => [..
 export const parentFindings = (parent: Entry | undefined): readonly Finding[] =>
   isFull(parent) ? [{ reason: "StorageFull", message: `nothing is available to ${parent?.name ?? ""}` }] : [];
 
-/**
- * The findings about a volume. `full`: the whole storage is full, so that its quota tells nothing; `exported`: what the NFS server
- * exports, undefined where that is unknown.
- */
+/** The findings about a volume. `full`: so is the whole storage; `exported`: what the NFS server exports, undefined if unknown. */
 export function datasetFindings(
   { bytes, mountpoint }: ZfsVolume,
   entry: Entry,

@@ -50,7 +50,7 @@ export interface NewDataset {
 }
 
 /** Whether this call made something, and what exists now. If it made nothing, something of this name existed. */
-export interface Creation {
+export interface CreationResult {
   readonly made: boolean;
   readonly entries: Entries;
 }
@@ -153,9 +153,9 @@ export interface Zfs {
   /** Throws "pool-absent" when a pool among the names does not exist, because then its contents are unknown. */
   read(query: PropertyQuery, signal: AbortSignal): Promise<Entries>;
   /** Makes a dataset unless it exists; with `parents` also those above it. Throws "absent" when its parent does not exist. */
-  create(dataset: NewDataset, parents: boolean, query: PropertyQuery, signal: AbortSignal): Promise<Creation>;
+  create(dataset: NewDataset, parents: boolean, query: PropertyQuery, signal: AbortSignal): Promise<CreationResult>;
   /** Like `create`, from a snapshot; throws "absent" when that does not exist. */
-  clone(dataset: NewDataset, origin: CloneOrigin, query: PropertyQuery, signal: AbortSignal): Promise<Creation>;
+  clone(dataset: NewDataset, origin: CloneOrigin, query: PropertyQuery, signal: AbortSignal): Promise<CreationResult>;
   /** Sets values on a dataset or snapshot; all that are not undefined in one step. */
   set(name: string, values: Values, signal: AbortSignal): Promise<void>;
   /** Applies permissions to a mounted file system. */
@@ -166,7 +166,7 @@ export interface Zfs {
     values: Readonly<Record<string, string>>,
     query: PropertyQuery,
     signal: AbortSignal,
-  ): Promise<Creation>;
+  ): Promise<CreationResult>;
   /** Finds what has the name of a snapshot, by names alone. Throws like `read`. */
   namesakes(wanted: SnapshotName, query: PropertyQuery, signal: AbortSignal): Promise<SnapshotsOfName>;
   /** A dataset and its children of these types; with `depth` 2 one level more. Empty when it does not exist. Throws like `read`. */
@@ -179,10 +179,7 @@ export interface Zfs {
   ): Promise<readonly Entry[]>;
   /** A dataset with all its children and snapshots, and the names of the query; if it exists, without its ancestors. Throws like `read`. */
   family(dataset: string, query: PropertyQuery, signal: AbortSignal): Promise<Entries>;
-  /**
-   * Destroys one thing; success when it does not exist. A file system in use stays mounted, shared and with its snapshots: "used"
-   * when it is known by whom, "busy" otherwise.
-   */
+  /** Destroys one thing, or nothing. A file system in use stays as it is: "used" when it is known by whom, "busy" otherwise. */
   destroy(name: string, how: DestroyOptions, signal: AbortSignal): Promise<void>;
   /** Renames a dataset, with its snapshots and children. */
   rename(from: string, to: string, signal: AbortSignal): Promise<void>;
@@ -192,7 +189,7 @@ export interface Zfs {
   finishRename?(from: string, to: string, signal: AbortSignal): Promise<boolean>;
   /** Mounts a file system; success when it is mounted. */
   mount(name: string, signal: AbortSignal): Promise<void>;
-  /** The states of pools in the words of zpool(8), such as "ONLINE", by name; unknown ones are absent. */
+  /** The states of pools as zpool(8) writes them, such as "ONLINE", by name; unknown ones are absent. */
   pools(names: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, string>>;
   /** The folders that the host's NFS server exports; undefined or absent where that is unknown. */
   exported?(signal: AbortSignal): Promise<ReadonlySet<string> | undefined>;

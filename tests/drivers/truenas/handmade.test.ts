@@ -116,7 +116,7 @@ for (const [reach, reachable, open] of reaches)
         const made = await refusal(driver.create(volumeOf("pvc-1"), call));
         expect(made).toMatchObject({
           code: "already-exists",
-          message: expect.stringContaining(`${parent}/pvc-1 exists and bears no mark of csimux`),
+          message: expect.stringContaining(`${parent}/pvc-1 exists and has no mark of csimux`),
         });
         expect(await refusal(driver.delete("pvc-1", call))).toMatchObject({ code: "failed-precondition" });
         expect(await refusal(driver.expand?.expand("pvc-1", more, call) ?? Promise.resolve())).toMatchObject({

@@ -3,7 +3,8 @@ import type { Api } from "../../../lib/drivers/truenas/api.ts";
 import { ApiError, apiErrorMapping, errnos } from "../../../lib/drivers/truenas/api-error.ts";
 import { tableOf } from "../../../lib/drivers/truenas/shares/share.ts";
 import { ofVersion } from "../../../lib/drivers/truenas/zfs/queries.ts";
-import { ZfsApi } from "../../../lib/drivers/truenas/zfs/zfs-api.ts";
+import { zfsApi } from "../../../lib/drivers/truenas/zfs/zfs-api.ts";
+import type { Zfs } from "../../../lib/drivers/zfs/zfs.ts";
 import { HttpError } from "../../../lib/io/dial.ts";
 import { callWith } from "../../contract/rig.ts";
 
@@ -13,7 +14,7 @@ const call = callWith();
 const { signal } = call;
 const look = { names: ["tank", "tank/k/v/a"], properties: ["type", "guid"] };
 
-const questions: Readonly<Record<string, (zfs: ZfsApi, api: Api) => Promise<unknown>>> = {
+const questions: Readonly<Record<string, (zfs: Zfs, api: Api) => Promise<unknown>>> = {
   read: zfs => zfs.read(look, signal),
   below: zfs => zfs.below("tank/k/v", ["filesystem", "snapshot"], ["type"], 1, signal),
   family: zfs => zfs.family("tank/k/v/a", look, signal),
@@ -36,7 +37,7 @@ test.each(
     call: async () => answer,
     job: async () => answer,
   };
-  const error = await questions[question]?.(new ZfsApi(api, "GENERIC"), api).then(
+  const error = await questions[question]?.(zfsApi(api, "GENERIC"), api).then(
     () => "it was accepted",
     (reason: unknown) => reason,
   );
@@ -51,7 +52,8 @@ test.each([
   ["a refusal by the same version stays", 2510, refusal, refusal],
   ["a lost request stays", 2600, lost, lost],
 ] as const)("%s", async (_, now, error, thrown) => {
-  const api = { where: "nas", version: async () => ({ text: "TrueNAS", number: now }) };
+  const api = { where: "nas", version: async () => ({ text: "TrueNAS", number: now }) } as unknown as Api;
+  const system = { api, version: 2510, signal: AbortSignal.timeout(5_000) };
   const work = () => Promise.reject(error);
-  expect(await ofVersion(api, 2510, work, AbortSignal.timeout(5_000)).catch(found => found)).toMatchObject(thrown);
+  expect(await ofVersion(system, work).catch(found => found)).toMatchObject(thrown);
 });

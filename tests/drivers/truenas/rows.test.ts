@@ -3,7 +3,7 @@ import { type Api, apiOf } from "../../../lib/drivers/truenas/api.ts";
 import { apiErrorMapping } from "../../../lib/drivers/truenas/api-error.ts";
 import { Client } from "../../../lib/drivers/truenas/client.ts";
 import { serverOf } from "../../../lib/drivers/truenas/server.ts";
-import { ZfsApi } from "../../../lib/drivers/truenas/zfs/zfs-api.ts";
+import { zfsApi } from "../../../lib/drivers/truenas/zfs/zfs-api.ts";
 import { callWith, snapshotsOf, volumeOf } from "../../contract/rig.ts";
 import { connectionTo, withDouble } from "../../fakes/truenas/client-rig.ts";
 import { numberOf, recentVersions } from "../../fakes/truenas/versions.ts";
@@ -63,7 +63,7 @@ test("an upgrade between the query of the version and the request hides no prope
         return api.call(method, params, signal);
       },
     };
-    const zfs = new ZfsApi(upgradedFirst, "GENERIC");
+    const zfs = zfsApi(upgradedFirst, "GENERIC");
     const query = { names: ["tank/a@s"], properties: ["a:name"] };
     const { entries } = await zfs.snapshot(["tank/a@s"], { "a:name": "mine" }, query, never);
     expect(entries.get("tank/a@s")?.properties.get("a:name")?.value).toBe("mine");

@@ -170,14 +170,15 @@ exit 0
   let argv: readonly string[] = [];
   const by = {
     programs: { zfs: [zfs] as Argv, zpool: "zpool", privileged: [] },
-    exports: undefined as never,
+    signal: new AbortController().signal,
+    read: undefined as never,
     run: async (steps: readonly Step[]) => {
       argv = steps[0]?.argv.map(String) ?? [];
       return new Map([["destroy", { stdout: "", stderr: "", exitCode: 0 }]]);
     },
   };
   const served = { protocol: "smb", mountpoint: "/tank/a" } as const;
-  await destroyDataset(by, "tank/a", { snapshots: ["s"], served }, new AbortController().signal);
+  await destroyDataset(by, undefined as never, "tank/a", { snapshots: ["s"], served });
   const [program = "", ...words] = argv;
   const child = spawn(program, words, { stdio: ["ignore", "pipe", "pipe"] });
   child.stdout.destroy();

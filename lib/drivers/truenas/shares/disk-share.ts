@@ -1,7 +1,6 @@
 import { disk } from "../../../core/access.ts";
 import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
-import type { VolumeFindings } from "../../../health/finding.ts";
 import type { Context, VolumeSpec } from "../../driver.ts";
 import type { Notes, ShareProtocol } from "../../store.ts";
 import { bearsTag, tagOf } from "../../zfs/targets/names.ts";
@@ -31,61 +30,22 @@ export interface DiskProtocol {
 }
 
 /** Volumes as disks, each with a target or subsystem of its own. */
-export class DiskShare implements ShareProtocol<ZfsVolume> {
-  readonly protocol: DiskProtocol["protocol"];
-  readonly access = disk;
-  readonly growsOnNode = true;
-  readonly reach: Context;
-  readonly #kind: DiskProtocol;
-
-  constructor(kind: DiskProtocol) {
-    this.#kind = kind;
-    this.protocol = kind.protocol;
-    this.reach = kind.reach;
-  }
-
-  /**
-   * As ShareProtocol.publish. Keeps the name before it creates anything: a template may use parameters that are unknown when the volume is
-   * deleted.
-   */
-  async publish(
-    volume: ZfsVolume,
-    spec: VolumeSpec,
-    keep: (notes: Notes) => Promise<ZfsVolume>,
-    call: Call,
-  ): Promise<Notes> {
-    const { nameNote, naming, rule } = this.#kind;
-    const kept = volume.notes[nameNote];
-    const name = kept ?? targetName(volume, spec.parameters, naming, rule);
-    if (kept === undefined) await keep({ [nameNote]: name });
-    return { ...(await this.#kind.publish(volume, name, spec, call)), ...this.context(volume) };
-  }
-
-  existing(volume: ZfsVolume, call: Call): Promise<Notes> {
-    return this.#kind.existing(volume, call);
-  }
-
-  context(volume: ZfsVolume) {
-    return noted(volume, this.#kind.contextKeys);
-  }
-
-  explain(error: unknown) {
-    return apiErrorMapping(error);
-  }
-
-  /** As ShareProtocol.withdraw. By device, which is the volume's alone, and by the kept name; never by a noted id alone. */
-  withdraw(volume: ZfsVolume, call: Call): Promise<void> {
-    return this.#kind.withdraw(volume, volume.notes[this.#kind.nameNote], call);
-  }
-
-  /** As ShareProtocol.look, with one listing. */
-  async look(volumes: readonly ZfsVolume[], call: Call): Promise<VolumeFindings> {
-    return unshared(volumes, await this.#kind.exported(call), "TargetMissing");
-  }
-
-  check(call: Call): Promise<void> {
-    return this.#kind.check(call);
-  }
+export function diskShare(kind: DiskProtocol): ShareProtocol<ZfsVolume> {
+  const { protocol, reach, nameNote, naming, rule, check, existing } = kind;
+  const context = (volume: ZfsVolume): Context => noted(volume, kind.contextKeys);
+  return {
+    ...{ protocol, access: disk, growsOnNode: true, reach, context, check, existing, explain: apiErrorMapping },
+    /** Keeps the name before it creates anything: a template may use parameters that are unknown when the volume is deleted. */
+    async publish(volume, spec, keep, call) {
+      const kept = volume.notes[nameNote];
+      const name = kept ?? targetName(volume, spec.parameters, naming, rule);
+      if (kept === undefined) await keep({ [nameNote]: name });
+      return { ...(await kind.publish(volume, name, spec, call)), ...context(volume) };
+    },
+    /** By device, which is the volume's alone, and by the kept name; never by a noted id alone. */
+    withdraw: (volume, call) => kind.withdraw(volume, volume.notes[nameNote], call),
+    look: async (volumes, call) => unshared(volumes, await kind.exported(call), "TargetMissing"),
+  };
 }
 
 /** The name of a volume's block device in the API. */
@@ -100,10 +60,7 @@ const identitiesOf = ({ guid, dataset, creation }: ZfsVolume): readonly string[]
   ...(creation === "" ? [] : [`${dataset} ${creation}`]),
 ];
 
-/**
- * The name of a target or subsystem that was not kept. A volume that was finished without a name has the one that democratic-csi
- * falls back to; a new one has the tag of its zvol before the suffix.
- */
+/** The name that was not kept: for a finished volume democratic-csi's, for a new one with the tag of its zvol before the suffix. */
 function targetName(volume: ZfsVolume, parameters: Context, naming: ShareNaming, rule: NameRule): string {
   const [identity] = identitiesOf(volume);
   const plain = nameOf(volume, parameters, naming, rule);
@@ -116,10 +73,7 @@ function targetName(volume: ZfsVolume, parameters: Context, naming: ShareNaming,
   return whole.length <= rule.maxLength ? whole : `${plain.slice(0, rule.maxLength - tag.length - 1)}-${tag}`;
 }
 
-/**
- * Whether a target or subsystem with the volume's name, but without a disk, is proved to be the volume's: no other volume can have this
- * name, or the volume has noted the id.
- */
+/** Whether a diskless target of the volume's name is proved to be the volume's: by a name that no other can have, or the noted id. */
 export const isProved = (volume: ZfsVolume, row: TableRow, note: string): boolean =>
   identitiesOf(volume).some(identity => bearsTag(String(row["name"]), identity)) ||
   volume.notes[note] === String(row.id);

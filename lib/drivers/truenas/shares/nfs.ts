@@ -1,19 +1,7 @@
 import { rendered } from "../../template.ts";
+import type { NfsSection } from "../sections.ts";
 import type { PathProtocol } from "./path-share.ts";
 import { type ShareContext, templateValues } from "./share.ts";
-
-/** `nfs:` of a connection file. */
-interface NfsSettings {
-  readonly shareHost: string;
-  readonly shareCommentTemplate?: string | undefined;
-  readonly shareAlldirs?: boolean | undefined;
-  readonly shareAllowedHosts: readonly string[];
-  readonly shareAllowedNetworks: readonly string[];
-  readonly shareMaprootUser: string;
-  readonly shareMaprootGroup: string;
-  readonly shareMapallUser: string;
-  readonly shareMapallGroup: string;
-}
 
 /** From 22.12 on a share has one path (plugins/nfs.py of TS-22.02.4 and TS-22.12.4.2). */
 const onePathSince = 2212;
@@ -21,7 +9,7 @@ const onePathSince = 2212;
 const withoutQuiet = 2310;
 
 /** Volumes as NFS shares, which TrueNAS identifies by id and path only. */
-export const nfs = ({ driver }: ShareContext, settings: NfsSettings): PathProtocol => ({
+export const nfs = ({ driver }: ShareContext, settings: NfsSection): PathProtocol => ({
   protocol: "nfs",
   table: "sharing.nfs",
   service: "nfs",

@@ -8,7 +8,7 @@ import { rendered, type TemplateValues } from "../../template.ts";
 import type { ZfsVolume } from "../../zfs/volume.ts";
 
 import type { Api } from "../api.ts";
-import { isMissing, isRefused, listOf, type Row } from "../api-error.ts";
+import { type ApiRow, isMissing, isRefused, listOf } from "../api-error.ts";
 import { type ApiUse, checkRoles } from "../requirements.ts";
 
 /** What shares of all protocols have in common: rows of the server's tables, names, access. */
@@ -40,7 +40,7 @@ export const noted = ({ notes }: StoredVolume, keys: readonly string[]): Context
   Object.fromEntries(keys.flatMap(key => (notes[key] === undefined ? [] : [[key, notes[key]]])));
 
 /** A row of a table of the server. */
-export type TableRow = Row & { readonly id: number };
+export type TableRow = ApiRow & { readonly id: number };
 
 /** A condition on a field of a row. */
 type Filter = readonly [field: string, operator: "=" | "C=", value: unknown];
@@ -73,10 +73,7 @@ interface ExistingRow {
   readonly fresh: boolean;
 }
 
-/**
- * Creates a row that the server accepts only once, or finds it after a refusal, whatever the refusal says: the words differ between
- * versions. `clash` throws if a foreign row is in the way.
- */
+/** Creates a row, or finds it after a refusal, whatever its words. `clash` throws if a foreign row is in the way. */
 export async function createdOrFound(
   create: () => Promise<TableRow>,
   find: () => Promise<TableRow | undefined>,
@@ -146,8 +143,8 @@ export function nameOf(volume: ZfsVolume, parameters: Context, naming: ShareNami
 
 /** Fields of a request about access that a row of the server has with other values. */
 function otherAccess(request: object, row: TableRow, fields: readonly string[]): readonly string[] {
-  const options = (row["options"] ?? {}) as Row;
-  const wanted = request as Row & { readonly options?: Row };
+  const options = (row["options"] ?? {}) as ApiRow;
+  const wanted = request as ApiRow & { readonly options?: ApiRow };
   const text = (value: unknown): string =>
     Array.isArray(value) ? JSON.stringify(value.map(String).toSorted()) : String(value ?? "");
   const plain = (value: unknown): string => (value === false || text(value) === "[]" ? "" : text(value));
@@ -160,10 +157,7 @@ function otherAccess(request: object, row: TableRow, fields: readonly string[]):
 const refusal = ({ connection }: ShareContext, text: string): CsiError =>
   new CsiError("failed-precondition", `connection "${connection}": ${text}`);
 
-/**
- * Throws for a share of an unfinished volume that admits others than the file says: it is foreign, or the file was changed
- * meanwhile. The access to a finished volume is up to its administrator.
- */
+/** Throws for a share of an unfinished volume that admits others than the file says. A finished one is up to its administrator. */
 export function refuseOtherAccess(
   context: ShareContext,
   volume: ZfsVolume,
@@ -190,7 +184,7 @@ export const taken = (context: ShareContext, what: string, by: string): CsiError
 export async function checkService(context: ShareContext, service: string, call: Call): Promise<void> {
   await checkRoles(context.api, context.connection, context.use, call);
   const method = "service.query";
-  const found = listOf<Row>(method, await context.api.call(method, [[["service", "=", service]]], call.signal));
+  const found = listOf<ApiRow>(method, await context.api.call(method, [[["service", "=", service]]], call.signal));
   const state = found[0]?.["state"];
   if (state === "RUNNING") return;
   const message =

@@ -1,20 +1,7 @@
 import { rendered } from "../../template.ts";
+import type { SmbSection } from "../sections.ts";
 import type { PathProtocol } from "./path-share.ts";
-import { nameOf, type ShareContext, type ShareNaming, tableOf, taken, templateValues } from "./share.ts";
-
-/** `smb:` of a connection file; fields that are undefined are not sent. */
-interface SmbSettings extends ShareNaming {
-  readonly shareHost: string;
-  readonly shareAuxiliaryConfigurationTemplate?: string | undefined;
-  readonly shareHome?: boolean | undefined;
-  readonly shareAllowedHosts?: readonly string[] | undefined;
-  readonly shareDeniedHosts?: readonly string[] | undefined;
-  readonly shareGuestOk?: boolean | undefined;
-  readonly shareRecycleBin?: boolean | undefined;
-  readonly shareBrowsable?: boolean | undefined;
-  readonly shareAccessBasedEnumeration?: boolean | undefined;
-  readonly shareTimeMachine?: boolean | undefined;
-}
+import { nameOf, type ShareContext, tableOf, taken, templateValues } from "./share.ts";
 
 /** From 25.10 on a share has a purpose, and options that depend on it (api/v25_10_0/smb.py). */
 const withPurposes = 2510;
@@ -25,7 +12,7 @@ const given = (fields: object): object =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 
 /** Volumes as SMB shares, whose names are unique on the server. */
-export const smb = (context: ShareContext, settings: SmbSettings): PathProtocol => ({
+export const smb = (context: ShareContext, settings: SmbSection): PathProtocol => ({
   protocol: "smb",
   table: "sharing.smb",
   service: "cifs",

@@ -1,9 +1,6 @@
 import { ZfsError } from "../../zfs/zfs.ts";
 
-/**
- * Converts access control lists from command lines in connection files (setfacl(1) of FreeBSD for NFSv4, of Linux for POSIX), as
- * democratic-csi has them, to entries of the API.
- */
+/** Converts command lines of setfacl(1) (FreeBSD: NFSv4, Linux: POSIX), as democratic-csi has them, to entries of the API. */
 
 /** An entry of the API. */
 export interface AclEntry {

@@ -1,6 +1,6 @@
 import { type Copy, type Values, ZfsError } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
-import type { Row } from "../api-error.ts";
+import type { ApiRow } from "../api-error.ts";
 import { rowsOf, snapshotService, zfsError } from "./queries.ts";
 import type { DatasetReader } from "./reading.ts";
 import { localValues } from "./rows.ts";
@@ -56,9 +56,10 @@ async function isCopied(api: Api, to: string, signal: AbortSignal): Promise<bool
     ["method", "=", "replication.run_onetime"],
     ["state", "in", ["WAITING", "RUNNING"]],
   ];
-  const jobs = await rowsOf(api, "core.get_jobs", [filters], signal);
+  const jobs = await rowsOf({ api, signal }, "core.get_jobs", filters);
   return jobs.some(
-    ({ arguments: given }) => Array.isArray(given) && (given[0] as Row | null | undefined)?.["target_dataset"] === to,
+    ({ arguments: given }) =>
+      Array.isArray(given) && (given[0] as ApiRow | null | undefined)?.["target_dataset"] === to,
   );
 }
 
@@ -105,7 +106,7 @@ async function cloned({ api, reading }: CopyTools, from: string, to: string, sig
 }
 
 async function valuesOf(api: Api, name: string, signal: AbortSignal): Promise<Values> {
-  const params = [[["id", "=", name]], { extra: { retrieve_children: false } }];
-  const [row]: readonly (Row | undefined)[] = await rowsOf(api, "pool.dataset.query", params, signal);
-  return Object.fromEntries(Object.entries(localValues(row ?? {})).filter(([key]) => !keptByContent.has(key)));
+  const one = { extra: { retrieve_children: false } };
+  const [row = {}] = await rowsOf({ api, signal }, "pool.dataset.query", [["id", "=", name]], one);
+  return Object.fromEntries(Object.entries(localValues(row)).filter(([key]) => !keptByContent.has(key)));
 }

@@ -1,7 +1,7 @@
 import { HttpError } from "../../../io/dial.ts";
 import { ZfsError, type ZfsFailure } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
-import { ApiError, errnos, isBusy, isDenied, isFull, isMissing, listOf, type Row } from "../api-error.ts";
+import { ApiError, type ApiRow, errnos, isBusy, isDenied, isFull, isMissing, listOf } from "../api-error.ts";
 import { isUserProperty } from "./values.ts";
 
 /** Which requests a version has for datasets and snapshots, how they are sent, and what refusals mean in terms of ZFS. */
@@ -19,7 +19,7 @@ export const snapshotService = (version: number): string =>
 export const poolOf = (name: string): string => name.split(/[/@]/)[0] ?? "";
 
 /** The name of the dataset or snapshot in a row. */
-export const nameOf = (row: Row): string => String(row["id"] ?? row["name"]);
+export const nameOf = (row: ApiRow): string => String(row["id"] ?? row["name"]);
 
 /** Whether user properties are among `properties`. */
 export const wantsUser = (properties: readonly string[]): boolean => properties.some(isUserProperty);
@@ -31,28 +31,31 @@ export function resourceFields(properties: readonly string[]): object {
   return { properties: native.length > 0 ? native : null, get_user_properties: wantsUser(properties) };
 }
 
+/** A system of a known version, for one call. */
+export interface System {
+  readonly api: Api;
+  readonly version: number;
+  readonly signal: AbortSignal;
+}
+
+export const systemOf = async (api: Api, signal: AbortSignal): Promise<System> => ({
+  ...{ api, signal },
+  version: (await api.version(signal)).number,
+});
+
 /** The rows that a query answers. */
 export const rowsOf = async (
-  api: Api,
+  { api, signal }: Pick<System, "api" | "signal">,
   method: string,
-  params: readonly unknown[],
-  signal: AbortSignal,
-): Promise<readonly Row[]> => listOf(method, await api.call(method, params, signal));
+  ...params: readonly unknown[]
+): Promise<readonly ApiRow[]> => listOf(method, await api.call(method, params, signal));
 
 /** Like rowsOf(), for queries by path, which refuse an unknown path: no rows then. */
-export async function present(
-  api: Api,
-  method: string,
-  params: readonly unknown[],
-  signal: AbortSignal,
-): Promise<readonly Row[]> {
-  try {
-    return await rowsOf(api, method, params, signal);
-  } catch (error) {
+export const present = (system: System, method: string, request: object): Promise<readonly ApiRow[]> =>
+  rowsOf(system, method, request).catch((error: unknown) => {
     if (isMissing(error)) return [];
     throw error;
-  }
-}
+  });
 
 /** The states of pools by name. Empty for an account without the role POOL_READ, which can create volumes nevertheless. */
 export async function poolStates(
@@ -60,7 +63,7 @@ export async function poolStates(
   names: readonly string[],
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, string>> {
-  const rows = await rowsOf(api, "pool.query", [[["name", "in", names]]], signal).catch((error: unknown) => {
+  const rows = await rowsOf({ api, signal }, "pool.query", [["name", "in", names]]).catch((error: unknown) => {
     if (isDenied(error)) return [];
     throw error;
   });
@@ -71,17 +74,12 @@ export async function poolStates(
 export const otherVersion = ({ where }: Pick<Api, "where">): HttpError =>
   new HttpError(where, "lost", "the system is of another version now");
 
-/** Runs `work`, which was written for the version `number`. Throws otherVersion() if a system of another version refused it. */
-export async function ofVersion<T>(
-  api: Pick<Api, "where" | "version">,
-  number: number,
-  work: () => Promise<T>,
-  signal: AbortSignal,
-): Promise<T> {
+/** Runs `work`, which was written for the system's version. Throws otherVersion() if a system of another version refused it. */
+export async function ofVersion<T>({ api, version, signal }: System, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    if (error instanceof ApiError && (await api.version(signal)).number !== number) throw otherVersion(api);
+    if (error instanceof ApiError && (await api.version(signal)).number !== version) throw otherVersion(api);
     throw error;
   }
 }

@@ -5,79 +5,61 @@ import { isMissing } from "../api-error.ts";
 import { snapshotService, whyNot, withSnapshotResources, zfsError } from "./queries.ts";
 import type { DatasetReader } from "./reading.ts";
 
-/**
- * Destroys datasets and snapshots. Never recursively on the server: TrueNAS 26 would also destroy the clones of snapshots, which are
- * other volumes, and reports success if it fails.
- */
-export class DatasetRemover {
-  readonly #api: Api;
-  readonly #reading: DatasetReader;
+/** Destroys, never recursively: TrueNAS 26 would destroy clones of snapshots, too, and reports success if it fails. */
+export function datasetRemover(api: Api, reading: DatasetReader) {
+  async function gone(method: string, params: readonly unknown[], signal: AbortSignal): Promise<void> {
+    try {
+      await api.call(method, params, signal);
+    } catch (error) {
+      if (!isMissing(error) && whyNot(error) !== "absent") throw zfsError(error);
+    }
+  }
 
-  constructor(api: Api, reading: DatasetReader) {
-    this.#api = api;
-    this.#reading = reading;
+  /** Renames a snapshot whose destruction is deferred, because 26 does not answer that it is. */
+  async function discard(name: string, signal: AbortSignal): Promise<void> {
+    const waiting = await reading.one(name, ["guid"], signal);
+    const [dataset = "", own = ""] = name.split("@");
+    if (!waiting || isTemporary(own) || isDiscarded(name)) return;
+    const to = `${dataset}@${discardedName(waiting.properties.get("guid")?.value ?? "")}`;
+    await gone("zfs.resource.snapshot.rename", [{ current_name: name, new_name: to }], signal);
+  }
+
+  async function destroySnapshot(name: string, defer: boolean, signal: AbortSignal): Promise<void> {
+    const { number } = await api.version(signal);
+    if (number < withSnapshotResources) return gone(`${snapshotService(number)}.delete`, [name, { defer }], signal);
+    await gone("zfs.resource.snapshot.destroy", [{ path: name, defer }], signal);
+    if (defer) await discard(name, signal);
+  }
+
+  async function destroyDataset(name: string, signal: AbortSignal): Promise<void> {
+    const { number } = await api.version(signal);
+    // Up to 25.10 the answer follows the exit code of zfs destroy (plugins/zfs_/dataset.py); the one of 26 proves nothing.
+    if (number < withSnapshotResources)
+      return gone("pool.dataset.delete", [name, { recursive: false, force: true }], signal);
+    const method = "zfs.resource.destroy";
+    await gone(method, [{ path: name, recursive: false }], signal);
+    if (await reading.one(name, ["type"], signal)) throw new ZfsError("busy", `${name} still exists after ${method}`);
   }
 
   /** As Zfs.destroy. Snapshots first: the server refuses a dataset with snapshots only after it has deleted the shares (25.10). */
-  async destroy(name: string, { deferred, snapshots = [] }: DestroyOptions, signal: AbortSignal): Promise<void> {
-    if (name.includes("@")) return this.#snapshot(name, deferred === true, signal);
-    for (const each of snapshots) await this.#snapshot(`${name}@${each}`, false, signal);
-    await this.#dataset(name, signal);
+  async function destroy(name: string, { deferred, snapshots = [] }: DestroyOptions, signal: AbortSignal) {
+    if (name.includes("@")) return destroySnapshot(name, deferred === true, signal);
+    for (const each of snapshots) await destroySnapshot(`${name}@${each}`, false, signal);
+    await destroyDataset(name, signal);
   }
 
   /** Destroys a copy that csimux made for itself, with its snapshots. */
-  async copy(dataset: string, signal: AbortSignal): Promise<void> {
-    const below = await this.#reading.below(
-      dataset,
-      ["filesystem", "volume", "snapshot"],
-      ["type", "clones"],
-      1,
-      signal,
-    );
+  async function destroyCopy(dataset: string, signal: AbortSignal): Promise<void> {
+    const types = ["filesystem", "volume", "snapshot"] as const;
+    const below = await reading.below(dataset, types, ["type", "clones"], 1, signal);
     const child = below.find(({ name }) => !name.includes("@") && name !== dataset);
     if (child) throw new ZfsError("dependents", `${dataset} has the child ${child.name}`);
     const cloned = below.find(({ properties }) => properties.has("clones"));
     if (cloned)
       throw new ZfsError("dependents", `${cloned.name} has the clone ${cloned.properties.get("clones")?.value}`);
     const snapshots = below.flatMap(({ name }) => (name.includes("@") ? [name.slice(name.indexOf("@") + 1)] : []));
-    await this.destroy(dataset, { snapshots }, signal);
+    await destroy(dataset, { snapshots }, signal);
   }
 
-  async #snapshot(name: string, defer: boolean, signal: AbortSignal): Promise<void> {
-    const { number } = await this.#api.version(signal);
-    if (number < withSnapshotResources)
-      return this.#gone(`${snapshotService(number)}.delete`, [name, { defer }], signal);
-    await this.#gone("zfs.resource.snapshot.destroy", [{ path: name, defer }], signal);
-    if (defer) await this.#discarded(name, signal);
-  }
-
-  /** Renames a snapshot whose destruction is deferred, because 26 does not answer that it is. */
-  async #discarded(name: string, signal: AbortSignal): Promise<void> {
-    const waiting = await this.#reading.one(name, ["guid"], signal);
-    const [dataset = "", own = ""] = name.split("@");
-    if (!waiting || isTemporary(own) || isDiscarded(name)) return;
-    const to = `${dataset}@${discardedName(waiting.properties.get("guid")?.value ?? "")}`;
-    await this.#gone("zfs.resource.snapshot.rename", [{ current_name: name, new_name: to }], signal);
-  }
-
-  async #dataset(name: string, signal: AbortSignal): Promise<void> {
-    const { number } = await this.#api.version(signal);
-    const [method, params] =
-      number >= withSnapshotResources
-        ? (["zfs.resource.destroy", [{ path: name, recursive: false }]] as const)
-        : (["pool.dataset.delete", [name, { recursive: false, force: true }]] as const);
-    await this.#gone(method, params, signal);
-    // Up to 25.10 the answer follows the exit code of zfs destroy (plugins/zfs_/dataset.py); the one of 26 proves nothing.
-    if (number < withSnapshotResources) return;
-    if (await this.#reading.one(name, ["type"], signal))
-      throw new ZfsError("busy", `${name} still exists after ${method}`);
-  }
-
-  async #gone(method: string, params: readonly unknown[], signal: AbortSignal): Promise<void> {
-    try {
-      await this.#api.call(method, params, signal);
-    } catch (error) {
-      if (!isMissing(error) && whyNot(error) !== "absent") throw zfsError(error);
-    }
-  }
+  return { destroy, destroyCopy };
 }

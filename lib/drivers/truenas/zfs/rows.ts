@@ -6,7 +6,7 @@ import { isSettable, isUserProperty, ownedName, zfsName } from "./values.ts";
 type JsonObject = Readonly<Record<string, unknown>>;
 
 /** User properties of the parent dataset; undefined if each property has its own source. */
-export type Inherited = JsonObject | undefined;
+type Inherited = JsonObject | undefined;
 
 const fieldsIn = (value: unknown): JsonObject =>
   typeof value === "object" && value !== null ? (value as JsonObject) : {};

@@ -1,5 +1,5 @@
 import type { Api } from "../api.ts";
-import type { Row } from "../api-error.ts";
+import type { ApiRow } from "../api-error.ts";
 import {
   nameOf,
   otherVersion,
@@ -7,6 +7,7 @@ import {
   present,
   resourceFields,
   rowsOf,
+  type System,
   snapshotService,
   whyNot,
   withSnapshotResources,
@@ -27,100 +28,72 @@ const manySnapshots = 64;
 const withSelection = 2504;
 
 /** Adds the number of holds as userrefs, as zfsprops(7) calls it: 26 answers holds outside of the properties. */
-function withHolds(row: Row): Row {
+function withHolds(row: ApiRow): ApiRow {
   const { holds, properties } = row;
   if (!Array.isArray(holds)) return row;
-  return { ...row, properties: { ...(properties as Row | null), userrefs: { raw: String(holds.length) } } };
+  return { ...row, properties: { ...(properties as ApiRow | null), userrefs: { raw: String(holds.length) } } };
 }
 
-/** Reads the snapshots of a TrueNAS system. */
-export class SnapshotReader {
-  readonly #api: Api;
+const resources = "zfs.resource.snapshot.query";
 
-  constructor(api: Api) {
-    this.#api = api;
-  }
+/** The snapshot with this name, or no row. */
+export const snapshotRow = (system: System, name: string, properties: readonly string[]): Promise<readonly ApiRow[]> =>
+  system.version >= withSnapshotResources
+    ? present(system, resources, { paths: [name], ...resourceFields(properties) })
+    : oldRows(system, [["id", "=", name]], {});
 
-  /** The snapshot with this name, or no row. */
-  one(name: string, properties: readonly string[], version: number, signal: AbortSignal): Promise<readonly Row[]> {
-    if (version >= withSnapshotResources)
-      return present(
-        this.#api,
-        "zfs.resource.snapshot.query",
-        [{ paths: [name], ...resourceFields(properties) }],
-        signal,
-      );
-    return this.#old(version, [[["id", "=", name]], {}], signal);
+/** The snapshots of a dataset; with `depth` 2 also those of its children. */
+export async function snapshotRows(
+  system: System,
+  parent: string,
+  properties: readonly string[],
+  depth: number,
+): Promise<readonly ApiRow[]> {
+  if (system.version >= withSnapshotResources) {
+    const holds = properties.includes("userrefs") ? { get_holds: true } : {};
+    const request = { paths: [parent], recursive: depth > 1, ...resourceFields(properties), ...holds };
+    const rows = (await present(system, resources, request)).map(withHolds);
+    return properties.includes("clones") ? withClones(system, rows) : rows;
   }
+  if (depth > 1) return oldRows(system, [["pool", "=", poolOf(parent)]], {});
+  // Up to 25.10 every query except by names and ids reads all snapshots of the system: so this reads the names first, then each one.
+  const filters = [["dataset", "=", parent]];
+  const names = await oldRows(system, filters, namesAlone);
+  if (names.length > manySnapshots) return oldRows(system, filters, {});
+  return (await Promise.all(names.map(row => snapshotRow(system, nameOf(row), properties)))).flat();
+}
 
-  /** The snapshots of a dataset; with `depth` 2 also those of its children. */
-  async below(
-    parent: string,
-    properties: readonly string[],
-    depth: number,
-    version: number,
-    signal: AbortSignal,
-  ): Promise<readonly Row[]> {
-    if (version >= withSnapshotResources) {
-      const holds = properties.includes("userrefs") ? { get_holds: true } : {};
-      const request = { paths: [parent], recursive: depth > 1, ...resourceFields(properties), ...holds };
-      const rows = (await present(this.#api, "zfs.resource.snapshot.query", [request], signal)).map(withHolds);
-      return properties.includes("clones") ? this.#withClones(rows, signal) : rows;
-    }
-    if (depth === 1) return this.#few(parent, properties, version, signal);
-    return this.#old(version, [[["pool", "=", poolOf(parent)]], {}], signal);
+/** Adds the clones of snapshots, which 26 does not answer: reads the origins of all datasets of the pool, in one request. */
+async function withClones(system: System, rows: readonly ApiRow[]): Promise<readonly ApiRow[]> {
+  if (rows.length === 0) return rows;
+  const pool = poolOf(nameOf(rows[0] ?? {}));
+  const request = { paths: [pool], properties: ["origin"], get_children: true };
+  const clones = new Map<string, string[]>();
+  for (const row of await present(system, "zfs.resource.query", request)) {
+    const origin = resourceEntry(row, ["origin"], undefined).properties.get("origin")?.value;
+    if (origin !== undefined) clones.set(origin, [...(clones.get(origin) ?? []), nameOf(row)]);
   }
+  return rows.map(row => {
+    const raw = clones.get(nameOf(row))?.join(",") ?? "";
+    return { ...row, properties: { ...(row["properties"] as ApiRow | null), clones: { raw } } };
+  });
+}
 
-  /** Up to 25.10 every query except by names and ids reads all snapshots of the system: so this reads the names first, then each one. */
-  async #few(
-    dataset: string,
-    properties: readonly string[],
-    version: number,
-    signal: AbortSignal,
-  ): Promise<readonly Row[]> {
-    const filters = [["dataset", "=", dataset]];
-    const names = await this.#old(version, [filters, namesAlone], signal);
-    if (names.length > manySnapshots) return this.#old(version, [filters, {}], signal);
-    const each = names.map(row => this.one(nameOf(row), properties, version, signal));
-    return (await Promise.all(each)).flat();
-  }
+/** Snapshots with this name, with as few others and as few properties as the version allows. */
+export function snapshotsNamed(system: System, parent: string, name: string): Promise<readonly ApiRow[]> {
+  const { version } = system;
+  if (version >= withSnapshotResources)
+    return present(system, resources, { paths: [parent], recursive: true, properties: null });
+  const filter = version >= withSelection ? ["pool", "=", poolOf(parent)] : ["snapshot_name", "=", name];
+  return oldRows(system, [filter], namesAlone);
+}
 
-  /** Adds the clones of snapshots, which 26 does not answer: reads the origins of all datasets of the pool, in one request. */
-  async #withClones(rows: readonly Row[], signal: AbortSignal): Promise<readonly Row[]> {
-    if (rows.length === 0) return rows;
-    const pool = poolOf(nameOf(rows[0] ?? {}));
-    const request = { paths: [pool], properties: ["origin"], get_children: true };
-    const clones = new Map<string, string[]>();
-    for (const row of await present(this.#api, "zfs.resource.query", [request], signal)) {
-      const origin = resourceEntry(row, ["origin"], undefined).properties.get("origin")?.value;
-      if (origin !== undefined) clones.set(origin, [...(clones.get(origin) ?? []), nameOf(row)]);
-    }
-    return rows.map(row => {
-      const raw = clones.get(nameOf(row))?.join(",") ?? "";
-      return { ...row, properties: { ...(row["properties"] as Row | null), clones: { raw } } };
-    });
-  }
-
-  /** Snapshots with this name, with as few others and as few properties as the version allows. */
-  named(parent: string, name: string, version: number, signal: AbortSignal): Promise<readonly Row[]> {
-    if (version >= withSnapshotResources)
-      return present(
-        this.#api,
-        "zfs.resource.snapshot.query",
-        [{ paths: [parent], recursive: true, properties: null }],
-        signal,
-      );
-    if (version >= withSelection) return this.#old(version, [[["pool", "=", poolOf(parent)]], namesAlone], signal);
-    return this.#old(version, [[["snapshot_name", "=", name]], namesAlone], signal);
-  }
-
-  /** Sends the query of older versions. 26 answers it, too, but without user properties, so such an answer is discarded. */
-  async #old(version: number, params: readonly unknown[], signal: AbortSignal): Promise<readonly Row[]> {
-    const rows = await rowsOf(this.#api, `${snapshotService(version)}.query`, params, signal);
-    const { number } = await this.#api.version(signal);
-    if (number === version) return rows;
-    throw otherVersion(this.#api);
-  }
+/** Sends the query of older versions. 26 answers it, too, but without user properties, so such an answer is discarded. */
+async function oldRows(system: System, filters: readonly unknown[], options: object): Promise<readonly ApiRow[]> {
+  const { api, version, signal } = system;
+  const rows = await rowsOf(system, `${snapshotService(version)}.query`, filters, options);
+  if ((await api.version(signal)).number === version) return rows;
+  throw otherVersion(api);
 }
 
 /**

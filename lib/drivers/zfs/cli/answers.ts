@@ -65,10 +65,7 @@ export const isGone = ({ stderr }: Output, name: string): boolean =>
 /** The complaint that a name does not exist (OpenZFS 2.1 to 2.3, lib/libzfs/libzfs_util.c, zfs_standard_error). */
 const absence = /^cannot open '([^']*)': dataset does not exist$/;
 
-/**
- * The names that a reading command reported as absent; the rest of its answer is complete. Throws ZfsError when it complained of
- * anything else, and "incomplete" when it failed without a message.
- */
+/** The names reported as absent. Throws ZfsError for any other complaint, and "incomplete" for a failure without a message. */
 export function missingNames(output: Output): ReadonlySet<string> {
   if (output.exitCode === 0) return new Set();
   const lines = output.stderr.split("\n").filter(line => line.trim() !== "");
@@ -181,10 +178,7 @@ export function readEntries(outputs: Outputs, query: PropertyQuery): Entries {
   return found;
 }
 
-/**
- * The names of a dataset and of what lies below it, in descending order down to the dataset itself, which proves that none is missing
- * at the end. Undefined when the dataset does not exist. Throws ZfsError.
- */
+/** The names in an answer of `namesStep`; undefined when the dataset does not exist. Throws "incomplete" unless it is the last. */
 export function namesDownTo(parent: string, output: Output): readonly string[] | undefined {
   if (missingNames(output).has(parent)) return undefined;
   const names: string[] = [];

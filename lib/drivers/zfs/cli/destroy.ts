@@ -1,16 +1,9 @@
 import type { Argv, Output } from "../../../io/runner.ts";
-import { type Outputs, quoted, type Step } from "../../../io/script.ts";
-import { type DestroyOptions, type ServedFilesystem, ZfsError } from "../zfs.ts";
+import { quoted, type Step } from "../../../io/script.ts";
+import { type DestroyOptions, ZfsError } from "../zfs.ts";
 import { outputOf } from "./answers.ts";
 import { clientsIn, clientsText, type ExportCache, infoStep, usersStep } from "./nfs.ts";
-import { datasetLock, locked, type Programs } from "./steps.ts";
-
-/** How destroying calls zfs. */
-export interface DestroyCalls {
-  readonly programs: Programs;
-  readonly exports: ExportCache;
-  run(steps: readonly Step[], signal: AbortSignal): Promise<Outputs>;
-}
+import { datasetLock, locked, type Programs, type ZfsCalls } from "./steps.ts";
 
 /** The number of snapshots in one word: a word has up to 128 KiB (execve(2)), a name up to 255 bytes. */
 const snapshotsAtOnce = 256;
@@ -21,7 +14,7 @@ const flushesMs = 10_000;
 
 /**
  * $1 and $2 are command lines, the second for a failure of the first. Their output does not go to the step's own streams at once:
- * after a lost login nobody reads these, and a program that writes is killed in the middle (SIGPIPE).
+ * after a lost login nothing reads these, and a program that writes is killed in the middle (SIGPIPE).
  */
 const orElseText = `output=$(eval "$1" 2>&1) && exit
 code=$?
@@ -44,7 +37,7 @@ function destroyStep({ zfs }: Programs, name: string, { snapshots = [], served }
   );
   const rest = batches.map(some => line([...zfs, "destroy", `${name}@${some}`])).join(" && ");
   const dataset = line([...zfs, "destroy", name]);
-  // Missing snapshots are no reason to stop: the last command shows whether all are gone.
+  // Missing snapshots do not stop it: the last command shows whether all are gone.
   const destroy = rest === "" ? dataset : `{ ${rest}; ${dataset}; }`;
   if (!served && rest === "") return { name: "destroy", argv: [...zfs, "destroy", name] };
   const unmount = served && (rest !== "" || served.protocol === "smb");
@@ -53,51 +46,34 @@ function destroyStep({ zfs }: Programs, name: string, { snapshots = [], served }
   return { name: "destroy", argv: locked(datasetLock(name), ["sh", "-c", orElseText, "sh", first, last]) };
 }
 
-/** Destroys a dataset. Throws "used" while NFS clients use it, with nothing changed. */
-export function destroyDataset(
-  calls: DestroyCalls,
+/**
+ * Destroys a dataset. Throws "used" while NFS clients use it, with nothing changed. The cache of the NFS server keeps a file system that
+ * clients have used recently from being unmounted. The cache is flushed while the file system is still exported, so that an active
+ * client is not disturbed, and fills it again.
+ */
+export async function destroyDataset(
+  { programs, run, signal }: ZfsCalls,
+  exports: ExportCache,
   name: string,
   how: DestroyOptions,
-  signal: AbortSignal,
 ): Promise<Output> {
-  const step = destroyStep(calls.programs, name, how);
+  const step = destroyStep(programs, name, how);
   const { served } = how;
-  if (served?.protocol === "nfs") return destroyExported(calls, served, step, signal);
-  return calls.run([step], signal).then(outputs => outputOf(outputs, step.name));
-}
-
-/**
- * The cache of the NFS server keeps a file system that clients have used recently from being unmounted. The cache is flushed while the
- * file system is still exported, so that an active client is not disturbed, and fills it again.
- */
-async function destroyExported(
-  calls: DestroyCalls,
-  served: ServedFilesystem,
-  step: Step,
-  signal: AbortSignal,
-): Promise<Output> {
-  const { programs, exports, run } = calls;
+  if (served?.protocol !== "nfs") return outputOf(await run([step]), step.name);
   const users = usersStep(served.mountpoint, programs.privileged);
   const end = performance.now() + flushesMs;
   for (let flushed = 0; ; flushed++) {
-    const outputs = await run([users, { ...step, unless: users.name }], signal);
+    const outputs = await run([users, { ...step, unless: users.name }]);
     const output = outputs.get(step.name);
     if (output) return output;
     const clients = clientsIn(outputOf(outputs, users.name).stdout);
-    if (clients.length > 0) throw await used(calls, served, clients, signal);
+    if (clients.length > 0) {
+      const info = infoStep(clients, programs.privileged);
+      const { stdout } = outputOf(await run([info]), info.name);
+      throw new ZfsError("used", clientsText(served.mountpoint, clients, stdout));
+    }
     if (flushed === flushes || performance.now() > end)
       throw new ZfsError("busy", `the NFS server holds on to ${served.mountpoint}; a client may use it`);
     await exports.flushed(signal);
   }
-}
-
-async function used(
-  { programs, run }: DestroyCalls,
-  { mountpoint }: ServedFilesystem,
-  clients: readonly string[],
-  signal: AbortSignal,
-): Promise<ZfsError> {
-  const step = infoStep(clients, programs.privileged);
-  const { stdout } = outputOf(await run([step], signal), step.name);
-  return new ZfsError("used", clientsText(mountpoint, clients, stdout));
 }

@@ -1,14 +1,17 @@
 import type { Outputs, Step } from "../../../io/script.ts";
 import type { DatasetType, Entries, Entry, PropertyQuery, SnapshotName } from "../zfs.ts";
 import { answerOf, incomplete, namesDownTo, outputOf, readEntries } from "./answers.ts";
-import { listingBytes, listStep, namedArgv, namesStep, type Programs, readStep, unique, withParent } from "./steps.ts";
-
-/** How listings call zfs. */
-export interface ListingCalls {
-  readonly programs: Programs;
-  run(steps: readonly Step[]): Promise<Outputs>;
-  read(query: PropertyQuery): Promise<Entries>;
-}
+import {
+  listingBytes,
+  listStep,
+  namedArgv,
+  namesStep,
+  type Programs,
+  readStep,
+  unique,
+  withParent,
+  type ZfsCalls,
+} from "./steps.ts";
 
 /** The most datasets or snapshots that appear between two commands; their names are words of a third one (execve(2): 128 KiB). */
 const mostLater = 256;
@@ -19,7 +22,7 @@ const mostLater = 256;
  * there is no parent. `isListed`: whether the listing has rows of a name. Throws ZfsError.
  */
 async function completed(
-  { read }: ListingCalls,
+  { read }: ZfsCalls,
   parent: string,
   outputs: Outputs,
   found: Entries,
@@ -36,7 +39,7 @@ async function completed(
 
 /** As Zfs.below. */
 export async function listBelow(
-  calls: ListingCalls,
+  calls: ZfsCalls,
   parent: string,
   types: readonly DatasetType[],
   properties: readonly string[],
@@ -63,7 +66,7 @@ export async function listBelow(
  * As Zfs.family. The ancestors of a dataset that exists are not read; only where it does not exist, the pool may be missing. A lost
  * name below it would let a target or share be removed before zfs refuses to destroy the dataset.
  */
-export async function listFamily(calls: ListingCalls, dataset: string, query: PropertyQuery): Promise<Entries> {
+export async function listFamily(calls: ZfsCalls, dataset: string, query: PropertyQuery): Promise<Entries> {
   const { programs, run, read } = calls;
   const { properties } = query;
   const names = [dataset, ...query.names.filter(name => name !== dataset && !dataset.startsWith(`${name}/`))];
@@ -129,7 +132,7 @@ export class TakenNames {
   async #refresh(signal: AbortSignal): Promise<void> {
     const began = this.#now();
     const listed = await this.#list(signal);
-    // Names taken before the listing may be missing from it, so they are kept once more.
+    // Names taken before the listing may be missing from it, so they are kept for another period.
     this.#listed = new Set([...listed, ...this.#added]);
     this.#added = new Set();
     this.#since = began;

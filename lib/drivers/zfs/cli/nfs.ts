@@ -28,7 +28,7 @@ export const usersStep = (mountpoint: string, privileged: readonly string[]): St
   onFailure: "go-on",
 });
 
-/** Reads what the server knows of clients, by their folders. */
+/** Reads what the server shows about clients, by their folders. */
 export function infoStep(clients: readonly string[], privileged: readonly string[]): Step {
   const files = clients.slice(0, named).map(client => `${client}/info`);
   const [program = "grep", ...words] = [...privileged, "grep", "-sE", "^(address|name|status|seconds)", "--", ...files];

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Argv } from "../../../io/runner.ts";
-import { quoted, type Step } from "../../../io/script.ts";
-import type { Copy, DatasetType, Permissions, PropertyQuery } from "../zfs.ts";
+import { type Outputs, quoted, type Step } from "../../../io/script.ts";
+import type { Copy, DatasetType, Entries, Permissions, PropertyQuery } from "../zfs.ts";
 
 /** The longest accepted listing in bytes: some hundred thousand snapshots. */
 export const listingBytes = 64 << 20;
@@ -16,10 +16,15 @@ export interface Programs {
   readonly privileged: readonly string[];
 }
 
-/**
- * A step that runs programs one after another on the mount point of a dataset, as their last word; it fails when one fails, or when
- * the dataset is not mounted. Needs a step "read" of `mountProperties` before it.
- */
+/** How one call of a verb runs zfs. */
+export interface ZfsCalls {
+  readonly programs: Programs;
+  readonly signal: AbortSignal;
+  run(steps: readonly Step[]): Promise<Outputs>;
+  read(query: PropertyQuery): Promise<Entries>;
+}
+
+/** Runs programs on the mount point of a dataset, until one fails. Needs a step "read" of `mountProperties` before it. */
 const onMountpoint = (step: string, dataset: string, calls: readonly (readonly string[])[]): Step => ({
   name: step,
   argv: ["sh", "-c", mountText(calls.map(call => call.map(quoted).join(" "))), "sh", dataset, { outputOf: "read" }],

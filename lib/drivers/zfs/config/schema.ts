@@ -86,27 +86,8 @@ const volumes = apart(record({ ...parents, cli, ...zvols }, zvolSection()));
 /** Without it programs run where the controller runs, for a controller on the storage host. */
 const remote = optional(sshConnection);
 
-/** The sections of zfs-generic-nfs. */
-export const zfsGenericNfsSchema = record({ sshConnection: remote, zfs: datasets, nfs });
-/** The sections of zfs-generic-smb. */
-export const zfsGenericSmbSchema = record({ sshConnection: remote, zfs: datasets, smb });
-/** The sections of zfs-generic-iscsi. */
-export const zfsGenericIscsiSchema = record({ sshConnection: remote, zfs: volumes, iscsi });
-/** The sections of zfs-generic-nvmeof. */
-export const zfsGenericNvmeofSchema = record({ sshConnection: remote, zfs: volumes, nvmeof });
-
 const local = { ignored: { sshConnection: "local drivers run zfs on the node itself" } };
-
-/** The sections of zfs-local-dataset. */
-export const zfsLocalDatasetSchema = record(
-  { zfs: apart(record({ ...parents, cli: localCli, ...quotas, ...permissions(owner), ...acls }, datasetSection())) },
-  local,
-);
-/** The sections of zfs-local-zvol. */
-export const zfsLocalZvolSchema = record(
-  { zfs: apart(record({ ...parents, cli: localCli, ...zvols }, zvolSection())) },
-  local,
-);
+const localCliOnly = { ...parents, cli: localCli };
 
 const inlineProperty = record(
   {
@@ -116,45 +97,47 @@ const inlineProperty = record(
   { description: "a ZFS property" },
 );
 
-/** The sections of zfs-local-ephemeral-inline. */
-export const zfsInlineSchema = record(
+const inlineSection = record(
   {
-    zfs: record(
-      {
-        datasetParentName: dataset({
-          description: "volumes are made below its child `v`",
-          example: "tank/k8s/inline",
-        }),
-        chroot: optional(path({ description: "folder of the node's own root, to run zfs there", example: "/host" })),
-        properties: optional(
-          byProperty(inlineProperty, "ZFS properties of every inline volume", {
-            refquota: { value: "10M", allowOverride: false },
-          }),
-        ),
-        cli,
-      },
-      {
-        description: "the dataset of inline volumes",
-        ignored: { detachedSnapshotsDatasetParentName: "inline volumes have no snapshots" },
-      },
+    datasetParentName: dataset({ description: "volumes are made below its child `v`", example: "tank/k8s/inline" }),
+    chroot: optional(path({ description: "folder of the node's own root, to run zfs there", example: "/host" })),
+    properties: optional(
+      byProperty(inlineProperty, "ZFS properties of every inline volume", {
+        refquota: { value: "10M", allowOverride: false },
+      }),
     ),
+    cli,
   },
-  local,
+  {
+    description: "the dataset of inline volumes",
+    ignored: { detachedSnapshotsDatasetParentName: "inline volumes have no snapshots" },
+  },
 );
 
+/** The sections of each driver. */
+export const schemas = {
+  genericNfs: record({ sshConnection: remote, zfs: datasets, nfs }),
+  genericSmb: record({ sshConnection: remote, zfs: datasets, smb }),
+  genericIscsi: record({ sshConnection: remote, zfs: volumes, iscsi }),
+  genericNvmeof: record({ sshConnection: remote, zfs: volumes, nvmeof }),
+  localDataset: record(
+    { zfs: apart(record({ ...localCliOnly, ...quotas, ...permissions(owner), ...acls }, datasetSection())) },
+    local,
+  ),
+  localZvol: record({ zfs: apart(record({ ...localCliOnly, ...zvols }, zvolSection())) }, local),
+  inline: record({ zfs: inlineSection }, local),
+};
+
+type Sections<K extends keyof typeof schemas> = InferOutput<(typeof schemas)[K]>;
+
+/** The sections of a driver with shared file systems. */
+export type SharedConfig = Sections<"genericNfs"> | Sections<"genericSmb">;
 /** The `zfs:` block of a driver whose volumes are file systems. */
-export type DatasetSection =
-  | InferOutput<typeof zfsGenericNfsSchema>["zfs"]
-  | InferOutput<typeof zfsLocalDatasetSchema>["zfs"];
+export type DatasetSection = (SharedConfig | Sections<"localDataset">)["zfs"];
 /** The `zfs:` block of a driver whose volumes are block devices. */
-export type ZvolSection =
-  | InferOutput<typeof zfsGenericIscsiSchema>["zfs"]
-  | InferOutput<typeof zfsLocalZvolSchema>["zfs"];
-/** The sections of zfs-generic-iscsi. */
-export type IscsiConfig = InferOutput<typeof zfsGenericIscsiSchema>;
-/** The sections of zfs-generic-nvmeof. */
-export type NvmeofConfig = InferOutput<typeof zfsGenericNvmeofSchema>;
-/** The sections of zfs-local-ephemeral-inline. */
-export type InlineConfig = InferOutput<typeof zfsInlineSchema>;
+export type ZvolSection = (Sections<"genericIscsi"> | Sections<"localZvol">)["zfs"];
+export type TargetConfig = Sections<"genericIscsi">;
+export type SubsystemConfig = Sections<"genericNvmeof">;
+export type InlineConfig = Sections<"inline">;
 /** The `sshConnection:` block. */
-export type Ssh = NonNullable<InferOutput<typeof zfsGenericNfsSchema>["sshConnection"]>;
+export type Ssh = NonNullable<SharedConfig["sshConnection"]>;

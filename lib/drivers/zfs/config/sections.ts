@@ -54,8 +54,7 @@ export const parents = {
     example: "tank/k8s/volumes",
   }),
   detachedSnapshotsDatasetParentName: dataset({
-    description:
-      "the dataset below which detached snapshots are kept; beside datasetParentName, neither inside the other",
+    description: "the dataset below which detached snapshots are kept; neither inside datasetParentName nor around it",
     example: "tank/k8s/snapshots",
   }),
   datasetProperties: properties("ZFS properties of new volumes, from the parameters of the StorageClass", {
@@ -242,6 +241,6 @@ export const apart = <S extends GenericSchema<unknown, Parents>>(section: S): S 
     if (overlap(datasetParentName, detachedSnapshotsDatasetParentName))
       yield [
         ["detachedSnapshotsDatasetParentName"],
-        "must not be datasetParentName, lie inside it or contain it: choose a dataset beside it",
+        "must not be datasetParentName, lie inside it or contain it: choose a dataset next to it",
       ];
   });

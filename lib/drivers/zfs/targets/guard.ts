@@ -20,10 +20,7 @@ export interface ExportedTarget {
 
 /** What a host has of a target. */
 export interface TargetState {
-  /**
-   * Its parts, in the words of the tool; "foreign" with a path for another device under one of its names; "other" with a LUN of
-   * another target that leads to its device.
-   */
+  /** Its parts, as the tool calls them; "foreign" and another device's path; "other" and another target's LUN of its device. */
   readonly parts: ReadonlySet<string>;
   /** Throws "unavailable" while a change would lose targets that the host has not restored yet. */
   refuseChange?(): void;

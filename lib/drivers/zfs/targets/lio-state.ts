@@ -61,7 +61,7 @@ export const targetsStep = ({ configfs, privileged }: LioPaths): Step =>
 /**
  * dynamic_sessions lists initiators without an ACL, each behind a NUL (Linux, target_core_tpg.c, target_show_dynamic_sessions); the
  * `info` of an ACL shows its session (iscsi_target_configfs.c, lio_target_nacl_info_show). A session outlives the portal that it
- * came through, and without a portal nobody can log in.
+ * came through, and without a portal no initiator can log in.
  */
 const closeText = `cd "$1/iscsi/$2" 2>/dev/null || exit 0
 sessions() {
@@ -96,10 +96,7 @@ done
 echo "$used"
 exit ${sessionsFound}`;
 
-/**
- * Removes the portals of a target, so that no initiator can log in. Where one is logged in, the portals are restored, the step ends
- * with `sessionsFound`, and its lines name the initiators.
- */
+/** Removes the portals of a target. With an initiator logged in, restores them, names it, and ends with `sessionsFound`. */
 export const closeStep = ({ qualifiedName }: ExportedTarget, { configfs, privileged }: LioPaths): Step =>
   step("close", [...privileged, "sh", "-c", closeText, "sh", configfs, qualifiedName]);
 

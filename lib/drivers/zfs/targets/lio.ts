@@ -2,15 +2,7 @@ import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
 import type { Argv } from "../../../io/runner.ts";
 import type { Outputs, Step, StorageHost } from "../../../io/script.ts";
-import {
-  type ExportedTarget,
-  linesOf,
-  refuseSessions,
-  type TargetChange,
-  type TargetState,
-  type TargetTool,
-  toolStep,
-} from "./guard.ts";
+import { type ExportedTarget, linesOf, refuseSessions, type TargetChange, type TargetTool, toolStep } from "./guard.ts";
 import { closeStep, inspectStep, type LioPaths, restoredStep, targetsStep } from "./lio-state.ts";
 import { uuidOf } from "./names.ts";
 
@@ -62,74 +54,51 @@ export const targetcliStep = (name: string, stdin: string, targetcli: Argv, secr
   toolStep(name, "targetcli", ["sh", "-c", homeText, "sh", ...targetcli], { stdin, secret });
 
 /** Makes targets of LIO with targetcli; what the kernel shows proves them. */
-export class LioTool implements TargetTool {
-  readonly name = "targetcli";
-  readonly own = ["target", "backstore"] as const;
-  readonly holder = "backstore";
-  readonly proofs = { make: ["backstore"], remove: ["backstore", "lun"] };
-  readonly complete = ["backstore", "target", "enabled", "portal", "lun"];
-  readonly #host: StorageHost;
-  readonly #settings: LioHost;
-
-  constructor(host: StorageHost, settings: LioHost) {
-    this.#host = host;
-    this.#settings = settings;
-  }
-
-  async inspect(target: ExportedTarget, call: Call): Promise<TargetState> {
-    const outputs = await this.#run([inspectStep(target, this.#settings), restoredStep(target, this.#settings)], call);
-    return {
-      parts: linesOf(outputs, "inspect"),
-      refuseChange: () => refuseUnrestored(linesOf(outputs, "restored")),
-      // A target that the kernel no longer has may still be saved, and would be back after a restart of the host.
-      forget: async () => {
-        const restored = linesOf(outputs, "restored");
-        if (!restored.has("own")) return;
-        refuseUnrestored(restored);
-        await this.#save(call);
-      },
-    };
-  }
-
-  async make(target: ExportedTarget, { parts }: TargetState, call: Call): Promise<TargetChange> {
-    const text = makeText(target, this.#settings, parts.has("target") && !parts.has("portal"));
-    const make = this.#targetcli("make", text, Object.values(this.#settings.auth));
-    return this.#changed(await this.#run([make, inspectStep(target, this.#settings)], call), "make", call);
-  }
-
-  async remove(target: ExportedTarget, _before: TargetState, call: Call): Promise<TargetChange> {
-    const remove = this.#targetcli("remove", removeText(target));
-    const steps = [closeStep(target, this.#settings), remove, inspectStep(target, this.#settings)] as const;
-    const outputs = await this.#run(steps, call);
-    refuseSessions(target, outputs);
-    return this.#changed(outputs, "remove", call);
-  }
-
-  async exportedNames(call: Call): Promise<ReadonlySet<string>> {
-    return linesOf(await this.#run([targetsStep(this.#settings)], call), "targets");
-  }
-
-  /**
-   * targetcli saves when it ends, unless its preferences say otherwise (auto_save_on_exit). With many targets saving takes longer
-   * than all else, so it is not repeated.
-   */
-  #changed(outputs: Outputs, name: string, call: Call): TargetChange {
+export function lioTool(host: StorageHost, settings: LioHost): TargetTool {
+  const { auth, targetcli } = settings;
+  const run = (steps: readonly [Step, ...Step[]], call: Call): Promise<Outputs> => host.script({ steps }, call.signal);
+  const save = async (call: Call): Promise<void> => {
+    await run([targetcliStep("save", saveText, targetcli, [])], call);
+  };
+  /** targetcli saves when it ends, unless told otherwise (auto_save_on_exit); with many targets that is slow, so not twice. */
+  const changed = (outputs: Outputs, name: string, call: Call): TargetChange => {
     const output = outputs.get(name);
     const saved = output?.stdout.includes("Configuration saved to") === true;
-    return { parts: linesOf(outputs, "inspect"), output, save: async () => void (saved || (await this.#save(call))) };
-  }
-
-  async #save(call: Call): Promise<void> {
-    await this.#run([this.#targetcli("save", saveText)], call);
-  }
-
-  #targetcli(name: string, stdin: string, secret: readonly string[] = []): Step {
-    return targetcliStep(name, stdin, this.#settings.targetcli, secret);
-  }
-
-  #run(steps: readonly [Step, ...Step[]], call: Call): Promise<Outputs> {
-    return this.#host.script({ steps }, call.signal);
-  }
+    return { parts: linesOf(outputs, "inspect"), output, save: async () => void (saved || (await save(call))) };
+  };
+  return {
+    name: "targetcli",
+    own: ["target", "backstore"],
+    holder: "backstore",
+    proofs: { make: ["backstore"], remove: ["backstore", "lun"] },
+    complete: ["backstore", "target", "enabled", "portal", "lun"],
+    async inspect(target, call) {
+      const outputs = await run([inspectStep(target, settings), restoredStep(target, settings)], call);
+      return {
+        parts: linesOf(outputs, "inspect"),
+        refuseChange: () => refuseUnrestored(linesOf(outputs, "restored")),
+        // A target that the kernel no longer has may still be saved, and would be back after a restart of the host.
+        forget: async () => {
+          const restored = linesOf(outputs, "restored");
+          if (!restored.has("own")) return;
+          refuseUnrestored(restored);
+          await save(call);
+        },
+      };
+    },
+    async make(target, { parts }, call) {
+      const text = makeText(target, settings, parts.has("target") && !parts.has("portal"));
+      const make = targetcliStep("make", text, targetcli, Object.values(auth));
+      return changed(await run([make, inspectStep(target, settings)], call), "make", call);
+    },
+    async remove(target, _before, call) {
+      const remove = targetcliStep("remove", removeText(target), targetcli, []);
+      const outputs = await run([closeStep(target, settings), remove, inspectStep(target, settings)], call);
+      refuseSessions(target, outputs);
+      return changed(outputs, "remove", call);
+    },
+    exportedNames: async call => linesOf(await run([targetsStep(settings)], call), "targets"),
+  };
 }
 
 /** Saving now would lose what the host has not restored yet; and rtslib restores nothing where it finds a target. */

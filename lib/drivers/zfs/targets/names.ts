@@ -57,10 +57,7 @@ export const tagOf = (guid: string): string =>
 /** Whether only the volume with this guid can have a target of this name. */
 export const bearsTag = (name: string, guid: string): boolean => guid !== "" && name.includes(`-${tagOf(guid)}`);
 
-/**
- * The name of a new volume's target, in lower case, which initiators of Windows need; cut to make room for the tag. Throws
- * "invalid-argument" for a name that no target can have.
- */
+/** The name of a new volume's target, in lower case for initiators of Windows, cut for the tag. Throws "invalid-argument". */
 export function targetName(
   naming: TargetNaming,
   { id, guid }: { id: string; guid: string },
@@ -86,10 +83,7 @@ export function checkedName(naming: TargetNaming, backstore: string): TargetName
   );
 }
 
-/**
- * The UUID of a namespace, and the serial of a backstore (RFC 9562, version 8). Follows from the zvol alone: nodes give up a disk
- * whose identity changes after its host has lost its configuration.
- */
+/** The UUID of a namespace, and a backstore's serial (RFC 9562, version 8): nodes give up a disk whose identity changes. */
 export function uuidOf(guid: string): string {
   const bytes = createHash("sha256").update(`csimux zvol ${guid}`).digest().subarray(0, 16);
   bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x80, 6);

@@ -152,10 +152,7 @@ back
 echo "$used"
 exit ${sessionsFound}`;
 
-/**
- * Closes a subsystem to all hosts. Where one is connected, everything is restored, the step ends with `sessionsFound`, and its
- * lines name the hosts. See `refuseUnsettled` for a host that this has cut off.
- */
+/** Closes a subsystem to all hosts. With one connected, restores all, names it, and ends with `sessionsFound` or `unsettled`. */
 export const closeStep = (
   { qualifiedName }: ExportedTarget,
   { privileged, configfs, controllers, notes, connections }: NvmetPaths,

@@ -2,15 +2,7 @@ import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
 import type { Argv } from "../../../io/runner.ts";
 import type { Outputs, Step, StorageHost } from "../../../io/script.ts";
-import {
-  type ExportedTarget,
-  linesOf,
-  refuseSessions,
-  type TargetChange,
-  type TargetState,
-  type TargetTool,
-  toolStep,
-} from "./guard.ts";
+import { type ExportedTarget, linesOf, refuseSessions, type TargetChange, type TargetTool, toolStep } from "./guard.ts";
 import { uuidOf } from "./names.ts";
 import { closeStep, inspectStep, markerStep, type NvmetPaths, refuseUnsettled, subsystemsStep } from "./nvmet-state.ts";
 
@@ -27,10 +19,7 @@ export interface NvmetHost extends NvmetPaths {
   readonly ports: readonly string[];
 }
 
-/**
- * The commands that make a subsystem with namespace 1 and link it to ports, as democratic-csi does (nvmetcli(8)); nvmetcli reports
- * what exists and continues.
- */
+/** Makes a subsystem with namespace 1 on ports, as democratic-csi does (nvmetcli(8)); what exists is reported, no error. */
 const makeText = ({ qualifiedName, device, guid }: ExportedTarget, { attributes, ports }: NvmetHost): string =>
   [
     "cd /subsystems",
@@ -52,49 +41,16 @@ const removeText = ({ qualifiedName }: ExportedTarget): string =>
   ["cd /subsystems", `delete ${qualifiedName}`, "exit", ""].join("\n");
 
 /** Makes subsystems of the kernel's NVMe target with nvmetcli, whose exit code is always 0; what the kernel shows proves them. */
-export class NvmetTool implements TargetTool {
-  readonly name = "nvmetcli";
-  readonly own = ["subsystem"] as const;
-  readonly holder = "namespace";
-  readonly proofs = { make: ["namespace"], remove: ["namespace"] };
-  readonly complete: readonly string[];
-  readonly #host: StorageHost;
-  readonly #settings: NvmetHost;
-
-  constructor(host: StorageHost, settings: NvmetHost) {
-    this.#host = host;
-    this.#settings = settings;
-    this.complete = ["subsystem", "namespace", "enabled", ...settings.ports.map(port => `port ${port}`)];
-  }
-
-  async inspect(target: ExportedTarget, call: Call): Promise<TargetState> {
-    const parts = linesOf(await this.#restored(inspectStep(target, this.#settings), call), "inspect");
-    // Where nvmetcli has never run, there is nothing to save, so a failure does not count.
-    return { parts, forget: async () => void (await this.#run([this.#save], call)) };
-  }
-
-  async make(target: ExportedTarget, _before: TargetState, call: Call): Promise<TargetChange> {
-    const make = this.#nvmetcli("make", makeText(target, this.#settings));
-    return changed(await this.#run([make, inspectStep(target, this.#settings), this.#save], call), "make");
-  }
-
-  async remove(target: ExportedTarget, _before: TargetState, call: Call): Promise<TargetChange> {
-    const remove = this.#nvmetcli("remove", removeText(target));
-    const close = closeStep(target, this.#settings);
-    const outputs = await this.#run([close, remove, inspectStep(target, this.#settings), this.#save], call);
-    refuseUnsettled(target, outputs);
-    refuseSessions(target, outputs);
-    return changed(outputs, "remove");
-  }
-
-  async exportedNames(call: Call): Promise<ReadonlySet<string>> {
-    return linesOf(await this.#restored(subsystemsStep(this.#settings), call), "subsystems");
-  }
+export function nvmetTool(host: StorageHost, settings: NvmetHost): TargetTool {
+  const { nvmetcli, configPath, marker, ports } = settings;
+  const name = "nvmetcli";
+  const cliStep = (step: string, stdin: string): Step => toolStep(step, name, nvmetcli, { stdin });
+  const save = toolStep("save", name, [...nvmetcli, "save", ...(configPath === undefined ? [] : [configPath])]);
+  const run = (steps: readonly [Step, ...Step[]], call: Call): Promise<Outputs> => host.script({ steps }, call.signal);
 
   /** Runs a step that reads, once the host has restored its configuration. */
-  async #restored(step: Step, call: Call): Promise<Outputs> {
-    const { marker } = this.#settings;
-    const outputs = await this.#run([markerStep(marker), step], call);
+  async function restored(step: Step, call: Call): Promise<Outputs> {
+    const outputs = await run([markerStep(marker), step], call);
     if (outputs.get("marker")?.exitCode === 0) return outputs;
     throw new CsiError(
       "unavailable",
@@ -102,18 +58,30 @@ export class NvmetTool implements TargetTool {
     );
   }
 
-  #nvmetcli(name: string, stdin: string): Step {
-    return toolStep(name, this.name, this.#settings.nvmetcli, { stdin });
-  }
-
-  get #save(): Step {
-    const { nvmetcli, configPath } = this.#settings;
-    return toolStep("save", this.name, [...nvmetcli, "save", ...(configPath === undefined ? [] : [configPath])]);
-  }
-
-  #run(steps: readonly [Step, ...Step[]], call: Call): Promise<Outputs> {
-    return this.#host.script({ steps }, call.signal);
-  }
+  return {
+    name,
+    own: ["subsystem"],
+    holder: "namespace",
+    proofs: { make: ["namespace"], remove: ["namespace"] },
+    complete: ["subsystem", "namespace", "enabled", ...ports.map(port => `port ${port}`)],
+    async inspect(target, call) {
+      const parts = linesOf(await restored(inspectStep(target, settings), call), "inspect");
+      // Where nvmetcli has never run, there is nothing to save, so a failure does not count.
+      return { parts, forget: async () => void (await run([save], call)) };
+    },
+    async make(target, _before, call) {
+      const make = cliStep("make", makeText(target, settings));
+      return changed(await run([make, inspectStep(target, settings), save], call), "make");
+    },
+    async remove(target, _before, call) {
+      const remove = cliStep("remove", removeText(target));
+      const outputs = await run([closeStep(target, settings), remove, inspectStep(target, settings), save], call);
+      refuseUnsettled(target, outputs);
+      refuseSessions(target, outputs);
+      return changed(outputs, "remove");
+    },
+    exportedNames: async call => linesOf(await restored(subsystemsStep(settings), call), "subsystems"),
+  };
 }
 
 /** `name`: the step of the change. Saved by the step after it, because what is not saved is gone when the host restarts. */

@@ -1,14 +1,14 @@
 import type { Driver } from "../../driver.ts";
 import type { ConnectionIdentity, DriverPorts } from "../../module.ts";
 import { StoreDriver } from "../../store-driver.ts";
-import type { IscsiConfig, NvmeofConfig } from "../config/schema.ts";
+import type { SubsystemConfig, TargetConfig } from "../config/schema.ts";
 import { cliOf, devices, storeOn, sudoOf } from "../open.ts";
 import { TargetGuard, type TargetTool } from "./guard.ts";
-import { LioTool } from "./lio.ts";
+import { lioTool } from "./lio.ts";
 import { iscsiNames, nvmeNames } from "./names.ts";
-import { NvmetTool } from "./nvmet.ts";
-import { type TargetSettings, TargetShare } from "./share.ts";
-import { SpdkTool } from "./spdk.ts";
+import { nvmetTool } from "./nvmet.ts";
+import { type TargetSettings, targetShare } from "./share.ts";
+import { spdkTool } from "./spdk.ts";
 
 /** The paths of LioPaths and NvmetPaths, and where udev makes devices of zvols. */
 const usualPaths = {
@@ -32,7 +32,7 @@ const texts = (values: Readonly<Record<string, unknown>> | undefined): Readonly<
 /** Opens zfs-generic-iscsi. Does no I/O. Tests have other `paths`. */
 export function openIscsi(
   identity: ConnectionIdentity,
-  config: IscsiConfig,
+  config: TargetConfig,
   ports: DriverPorts,
   paths = usualPaths,
 ): Driver {
@@ -40,7 +40,7 @@ export function openIscsi(
   const lio = iscsi.shareStrategyTargetCli;
   const cli = cliOf(section, config.sshConnection, ports);
   const sudo = lio.sudoEnabled ? sudoOf(section) : [];
-  const tool = new LioTool(cli.host, {
+  const tool = lioTool(cli.host, {
     groupAttributes: texts(lio.tpg?.attributes),
     auth: texts(lio.tpg?.auth),
     blockAttributes: texts(lio.block?.attributes),
@@ -60,7 +60,7 @@ export function openIscsi(
 /** Opens zfs-generic-nvmeof. Does no I/O. Tests have other `paths`. */
 export function openNvmeof(
   identity: ConnectionIdentity,
-  config: NvmeofConfig,
+  config: SubsystemConfig,
   ports: DriverPorts,
   paths = usualPaths,
 ): Driver {
@@ -78,11 +78,11 @@ export function openNvmeof(
 type Cli = ReturnType<typeof cliOf>;
 
 /** The tool that makes the subsystems; the schema demands the block of its strategy. */
-function subsystems({ zfs: section, nvmeof }: NvmeofConfig, host: Cli["host"], paths: typeof usualPaths) {
+function subsystems({ zfs: section, nvmeof }: SubsystemConfig, host: Cli["host"], paths: typeof usualPaths) {
   const { shareStrategyNvmetCli: nvmet, shareStrategySpdkCli: spdk } = nvmeof;
   if (nvmeof.shareStrategy === "nvmetCli" && nvmet) {
     const privileged = nvmet.sudoEnabled ? sudoOf(section) : [];
-    const tool = new NvmetTool(host, {
+    const tool = nvmetTool(host, {
       nvmetcli: behind(privileged, nvmet.nvmetcliPath),
       privileged,
       configPath: nvmet.configPath,
@@ -97,7 +97,7 @@ function subsystems({ zfs: section, nvmeof }: NvmeofConfig, host: Cli["host"], p
     return { tool, basename: nvmet.basename };
   }
   if (!spdk) throw new Error("the schema demands the block of the strategy");
-  const tool = new SpdkTool(host, {
+  const tool = spdkTool(host, {
     privileged: spdk.sudoEnabled ? sudoOf(section) : [],
     socket: spdk.rpcSocket,
     configPath: spdk.configPath,
@@ -115,12 +115,12 @@ const behind = (sudo: readonly string[], program: string): readonly [string, ...
 
 function opened(
   identity: ConnectionIdentity,
-  section: IscsiConfig["zfs"],
+  section: TargetConfig["zfs"],
   { zfs, host, close }: Cli,
   tool: TargetTool,
   settings: TargetSettings,
 ): Driver {
   const { protocol, note } = settings;
   const store = storeOn(zfs, identity, section, devices(section), { protocol, noteKeys: [note] }, close);
-  return new StoreDriver(identity, store, new TargetShare(new TargetGuard(host, tool), settings));
+  return new StoreDriver(identity, store, targetShare(new TargetGuard(host, tool), settings));
 }

@@ -2,7 +2,7 @@ import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
 import type { StorageHost } from "../../../io/script.ts";
 import { inUse } from "../../failure.ts";
-import type { ExportedTarget, TargetChange, TargetState, TargetTool } from "./guard.ts";
+import type { ExportedTarget, TargetChange, TargetTool } from "./guard.ts";
 import { type RpcAnswer, type RpcCall, rpcAnswers, rpcStep, type SpdkSocket } from "./spdk-rpc.ts";
 
 /** How SPDK is used on a host. */
@@ -56,96 +56,80 @@ const messageOf = (answers: readonly RpcAnswer[]): string => {
 };
 
 /** Makes, removes and proves subsystems of SPDK over its JSON-RPC. A subsystem and its block device have the same name. */
-export class SpdkTool implements TargetTool {
-  readonly name = "spdk";
-  readonly own = ["subsystem", "device"] as const;
-  readonly holder = "device";
-  readonly proofs = { make: ["namespace"], remove: ["namespace"] };
-  readonly complete: readonly string[];
-  readonly #host: StorageHost;
-  readonly #settings: SpdkHost;
+export function spdkTool(host: StorageHost, settings: SpdkHost): TargetTool {
+  const { bdev, attributes, listeners, configPath } = settings;
 
-  constructor(host: StorageHost, settings: SpdkHost) {
-    this.#host = host;
-    this.#settings = settings;
-    this.complete = ["device", "subsystem", "namespace", ...settings.listeners.map(listenerPart)];
-  }
-
-  async inspect(target: ExportedTarget, call: Call): Promise<TargetState> {
-    return { parts: this.#parts(target, await this.#ask(readCalls(target), call)) };
-  }
-
-  make(target: ExportedTarget, { parts }: TargetState, call: Call): Promise<TargetChange> {
-    const { qualifiedName: nqn, device } = target;
-    const { bdev, attributes, listeners } = this.#settings;
-    const calls: RpcCall[] = [];
-    const params = { ...typed(bdev.attributes), name: nqn, filename: device };
-    if (!parts.has("device")) calls.push({ method: `bdev_${bdev.type}_create`, params });
-    if (!parts.has("subsystem")) calls.push({ method: "nvmf_create_subsystem", params: { ...typed(attributes), nqn } });
-    if (!parts.has("namespace"))
-      calls.push({ method: "nvmf_subsystem_add_ns", params: { nqn, namespace: { bdev_name: nqn, nsid: 1 } } });
-    for (const listen_address of listeners.filter(each => !parts.has(listenerPart(each))))
-      calls.push({ method: "nvmf_subsystem_add_listener", params: { nqn, listen_address } });
-    return this.#change(target, calls, call);
-  }
-
-  /** Asks for controllers first (SPDK 20.10, lib/nvmf/nvmf_rpc.c), and stops where a host is connected. */
-  remove(target: ExportedTarget, { parts }: TargetState, call: Call): Promise<TargetChange> {
-    const { qualifiedName: nqn } = target;
-    const calls: RpcCall[] = [];
-    if (parts.has("subsystem"))
-      calls.push(
-        { method: "nvmf_subsystem_get_controllers", params: { nqn }, empty: true },
-        { method: "nvmf_delete_subsystem", params: { nqn } },
-      );
-    if (parts.has("device")) calls.push({ method: `bdev_${this.#settings.bdev.type}_delete`, params: { name: nqn } });
-    return this.#change(target, calls, call);
-  }
-
-  /** SPDK reads the size of a device again only on request. */
-  async grow(target: ExportedTarget, bytes: bigint, call: Call): Promise<void> {
-    const rescan = { method: `bdev_${this.#settings.bdev.type}_rescan`, params: { name: target.qualifiedName } };
-    const answers = await this.#ask([rescan, ...readCalls(target)], call);
-    const [bdev] = objects(resultOf(answers[1]));
-    const size = bdev ? BigInt(Number(bdev["block_size"])) * BigInt(Number(bdev["num_blocks"])) : 0n;
-    if (size >= bytes) return;
-    const why = messageOf(answers) || "the device has the old size still";
-    throw new CsiError("unavailable", `SPDK does not show the new size of ${target.qualifiedName}: ${why}`);
-  }
-
-  #parts({ qualifiedName, device }: ExportedTarget, answers: readonly RpcAnswer[]): ReadonlySet<string> {
-    const [bdev] = objects(resultOf(answers[0]));
+  function partsOf({ qualifiedName, device }: ExportedTarget, answers: readonly RpcAnswer[]): ReadonlySet<string> {
+    const [disk] = objects(resultOf(answers[0]));
     const [subsystem] = objects(resultOf(answers[1]));
-    const drivers = Object.values((bdev?.["driver_specific"] ?? {}) as JsonObject) as (JsonObject | null)[];
+    const drivers = Object.values((disk?.["driver_specific"] ?? {}) as JsonObject) as (JsonObject | null)[];
     const path = drivers.map(each => each?.["filename"]).find(each => typeof each === "string");
     const parts = new Set<string>();
-    if (bdev) parts.add(path === device ? "device" : `foreign ${path ?? "of another kind"}`);
+    if (disk) parts.add(path === device ? "device" : `foreign ${path ?? "of another kind"}`);
     if (subsystem) parts.add("subsystem");
     for (const { nsid, bdev_name: name } of objects(subsystem?.["namespaces"]))
       parts.add(nsid === 1 && name === qualifiedName ? "namespace" : `foreign ${name}`);
     const shown = objects(subsystem?.["listen_addresses"]);
-    for (const each of this.#settings.listeners)
-      if (shown.some(address => isAt(address, each))) parts.add(listenerPart(each));
+    for (const each of listeners) if (shown.some(address => isAt(address, each))) parts.add(listenerPart(each));
     return parts;
   }
 
-  /** Throws "unavailable" with SPDK's reason for the call that it refuses, "failed-precondition" when a host is connected. */
-  async #change(target: ExportedTarget, calls: readonly RpcCall[], call: Call): Promise<TargetChange> {
-    const answers = await this.#ask([...calls, ...readCalls(target)], call, this.#settings.configPath);
-    const last = calls[answers.length - 1];
-    const message = messageOf(answers);
-    if (message !== "")
-      throw new CsiError(
-        "unavailable",
-        `SPDK refused ${last?.method ?? "to show its targets"} for ${target.qualifiedName}: ${message}`,
-      );
-    const hosts = last?.empty ? objects(resultOf(answers.at(-1))).map(({ hostnqn }) => String(hostnqn)) : [];
-    if (hosts.length > 0) throw inUse(`the subsystem ${target.qualifiedName}`, hosts);
-    return { parts: this.#parts(target, answers.slice(calls.length)) };
+  async function ask(calls: readonly RpcCall[], call: Call, save?: string): Promise<readonly RpcAnswer[]> {
+    return rpcAnswers(await host.script({ steps: [rpcStep("ask", settings, calls, save)] }, call.signal), "ask");
   }
 
-  async #ask(calls: readonly RpcCall[], call: Call, save?: string): Promise<readonly RpcAnswer[]> {
-    const step = rpcStep("ask", this.#settings, calls, save);
-    return rpcAnswers(await this.#host.script({ steps: [step] }, call.signal), "ask");
+  /** Throws "unavailable" with SPDK's reason for the call that it refuses, "failed-precondition" when a host is connected. */
+  async function change(target: ExportedTarget, calls: readonly RpcCall[], call: Call): Promise<TargetChange> {
+    const answers = await ask([...calls, ...readCalls(target)], call, configPath);
+    const last = calls[answers.length - 1];
+    const message = messageOf(answers);
+    const refused = `SPDK refused ${last?.method ?? "to show its targets"} for ${target.qualifiedName}: ${message}`;
+    if (message !== "") throw new CsiError("unavailable", refused);
+    const hosts = last?.empty ? objects(resultOf(answers.at(-1))).map(({ hostnqn }) => String(hostnqn)) : [];
+    if (hosts.length > 0) throw inUse(`the subsystem ${target.qualifiedName}`, hosts);
+    return { parts: partsOf(target, answers.slice(calls.length)) };
   }
+
+  return {
+    name: "spdk",
+    own: ["subsystem", "device"],
+    holder: "device",
+    proofs: { make: ["namespace"], remove: ["namespace"] },
+    complete: ["device", "subsystem", "namespace", ...listeners.map(listenerPart)],
+    inspect: async (target, call) => ({ parts: partsOf(target, await ask(readCalls(target), call)) }),
+    make(target, { parts }, call) {
+      const { qualifiedName: nqn, device } = target;
+      const calls: RpcCall[] = [];
+      const params = { ...typed(bdev.attributes), name: nqn, filename: device };
+      const namespace = { bdev_name: nqn, nsid: 1 };
+      if (!parts.has("device")) calls.push({ method: `bdev_${bdev.type}_create`, params });
+      if (!parts.has("subsystem"))
+        calls.push({ method: "nvmf_create_subsystem", params: { ...typed(attributes), nqn } });
+      if (!parts.has("namespace")) calls.push({ method: "nvmf_subsystem_add_ns", params: { nqn, namespace } });
+      for (const listen_address of listeners.filter(each => !parts.has(listenerPart(each))))
+        calls.push({ method: "nvmf_subsystem_add_listener", params: { nqn, listen_address } });
+      return change(target, calls, call);
+    },
+    /** Asks for controllers first (SPDK 20.10, lib/nvmf/nvmf_rpc.c), and stops where a host is connected. */
+    remove(target, { parts }, call) {
+      const params = { nqn: target.qualifiedName };
+      const calls: RpcCall[] = [];
+      if (parts.has("subsystem")) {
+        calls.push({ method: "nvmf_subsystem_get_controllers", params, empty: true });
+        calls.push({ method: "nvmf_delete_subsystem", params });
+      }
+      if (parts.has("device")) calls.push({ method: `bdev_${bdev.type}_delete`, params: { name: params.nqn } });
+      return change(target, calls, call);
+    },
+    /** SPDK reads the size of a device again only on request. */
+    async grow(target, bytes, call) {
+      const rescan = { method: `bdev_${bdev.type}_rescan`, params: { name: target.qualifiedName } };
+      const answers = await ask([rescan, ...readCalls(target)], call);
+      const [disk] = objects(resultOf(answers[1]));
+      const size = disk ? BigInt(Number(disk["block_size"])) * BigInt(Number(disk["num_blocks"])) : 0n;
+      if (size >= bytes) return;
+      const why = messageOf(answers) || "the device has the old size still";
+      throw new CsiError("unavailable", `SPDK does not show the new size of ${target.qualifiedName}: ${why}`);
+    },
+  };
 }
