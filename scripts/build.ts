@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
+import { below } from "./check/below.ts";
 import { root, spawned, tool } from "./spawned.ts";
 import { train } from "./training.ts";
 
@@ -26,16 +27,14 @@ export async function defines(): Promise<readonly string[]> {
   ];
 }
 
-async function sourceFiles(folder: string): Promise<readonly string[]> {
-  const entries = await readdir(`${root}/${folder}`, { recursive: true, withFileTypes: true });
-  return entries.filter(entry => entry.isFile()).map(entry => `${entry.parentPath}/${entry.name}`);
-}
+const sourceFiles = (folder: string): readonly string[] =>
+  below(`${root}/${folder}`, "files only").map(name => `${root}/${folder}/${name}`);
 
 /** Changes whenever the executable could: every source, the packages, this script, version and commit. */
 async function fingerprint(): Promise<string> {
   const files = [
-    ...(await sourceFiles("cmd")),
-    ...(await sourceFiles("lib")),
+    ...sourceFiles("cmd"),
+    ...sourceFiles("lib"),
     // csimux takeover starts from these manifests.
     ...(await sourceFiles("examples/kubernetes")),
     `${root}/package-lock.json`,

@@ -1,19 +1,20 @@
 import { describe, expect, test } from "bun:test";
 import { spawnSync } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { parse, parseAllDocuments } from "yaml";
 import { modules } from "../lib/drivers/index.ts";
 import type { Input } from "../lib/lint/input.ts";
 import { lint } from "../lib/lint/lint.ts";
 import { patternCompiler } from "../lib/topology/pattern.ts";
 import { build } from "../scripts/build.ts";
+import { below } from "../scripts/check/below.ts";
 import { sidecars } from "../scripts/cluster/images.ts";
 
 const folder = new URL("../examples/kubernetes/", import.meta.url);
 const text = (file: string): string => readFileSync(new URL(file, folder), "utf8");
 
 /** Every YAML file below the folder. */
-const files = (readdirSync(folder, { recursive: true }) as string[]).filter(name => name.endsWith(".yaml")).sort();
+const files = below(folder.pathname).filter(name => name.endsWith(".yaml"));
 
 interface Container {
   readonly name: string;

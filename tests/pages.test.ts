@@ -2,6 +2,7 @@ import { expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { jsonLine, leveledLog } from "../lib/core/log.ts";
+import { below } from "../scripts/check/below.ts";
 import { root } from "../scripts/spawned.ts";
 
 const page = (name: string): string => readFileSync(join(root, "examples", name), "utf8");
@@ -26,7 +27,7 @@ function withoutValues(source: string): string {
 }
 
 const sources = ["lib", "cmd"].flatMap(folder =>
-  readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
+  below(join(root, folder))
     .filter(name => name.endsWith(".ts") && !name.includes("gen/"))
     .map(name => withoutValues(readFileSync(join(root, folder, name), "utf8"))),
 );

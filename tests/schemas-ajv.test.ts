@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import { parse } from "yaml";
+import { below } from "../scripts/check/below.ts";
 import { byDriver, changed, exampleFiles, folder } from "./drivers/example-files.ts";
 
 /** Strict, so that a keyword that JSON Schema does not know is an error instead of a rule that never applies. */
@@ -15,7 +16,7 @@ function validatorOf(driver: string): ValidateFunction {
   return validate;
 }
 
-const mainFiles = readdirSync(folder, { recursive: true, encoding: "utf8" })
+const mainFiles = below(folder.pathname)
   .filter(file => file.endsWith("proxy.yaml"))
   .map(file => ({ file, driver: "proxy", text: readFileSync(new URL(file, folder), "utf8") }));
 

@@ -1,7 +1,8 @@
-import { readdir, readFile, stat, writeFile } from "node:fs/promises";
+import { readFile, stat, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { groupBy } from "../../lib/core/group-by.ts";
 import { root } from "../spawned.ts";
+import { below } from "./below.ts";
 import { phrases } from "./phrases.ts";
 
 /** The most files of one folder, and lines of one file. */
@@ -29,13 +30,10 @@ const generated =
 const data = /^(?:scripts\/check\/phrases\.ts|tests\/scripts\/conventions\.test\.ts|scripts\/lab\/image\/.*)$/;
 
 async function sources(): Promise<readonly Source[]> {
-  const below = folders.map(async folder => {
-    const entries = await readdir(`${root}/${folder}`, { recursive: true, withFileTypes: true });
-    return entries
-      .filter(entry => entry.isFile())
-      .map(entry => `${entry.parentPath}/${entry.name}`.slice(root.length + 1));
-  });
-  const paths = [...(await Promise.all(below)).flat(), ...pages]
+  const paths = [
+    ...folders.flatMap(folder => below(`${root}/${folder}`, "files only").map(name => `${folder}/${name}`)),
+    ...pages,
+  ]
     .filter(path => /\.(?:ts|md|yaml|sh)$|^Makefile$/.test(path) && !generated.test(path) && !data.test(path))
     .sort();
   return Promise.all(paths.map(async path => ({ path, text: await readFile(`${root}/${path}`, "utf8") })));

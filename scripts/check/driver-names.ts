@@ -1,17 +1,16 @@
-import { readdir, readFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { protocols } from "../../lib/core/access.ts";
 import { modules } from "../../lib/drivers/index.ts";
 import { root } from "../spawned.ts";
+import { below } from "./below.ts";
 
 /** Examples of rules are whole connection files; the index names the folders. */
 const exempt = /^lib\/(?:lint\/rules\/|drivers\/index\.ts$)/;
 
-async function sources(folder: string): Promise<readonly string[]> {
-  const entries = await readdir(`${root}/${folder}`, { recursive: true, withFileTypes: true });
-  return entries
-    .filter(entry => entry.isFile() && entry.name.endsWith(".ts"))
-    .map(entry => `${entry.parentPath}/${entry.name}`.slice(root.length + 1));
-}
+const sources = (folder: string): readonly string[] =>
+  below(`${root}/${folder}`, "files only")
+    .filter(name => name.endsWith(".ts"))
+    .map(name => `${folder}/${name}`);
 
 /**
  * Lines in lib/ and cmd/ that name a driver outside its folder. A protocol of the same name is not a driver. One line each, with the

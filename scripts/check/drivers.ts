@@ -1,16 +1,18 @@
+import { existsSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { parseAllDocuments } from "yaml";
 import { modules } from "../../lib/drivers/index.ts";
 import { root } from "../spawned.ts";
+import { below } from "./below.ts";
 
-async function filesBelow(folder: string): Promise<readonly string[]> {
-  const entries = await readdir(`${root}/${folder}`, { recursive: true, withFileTypes: true }).catch(() => []);
-  return entries.filter(entry => entry.isFile()).map(entry => `${entry.parentPath}/${entry.name}`);
+function filesBelow(folder: string): readonly string[] {
+  const path = `${root}/${folder}`;
+  return existsSync(path) ? below(path, "files only").map(name => `${path}/${name}`) : [];
 }
 
 /** Values of `driver:` in the examples. */
 async function exampleDrivers(): Promise<ReadonlySet<string>> {
-  const files = (await filesBelow("examples")).filter(file => /\.ya?ml$/.test(file));
+  const files = filesBelow("examples").filter(file => /\.ya?ml$/.test(file));
   const texts = await Promise.all(files.map(file => readFile(file, "utf8")));
   const documents = texts.flatMap(text => [...parseAllDocuments(text)]);
   const drivers = documents.map(document => document.get("driver"));
@@ -33,7 +35,7 @@ const provisions = (text: string): boolean =>
 
 /** The texts of all files below a folder, and of the file next to it, with this suffix. */
 async function textsOf(folder: string, end: string): Promise<readonly string[]> {
-  const files = [...(await filesBelow(folder)), `${root}/${folder}${end}`].filter(file => file.endsWith(end));
+  const files = [...filesBelow(folder), `${root}/${folder}${end}`].filter(file => file.endsWith(end));
   return Promise.all(files.map(file => readFile(file, "utf8").catch(() => "")));
 }
 

@@ -1,16 +1,16 @@
+import { existsSync } from "node:fs";
 import { copyFile, link, mkdir, readdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { errnoOf } from "../../lib/core/errors.ts";
+import { below } from "../check/below.ts";
 
 /** The paths of the log files below a folder, relative to it; none if it does not exist. */
-async function logsBelow(folder: string): Promise<readonly string[]> {
-  const names = await readdir(folder, { recursive: true }).catch(() => []);
-  return names.filter(name => name.endsWith(".log"));
-}
+const logsBelow = (folder: string): readonly string[] =>
+  existsSync(folder) ? below(folder).filter(name => name.endsWith(".log")) : [];
 
 /** kubelet removes the logs of a pod with the pod. A hard link keeps them without copying. */
 async function linkLogs(from: string, to: string): Promise<void> {
-  for (const name of await logsBelow(from)) {
+  for (const name of logsBelow(from)) {
     await mkdir(dirname(join(to, name)), { recursive: true });
     await link(join(from, name), join(to, name)).catch((error: unknown) => {
       // It has a link already, or the pod was just removed.

@@ -1,5 +1,7 @@
-import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
+import { below } from "../check/below.ts";
 import { root } from "../spawned.ts";
 
 /** Committed files that are made from other files. */
@@ -24,10 +26,9 @@ export async function partsOf(path: string, parts: readonly string[]): Promise<G
 
 async function leftovers({ files, folder }: Generated, checkout: string): Promise<readonly string[]> {
   if (folder === undefined) return [];
-  const entries = await readdir(`${checkout}/${folder}`, { recursive: true, withFileTypes: true }).catch(() => []);
-  return entries
-    .filter(entry => entry.isFile())
-    .map(entry => `${entry.parentPath}/${entry.name}`.slice(checkout.length + 1))
+  const path = `${checkout}/${folder}`;
+  return (existsSync(path) ? below(path, "files only") : [])
+    .map(name => `${folder}/${name}`)
     .filter(path => !files.has(path));
 }
 

@@ -1,6 +1,7 @@
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
+import { below } from "../check/below.ts";
 import { root, spawned, tool } from "../spawned.ts";
 import type { Generated } from "./generated.ts";
 
@@ -15,7 +16,7 @@ export async function protobufCode(): Promise<Generated> {
     const { code, stdout, stderr } = await spawned(argv, { env, timeoutMs: 60_000 });
     if (code !== 0) throw new Error(`buf failed: ${`${stdout}${stderr}`.trim()}`);
     const made = join(output, "gen");
-    const names = (await readdir(made, { recursive: true })).filter(name => name.endsWith(".ts"));
+    const names = below(made).filter(name => name.endsWith(".ts"));
     const texts = names.map(async name => [`${folder}/${name}`, await readFile(join(made, name), "utf8")] as const);
     return { files: new Map(await Promise.all(texts)), folder };
   } finally {

@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
-import { readdir, readFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
+import { below } from "../check/below.ts";
 import { spawned } from "../spawned.ts";
 import { machineShape } from "./machine.ts";
 
@@ -28,13 +29,7 @@ export const imageIn = (folder: string): Image => ({
   key: join(folder, "id_ed25519"),
 });
 
-async function recipeFiles(): Promise<readonly string[]> {
-  const entries = await readdir(recipe, { recursive: true, withFileTypes: true });
-  return entries
-    .filter(entry => entry.isFile())
-    .map(entry => join(entry.parentPath, entry.name))
-    .sort();
-}
+const recipeFiles = (): readonly string[] => below(recipe, "files only").map(name => join(recipe, name));
 
 /**
  * The image of this checkout. Any change of the recipe, the machine's hardware or QEMU, which can only resume machines that
@@ -43,6 +38,6 @@ async function recipeFiles(): Promise<readonly string[]> {
 export async function wantedImage(): Promise<Image> {
   const hash = createHash("sha256").update(machineShape());
   hash.update((await spawned(["qemu-system-x86_64", "--version"])).stdout);
-  for (const file of await recipeFiles()) hash.update(`\0${file.slice(recipe.length)}\0`).update(await readFile(file));
+  for (const file of recipeFiles()) hash.update(`\0${file.slice(recipe.length)}\0`).update(await readFile(file));
   return imageIn(join(cache, `image-${hash.digest("hex").slice(0, 16)}`));
 }

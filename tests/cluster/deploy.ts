@@ -62,7 +62,7 @@ export const byNode: Central = {
   ],
 };
 
-/** Mounts the folder of the volumes, which stands in for a storage system, into controller and node plugin. */
+/** Mounts the folder of the volumes, which replaces a storage system, into controller and node plugin. */
 export const sharedFolder = (kind: string, name: string): string => `apiVersion: apps/v1
 kind: ${kind}
 metadata:

@@ -1,5 +1,7 @@
+import { existsSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
+import { below } from "../../scripts/check/below.ts";
 import { machinePid } from "../../scripts/cluster/machine.ts";
 import { state } from "../../scripts/cluster/place.ts";
 import { eventually, kube, list, removeSoon } from "./kube.ts";
@@ -7,18 +9,18 @@ import { eventually, kube, list, removeSoon } from "./kube.ts";
 /** The folders of csimux in an empty storage system. */
 const own = new Set(["v", "s", ".csimux", "work"]);
 
-async function filesBelow(folder: string): Promise<readonly string[]> {
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []);
-  return entries
-    .filter(entry => !(entry.isDirectory() && own.has(entry.name)))
-    .map(entry => join(entry.parentPath, entry.name));
-}
+const leftBelow = (folder: string): readonly string[] =>
+  existsSync(folder)
+    ? below(folder)
+        .filter(name => !own.has(basename(name)))
+        .map(name => join(folder, name))
+    : [];
 
 /** Volumes of every storage system of the tests: the central connections, with folders at the first level, and the node. */
 async function onStorages(): Promise<readonly string[]> {
   const names = await readdir(join(state, "csimux/data")).catch(() => []);
   const storages = [...names.map(name => join(state, "csimux/data", name)), join(state, "csimux/volumes")];
-  return (await Promise.all(storages.map(filesBelow))).flat();
+  return storages.flatMap(leftBelow);
 }
 
 /** Mounts of claims on the machine. */
@@ -29,7 +31,7 @@ async function mounted(): Promise<readonly string[]> {
 
 /** csimux's records of volumes on the node. */
 async function records(): Promise<readonly string[]> {
-  const files = await filesBelow(join(state, "csimux"));
+  const files = leftBelow(join(state, "csimux"));
   return files.filter(
     file => /pvc-|by-hand/.test(file.slice(state.length)) && !/\/csimux\/(data|volumes)\//.test(file),
   );

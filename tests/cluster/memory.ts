@@ -1,5 +1,6 @@
-import { readdir, readFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { below } from "../../scripts/check/below.ts";
 import type { Resource } from "./kube.ts";
 
 /** The memory of a pod's containers, in bytes. */
@@ -12,11 +13,6 @@ export interface Memory {
 
 const cgroups = "/sys/fs/cgroup/memory/csimux-cluster";
 
-async function folders(): Promise<readonly string[]> {
-  const entries = await readdir(cgroups, { recursive: true, withFileTypes: true });
-  return entries.filter(entry => entry.isDirectory()).map(entry => join(entry.parentPath, entry.name));
-}
-
 async function memoryOf(container: string, folder: string): Promise<Memory> {
   const stat = await readFile(join(folder, "memory.stat"), "utf8");
   const figure = (name: string): bigint => BigInt(new RegExp(`^${name} (\\d+)$`, "m").exec(stat)?.[1] ?? 0);
@@ -26,7 +22,7 @@ async function memoryOf(container: string, folder: string): Promise<Memory> {
 
 /** The memory of each container of a pod (cgroup v1). */
 export async function memory({ status }: Resource): Promise<readonly Memory[]> {
-  const all = await folders();
+  const all = below(cgroups).map(name => join(cgroups, name));
   const containers = status.containerStatuses as { name: string; containerID: string }[];
   return Promise.all(
     containers.map(({ name, containerID }) => {

@@ -1,8 +1,9 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect } from "bun:test";
 import type { Call } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { Attached, Attacher, Attachment, AttachRequest } from "../../lib/node/attach/attacher.ts";
 import { MountTable } from "../../lib/node/mount/mount-table.ts";
+import { testCases } from "./needs.ts";
 import { callWith } from "./rig.ts";
 import { atEachStep } from "./steps.ts";
 
@@ -16,8 +17,8 @@ export interface AttacherRig {
   dying(step: number, when: "before" | "after"): { readonly attacher: Attacher; dead(): boolean };
   /** The contexts of two volumes; where the protocol has targets, both are behind one. */
   readonly volumes: readonly [Context, Context];
-  /** The context of a volume that is not there; undefined where attaching does not look. */
-  readonly absent: Context | undefined;
+  /** The context of a volume that is not there. */
+  readonly absent: Context;
   /** Contexts that lack something. */
   readonly incomplete: readonly Context[];
   /** What attaching has left on the node, in words. */
@@ -145,7 +146,6 @@ const cases: Readonly<Record<string, Run>> = {
         context,
         "invalid-argument",
       ]);
-    if (!rig.absent) return;
     const absent = new Recorded("a", rig.absent);
     expect(await codeOf(absent.attach(rig.open()))).toBe("not-found");
     await absent.detach(rig.open());
@@ -155,7 +155,6 @@ const cases: Readonly<Record<string, Run>> = {
   "a call that has ended attaches nothing": async rig => {
     const ended = callWith(AbortSignal.abort(new CsiError("deadline-exceeded", "the call has ended")));
     const attacher = rig.open();
-    if (!attacher.detach) return;
     const work = new Recorded("a", rig.volumes[0]).attach(attacher, ended);
     expect(["deadline-exceeded", "unavailable", "aborted"]).toContain(await codeOf(work));
     expect(await rig.remains()).toEqual([]);
@@ -165,14 +164,6 @@ const cases: Readonly<Record<string, Run>> = {
 /** Checks an attacher. */
 export function attacherContract(name: string, open: () => Promise<AttacherRig>): void {
   describe(`attacher contract: ${name}`, () => {
-    for (const [title, run] of Object.entries(cases))
-      test(title, async () => {
-        const rig = await open();
-        try {
-          await run(rig);
-        } finally {
-          await rig.close();
-        }
-      });
+    testCases(cases, open, {});
   });
 }

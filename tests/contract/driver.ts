@@ -10,7 +10,7 @@ import { interruptionCases } from "./driver-interruptions.ts";
 import { sizeCases } from "./driver-sizes.ts";
 import { snapshotCases } from "./driver-snapshots.ts";
 import { volumeCases } from "./driver-volumes.ts";
-import type { Cases, Need } from "./needs.ts";
+import { type Cases, type Lacks, type Need, testCases, used } from "./needs.ts";
 import type { DriverRig } from "./rig.ts";
 
 const cases: Cases = {
@@ -44,21 +44,9 @@ const abilities: readonly Ability[] = [
  * the list above, and traits (`Trait` in needs.ts); each with the reason. The cases that need them are skipped. The first test compares the
  * abilities with the driver; if it fails, correct `lacks` first: all other cases are skipped.
  */
-export function driverContract(
-  name: string,
-  open: () => Promise<DriverRig>,
-  lacks: Readonly<Partial<Record<Need, string>>>,
-): void {
-  const used = async <T>(run: (rig: DriverRig) => Promise<T>): Promise<T> => {
-    const rig = await open();
-    try {
-      return await run(rig);
-    } finally {
-      await rig.close();
-    }
-  };
+export function driverContract(name: string, open: () => Promise<DriverRig>, lacks: Lacks<Need>): void {
   describe(`driver contract: ${name}`, async () => {
-    const present = await used(async rig => {
+    const present = await used(open, async rig => {
       const driver = rig.open();
       return abilities.filter(each => driver[each] !== undefined);
     });
@@ -69,9 +57,6 @@ export function driverContract(
       expect(wrong).toEqual({ "absent, so lacks must name it": [], "present, so lacks must not name it": [] });
     });
     const contradicted = unnamed.length + misnamed.length > 0 ? ["lacks is wrong, see the first test"] : [];
-    for (const [title, { needs, run }] of Object.entries(cases)) {
-      const reasons = new Set([...contradicted, ...needs.flatMap(need => lacks[need] ?? [])]);
-      test.skipIf(reasons.size > 0)([title, ...reasons].join("; skipped: "), () => used(run));
-    }
+    testCases(cases, open, lacks, contradicted);
   });
 }

@@ -6,6 +6,7 @@ import type { DriverFacts } from "../../lib/drivers/facts.ts";
 import { type Files, localFiles } from "../../lib/io/files.ts";
 import { localRunner } from "../../lib/io/local.ts";
 import type { CommandRunner } from "../../lib/io/runner.ts";
+import { below } from "../../scripts/check/below.ts";
 import { Power } from "../fakes/power.ts";
 import type { DriverRig, Foreign } from "./rig.ts";
 import { fullDisk, inSteps, mortal, type Step } from "./steps.ts";
@@ -30,10 +31,6 @@ export interface LocalDriver {
   /** Like DriverRig.hostileSnapshots; none by default. */
   readonly hostileSnapshots?: readonly string[];
 }
-
-/** The paths of everything below a folder, folders included. */
-export const below = async (folder: string): Promise<readonly string[]> =>
-  (await readdir(folder, { recursive: true })).sort();
 
 /** Describes what exists at a path; links are not followed. */
 export async function shown(path: string): Promise<string> {
@@ -76,7 +73,7 @@ export async function localRig(
     write: (volume, text) => writeFile(file(volume), text),
     read: volume => readFile(file(volume), "utf8").catch(() => undefined),
     hostileSnapshots: driver.hostileSnapshots ?? [],
-    remains: () => driver.remains?.(base) ?? below(base),
+    remains: async () => driver.remains?.(base) ?? below(base),
     state: async () => execFileSync("find", [base, "-printf", "%p %y %m %U %G %s %T@ %C@ %l\n"], { encoding: "utf8" }),
     async close() {
       await rm(base, { recursive: true, force: true });

@@ -1,3 +1,4 @@
+import { test } from "bun:test";
 import type { Ability } from "../../lib/drivers/driver.ts";
 import type { DriverRig } from "./rig.ts";
 
@@ -22,6 +23,41 @@ export interface Case {
 }
 
 export type Cases = Readonly<Record<string, Case>>;
+
+/** Why something does not have a need. */
+export type Lacks<N extends string> = Readonly<Partial<Record<N, string>>>;
+
+/** Passes a new rig to `run`, and closes it. */
+export async function used<R extends { close(): Promise<void> }, T>(
+  open: () => Promise<R>,
+  run: (rig: R) => Promise<T>,
+): Promise<T> {
+  const rig = await open();
+  try {
+    return await run(rig);
+  } finally {
+    await rig.close();
+  }
+}
+
+/** What a case does, after what it needs, if anything. */
+type Entry<R, N extends string> =
+  | ((rig: R) => Promise<void>)
+  | { readonly needs: readonly N[]; run(rig: R): Promise<void> };
+
+/** A test for each case, each with its own rig; cases that need what `lacks` names are reported as skipped, with the reason, and all are for the reasons in `skipAll`. */
+export function testCases<R extends { close(): Promise<void> }, N extends string>(
+  cases: Readonly<Record<string, Entry<R, N>>>,
+  open: () => Promise<R>,
+  lacks: Lacks<N>,
+  skipAll: readonly string[] = [],
+): void {
+  for (const [title, entry] of Object.entries(cases)) {
+    const { needs, run } = typeof entry === "function" ? { needs: [], run: entry } : entry;
+    const reasons = new Set([...skipAll, ...needs.flatMap(need => lacks[need] ?? [])]);
+    test.skipIf(reasons.size > 0)([title, ...reasons].join("; skipped: "), () => used(open, run));
+  }
+}
 
 /** A case, after what it needs. */
 export const needing =

@@ -1,5 +1,6 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect } from "bun:test";
 import type { Notes, ShareProtocol, StoredVolume, VolumeStore } from "../../lib/drivers/store.ts";
+import { testCases } from "./needs.ts";
 import { callWith, volumeOf } from "./rig.ts";
 import { atEachStep } from "./steps.ts";
 
@@ -101,14 +102,6 @@ const cases: Readonly<Record<string, Run>> = {
 /** Checks a share on a store that keeps its notes. */
 export function shareContract<A extends StoredVolume>(name: string, open: () => Promise<ShareRig<A>>): void {
   describe(`share contract: ${name}`, () => {
-    for (const [title, run] of Object.entries(cases))
-      test(title, async () => {
-        const rig = await open();
-        try {
-          await run(rig);
-        } finally {
-          await rig.close();
-        }
-      });
+    testCases<ShareRig<A>, never>(cases, open, {});
   });
 }

@@ -1,5 +1,6 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect } from "bun:test";
 import type { StoredVolume, VolumeStore } from "../../lib/drivers/store.ts";
+import { type Lacks, testCases } from "./needs.ts";
 import { callWith, gib, hostileIds, volumeOf } from "./rig.ts";
 import { atEachStep } from "./steps.ts";
 
@@ -20,13 +21,18 @@ export interface StoreRig<A extends StoredVolume> {
 
 type Run = <A extends StoredVolume>(rig: StoreRig<A>) => Promise<void>;
 
+/** What a store may lack: `loss of power` as in needs.ts; `notes`: shares keep notes in its volumes. */
+type StoreNeed = "loss of power" | "notes";
+
 /** A removal that nothing has to be done before. */
 const unseen = async (): Promise<void> => {};
 
+const needing = (need: StoreNeed, run: Run) => ({ needs: [need], run });
+
 /** What every store owes the driver that is made of it. */
-const cases: Readonly<Record<string, Run>> = {
-  "what each method has returned is there after a loss of power": async rig => {
-    if (!rig.losePower) return;
+const cases: Readonly<Record<string, Run | { readonly needs: readonly StoreNeed[]; readonly run: Run }>> = {
+  "what each method has returned is there after a loss of power": needing("loss of power", async rig => {
+    if (!rig.losePower) throw new Error("the rig has no losePower");
     const asset = await rig.open().create(volumeOf("pvc-1"), call);
     await rig.losePower();
     expect(await rig.open().find(asset.id, call)).toEqual(asset);
@@ -36,7 +42,7 @@ const cases: Readonly<Record<string, Run>> = {
     await rig.open().remove(asset.id, unseen, call);
     await rig.losePower();
     expect([await rig.open().find(asset.id, call), await rig.remains()]).toEqual([undefined, []]);
-  },
+  }),
 
   "what is created is found under its id, and finished once that is said": async rig => {
     const store = rig.open();
@@ -57,14 +63,14 @@ const cases: Readonly<Record<string, Run>> = {
     expect(await store.find(asset.id, call)).toEqual(asset);
   },
 
-  "notes add up and outlive the process": async rig => {
+  "notes add up and outlive the process": needing("notes", async rig => {
     const store = rig.open();
     const [a, b = a] = rig.noteKeys ?? ["a", "b"];
-    if (!store.note || a === undefined || b === undefined) return;
+    if (!store.note || a === undefined || b === undefined) throw new Error("this store keeps no notes");
     const asset = await store.create(volumeOf("pvc-1"), call);
     await store.note(await store.note(asset, { [b]: "1", [a]: "1" }, call), { [b]: "2" }, call);
     expect((await rig.open().find(asset.id, call))?.notes).toMatchObject({ [a]: "1", [b]: "2" });
-  },
+  }),
 
   "ids are plain, fit, and differ where names differ": async rig => {
     const store = rig.open();
@@ -136,7 +142,7 @@ const cases: Readonly<Record<string, Run>> = {
 
   "a listing shows what is finished, and nothing else": async rig => {
     const store = rig.open();
-    if (!store.list) return;
+    if (!store.list) throw new Error("this store lists nothing");
     const asset = await store.finish(await store.create(volumeOf("pvc-1"), call), {}, call);
     const begun = await store.create(volumeOf("pvc-2"), call);
     const { items } = await store.list({ token: undefined, max: 10 }, call);
@@ -144,17 +150,13 @@ const cases: Readonly<Record<string, Run>> = {
   },
 };
 
-/** Checks a store apart from shares. */
-export function storeContract<A extends StoredVolume>(name: string, open: () => Promise<StoreRig<A>>): void {
+/** Checks a store apart from shares; the cases that need what `lacks` names, with the reason, are skipped. */
+export function storeContract<A extends StoredVolume>(
+  name: string,
+  open: () => Promise<StoreRig<A>>,
+  lacks: Lacks<StoreNeed>,
+): void {
   describe(`store contract: ${name}`, () => {
-    for (const [title, run] of Object.entries(cases))
-      test(title, async () => {
-        const rig = await open();
-        try {
-          await run(rig);
-        } finally {
-          await rig.close();
-        }
-      });
+    testCases<StoreRig<A>, StoreNeed>(cases, open, lacks);
   });
 }

@@ -1,8 +1,9 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { parseDocument } from "yaml";
 import { type ReadConnection, readConnection } from "../../lib/config/connection.ts";
 import { noDefaults } from "../../lib/config/proxy.ts";
 import { modules } from "../../lib/drivers/index.ts";
+import { below } from "../../scripts/check/below.ts";
 
 /** The folder of the examples, with a slash at its end. */
 export const folder = new URL("../../examples/", import.meta.url);
@@ -16,9 +17,8 @@ export interface ExampleFile {
 }
 
 /** Every file below examples/ that says `driver: <name>`, but no main file. */
-export const exampleFiles: readonly ExampleFile[] = readdirSync(folder, { recursive: true, encoding: "utf8" })
+export const exampleFiles: readonly ExampleFile[] = below(folder.pathname)
   .filter(file => file.endsWith(".yaml"))
-  .sort()
   .map(file => ({ file, text: readFileSync(new URL(file, folder), "utf8") }))
   .flatMap(({ file, text }) => {
     const driver = /^driver: (\S+)$/m.exec(text)?.[1];

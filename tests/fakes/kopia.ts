@@ -37,7 +37,7 @@ const manifests = (): readonly Manifest[] =>
     .filter(name => name.endsWith(".json"))
     .map(name => JSON.parse(readFileSync(join(repository, name), "utf8")));
 
-/** Values of a flag that may be repeated; words that are no flags are the rest. */
+/** Values of a flag that may be repeated; the other words are the rest. */
 function parsed(): { readonly tags: readonly string[]; readonly rest: readonly string[] } {
   const tags: string[] = [];
   const rest: string[] = [];

@@ -16,7 +16,7 @@ export class MemoryDriver {
   asked = 0;
   free: bigint | undefined = 1n << 40n;
   /** Thrown by the next calls of this operation. */
-  fail: Partial<Record<"create" | "find" | "list" | "delete" | "available" | "health" | "mend", CsiError>> = {};
+  fail: Partial<Record<"create" | "find" | "list" | "delete" | "available" | "health" | "repair", CsiError>> = {};
   /** Awaited inside create, so that a test can hold one open. */
   gate: Promise<void> = Promise.resolve();
   /** How often it was asked how much is free. */
@@ -25,12 +25,12 @@ export class MemoryDriver {
   measure: Promise<void> = Promise.resolve();
   /** Whether volumes can be looked up by name. */
   named = true;
-  /** What a look at its health finds. */
+  /** What a check of its health finds. */
   findings: StorageFindings = { storage: [], volumes: new Map(), example: undefined };
-  /** How often its health was looked at. */
+  /** How often its health was checked. */
   lookedAt = 0;
   /** Volumes whose export was to be restored. */
-  readonly mended: string[] = [];
+  readonly repaired: string[] = [];
   /** Awaited inside find, list and available, so that a test can make the storage hang. */
   look: Promise<void> = Promise.resolve();
 
@@ -68,8 +68,8 @@ export class MemoryDriver {
           return this.findings;
         },
         restore: async id => {
-          this.mended.push(id);
-          if (this.fail.mend) throw this.fail.mend;
+          this.repaired.push(id);
+          if (this.fail.repair) throw this.fail.repair;
         },
       },
       ...(this.check && { check: call => this.check?.(call) ?? Promise.resolve() }),

@@ -82,7 +82,7 @@ describe("a CSIDriver that does not attach", () => {
 describe("a CSIDriver that attaches", () => {
   const missing = "driver.yaml:4 warning attacher-missing";
 
-  test("is a warning beside a controller without csi-attacher", () => {
+  test("is a warning with a controller without csi-attacher", () => {
     expect(found({ "c1.yaml": disk, "driver.yaml": all(driver("attachRequired: true"), controller()) })).toEqual([
       missing,
     ]);

@@ -42,7 +42,7 @@ describe("a connection file that says driver: proxy", () => {
     expect(gist(...inOrder)).toEqual([wrong.replace("c/bad", name)]);
   });
 
-  test.each(["a", "z"])("is one error beside a main file of the same folder (%s.yaml)", name => {
+  test.each(["a", "z"])("is one error next to a main file of the same folder (%s.yaml)", name => {
     const bad = [`${name}.yaml`, "driver: proxy\nproxy: {}\n", "found"] as const;
     const good = ["m.yaml", main(zones), "found"] as const;
     const message = `${name}.yaml:1 error several-main-files the main file is m.yaml; another file next to it cannot have "driver: proxy"`;
@@ -156,7 +156,7 @@ describe("two connections on one storage", () => {
     expect(pair(nfs("/export/k8s"), nfs(folder))).toEqual([expect.stringMatching(/^two.yaml:4 error this is inside /)]);
   });
 
-  test("do not clash where one lies beside the volumes of the other: a warning", () => {
+  test("do not clash where one lies next to the volumes of the other: a warning", () => {
     expect(pair(nfs("/export/k8s"), nfs("/export/k8s/team"))).toEqual([
       expect.stringMatching(/^two.yaml:4 warning this is inside nfs.shareBasePath of connection "one" \(one.yaml:4\)/),
     ]);
@@ -168,7 +168,7 @@ describe("two connections on one storage", () => {
   test.each([
     ["protocol", "", dataset("tank/a", "tank/s", "", "smb")],
     ["two instance_ids", "instance_id: a\n", dataset("tank/a", "tank/s", "instance_id: b\n")],
-  ])("do not clash where volumes are told apart by %s: a warning", (_what, instance, two) => {
+  ])("do not clash where %s separates their volumes: a warning", (_what, instance, two) => {
     expect(pair(dataset("tank/a", "tank/s", instance), two)).toEqual([expect.stringMatching(/^two.yaml:\d warning /)]);
   });
 
@@ -194,7 +194,7 @@ describe("a class of ObjectiveFS", () => {
   const said = (parameters: string) =>
     gist([...file, "connection"], ["class.yaml", storageClass(parameters), "given"]).join("\n");
 
-  test("without the secret that nodes take their keys from is told so, and good with it", () => {
+  test("without the secret that nodes take their keys from is reported, and good with it", () => {
     expect(said("")).toContain(
       'warning class-without-login nodes have no keys to the object store of connection "ofs"',
     );

@@ -47,7 +47,7 @@ describe("connection files inside a Secret manifest", () => {
     );
   });
 
-  test("may also be given as files, which is no duplicate", () => {
+  test("may also be given as files, which is not a duplicate", () => {
     const right = wrong.replace("relative", "/a");
     const files = { "a.yaml": right, "s.yaml": secret(`stringData:\n  a.yaml: |\n${indented(right, 4)}`) };
     expect(check(files)).toEqual([]);
@@ -183,7 +183,7 @@ driver:
 `;
   const found = check({ "values.yaml": values });
 
-  test("pass as they are, but for images, and what published examples leave to be filled in", () => {
+  test("pass as they are, except images, and what published examples leave to be filled in", () => {
     expect(new Set(found.map(({ rule }) => rule))).toEqual(
       new Set(["helm-image", "placeholder-value", "retyped-value"]),
     );
@@ -216,7 +216,7 @@ describe("a PersistentVolume", () => {
     expect(check({ "proxy.yaml": main, "pv.yaml": old }).map(({ rule }) => rule)).toEqual(["volume-handle"]);
   });
 
-  test("with the connection as the first part of its handle is told the right one", () => {
+  test("with the connection as the first part of its handle gets the right one proposed", () => {
     const files = {
       "fast.yaml": wrong.replace("relative", "/a"),
       "pv.yaml": volume("fast/pvc-1", "provisioner_driver: nfs-client"),
@@ -224,7 +224,7 @@ describe("a PersistentVolume", () => {
     expect(check(files)[0]?.fix).toBe('did you mean "v:fast/pvc-1"?');
   });
 
-  test("of another driver is nobody's business", () => {
+  test("of another driver is not checked", () => {
     expect(gist(volume("x", "a: b"), "pv.yaml")).toEqual([]);
   });
 });

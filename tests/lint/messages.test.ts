@@ -110,7 +110,7 @@ describe("messages say how to repair the mistake", () => {
       'did you mean "nas"?',
     ],
     [
-      "a look-behind",
+      "a lookbehind",
       { "proxy.yaml": rules("topologyKey: zone\nsource: nodeName\nregex: '(?<=a)b'\ntemplate: x\ndefault: y") },
       "RE2",
     ],
@@ -137,7 +137,7 @@ describe("messages say how to repair the mistake", () => {
     expect(said(files).filter(each => each.includes(words))).toHaveLength(1);
   });
 
-  test("a look-behind and a back-reference are named as such", () => {
+  test("a lookbehind and a back-reference are named as such", () => {
     const pattern = (regex: string) =>
       said({
         "proxy.yaml": rules(`topologyKey: zone\nsource: nodeName\nregex: '${regex}'\ntemplate: x\ndefault: y`),

@@ -4,7 +4,7 @@ import { Breaker } from "../../lib/mux/breaker.ts";
 /** What happens at a breaker: a call or the check succeeded or not, or the check is due again. */
 type Event = "failed" | "succeeded" | "due" | "away";
 
-/** A breaker without chance at a clock that stands still but for `due`; what each event came to. */
+/** A breaker without chance, at a clock that only `due` moves; the effect of each event. */
 function play(events: readonly Event[], chance = 0) {
   let now = 0;
   const breaker = new Breaker(

@@ -8,7 +8,7 @@ import { codeOf, failure, muxWorld } from "./world.ts";
 const call = testCall();
 const volume = (id: string) => ({ id, bytes: 1n, context: {}, source: undefined });
 
-/** What a look finds: reasons for the whole storage, and by volume. */
+/** What a check finds: reasons for the whole storage, and by volume. */
 const found = (
   storage: readonly StorageFindings["storage"][number]["reason"][],
   volumes: Readonly<Record<string, StorageFindings["storage"][number]["reason"]>> = {},
@@ -179,18 +179,18 @@ test("exports and targets that stay missing are restored, and nothing else; a fa
   const tell = (message: string) => void told.push(message);
   const log: Call["log"] = { ...call.log, info: tell, warn: tell };
   const round = async () => {
-    memory("a").mended.length = 0;
+    memory("a").repaired.length = 0;
     told.length = 0;
     await Bun.sleep(2);
     await checkHealth({ ...call, log });
-    return memory("a").mended;
+    return memory("a").repaired;
   };
   expect(await round()).toEqual([]);
   memory("a").findings = found([], { 1: "TargetMissing", 2: "QuotaFull", 3: "ShareMissing" });
   expect(await round()).toEqual([]);
   expect(await round()).toEqual(["1", "3"]);
   expect(told.filter(each => each.includes("restored the missing"))).toHaveLength(2);
-  memory("a").fail.mend = new CsiError("unavailable", "no");
+  memory("a").fail.repair = new CsiError("unavailable", "no");
   expect(await round()).toEqual(["1"]);
   expect(told).toEqual(["cannot restore the missing export or target of a volume"]);
   memory("a").findings = found([]);

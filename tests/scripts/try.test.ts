@@ -1,9 +1,10 @@
 import { expect, test } from "bun:test";
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { build } from "../../scripts/build.ts";
+import { below } from "../../scripts/check/below.ts";
 import { startDaemon } from "../../scripts/daemon.ts";
 import { makeSandbox } from "../../scripts/sandbox.ts";
 import { root } from "../../scripts/spawned.ts";
@@ -64,7 +65,7 @@ test.skipIf(!servable)("a walk that fails says why in the storage's words, and l
   const error = await walk(sandbox.socket, () => undefined).catch((cause: unknown) => String(cause));
   expect(error).toContain("that takes root");
   for (const name of ["fast", "archive"]) {
-    const all = await readdir(join(sandbox.folder, name), { recursive: true });
+    const all = below(join(sandbox.folder, name));
     expect(all.filter(each => each.includes("try-"))).toEqual([]);
   }
   expect((await daemon.stop()).code).toBe(0);

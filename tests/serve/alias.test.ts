@@ -133,7 +133,7 @@ test("a volume of an alias is staged, published and unstaged under the old plugi
   await world.restart();
   const stats = await alias.call(Node.method.nodeGetVolumeStats, { volumeId, volumePath: targetPath });
   expect(stats.usage.length).toBeGreaterThan(0);
-  // The same volume under its whole handle, as a PersistentVolume that was written anew names it.
+  // The same volume under its whole handle, as a PersistentVolume that was written again names it.
   const same = await world.node("nodeGetVolumeHealth", {
     volumeId: `v:one/${volumeId}`,
     volumePublishPath: targetPath,
@@ -148,14 +148,14 @@ test("a volume of an alias is staged, published and unstaged under the old plugi
   expect(readdirSync(join(world.sandbox.stateDir, "volumes"))).toEqual([]);
 }, 60_000);
 
-test("volumes that the old driver had mounted, of which csimux has no record, are published anew and taken down", async () => {
+test("volumes that the old driver had mounted, of which csimux has no record, are published again and taken down", async () => {
   const { world, alias } = await served();
   const { volume } = await create(alias, "pvc-1");
   const volumeId = volume?.volumeId ?? "";
   const told = JSON.stringify({ driverName: old, volumeHandle: volumeId });
   const staged = join(world.sandbox.folder, "plugins/kubernetes.io/csi", old, "0123");
   const pod = (uid: string) => join(world.sandbox.folder, "pods", uid, "volumes/kubernetes.io~csi/pvc-1");
-  // What democratic-csi and kubelet leave: two mounts, and beside each what it is.
+  // What democratic-csi and kubelet leave: two mounts, and next to each a description of it.
   for (const [folder, point] of [
     [staged, "globalmount"],
     [pod("1"), "mount"],
@@ -185,7 +185,7 @@ test("volumes that the old driver had mounted, of which csimux has no record, ar
   expect(await world.stored("one")).toContain("v/pvc-1");
 }, 60_000);
 
-test("kubelet is told of each name on a registration socket of its own, and readiness waits for all", async () => {
+test("each name has its own registration socket for kubelet, and readiness waits for all", async () => {
   const sandbox = await makeSandbox("off", ["one"]);
   const registry = join(sandbox.folder, "registry");
   await mkdir(registry);

@@ -46,7 +46,7 @@ async function metric(world: World): Promise<string | undefined> {
 }
 
 test(
-  "a TrueNAS that is switched off is spared calls, which are told at once, until it is back",
+  "calls of a TrueNAS that is switched off fail at once, without reaching it, until it is back",
   async () => {
     const nas = await startDouble({ version: "25.10" });
     const world = await started(connections =>

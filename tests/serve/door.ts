@@ -1,7 +1,7 @@
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 
 /**
- * A port of loopback in front of a server of a test. While it is shut nobody listens; while it is silent it takes connections, and
+ * A port of loopback in front of a server of a test. While it is shut, nothing listens; while it is silent it takes connections, and
  * neither those nor the ones before are answered.
  */
 export class Door {

@@ -50,7 +50,7 @@ test.skipIf(!canFreeze)(
 );
 
 test.skipIf(!canFreeze)(
-  "a disk that is frozen before its first volume holds up nobody either",
+  "a disk that is frozen before its first volume delays no other connection either",
   async () => {
     const { world, disk } = await worldOnDisk();
     const absent = (kind: "volume" | "snapshot") => ({

@@ -63,7 +63,7 @@ test("a volume of a group lands where it can be reached, and says where that is"
   await clear();
 });
 
-test("capacity is told by segment: nothing where the storage cannot be reached", async () => {
+test("capacity is reported by segment: nothing where the storage cannot be reached", async () => {
   const capacity = async (connection: string, value: string) =>
     (await world.controller("getCapacity", { parameters: { connection }, accessibleTopology: zone(value) }))
       .availableCapacity;
@@ -90,7 +90,7 @@ test("a group that is added or changed while csimux runs counts a second later",
   const text = await readFile(config, "utf8");
   const configured = async (member: string): Promise<void> => {
     await writeFile(config, `${text}    late: { members: [${member}] }\n`);
-    await Bun.sleep(1_100); // The main file is looked at once a second.
+    await Bun.sleep(1_100); // The main file is read once a second.
   };
   await configured("b");
   expect((await world.create("pvc-late-1", "late")).volume?.volumeId).toBe("v:b/pvc-late-1");
@@ -124,7 +124,7 @@ test("500 creates, interrupted by lost clients and SIGKILL, end as 500 volumes",
   const all = Array.from({ length: 500 }, (_, i) => `pvc-${i}`);
   let stop = false;
   const disturb = async () => {
-    // Not without end: on a slow machine every creation would meet a disturbance, for ever.
+    // Not without end: on a slow machine every creation would meet a disturbance, forever.
     for (let round = 0; !stop && round < 8; round++) {
       await Bun.sleep(440);
       process.kill(world.daemon.pid, "SIGKILL");

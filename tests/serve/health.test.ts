@@ -50,7 +50,7 @@ const listed = async (): Promise<readonly string[]> =>
 describe("CSI 1.13", () => {
   beforeEach(() => begin());
 
-  test("a volume whose folder is removed is told as lost by every way, and as well when the folder is back", async () => {
+  test("a volume without its folder is reported as lost by every call, and as healthy when the folder is back", async () => {
     const { id, folder } = await made("pvc-1");
     await made("pvc-2");
     const got = async () =>
@@ -74,7 +74,7 @@ describe("CSI 1.13", () => {
     expect(lines.map(line => JSON.parse(line).message)).toEqual(["a volume is lost", "a volume is no longer lost"]);
   });
 
-  test("a volume that is not there is not found, and a storage that cannot be looked at is an error", async () => {
+  test("a missing volume is not found, and a storage that cannot be inspected is an error", async () => {
     expect(await codeOf(world.controller("controllerGetVolumeHealth", { volumeId: "v:one/none" }))).toBe(
       status.notFound,
     );
@@ -107,7 +107,7 @@ describe("CSI 1.13", () => {
   });
 });
 
-test("a connection file that turns bad, is removed, or never was good is told of its connection until it is mended", async () => {
+test("a connection file that turns bad, is removed, or never was good is reported for its connection until it is corrected", async () => {
   await begin();
   const file = (name: string) => join(sandbox.connections, `${name}.yaml`);
   const seen = async () =>
@@ -128,7 +128,7 @@ test("a connection file that turns bad, is removed, or never was good is told of
   await until(seen, []);
 });
 
-test("up to CSI 1.12 the same is told as the condition of a volume", async () => {
+test("up to CSI 1.12 the same is reported as the condition of a volume", async () => {
   await begin("--csi-version=1.12.0");
   const { id } = await made("pvc-1");
   await made("pvc-2");

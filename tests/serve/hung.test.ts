@@ -114,7 +114,7 @@ test.skipIf(!canMountFuse())(
 );
 
 test.skipIf(!canMountFuse())(
-  "connection files on a mount that hangs are refused after a while, then at once, and hold up nobody else",
+  "connection files on a mount that hangs are refused after a while, then at once, and delay no other call",
   async () => {
     let end = () => {};
     const world = await World.start("off", ["fast"], async ({ folder, connections }) => {

@@ -16,7 +16,7 @@ afterAll(async () => {
 const fifty = Array.from({ length: 50 }, (_, i) => i);
 const files = 40;
 
-/** Puts content into a volume's folder, so that copies of it take a while and can be told from partial ones. */
+/** Puts content into a volume's folder, so that copying it is slow and complete copies differ from partial ones. */
 async function fill(volume: string): Promise<void> {
   const folder = join(world.base("one"), "v", volume);
   for (let i = 0; i < files; i++) await writeFile(join(folder, `file-${i}`), `${volume} ${i} `.repeat(2000));
@@ -103,7 +103,7 @@ async function trees(): Promise<readonly string[]> {
   return lists.flat();
 }
 
-test("a missing tool is FAILED_PRECONDITION and names it; the rest goes on", async () => {
+test("a missing tool is FAILED_PRECONDITION and names it; everything else still works", async () => {
   const bare = await World.start("off", ["one"], async sandbox => void (await mkdir(join(sandbox.folder, "no-tools"))));
   await bare.daemon.stop();
   const { startDaemon } = await import("../../scripts/daemon.ts");

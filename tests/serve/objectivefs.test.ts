@@ -9,7 +9,7 @@ import { accessKey, environment, FakeObjectiveFs, passphrase, secretKey } from "
 import { isHostRoot } from "../root.ts";
 import { codeOf, failureOf, status, World } from "./world.ts";
 
-// The executable with an object store beside folders of this machine, behind one driver name.
+// The executable with an object store and folders of this machine, behind one driver name.
 
 let sandbox: Sandbox;
 let fake: FakeObjectiveFs;

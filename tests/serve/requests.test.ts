@@ -41,7 +41,7 @@ test("mutable parameters, which no connection has, are INVALID_ARGUMENT and make
   );
 });
 
-test("only what was looked at is confirmed, and never a class of another connection", async () => {
+test("only what was checked is confirmed, and never a class of another connection", async () => {
   const validate = (more: object) =>
     world.controller("validateVolumeCapabilities", { volumeId, volumeCapabilities: [mountCapability], ...more });
   const foreign = { node_attach_driver: "iscsi" };
@@ -83,7 +83,7 @@ async function linesOf(method: string): Promise<readonly Record<string, unknown>
   return lines.map(line => JSON.parse(line) as Record<string, unknown>).filter(line => line["method"] === method);
 }
 
-test("a capacity that is told leaves no line in the log, for it is asked for each class and place all the time; a failure does, once", async () => {
+test("an answered GetCapacity leaves no line in the log, because it is called for each class and segment all the time; a failure leaves one", async () => {
   await world.controller("getCapacity", { parameters: { connection: "one" } });
   for (let i = 0; i < 20; i++)
     expect(await codeOf(world.controller("getCapacity", { parameters: { connection: "none" } }))).toBe(

@@ -89,7 +89,7 @@ test("settings that turn bad leave the last good ones in place; another kind of 
   ] as const) {
     await writeFile(config, text);
     const until = Date.now() + 20_000;
-    // A file is looked at again a second after the last look, when a call comes.
+    // A file is read again a second after the last time, when a call comes.
     while (!(await readFile(join(folder, "csimux.log"), "utf8")).includes(words) && Date.now() < until)
       expect(await codeOf(world.controller("controllerGetVolume", { volumeId: "pvc-1" }))).toBe("ok");
     expect(await readFile(join(folder, "csimux.log"), "utf8")).toContain(words);

@@ -25,13 +25,13 @@ const fails = { dead: "unreachable", login: "login-refused", pool: "unusable" } 
 const words = { dead: "cannot be reached", login: "refuses the login", pool: "cannot be used" } as const;
 const shown = { dead: "unreachable", login: "login refused", pool: "unusable" } as const;
 
-/** A storage, what happens to it, and how it is mended; `kind` is how it is then. */
+/** A storage, what happens to it, and how it is repaired; `kind` is how it is then. */
 interface Situation {
   readonly kind: keyof typeof fails;
   readonly storage: "nas" | "host";
   /** The door at the start. */
   readonly atStart: "open" | "shut";
-  /** What is wrong in the file, which is right once the storage is mended. */
+  /** What is wrong in the file, which is right once the storage is repaired. */
   readonly wrong?: { readonly secret?: string; readonly pool?: string };
   readonly later?: (door: Door) => Promise<void> | void;
 }

@@ -31,7 +31,7 @@ async function ended(args: readonly string[]) {
 }
 
 test.each([
-  ["is no endpoint", () => "http://x"],
+  ["is not an endpoint", () => "http://x"],
   ["lies in a folder that is not there", ({ folder }: Sandbox) => join(folder, "missing", "csi.sock")],
   ["is the first one again", ({ socket }: Sandbox) => socket],
 ])("csimux ends and leaves no socket when the second endpoint %s", async (_, second) => {
@@ -58,7 +58,7 @@ test("a second signal, of either kind, ends csimux without waiting, and the log 
   expect(code).toBe(1);
 });
 
-test("a node says when it starts that its state folder cannot be used, and serves all the same", async () => {
+test("a node logs at its start that its state folder cannot be used, and serves anyway", async () => {
   const sandbox = await sandboxed();
   const stateDir = join(sandbox.config, "state");
   const daemon = await startDaemon({ command: [await build()], sandbox: { ...sandbox, stateDir } });
@@ -97,7 +97,7 @@ test("a signal that comes as soon as the socket answers ends csimux in order", a
   expect(starts).toEqual(starts.map(() => [0, false, true]));
 }, 60_000);
 
-test("calls that are on their way when csimux is told to stop are answered", async () => {
+test("calls that are running when csimux is stopped are answered", async () => {
   const sandbox = await sandboxed();
   const daemon = await startDaemon({ command: [await build()], sandbox });
   const clients = Array.from({ length: 10 }, () => csiClient(sandbox.socket));

@@ -38,7 +38,7 @@ async function until(
 
 const stateOf = (status: Status, name: string) => status.connections.find(each => each.name === name)?.state;
 
-test("status tells of connections, groups and calls, with an exit code that says whether all is in order", async () => {
+test("status prints connections, groups and calls, and its exit code says whether all of them work", async () => {
   const world = await started();
   try {
     const isGood = ({ storage }: Status["connections"][number]) => storage?.state === "good";
@@ -68,7 +68,7 @@ test("status tells of connections, groups and calls, with an exit code that says
   }
 }, 120_000);
 
-test("a folder of connections that is not there is told, with exit code 1, also as YAML", async () => {
+test("a missing folder of connections is reported, with exit code 1, also as YAML", async () => {
   const sandbox = await makeSandbox("off");
   await rm(sandbox.connections, { recursive: true });
   const world = await World.on(sandbox, async () => startDaemon({ command: [await build()], sandbox, flags: [] }));
@@ -125,7 +125,7 @@ async function abuse(where: { readonly path: string } | { readonly port: number 
   await Promise.all(peers);
 }
 
-test("nothing that a client does to the sockets beside the CSI one ends the process", async () => {
+test("nothing that a client does to the other sockets than the CSI one ends the process", async () => {
   const world = await started(["--metrics-address", "127.0.0.1:0", "--health-address", "127.0.0.1:0"]);
   try {
     const port = async (what: string): Promise<number> => {
@@ -159,7 +159,7 @@ test("nothing that a client does to the sockets beside the CSI one ends the proc
   }
 }, 120_000);
 
-test("a status socket that cannot be placed is said, and volumes are served all the same", async () => {
+test("a status socket that cannot be created is logged, and volumes are served anyway", async () => {
   const world = await started(["--status-socket", "/nowhere/at/all/status.sock"]);
   try {
     expect((await world.probe()) !== undefined).toBe(true);
@@ -173,7 +173,7 @@ test("a status socket that cannot be placed is said, and volumes are served all 
   }
 }, 60_000);
 
-test("--watch tells it again and again, one line for each look in JSON", async () => {
+test("--watch prints it repeatedly, in JSON one line for each time", async () => {
   const world = await started();
   const args = ["status", "--endpoint", world.sandbox.socket, "--output", "json", "--watch", "0.05"];
   try {

@@ -1,4 +1,3 @@
-import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { DescMethodUnary, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
 import {
@@ -9,6 +8,7 @@ import {
   Node as NodeService,
 } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
 import { build } from "../../scripts/build.ts";
+import { below } from "../../scripts/check/below.ts";
 import { type CsiClient, csiClient, mountCapability } from "../../scripts/client.ts";
 import { type Daemon, startDaemon } from "../../scripts/daemon.ts";
 import { makeSandbox, type Sandbox, type Topology } from "../../scripts/sandbox.ts";
@@ -35,9 +35,9 @@ type NodeMethods = typeof Node.method;
 /** The folders that a directory driver keeps once they are there. */
 const staying: ReadonlySet<string> = new Set(["v", "s", ".csimux", ".csimux/work"]);
 
-/** Every path below a base folder, but for the folders that stay there. */
+/** Every path below a base folder, except the folders that stay there. */
 export const leftBelow = async (base: string): Promise<readonly string[]> =>
-  (await readdir(base, { recursive: true })).filter(path => !staying.has(path)).sort();
+  below(base).filter(path => !staying.has(path));
 
 /** A compiled csimux on a sandbox of its own, and a client. `restart` gives the same sandbox to a new process. */
 export class World {
@@ -95,7 +95,7 @@ export class World {
     return join(this.sandbox.folder, "storage", name);
   }
 
-  /** Every path below the base folder of a connection, but for the folders that stay there. */
+  /** Every path below the base folder of a connection, except the folders that stay there. */
   stored(name: string): Promise<readonly string[]> {
     return leftBelow(this.base(name));
   }

@@ -49,7 +49,7 @@ const publish = (attributes: Readonly<Record<string, string>>) =>
   });
 const unpublish = () => world.node("nodeUnpublishVolume", { volumeId, targetPath: targetPath() });
 
-test("a pod's own volume is a dataset while the pod is there, whoever serves the node", async () => {
+test("a pod's own volume is a dataset while the pod is there, whichever process serves the node", async () => {
   await publish({ connection: "scratch", size: "1Ti", "property.compression": "lz4" });
   await writeFile(join(targetPath(), "note"), "of the pod");
   await publish({ connection: "scratch", size: "1Ti", "property.compression": "lz4" });

@@ -214,7 +214,7 @@ test("connections that are cut under running calls leave volumes that repeats co
   expect(fake.with(pools => pools.all().length)).toBe(4);
 }, 180_000);
 
-test("no secret stands in a file, in an argv or in an environment while csimux is connected", async () => {
+test("no file, argv or environment contains a secret while csimux is connected", async () => {
   const processes = (await readdir("/proc")).filter(name => /^\d+$/.test(name));
   for (const pid of processes)
     for (const part of ["cmdline", "environ"]) {

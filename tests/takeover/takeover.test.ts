@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parse, parseAllDocuments, stringify } from "yaml";
 import { build } from "../../scripts/build.ts";
+import { below } from "../../scripts/check/below.ts";
 import { root } from "../../scripts/spawned.ts";
 
 let folder = "";
@@ -119,9 +120,8 @@ describe("csimux takeover", () => {
 
   test("writes secrets into one file alone, which only its owner may read", async () => {
     await takeover(...both());
-    const all = readdirSync(out(), { recursive: true, withFileTypes: true }).filter(each => each.isFile());
-    const telling = all.filter(({ name }) => [password, chap].some(secret => read(name).includes(secret)));
-    expect(telling.map(({ name }) => name)).toEqual(["connections-secret.yaml"]);
+    const telling = below(out(), "files only").filter(name => [password, chap].some(each => read(name).includes(each)));
+    expect(telling).toEqual(["connections-secret.yaml"]);
     expect(statSync(join(out(), "connections-secret.yaml")).mode & 0o777).toBe(0o600);
     expect(statSync(out()).mode & 0o777).toBe(0o700);
   }, 60_000);

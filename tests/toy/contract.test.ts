@@ -83,18 +83,22 @@ const lacks = {
 
 for (const kind of ["toy-folder", "toy-target"] as const) driverContract(kind, async () => toyRig(kind), lacks);
 
-storeContract("ToyStore", async () => {
-  const storage = new ToyStorage();
-  return {
-    open: () => new ToyStore(storage, alive, 100),
-    dying(last, when) {
-      const { step, dead } = mortal(last, when);
-      return { store: new ToyStore(storage, step, 100), dead };
-    },
-    remains: async () => storage.remains(),
-    close: async () => undefined,
-  };
-});
+storeContract(
+  "ToyStore",
+  async () => {
+    const storage = new ToyStorage();
+    return {
+      open: () => new ToyStore(storage, alive, 100),
+      dying(last, when) {
+        const { step, dead } = mortal(last, when);
+        return { store: new ToyStore(storage, step, 100), dead };
+      },
+      remains: async () => storage.remains(),
+      close: async () => undefined,
+    };
+  },
+  { "loss of power": lacks["loss of power"] },
+);
 
 shareContract("ToyTargetShare", async () => {
   const storage = new ToyStorage();

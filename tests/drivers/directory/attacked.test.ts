@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { link, mkdir, readdir, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { CommandError, type CommandRunner } from "../../../lib/io/runner.ts";
+import { below } from "../../../scripts/check/below.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, gib, snapshotsOf, volumeOf } from "../../contract/rig.ts";
 import { ended, exchanges, type Orders, opened, target } from "./attacker.ts";
@@ -26,7 +27,7 @@ const volumes = () => ["origin", ...Array.from({ length: deletions }, (_, index)
 const state = new Int32Array(new SharedArrayBuffer(16));
 let worker: Worker;
 
-/** A volume that a pod has prepared: folders, and beside each a link that leads out of it. */
+/** A volume that a pod has prepared: folders, and next to each a link that leads out of it. */
 async function prepare(volume: string): Promise<void> {
   const at = `${base}/v/${volume}`;
   for (const name of ["d0", "d1", "d2", "d3", "deep/a/b/c", "flat"]) {
@@ -41,15 +42,9 @@ async function prepare(volume: string): Promise<void> {
   await symlink(`${base}/outside/secret`, `${at}/file-out`);
 }
 
-/** The contents of all files below a folder. By hand: a recursive readdir of Bun follows links. */
+/** The contents of all files below a folder. */
 async function contents(folder: string): Promise<ReadonlySet<string>> {
-  const found = new Set<string>();
-  for (const entry of await readdir(folder, { withFileTypes: true })) {
-    const path = `${folder}/${entry.name}`;
-    if (entry.isFile()) found.add(await readFile(path, "utf8"));
-    if (entry.isDirectory()) for (const text of await contents(path)) found.add(text);
-  }
-  return found;
+  return new Set(await Promise.all(below(folder, "files only").map(name => readFile(`${folder}/${name}`, "utf8"))));
 }
 
 async function turnTo(volume: number): Promise<void> {
@@ -91,7 +86,7 @@ afterAll(async () => {
 });
 
 describe.skipIf(!isRoot)("while a pod swaps folders of its volume with links that lead out of it", () => {
-  /** The real tools; `without` is not installed. Whatever a copy has brought is read before anybody can remove it. */
+  /** The real tools; `without` is not installed. What a copy has brought is inspected before it can be removed. */
   const watching = (without: string | undefined, found: Set<string>): CommandRunner => ({
     ...systemRunner,
     run: async (command, signal) => {

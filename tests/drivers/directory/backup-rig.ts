@@ -32,7 +32,7 @@ export async function kopiaRepository(more: Partial<KopiaSettings> = {}): Promis
   return { folder, runner, settings: { snapshotDriver: "kopia", kopia: { ...kopia, env: { ...env, ...more.env } } } };
 }
 
-/** A tool as a person calls it at the repository, with the tags of whoever that is; answers the id of the new backup. */
+/** A tool as a person calls it at the repository, with that person's tags; answers the id of the new backup. */
 export async function backupBy(
   { folder, runner, settings }: Repository,
   tool: string,
@@ -115,7 +115,7 @@ export async function backupRig(
       opened.push(failing.driver);
       return failing;
     },
-    // What stands in a repository is named by what it holds, so nobody makes one of the same name by hand.
+    // The content of a repository is named by its hash, so it cannot be created by hand under the same name.
     foreign: rig.foreign.filter(({ place }) => place !== "snapshot"),
     hostileSnapshots: ["k/", "k/..", "k/../../v/pvc-1", "k/0123456789abcdef0123456789abcdef", "k/-rf"],
     remains: async () => [...(await rig.remains()), ...(await readdir(join(folder, "repository")).catch(() => []))],

@@ -15,10 +15,10 @@ import {
 } from "node:fs/promises";
 import { type Files, localFiles } from "../../../lib/io/files.ts";
 import { type Command, CommandError, type CommandRunner, type Output } from "../../../lib/io/runner.ts";
+import { below } from "../../../scripts/check/below.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
-
 import { callWith, getVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
-import { below, leftOn, openOn, systemRunner, temporaryFolder, toolOf } from "./directory-rig.ts";
+import { leftOn, openOn, systemRunner, temporaryFolder, toolOf } from "./directory-rig.ts";
 
 const call = callWith();
 const clone = (id = "origin") => volumeOf("clone", gib, { kind: "volume", id });
@@ -108,18 +108,18 @@ test("files that vanish while rsync copies are not an error, other partial copie
 
 test("without a copying tool nothing is created and the message names both", async () => {
   const driver = openOn(base, { runner: runnerWith({ cp: missing, rsync: missing }) });
-  const before = await below(base);
+  const before = below(base);
   const error = await driver.create(clone(), call).catch(reason => reason);
   expect(error).toMatchObject({ code: "failed-precondition" });
   expect(error.message).toContain("rsync");
-  expect((await below(base)).filter(name => !before.includes(name) && name !== ".csimux/work")).toEqual([]);
+  expect(below(base).filter(name => !before.includes(name) && name !== ".csimux/work")).toEqual([]);
   expect(await codeOf(driver.check?.(call) ?? Promise.resolve())).toBe("failed-precondition");
 });
 
 test("a check passes with the tools of this system and changes nothing", async () => {
-  const before = await below(base);
+  const before = below(base);
   await openOn(base).check?.(call);
-  expect(await below(base)).toEqual(before);
+  expect(below(base)).toEqual(before);
 });
 
 test("a volume with content is not reported deleted while rm is missing", async () => {

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname } from "node:path";
@@ -7,11 +8,12 @@ import type { Driver } from "../../../lib/drivers/driver.ts";
 import { modules } from "../../../lib/drivers/index.ts";
 import { type Files, localFiles } from "../../../lib/io/files.ts";
 import type { Command, CommandRunner } from "../../../lib/io/runner.ts";
-import { below, type LocalDriver, localRig, shown, systemRunner } from "../../contract/local-rig.ts";
+import { below } from "../../../scripts/check/below.ts";
+import { type LocalDriver, localRig, shown, systemRunner } from "../../contract/local-rig.ts";
 import type { DriverRig, Foreign } from "../../contract/rig.ts";
 import { localPorts } from "../../fakes/ports.ts";
 
-export { below, systemRunner };
+export { systemRunner };
 
 /** The command of a tool, without the program that puts it into other mounts and the shell that ends its words. */
 export const toolOf = (command: Command): Command => {
@@ -57,11 +59,11 @@ const standing: ReadonlySet<string> = new Set(["v", "s", ".csimux", ".csimux/wor
 
 /** What volumes and snapshots, or calls that were interrupted, have left below a base folder. */
 export const leftOn = async (base: string): Promise<readonly string[]> =>
-  (await below(base)).filter(name => !standing.has(name));
+  below(base).filter(name => !standing.has(name));
 
 /**
- * Below `v` every folder is a volume, for democratic-csi has marked none, so that only what is no folder is somebody else's; and a folder
- * of the volume's name outside of it.
+ * Foreign objects. Every folder below `v` is a volume, because democratic-csi marks none: only other kinds of files are foreign there, and a
+ * folder of the volume's name outside of it.
  */
 function handmade(base: string): readonly Foreign[] {
   const outside = `${base}/outside`;
@@ -71,7 +73,7 @@ function handmade(base: string): readonly Foreign[] {
     async make({ id }) {
       const path = `${base}/v/${id}`;
       await put(path);
-      return async () => [await shown(path), await below(outside).catch(() => [])];
+      return async () => [await shown(path), existsSync(outside) ? below(outside) : []];
     },
   });
   return [
@@ -82,11 +84,11 @@ function handmade(base: string): readonly Foreign[] {
       await symlink(outside, path);
     }),
     {
-      what: "a folder beside those of csimux",
+      what: "a folder next to csimux's",
       place: "way",
       async make({ id }) {
         await mkdir(`${base}/${id}/deep`, { recursive: true });
-        return () => below(`${base}/${id}`);
+        return async () => below(`${base}/${id}`);
       },
     },
     {

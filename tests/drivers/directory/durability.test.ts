@@ -11,7 +11,7 @@ const canTrace = spawnSync("strace", ["-q", "-o", "/dev/null", "true"]).status =
 /** Paths that were synced between two answers of a trace. */
 function syncedBefore(trace: string): ReadonlyMap<string, readonly string[]> {
   const answers = new Map<string, readonly string[]>();
-  /** What threads wait for: a call during which another thread was traced is told in two lines (strace(1)). */
+  /** What threads wait for: a call during which another thread was traced is printed in two lines (strace(1)). */
   const waiting = new Map<string, string>();
   let synced: string[] = [];
   for (const line of trace.split("\n")) {

@@ -1,17 +1,17 @@
 import { dlopen } from "bun:ffi";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { chmod, mkdir, rename, rm, stat, truncate, writeFile } from "node:fs/promises";
-import { getuid } from "node:process";
 import { type Files, localFiles } from "../../../lib/io/files.ts";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
+import { below } from "../../../scripts/check/below.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, findVolume, getVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { isHostRoot } from "../../root.ts";
-import { below, leftOn, openOn, systemRunner, temporaryFolder } from "./directory-rig.ts";
+import { leftOn, openOn, systemRunner, temporaryFolder } from "./directory-rig.ts";
 
 const call = callWith();
 const page = { token: undefined, max: 10 };
-const isRoot = getuid?.() === 0;
+const isRoot = process.getuid?.() === 0;
 
 let base = "";
 beforeEach(async () => {
@@ -53,7 +53,7 @@ describe("while the base folder is missing", () => {
   test.each(names)("%s is unavailable if a required share is not mounted", async name => {
     const driver = openOn(base, { kind: "nfs-client", settings: { shareHost: "nas" } });
     expect(await codeOf(operations(driver)[name]?.() ?? Promise.resolve())).toBe("unavailable");
-    expect(await below(base)).toEqual([]);
+    expect(below(base)).toEqual([]);
   });
 
   test.each(names)("the message of %s does not show the path of the base folder, but the log does", async name => {
@@ -119,11 +119,11 @@ describe.skipIf(!isRoot)("on a full disk", () => {
       const driver = openOn(base);
       await driver.create(volumeOf("a"), call);
       await writeFile(`${base}/v/a/big`, Buffer.alloc(150 << 10, 1));
-      const before = await below(base);
+      const before = below(base);
       const spec = volumeOf("b", gib, { kind: "volume", id: "a" });
       expect(await codeOf(driver.create(spec, call))).toBe("resource-exhausted");
       expect(await codeOf(snapshotsOf(driver).create("s", "a", {}, call))).toBe("resource-exhausted");
-      expect((await below(base)).filter(name => name !== ".csimux/work")).toEqual([...before]);
+      expect(below(base).filter(name => name !== ".csimux/work")).toEqual([...before]);
       await truncate(`${base}/v/a/big`, 4096);
       expect(await codeOf(driver.create(spec, call))).toBe("ok");
       for (const id of ["a", "b"]) await driver.delete(id, call);
@@ -136,9 +136,9 @@ describe.skipIf(!isRoot)("on a full disk", () => {
       await driver.create(volumeOf("a"), call);
       await mkdir(`${base}/v/old`);
       await fill(`${base}/v/old/big`);
-      const before = await below(base);
+      const before = below(base);
       expect(await codeOf(driver.create(volumeOf("b"), call))).toBe("resource-exhausted");
-      expect(await below(base)).toEqual([...before]);
+      expect(below(base)).toEqual([...before]);
       await driver.delete("old", call);
       await driver.delete("a", call);
       expect(await leftOn(base)).toEqual([]);

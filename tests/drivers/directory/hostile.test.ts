@@ -1,9 +1,10 @@
 import { expect, test } from "bun:test";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { array, assert, asyncProperty, constantFrom, oneof, string } from "fast-check";
+import { below } from "../../../scripts/check/below.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, findVolume, getVolume, gib, snapshotsOf, volumeOf } from "../../contract/rig.ts";
-import { below, openOn, temporaryFolder } from "./directory-rig.ts";
+import { openOn, temporaryFolder } from "./directory-rig.ts";
 
 const call = callWith();
 
@@ -46,7 +47,7 @@ test("no id or name changes anything outside its own tree", async () => {
     await driver.create(volumeOf("Kept-Volume"), call);
     await writeFile(`${base}/v/Kept-Volume/file`, "x");
     await snapshotsOf(driver).create("Kept-Snapshot", "Kept-Volume", {}, call);
-    const before = (await below(outer)).filter(name => name !== "base/.csimux/work");
+    const before = below(outer).filter(name => name !== "base/.csimux/work");
     const property = asyncProperty(nearIds, async text => {
       const codes = [
         await codeOf(driver.delete(text, call)),
@@ -62,7 +63,7 @@ test("no id or name changes anything outside its own tree", async () => {
       const { id } = await driver.create(volumeOf(text), call);
       expect((await findVolume(driver, text))?.id).toBe(id);
       await driver.delete(id, call);
-      expect((await below(outer)).filter(name => name !== "base/.csimux/work")).toEqual(before);
+      expect(below(outer).filter(name => name !== "base/.csimux/work")).toEqual(before);
     });
     await assert(property, { numRuns: 300 });
   } finally {

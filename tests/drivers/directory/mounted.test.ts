@@ -5,9 +5,10 @@ import { parseMountinfo } from "../../../lib/core/mountinfo.ts";
 import { mountsIn, mountsOf } from "../../../lib/drivers/directory/mounted.ts";
 import { type Files, localFiles } from "../../../lib/io/files.ts";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
+import { below } from "../../../scripts/check/below.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
-import { below, leftOn, openOn, systemRunner, temporaryFolder } from "./directory-rig.ts";
+import { leftOn, openOn, systemRunner, temporaryFolder } from "./directory-rig.ts";
 
 const call = callWith();
 const isRoot = getuid?.() === 0;
@@ -185,7 +186,7 @@ describe("a base folder whose parts are on several file systems or in several qu
     const error = await driver.create(volumeOf("b", gib, { kind: "volume", id: "a" }), call).catch(reason => reason);
     expect(error).toMatchObject({ code: "failed-precondition" });
     expect(error.message).toContain("one file system");
-    expect(await below(base)).toEqual([".csimux", ".csimux/v.a.json", ".csimux/work", "v", "v/a"]);
+    expect(below(base)).toEqual([".csimux", ".csimux/v.a.json", ".csimux/work", "v", "v/a"]);
   });
 
   test("may have a link in place of v, which stays after the last volume is deleted", async () => {

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { below } from "../../../scripts/check/below.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import {
   callWith,
@@ -11,7 +12,7 @@ import {
   volumeIds,
   volumeOf,
 } from "../../contract/rig.ts";
-import { below, leftOn, openOn, temporaryFolder } from "./directory-rig.ts";
+import { leftOn, openOn, temporaryFolder } from "./directory-rig.ts";
 
 const call = callWith();
 const volume = "pvc-01234567-89ab-cdef-0123-456789abcdef";
@@ -108,7 +109,7 @@ test("a snapshot with two dots in its name is listed and deleted", async () => {
   const driver = openOn(base);
   expect((await snapshotIds(driver)).toSorted()).toEqual([odd, snapshot].toSorted());
   await snapshotsOf(driver).delete(`snapshot_driver=filecopy&snapshot_id=${odd}`, call);
-  expect(await below(`${base}/s`)).not.toContain(odd);
+  expect(below(`${base}/s`)).not.toContain(odd);
 });
 
 test("foreign files and folders are not listed and cannot be named", async () => {
@@ -122,8 +123,8 @@ test("foreign files and folders are not listed and cannot be named", async () =>
   expect(await snapshotIds(driver)).toEqual([snapshot]);
   await driver.delete("lost+found", call);
   await snapshotsOf(driver).delete("nodash", call);
-  expect(await below(`${base}/v`)).toContain("lost+found");
-  expect(await below(`${base}/s`)).toContain("nodash");
+  expect(below(`${base}/v`)).toContain("lost+found");
+  expect(below(`${base}/s`)).toContain("nodash");
 });
 
 test.each([

@@ -3,6 +3,7 @@ import { cpSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeF
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { CommandError, type CommandRunner } from "../../../lib/io/runner.ts";
+import { below } from "../../../scripts/check/below.ts";
 import { expectTruthful, type Operation, operations, type SpoiledRig } from "../../contract/spoiled-answers.ts";
 import { effortOf, harmsOfPrinted, type Printed, seed, spoiledRunner } from "../../contract/spoiled-programs.ts";
 import { openOn, systemRunner, temporaryFolder, toolOf } from "./directory-rig.ts";
@@ -15,7 +16,7 @@ afterEach(async () => {
 });
 
 /**
- * The tools of this machine, but for cp: it is run, has complaints about files of its source and ends with 1; the shell around it
+ * The tools of this machine, except cp: it is run, has complaints about files of its source and ends with 1; the shell around it
  * writes its last line behind them. Undefined: it is not installed.
  */
 const withCp = (complaints: ((source: string) => string) | undefined): CommandRunner => ({
@@ -43,7 +44,7 @@ const ways: Readonly<Record<string, CommandRunner>> = {
 
 /** The files and folders below a folder, each file with what it holds. */
 const filesIn = (folder: string): readonly string[] =>
-  readdirSync(folder, { recursive: true, encoding: "utf8" })
+  below(folder)
     .filter(name => name !== "" && !/^\.csimux\b/.test(name))
     .map(name =>
       statSync(join(folder, name)).isFile() ? `${name} ${readFileSync(join(folder, name), "utf8")}#` : `${name}#`,

@@ -73,7 +73,7 @@ test("the free space of a volume of DSM does not count for another volume", asyn
 describe("a file with target names", () => {
   test.each<[string, object]>([
     ["have no beginning", { baseiqn: undefined }],
-    ["begin with what is no iSCSI name", { baseiqn: "synology" }],
+    ["do not begin with an iSCSI name", { baseiqn: "synology" }],
     ["leave no room for an id within 223 bytes", { namePrefix: "p".repeat(160) }],
     ["leave none behind the beginning alone", { baseiqn: `iqn.2000-01.com.synology:${"b".repeat(190)}` }],
   ])("%s is refused when it is read", async (_, iscsi) => {

@@ -36,9 +36,13 @@ async function partsRig(options: DsmOptions = {}) {
   };
 }
 
-storeContract("LunStore", async () => {
-  const rig = await partsRig({ identity: { maxIdBytes: 100 } });
-  return { ...rig, open: () => rig.open().store };
-});
+storeContract(
+  "LunStore",
+  async () => {
+    const rig = await partsRig({ identity: { maxIdBytes: 100 } });
+    return { ...rig, open: () => rig.open().store };
+  },
+  { "loss of power": lacks["loss of power"], notes: "the name of a LUN says all" },
+);
 
 shareContract("LunTargets", () => partsRig());

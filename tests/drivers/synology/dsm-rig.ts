@@ -9,7 +9,7 @@ import { type Dsm, startDsm } from "../../fakes/dsm/double.ts";
 import { localPorts } from "../../fakes/ports.ts";
 import { lunsByHand } from "./handmade.ts";
 
-/** What a connection of a test says beside what all say. */
+/** What a connection of a test has in addition to what all have. */
 export interface DsmOptions {
   readonly version?: 6 | 7;
   readonly http?: object;
@@ -48,7 +48,7 @@ export function configOf(dsm: Dsm, { http, iscsi, synology: block }: DsmOptions 
   return parsed.output as IscsiConfig;
 }
 
-/** What a driver of a test knows of its connection. */
+/** A driver of a test with its connection. */
 export const identityOf = ({ identity }: DsmOptions = {}): ConnectionIdentity => ({
   connection: "c1",
   driver: "synology-iscsi",

@@ -41,10 +41,14 @@ async function partsRig(protocol: Protocol) {
   };
 }
 
-storeContract("FolderStore", async () => {
-  const rig = await partsRig("nfs");
-  return { ...rig, open: () => rig.open().store };
-});
+storeContract(
+  "FolderStore",
+  async () => {
+    const rig = await partsRig("nfs");
+    return { ...rig, open: () => rig.open().store };
+  },
+  { "loss of power": lacks["loss of power"], notes: "the folder's description says all" },
+);
 shareContract("NfsFolders", () => partsRig("nfs"));
 shareContract("SmbFolders", () => partsRig("smb"));
 

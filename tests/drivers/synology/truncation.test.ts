@@ -78,7 +78,7 @@ test.each(cases)(
     for (const [at, { text, request }] of whole.answers.entries()) {
       // Every beginning of the text of a mapping reads the same: as no JSON. So a few of them stand for all.
       for (const end of cutsOf(text)) expect(() => JSON.parse(text.slice(0, end))).toThrow();
-      // What the same request says of another volume cannot be told from what it says of this one: DSM names neither.
+      // The answer about another volume looks the same as the one about this volume: DSM names neither.
       const swapped = whole.answers.filter(other => other.request !== request).map(other => other.text);
       for (const mangling of manglings(text, [...others, ...new Set(swapped)], 1)) {
         const { outcome, remains } = await run(open, work, at, mangling);

@@ -28,7 +28,7 @@ test.each(systems)(
       const [one, other] = drivers;
       if (!one || !other) throw new Error("there are two");
       const before = await rig.remains();
-      // Each is told to delete what the other has.
+      // Each gets the deletion of the other's volume.
       await Promise.allSettled([
         one.delete(made[1]?.id ?? "", call),
         other.delete(made[0]?.id ?? "", call),

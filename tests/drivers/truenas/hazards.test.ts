@@ -13,7 +13,7 @@ const call = callWith();
 const prefix = "democratic-csi:";
 
 describe.each(recentVersions)("on TrueNAS %s", version => {
-  test("a dot in the name of a parent matches only a dot: datasets beside the parent are not volumes", async () => {
+  test("a dot in the name of a parent matches only a dot: datasets next to the parent are not volumes", async () => {
     const zfs = { datasetParentName: "tank/k.8s/v", detachedSnapshotsDatasetParentName: "tank/k.8s/s" };
     await on(
       { version },

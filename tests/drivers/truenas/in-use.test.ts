@@ -63,7 +63,7 @@ describe.each([
 });
 
 test.each(["24.10", "25.10", "26.0"] as const)(
-  "the target of a clone, of a restored volume and of a copy bears the tag of its own zvol on TrueNAS %s",
+  "the target of a clone, of a restored volume and of a copy has the tag of its own zvol on TrueNAS %s",
   version =>
     on({ version }, "iscsi", async (driver, double) => {
       const { id } = await driver.create(volumeOf("pvc-1"), call);
@@ -116,7 +116,7 @@ function unfinish(double: Double, notes: Readonly<Record<string, string>>): void
     double.state.tables[table].splice(0);
 }
 
-test("a target that somebody made by hand under the recorded name is neither used nor removed", async () => {
+test("a target that was created by hand under the recorded name is neither used nor removed", async () => {
   await on({ version: "25.10" }, "iscsi", async (driver, double) => {
     await driver.create(volumeOf("pvc-1"), call);
     unfinish(double, { "democratic-csi:freenas_iscsi_assets_name": "plain" });
@@ -131,7 +131,7 @@ test("a target that somebody made by hand under the recorded name is neither use
   });
 });
 
-test("a subsystem that somebody made by hand under the recorded name is neither used nor removed", async () => {
+test("a subsystem that was created by hand under the recorded name is neither used nor removed", async () => {
   await on({ version: "25.10" }, "nvmeof", async (driver, double) => {
     await driver.create(volumeOf("pvc-1"), call);
     unfinish(double, { "democratic-csi:freenas_nvmeof_assets_name": "plain" });
@@ -151,7 +151,7 @@ describe("an existing share of the path of an unfinished volume", () => {
   ])("over NFS with other %s than in the file is refused", async (_, change) => {
     const nfs = {
       ...{ shareHost: "nas", shareAllowedHosts: ["10.0.0.9"], shareAllowedNetworks: ["10.0.0.0/24"] },
-      ...{ shareMaprootUser: "nobody" },
+      ...{ shareMaprootUser: "guest" },
     };
     const work = async (driver: Parameters<Parameters<typeof on>[2]>[0], double: Double): Promise<void> => {
       await driver.create(volumeOf("pvc-1"), call);

@@ -53,13 +53,13 @@ describe("an answer that never comes", () => {
         await list(api);
         expect(performance.now() - from).toBeLessThan(limits.readMs + 200);
         expect(await Promise.all(lost)).toEqual(lost.map(() => given(version)));
-        // They had their effect: whoever asks again finds out.
+        // They had their effect: a retry finds out.
         expect(Object.keys(double.state.datasets)).toContain("tank/lost9");
         await make(api, "tank/b");
       });
     });
 
-    test(`${version}: to a read is requested once more, or reported as a failure of the connection`, async () => {
+    test(`${version}: to a read is requested again, or reported as a failure of the connection`, async () => {
       await withApi(version, async (api, double) => {
         await make(api, "tank/a");
         double.faults.silence(/pool\.dataset\.query/, "unanswered", 1);

@@ -14,7 +14,7 @@ import { handmade } from "./foreign.ts";
 /** Sections of a connection file, as a person writes them. */
 export type Sections = Readonly<Record<string, unknown>>;
 
-/** The sections that the drivers of each protocol need beside `httpConnection`. */
+/** The sections that the drivers of each protocol need in addition to `httpConnection`. */
 export const sections: Readonly<Record<"nfs" | "smb" | "iscsi" | "nvmeof", Sections>> = {
   nfs: { nfs: { shareHost: "nas", shareAllowedNetworks: [], shareAllowedHosts: [] } },
   smb: { smb: { shareHost: "nas" } },

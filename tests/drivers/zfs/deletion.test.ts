@@ -328,7 +328,7 @@ test("the undo of a failed creation leaves a volume that another controller has 
       if (!isTarget || completed) return rig.host.script(whole, signal);
       completed = true;
       rig.fake.zfs("set", "democratic-csi:provision_success=true", dataset("a"));
-      throw new Error("a failure that nobody knows");
+      throw new Error("an unknown failure");
     },
   };
   expect(await codeOf(rig.on(host).create(volumeOf("a"), call))).not.toBe("ok");

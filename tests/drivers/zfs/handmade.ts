@@ -1,6 +1,7 @@
 import { existsSync, lstatSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { join } from "node:path";
 import type { Volume } from "../../../lib/drivers/driver.ts";
+import { below } from "../../../scripts/check/below.ts";
 import type { Foreign } from "../../contract/rig.ts";
 import { nvmetcli } from "../../fakes/nvmetcli.ts";
 import type { FakeSpdk } from "../../fakes/spdk.ts";
@@ -36,7 +37,7 @@ export const wholeState = (fake: FakeZfs): unknown => [
 /** Every file and link below a folder with what it holds. */
 function tree(folder: string): readonly string[] {
   if (!existsSync(folder)) return [];
-  return (readdirSync(folder, { recursive: true }) as string[]).sort().map(each => {
+  return below(folder).map(each => {
     const path = join(folder, each);
     const stats = lstatSync(path);
     const holds = stats.isSymbolicLink() ? readlinkSync(path) : stats.isFile() ? readFileSync(path, "utf8") : "folder";

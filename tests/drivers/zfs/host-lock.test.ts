@@ -155,7 +155,7 @@ test("a file system always has the same lock", () => {
 
 test("a file system that could not be destroyed is mounted and shared again, also after its login was lost", async () => {
   const zfs = join(folder, "zfs");
-  // Like a program that writes its complaint before it ends, when nobody reads it any more.
+  // Like a program that writes its complaint before it ends, when its output is no longer read.
   writeFileSync(
     zfs,
     `#!/bin/sh

@@ -12,6 +12,7 @@ import {
 import { join } from "node:path";
 import { tagOf } from "../../../lib/drivers/zfs/targets/names.ts";
 import type { Script } from "../../../lib/io/script.ts";
+import { below } from "../../../scripts/check/below.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, getVolume, gib, volumeOf } from "../../contract/rig.ts";
 import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
@@ -51,10 +52,7 @@ const backstore = (rig: ZfsRig, id = "a"): string => {
 };
 
 /** The model of the kernel, and what is saved of it. */
-const all = (rig: ZfsRig): readonly string[] => [
-  ...(readdirSync(lio(rig), { recursive: true }) as string[]).toSorted(),
-  readFileSync(savedPath(rig), "utf8"),
-];
+const all = (rig: ZfsRig): readonly string[] => [...below(lio(rig)), readFileSync(savedPath(rig), "utf8")];
 
 const without = async (rig: ZfsRig): Promise<unknown> =>
   rig

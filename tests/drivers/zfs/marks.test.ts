@@ -34,7 +34,7 @@ const pairs: readonly (readonly [string, ZfsOptions, ZfsOptions])[] = [
   ["of two drivers", nfs("a"), { driver: "zfs-generic-smb", instanceId: "a" }],
 ];
 
-describe.each(pairs)("a connection beside another one on one parent, %s,", (_, first, second) => {
+describe.each(pairs)("a connection with another one on one parent, %s,", (_, first, second) => {
   const both = async () => {
     const { rig, on } = await pools();
     return { rig, a: on(first), b: on(second) };
@@ -73,7 +73,7 @@ describe.each(pairs)("a connection beside another one on one parent, %s,", (_, f
     expect(await codeOf(b.create(volumeOf("c", gib, from(id)), call))).toBe("not-found");
     await b.create(volumeOf("w"), call);
     expect((await snapshotsOf(b).create("s", "w", {}, call)).id).toBe("w@s");
-    // What bears no instance_id is of every connection, so what the second makes without one is the first's, too.
+    // A volume without instance_id belongs to every connection, so what the second makes without one is the first's, too.
     expect(await snapshotIds(a)).toEqual(second.instanceId === undefined ? [id, "w@s"] : [id]);
   });
 

@@ -78,7 +78,7 @@ test.each([
     "v@a b",
   ],
   ...["v@a;id", "v@$(id)", "v@a\nb", "csimux-trash-1@n", "v#b", "v@a/b", `v@${"n".repeat(129)}`],
-])("%j is no snapshot", id => {
+])("%j is not a snapshot", id => {
   expect(snapshotId(id)).toBeUndefined();
 });
 

@@ -1,16 +1,8 @@
 import { afterEach, expect, test } from "bun:test";
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { tagOf, uuidOf } from "../../../lib/drivers/zfs/targets/names.ts";
+import { below } from "../../../scripts/check/below.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, getVolume, gib, volumeOf } from "../../contract/rig.ts";
 import { type ZfsOptions, type ZfsRig, zfsRig } from "./zfs-rig.ts";
@@ -49,10 +41,7 @@ const fault = (rig: ZfsRig, name: string) => writeFileSync(join(rig.fake.folder,
 const isOpen = (rig: ZfsRig): string => readFileSync(at(rig, `subsystems/${nqnOf(rig)}/attr_allow_any_host`), "utf8");
 
 /** The model of the kernel. */
-const all = (rig: ZfsRig): readonly string[] => [
-  ...(readdirSync(at(rig, ""), { recursive: true }) as string[]).toSorted(),
-  isOpen(rig),
-];
+const all = (rig: ZfsRig): readonly string[] => [...below(at(rig, "")), isOpen(rig)];
 
 /** A controller as Linux 6.11 shows it (drivers/nvme/target/debugfs.c). */
 function connected(rig: ZfsRig, on: boolean): void {
@@ -68,7 +57,7 @@ const established = (local: string, remote: string): string =>
   `   0: ${local} ${remote} 01 00000000:00000000 00:00000000 00000000     0        0 1 1 0 20 4 30 10 -1\n`;
 
 /**
- * A kernel that shows no controllers: who is connected to the subsystem is connected by TCP, to port 4420 (0x1144), beside
+ * A kernel that shows no controllers: who is connected to the subsystem is connected by TCP, to port 4420 (0x1144), next to
  * others, and is cut off when the last link of a port goes (Linux 6.1, drivers/nvme/target/configfs.c, nvmet_port_subsys_drop_link).
  */
 function byTcp(rig: ZfsRig, live: boolean): void {

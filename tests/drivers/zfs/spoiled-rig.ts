@@ -8,7 +8,7 @@ import type { FakeSpdk } from "../../fakes/spdk.ts";
 import { type FakeZfs, inProcess } from "../../fakes/zfs/pools.ts";
 import { type ZfsOptions, zfsRig } from "./zfs-rig.ts";
 
-/** What the model of a host keeps in its folder, but for devices, which are as large as their volumes. */
+/** What the model of a host keeps in its folder, except devices, which are as large as their volumes. */
 const kept = ["state.json", "mnt", "data", "usershares", "lio", "lio-saveconfig.json", "nvmet", "saved.json"] as const;
 
 /** Copies what the model keeps into another folder, or back. */

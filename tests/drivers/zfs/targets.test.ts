@@ -2,6 +2,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { tagOf, uuidOf } from "../../../lib/drivers/zfs/targets/names.ts";
+import { below } from "../../../scripts/check/below.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, volumeOf } from "../../contract/rig.ts";
 import type { FakeSpdk } from "../../fakes/spdk.ts";
@@ -35,7 +36,6 @@ interface TargetModel {
   byHand(rig: ZfsRig, name: string): () => unknown;
 }
 
-const tree = (folder: string): readonly string[] => (readdirSync(folder, { recursive: true }) as string[]).toSorted();
 const at = ({ fake }: ZfsRig, ...parts: readonly string[]): string => join(fake.folder, ...parts);
 const group = (rig: ZfsRig, name: string): string => at(rig, "lio/iscsi", name, "tpgt_1");
 const spdkOf = ({ spdk }: ZfsRig): FakeSpdk => {
@@ -55,7 +55,7 @@ const models: Readonly<Record<string, TargetModel>> = {
     base: "iqn.2024-01.org.example:storage",
     note: "iscsi_assets_name",
     node: "iqn.1994-05.com.example:node-1",
-    state: rig => [tree(at(rig, "lio")), readFileSync(at(rig, "lio-saveconfig.json"), "utf8")],
+    state: rig => [below(at(rig, "lio")), readFileSync(at(rig, "lio-saveconfig.json"), "utf8")],
     connect(rig, name, on) {
       writeFileSync(join(group(rig, name), "dynamic_sessions"), on ? `${this.node}\n\0` : "");
     },
@@ -75,7 +75,7 @@ const models: Readonly<Record<string, TargetModel>> = {
   nvmet: {
     ...nqns,
     options: { driver: "zfs-generic-nvmeof" },
-    state: rig => [tree(at(rig, "nvmet")), readFileSync(at(rig, "saved.json"), "utf8")],
+    state: rig => [below(at(rig, "nvmet")), readFileSync(at(rig, "saved.json"), "utf8")],
     // Linux 6.11, drivers/nvme/target/debugfs.c.
     connect(rig, name, on) {
       const folder = at(rig, "controllers", name, "ctrl1");

@@ -15,7 +15,7 @@ import { FakeSpdk } from "../../fakes/spdk.ts";
 import { type FakeZfs, fakeZfs, inProcess } from "../../fakes/zfs/pools.ts";
 import { handmade, theirs, unmarked, wholeState } from "./handmade.ts";
 
-/** What a connection of a test says, beside its parents. */
+/** What a connection of a test has in addition to its parents. */
 export interface ZfsOptions {
   readonly driver: string;
   /** SPDK makes the subsystems of zfs-generic-nvmeof, not the kernel. */

@@ -58,7 +58,7 @@ function shownLun(state: State, lun: Lun, additional: readonly unknown[]) {
   };
 }
 
-/** Whether a listing shows it; each listing brings what takes its time further. */
+/** Whether a listing shows it; each listing advances what is slow. */
 function shows(state: State, lun: Lun): boolean {
   if (lun.hidden > 0) {
     lun.hidden--;
@@ -118,7 +118,7 @@ export const lunMethods: Readonly<Record<string, (state: State, params: Params) 
       locked: 0,
       hidden: state.habits.createHidden,
     });
-    // A name of exactly this length is refused and taken all the same.
+    // A name of exactly this length is refused and taken anyway.
     if (name.length === 255) throw new DsmFailure(18990068);
     return { uuid: lun.uuid };
   },

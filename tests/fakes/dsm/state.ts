@@ -93,7 +93,7 @@ export class State {
   /** By name in small letters. */
   readonly shares = new Map<string, Share>();
   free = 2 ** 43;
-  /** Bytes that are free on volumes beside /volume1. */
+  /** Free bytes of the volumes other than /volume1. */
   readonly others = new Map<string, number>();
   readonly habits: Habits;
   #lunId = 0;

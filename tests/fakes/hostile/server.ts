@@ -9,7 +9,7 @@ import { type WebSocket, WebSocketServer } from "ws";
 const [kind = "", form = ""] = process.argv.slice(2);
 const mebibyte = 1 << 20;
 
-/** The text of an answer in pieces, for ever where the form has no end. */
+/** The text of an answer in pieces, endless where the form has no end. */
 function* text(head: string, tail: string): Generator<string> {
   if (form === "numbers") {
     yield `${head}[`;

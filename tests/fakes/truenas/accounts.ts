@@ -18,7 +18,7 @@ export interface Session {
 }
 
 /**
- * The roles that a role includes, itself among them: a WRITE role includes its READ role, but for SERVICE_WRITE; DELETE roles include
+ * The roles that a role includes, itself among them: a WRITE role includes its READ role, except SERVICE_WRITE; DELETE roles include
  * nothing (src/middlewared/middlewared/role.py of 24.10.2.4, 25.04.2.6, 25.10.6 and 26.0.0-BETA.3).
  */
 const included = (role: string): readonly string[] =>
@@ -31,7 +31,7 @@ export class Accounts {
   readonly #sessions = new Set<Session>();
   /** How many logins there were, whatever became of them. */
   logins = 0;
-  /** Those of them that were requests over REST, each of which is one. */
+  /** Logins that were requests over REST, each of which is one. */
   restLogins = 0;
 
   addKey(key: string, roles: readonly string[] = ["FULL_ADMIN"]): void {

@@ -29,7 +29,7 @@ const common = {
   managedby: v.optional(text),
   sync: v.optional(v.picklist(["STANDARD", "ALWAYS", "DISABLED", "INHERIT"])),
   snapdev: v.optional(v.picklist(["HIDDEN", "VISIBLE", "INHERIT"])),
-  compression: v.optional(v.pipe(v.string(), v.regex(compression, "Input is no compression"))),
+  compression: v.optional(v.pipe(v.string(), v.regex(compression, "Input is not a compression"))),
   exec: onOff,
   reservation: size,
   refreservation: size,
@@ -37,7 +37,7 @@ const common = {
   copies: v.optional(v.union([whole, v.literal("INHERIT")])),
   snapdir: v.optional(v.picklist(["DISABLED", "VISIBLE", "HIDDEN", "INHERIT"])),
   deduplication: v.optional(v.picklist(["ON", "OFF", "VERIFY", "INHERIT"])),
-  checksum: v.optional(v.pipe(v.string(), v.regex(/^[A-Z0-9]+$/, "Input is no checksum"))),
+  checksum: v.optional(v.pipe(v.string(), v.regex(/^[A-Z0-9]+$/, "Input is not a checksum"))),
   readonly: onOff,
 };
 const ofFilesystem = {
@@ -150,7 +150,7 @@ const bytesOf = (value: string): string => {
   return match ? String(Number(match[1]) * (match[2] === "K" ? 1024 : match[2] === "M" ? 1024 ** 2 : 1)) : value;
 };
 
-/** The native properties of a request, in the words of ZFS. */
+/** The native properties of a request, as ZFS names them. */
 function nativeOf(fields: Readonly<Record<string, unknown>>): Record<string, string> {
   const result: Record<string, string> = {};
   for (const key of [
@@ -557,7 +557,7 @@ export function rename(nas: Nas, [id, data]: readonly unknown[]): unknown {
   return null;
 }
 
-/** assumed: the words of a refusal; the rest is zfs-promote(8) of OpenZFS 2.3. */
+/** assumed: the message of a refusal; the rest is zfs-promote(8) of OpenZFS 2.3. */
 export function promote(nas: Nas, [id]: readonly unknown[]): unknown {
   const dataset = existing(nas, String(id));
   const origin = dataset.origin === undefined ? undefined : nas.state.snapshots[dataset.origin];

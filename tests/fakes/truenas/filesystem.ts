@@ -19,7 +19,7 @@ const options = v.optional(
   }),
 );
 const owner = { uid: maybe(whole), gid: maybe(whole), user: maybe(text), group: maybe(text) };
-const mode = v.pipe(v.string(), v.regex(/^(?!0+$)[0-7]{3,4}$/, "Input is no mode"));
+const mode = v.pipe(v.string(), v.regex(/^(?!0+$)[0-7]{3,4}$/, "Input is not a mode"));
 const permModel = v.strictObject({ path: text, mode: maybe(mode), ...owner, options });
 const permOld = v.strictObject({ path: text, mode: maybe(mode), uid: maybe(whole), gid: maybe(whole), options });
 const chownModel = v.strictObject({ path: text, ...owner, options });

@@ -128,7 +128,7 @@ const updateModel = v.strictObject({
   user_properties_remove: v.optional(v.array(v.string()), []),
 });
 
-/** Removals in the words of 25.10 and newer. */
+/** Removals as 25.10 and newer phrase them. */
 function changesOf(nas: Nas, data: unknown): v.InferOutput<typeof updateModel> {
   if (nas.number >= 2510) return modelled(updateModel, data, "data");
   const { user_properties_update: all } = modelledOld(nas, updateOld, data, "snapshot_update");
@@ -184,7 +184,7 @@ const deleteModel = v.strictObject({ defer: or(flag, false), recursive: or(flag,
 export function remove(nas: Nas, [id, options]: readonly unknown[]): unknown {
   const { defer } = modelled(deleteModel, options ?? {}, "options");
   const name = String(id);
-  // Up to 22.12 the words of libzfs alone (do_delete() in plugins/zfs.py of TN-12.0-U8.1 to TS-22.12.4.2; get_snapshot() of py-libzfs).
+  // Up to 22.12 libzfs's message alone (do_delete() in plugins/zfs.py of TN-12.0-U8.1 to TS-22.12.4.2; get_snapshot() of py-libzfs).
   if (nas.number < 2310 && !nas.state.snapshots[name]) throw new CallError("EFAULT", `Snapshot ${name} not found`);
   destroySnapshot(nas, name, defer, "pool.snapshot.delete");
   return true;
@@ -198,7 +198,7 @@ function destroySnapshot(nas: Nas, id: string, defer: boolean, method: string): 
   const held = snapshot.holds > 0;
   if (clones !== "" && !defer) {
     if (nas.number >= 2600) throw new Invalid([method, `'${id}' has the following clones: ${clones}`, 16]);
-    // Up to 23.10 the words of libzfs alone (plugins/zfs_/snapshot.py of TS-23.10.2 and TS-24.04.2.5).
+    // Up to 23.10 libzfs's message alone (plugins/zfs_/snapshot.py of TS-23.10.2 and TS-24.04.2.5).
     if (nas.number < 2404) throw new CallError("EFAULT", `cannot destroy '${id}': snapshot has dependent clones`);
     throw new Invalid([
       "options.defer",
@@ -233,7 +233,7 @@ export function clone(nas: Nas, [data]: readonly unknown[]): unknown {
 /**
  * Why ZFS makes no clone. Up to 25.10 all of it is EFAULT and words (clone() in plugins/zfs_/snapshot_actions.py of TS-24.10.2.4 to
  * TS-25.10.6); 26 hands on what no one has caught as EINVAL (clone_impl() in plugins/zfs/rename_promote_clone_impl.py and
- * api/base/server/ws_handler/rpc.py of TS-26.0.0-BETA.3). assumed: the words of libzfs.
+ * api/base/server/ws_handler/rpc.py of TS-26.0.0-BETA.3). assumed: libzfs's message.
  */
 function notCloned(nas: Nas, id: string, target: string): Error | undefined {
   const parent = target.slice(0, target.lastIndexOf("/"));

@@ -10,7 +10,7 @@ import { CallError, Invalid, rpcErrorOf } from "./failure.ts";
  * many logins are refused at once, where the server lets the client wait up to ten seconds first.
  */
 
-/** What a socket knows of where it came from. */
+/** Where a socket came from. */
 export interface Peer {
   /** TLS, or loopback where that counts as good as TLS. */
   readonly secure: boolean;
@@ -190,14 +190,14 @@ export class Conversation {
     const { mechanism, username = "", password = "", api_key = "" } = data;
     if (mechanism === "API_KEY_PLAIN") return { response_type: this.#byKey(api_key, username) };
     if (mechanism === "PASSWORD_PLAIN") return { response_type: this.#byPassword(username, password) };
-    throw new Invalid(["login_data.mechanism", "Input is no mechanism", 22]);
+    throw new Invalid(["login_data.mechanism", "Input is not a mechanism", 22]);
   }
 
   #byKey(key: string, user: string | undefined): string {
     const session = this.#core.accounts.byKey(key, user);
     if (typeof session === "string") return session;
     if (!this.#peer.secure) {
-      // Right key, wrong place: whoever listened has it now.
+      // Right key, wrong place: anyone who listened has it now.
       this.#core.accounts.revoke(key);
       return "EXPIRED";
     }

@@ -1,6 +1,6 @@
 import type { Version } from "./versions.ts";
 
-/** Everything a TrueNAS keeps, as plain JSON, so that another version can go on with it. */
+/** Everything a TrueNAS keeps, as plain JSON, so that another version can continue from it. */
 
 export interface Dataset {
   name: string;

@@ -67,7 +67,7 @@ exec cat '${folder}'/devices/"$(printf %s "$4" | tr / _)"
   const nvmet = `NVMET_ROOT='${folder}/nvmet' NVMET_SAVED='${folder}/saved.json' NVMET_FAULT=$(cat '${folder}/nvmet-fault' 2>/dev/null)`;
   writeFileSync(join(bin, "nvmetcli"), `#!/bin/sh\n${nvmet} exec '${process.execPath}' '${nvmetcliPath}' "$@"\n`);
   chmodSync(join(bin, "nvmetcli"), 0o755);
-  // A command that a refused call left running may save the pools at any time: whoever changes them does it alone.
+  // A command that a refused call left running may save the pools at any time: each change of them is exclusive.
   const within = <T>(work: (pools: Pools) => T): T => {
     const unlock = locked(folder);
     try {

@@ -1,4 +1,4 @@
-/** What the model knows of a native property (zfsprops(7)). */
+/** A native property (zfsprops(7)), as the model implements it. */
 export interface Native {
   /** Without a value of its own or an inherited one. */
   readonly default: string;

@@ -94,7 +94,7 @@ const kinds = (text: string | undefined, fallback: string): readonly string[] =>
     return long.split(",");
   });
 
-/** Things named, or below them down to `depth`, each once; names that do not exist are told to `missing`. */
+/** Things named, or below them down to `depth`, each once; names that do not exist are passed to `missing`. */
 function chosen(pools: Pools, names: readonly string[], depth: number, missing: (text: string) => void): Thing[] {
   const all = names.flatMap(name => {
     const thing = pools.find(name);

@@ -175,7 +175,7 @@ const forms: Readonly<Record<string, string>> = {
   suppressed: `${base}colour: red # csimux-ignore unknown-key\n`,
 };
 
-/** Everything that must pass without a finding (but for drivers that cannot be opened yet), by name. */
+/** Everything that must pass without a finding (except drivers that cannot be opened yet), by name. */
 export const good: ReadonlyMap<string, Example> = new Map<string, Example>([
   ...Object.entries(connections).map(([name, text]) => [name, { [`${name}.yaml`]: text }] as const),
   ...Object.entries(forms).map(([name, text]) => [`form ${name}`, { "c1.yaml": text }] as const),

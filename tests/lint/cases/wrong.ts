@@ -90,7 +90,7 @@ export const connectionEdits: readonly Edit[] = [
   ["zfs-generic-nfs", 'sharenfs: "on"', 'sharenfs: "-maproot=root -network 10.0.0.0/24"', "none"],
   ["zfs-generic-nfs", 'sharenfs: "on"', 'sharenfs: "rw=@10.0.0.0/24:node1,no_root_squash"', "none"],
   ["freenas-api-nfs", "[10.0.0.0/8]", "[]", "export-to-everybody"],
-  ["freenas-api-nfs", "[10.0.0.0/8]", "[]\n  shareMapallUser: nobody", "none"],
+  ["freenas-api-nfs", "[10.0.0.0/8]", "[]\n  shareMapallUser: guest", "none"],
   ["freenas-nfs", "[10.0.0.0/8]", "[0.0.0.0/0]", "export-to-everybody"],
   ["synology-nfs", "[10.0.0.0/24]", '["*"]', "export-to-everybody"],
   ["synology-nfs", "[10.0.0.0/24]", '["*"]\n  squash: all_guest', "none"],

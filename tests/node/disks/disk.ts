@@ -104,7 +104,7 @@ export class Disk {
 
   close(): void {
     spawnSync("umount", [join(this.folder, "mount")]);
-    // By its file: a device that the kernel has let go of may be another process's by now.
+    // By its file: a device that the kernel has released may be another process's by now.
     const { stdout } = spawnSync("losetup", ["--noheadings", "--output", "NAME", "-j", this.file], {
       encoding: "utf8",
     });

@@ -382,7 +382,7 @@ test("a map with a path to another disk is not used", async () => {
   await expect(volume.attach(host)).rejects.toThrow("the path sdc, which is a different disk");
 });
 
-test("a session that somebody opens at the moment of the login is used, and stays", async () => {
+test("a session that another program opens during the login is used, and stays", async () => {
   using host = new FakeHost(one);
   const volume = volumeOf("a");
   host.before = line => {
@@ -404,7 +404,7 @@ test("a disk that appears some time after the scan is waited for", async () => {
   expect(left(host)).toEqual(nothing);
 });
 
-test("a disk whose session is lost is no disk to use, and is waited for", async () => {
+test("a disk that has lost its session is not used, and is waited for", async () => {
   using host = new FakeHost(one);
   host.foreignSession(one, "0");
   host.transport("sda", "transport-offline");

@@ -120,7 +120,7 @@ export class FakeHost implements CommandRunner {
     for (const lun of luns) this.#disk(`session${this.#next - 1}`, lun);
   }
 
-  /** Builds something else than multipath on a disk, such as LVM. */
+  /** Builds something other than multipath on a disk, such as LVM. */
   stack(disk: string, map: string, uuid: string): void {
     this.#write(`sys/class/block/${map}/dm/uuid`, `${uuid}\n`);
     this.#write(`sys/class/block/${map}/dm/name`, "vg-data\n");

@@ -115,7 +115,7 @@ test("a connection that the host made after a restart of the machine stays", asy
   expect(host.controllers.length).toBe(1);
 });
 
-test("a connection that is lost and may come back is waited for; no second one is made beside it", async () => {
+test("a connection that is lost and may come back is waited for; no second one is made next to it", async () => {
   using host = new FakeHost(one);
   host.foreign(one);
   host.become("nvme0", "connecting");
