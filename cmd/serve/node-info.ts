@@ -68,7 +68,7 @@ export function logMissingName(config: ProxyConfig, options: Pick<ServeOptions, 
     ...(pins ? ["no volume can be created on disks of this machine"] : []),
   ];
   log.warn(
-    `unknown node name: ${until.join(" and ")}. Set CSI_NODE_ID or --node-id, in Kubernetes from the field spec.nodeName`,
+    `unknown node name: ${until.join(" and ")}. Set CSI_NODE_ID or --node-id, in Kubernetes from the field spec.nodeName, in Nomad to "\${node.unique.name}"`,
   );
 }
 

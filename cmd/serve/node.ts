@@ -1,8 +1,9 @@
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { access, constants } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Log } from "../../lib/core/call.ts";
 import { errnoOf } from "../../lib/core/errors.ts";
+import { type Mount, parseMountinfo } from "../../lib/core/mountinfo.ts";
 import type { CommandObserver } from "../../lib/core/observer.ts";
 import type { MainFile } from "../../lib/daemon/main-file.ts";
 import { mountFlags } from "../../lib/daemon/mount-flags.ts";
@@ -13,12 +14,15 @@ import { hostRunner } from "../../lib/io/runner.ts";
 import { attachers } from "../../lib/node/attach/attachers.ts";
 import { DiskFilesystems } from "../../lib/node/disks/disk-filesystems.ts";
 import type { InlineProvisioner } from "../../lib/node/inline.ts";
+import { MountTable } from "../../lib/node/mount/mount-table.ts";
 import { NodeVolumes } from "../../lib/node/volumes.ts";
 import type { ValueResolver } from "../../lib/schema/value-resolver.ts";
 import { type Host, toolEnvironment } from "../host.ts";
 import { healthTimes } from "./health-rounds.ts";
 import type { NodeReport } from "./node-info.ts";
 import type { ServeOptions } from "./options.ts";
+
+const mountinfo = "/proc/self/mountinfo";
 
 /** The mount point of the host's root in the node pod of democratic-csi's chart. */
 const hostRoot = "/host";
@@ -33,9 +37,39 @@ async function writable(folder: string): Promise<void> {
   }
 }
 
-/** The folder of the node's records. */
-export const stateFolder = ({ stateDir, name }: Pick<ServeOptions, "stateDir" | "name">): string =>
-  stateDir ?? join(existsSync(hostRoot) ? hostRoot : "/", "var/lib/csimux", name);
+/** Where Nomad mounts the plugin's folder of the client in a container, unless stage_publish_base_dir says otherwise. */
+const nomadFolder = "/local/csi";
+
+/** The folder of the node's records, on the host where one of its folders is mounted. */
+export function stateFolder(
+  { stateDir, name }: Pick<ServeOptions, "stateDir" | "name">,
+  { env }: Pick<Host, "env">,
+  mounts: readonly Mount[] = ownMounts(),
+): string {
+  if (stateDir !== undefined) return stateDir;
+  const isInNomad = env["NOMAD_ALLOC_ID"] !== undefined && mounts.some(({ at }) => at === nomadFolder);
+  if (isInNomad && !existsSync(hostRoot)) return join(nomadFolder, ".csimux");
+  return join(existsSync(hostRoot) ? hostRoot : "/", "var/lib/csimux", name);
+}
+
+function ownMounts(): readonly Mount[] {
+  try {
+    return parseMountinfo(readFileSync(mountinfo, "utf8"));
+  } catch {
+    return [];
+  }
+}
+
+/** Whether the folder goes with the container that Nomad made for this task. */
+export function goesWithContainer(
+  folder: string,
+  { env }: Pick<Host, "env">,
+  mounts: readonly Mount[] = ownMounts(),
+): boolean {
+  if (env["NOMAD_ALLOC_ID"] === undefined) return false;
+  const mount = new MountTable(mounts).covering(folder);
+  return mount?.at === "/" && mount.fsType === "overlay";
+}
 
 /**
  * Builds the node half. `inline` provisions ephemeral inline volumes; commands are reported to `tell`; `elsewhere`
@@ -52,7 +86,7 @@ export function openNode(
   elsewhere: () => Promise<readonly Readonly<Record<string, string>>[]>,
 ) {
   const runner = measured(localRunner({ env: toolEnvironment(host.env) }), tell);
-  const state = stateFolder(options);
+  const state = stateFolder(options, host);
   const onHost = existsSync(hostRoot) ? hostRunner(runner, hostRoot) : runner;
   const volumes = new NodeVolumes({
     drivers: [{ name: options.name }, ...options.aliases],
@@ -81,7 +115,7 @@ export function openNode(
     disks: new DiskFilesystems({ runner, sys: "/sys", folder: join(state, "formats"), settings: main.config.node }),
     inline: { maker: inline, folder: join(state, "inline") },
     records: join(state, "volumes"),
-    mountinfo: "/proc/self/mountinfo",
+    mountinfo,
     answers: answersTcp,
     health: { everyMs: options.healthMs, holdMs: healthTimes(options.healthMs).hold, elsewhere },
   });
@@ -98,6 +132,10 @@ export function openNode(
         const reason = errnoOf(error) ?? "unknown reason";
         log.warn(`the state folder ${state} cannot be used (${reason}), so no volume can be staged; see --state-dir`);
       }
+      if (goesWithContainer(state, host))
+        log.warn(
+          `the state folder ${state} is lost with this container, and csimux cannot detach the disks of its volumes then; give a folder of the host as --state-dir`,
+        );
       await volumes.begin(log);
     },
   };

@@ -10,7 +10,6 @@ import { servePages } from "../../lib/observe/page-server.ts";
 import { type StatusAnswer, type StatusSources, statusOf } from "../../lib/observe/status.ts";
 import { type StatusRequest, serveStatus, statusSocketOf } from "../../lib/observe/status-socket.ts";
 import { commit, version } from "../version.ts";
-import { stateFolder } from "./node.ts";
 import type { ServeOptions } from "./options.ts";
 import { beginPage } from "./page.ts";
 
@@ -36,11 +35,12 @@ export interface Observation {
 }
 
 /**
- * `observed` is called for each request, never before `begin` and the first call; `recent` returns the last log lines,
+ * `state` is the folder of the node's records; `observed` is called for each request, never before `begin` and the first call; `recent` returns the last log lines,
  * `errors` the number of errors.
  */
 export async function openObservation(
   options: ServeOptions,
+  state: string,
   observed: () => Observed,
   { recent, errors }: { readonly recent: () => readonly string[]; readonly errors: () => number },
 ): Promise<Observation> {
@@ -62,7 +62,7 @@ export async function openObservation(
     ...status(),
     details: {
       config: resolve(options.config),
-      state: stateFolder(options),
+      state,
       prefix: observed().prefix(),
       metrics: metricsAddress && metricsPort ? { host: metricsAddress.host, port: metricsPort } : undefined,
       log: recent(),

@@ -9,7 +9,7 @@ import { openController } from "./controller.ts";
 import { driverEndpoints } from "./driver-endpoints.ts";
 import { openRegistration } from "./kubelet-registration.ts";
 import { catchDefects, openLog } from "./logging.ts";
-import { openNode } from "./node.ts";
+import { openNode, stateFolder } from "./node.ts";
 import { logMissingName, ownNode } from "./node-info.ts";
 import { type Observed, openObservation } from "./observation.ts";
 import type { ServeOptions } from "./options.ts";
@@ -68,7 +68,7 @@ async function start(options: ServeOptions, host: Host, output: ReturnType<typeo
   refuseAliases(options.aliases, options.endpoints, main.config.single);
   logMissingName(main.config, options, log);
   const own = await ownNode(main.config, options.nodeName, host, log);
-  const observation = await openObservation(options, () => observed, output);
+  const observation = await openObservation(options, stateFolder(options, host), () => observed, output);
   const settings = { ...controllerFolders(options), healthMs: options.healthMs };
   const controller = openController(host, main, resolver, own.ownSegments, settings, observation.commands, log);
   const isController = modes.has("controller");

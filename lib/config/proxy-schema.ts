@@ -74,7 +74,10 @@ const choice = <const T extends readonly [string, ...string[]]>(values: T, descr
 export const proxySchema = consistent(
   record(
     {
-      configFolder: filled({ description: "folder of the connection files <name>.yaml", example: "/connections" }),
+      configFolder: optional(
+        filled({ description: "folder of the connection files <name>.yaml", example: "/connections" }),
+        "/connections",
+      ),
       cacheTimeoutMinutes: optional(minutes, 60),
       nodeTopology: optional(topologySchema),
       nodeId: optional(nodeIdSchema),

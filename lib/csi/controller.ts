@@ -77,7 +77,10 @@ export const controllerService = (parts: ControllerParts): Partial<Instrumented<
   validateVolumeCapabilities: async (request, call) => {
     const id = required(request.volumeId, "volume_id");
     const wanted = requiredList(request.volumeCapabilities, "volume_capabilities").map(capability);
-    const reason = await parts.volumes.validateCapabilities(id, wanted, request.parameters, call);
+    const reason = await parts.volumes.validateCapabilities(
+      { id, capabilities: wanted, context: request.volumeContext, parameters: request.parameters },
+      call,
+    );
     // Context and parameters belong to the driver, so only the checked capabilities are confirmed.
     return reason === undefined
       ? { confirmed: { volumeCapabilities: request.volumeCapabilities } }

@@ -36,9 +36,10 @@ async function ownLabels(nodeName: string, { env }: Pick<Machine, "env">): Promi
   const host = env["KUBERNETES_SERVICE_HOST"];
   const port = Number(env["KUBERNETES_SERVICE_PORT"] ?? "443");
   if (!host || !(port > 0 && port < 65_536)) {
-    const text =
-      "node labels come from the cluster's API, but csimux is not running in a pod: KUBERNETES_SERVICE_HOST is not set";
-    throw new CsiError("failed-precondition", text);
+    throw new CsiError(
+      "failed-precondition",
+      'node labels come from the cluster\'s API, but csimux is not running in a pod: KUBERNETES_SERVICE_HOST is not set; elsewhere use "source: env"',
+    );
   }
   // TLS is loaded only where a rule asks for a label.
   const { nodeLabels, serviceAccountFolder } = await import("../io/kube.ts");

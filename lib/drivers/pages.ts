@@ -1,9 +1,10 @@
 import { CsiError } from "../core/errors.ts";
 import type { Page, PageRequest } from "./driver.ts";
 
-const mark = ">";
+/** Nomad prints tokens into a command line to be pasted: a character without meaning to a shell. */
+const mark = ".";
 
-/** The name after which a page begins; "" for the first. A token is ">" and the last name of the page before. */
+/** The name after which a page begins; "" for the first. A token is "." and the last name of the page before. */
 function after(token: string | undefined, isName: (text: string) => boolean): string {
   if (token === undefined) return "";
   const name = token.slice(mark.length);

@@ -99,12 +99,21 @@ export const reasons = {
     PathsLost: ["some of the paths to the disk are down", "check the network and the portals"],
   }),
   ...rows("node", "volume", "inaccessible", {
-    NotMounted: ["something other than csimux has unmounted the volume", "delete the pod, so that it is mounted again"],
-    StaleHandle: ["the server no longer knows the mounted file system", "delete the pod, so that it is mounted again"],
+    NotMounted: [
+      "something other than csimux has unmounted the volume",
+      "delete the pod or stop the allocation, so that it is mounted again",
+    ],
+    StaleHandle: [
+      "the server no longer knows the mounted file system",
+      "delete the pod or stop the allocation, so that it is mounted again",
+    ],
     NotAnswering: ["the server or disk does not answer", "check the server and the network"],
     FileSystemFailed: ["the file system returns errors", "see the kernel's log"],
     SessionDown: ["no session with the target, or connection to the subsystem, is up", "check the target"],
-    DeviceGone: ["the disk of the volume is no longer on this node", "delete the pod, so that it is attached again"],
+    DeviceGone: [
+      "the disk of the volume is no longer on this node",
+      "delete the pod or stop the allocation, so that it is attached again",
+    ],
   }),
   ...rows("node", "volume", "data-loss", {
     FolderRemoved: ["the folder of the volume was removed while mounted", "restore it from a backup"],

@@ -288,7 +288,7 @@ const missing = (name: string, when: WhenUnavailable): CsiError =>
   when === "refuse"
     ? new CsiError(
         "failed-precondition",
-        `connection "${name}" is not configured; add the file ${name}.yaml or correct the class`,
+        `connection "${name}" is not configured; add the file ${name}.yaml or correct the StorageClass or volume specification`,
       )
     : new CsiError("unavailable", `connection "${name}" is not configured any more; restore its file ${name}.yaml`);
 

@@ -16,6 +16,14 @@ import { fingerprint } from "./jobs.ts";
 import { type Creation, MemberSelection } from "./member-selection.ts";
 import { ability, evaluateExisting, evaluatePlacement, refuseUnmet, sourceOn } from "./placement.ts";
 
+/** What ValidateVolumeCapabilities asks. */
+interface CapabilityQuestion {
+  readonly id: string;
+  readonly capabilities: readonly Capability[];
+  readonly context: Context;
+  readonly parameters: Context;
+}
+
 /**
  * The operations on one volume, in terms of handles. Each runs as a job, which holds the locks, leases the connection, and calls its
  * driver through StorageCalls.
@@ -97,21 +105,21 @@ export class Volumes {
   }
 
   /**
-   * ValidateVolumeCapabilities: the first reason why the volume cannot be used like this, or cannot be of a class with these
-   * parameters; undefined if it can.
+   * ValidateVolumeCapabilities: the first reason why the volume cannot be used like this, with this context, or cannot be of a
+   * class with these parameters; undefined if it can. An empty context is not checked: most callers send none.
    */
   async validateCapabilities(
-    text: string,
-    capabilities: readonly Capability[],
-    parameters: Context,
+    { id, capabilities, context, parameters }: CapabilityQuestion,
     call: Call,
   ): Promise<string | undefined> {
-    const handle = this.#context.handles.known(text, "volume");
+    const handle = this.#context.handles.known(id, "volume");
     const named = parameters["connection"];
     return this.#context.connections.use(handle.connection, "retry", async connection => {
       await this.#read(connection, handle.id, call);
       if (named && !(await this.#context.groups.leads(named, handle.connection)))
         return `the parameters name "${named}", but the volume is on connection "${handle.connection}"`;
+      if (Object.keys(context).length > 0 && !context["node_attach_driver"])
+        return `the volume context lacks "node_attach_driver"; copy the context that the volume was created with (ListVolumes reports it)`;
       return firstUnmet(connection.access, capabilities);
     });
   }
@@ -148,10 +156,11 @@ export class Volumes {
   #named(connection: string | undefined): string {
     const { single } = this.#context.settings();
     const named = connection || single;
-    if (!named) {
-      const text = 'the class has no parameter "connection"; it must name a connection or a group';
-      throw new CsiError("invalid-argument", text);
-    }
+    if (!named)
+      throw new CsiError(
+        "invalid-argument",
+        'the parameters lack "connection"; the StorageClass, or the volume specification of Nomad, must name a connection or a group',
+      );
     if (single === undefined || named === single) return named;
     const message = `the class names "${named}", but this driver serves only the connection "${single}"`;
     throw new CsiError("failed-precondition", message);

@@ -16,6 +16,8 @@ export interface NodeFacts {
 /** The node's name. Throws "failed-precondition" if it is unknown. */
 export function nodeNameOf({ nodeName }: Pick<NodeFacts, "nodeName">): string {
   if (nodeName) return nodeName;
-  const text = "the name of this node is unknown: set CSI_NODE_ID, in Kubernetes from the field spec.nodeName";
-  throw new CsiError("failed-precondition", text);
+  throw new CsiError(
+    "failed-precondition",
+    'the name of this node is unknown: set CSI_NODE_ID, in Kubernetes from the field spec.nodeName, in Nomad to "${node.unique.name}"',
+  );
 }

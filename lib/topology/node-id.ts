@@ -1,5 +1,6 @@
 import { CsiError } from "../core/errors.ts";
 import type { NodeIdConfig, Prefixes } from "./config.ts";
+import { nodeNameOf } from "./facts.ts";
 
 /** The names of a node, each for a different purpose. */
 export interface NodeIdentity {
@@ -25,7 +26,6 @@ const codes: readonly (readonly [NodeIdPart, string])[] = [
 ];
 
 const words = {
-  nodeName: "name in the cluster",
   hostname: "host name",
   iqn: "iSCSI initiator name",
   nqn: "NVMe host NQN",
@@ -49,6 +49,7 @@ export function encodeNodeId(identity: NodeIdentity, config: NodeIdConfig): stri
 
 /** The name of a node for a purpose. Throws "failed-precondition" if it is unknown. */
 function partOf(identity: NodeIdentity, part: NodeIdPart): string {
+  if (part === "nodeName") return nodeNameOf({ nodeName: identity.nodeName });
   const value = identity[part];
   if (value) return value;
   const text = `this node's ${words[part]} is not known, but node ids need it (nodeId.parts.${part})`;

@@ -121,7 +121,10 @@ const operations: Readonly<
   ValidateVolumeCapabilities: {
     run: async side =>
       expect(
-        await side.parts.volumes.validateCapabilities(id(side, "v", "v"), request("x", "").capabilities, {}, call),
+        await side.parts.volumes.validateCapabilities(
+          { id: id(side, "v", "v"), capabilities: request("x", "").capabilities, context: {}, parameters: {} },
+          call,
+        ),
       ).toBeUndefined(),
     seen: () => true,
   },

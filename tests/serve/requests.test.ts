@@ -49,6 +49,9 @@ test("only what was checked is confirmed, and never a class of another connectio
   expect(message).toBe("");
   expect(confirmed?.volumeCapabilities).toHaveLength(1);
   expect({ ...confirmed?.volumeContext, ...confirmed?.parameters }).toEqual({});
+  const partial = await validate({ volumeContext: { server: "nas" } });
+  expect(partial.confirmed).toBeUndefined();
+  expect(partial.message).toContain('"node_attach_driver"');
   const elsewhere = await validate({ parameters: { connection: "two" } });
   expect(elsewhere.confirmed).toBeUndefined();
   expect(elsewhere.message).toContain('"two"');

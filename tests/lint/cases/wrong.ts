@@ -197,7 +197,6 @@ export const connectionEdits: readonly Edit[] = [
 export const deploymentEdits: readonly Edit[] = [
   ["proxy.yaml", "driver: proxy", "driver: nfs-client", "not-proxy"],
   ["proxy.yaml", "proxy:\n", "proxi:\n", "missing-key"],
-  ["proxy.yaml", "  configFolder: /connections\n", "", "missing-key"],
   ["proxy.yaml", "cacheTimeoutMinutes: 60", "cacheTimeoutMinutes: -2", "invalid-value"],
   ["proxy.yaml", "cacheTimeoutMinutes: 60", "cacheTimeoutMinutes: one hour", "wrong-type"],
   ["proxy.yaml", "cacheTimeoutMinutes", "cacheTimeout", "unknown-key"],
