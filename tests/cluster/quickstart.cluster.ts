@@ -1,0 +1,54 @@
+import { afterAll, expect, test } from "bun:test";
+import { existsSync } from "node:fs";
+import { cp, mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { build } from "../../scripts/build.ts";
+import { shellImage } from "../../scripts/cluster/images.ts";
+import { inMachine } from "../../scripts/cluster/machine.ts";
+import { state } from "../../scripts/cluster/place.ts";
+import { root } from "../../scripts/spawned.ts";
+import { rehearsal } from "../quickstart.ts";
+import { data, dataOutside, namespace, sharedFolder } from "./deploy.ts";
+import { kube } from "./kube.ts";
+import { nothingLeft } from "./left.ts";
+
+// The commands of examples/guide/quickstart.md, taken out of the page, on the cluster of the tests in place of one of kind or k3s.
+
+const work = join(state, "quickstart");
+const seen = "/run/cluster/state/quickstart";
+
+/** Whether the machine can be an NFS server and mount from it. Otherwise a folder of the machine stands in for the share. */
+const hasNfs = existsSync("/usr/sbin/exportfs") && /\bnfs4\b/.test(await readFile("/proc/filesystems", "utf8"));
+const folder = `${data}/nas`;
+
+/** Mounts the folder that stands in for the share into the containers: the only change of the manifests. */
+async function withFolder(): Promise<void> {
+  const overlay = join(work, "examples/kubernetes/central");
+  await writeFile(join(overlay, "patch-controller.yaml"), sharedFolder("Deployment", "csimux-controller"));
+  await writeFile(join(overlay, "patch-node.yaml"), sharedFolder("DaemonSet", "csimux-node"));
+  const file = join(overlay, "kustomization.yaml");
+  const patches = "patches:\n  - path: patch-controller.yaml\n  - path: patch-node.yaml\n";
+  await writeFile(file, `${await readFile(file, "utf8")}${patches}`);
+  await mkdir(join(dataOutside, "nas"), { recursive: true });
+}
+
+afterAll(async () => {
+  await kube("delete", "namespace", namespace, "--ignore-not-found", "--timeout=240s");
+  await rm(work, { recursive: true, force: true });
+});
+
+test("the commands of the quick start lead to a bound claim whose pod has written to its volume, and leave nothing", async () => {
+  await rm(work, { recursive: true, force: true });
+  await mkdir(join(work, "dist"), { recursive: true });
+  await cp(join(root, "examples"), join(work, "examples"), { recursive: true });
+  await cp(await build(), join(work, "dist/csimux"));
+  if (!hasNfs) await withFolder();
+  const text = rehearsal(hasNfs ? { podImage: shellImage } : { podImage: shellImage, folder });
+  const script = `set -euxo pipefail\ncd ${seen}\nexport KUBECONFIG=/run/cluster/state/admin.kubeconfig\n${text}`;
+  const { code, stdout, stderr } = await inMachine(["bash", "-c", script], 840_000);
+  expect([code, code === 0 ? "" : stderr.slice(-4000)]).toEqual([0, ""]);
+  expect(stdout).toContain("\nhello\n");
+  expect(stdout).toMatch(/\/v\/pvc-[^\n]*\/greeting\n/);
+  expect(stdout).toMatch(/\bnas\b.*\bgood\b/);
+  await nothingLeft();
+});
