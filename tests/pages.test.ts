@@ -49,7 +49,9 @@ test.each(messages)("csimux writes the message %s, word for word", message => {
   expect(sources.some(source => source.includes(message))).toBe(true);
 });
 
-test.each(pages)("every link of %s leads to an existing file and heading", name => {
+const others = ["../README.md", "README.md", "kubernetes/README.md", "monitoring/README.md"];
+
+test.each([...pages, ...others])("every link of %s leads to an existing file and heading", name => {
   const links = [...page(name).matchAll(/\]\(([^)#]*)(#[^)]*)?\)/g)].map(
     ([, path = "", anchor = ""]) => [path, anchor] as const,
   );
@@ -78,7 +80,13 @@ test.each(pages)("%s is linked from the README and from the list of examples", n
 });
 
 /** Flags of kubectl, the sidecars and the snapshot controller. */
-const foreignFlags = new Set(["--server-side", "--enable-distributed-snapshotting", "--feature-gates"]);
+const foreignFlags = new Set([
+  "--server-side",
+  "--enable-distributed-snapshotting",
+  "--dry-run",
+  "--all",
+  "--feature-gates",
+]);
 
 test.each(pages)("%s names only flags that csimux has", name => {
   const declared = sources.join("\n");
@@ -95,7 +103,7 @@ test("pages and alerts are true", () => {
   const [key = ""] = /"message":"failed"/.exec(logged.join("")) ?? [];
   expect(page("guide/troubleshoot.md")).toContain(key);
   // Deleting claims deletes data, and deleting a namespace deletes everything in it.
-  const removal = page("kubernetes/README.md").split("\n").join(" ");
+  const removal = page("guide/lifecycle.md").split("\n").join(" ");
   expect(removal).toContain("**To remove the driver and keep the data**");
   expect(removal).toContain("The namespace `storage` remains");
   // The README names Nomad only if there is a page about it.

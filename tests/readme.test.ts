@@ -7,17 +7,21 @@ import { patternCompiler } from "../lib/topology/pattern.ts";
 
 const compile = await patternCompiler(["."]);
 const outside = { env: () => undefined, file: () => undefined };
-const readme = readFileSync(new URL("../README.md", import.meta.url), "utf8");
+const page = (path: string): string => readFileSync(new URL(`../${path}`, import.meta.url), "utf8");
+const readme = page("README.md");
+const guide = [readme, ...["connections", "topology", "operate"].map(name => page(`examples/guide/${name}.md`))].join(
+  "\n",
+);
 
-/** Every YAML snippet of README, without the indentation of a surrounding list. */
-const snippets = [...readme.matchAll(/^( *)```yaml\n([\s\S]*?)^ *```$/gm)].map(([, indent = "", text = ""]) =>
+/** Every YAML snippet of README and the guide, without the indentation of a surrounding list. */
+const snippets = [...guide.matchAll(/^( *)```yaml\n([\s\S]*?)^ *```$/gm)].map(([, indent = "", text = ""]) =>
   text.replaceAll(new RegExp(`^${indent}`, "gm"), ""),
 );
 
 /** The snippet that contains these words. */
 function snippet(words: string): string {
   const found = snippets.filter(text => text.includes(words));
-  if (found.length !== 1) throw new Error(`${found.length} snippets of README hold ${JSON.stringify(words)}`);
+  if (found.length !== 1) throw new Error(`${found.length} snippets hold ${JSON.stringify(words)}`);
   return found[0] ?? "";
 }
 
@@ -55,7 +59,7 @@ const used = {
   variable: "valueFrom:",
 } as const;
 
-describe("what README shows passes csimux validate --strict", () => {
+describe("what README and guide show passes csimux validate --strict", () => {
   test("every snippet is checked", () => {
     expect(snippets).toHaveLength(Object.keys(used).length);
     for (const words of Object.values(used)) expect(snippet(words)).not.toBe("");
@@ -74,7 +78,7 @@ describe("what README shows passes csimux validate --strict", () => {
     expect(said(whole(snippet(used.group)), files)).toEqual([]);
   });
 
-  test("a class that names what README does not have would be noticed", () => {
+  test("a class that names a connection that does not exist would be noticed", () => {
     const wrong = snippet(used.storageClass).replace("connection: fast", "connection: slow");
     expect(said(snippet(used.main), { "fast.yaml": snippet(used.connection) }, wrong)).toHaveLength(1);
   });

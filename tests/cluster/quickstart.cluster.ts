@@ -17,11 +17,11 @@ import { nothingLeft } from "./left.ts";
 const work = join(state, "quickstart");
 const seen = "/run/cluster/state/quickstart";
 
-/** Whether the machine can be an NFS server and mount from it. Otherwise a folder of the machine stands in for the share. */
+/** Whether the machine can be an NFS server and mount from it. Otherwise a folder of the machine replaces the share. */
 const hasNfs = existsSync("/usr/sbin/exportfs") && /\bnfs4\b/.test(await readFile("/proc/filesystems", "utf8"));
 const folder = `${data}/nas`;
 
-/** Mounts the folder that stands in for the share into the containers: the only change of the manifests. */
+/** Mounts the folder that replaces the share into the containers: the only change of the manifests. */
 async function withFolder(): Promise<void> {
   const overlay = join(work, "examples/kubernetes/central");
   await writeFile(join(overlay, "patch-controller.yaml"), sharedFolder("Deployment", "csimux-controller"));

@@ -7,14 +7,14 @@ import { scaleVersions, type Version, versions } from "../../fakes/truenas/versi
 import { on, refusal, remainsOf } from "./rig.ts";
 import { sshRig } from "./ssh-rig.ts";
 
-/** Which driver works with which TrueNAS, as README says it. */
+/** Which driver works with which TrueNAS, as the page about connections says it. */
 
 const call = callWith();
 const spellings = ["freenas", "truenas"] as const;
 const protocols = ["nfs", "smb", "iscsi", "nvmeof"] as const;
 
-/** The rows of README's table of versions: the first cell, and those of the drivers over ssh and over the API. */
-const rows = readFileSync(join(import.meta.dir, "../../../README.md"), "utf8")
+/** The rows of the table of versions: the first cell, and those of the drivers over ssh and over the API. */
+const rows = readFileSync(join(import.meta.dir, "../../../examples/guide/connections.md"), "utf8")
   .split("\n")
   .flatMap(line => {
     const [, system = "", ssh = "", api = "", nvme = ""] =
@@ -31,7 +31,7 @@ const doubles: Readonly<Record<string, readonly Version[]>> = {
   "TrueNAS 25.10 and 26": ["25.10", "26.0"],
 };
 
-test("README's table of versions has a row for every version of the double", () => {
+test("the table of versions has a row for every version of the double", () => {
   expect(rows.map(({ system }) => system)).toEqual(Object.keys(doubles));
   expect(Object.values(doubles).flat()).toEqual([...versions]);
 });
