@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
-import { readdir, stat } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { below } from "../check/below.ts";
 import { root, spawned, tool } from "../spawned.ts";
 import { type Piece, put } from "./put.ts";
 import type { Ssh } from "./ssh.ts";
@@ -20,14 +21,15 @@ export interface LabTest {
 }
 
 /** All tests of the lab. */
-export async function labTests(): Promise<readonly LabTest[]> {
+export function labTests(): readonly LabTest[] {
   const folder = join(root, "tests/lab");
-  const files = (await readdir(folder)).filter(file => file.endsWith(".lab.ts")).sort();
-  return files.map(file => {
-    const name = file.replace(/(\.pair|\.beside)?\.lab\.ts$/, "");
-    const [pair, beside] = ["pair", "beside"].map(kind => file.endsWith(`.${kind}.lab.ts`));
-    return { name, source: join(folder, file), pair: pair === true, beside: beside === true };
-  });
+  return below(folder, "files only")
+    .filter(file => file.endsWith(".lab.ts"))
+    .map(file => {
+      const name = basename(file).replace(/(\.pair|\.beside)?\.lab\.ts$/, "");
+      const [pair, beside] = ["pair", "beside"].map(kind => file.endsWith(`.${kind}.lab.ts`));
+      return { name, source: join(folder, file), pair: pair === true, beside: beside === true };
+    });
 }
 
 const stampOf = async ({ from }: Piece): Promise<string> => {

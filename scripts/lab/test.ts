@@ -166,7 +166,7 @@ function endOnSignal(bench: Bench, run: LabRun, work: string): void {
 }
 
 async function wantedTests(only: readonly string[]): Promise<readonly LabTest[]> {
-  const all = await labTests();
+  const all = labTests();
   const unknown = only.find(name => !all.some(test => test.name === name));
   if (unknown !== undefined)
     throw new Error(`the lab has no test "${unknown}"; it has ${all.map(({ name }) => name).join(", ")}`);

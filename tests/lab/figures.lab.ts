@@ -3,10 +3,10 @@ import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import type { World } from "../serve/world.ts";
 import { mounting } from "./disk-volume.ts";
-import { destroyZvol, iqn, makeTarget, makeZvol, removeTarget } from "./lio.ts";
 import { type Made, type MountOptions, mountVolume, startCsimux, unmountVolume } from "./rig.ts";
 import { run, waitFor } from "./run.ts";
 import { leftSince, traces } from "./traces.ts";
+import { destroyZvol, iqn, makeTarget, makeZvol, removeTarget } from "./zfs/lio.ts";
 
 // Compares a volume's time on a node with equivalent bare commands. They alternate, because other programs on
 // the host change the speed of the emulated processor.

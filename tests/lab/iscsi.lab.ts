@@ -2,10 +2,10 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { World } from "../serve/world.ts";
 import { diskCases, limitMs } from "./disk-cases.ts";
 import { livesAsBlock, livesMounted, mounting, show, takeDown } from "./disk-volume.ts";
-import { type Chap, destroyZvol, iqn, makeTarget, makeZvol, removeTarget } from "./lio.ts";
 import { type Made, startCsimux, unmountVolume } from "./rig.ts";
 import { run } from "./run.ts";
 import { leftSince, traces } from "./traces.ts";
+import { type Chap, destroyZvol, iqn, makeTarget, makeZvol, removeTarget } from "./zfs/lio.ts";
 
 let before: ReadonlySet<string>;
 let world: World;

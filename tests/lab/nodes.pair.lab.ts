@@ -3,12 +3,12 @@ import { appendFile, chmod, mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { leftBelow, type World } from "../serve/world.ts";
 import { mounting } from "./disk-volume.ts";
-import { destroyZvol, iqn, makeTarget, makeZvol, removeTarget } from "./lio.ts";
-import { makeSubsystem, nqn, removeSubsystem } from "./nvmet.ts";
 import { type MountOptions, mountVolume, startCsimux, unmountVolume, whileMounted } from "./rig.ts";
 import { run } from "./run.ts";
 import { onSecond, secondAddress, secondTraces, startOnSecond } from "./second.ts";
 import { leftSince, traces } from "./traces.ts";
+import { destroyZvol, iqn, makeTarget, makeZvol, removeTarget } from "./zfs/lio.ts";
+import { makeSubsystem, nqn, removeSubsystem } from "./zfs/nvmet.ts";
 
 // The storage is a folder of the first guest; both guests have it at the same path, the second one by NFS.
 

@@ -3,11 +3,11 @@ import { readdir, readFile } from "node:fs/promises";
 import type { World } from "../serve/world.ts";
 import { diskCases, limitMs } from "./disk-cases.ts";
 import { livesAsBlock, livesMounted, mounting, show, takeDown } from "./disk-volume.ts";
-import { destroyZvol, makeZvol } from "./lio.ts";
-import { makeSubsystem, nqn, removeSubsystem, resized } from "./nvmet.ts";
 import { type Made, startCsimux, unmountVolume } from "./rig.ts";
 import { run } from "./run.ts";
 import { leftSince, traces } from "./traces.ts";
+import { destroyZvol, makeZvol } from "./zfs/lio.ts";
+import { makeSubsystem, nqn, removeSubsystem, resized } from "./zfs/nvmet.ts";
 
 let before: ReadonlySet<string>;
 let world: World;

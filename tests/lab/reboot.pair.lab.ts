@@ -3,12 +3,12 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { World } from "../serve/world.ts";
 import { mounting } from "./disk-volume.ts";
-import { destroyZvol, iqn, makeTarget, makeZvol, removeTarget } from "./lio.ts";
-import { makeSubsystem, nqn, removeSubsystem } from "./nvmet.ts";
 import { type Made, type MountOptions, mountVolume, unmountVolume } from "./rig.ts";
 import { run, waitFor } from "./run.ts";
 import { onSecond, secondAddress, secondTraces, startOnSecond } from "./second.ts";
 import { leftSince, traces } from "./traces.ts";
+import { destroyZvol, iqn, makeTarget, makeZvol, removeTarget } from "./zfs/lio.ts";
+import { makeSubsystem, nqn, removeSubsystem } from "./zfs/nvmet.ts";
 
 // The storage is the first guest; the second is the node, which is reset without a word: nothing is flushed, nothing logs out.
 

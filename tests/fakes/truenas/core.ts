@@ -1,12 +1,12 @@
 import * as v from "valibot";
 import type { Accounts, Session } from "./accounts.ts";
-import type { Deliver, Intercept } from "./delivery.ts";
 import { CallError, Invalid } from "./failure.ts";
 import type { Faults } from "./faults.ts";
 import { type Jobs, lockOf } from "./jobs.ts";
 import { methodOf } from "./methods.ts";
 import { modelled } from "./models.ts";
 import type { Nas } from "./state.ts";
+import type { Deliver, Intercept } from "./transport/delivery.ts";
 
 /** What both protocols share: roles, jobs, faults, the record of requests. */
 

@@ -5,12 +5,12 @@ import type { Duplex } from "node:stream";
 import { type WebSocket, WebSocketServer } from "ws";
 import { Accounts } from "./accounts.ts";
 import type { Core } from "./core.ts";
-import { type Deliver, type Delivery, type Intercept, type Sent, sendResponse } from "./delivery.ts";
 import { Faults } from "./faults.ts";
 import { Jobs } from "./jobs.ts";
-import { answerRest } from "./routes.ts";
-import { Conversation } from "./socket.ts";
 import { type Elsewhere, freshState, type State } from "./state.ts";
+import { type Deliver, type Delivery, type Intercept, type Sent, sendResponse } from "./transport/delivery.ts";
+import { answerRest } from "./transport/routes.ts";
+import { Conversation } from "./transport/socket.ts";
 import { upgraded } from "./upgrade.ts";
 import { apiVersions, numberOf, type Version } from "./versions.ts";
 

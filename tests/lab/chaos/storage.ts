@@ -2,10 +2,10 @@ import { chmod, mkdtemp, realpath, rm, symlink, unlink, writeFile } from "node:f
 import { basename } from "node:path";
 import { mountCapability } from "../../../scripts/client.ts";
 import { mounting } from "../disk-volume.ts";
-import { destroyZvol, iqn, makeTarget, makeZvol, removeTarget, switchTarget } from "../lio.ts";
-import { makeSubsystem, nqn, removeSubsystem, subsystemLink, switchNamespace } from "../nvmet.ts";
 import type { Made, MountOptions } from "../rig.ts";
 import { run } from "../run.ts";
+import { destroyZvol, iqn, makeTarget, makeZvol, removeTarget, switchTarget } from "../zfs/lio.ts";
+import { makeSubsystem, nqn, removeSubsystem, subsystemLink, switchNamespace } from "../zfs/nvmet.ts";
 import { cut, type Fault, storageFault } from "./fault.ts";
 
 /** A volume on a server of this machine, and the faults of that server. */

@@ -1,0 +1,72 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Session } from "../accounts.ts";
+import { type Core, invoked, knows } from "../core.ts";
+import { CallError, Invalid, restErrorOf } from "../failure.ts";
+import { sendResponse } from "./delivery.ts";
+import { isMissing, restCall } from "./rest.ts";
+
+/** REST v2.0 on one system: every request is a login of its own (restful.py of TS-24.10.2.4). assumed: the bodies of 401, 403 and 404. */
+
+async function bodyOf(request: IncomingMessage): Promise<unknown> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(Buffer.from(chunk));
+  const text = Buffer.concat(chunks).toString("utf8");
+  return text === "" ? undefined : JSON.parse(text);
+}
+
+function sessionOf({ accounts }: Core, header: string | undefined): Session | undefined {
+  accounts.restLogins++;
+  const [scheme, value = ""] = (header ?? "").split(" ", 2);
+  const found =
+    scheme === "Bearer"
+      ? accounts.byKey(value, undefined)
+      : accounts.byPassword(...(Buffer.from(value, "base64").toString("utf8").split(":", 2) as [string, string]));
+  return typeof found === "string" ? undefined : found;
+}
+
+const own: Readonly<Record<string, (core: Core, params: readonly unknown[]) => unknown>> = {
+  "core.get_jobs": ({ jobs }, [filters, options]) => jobs.query(filters, options),
+  "core.job_abort": ({ jobs }, [id]) => jobs.abort(id) ?? null,
+  "core.ping": () => "pong",
+};
+
+/** Answers a request below /api/v2.0, or cuts its connection where a fault says so. */
+export async function answerRest(
+  core: Core,
+  request: IncomingMessage,
+  response: ServerResponse,
+  url: URL,
+): Promise<void> {
+  const say = (status: number, body: unknown) =>
+    sendResponse(response, core.deliver({ text: JSON.stringify(body ?? null), status }));
+  const session = sessionOf(core, request.headers.authorization);
+  if (!session) return say(401, { message: "Unauthorized" });
+  const call = restCall(request.method ?? "GET", url, await bodyOf(request));
+  if (!call || !(own[call.method] || knows(core, call.method))) return say(404, { message: "Not Found" });
+  const { method, params } = call;
+  const intercepted = core.intercept(method);
+  if (intercepted) return sendResponse(response, intercepted);
+  const fault = own[method] ? undefined : core.faults.next(session.credential, method);
+  if (fault === "before") return void request.socket.destroy();
+  if (!own[method]) core.record("rest", method, params);
+  if (core.latencyMs > 0) await new Promise(resolve => setTimeout(resolve, core.latencyMs));
+  const [status, body] = outcome(core, session, method, params);
+  if (fault === "after") return void request.socket.destroy();
+  if (fault === "unanswered" || fault === "hung") return;
+  if (fault === "garbled") return void response.end(JSON.stringify(body).slice(0, -1));
+  say(status, body);
+}
+
+function outcome(core: Core, session: Session, method: string, params: readonly unknown[]): readonly [number, unknown] {
+  try {
+    const mine = own[method];
+    if (mine) return [200, mine(core, params)];
+    const { result, job } = invoked(core, session, method, params);
+    return [200, job ? job.id : result];
+  } catch (error) {
+    if (isMissing(error)) return [404, { message: "Not found" }];
+    if (!(error instanceof Invalid || error instanceof CallError)) throw error;
+    const { status, body } = restErrorOf(error);
+    return [status, body];
+  }
+}
