@@ -111,7 +111,11 @@ export const foreignCases: Cases = {
       // Beside it, if the way of the volume has another name after all; or not at all.
       const made = await outcome(driver.create(volumeOf(name), call));
       if (made.code !== "ok") {
-        expect([foreign.what, made.code]).toEqual([foreign.what, expect.stringMatching(/already-exists|failed-prec/)]);
+        expect([foreign.what, made.text, made.code]).toEqual([
+          foreign.what,
+          made.text,
+          expect.stringMatching(/already-exists|failed-prec/),
+        ]);
         expect([foreign.what, await rig.remains()]).toEqual([foreign.what, all]);
       }
       expect([foreign.what, "create", await look()]).toEqual([foreign.what, "create", before]);

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { lstat, mkdtemp, readdir, readFile, readlink, rm, writeFile } from "node:fs/promises";
+import { lstat, mkdir, mkdtemp, readdir, readFile, readlink, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import type { Driver, Volume } from "../../lib/drivers/driver.ts";
 import type { DriverFacts } from "../../lib/drivers/facts.ts";
@@ -26,7 +26,9 @@ export interface LocalDriver {
   /** The folder of a volume, as a pod sees it. */
   folder(volume: Volume): string;
   foreign(base: string): readonly Foreign[];
-  /** What volumes, snapshots and interrupted calls have left; by default, everything below the folder. */
+  /** Folders below the base that exist before the driver is opened. */
+  readonly folders?: readonly string[];
+  /** What volumes, snapshots and interrupted calls have left; by default, everything below the base except `folders`. */
   remains?(base: string): Promise<readonly string[]>;
   /** Like DriverRig.hostileSnapshots; none by default. */
   readonly hostileSnapshots?: readonly string[];
@@ -48,6 +50,8 @@ export async function localRig(
   { files: plainFiles, runner: plainRunner }: LocalCalls = { files: localFiles, runner: systemRunner },
 ): Promise<DriverRig> {
   const base = await mkdtemp(`${tmpdir()}/csimux-local-`);
+  const { folders = [] } = driver;
+  for (const name of folders) await mkdir(`${base}/${name}`, { recursive: true });
   const power = await Power.on();
   const runner = power.runner(plainRunner, base);
   const files = power.files(plainFiles);
@@ -73,7 +77,7 @@ export async function localRig(
     write: (volume, text) => writeFile(file(volume), text),
     read: volume => readFile(file(volume), "utf8").catch(() => undefined),
     hostileSnapshots: driver.hostileSnapshots ?? [],
-    remains: async () => driver.remains?.(base) ?? below(base),
+    remains: async () => (await driver.remains?.(base)) ?? (await below(base)).filter(name => !folders.includes(name)),
     state: async () => execFileSync("find", [base, "-printf", "%p %y %m %U %G %s %T@ %C@ %l\n"], { encoding: "utf8" }),
     async close() {
       await rm(base, { recursive: true, force: true });

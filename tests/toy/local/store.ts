@@ -7,7 +7,7 @@ import { explain, toolFailure } from "../../../lib/drivers/file-failures.ts";
 import type { ConnectionIdentity } from "../../../lib/drivers/module.ts";
 import { pageOf } from "../../../lib/drivers/pages.ts";
 import { sizeFrom } from "../../../lib/drivers/sizes.ts";
-import type { StoredVolume, VolumeStore } from "../../../lib/drivers/store.ts";
+import type { Notes, StoredVolume, VolumeStore } from "../../../lib/drivers/store.ts";
 import { type Files, unless } from "../../../lib/io/files.ts";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
 
@@ -20,11 +20,14 @@ const removalMs = 60 * 60_000;
 interface Fields {
   readonly name: string;
   readonly bytes: string;
+  readonly notes: Notes;
+  readonly finished: boolean;
 }
 
 /**
  * Volumes as folders `<base>/<id>`, each with `data`, which pods see, and `volume.json`, which proves that csimux made it. A volume is
- * built in `.new-<id>` and removed in `.old-<id>`, so that a folder with the name of a volume is always complete.
+ * built in `.new-<id>` and removed in `.old-<id>`, so that a folder with the name of a volume always has both; `finished` in the record says
+ * whether it is shared, too.
  */
 export class ToyLocalStore implements VolumeStore<StoredVolume>, FailureContext {
   readonly connection: string;
@@ -52,19 +55,20 @@ export class ToyLocalStore implements VolumeStore<StoredVolume>, FailureContext 
   async create(spec: VolumeSpec, call: Call): Promise<StoredVolume> {
     const id = this.idOf(spec.name);
     const doing = `create volume "${spec.name.slice(0, 160)}"`;
-    const existing = await this.find(id);
-    if (existing?.finished) {
+    const existing = await this.#volume(id);
+    if (existing) {
       // The call that made it may have ended before this step.
       await this.#files.sync(this.#base).catch((error: unknown) => Promise.reject(unfinished(error, this, doing)));
       return existing;
     }
-    const bytes = sizeFrom(spec.range, 0n);
+    await this.#refuseForeign(id);
+    const volume: StoredVolume = { ...unbuilt(id), name: spec.name, bytes: sizeFrom(spec.range, 0n) };
     try {
-      await this.#build(id, { name: spec.name, bytes: String(bytes) });
+      await this.#build(volume);
     } catch (error) {
       throw await afterFailure(error, () => this.#undo(id, call), this, doing, call);
     }
-    return asset(id, spec.name, bytes);
+    return volume;
   }
 
   async find(id: string): Promise<StoredVolume | undefined> {
@@ -72,14 +76,17 @@ export class ToyLocalStore implements VolumeStore<StoredVolume>, FailureContext 
     const found = await this.#volume(id);
     if (found) return found;
     await this.#refuseForeign(id);
-    if (await this.#exists(this.#building(id))) return { ...asset(id, undefined, 0n), finished: false };
+    if (await this.#exists(this.#building(id))) return unbuilt(id);
     await this.#refuseAbsentBase();
     return undefined;
   }
 
-  /** A folder is complete as soon as it has its name. */
-  async finish(volume: StoredVolume): Promise<StoredVolume> {
-    return volume;
+  note(volume: StoredVolume, notes: Notes): Promise<StoredVolume> {
+    return this.#change({ ...volume, notes: { ...volume.notes, ...notes } });
+  }
+
+  finish(volume: StoredVolume, notes: Notes): Promise<StoredVolume> {
+    return this.#change({ ...volume, notes: { ...volume.notes, ...notes }, finished: true });
   }
 
   async remove(id: string, before: (volume: StoredVolume) => Promise<void>, call: Call): Promise<void> {
@@ -88,7 +95,7 @@ export class ToyLocalStore implements VolumeStore<StoredVolume>, FailureContext 
     if (found) await before(found);
     await this.#discard(this.#building(id), call);
     await this.#discard(this.#removed(id), call);
-    if (found?.finished) {
+    if (await this.#volume(id)) {
       await this.#files.rename(this.#path(id), this.#removed(id));
       await this.#discard(this.#removed(id), call);
     }
@@ -96,12 +103,8 @@ export class ToyLocalStore implements VolumeStore<StoredVolume>, FailureContext 
   }
 
   /** There is no quota, so only the record changes. */
-  async resize({ id, name = id }: StoredVolume, bytes: bigint): Promise<StoredVolume> {
-    const record = `${this.#path(id)}/volume.json`;
-    await this.#files.writeText(`${record}.new`, JSON.stringify({ name, bytes: String(bytes) }), "replace");
-    await this.#files.rename(`${record}.new`, record);
-    await this.#files.sync(this.#path(id));
-    return asset(id, name, bytes);
+  resize(volume: StoredVolume, bytes: bigint): Promise<StoredVolume> {
+    return this.#change({ ...volume, bytes });
   }
 
   async available(_parameters: Context): Promise<bigint> {
@@ -112,7 +115,10 @@ export class ToyLocalStore implements VolumeStore<StoredVolume>, FailureContext 
   async list(page: PageRequest): Promise<Page<StoredVolume>> {
     const names = await unless(this.#files.names(this.#base), "ENOENT");
     if (names === undefined) await this.#refuseAbsentBase();
-    return pageOf(names ?? [], isId, page, id => this.#volume(id));
+    return pageOf(names ?? [], isId, page, async id => {
+      const volume = await this.#volume(id);
+      return volume?.finished ? volume : undefined;
+    });
   }
 
   async check(): Promise<void> {
@@ -136,21 +142,30 @@ export class ToyLocalStore implements VolumeStore<StoredVolume>, FailureContext 
     return (await this.#files.entry(path)) !== undefined;
   }
 
-  /** The finished volume of an id; undefined if something else is there, or nothing. */
+  /** The volume of an id; undefined if something else is there, or nothing. */
   async #volume(id: string): Promise<StoredVolume | undefined> {
     if ((await this.#files.entry(this.#path(id))) !== "folder") return undefined;
     const fields = parsed((await this.#files.readText(`${this.#path(id)}/volume.json`)) ?? "");
-    return fields && asset(id, fields.name, BigInt(fields.bytes));
+    return fields && { ...fields, id, bytes: BigInt(fields.bytes), source: undefined };
   }
 
-  async #build(id: string, fields: Fields): Promise<void> {
-    const folder = this.#building(id);
+  async #build(volume: StoredVolume): Promise<void> {
+    const folder = this.#building(volume.id);
     await unless(this.#files.makeFolder(folder, 0o755), "EEXIST");
     await unless(this.#files.makeFolder(`${folder}/data`, 0o777), "EEXIST");
-    await this.#files.writeText(`${folder}/volume.json`, JSON.stringify(fields), "replace");
+    await this.#files.writeText(`${folder}/volume.json`, textOf(volume), "replace");
     await this.#files.sync(folder);
-    await this.#files.rename(folder, this.#path(id));
+    await this.#files.rename(folder, this.#path(volume.id));
     await this.#files.sync(this.#base);
+  }
+
+  /** Replaces the record in one step. */
+  async #change(volume: StoredVolume): Promise<StoredVolume> {
+    const record = `${this.#path(volume.id)}/volume.json`;
+    await this.#files.writeText(`${record}.new`, textOf(volume), "replace");
+    await this.#files.rename(`${record}.new`, record);
+    await this.#files.sync(this.#path(volume.id));
+    return volume;
   }
 
   /** Whether nothing is left of a failed creation. */
@@ -185,20 +200,28 @@ export class ToyLocalStore implements VolumeStore<StoredVolume>, FailureContext 
   }
 }
 
-const asset = (id: string, name: string | undefined, bytes: bigint): StoredVolume => ({
+/** A volume without a folder yet. */
+const unbuilt = (id: string): StoredVolume => ({
   id,
-  name,
-  bytes,
+  name: undefined,
+  bytes: 0n,
   source: undefined,
   notes: {},
-  finished: true,
+  finished: false,
 });
+
+function textOf({ id, name = id, bytes, notes, finished }: StoredVolume): string {
+  const fields: Fields = { name, bytes: String(bytes), notes, finished };
+  return JSON.stringify(fields);
+}
 
 /** The fields of a record; undefined if csimux did not write the text. */
 function parsed(text: string): Fields | undefined {
   try {
-    const { name, bytes } = JSON.parse(text) as Partial<Record<keyof Fields, unknown>>;
-    return typeof name === "string" && typeof bytes === "string" && /^\d+$/.test(bytes) ? { name, bytes } : undefined;
+    const { name, bytes, notes, finished }: Partial<Record<keyof Fields, unknown>> = JSON.parse(text);
+    if (typeof name !== "string" || typeof bytes !== "string" || !/^\d+$/.test(bytes)) return undefined;
+    if (typeof notes !== "object" || notes === null || typeof finished !== "boolean") return undefined;
+    return { name, bytes, notes: notes as Notes, finished };
   } catch {
     return undefined;
   }
