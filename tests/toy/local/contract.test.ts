@@ -55,6 +55,4 @@ driverContract("toy-local", toyLocalRig, {
   groupSnapshots: "there are no snapshots",
 });
 
-storeContract("ToyLocalStore", async () => storeRig(await toyLocalRig()), {
-  notes: "there is no share that needs one",
-});
+storeContract("ToyLocalStore", async () => storeRig(await toyLocalRig()));
