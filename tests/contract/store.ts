@@ -154,7 +154,7 @@ const cases: Readonly<Record<string, Run | { readonly needs: readonly StoreNeed[
 export function storeContract<A extends StoredVolume>(
   name: string,
   open: () => Promise<StoreRig<A>>,
-  lacks: Lacks<StoreNeed>,
+  lacks: Lacks<StoreNeed> = {},
 ): void {
   describe(`store contract: ${name}`, () => {
     testCases<StoreRig<A>, StoreNeed>(cases, open, lacks);
