@@ -223,10 +223,7 @@ export interface InlineAbility {
    * is created. Throws "invalid-argument" for attributes that a pod may not have.
    */
   make(id: string, attributes: Context, begin: (source: string) => Promise<void>, call: Call): Promise<InlineVolume>;
-  /**
-   * Removes it with its content; succeeds if it does not exist. Throws "failed-precondition" for one that was not created for this id,
-   * or has another `identity`, if that is known.
-   */
+  /** Removes it with its content, if it exists. Throws "failed-precondition" for one not created for this id, or of another `identity`. */
   remove(id: string, identity: string | undefined, call: Call): Promise<void>;
 }
 

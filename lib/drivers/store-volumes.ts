@@ -22,10 +22,7 @@ import type { Notes, ShareProtocol, StoredVolume, VolumeStore } from "./store.ts
 /** The time limit for sharing a volume again after its deletion failed, in milliseconds. */
 const shareAgainMs = 60_000;
 
-/**
- * The volumes of a store that a share makes reachable, with the promises of every family: one change of a volume at a time, equal or
- * refused, finished or undone, sizes that only grow, one volume context.
- */
+/** The volumes of a store that a share makes reachable, with the promises of every family about repeated and concurrent calls. */
 export class StoreVolumes<A extends StoredVolume> implements FailureContext {
   readonly connection: string;
   readonly #identity: ConnectionIdentity;

@@ -3,7 +3,7 @@ import type { Call } from "../../core/call.ts";
 import { type Code, CsiError } from "../../core/errors.ts";
 import { isSecretVariable, isVariable, variablesOf } from "../../core/variables.ts";
 import type { Context, Page, PageRequest, VolumeSpec } from "../driver.ts";
-import { afterFailure, type ErrorMapping, type FailureContext } from "../failure.ts";
+import { afterFailure, type FailureContext } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import type { Notes, StoredVolume, VolumeStore } from "../store.ts";
 import { type FilesystemNames, isOfClaim, isVolumeId } from "./names.ts";
@@ -27,6 +27,7 @@ interface ExistingFilesystems {
  * complete as soon as it exists, see FilesystemNames.
  */
 export class ObjectiveFsStore implements VolumeStore<ObjectiveFsVolume>, FailureContext {
+  readonly explain = explainOfs;
   readonly connection: string;
   readonly #names: FilesystemNames;
   readonly #cli: OfsCli;
@@ -44,10 +45,6 @@ export class ObjectiveFsStore implements VolumeStore<ObjectiveFsVolume>, Failure
   /** A name that the driver cannot parse is an id: a file system without a mark has that name. */
   idOfObject(object: string): string {
     return this.#names.parse(object)?.id ?? object;
-  }
-
-  explain(error: unknown): ErrorMapping | undefined {
-    return explainOfs(error);
   }
 
   async create(spec: VolumeSpec, call: Call): Promise<ObjectiveFsVolume> {

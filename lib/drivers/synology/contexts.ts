@@ -2,7 +2,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Call } from "../../core/call.ts";
 import { type Code, CsiError } from "../../core/errors.ts";
 import type { Source } from "../driver.ts";
-import { type ErrorMapping, type FailureContext, throwIfCancelled } from "../failure.ts";
+import { type FailureContext, throwIfCancelled } from "../failure.ts";
 import type { ConnectionIdentity } from "../module.ts";
 import type { StoredVolume } from "../store.ts";
 import { explainDsm } from "./dsm-error.ts";
@@ -52,6 +52,7 @@ export type Maker = "this connection" | "democratic-csi" | "unknown";
 
 /** The LUNs of one connection: their names and owners. */
 export class LunContext implements FailureContext {
+  readonly explain = explainDsm;
   readonly connection: string;
   /** The owner recorded on new volumes. */
   readonly owner: string;
@@ -70,10 +71,6 @@ export class LunContext implements FailureContext {
     this.san = san;
     this.names = names;
     this.location = location;
-  }
-
-  explain(error: unknown): ErrorMapping | undefined {
-    return explainDsm(error);
   }
 
   error(code: Code, text: string): CsiError {
@@ -155,6 +152,7 @@ export interface FolderVolume extends StoredVolume {
 
 /** The shared folders of one connection. */
 export class FolderContext implements FailureContext {
+  readonly explain = explainDsm;
   readonly connection: string;
   readonly names: FolderNames;
   readonly folders: Folders;
@@ -166,10 +164,6 @@ export class FolderContext implements FailureContext {
     this.folders = folders;
     this.location = location;
     this.names = new FolderNames(prefix, ownersOf(identity), identity.maxIdBytes);
-  }
-
-  explain(error: unknown): ErrorMapping | undefined {
-    return explainDsm(error);
   }
 
   error(code: Code, text: string): CsiError {

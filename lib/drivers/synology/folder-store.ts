@@ -1,11 +1,11 @@
 import type { Call } from "../../core/call.ts";
 import type { Context, Page, PageRequest, Source, VolumeSpec } from "../driver.ts";
-import { afterFailure, type ErrorMapping } from "../failure.ts";
+import { afterFailure } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { sizeFrom, wholeUnits } from "../sizes.ts";
 import type { HealthInspection, Notes, VolumeStore } from "../store.ts";
 import { type FolderContext, type FolderVolume, unknownSource, until } from "./contexts.ts";
-import { errors, isAnswer, isNoShare } from "./dsm-error.ts";
+import { errors, explainDsm, isAnswer, isNoShare } from "./dsm-error.ts";
 import { FolderSnapshots, snapshotsOf } from "./folder-snapshots.ts";
 import { mebibyte, type SharedFolder } from "./folders.ts";
 import { type DsmVolume, dsmFindings, dsmVolume } from "./rows.ts";
@@ -21,6 +21,7 @@ interface FolderSource {
 
 /** Volumes as shared folders with a quota. The description of a folder records its owner and state. */
 export class FolderStore implements VolumeStore<FolderVolume> {
+  readonly explain = explainDsm;
   readonly clonesFrom = ["volume", "snapshot"] as const;
   readonly snapshots: FolderSnapshots;
   readonly #context: FolderContext;
@@ -32,10 +33,6 @@ export class FolderStore implements VolumeStore<FolderVolume> {
 
   idOf(name: string): string {
     return this.#context.names.idOf(name);
-  }
-
-  explain(error: unknown): ErrorMapping | undefined {
-    return this.#context.explain(error);
   }
 
   async create(spec: VolumeSpec, call: Call): Promise<FolderVolume> {

@@ -1,11 +1,10 @@
 import type { Call } from "../../core/call.ts";
 import { type Finding, findingsOf } from "../../health/finding.ts";
 import type { Context, Page, PageRequest, Source, VolumeSpec } from "../driver.ts";
-import type { ErrorMapping } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import type { HealthInspection, Notes, VolumeStore } from "../store.ts";
 import { type LunContext, type LunVolume, type NamedLun, unknownSource } from "./contexts.ts";
-import { errors, isAnswer } from "./dsm-error.ts";
+import { errors, explainDsm, isAnswer } from "./dsm-error.ts";
 import { makeLun, readyLun } from "./making.ts";
 import { isVolumeId } from "./names.ts";
 import { removeLuns } from "./removal.ts";
@@ -16,6 +15,7 @@ import type { TemplateSources } from "./templates.ts";
 
 /** Volumes as LUNs of a DSM. The name of a LUN shows whether it is finished, see LunNames. */
 export class LunStore implements VolumeStore<LunVolume> {
+  readonly explain = explainDsm;
   readonly clonesFrom = ["volume", "snapshot"] as const;
   readonly snapshots: LunSnapshots;
   readonly #context: LunContext;
@@ -34,10 +34,6 @@ export class LunStore implements VolumeStore<LunVolume> {
   /** A LUN that is mapped to the target of its name needs no mark, because democratic-csi made such LUNs. */
   idOfObject(object: string): string {
     return this.#context.names.parse(object)?.id ?? object;
-  }
-
-  explain(error: unknown): ErrorMapping | undefined {
-    return this.#context.explain(error);
   }
 
   async create(spec: VolumeSpec, call: Call): Promise<LunVolume> {

@@ -21,10 +21,7 @@ const prefix = "property.";
 /** Begins the attributes that the kubelet adds to those of a pod (pkg/volume/csi, "podInfoOnMount"). */
 const ofKubelet = "csi.storage.k8s.io/";
 
-/**
- * Native properties that give a pod more than space, or cost the whole node: a table of deduplicated blocks in its memory, several
- * copies of everything, keys, space on devices for metadata. A connection file may still allow them.
- */
+/** Native properties that give a pod more than space, or cost the whole node memory or devices. A connection file may allow them. */
 const costly = new Set([
   ...["devices", "exec", "setuid", "dedup", "copies", "encryption", "special_small_blocks", "volblocksize", "volmode"],
 ]);

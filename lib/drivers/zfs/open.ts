@@ -7,8 +7,8 @@ import type { VolumeStore } from "../store.ts";
 import { zfsCli } from "./cli/cli.ts";
 import type { Programs } from "./cli/steps.ts";
 import type { DatasetSection, Ssh, ZvolSection } from "./config/schema.ts";
-import { DatasetNames } from "./names.ts";
-import { type FilesystemSettings, type StoreSettings, ZfsStorage, type ZvolSettings } from "./storage.ts";
+import { datasetNames } from "./names.ts";
+import { type FilesystemSettings, type StoreSettings, type ZvolSettings, zfsStorage } from "./storage.ts";
 import { datasetStore } from "./store.ts";
 import { choosable } from "./values.ts";
 import type { ZfsVolume } from "./volume.ts";
@@ -99,7 +99,7 @@ export function storeOn(
 ): VolumeStore<ZfsVolume> {
   const { datasetParentName, detachedSnapshotsDatasetParentName } = section;
   const { driver, instanceId, maxIdBytes } = identity;
-  const names = new DatasetNames(datasetParentName, detachedSnapshotsDatasetParentName, maxIdBytes);
+  const names = datasetNames(datasetParentName, detachedSnapshotsDatasetParentName, maxIdBytes);
   const settings: StoreSettings = {
     datasetProperties: section.datasetProperties ?? {},
     snapshotProperties: section.snapshotProperties ?? {},
@@ -112,7 +112,7 @@ export function storeOn(
     dependents: section.deleteWithDependents,
     foreignSnapshots: section.foreignSnapshots,
   };
-  return datasetStore(new ZfsStorage(identity, settings, names, zfs), close);
+  return datasetStore(zfsStorage({ identity, settings, names, zfs }), close);
 }
 
 /** zfs(8) on the host of a connection: behind ssh, or this one where its file names none. `close` releases it. */

@@ -186,10 +186,7 @@ export function datasetSnapshots(storage: ZfsStorage): SnapshotAbility {
   };
 }
 
-/**
- * Throws the failure to take snapshots of these names. It is final only if none of them exists, and nothing else is left after `undo`:
- * after a final failure the caller never deletes anything (CSI CreateSnapshot, "Timeouts").
- */
+/** Throws the failure to take snapshots: final only if none exists, and nothing else is left after `undo` (CSI, "Timeouts"). */
 export async function throwSnapshotFailure(
   storage: ZfsStorage,
   error: unknown,

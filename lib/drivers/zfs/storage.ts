@@ -51,31 +51,22 @@ export interface StoreSettings {
 }
 
 /** The storage of one connection. */
-export class ZfsStorage implements FailureContext {
-  readonly explain = zfsErrorMapping;
-  readonly connection: string;
+export interface ZfsStorage extends FailureContext {
   readonly identity: ConnectionIdentity;
   readonly settings: StoreSettings;
   readonly names: DatasetNames;
   readonly zfs: Zfs;
-
-  constructor(identity: ConnectionIdentity, settings: StoreSettings, names: DatasetNames, zfs: Zfs) {
-    this.connection = identity.connection;
-    this.identity = identity;
-    this.settings = settings;
-    this.names = names;
-    this.zfs = zfs;
-  }
-
   /** An error that names the connection. */
-  error(code: Code, text: string): CsiError {
-    return new CsiError(code, `connection "${this.connection}": ${text}`);
-  }
-
+  error(code: Code, text: string): CsiError;
   /** The refusal to change what is not this connection's; `what` says so. */
-  notOwn(what: string): CsiError {
-    return this.error("failed-precondition", `${what}; csimux leaves it as it is`);
-  }
+  notOwn(what: string): CsiError;
+}
+
+export function zfsStorage(parts: Pick<ZfsStorage, "identity" | "settings" | "names" | "zfs">): ZfsStorage {
+  const { connection } = parts.identity;
+  const error = (code: Code, text: string) => new CsiError(code, `connection "${connection}": ${text}`);
+  const notOwn = (what: string) => error("failed-precondition", `${what}; csimux leaves it as it is`);
+  return { ...parts, connection, explain: zfsErrorMapping, error, notOwn };
 }
 
 /** The code of each refusal of ZFS, and what to do about it. */
@@ -94,10 +85,7 @@ const refusals: Readonly<Record<ZfsFailure, readonly [Code, string]>> = {
   suspended: ["unavailable", "the pool is suspended: repair its disks, then run zpool clear"],
   size: ["out-of-range", "the size does not fit the data"],
   invalid: ["failed-precondition", "correct the properties of the connection or of the class"],
-  incomplete: [
-    "unavailable",
-    "check what lies between zfs and csimux there (sudo, a wrapper, a login shell, a proxy), then retry",
-  ],
+  incomplete: ["unavailable", "check what lies between zfs and csimux (sudo, wrapper, login shell, proxy), then retry"],
   other: ["internal", "see the storage host"],
 };
 

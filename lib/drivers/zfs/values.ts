@@ -58,10 +58,7 @@ const changeable: Readonly<Record<string, { readonly values: RegExp; readonly on
   recordsize: { values: size, only: "filesystem" },
 };
 
-/**
- * The properties that mutable parameters change (CSI ControllerModifyVolume, VolumeAttributesClass), `compression` or
- * `zfs.compression` alike. Throws "invalid-argument" for a property that may not change, or not to this value.
- */
+/** The properties that mutable parameters change, `compression` or `zfs.compression` alike. Throws "invalid-argument". */
 export function mutableValues(
   parameters: Context,
   { volumes: { type }, fixed }: Pick<StoreSettings, "volumes" | "fixed">,

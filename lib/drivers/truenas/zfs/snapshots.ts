@@ -17,10 +17,7 @@ import { resourceEntry } from "./rows.ts";
 
 /** Reading and taking snapshots, with the requests of each version. */
 
-/**
- * Options for names alone, which save reading the many properties of each snapshot: JSON-RPC selects the field; REST cannot, and names
- * the property (plugins/zfs_/snapshot.py, query, up to 25.10; simple_handle in py-libzfs).
- */
+/** Options for names alone: JSON-RPC selects the field, REST names the property (plugins/zfs_/snapshot.py, query, up to 25.10). */
 const namesAlone = { select: ["name"], extra: { properties: ["name"] } };
 /** For more snapshots than this, one query that reads every snapshot of the system is cheaper than one query for each. */
 const manySnapshots = 64;

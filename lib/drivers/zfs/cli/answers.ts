@@ -146,10 +146,7 @@ export function outputOf(outputs: Outputs, name: string): Output {
   return output;
 }
 
-/**
- * The entries in the answer of the step "read" or "list": those of the query, and what lies below `roots`. Throws ZfsError: what zfs
- * refused, or "incomplete" where it neither showed a name nor reported it as absent.
- */
+/** The entries of "read" or "list": those of the query, and below `roots`. Throws ZfsError, "incomplete" if a name is missing. */
 export function answerOf(
   outputs: Outputs,
   step: "read" | "list",

@@ -103,10 +103,7 @@ export const namesBelow = (outputs: Outputs, below: string): readonly string[] =
 /** How long a listing is valid, in milliseconds; names that other processes take meanwhile are seen later. */
 const freshMs = 15 * 60_000;
 
-/**
- * Names of snapshots that may be taken. ZFS answers whether a name is one volume's only (CSI CreateSnapshot) by listing all
- * snapshots of a pool, so they are listed once in a while, and searched only for a name among them.
- */
+/** Names of snapshots that may be taken (CSI CreateSnapshot). Listing them costs a whole pool, so that is done once in a while. */
 export class TakenNames {
   readonly #list: (signal: AbortSignal) => Promise<readonly string[]>;
   readonly #now: () => number;

@@ -98,10 +98,7 @@ export const withParent = (types: readonly DatasetType[]): readonly DatasetType[
   ...new Set([...types, "filesystem", "volume"] as const),
 ];
 
-/**
- * The words of `zfs list` for the names of a dataset and of what lies below it, which zfs knows without reading anything else. Sorted
- * in descending order, so that the dataset itself is the last and proves that nothing is cut off.
- */
+/** `zfs list` of names, which zfs knows without reading more; in descending order, so that the parent proves that none is cut off. */
 const namesWords = (types: readonly DatasetType[], depth: 1 | 2): readonly string[] => [
   ...["list", "-H", "-o", "name", "-S", "name", "-t", withParent(types).join(","), "-d", String(depth)],
 ];

@@ -63,66 +63,57 @@ export interface TargetTool {
 const has = (state: Pick<TargetState, "parts">, parts: readonly string[]): boolean =>
   parts.some(part => state.parts.has(part));
 
+export type TargetGuard = ReturnType<typeof targetGuard>;
+
 /** Changes targets with a tool: inspects, refuses what is not the volume's, changes, inspects again, saves. One change at a time. */
-export class TargetGuard {
-  readonly tool: TargetTool;
-  readonly #host: StorageHost;
-
-  constructor(host: StorageHost, tool: TargetTool) {
-    this.#host = host;
-    this.tool = tool;
-  }
-
-  /**
-   * Makes a target, or the parts that it lacks. `finished`: it was complete before, so that a complete one needs nothing. Throws
-   * "failed-precondition" for a name that another device has, "unavailable" when the target does not become complete.
-   */
-  async make(target: ExportedTarget, finished: boolean, call: Call): Promise<void> {
-    await this.#awaitDevice(target, call);
-    await this.alone(call, async () => {
-      const { tool } = this;
-      const before = await tool.inspect(target, call);
-      refuseForeign(target, before);
-      if (finished && lacking(tool, before).length === 0) return;
-      if (before.parts.has(tool.own[0])) refuseUnproved(target, finished || has(before, tool.proofs.make));
-      before.refuseChange?.();
-      const after = await tool.make(target, before, call);
-      refuseLacking(target, lacking(tool, after), after.output);
-      await after.save?.();
-    });
-  }
-
-  /**
-   * Removes a target with its device; success when there is none, or only another device under its name. Throws as `make`,
-   * "failed-precondition" while a node has a session, with nothing changed, and "aborted" when it is still there.
-   */
-  remove(target: ExportedTarget, call: Call): Promise<void> {
-    return this.alone(call, async () => {
-      const { tool } = this;
-      const before = await tool.inspect(target, call);
-      if (!has(before, tool.own)) return before.forget?.();
-      if (!before.parts.has(tool.holder) && foreignIn(before) !== undefined) return;
-      refuseForeign(target, before);
-      refuseOthers(target, before);
-      if (before.parts.has(tool.own[0])) refuseUnproved(target, has(before, tool.proofs.remove));
-      before.refuseChange?.();
-      const after = await tool.remove(target, before, call);
-      if (has(after, tool.own)) throw new CsiError("aborted", `${tool.name} did not remove ${target.qualifiedName}`);
-      await after.save?.();
-    });
-  }
-
+export function targetGuard(host: StorageHost, tool: TargetTool) {
   /** Runs while nothing else in this process uses the tool on this host. */
-  alone<T>(call: Call, work: () => Promise<T>): Promise<T> {
-    return this.#host.exclusive(this.tool.name, call.signal, work);
-  }
+  const alone = <T>(call: Call, work: () => Promise<T>): Promise<T> => host.exclusive(tool.name, call.signal, work);
 
   /** Waits before the lock of the tool is taken. */
-  async #awaitDevice({ device }: ExportedTarget, { signal }: Call): Promise<void> {
-    const outputs = await this.#host.script({ steps: [deviceStep(device)] }, signal);
+  async function awaitDevice({ device }: ExportedTarget, { signal }: Call): Promise<void> {
+    const outputs = await host.script({ steps: [deviceStep(device)] }, signal);
     if (outputs.get("device")?.exitCode === 0) return;
     throw new CsiError("unavailable", `the device ${device} did not appear within 10 s`);
   }
+
+  return {
+    ...{ tool, alone },
+    /**
+     * Makes a target, or the parts that it lacks. `finished`: it was complete before, so that a complete one needs nothing. Throws
+     * "failed-precondition" for a name that another device has, "unavailable" when the target does not become complete.
+     */
+    async make(target: ExportedTarget, finished: boolean, call: Call): Promise<void> {
+      await awaitDevice(target, call);
+      await alone(call, async () => {
+        const before = await tool.inspect(target, call);
+        refuseForeign(target, before);
+        if (finished && lacking(tool, before).length === 0) return;
+        if (before.parts.has(tool.own[0])) refuseUnproved(target, finished || has(before, tool.proofs.make));
+        before.refuseChange?.();
+        const after = await tool.make(target, before, call);
+        refuseLacking(target, lacking(tool, after), after.output);
+        await after.save?.();
+      });
+    },
+    /**
+     * Removes a target with its device; success when there is none, or only another device under its name. Throws as `make`,
+     * "failed-precondition" while a node has a session, with nothing changed, and "aborted" when it is still there.
+     */
+    remove: (target: ExportedTarget, call: Call): Promise<void> =>
+      alone(call, async () => {
+        const before = await tool.inspect(target, call);
+        if (!has(before, tool.own)) return before.forget?.();
+        if (!before.parts.has(tool.holder) && foreignIn(before) !== undefined) return;
+        refuseForeign(target, before);
+        refuseOthers(target, before);
+        if (before.parts.has(tool.own[0])) refuseUnproved(target, has(before, tool.proofs.remove));
+        before.refuseChange?.();
+        const after = await tool.remove(target, before, call);
+        if (has(after, tool.own)) throw new CsiError("aborted", `${tool.name} did not remove ${target.qualifiedName}`);
+        await after.save?.();
+      }),
+  };
 }
 
 const lacking = ({ complete }: TargetTool, { parts }: TargetChange): readonly string[] =>

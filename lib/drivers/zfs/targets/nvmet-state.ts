@@ -49,10 +49,7 @@ for each in "$root"/ports/*/subsystems/"$nqn"; do
 done
 echo ${lastLine}`;
 
-/**
- * Reads the parts of a subsystem from the kernel, one on each line: subsystem, namespace, enabled, "port" with its number; "foreign"
- * with a path for a namespace of another device. Needs no privilege.
- */
+/** Reads a subsystem's parts: subsystem, namespace, enabled, "port" and its number, "foreign" and another device's path. */
 export const inspectStep = ({ qualifiedName, device }: ExportedTarget, { configfs }: NvmetPaths): Step =>
   step("inspect", ["sh", "-c", inspectText, "sh", configfs, qualifiedName, device]);
 

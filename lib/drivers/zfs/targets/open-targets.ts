@@ -3,7 +3,7 @@ import type { ConnectionIdentity, DriverPorts } from "../../module.ts";
 import { StoreDriver } from "../../store-driver.ts";
 import type { SubsystemConfig, TargetConfig } from "../config/schema.ts";
 import { cliOf, devices, storeOn, sudoOf } from "../open.ts";
-import { TargetGuard, type TargetTool } from "./guard.ts";
+import { type TargetTool, targetGuard } from "./guard.ts";
 import { lioTool } from "./lio.ts";
 import { iscsiNames, nvmeNames } from "./names.ts";
 import { nvmetTool } from "./nvmet.ts";
@@ -122,5 +122,5 @@ function opened(
 ): Driver {
   const { protocol, note } = settings;
   const store = storeOn(zfs, identity, section, devices(section), { protocol, noteKeys: [note] }, close);
-  return new StoreDriver(identity, store, targetShare(new TargetGuard(host, tool), settings));
+  return new StoreDriver(identity, store, targetShare(targetGuard(host, tool), settings));
 }
