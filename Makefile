@@ -3,7 +3,7 @@
 BUN := node_modules/.bin/bun
 STAMP := node_modules/.csimux-installed
 
-.PHONY: help run try test test-lab test-cluster test-peers check assumed bench bench-lab build image install clean
+.PHONY: help run try test test-lab test-cluster test-peers check assumed bench bench-lab build image version release publish install clean
 
 help:
 	@echo "make run          build dist/csimux and serve examples/quickstart"
@@ -18,6 +18,9 @@ help:
 	@echo "make bench-lab    measure ZFS over ssh on a lab guest, compared with bare commands"
 	@echo "make build        build dist/csimux"
 	@echo "make image        write an OCI archive for amd64 and arm64 to dist/image, without a container engine (as root)"
+	@echo "make version      write a new version to every file that has one (VERSION=1.2.3)"
+	@echo "make release      write executables, image, chart, SBOMs and checksums of a version to dist/release (as root)"
+	@echo "make publish      push image and chart of dist/release to a registry (IMAGE=ghcr.io/owner/csimux)"
 	@echo "make install      install node_modules"
 	@echo "make clean        remove dist, .cache and run"
 
@@ -54,6 +57,17 @@ test-peers: $(STAMP)
 # FRESH=1: use Debian's current packages instead of those that the last run downloaded.
 image: $(STAMP)
 	@$(BUN) scripts/image/main.ts
+
+version: $(STAMP)
+	@$(BUN) scripts/release/version.ts "$(VERSION)"
+
+# IMAGE=ghcr.io/owner/csimux: the chart names this repository. TAG=v1.2.3: fails unless this is the version.
+release: $(STAMP)
+	@$(BUN) scripts/release/main.ts
+
+# Requires skopeo, and credentials of the registry as "docker login" keeps them.
+publish: $(STAMP)
+	@$(BUN) scripts/release/main.ts publish
 
 # ONLY="types imports": only the checks with one of these words in their titles.
 check: $(STAMP)

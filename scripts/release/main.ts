@@ -1,0 +1,79 @@
+import { createHash } from "node:crypto";
+import { appendFile, copyFile, cp, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { buildGoPrograms, goProgram } from "../cluster/tools.ts";
+import { executableFor } from "../image/executables.ts";
+import { imageArchive, imageFolder, makeImage } from "../image/main.ts";
+import { widenPath } from "../packages.ts";
+import { root, spawned } from "../spawned.ts";
+import { currentVersion, sectionOf } from "./version.ts";
+
+/** Where `make release` leaves what it makes. */
+const folder = `${root}/dist/release`;
+const notes = `${root}/dist/release-notes.md`;
+const architectures = ["amd64", "arm64"] as const;
+
+async function run(...argv: readonly [string, ...string[]]): Promise<string> {
+  const { code, stdout, stderr } = await spawned(argv);
+  if (code !== 0) throw new Error(`${argv.slice(0, 2).join(" ")} failed: ${stderr.trim()}`);
+  return stdout;
+}
+
+/** Packs the chart; with the repository of the image, if one is given, so that its users need not name it. */
+async function packChart(image: string | undefined): Promise<void> {
+  const work = `${root}/dist/chart/csimux`;
+  await rm(work, { recursive: true, force: true });
+  await cp(`${root}/examples/helm/csimux`, work, { recursive: true, dereference: true });
+  if (image !== undefined) {
+    const values = await readFile(join(work, "values.yaml"), "utf8");
+    await writeFile(join(work, "values.yaml"), values.replace(/^ {2}repository: .*$/m, `  repository: ${image}`));
+  }
+  await run(goProgram("helm"), "package", work, "--destination", folder);
+}
+
+/** Makes the files of a release, of the tag TAG if that is set: executables, image, bills of materials, chart, notes and checksums. */
+async function makeRelease({ TAG: tag, IMAGE, GITHUB_OUTPUT: output }: NodeJS.ProcessEnv): Promise<void> {
+  const image = IMAGE?.toLowerCase();
+  const version = await currentVersion();
+  if (tag && tag !== `v${version}`) throw new Error(`the tag is ${tag}, but package.json has the version ${version}`);
+  const section = sectionOf(await readFile(`${root}/CHANGELOG.md`, "utf8"), version);
+  if (section === undefined)
+    throw new Error(`CHANGELOG.md has no section ${version}: run "make version VERSION=${version}"`);
+  await buildGoPrograms();
+  await rm(folder, { recursive: true, force: true });
+  await mkdir(folder, { recursive: true });
+  await packChart(image);
+  for (const each of architectures) await copyFile(await executableFor(each), join(folder, `csimux-linux-${each}`));
+  const digest = await makeImage(architectures);
+  await copyFile(imageArchive, join(folder, `csimux-${version}.oci.tar`));
+  for (const each of architectures)
+    await copyFile(join(imageFolder, `csimux-${each}.spdx.json`), join(folder, `csimux-${each}.spdx.json`));
+  await writeFile(notes, `${section}\n\nImage: \`${image ?? "csimux"}:${version}\`, ${digest}\n`);
+  const sums = [];
+  for (const name of (await readdir(folder)).sort()) {
+    const hash = createHash("sha256").update(await readFile(join(folder, name)));
+    sums.push(`${hash.digest("hex")}  ${name}\n`);
+  }
+  await writeFile(join(folder, "SHA256SUMS"), sums.join(""));
+  console.log(`${folder}: ${sums.length + 1} files; image ${digest}`);
+  // Outputs of a step (GitHub Actions, "Workflow commands").
+  if (output) await appendFile(output, `digest=${digest}\nimage=${image ?? ""}\n`);
+}
+
+/** Pushes image and chart of `make release` to a registry, with the credentials of `docker login`. */
+async function publish({ IMAGE: image }: NodeJS.ProcessEnv): Promise<void> {
+  if (!image) throw new Error("IMAGE is missing, for example IMAGE=ghcr.io/owner/csimux");
+  const version = await currentVersion();
+  const name = image.toLowerCase();
+  const from = `oci-archive:${folder}/csimux-${version}.oci.tar`;
+  await run("skopeo", "copy", "--all", "--preserve-digests", from, `docker://${name}:${version}`);
+  const charts = `oci://${name.replace(/[^/]*$/, "charts")}`;
+  await run(goProgram("helm"), "push", `${folder}/csimux-${version}.tgz`, charts);
+  console.log(`pushed ${name}:${version} and ${charts}/csimux, version ${version}`);
+}
+
+widenPath();
+await (process.argv[2] === "publish" ? publish : makeRelease)(process.env).catch((error: unknown) => {
+  console.error(error instanceof Error ? error.message : String(error));
+  process.exitCode = 1;
+});

@@ -1,0 +1,63 @@
+import { expect, test } from "bun:test";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { goProgram, hasGoProgram } from "../../scripts/cluster/tools.ts";
+import { currentVersion, sectionOf, versionedFiles, withSection, withVersion } from "../../scripts/release/version.ts";
+import { root, spawned } from "../../scripts/spawned.ts";
+
+const read = (path: string): string => readFileSync(join(root, path), "utf8");
+const version = await currentVersion();
+
+test("a new version reaches every file that names csimux's version, and no other version", async () => {
+  const files = await versionedFiles();
+  const texts = files.map(path => [path, read(path), withVersion(path, read(path), version, "7.8.9")] as const);
+  const changed = texts.filter(([, before, after]) => before !== after).map(([path]) => path);
+  expect(changed).toEqual(
+    expect.arrayContaining([
+      ...["package.json", "package-lock.json", "examples/helm/csimux/Chart.yaml", "examples/helm-values.yaml"],
+      ...["examples/guide/migrate.md", "examples/kubernetes/central/kustomization.yaml"],
+    ]),
+  );
+  // Other numbers, such as the network 10.0.1.0 and 0.15.1 of a chart, stay.
+  const left = texts.filter(([path, , after]) => path.startsWith("examples") && /(?<![\d.])0\.1\.0(?!\d)/.test(after));
+  expect(version === "0.1.0" ? left.map(([path]) => path) : []).toEqual([]);
+  const lock = withVersion("package-lock.json", read("package-lock.json"), version, "7.8.9");
+  expect(lock.match(/"version": "7\.8\.9"/g)).toHaveLength(2);
+  for (const [path, , after] of texts) expect(withVersion(path, after, "7.8.9", version)).toBe(read(path));
+});
+
+test("image tags in the examples are the version", async () => {
+  const tags = (await versionedFiles()).flatMap(path => [
+    ...read(path).matchAll(/(?:newTag: |tag: "|registry\.example\.org\/csimux:|^(?:appV|v)ersion: )(\d[\w.-]*)/gm),
+  ]);
+  expect(tags.length).toBeGreaterThan(7);
+  expect(new Set(tags.map(([, tag]) => tag))).toEqual(new Set([version]));
+});
+
+test("the changelog gets a section, once, which becomes the notes", () => {
+  const before = "# Changelog\n\n## Unreleased\n\n### A\n\n- one\n\n## 1.0.0 - 2026-01-01\n\n- zero\n";
+  const after = withSection(before, "1.1.0", "2026-02-02");
+  expect(after).toContain("## Unreleased\n\n## 1.1.0 - 2026-02-02\n\n### A\n");
+  expect(sectionOf(after, "1.1.0")).toBe("### A\n\n- one");
+  expect(sectionOf(after, "1.0.0")).toBe("- zero");
+  expect(sectionOf(before, "1.1.0")).toBeUndefined();
+  expect(() => withSection(after, "1.1.0", "2026-02-03")).toThrow("already has a section 1.1.0");
+  expect(withSection(read("CHANGELOG.md"), "7.8.9", "2026-02-03")).toContain("## 7.8.9 - 2026-02-03\n");
+});
+
+const workflows = readdirSync(join(root, ".github/workflows")).map(name => `.github/workflows/${name}`);
+
+test.skipIf(!hasGoProgram("actionlint"))("actionlint finds nothing in the workflows", async () => {
+  expect(workflows).toHaveLength(2);
+  const { code, stdout, stderr } = await spawned([goProgram("actionlint"), ...workflows]);
+  expect([code, stdout, stderr]).toEqual([0, "", ""]);
+});
+
+test("the workflows run only targets of the Makefile, and files that exist", () => {
+  const targets = new Set([...read("Makefile").matchAll(/^([a-z-]+):/gm)].map(([, name]) => name));
+  const run = workflows.flatMap(path => [...read(path).matchAll(/\bmake ([a-z-]+)/g)].map(([, name]) => name));
+  expect(new Set(run)).toEqual(new Set(["check", "test", "image", "release", "publish"]));
+  expect(run.filter(name => !targets.has(name))).toEqual([]);
+  const links = [...read(".github/SECURITY.md").matchAll(/\]\(([^)]+)\)/g)].map(([, path = ""]) => path);
+  expect(links.filter(path => !existsSync(join(root, ".github", path)))).toEqual([]);
+});
