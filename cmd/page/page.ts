@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { ListedNode, VolumeClaim } from "../../lib/config/cluster.ts";
+import type { ClusterFacts } from "../../lib/config/cluster.ts";
 import { groupBy } from "../../lib/core/group-by.ts";
 import { allReasons, reasonText, severityWords } from "../../lib/health/reasons.ts";
 import type { HealthStatus } from "../../lib/observe/health.ts";
@@ -10,12 +10,6 @@ import { type Html, html, type Part, trusted } from "./html.ts";
 import { mapStyle, mapSvg, signs, type Tone } from "./map.ts";
 import style from "./page.css" with { type: "text" };
 import { reachMap, stateWords, toneOf } from "./places.ts";
-
-/** What is known of the cluster. */
-export interface ClusterFacts {
-  readonly nodes: readonly Pick<ListedNode, "name" | "labels">[];
-  readonly claims: readonly VolumeClaim[];
-}
 
 const hash = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 
@@ -35,7 +29,10 @@ export function pageText(answer: StatusAnswer, cluster: ClusterFacts | undefined
     section(
       "map",
       "Who reaches what",
-      answer.connections.length > 0 && wide("Map of places and connections", mapSvg(map, false)),
+      answer.connections.length > 0 && [
+        wide("Map of places and connections", mapSvg(map, false)),
+        cluster?.problems.map(each => html`<p class="dim">${each}</p>`),
+      ],
     ),
     section("volumes", "Volumes", volumes(answer, cluster)),
     section("failures", "Last failed calls", failures(answer)),
@@ -224,14 +221,14 @@ function groups({ groups: all, connections: known }: StatusAnswer): Part {
 /** The volumes by connection, each list closed until it is wanted. */
 function volumes({ inventory, health, connections: all }: StatusAnswer, cluster: ClusterFacts | undefined): Part {
   if (!inventory) return all.length > 0 && html`<p>The volumes were not listed.</p>`;
-  const claims = new Map(cluster?.claims.map(each => [each.handle, each]));
+  const claims = new Map(cluster?.claims?.map(each => [each.handle, each]));
   const conditions = groupBy(
     health.filter(each => each.volume !== undefined),
     each => each.volume,
   );
   const columns = [
     { title: "Volume" },
-    ...(cluster ? [{ title: "Claim" }] : []),
+    ...(cluster?.claims ? [{ title: "Claim" }] : []),
     ...[{ title: "Size", kind: "number" }, { title: "Snapshots", kind: "number minor" }, { title: "Health" }],
   ];
   return inventory.map(({ connection, volumes: found, problem }) => {
@@ -242,7 +239,7 @@ function volumes({ inventory, health, connections: all }: StatusAnswer, cluster:
       const wrong = conditions.get(id) ?? [];
       return [
         id.startsWith(`v:${connection}/`) ? id.slice(connection.length + 3) : id,
-        ...(cluster
+        ...(cluster?.claims
           ? [claim?.claim ?? (claim ? `released (${claim.volume})` : html`<span class="dim">none</span>`)]
           : []),
         bytes > 0 ? size(bytes) : unknown,

@@ -3,6 +3,7 @@ import type { Log } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { CallObserver, CommandObserver } from "../../lib/core/observer.ts";
 import { parseEndpoint } from "../../lib/csi/endpoint.ts";
+import type { Machine } from "../../lib/daemon/node-facts.ts";
 import type { ConnectionInventory } from "../../lib/mux/inventory.ts";
 import { CallTracker } from "../../lib/observe/call-tracker.ts";
 import { type KnownNames, onlyKnownNames, toBoth } from "../../lib/observe/names.ts";
@@ -43,6 +44,7 @@ export async function openObservation(
   state: string,
   observed: () => Observed,
   { recent, errors }: { readonly recent: () => readonly string[]; readonly errors: () => number },
+  machine: Pick<Machine, "env">,
 ): Promise<Observation> {
   const { name, nodeName, metricsAddress, aliases } = options;
   const facts = { name, version, commit, modes: [...options.modes], node: nodeName, aliases, started: Date.now() };
@@ -74,7 +76,7 @@ export async function openObservation(
     commands: metrics ? metrics.commands : () => {},
     async begin(log) {
       for (const path of statusSockets(options)) closing.push(await beginStatus(path, answer, log));
-      if (options.page) closing.push(await beginPage(options.page, () => answer("volumes"), log));
+      if (options.page) closing.push(await beginPage(options.page, () => answer("volumes"), machine, log));
       if (!metrics) return;
       const { contentType } = metrics;
       const page = async () => ({ status: 200, contentType, text: await metrics.text(status()) });

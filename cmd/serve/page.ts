@@ -1,12 +1,14 @@
 import type { Log } from "../../lib/core/call.ts";
 import { withoutKnownSecrets } from "../../lib/core/secrets.ts";
+import { clusterFacts } from "../../lib/daemon/cluster-facts.ts";
+import { clusterAddress, type Machine } from "../../lib/daemon/node-facts.ts";
 import { readSmallFile } from "../../lib/io/small-file.ts";
 import { loopbackGate, tokenGate } from "../../lib/observe/page-access.ts";
 import { type HttpPage, servePages } from "../../lib/observe/page-server.ts";
 import type { StatusAnswer } from "../../lib/observe/status.ts";
 import type { ServeOptions } from "./options.ts";
 
-/** How long a page is reused, in milliseconds: its volumes cost requests to every storage system. */
+/** How long a page is reused, in milliseconds: it costs requests to every storage system and to the cluster. */
 const reusedMs = 10_000;
 
 const maxTokenBytes = 4_096;
@@ -15,13 +17,16 @@ const maxTokenBytes = 4_096;
 export async function beginPage(
   { address, tokenFile }: NonNullable<ServeOptions["page"]>,
   answer: () => Promise<StatusAnswer>,
+  machine: Pick<Machine, "env">,
   log: Log,
 ): Promise<() => void> {
   const gate =
     tokenFile === undefined ? loopbackGate : await tokenGate(tokenFile, () => readSmallFile(tokenFile, maxTokenBytes));
+  const api = clusterAddress(machine);
   const page = reused(async (): Promise<HttpPage> => {
     const { pageText, policy } = await import("../page/page.ts");
     const shown = JSON.parse(withoutKnownSecrets(JSON.stringify(await answer()))) as StatusAnswer;
+    const cluster = api && (await clusterFacts(shown.name, api));
     const headers = {
       "Content-Security-Policy": `${policy}; frame-ancestors 'none'`,
       "X-Content-Type-Options": "nosniff",
@@ -29,7 +34,7 @@ export async function beginPage(
       "Cross-Origin-Resource-Policy": "same-origin",
       "Cache-Control": "no-store",
     };
-    return { status: 200, contentType: "text/html; charset=utf-8", headers, text: pageText(shown, undefined) };
+    return { status: 200, contentType: "text/html; charset=utf-8", headers, text: pageText(shown, cluster) };
   });
   const pages = { "/": async (request: Parameters<typeof gate>[0]) => (await gate(request)) ?? page() };
   const { port, close } = await servePages("the status page", address, pages, log);

@@ -68,7 +68,7 @@ async function start(options: ServeOptions, host: Host, output: ReturnType<typeo
   refuseAliases(options.aliases, options.endpoints, main.config.single);
   logMissingName(main.config, options, log);
   const own = await ownNode(main.config, options.nodeName, host, log);
-  const observation = await openObservation(options, stateFolder(options, host), () => observed, output);
+  const observation = await openObservation(options, stateFolder(options, host), () => observed, output, host);
   const settings = { ...controllerFolders(options), healthMs: options.healthMs };
   const controller = openController(host, main, resolver, own.ownSegments, settings, observation.commands, log);
   const isController = modes.has("controller");

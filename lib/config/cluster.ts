@@ -74,18 +74,34 @@ export interface VolumeClaim {
   readonly claim: string | undefined;
 }
 
+/** What is known of a cluster; undefined if it is not. */
+export interface ClusterFacts {
+  readonly nodes: readonly Pick<ListedNode, "name" | "labels">[] | undefined;
+  /** The PersistentVolumes of csimux. */
+  readonly claims: readonly VolumeClaim[] | undefined;
+  /** Why something is unknown. */
+  readonly problems: readonly string[];
+}
+
 /**
  * Reads the nodes and the PersistentVolumes of one driver from the output of `kubectl get nodes,pv -o json`, or `-o yaml`; ignores other
  * objects. Throws "invalid-argument" if there is neither.
  */
-export function readNodesAndVolumes(file: string, text: string, driver: string) {
-  const all = readObjects(file, text);
+export function readNodesAndVolumes(file: string, text: string, driver: string): ClusterFacts {
+  const all = documentsOf(file, text).flatMap(items).filter(isMapping);
   const kinds = (kind: string) => all.filter(each => each["kind"] === kind);
-  const volumes = kinds("PersistentVolume");
-  const nodes = kinds("Node").map((node, index) => listedNode(file, node, index));
+  const [nodes, volumes] = [kinds("Node"), kinds("PersistentVolume")];
   if (volumes.length === 0 && nodes.length === 0) throw bad(file, "contains no nodes and no PersistentVolumes");
-  return { nodes, claims: volumes.flatMap(each => claimOf(each, driver) ?? []) };
+  return {
+    nodes: nodes.length > 0 ? nodes.map((node, index) => listedNode(file, node, index)) : undefined,
+    claims: volumes.length > 0 ? claimsOf(volumes, driver) : undefined,
+    problems: [],
+  };
 }
+
+/** The PersistentVolumes of one driver among objects. */
+export const claimsOf = (volumes: readonly unknown[], driver: string): readonly VolumeClaim[] =>
+  volumes.filter(isMapping).flatMap(each => claimOf(each, driver) ?? []);
 
 function claimOf({ metadata, spec }: Mapping, driver: string): VolumeClaim | undefined {
   const { csi, claimRef } = isMapping(spec) ? spec : {};

@@ -32,10 +32,16 @@ export function realFacts(nodeName: string | undefined, host: Machine): NodeFact
 /** Time limit of the cluster's API in milliseconds: shorter than kubelet's for NodeGetInfo, which it repeats. */
 const apiTimeoutMs = 5_000;
 
-async function ownLabels(nodeName: string, { env }: Pick<Machine, "env">): Promise<Readonly<Record<string, string>>> {
+/** The cluster's API as a pod finds it; undefined outside of a pod. */
+export function clusterAddress({ env }: Pick<Machine, "env">) {
   const host = env["KUBERNETES_SERVICE_HOST"];
   const port = Number(env["KUBERNETES_SERVICE_PORT"] ?? "443");
-  if (!host || !(port > 0 && port < 65_536)) {
+  return host && port > 0 && port < 65_536 ? { host, port, timeoutMs: apiTimeoutMs } : undefined;
+}
+
+async function ownLabels(nodeName: string, machine: Pick<Machine, "env">): Promise<Readonly<Record<string, string>>> {
+  const address = clusterAddress(machine);
+  if (!address) {
     throw new CsiError(
       "failed-precondition",
       'node labels come from the cluster\'s API, but csimux is not running in a pod: KUBERNETES_SERVICE_HOST is not set; elsewhere use "source: env"',
@@ -43,7 +49,7 @@ async function ownLabels(nodeName: string, { env }: Pick<Machine, "env">): Promi
   }
   // TLS is loaded only where a rule asks for a label.
   const { nodeLabels, serviceAccountFolder } = await import("../io/kube.ts");
-  return nodeLabels(nodeName, { host, port, folder: serviceAccountFolder, timeoutMs: apiTimeoutMs });
+  return nodeLabels(nodeName, { ...address, folder: serviceAccountFolder });
 }
 
 /** The host's root as democratic-csi's chart mounts it, then the container's own. */

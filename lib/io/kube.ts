@@ -28,29 +28,74 @@ export async function nodeLabels(name: string, access: ClusterAccess): Promise<R
   if (!isNodeName(name))
     throw new CsiError("failed-precondition", `${JSON.stringify(name.slice(0, 253))} is not a valid node name`);
   const [ca, token] = await Promise.all([credential(access, "ca.crt"), credential(access, "token")]);
-  const { status, body } = await get(`/api/v1/nodes/${name}`, ca, token, access);
+  const { status, body } = await get(`/api/v1/nodes/${name}`, metadataOfOne, ca, token, access);
   if (status === 200) return labelsIn(body, name);
   throw refusal(status, name);
+}
+
+/** How many objects one answer has, and the most that are read. */
+const pageSize = 500;
+const mostObjects = 20_000;
+
+/**
+ * Reads the objects of a collection, such as "/api/v1/nodes"; with `metadataOnly`, each has only its metadata. Throws
+ * "unavailable" if the API cannot be reached or fails, "failed-precondition" if the service account is missing or may not list
+ * them.
+ */
+export async function listObjects(
+  collection: string,
+  metadataOnly: boolean,
+  access: ClusterAccess,
+): Promise<readonly unknown[]> {
+  const [ca, token] = await Promise.all([credential(access, "ca.crt"), credential(access, "token")]);
+  const accept = metadataOnly
+    ? "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json"
+    : "application/json";
+  const objects: unknown[] = [];
+  let next = "";
+  do {
+    const path = `${collection}?limit=${pageSize}${next && `&continue=${encodeURIComponent(next)}`}`;
+    const { status, body } = await get(path, accept, ca, token, access);
+    if (status === 401 || status === 403)
+      throw new CsiError("failed-precondition", `the service account may not list ${collection} (HTTP ${status})`);
+    const { items, continued } = status === 200 ? listIn(body) : {};
+    if (!items) throw new CsiError("unavailable", `the cluster's API answered HTTP ${status} for ${collection}`);
+    objects.push(...items);
+    next = continued ?? "";
+  } while (next !== "" && objects.length < mostObjects);
+  return objects;
+}
+
+/** The items of a list, and the token of the next one; empty if the text is not a list. */
+function listIn(body: string): { readonly items?: readonly unknown[]; readonly continued?: string | undefined } {
+  try {
+    const list: unknown = JSON.parse(body);
+    const items = member(list, "items");
+    const continued = member(member(list, "metadata"), "continue");
+    return Array.isArray(items) ? { items, continued: typeof continued === "string" ? continued : undefined } : {};
+  } catch {
+    return {};
+  }
 }
 
 async function credential({ folder }: ClusterAccess, file: string): Promise<string> {
   const text = (await readSmallFile(`${folder}/${file}`, maxCredentialBytes))?.trim();
   if (text) return text;
-  const message = `${folder}/${file} is missing: reading node labels needs the pod's service account (automountServiceAccountToken)`;
+  const message = `${folder}/${file} is missing: reading the cluster's API needs the pod's service account (automountServiceAccountToken)`;
   throw new CsiError("failed-precondition", message);
 }
 
+/** Metadata only; the whole object of a node lists every image on it. */
+const metadataOfOne = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json";
+
 async function get(
   path: string,
+  accept: string,
   ca: string,
   token: string,
   { host, port, timeoutMs }: ClusterAccess,
 ): Promise<HttpAnswer> {
-  const headers = {
-    Authorization: `Bearer ${token}`,
-    // Metadata only; the whole object lists every image on the node.
-    Accept: "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json",
-  };
+  const headers = { Authorization: `Bearer ${token}`, Accept: accept };
   const client = httpClient({ protocol: "https", host, port, ca, fingerprint: undefined, allowInsecure: false });
   try {
     const request = { method: "GET", path, headers, timeoutMs, maxBytes: maxAnswerBytes } as const;

@@ -6,7 +6,8 @@ import { createServer as createSocketServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CsiError } from "../../lib/core/errors.ts";
-import { type ClusterAccess, nodeLabels } from "../../lib/io/kube.ts";
+import { clusterFacts } from "../../lib/daemon/cluster-facts.ts";
+import { type ClusterAccess, listObjects, nodeLabels } from "../../lib/io/kube.ts";
 import { makeAuthority, makeServer } from "./certificates.ts";
 
 let folder = "";
@@ -193,4 +194,54 @@ describe("labels of a node", () => {
       expect((await failureOf(nodeLabels(name, access))).code).toBe("failed-precondition");
     });
   }
+});
+
+describe("listings of the cluster", () => {
+  test("are read page by page; nodes have their labels, PersistentVolumes of the driver their claims", async () => {
+    const asked: string[] = [];
+    const volume = (name: string, driver: string) => ({
+      metadata: { name },
+      spec: { csi: { driver, volumeHandle: `v:a/${name}` }, claimRef: { namespace: "shop", name: "data" } },
+    });
+    answer = (request, response) => {
+      const { pathname, searchParams } = new URL(request.url ?? "", "https://api");
+      asked.push(
+        `${pathname} ${searchParams.get("continue")} ${request.headers.accept?.includes("PartialObjectMetadataList")}`,
+      );
+      if (pathname === "/api/v1/nodes")
+        return json(200, { items: [node({ zone: "z1" })], metadata: {} })(request, response);
+      const isFirst = !searchParams.has("continue");
+      const items = [isFirst ? volume("one", "csimux") : volume("two", "other"), null, { spec: 3 }];
+      json(200, { items, metadata: isFirst ? { continue: "next &page" } : {} })(request, response);
+    };
+    expect(await clusterFacts("csimux", access, folder)).toEqual({
+      nodes: [{ name: "w1", labels: { zone: "z1" } }],
+      claims: [{ handle: "v:a/one", volume: "one", claim: "shop/data" }],
+      problems: [],
+    });
+    expect(asked.sort()).toEqual([
+      "/api/v1/nodes null true",
+      "/api/v1/persistentvolumes next &page false",
+      "/api/v1/persistentvolumes null false",
+    ]);
+  });
+
+  test("that the service account may not read, and answers of another form, are unknown, not empty, with the reason", async () => {
+    answer = (request, response) =>
+      json(request.url?.includes("nodes") ? 403 : 200, { kind: "Status" })(request, response);
+    const facts = await clusterFacts("csimux", access, folder);
+    expect([facts.nodes, facts.claims]).toEqual([undefined, undefined]);
+    expect([...facts.problems].sort()).toEqual([
+      "the cluster's API answered HTTP 200 for /api/v1/persistentvolumes",
+      "the service account may not list /api/v1/nodes (HTTP 403)",
+    ]);
+    const none = await clusterFacts("csimux", access, `${folder}/none`);
+    expect(none.problems[0]).toContain("automountServiceAccountToken");
+  });
+
+  test("a list without an end is cut off", async () => {
+    const items = Array.from({ length: 10_000 }, (_, index) => index);
+    answer = json(200, { items, metadata: { continue: "more" } });
+    expect(await listObjects("/api/v1/nodes", true, access)).toHaveLength(20_000);
+  });
 });

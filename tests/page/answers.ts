@@ -1,4 +1,4 @@
-import type { ClusterFacts } from "../../cmd/page/page.ts";
+import type { ClusterFacts } from "../../lib/config/cluster.ts";
 import type { ConnectionStatus, StatusAnswer } from "../../lib/observe/status.ts";
 
 const now = "2026-11-23T08:00:00.000Z";
@@ -103,7 +103,7 @@ export function large(): { readonly answer: StatusAnswer; readonly cluster: Clus
   const claims = (answer.inventory ?? []).flatMap(({ volumes }) =>
     volumes.map(({ id }, index) => ({ handle: id, volume: `pvc-${id}`, claim: `team-${index % 9}/data-${index}` })),
   );
-  return { answer, cluster: { nodes, claims } };
+  return { answer, cluster: { nodes, claims, problems: [] } };
 }
 
 /** What a hostile name or message may contain: elements, attributes, and characters that change how the text around them looks. */
@@ -137,5 +137,5 @@ export function hostile(): { readonly answer: StatusAnswer; readonly cluster: Cl
     ],
   });
   const nodes = [{ name, labels: { "csimux.storage/zone": name } }];
-  return { answer, cluster: { nodes, claims: [{ handle: name, volume: name, claim: name }] } };
+  return { answer, cluster: { nodes, claims: [{ handle: name, volume: name, claim: name }], problems: [name] } };
 }

@@ -132,7 +132,9 @@ test("nodes and claims come from kubectl's output, those of other drivers and ki
     { kind: "PersistentVolume", metadata: { name: "old" }, spec: { hostPath: { path: "/x" } } },
   ];
   const read = readNodesAndVolumes("c.json", JSON.stringify({ kind: "List", items }), "csimux.storage");
-  expect(read.nodes.map(({ name, labels }) => ({ name, labels }))).toEqual([{ name: "n1", labels: { "p/zone": "a" } }]);
+  expect(read.nodes?.map(({ name, labels }) => ({ name, labels }))).toEqual([
+    { name: "n1", labels: { "p/zone": "a" } },
+  ]);
   expect(read.claims).toEqual([
     { handle: "v:nas1/pvc-1", volume: "pvc-1", claim: "shop/data" },
     { handle: "v:nas1/pvc-2", volume: "pvc-2", claim: undefined },
