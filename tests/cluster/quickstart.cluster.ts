@@ -21,14 +21,18 @@ const seen = "/run/cluster/state/quickstart";
 const hasNfs = existsSync("/usr/sbin/exportfs") && /\bnfs4\b/.test(await readFile("/proc/filesystems", "utf8"));
 const folder = `${data}/nas`;
 
-/** Mounts the folder that replaces the share into the containers: the only change of the manifests. */
+/** Mounts the folder that replaces the share into the containers, and lets nodes report themselves, because a folder is on one node. */
 async function withFolder(): Promise<void> {
   const overlay = join(work, "examples/kubernetes/central");
-  await writeFile(join(overlay, "patch-controller.yaml"), sharedFolder("Deployment", "csimux-controller"));
-  await writeFile(join(overlay, "patch-node.yaml"), sharedFolder("DaemonSet", "csimux-node"));
+  // kustomize adds the namespace after it has applied the patches of the same folder.
+  const patch = (kind: string, name: string) => sharedFolder(kind, name).replace(`  namespace: ${namespace}\n`, "");
+  await writeFile(join(overlay, "patch-controller.yaml"), patch("Deployment", "csimux-controller"));
+  await writeFile(join(overlay, "patch-node.yaml"), patch("DaemonSet", "csimux-node"));
   const file = join(overlay, "kustomization.yaml");
   const patches = "patches:\n  - path: patch-controller.yaml\n  - path: patch-node.yaml\n";
   await writeFile(file, `${await readFile(file, "utf8")}${patches}`);
+  const main = join(overlay, "proxy.yaml");
+  await writeFile(main, `${await readFile(main, "utf8")}  nodeTopology:\n    type: node\n`);
   await mkdir(join(dataOutside, "nas"), { recursive: true });
 }
 
