@@ -3,15 +3,15 @@ import { modules } from "../../lib/drivers/index.ts";
 import type { DriverModule } from "../../lib/drivers/module.ts";
 import { localRunner } from "../../lib/io/local.ts";
 import { localHost } from "../../lib/io/local-host.ts";
-import { byDriver, read } from "../../tests/drivers/example-files.ts";
+import { byDriver, gist, read } from "../../tests/drivers/example-files.ts";
 import { localPorts } from "../../tests/fakes/ports.ts";
 import { type Generated, partsOf } from "./generated.ts";
 
 /** The driver of a module, opened with its example. Opening does no I/O. */
 function opened({ names: [name = ""], open }: DriverModule): Driver {
-  const { config } = read(byDriver.get(name) ?? "");
-  if (!config)
-    throw new Error(`the example of ${name} is missing or not valid; run "make test ONLY=tests/examples.test.ts"`);
+  const text = byDriver.get(name) ?? "";
+  const { config } = read(text);
+  if (!config) throw new Error(`the example of ${name} is missing or not valid: ${gist(text).join(", ")}`);
   const identity = { connection: name, driver: name, instanceId: undefined, maxIdBytes: 100 };
   const runner = localRunner({ env: {} });
   return open(identity, config.settings as never, localPorts(runner, localHost(runner)));
