@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { check, seen } from "./checking.ts";
 
-const head = "driverName: org.example.csimux\n";
+const head = "driverName: csimux.acme.org\n";
 const classes = (connection: string): string =>
   `storageClasses:\n  - name: nas\n    parameters:\n      connection: ${connection}\n`;
 const nas = (folder = "/k8s", more = ""): string =>
