@@ -1,8 +1,10 @@
+import { basename } from "node:path";
 import { Command } from "commander";
 import { answersSsh } from "./askpass.ts";
 import { addCompletion } from "./completion.ts";
 import { realHost } from "./host.ts";
 import { addId } from "./id/id.ts";
+import { addKubectl, pluginName } from "./kubectl/command.ts";
 import { addProbe } from "./probe.ts";
 import { addServe } from "./serve/command.ts";
 import { addStatus } from "./status/command.ts";
@@ -30,8 +32,12 @@ async function main(): Promise<void> {
   addStatus(program, host);
   addVolumes(program, host);
   addTakeover(program, host);
+  addKubectl(program, host);
   addCompletion(program, host);
-  await program.parseAsync(process.argv);
+  // kubectl starts a plugin by its name, which may be a link to csimux.
+  const [first = "", second = "", ...words] = process.argv;
+  const isPlugin = basename(process.argv0) === pluginName;
+  await program.parseAsync([first, second, ...(isPlugin ? ["kubectl"] : []), ...words]);
 }
 
 main().catch((error: unknown) => {

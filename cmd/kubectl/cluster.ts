@@ -1,0 +1,162 @@
+import { localRunner } from "../../lib/io/local.ts";
+import type { CommandRunner, Output } from "../../lib/io/runner.ts";
+import { listAt, mappingAt, textAt } from "../../lib/lint/lint-input.ts";
+import { isMapping, type Mapping } from "../../lib/schema/mapping.ts";
+import type { Host } from "../host.ts";
+import { UsageError } from "../terminal/terminal.ts";
+
+/** The flags of all subcommands. */
+export interface ClusterFlags {
+  readonly context?: string;
+  readonly kubeconfig?: string;
+  readonly namespace?: string;
+  readonly selector: string;
+}
+
+/** A pod of csimux. */
+export interface CsimuxPod {
+  readonly name: string;
+  readonly namespace: string;
+  readonly node: string;
+  /** "controller" or "node", as far as its labels and arguments say. */
+  readonly isController: boolean;
+  readonly isReady: boolean;
+  readonly container: Mapping;
+  /** Why containers of it do not run, in words. */
+  readonly waiting: readonly string[];
+}
+
+/** The time limit of one call of kubectl, in milliseconds, and the longest output, in bytes. */
+const timeoutMs = 600_000;
+const maxBytes = 512 << 20;
+
+/** The names of csimux's container in its own manifests and in democratic-csi's chart. */
+const containers = ["csimux", "csi-driver"];
+
+/** Why the containers of a pod do not run (Kubernetes API, ContainerState). */
+export const waitingIn = (pod: Mapping): readonly string[] =>
+  listAt(pod, "status", "containerStatuses").flatMap(each => {
+    const reason = textAt(each, "state", "waiting", "reason") ?? textAt(each, "state", "terminated", "reason");
+    return reason === undefined
+      ? []
+      : [`${textAt(each, "name")}: ${reason} ${textAt(each, "state", "waiting", "message") ?? ""}`.trim()];
+  });
+
+function podOf(pod: Mapping): CsimuxPod {
+  const all = listAt(pod, "spec", "containers").filter(isMapping);
+  const container = all.find(each => containers.includes(String(each["name"]))) ?? all[0] ?? {};
+  const labels = mappingAt(pod, "metadata", "labels");
+  const mode = modeOf({ container });
+  const ready = listAt(pod, "status", "conditions").find(each => textAt(each, "type") === "Ready");
+  return {
+    name: textAt(pod, "metadata", "name") ?? "",
+    namespace: textAt(pod, "metadata", "namespace") ?? "",
+    node: textAt(pod, "spec", "nodeName") ?? "no node",
+    isController: labels["app.kubernetes.io/component"] === "controller" || mode.includes("controller"),
+    isReady: textAt(ready, "status") === "True",
+    container,
+    waiting: waitingIn(pod),
+  };
+}
+
+/** The halves of csimux that a pod has; without a flag both. */
+const modeOf = (pod: Pick<CsimuxPod, "container">): string => flagOf(pod, "--mode", "--csi-mode") ?? "controller,node";
+
+/** The value of a flag in a container's arguments, with the variables of its specification. */
+function flagOf({ container }: Pick<CsimuxPod, "container">, ...names: readonly string[]): string | undefined {
+  const words = listAt(container, "args").map(String);
+  const at = words.findIndex(word => names.includes(word.replace(/=.*$/s, "")));
+  const word = words[at];
+  if (word === undefined) return undefined;
+  const value = word.includes("=") ? word.slice(word.indexOf("=") + 1) : (words[at + 1] ?? "");
+  const env = new Map(listAt(container, "env").map(each => [textAt(each, "name"), textAt(each, "value")]));
+  return value.replace(/\$\(([\w.-]+)\)/g, (whole, name: string) => env.get(name) ?? whole);
+}
+
+/** The flags that csimux needs in a pod: its socket, if the environment does not name it, or its main file. */
+function ownFlags(pod: CsimuxPod, [command = ""]: readonly string[]): readonly string[] {
+  if (command === "topology")
+    return ["--config", flagOf(pod, "--config", "--driver-config-file") ?? "/config/proxy.yaml"];
+  const socket = flagOf(pod, "--server-socket");
+  const endpoint = flagOf(pod, "--endpoint") ?? (socket?.startsWith("/") ? `unix://${socket}` : socket);
+  return endpoint === undefined ? [] : ["--endpoint", endpoint];
+}
+
+/** A cluster through kubectl: its configuration, its user and that user's rights. */
+export class Cluster {
+  readonly #flags: ClusterFlags;
+  readonly #host: Host;
+  readonly #runner: CommandRunner;
+
+  constructor(flags: ClusterFlags, host: Host) {
+    this.#flags = flags;
+    this.#host = host;
+    // Programs that log in for kubectl need more of the environment than PATH.
+    const env = Object.entries(host.env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]]));
+    this.#runner = localRunner({ env: Object.fromEntries(env) });
+  }
+
+  /** What to say if no pod has the labels. */
+  get nonePods(): string {
+    const { namespace, selector } = this.#flags;
+    return `no pod with the labels ${selector} in ${namespace === undefined ? "any namespace" : `the namespace ${namespace}`}; see --namespace and --selector`;
+  }
+
+  /** Runs kubectl; any exit code is an answer. */
+  async run(words: readonly string[], stdin?: string): Promise<Output> {
+    const { context, kubeconfig } = this.#flags;
+    const common = [
+      ...(context === undefined ? [] : ["--context", context]),
+      ...(kubeconfig === undefined ? [] : ["--kubeconfig", kubeconfig]),
+    ];
+    const command = { argv: ["kubectl", ...common, ...words] as const, timeoutMs, maxBytes };
+    return this.#runner.run({ ...command, ...(stdin !== undefined && { stdin }) }, AbortSignal.timeout(timeoutMs));
+  }
+
+  /** `kubectl get … -o json`. Throws what kubectl says. */
+  async read(...words: readonly string[]): Promise<Mapping> {
+    const { exitCode, stdout, stderr } = await this.run(["get", ...words, "-o", "json"]);
+    if (exitCode !== 0) throw new UsageError(`kubectl get ${words.join(" ")}: ${stderr.trim()}`);
+    const value: unknown = JSON.parse(stdout);
+    return isMapping(value) ? value : {};
+  }
+
+  /** The pods of csimux, ready ones first. Throws what kubectl says. */
+  async pods(): Promise<readonly CsimuxPod[]> {
+    const { namespace, selector } = this.#flags;
+    const where = namespace === undefined ? ["-A"] : ["-n", namespace];
+    const list = await this.read("pods", ...where, "-l", selector);
+    const pods = listAt(list, "items").filter(isMapping).map(podOf);
+    return [...pods].sort((a, b) => Number(b.isReady) - Number(a.isReady));
+  }
+
+  /** A controller, or the pod on a node. Throws if there is none. */
+  async pod(node: string | undefined): Promise<CsimuxPod> {
+    const pods = await this.pods();
+    const fits = (each: CsimuxPod) => (node === undefined ? each.isController : each.node === node && !isCentral(each));
+    const found = pods.find(fits) ?? (node === undefined ? pods[0] : pods.find(each => each.node === node));
+    if (found) return found;
+    throw new UsageError(
+      node === undefined || pods.length === 0 ? this.nonePods : `no pod of csimux runs on node ${node}`,
+    );
+  }
+
+  /** Runs csimux in a pod. */
+  exec(pod: CsimuxPod, words: readonly string[], stdin?: string): Promise<Output> {
+    const { name, namespace, container } = pod;
+    const to = ["exec", "-n", namespace, name, "-c", String(container["name"]), ...(stdin === undefined ? [] : ["-i"])];
+    return this.run([...to, "--", "csimux", ...words, ...ownFlags(pod, words)], stdin);
+  }
+
+  /** Runs csimux in a pod and shows what it says. Returns its exit code. */
+  async show(pod: CsimuxPod, words: readonly string[], stdin?: string): Promise<number> {
+    const { stdout, stderr, exitCode } = await this.exec(pod, words, stdin);
+    this.#host.out(stdout);
+    // What kubectl adds to the exit code that this command returns.
+    this.#host.err(stderr.replace(/^command terminated with exit code \d+\n?/m, ""));
+    return exitCode;
+  }
+}
+
+/** A pod of the Deployment, which is on some node by chance. */
+const isCentral = (pod: CsimuxPod): boolean => pod.isController && !modeOf(pod).includes("node");

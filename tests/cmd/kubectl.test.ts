@@ -1,0 +1,99 @@
+import { describe, expect, test } from "bun:test";
+import { spawnSync } from "node:child_process";
+import { readFileSync, statSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { build } from "../../scripts/build.ts";
+import { fakeKubectl } from "../fakes/kubectl.ts";
+import { controller, csimuxPods, folder, list, node, run } from "./kubectl-world.ts";
+
+const executable = await build();
+
+describe("kubectl csimux runs csimux in its pods", () => {
+  test("status asks a controller, with all other flags and the exit code of csimux", async () => {
+    const answers = [
+      csimuxPods(node, controller),
+      { to: "exec", out: "{}", err: "command terminated with exit code 1", code: 1 },
+    ];
+    const { code, out, err, calls } = await run(["status", "--context", "prod", "-o", "json"], answers);
+    expect([code, out, err]).toEqual([1, "{}", ""]);
+    expect(calls.at(-1)?.argv).toEqual([
+      ...["--context", "prod", "exec", "-n", "storage", "csimux-controller-1", "-c", "csimux", "--"],
+      ...["csimux", "status", "-o", "json"],
+    ]);
+  });
+
+  test("status of a node asks the pod of the node plugin there", async () => {
+    const { calls } = await run(["status", "--node", "w1"], [csimuxPods(controller, node), { to: "exec", out: "" }]);
+    expect(calls.at(-1)?.argv).toContain("csimux-node-w1");
+  });
+
+  test("topology gets the nodes and classes of the cluster, and the main file of the pod", async () => {
+    const nodes = list({ kind: "Node", metadata: { name: "w1" } });
+    const answers = [
+      csimuxPods(controller),
+      { to: "get nodes,storageclasses", out: nodes },
+      { to: "exec", out: "map" },
+    ];
+    const { out, calls } = await run(["topology", "--details"], answers);
+    expect(out).toBe("map");
+    expect(calls.at(-1)?.argv.slice(-7)).toEqual([
+      "csimux",
+      "topology",
+      "--nodes",
+      "-",
+      "--details",
+      "--config",
+      "/config/main.yaml",
+    ]);
+    expect(JSON.parse(calls.at(-1)?.stdin ?? "")).toEqual(nodes);
+  });
+
+  test("volumes gets the PersistentVolumes, with any of its subcommands", async () => {
+    const pvs = list({ kind: "PersistentVolume", metadata: { name: "pvc-1" } });
+    const answers = [csimuxPods(controller), { to: "get pv,pvc -A", out: pvs }, { to: "exec", out: "kind: List" }];
+    const { calls } = await run(["volumes", "adopt", "nas", "photos", "--mark"], answers);
+    expect(calls.at(-1)?.argv.slice(-8)).toEqual([
+      "csimux",
+      "volumes",
+      "adopt",
+      "nas",
+      "photos",
+      "--mark",
+      "--pvs",
+      "-",
+    ]);
+    expect(JSON.parse(calls.at(-1)?.stdin ?? "")).toEqual(pvs);
+  });
+
+  test("bundle writes the reports of all pods to a file that only its owner can read", async () => {
+    const answers = [csimuxPods(controller, node), { to: "exec", out: "report\n" }];
+    const file = join(folder, "report.txt");
+    expect((await run(["bundle", file], answers)).code).toBe(0);
+    expect(readFileSync(file, "utf8")).toMatch(
+      /csimux-controller-1 on w1 #+\nreport\n\n#+ pod storage\/csimux-node-w1/,
+    );
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+  });
+
+  test.each([
+    [[], /no pod with the labels app.kubernetes.io\/name=csimux in any namespace; see --namespace/],
+    [
+      [{ to: "get pods", err: 'Error from server (Forbidden): pods is forbidden: User "jo" cannot list', code: 1 }],
+      /kubectl get pods .*Forbidden/,
+    ],
+  ])("without pods, or the right to see them, it says so", async (answers, text) => {
+    const { code, err } = await run(["status"], [...answers, csimuxPods()]);
+    expect(code).toBe(2);
+    expect(err).toMatch(text);
+  });
+
+  test("the executable is the plugin under the name kubectl-csimux", async () => {
+    const link = join(folder, "kubectl-csimux");
+    symlinkSync(executable, link);
+    const bin = join(folder, "linked");
+    fakeKubectl(bin, [csimuxPods(controller), { to: "exec", out: "all is well" }]);
+    const env = { PATH: `${bin}:${process.env["PATH"]}` };
+    expect(spawnSync(link, ["status"], { encoding: "utf8", env }).stdout).toBe("all is well");
+    expect(spawnSync(link, ["--help"], { encoding: "utf8", env }).stdout).toContain("explain");
+  });
+});
