@@ -104,7 +104,8 @@ export async function startMachine(): Promise<void> {
   await until("the API of Kubernetes", 180_000, async () => (await kubectl(["get", "--raw", "/readyz"])).code === 0);
 }
 
-const kubeconfig = "/run/cluster/state/admin.kubeconfig";
+/** The configuration of the cluster's administrator, on the machine. */
+export const kubeconfig = "/run/cluster/state/admin.kubeconfig";
 
 /** Runs kubectl against the cluster. */
 export const kubectl = (args: readonly string[], timeoutMs = 120_000): Promise<Spawned> =>
