@@ -89,3 +89,28 @@ test("a page that cannot be made is an error in the log and a 500 without its te
     close();
   }
 });
+
+test("of many peers at once that keep their connections, only a limited number is served", async () => {
+  const pages = { "/": async () => ({ status: 200, text: "ok\n" }) };
+  const { port, close } = await servePages("the page", { host: "127.0.0.1", port: 0 }, pages, logged().log);
+  const peers = Array.from({ length: 300 }, () => connect({ host: "127.0.0.1", port }));
+  try {
+    const results = await Promise.all(
+      peers.map(
+        peer =>
+          new Promise<"served" | "closed">(resolve => {
+            peer.once("data", () => resolve("served"));
+            peer.once("close", () => resolve("closed"));
+            peer.on("error", () => resolve("closed"));
+            peer.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+          }),
+      ),
+    );
+    const served = results.filter(each => each === "served").length;
+    expect(served).toBeGreaterThan(0);
+    expect(served).toBeLessThan(300);
+  } finally {
+    for (const peer of peers) peer.destroy();
+    close();
+  }
+}, 60_000);

@@ -1,7 +1,6 @@
 import { expect, test } from "bun:test";
 import { spawnSync } from "node:child_process";
 import { mkdir, readFile, stat, writeFile } from "node:fs/promises";
-import { connect } from "node:net";
 import { join } from "node:path";
 import { build } from "../../scripts/build.ts";
 import { startDaemon } from "../../scripts/daemon.ts";
@@ -71,7 +70,7 @@ test("the page needs its token, shows every connection, also a dead one, and no 
   }
 }, 180_000);
 
-test("an address that other machines reach needs a token; on the loopback, other host names and too many peers are refused", async () => {
+test("an address that other machines reach needs a token; on the loopback, other host names are refused", async () => {
   const refused = spawnSync(await build(), ["serve", "--config", "/nonexistent", "--page-address", ":0"], {
     encoding: "utf8",
   });
@@ -81,24 +80,6 @@ test("an address that other machines reach needs a token; on the loopback, other
     const port = await portOf(world);
     const get = (host: string) => fetch(`http://127.0.0.1:${port}/`, { headers: { host } });
     expect([(await get("localhost:1")).status, (await get("evil.example")).status]).toEqual([200, 403]);
-    const peers = Array.from({ length: 200 }, () => {
-      const peer = connect({ host: "127.0.0.1", port });
-      const closed = new Promise<void>(resolve => peer.once("close", () => resolve()));
-      peer.on("error", () => {});
-      peer.resume();
-      return { peer, closed };
-    });
-    await Promise.any(peers.map(({ closed }) => closed));
-    for (const { peer } of peers) peer.destroy();
-    await Promise.all(peers.map(({ closed }) => closed));
-    const limit = Date.now() + 60_000;
-    let code = 0;
-    while (code !== 200 && Date.now() < limit)
-      code = await get("localhost").then(
-        ({ status }) => status,
-        () => 0,
-      );
-    expect(code).toBe(200);
   } finally {
     expect(await world.end()).toEqual([]);
   }
