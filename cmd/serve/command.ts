@@ -1,11 +1,9 @@
 import type { Command } from "commander";
 import { nearest } from "../../lib/schema/nearest.ts";
 import type { Host } from "../host.ts";
-import { exit, UsageError } from "../terminal/terminal.ts";
+import { collect, exit, UsageError } from "../terminal/terminal.ts";
 import { defaults, type ServeFlags, serveOptions } from "./options.ts";
 import { ensureThreadPool } from "./thread-pool.ts";
-
-const collect = (value: string, before: readonly string[] | undefined): readonly string[] => [...(before ?? []), value];
 
 /** In commander's own words; commander's own default would hide whether the flag was given. */
 const byDefault = (value: string): string => ` (default: "${value}")`;

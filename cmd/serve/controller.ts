@@ -22,13 +22,7 @@ const closeMs = 2_500;
 /**
  * Re-reads all connections, then calls `then`. Logs once when the folder becomes unreadable and once when it recovers.
  */
-function surveyor(
-  main: MainFile,
-  connections: Connections,
-  path: string,
-  then: () => void,
-  log: Log,
-): { readonly reread: () => Promise<void>; readonly problem: () => string | undefined } {
+function surveyor(main: MainFile, connections: Connections, path: string, then: () => void, log: Log) {
   let unread: string | undefined;
   const reread = async () => {
     await main.reread();

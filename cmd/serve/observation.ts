@@ -99,11 +99,7 @@ function statusSockets({ statusSocket, endpoints }: ServeOptions): readonly stri
 }
 
 /** Opens a status socket. If that fails, volumes are served nevertheless. */
-async function beginStatus(
-  path: string,
-  answer: (request: StatusRequest) => Promise<StatusAnswer>,
-  log: Log,
-): Promise<() => void> {
+async function beginStatus(path: string, answer: (request: StatusRequest) => Promise<StatusAnswer>, log: Log) {
   try {
     return (await serveStatus(path, answer, log)).close;
   } catch (error) {

@@ -1,10 +1,8 @@
 import type { Command } from "commander";
 import type { Host } from "../host.ts";
 import { defaults, driverName } from "../serve/options.ts";
-import { exit, UsageError } from "../terminal/terminal.ts";
+import { collect, exit, unlessMisused } from "../terminal/terminal.ts";
 import { type TakeoverFlags, takeoverOptions } from "./options.ts";
-
-const collect = (value: string, before: readonly string[] | undefined): readonly string[] => [...(before ?? []), value];
 
 /** `csimux takeover`: converts Helm values of democratic-csi to the files of one csimux. */
 export function addTakeover(program: Command, host: Host): void {
@@ -37,14 +35,9 @@ export function addTakeover(program: Command, host: Host): void {
     .action(async (flags: TakeoverFlags) => exit(await run(flags, host)));
 }
 
-async function run(flags: TakeoverFlags, host: Host): Promise<number> {
-  try {
+const run = (flags: TakeoverFlags, host: Host): Promise<number> =>
+  unlessMisused(host, async () => {
     const options = takeoverOptions(flags, name => driverName("--name", name));
     const { takeOver } = await import("./takeover.ts");
     return await takeOver(options, host);
-  } catch (error) {
-    if (!(error instanceof UsageError)) throw error;
-    host.err(`csimux: ${error.message}\n`);
-    return 2;
-  }
-}
+  });

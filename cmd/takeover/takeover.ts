@@ -38,15 +38,7 @@ export async function takeOver(options: TakeoverOptions, host: Host): Promise<nu
   const report = notes(options, converted, refused, words, volumes);
   await writeNew(options.out, [...files, { path: "NOTES.md", text: report }]);
   host.out(`${report}\n`);
-  const check = {
-    inputs: [options.out],
-    config: undefined,
-    name: "",
-    format: "text",
-    quiet: false,
-    online: false,
-  } as const;
-  const code = await validate({ ...check, strict: true }, host);
+  const code = await validate({ inputs: [options.out], name: "", format: "text", strict: true }, host);
   if (options.image === undefined)
     host.err(
       "csimux: the image is a placeholder: set csimux's image in controller.yaml and node.yaml, or give --image\n",
@@ -90,10 +82,7 @@ async function textOf(file: string): Promise<string> {
   }
 }
 
-async function volumesOf(
-  { volumes: file, name }: TakeoverOptions,
-  converted: readonly TakenOverConnection[],
-): Promise<MovedVolumes | undefined> {
+async function volumesOf({ volumes: file, name }: TakeoverOptions, converted: readonly TakenOverConnection[]) {
   if (file === undefined) return undefined;
   const volumes = readVolumes(file, await textOf(file));
   if (!volumes) throw new UsageError(`${file} contains no PersistentVolumes; write it with kubectl get pv -o json`);

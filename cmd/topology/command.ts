@@ -1,9 +1,7 @@
 import type { Command } from "commander";
 import type { Host } from "../host.ts";
-import { exit, UsageError } from "../terminal/terminal.ts";
+import { collect, exit, unlessMisused } from "../terminal/terminal.ts";
 import { type TopologyFlags, topologyOptions } from "./options.ts";
-
-const collect = (value: string, before: readonly string[] | undefined): readonly string[] => [...(before ?? []), value];
 
 /**
  * `csimux topology`. Exit codes: 0; 1 if a node cannot register, a class cannot be bound, or a file is wrong; 2 for bad
@@ -33,14 +31,9 @@ export function addTopology(program: Command, host: Host): void {
     .action(async (flags: TopologyFlags) => exit(await run(flags, host)));
 }
 
-async function run(flags: TopologyFlags, host: Host): Promise<number> {
-  try {
+const run = (flags: TopologyFlags, host: Host): Promise<number> =>
+  unlessMisused(host, async () => {
     const options = topologyOptions(flags);
     const { topology } = await import("./topology.ts");
     return await topology(options, host);
-  } catch (error) {
-    if (!(error instanceof UsageError)) throw error;
-    host.err(`csimux: ${error.message}\n`);
-    return 2;
-  }
-}
+  });

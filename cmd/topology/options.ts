@@ -12,30 +12,9 @@ export interface GivenFacts {
   readonly labels: ReadonlyMap<string, string>;
 }
 
-/** The command line of `topology`, checked. */
-export interface TopologyOptions {
-  /** Path of the main file. */
-  readonly config: string;
-  readonly given: GivenFacts;
-  readonly output: OutputFormat;
-  /** A file with nodes and possibly StorageClasses, or "-". */
-  readonly nodes: string | undefined;
-  /** Folder of the connection files; undefined: the one named in the main file. */
-  readonly connections: string | undefined;
-  /** A connection or group. */
-  readonly connection: string | undefined;
-  /** A file with StorageClasses, or "-". */
-  readonly storageClass: string | undefined;
-  /** The main file before a change. */
-  readonly changesFrom: string | undefined;
-  /** Whether to print every node and the map. */
-  readonly details: boolean;
-  /** The file for a picture of the map instead; "-": standard output. */
-  readonly svg: string | undefined;
-}
-
 /** The flags under commander's names. */
 export interface TopologyFlags {
+  /** Path of the main file. */
   readonly config?: string;
   readonly nodeName?: string;
   readonly hostname?: string;
@@ -43,13 +22,27 @@ export interface TopologyFlags {
   readonly file?: readonly string[];
   readonly label?: readonly string[];
   readonly output: string;
+  /** A file with nodes and possibly StorageClasses, or "-". */
   readonly nodes?: string;
+  /** Folder of the connection files; absent: the one named in the main file. */
   readonly connections?: string;
+  /** A connection or group. */
   readonly connection?: string;
+  /** A file with StorageClasses, or "-". */
   readonly storageClass?: string;
+  /** The main file before a change. */
   readonly changesFrom?: string;
+  /** Whether to print every node and the map. */
   readonly details?: boolean;
+  /** The file for a picture of the map instead; "-": standard output. */
   readonly svg?: string;
+}
+
+/** The command line of `topology`, checked. */
+export interface TopologyOptions extends Omit<TopologyFlags, "nodeName" | "hostname" | "env" | "file" | "label"> {
+  readonly config: string;
+  readonly given: GivenFacts;
+  readonly output: OutputFormat;
 }
 
 const outputs: readonly string[] = ["text", "json", "yaml"];
@@ -64,7 +57,7 @@ export function topologyOptions({
   hostname,
   ...flags
 }: TopologyFlags): TopologyOptions {
-  const { config, output, nodes, connections, connection, storageClass, changesFrom, details = false, svg } = flags;
+  const { config, output, nodes, connection, storageClass, changesFrom, svg } = flags;
   if (!config) throw new UsageError("--config is missing: the path of the main file (proxy.yaml)");
   if (!isOutput(output)) throw new UsageError(`--output is text, json or yaml, not "${output}"`);
   if (connection !== undefined && storageClass !== undefined)
@@ -83,7 +76,7 @@ export function topologyOptions({
     files: pairs("--file", file),
     labels: pairs("--label", label),
   };
-  return { config, given, output, nodes, connections, connection, storageClass, changesFrom, details, svg };
+  return { ...flags, config, given, output };
 }
 
 /** `name=value`, split at the first "=". */

@@ -91,7 +91,7 @@ async function viewOf(
   classes: readonly StorageClass[],
   options: TopologyOptions,
 ): Promise<TopologyView> {
-  const { connection, details } = options;
+  const { connection, details = false } = options;
   const many = options.nodes !== undefined;
   const found = await connectionsOf(config, classes.length > 0, options);
   return {

@@ -3,14 +3,9 @@ import type { Host } from "../host.ts";
 import { exit } from "../terminal/terminal.ts";
 import { type Format, formats, type ValidateOptions } from "./options.ts";
 
-interface Flags {
-  readonly config?: string;
-  readonly name: string;
+interface Flags extends Omit<ValidateOptions, "inputs" | "format"> {
   readonly output: string;
   readonly format?: string;
-  readonly quiet?: true;
-  readonly strict?: true;
-  readonly online?: true;
   readonly listRules?: true;
 }
 
@@ -39,15 +34,6 @@ async function run(inputs: readonly string[], flags: Flags, host: Host): Promise
     host.err(`csimux: --output is one of ${formats.join(", ")}, not "${format}"\n`);
     return 2;
   }
-  const options: ValidateOptions = {
-    inputs,
-    config: flags.config,
-    name: flags.name,
-    format,
-    quiet: flags.quiet === true,
-    strict: flags.strict === true,
-    online: flags.online === true,
-  };
   const { listRules, validate } = await import("./validate.ts");
-  return flags.listRules ? listRules(format, host) : validate(options, host);
+  return flags.listRules ? listRules(format, host) : validate({ ...flags, inputs, format }, host);
 }

@@ -104,11 +104,7 @@ function walk(folder: string, seen: Set<string>): readonly string[] {
 }
 
 /** The files of the connection folder that the main file names, or its path if it is not on this machine. */
-async function folderOf(
-  config: string,
-  text: string,
-  host: Host,
-): Promise<{ files: readonly Input[]; missing?: string }> {
+async function folderOf(config: string, text: string, host: Host) {
   const { partial: known } = await readMain(config, text, { env: name => host.env[name], file: () => undefined });
   if (!known || known.single !== undefined || known.configFolder === unknownFolder) return { files: [] };
   const { configFolder } = known;

@@ -58,11 +58,7 @@ export async function online(
   return { problems: problems.sort((a, b) => (a.file < b.file ? -1 : a.file > b.file ? 1 : 0)), unseen: unseen.sort() };
 }
 
-async function checked(
-  connection: ConnectionFile,
-  check: CheckConnection,
-  limitMs: number,
-): Promise<LintProblem | string | undefined> {
+async function checked(connection: ConnectionFile, check: CheckConnection, limitMs: number) {
   const { document, name } = connection;
   const signal = AbortSignal.timeout(limitMs);
   try {
@@ -96,10 +92,7 @@ const aborted = (signal: AbortSignal): Promise<never> =>
   new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason), { once: true }));
 
 /** Opens drivers like `serve`. */
-function opening(
-  input: LintInput,
-  host: Host,
-): { readonly check: CheckConnection; readonly close: () => Promise<void> } {
+function opening(input: LintInput, host: Host) {
   const main = input.main?.read.config;
   const log = leveledLog("error", () => {});
   const { ports, close } = openPorts(host, {}, log);

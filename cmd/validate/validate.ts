@@ -65,7 +65,7 @@ async function linting(inputs: readonly Input[], { online }: ValidateOptions, ho
   // The pattern engine is loaded only if there are rules.
   const rules = inputs.some(({ text }) => /fromRegexp|customRules/.test(text));
   const compile = await patternCompiler(rules ? ["."] : []);
-  return lint(inputs, { modules, resolver: valueResolver(host.env), checkEnvironment: online, compile });
+  return lint(inputs, { modules, resolver: valueResolver(host.env), checkEnvironment: online === true, compile });
 }
 
 function printed(

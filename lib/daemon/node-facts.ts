@@ -65,11 +65,7 @@ export async function storageNames(
   return { ...(iqn !== undefined && { iqn }), ...(nqn !== undefined && { nqn }) };
 }
 
-async function first(
-  path: string,
-  file: NodeFacts["file"],
-  read: (text: string) => string | undefined,
-): Promise<string | undefined> {
+async function first(path: string, file: NodeFacts["file"], read: (text: string) => string | undefined) {
   for (const root of roots) {
     const text = await file(root + path);
     const found = text === undefined ? undefined : read(text);

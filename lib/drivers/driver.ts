@@ -133,6 +133,11 @@ export interface ExpandAbility {
   expand(id: string, range: CapacityRange, call: Call): Promise<ExpansionResult>;
 }
 
+/** The volume of the requested snapshots; undefined: of any. */
+export interface VolumeFilter {
+  readonly volumeId: string | undefined;
+}
+
 /** The ability to take snapshots. */
 export interface SnapshotAbility {
   /** Like Driver.create. Throws "already-exists" if the name belongs to a snapshot of another volume of this connection. */
@@ -142,7 +147,7 @@ export interface SnapshotAbility {
   /** Throws "not-found". */
   get(id: string, call: Call): Promise<Snapshot>;
   /** In a stable order. With `volumeId`, only those of that volume. */
-  list(filter: { readonly volumeId: string | undefined }, page: PageRequest, call: Call): Promise<Page<Snapshot>>;
+  list(filter: VolumeFilter, page: PageRequest, call: Call): Promise<Page<Snapshot>>;
 }
 
 /** The ability to report free space. */

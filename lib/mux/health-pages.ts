@@ -45,12 +45,7 @@ export async function unhealthyPage(
     : known(from, connection, part, inner, page.max);
 }
 
-async function listed(
-  from: Sources,
-  connection: Connection,
-  page: PageRequest,
-  call: Call,
-): Promise<Page<UnhealthyVolume>> {
+async function listed(from: Sources, connection: Connection, page: PageRequest, call: Call) {
   const found = await connection.driver.inventory?.list(page, call);
   const items = (found?.items ?? []).map(({ id }) => unhealthyVolume(from, connection, id));
   if (found?.next !== undefined) return { items, next: letters.listed + found.next };
@@ -58,13 +53,7 @@ async function listed(
   return { items, next: lost.length > 0 ? letters.lost : undefined };
 }
 
-function known(
-  from: Sources,
-  connection: Connection,
-  part: "known" | "lost",
-  after: string,
-  max: number,
-): Page<UnhealthyVolume> {
+function known(from: Sources, connection: Connection, part: "known" | "lost", after: string, max: number) {
   const all = part === "lost" ? lostOn(from, connection) : from.health.unhealthy(connection.name);
   const ids = all.filter(id => id > after);
   const items = ids.slice(0, max).map(id => unhealthyVolume(from, connection, id));

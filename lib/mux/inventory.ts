@@ -41,11 +41,7 @@ export async function inventory(context: RouterContext, call: Call): Promise<rea
   return mapLimit(names, width, name => ofConnection(context, name, call));
 }
 
-async function ofConnection(
-  { connections, calls, handles }: RouterContext,
-  name: string,
-  call: Call,
-): Promise<ConnectionInventory> {
+async function ofConnection({ connections, calls, handles }: RouterContext, name: string, call: Call) {
   const read = <T>(list: (connection: Connection, page: PageRequest, call: Call) => Promise<Page<T>> | undefined) =>
     connections.useIfHealthy(name, connection =>
       calls.read("listing", connection, call, own => everything(page => list(connection, page, own))),

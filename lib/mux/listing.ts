@@ -127,12 +127,7 @@ export class Listing {
   }
 
   /** One page of a connection's snapshots; empty if the driver has none. */
-  async #snapshotsOn(
-    connection: Connection,
-    volumeId: string | undefined,
-    page: PageRequest,
-    call: Call,
-  ): Promise<Page<RoutedSnapshot>> {
+  async #snapshotsOn(connection: Connection, volumeId: string | undefined, page: PageRequest, call: Call) {
     const found = (await connection.driver.snapshots?.list({ volumeId }, page, call)) ?? emptyPage;
     return { ...found, items: found.items.map(snapshot => this.#context.handles.snapshot(connection, snapshot)) };
   }

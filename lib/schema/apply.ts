@@ -89,12 +89,7 @@ function valueAt(value: unknown, path: Path): unknown {
 const isEmpty = (value: unknown, path: Path): boolean =>
   valueAt(value, path) === null && path.length > 0 && valueAt(value, path.slice(0, -1)) !== undefined;
 
-function fromIssue(
-  schema: v.GenericSchema,
-  issue: v.BaseIssue<unknown>,
-  normalized: unknown,
-  raw: unknown,
-): SchemaFinding {
+function fromIssue(schema: v.GenericSchema, issue: v.BaseIssue<unknown>, normalized: unknown, raw: unknown) {
   const path: Path = (issue.path ?? []).map(item => (typeof item.key === "number" ? item.key : String(item.key)));
   const at = schemaAt(schema, path);
   const about = at ? aboutOf(at) : {};

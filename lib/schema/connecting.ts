@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import {
   type About,
+  checked,
   consistent,
   described,
   filled,
@@ -25,16 +26,10 @@ const transportShape =
 
 /** An NVMe over fabrics address: tcp://, rdma:// or fc://. */
 const transport = (about: About): v.GenericSchema<unknown, string> =>
-  described(
-    v.pipe(
-      v.string(),
-      v.check(
-        value => value === "" || isPlaceholder(value) || transportShape.test(value),
-        "must look like tcp://host:4420, rdma://host:4420 or fc://[nn-0x...:pn-0x...]",
-      ),
-    ),
-    about,
-  );
+  checked(about, [
+    value => value === "" || isPlaceholder(value) || transportShape.test(value),
+    "must look like tcp://host:4420, rdma://host:4420 or fc://[nn-0x...:pn-0x...]",
+  ]);
 
 /** Portals of iSCSI targets. */
 export const portals = {
@@ -119,36 +114,30 @@ export const httpAddress = {
     false,
   ),
   ca: optional(
-    described(
-      v.pipe(
-        v.string(),
-        v.check(
-          value => value === "" || /-----BEGIN CERTIFICATE-----/.test(value),
-          "must be the text of a certificate in PEM form, starting with -----BEGIN CERTIFICATE-----",
-        ),
-      ),
+    checked(
       {
         description: "the trusted certificate authority, or the server's own certificate, as PEM text",
         absent: "the authorities trusted by this host",
         secret: true,
       },
+      [
+        value => value === "" || /-----BEGIN CERTIFICATE-----/.test(value),
+        "must be the text of a certificate in PEM form, starting with -----BEGIN CERTIFICATE-----",
+      ],
     ),
   ),
   fingerprint: optional(
-    described(
-      v.pipe(
-        v.string(),
-        v.check(
-          value => value === "" || /^[0-9A-Fa-f]{64}$/.test(value.replaceAll(":", "")),
-          "must be a SHA-256 fingerprint: 64 hexadecimal digits, with or without colons",
-        ),
-      ),
+    checked(
       {
         description:
           "SHA-256 fingerprint of the only accepted certificate, as printed by `openssl x509 -noout -fingerprint -sha256`",
         absent: "not pinned",
         example: `${"9A:3F:".repeat(15)}9A:3F`,
       },
+      [
+        value => value === "" || /^[0-9A-Fa-f]{64}$/.test(value.replaceAll(":", "")),
+        "must be a SHA-256 fingerprint: 64 hexadecimal digits, with or without colons",
+      ],
     ),
   ),
 };
@@ -165,6 +154,10 @@ const hasKeyBody = (value: string): boolean => {
 const milliseconds = (description: string, fallback: number) => optional(whole({ description, unit: "ms" }), fallback);
 
 const foreign = "it is a setting of another SSH library; csimux uses the OpenSSH client";
+const foreignKeys = [
+  ...["agentForward", "tryKeyboard", "authHandler", "localHostname", "localUsername", "hostHash", "hostVerifier"],
+  "strictVendor",
+];
 
 /** `sshConnection`: access to a storage host over SSH. */
 export const sshConnection = consistent(
@@ -175,23 +168,20 @@ export const sshConnection = consistent(
       username: filled({ description: "account that may run zfs and the tools of the share", example: "root" }),
       password: optional(text({ description: "password of the account; a key is better", secret: true })),
       privateKey: optional(
-        described(
-          v.pipe(
-            v.string(),
-            v.check(
-              value => value === "" || /^\s*-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----/.test(value),
-              "must be the text of a private key in PEM or OpenSSH form, starting with -----BEGIN",
-            ),
-            v.check(
-              value => !value.includes("-----BEGIN") || value.trim().includes("\n"),
-              'has lost its line breaks: write "privateKey: |" and the lines of the key below it, indented',
-            ),
-            v.check(
-              value => value === "" || !value.trim().includes("\n") || holdsPlaceholder(value) || hasKeyBody(value),
-              "is cut short: the base64 lines of the key must be between -----BEGIN and -----END",
-            ),
-          ),
+        checked(
           { description: "text of the account's private key", secret: true },
+          [
+            value => value === "" || /^\s*-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----/.test(value),
+            "must be the text of a private key in PEM or OpenSSH form, starting with -----BEGIN",
+          ],
+          [
+            value => !value.includes("-----BEGIN") || value.trim().includes("\n"),
+            'has lost its line breaks: write "privateKey: |" and the lines of the key below it, indented',
+          ],
+          [
+            value => value === "" || !value.trim().includes("\n") || holdsPlaceholder(value) || hasKeyBody(value),
+            "is cut short: the base64 lines of the key must be between -----BEGIN and -----END",
+          ],
         ),
       ),
       passphrase: optional(text({ description: "passphrase of the private key", secret: true })),
@@ -199,19 +189,16 @@ export const sshConnection = consistent(
         text({ description: "socket of an SSH agent that holds the key", example: "/run/ssh-agent.sock" }),
       ),
       hostKey: optional(
-        described(
-          v.pipe(
-            v.string(),
-            v.check(
-              value => value === "" || hostKeyShape.test(value.trim()),
-              "must be a public key with its type, not a fingerprint: one line of `ssh-keyscan <host>`",
-            ),
-          ),
+        checked(
           {
             description: "the only accepted host key: one verified line of `ssh-keyscan <host>`",
             absent: "see hostKeyPolicy",
             example: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA...",
           },
+          [
+            value => value === "" || hostKeyShape.test(value.trim()),
+            "must be a public key with its type, not a fingerprint: one line of `ssh-keyscan <host>`",
+          ],
         ),
       ),
       knownHosts: optional(text({ description: "path of a known_hosts file", example: "/etc/csimux/known_hosts" })),
@@ -242,18 +229,7 @@ export const sshConnection = consistent(
     {
       description: "access to the storage host over SSH",
       aliases: { user: "username", privatekey: "privateKey", private_key: "privateKey", key: "privateKey" },
-      ignored: Object.fromEntries(
-        [
-          "agentForward",
-          "tryKeyboard",
-          "authHandler",
-          "localHostname",
-          "localUsername",
-          "hostHash",
-          "hostVerifier",
-          "strictVendor",
-        ].map(key => [key, foreign]),
-      ),
+      ignored: Object.fromEntries(foreignKeys.map(key => [key, foreign])),
     },
   ),
   function* (value) {

@@ -59,6 +59,22 @@ export function optional(schema: v.GenericSchema, fallback?: unknown): v.Generic
 /** Text that may be empty. */
 export const text = (about: About): v.GenericSchema<unknown, string> => described(v.string(), about);
 
+/** Text that passes these checks, each with the message if it does not. */
+export const checked = (
+  about: About,
+  ...checks: readonly (readonly [holds: (value: string) => boolean, message: string])[]
+): v.GenericSchema<unknown, string> =>
+  described(
+    v.pipe(
+      v.string(),
+      v.rawCheck(({ dataset, addIssue }) => {
+        if (!dataset.typed) return;
+        for (const [holds, message] of checks) if (!holds(dataset.value)) addIssue({ message });
+      }),
+    ),
+    about,
+  );
+
 /** Text that must not be empty. */
 export const filled = (about: About): v.GenericSchema<unknown, string> =>
   described(v.pipe(v.string(), v.trim(), v.minLength(1, "must not be empty")), about);
@@ -191,16 +207,10 @@ const portalShape = /^(?:\[[0-9A-Fa-f:.]+(?:%[A-Za-z0-9_.-]+)?\]|[A-Za-z0-9_.-]+
 
 /** `host` or `host:port`; an IPv6 address is written in brackets. May be empty, which counts as absent. */
 export const portal = (about: About): v.GenericSchema<unknown, string> =>
-  described(
-    v.pipe(
-      v.string(),
-      v.check(
-        value => value === "" || isPlaceholder(value) || portalShape.test(value),
-        "must be host or host:port (IPv6 in brackets)",
-      ),
-    ),
-    about,
-  );
+  checked(about, [
+    value => value === "" || isPlaceholder(value) || portalShape.test(value),
+    "must be host or host:port (IPv6 in brackets)",
+  ]);
 
 /** A list; each item is checked. */
 export const list = <S extends v.GenericSchema>(item: S, about: About): v.GenericSchema<unknown, v.InferOutput<S>[]> =>

@@ -139,10 +139,7 @@ export function controller(
 }
 
 /** The sidecars of an old name: its chart's, and the attacher if its volumes are attached. */
-function sidecarsFor(
-  { old, connection, attaches }: TakenOverConnection,
-  containers: readonly Container[],
-): readonly Container[] {
+function sidecarsFor({ old, connection, attaches }: TakenOverConnection, containers: readonly Container[]) {
   const { values } = old;
   if (isOff(values, "controller", "enabled")) return [];
   const on = (key: string) => !isOff(values, "controller", key, "enabled");

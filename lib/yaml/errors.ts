@@ -45,44 +45,22 @@ export const syntaxErrors: Readonly<Record<ErrorCode, readonly [string, string]>
   UNEXPECTED_TOKEN: ["unexpected text", "check the quotes, brackets and indentation near this position"],
 };
 
-/** A missing closing quote with a known opening one. */
-export const unclosedQuote: readonly [string, string] = [
-  "the quoted text that starts here has no closing quote",
-  "close the quote at the end of the value",
-];
-
-/** A missing closing bracket with a known opening one. */
-export const unclosedBracket: readonly [string, string] = [
-  "the bracket that opens here is not closed",
-  "close it, or put the value in quotes",
-];
-
-/** A character that looks like a space. */
-export const noSpace: readonly [string, string] = [
-  "this is a no-break space, or one of another width; YAML accepts only plain spaces",
-  "type the space again",
-];
-
-/** A line of a mapping without ": ". */
-export const noColon: readonly [string, string] = [
-  'this line is not "key: value"',
-  "write a colon and a space after the key, or correct the indentation",
-];
-
-/** An anchor without a value: an unquoted text that starts with "&". */
-export const emptyAnchor: readonly [string, string] = [
-  '"&" starts an anchor, so this value is empty',
-  'put the value in quotes if it starts with "&"',
-];
-
-/** Aliases of aliases, which would exhaust the memory. */
-export const multipliedAliases: readonly [string, string] = [
-  "aliases multiply this file beyond its limits",
-  "write the values out",
-];
-
-/** "<<" with a value other than a mapping. */
-export const badMerge: readonly [string, string] = [
-  '"<<" needs a mapping as its value',
-  'write "<<: *name" with the anchor of a mapping, or put the key in quotes',
-];
+/** Mistakes that the parser reports in another place or not at all, or that several of its codes stand for. */
+export const knownFaults = {
+  /** A missing closing quote with a known opening one. */
+  unclosedQuote: ["the quoted text that starts here has no closing quote", "close the quote at the end of the value"],
+  unclosedBracket: ["the bracket that opens here is not closed", "close it, or put the value in quotes"],
+  /** A character that looks like a space. */
+  noSpace: [
+    "this is a no-break space, or one of another width; YAML accepts only plain spaces",
+    "type the space again",
+  ],
+  noColon: ['this line is not "key: value"', "write a colon and a space after the key, or correct the indentation"],
+  /** An unquoted text that starts with "&". */
+  emptyAnchor: ['"&" starts an anchor, so this value is empty', 'put the value in quotes if it starts with "&"'],
+  multipliedAliases: ["aliases multiply this file beyond its limits", "write the values out"],
+  badMerge: [
+    '"<<" needs a mapping as its value',
+    'write "<<: *name" with the anchor of a mapping, or put the key in quotes',
+  ],
+} as const satisfies Readonly<Record<string, readonly [string, string]>>;

@@ -11,16 +11,7 @@ import {
   type YAMLParseError,
 } from "yaml";
 import { failure, type Path, type SchemaFinding, warning } from "../schema/finding.ts";
-import {
-  badMerge,
-  emptyAnchor,
-  multipliedAliases,
-  noColon,
-  noSpace,
-  syntaxErrors,
-  unclosedBracket,
-  unclosedQuote,
-} from "./errors.ts";
+import { knownFaults, syntaxErrors } from "./errors.ts";
 import { eachNode } from "./nodes.ts";
 import { keyText, type OffsetFinding, start } from "./positions.ts";
 
@@ -42,7 +33,7 @@ export function syntaxFaults(
     const [offset] = pos;
     if (codes.has(code) || byLine.has(lineOf(offset)) || byLine.size === mostSyntaxErrors) continue;
     codes.add(code);
-    const words = message.startsWith("Implicit map keys need") ? noColon : syntaxErrors[code];
+    const words = message.startsWith("Implicit map keys need") ? knownFaults.noColon : syntaxErrors[code];
     const rule = code === "RESOURCE_EXHAUSTION" ? "yaml-too-deep" : "yaml-syntax";
     byLine.set(lineOf(offset), { offset, finding: failure(rule, [], ...words) });
   }
@@ -53,20 +44,18 @@ export function syntaxFaults(
 const otherSpace = /(?:^[ \t]*|:)[\u00A0\u2000-\u200B\u202F\u205F\u3000\uFEFF]/m;
 
 /** The mistake that caused an error, if known: the parser reports the position where it stopped, often lines later. */
-function causeOf(
-  document: Document,
-  text: string,
-  { code, message, pos: [at] }: YAMLParseError,
-): { readonly offset: number; readonly words: readonly [string, string] } | undefined {
+function causeOf(document: Document, text: string, { code, message, pos: [at] }: YAMLParseError) {
   const before = text.slice(0, at).split("\n").slice(-2).join("\n");
   const behind = text.slice(at).split("\n", 2).join("\n");
   const space = otherSpace.exec(before + behind);
-  if (space) return { offset: at - before.length + space.index + space[0].length - 1, words: noSpace };
+  if (space) return { offset: at - before.length + space.index + space[0].length - 1, words: knownFaults.noSpace };
   if (code === "TAB_AS_INDENT") return { offset: text.lastIndexOf("\n", at - 1) + 1, words: syntaxErrors[code] };
   const isQuote = /^Missing closing .quote/.test(message);
   if (!isQuote && !/must (?:be sufficiently indented and )?end with a/.test(message)) return undefined;
   const offset = openAt(document, at, isQuote);
-  return offset === undefined ? undefined : { offset, words: isQuote ? unclosedQuote : unclosedBracket };
+  return offset === undefined
+    ? undefined
+    : { offset, words: isQuote ? knownFaults.unclosedQuote : knownFaults.unclosedBracket };
 }
 
 /** The start of the quoted text, or else of the bracket, that is still open at this offset. */
@@ -96,7 +85,7 @@ export const tagFaults = (document: Document): readonly OffsetFinding[] =>
 export function aliasFault(document: Document): OffsetFinding {
   const { first, dangling } = aliasesOf(document);
   const merge = dangling ? undefined : mergeOfNoMapping(document);
-  const words = dangling ? syntaxErrors.BAD_ALIAS : merge ? badMerge : multipliedAliases;
+  const words = dangling ? syntaxErrors.BAD_ALIAS : merge ? knownFaults.badMerge : knownFaults.multipliedAliases;
   return { offset: start(dangling ?? merge ?? first) ?? 0, finding: failure("yaml-alias", [], ...words) };
 }
 
@@ -139,7 +128,7 @@ export function oversights(document: Document): readonly SchemaFinding[] {
 
 function findOversights(node: unknown, path: Path, found: SchemaFinding[]): void {
   if (isScalar(node) && node.anchor !== undefined && node.value === null && node.source === "")
-    found.push(failure("yaml-syntax", path, ...emptyAnchor));
+    found.push(failure("yaml-syntax", path, ...knownFaults.emptyAnchor));
   if (isSeq(node)) for (const [index, item] of node.items.entries()) findOversights(item, [...path, index], found);
   if (!isMap(node)) return;
   const seen = new Set<string>();

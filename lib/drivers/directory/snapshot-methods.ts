@@ -1,6 +1,6 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import type { Context, Page, PageRequest, Snapshot, SnapshotAbility } from "../driver.ts";
+import type { Context, Page, PageRequest, Snapshot, SnapshotAbility, VolumeFilter } from "../driver.ts";
 import { pageOf } from "../pages.ts";
 import type { BackupMethod } from "./backup-tool.ts";
 import type { Backups } from "./backups.ts";
@@ -54,11 +54,7 @@ export class SnapshotMethods implements SnapshotAbility {
   }
 
   /** Copies first, then backups. */
-  async list(
-    filter: { readonly volumeId: string | undefined },
-    page: PageRequest,
-    call: Call,
-  ): Promise<Page<Snapshot>> {
+  async list(filter: VolumeFilter, page: PageRequest, call: Call): Promise<Page<Snapshot>> {
     const { copies, backups } = this.#parts;
     if (backups.size === 0) return await copies.list(filter, page, call);
     if (isBackupName(page.token?.slice(1) ?? "")) return await this.#backups(filter.volumeId, page, call);

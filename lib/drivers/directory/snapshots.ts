@@ -1,7 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { unless } from "../../io/files.ts";
-import type { Page, PageRequest, Snapshot } from "../driver.ts";
+import type { Page, PageRequest, Snapshot, VolumeFilter } from "../driver.ts";
 import { throwIfCancelled, unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { copyFrom, make, type SourceTree, type TreePlan } from "./creation.ts";
@@ -52,7 +52,6 @@ export class TreeSnapshots {
     this.#records = snapshotRecords(context);
   }
 
-  /** As Driver.snapshots.create. */
   async create(name: string, volumeId: string, call: Call): Promise<Snapshot> {
     const { trees, maxIdBytes } = this.#parts;
     const key = snapshotKey(name, maxIdBytes);
@@ -67,7 +66,6 @@ export class TreeSnapshots {
     });
   }
 
-  /** As Driver.snapshots.delete. */
   async delete(id: string, call: Call): Promise<void> {
     const place = parseSnapshotId(id);
     if (place === undefined) return;
@@ -77,19 +75,13 @@ export class TreeSnapshots {
     await trees.alone(place.tree, () => trees.remove(place.tree, file, async () => undefined, call));
   }
 
-  /** As Driver.snapshots.get. */
   async get(id: string): Promise<Snapshot> {
     const snapshot = await this.#load(id, await this.#known(id), () => this.#volumeIds());
     if (snapshot) return snapshot;
     throw this.#error("internal", `the record of snapshot "${id}" cannot be read; restore it or delete the snapshot`);
   }
 
-  /** As Driver.snapshots.list. */
-  async list(
-    filter: { readonly volumeId: string | undefined },
-    page: PageRequest,
-    call: Call,
-  ): Promise<Page<Snapshot>> {
+  async list(filter: VolumeFilter, page: PageRequest, call: Call): Promise<Page<Snapshot>> {
     const { trees } = this.#parts;
     const { volumeId } = filter;
     let ids: Promise<readonly string[]> | undefined;

@@ -73,12 +73,7 @@ export async function copied(context: OperationContext, target: string, call: Ca
   if (flushed.exitCode !== 0) throw toolFailure(context.connection, "put the copy on disk", "sync", flushed);
 }
 
-async function copySealed(
-  context: OperationContext,
-  { source, runner }: SealedTree,
-  target: string,
-  call: Call,
-): Promise<void> {
+async function copySealed(context: OperationContext, { source, runner }: SealedTree, target: string, call: Call) {
   // -a alone drops an attribute that does not fit on a full disk and exits with 0 (cp(1), "--preserve"). Servers may refuse some.
   const attributes = context.local ? ["--preserve=xattr"] : [];
   const cp: Argv = ["cp", "-a", ...attributes, "--reflink=auto", "--sparse=auto", "-T", "--", source, target];
@@ -89,12 +84,7 @@ async function copySealed(
     throw toolFailure(context.connection, "copy", "cp", { ...output, stderr: wordsIn(output.stderr) });
 }
 
-async function copyWithRsync(
-  context: OperationContext,
-  { source, runner }: SealedTree,
-  target: string,
-  call: Call,
-): Promise<void> {
+async function copyWithRsync(context: OperationContext, { source, runner }: SealedTree, target: string, call: Call) {
   const argv: Argv = ["rsync", "-aHAX", "--sparse", "--numeric-ids", "--", `${source}/`, `${target}/`];
   const output = await run(runner, argv, call);
   if (output === undefined) throw missing(context, noCopyTool);

@@ -178,11 +178,7 @@ export class DsmClient {
   }
 }
 
-function dataOf(
-  answer: unknown,
-  { api, method }: { readonly api: string; readonly method: string },
-  where: string,
-): Row {
+function dataOf(answer: unknown, { api, method }: { readonly api: string; readonly method: string }, where: string) {
   if (answer === undefined) throw new NotDsm(`${where} is not the web interface of a DSM (usually port 5000 or 5001)`);
   const { success, data, error } = (answer ?? {}) as {
     readonly success?: unknown;

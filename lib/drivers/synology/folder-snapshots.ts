@@ -1,6 +1,6 @@
 import type { Call } from "../../core/call.ts";
 import { backendName } from "../../core/name.ts";
-import type { Context, Page, PageRequest, Snapshot, SnapshotAbility } from "../driver.ts";
+import type { Context, Page, PageRequest, Snapshot, SnapshotAbility, VolumeFilter } from "../driver.ts";
 import { unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import type { FolderContext, FolderVolume } from "./contexts.ts";
@@ -75,7 +75,6 @@ export class FolderSnapshots implements SnapshotAbility {
     return snapshotOf(existing ?? (await this.#take(volume, key, call)));
   }
 
-  /** As SnapshotAbility.delete. */
   async delete(id: string, call: Call): Promise<void> {
     const found = await this.find(id, call);
     if (!found) return;
@@ -87,19 +86,13 @@ export class FolderSnapshots implements SnapshotAbility {
     if (await this.find(id, call)) throw this.#context.error("aborted", `DSM still lists snapshot "${id}"; retrying`);
   }
 
-  /** As SnapshotAbility.get. */
   async get(id: string, call: Call): Promise<Snapshot> {
     const found = await this.find(id, call);
     if (found) return snapshotOf(found);
     throw this.#context.error("not-found", `snapshot "${id.slice(0, 128)}" does not exist`);
   }
 
-  /** As SnapshotAbility.list. */
-  async list(
-    filter: { readonly volumeId: string | undefined },
-    page: PageRequest,
-    call: Call,
-  ): Promise<Page<Snapshot>> {
+  async list(filter: VolumeFilter, page: PageRequest, call: Call): Promise<Page<Snapshot>> {
     const { volumeId } = filter;
     const volumes = (await this.#context.volumes(call)).filter(({ id }) => volumeId === undefined || id === volumeId);
     const all = await Promise.all(volumes.map(each => snapshotsOf(this.#context, each, call)));

@@ -1,6 +1,6 @@
 import type { Call } from "../../core/call.ts";
 import { backendName } from "../../core/name.ts";
-import type { Context, Page, PageRequest, Snapshot, SnapshotAbility } from "../driver.ts";
+import type { Context, Page, PageRequest, Snapshot, SnapshotAbility, VolumeFilter } from "../driver.ts";
 import { unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import type { LunContext, NamedLun } from "./contexts.ts";
@@ -19,18 +19,8 @@ function volumes(context: LunContext, luns: readonly Lun[], targets: readonly Sa
   return context.named(luns).filter(each => each.state === "whole" && context.maker(each, targets) !== "unknown");
 }
 
-interface SnapshotOfLun {
-  readonly volume: NamedLun;
-  readonly snapshot: string;
-}
-
 /** The LUN and snapshot of an id; undefined if this connection has no such LUN. */
-function locate(
-  context: LunContext,
-  id: string,
-  luns: readonly Lun[],
-  targets: readonly SanTarget[],
-): SnapshotOfLun | undefined {
+function locate(context: LunContext, id: string, luns: readonly Lun[], targets: readonly SanTarget[]) {
   const [, lun, snapshot] = idShape.exec(id) ?? [];
   if (lun === undefined || snapshot === undefined) return undefined;
   const volume = volumes(context, luns, targets).find(each => each.lun.uuid === lun || each.lun.number === lun);
@@ -73,7 +63,6 @@ export class LunSnapshots implements SnapshotAbility {
     return this.#take(volume, name, volumeId, fields, call);
   }
 
-  /** As SnapshotAbility.delete. */
   async delete(id: string, call: Call): Promise<void> {
     const found = await this.#find(id, call);
     if (!found) return;
@@ -84,19 +73,13 @@ export class LunSnapshots implements SnapshotAbility {
     for (const { uuid } of [found.snapshot, ...found.twins]) await this.#context.san.deleteSnapshot(uuid, call.signal);
   }
 
-  /** As SnapshotAbility.get. */
   async get(id: string, call: Call): Promise<Snapshot> {
     const found = await this.#find(id, call);
     if (found) return { ...this.#snapshotOf(found.volume, found.snapshot, found.volume.id), id };
     throw this.#context.error("not-found", `snapshot "${id.slice(0, 128)}" does not exist`);
   }
 
-  /** As SnapshotAbility.list. */
-  async list(
-    filter: { readonly volumeId: string | undefined },
-    page: PageRequest,
-    call: Call,
-  ): Promise<Page<Snapshot>> {
+  async list(filter: VolumeFilter, page: PageRequest, call: Call): Promise<Page<Snapshot>> {
     const { snapshots } = await this.#all(call);
     const wanted = filter.volumeId?.toLowerCase();
     const found = snapshots
@@ -106,13 +89,7 @@ export class LunSnapshots implements SnapshotAbility {
     return pageOf([...byId.keys()], isSnapshotId, page, async id => byId.get(id));
   }
 
-  async #take(
-    volume: NamedLun,
-    name: string,
-    volumeId: string,
-    fields: Context | object,
-    call: Call,
-  ): Promise<Snapshot> {
+  async #take(volume: NamedLun, name: string, volumeId: string, fields: Context | object, call: Call) {
     const { san } = this.#context;
     const own = { snapshot_name: backendName(name, 64), description: name, taken_by: this.#taker };
     // DSM may refuse a request and carry it out anyway; a snapshot that exists must not be reported as refused.

@@ -1,7 +1,6 @@
 import { type Group, selects } from "../../core/proxy.ts";
 import type { Path } from "../../schema/finding.ts";
 import { meant, nearest } from "../../schema/nearest.ts";
-import type { DocumentDiagnostic } from "../document.ts";
 import { factsOf } from "../facts.ts";
 import type { ConnectionFile, MainDocument } from "../lint-input.ts";
 import { error, type Found, type Rule, report, rulesById, type Theme, warning } from "../rule.ts";
@@ -41,13 +40,7 @@ export const groups: Theme = {
   },
 };
 
-function absent(
-  main: MainDocument,
-  rule: Rule,
-  path: Path,
-  name: string,
-  names: readonly string[],
-): DocumentDiagnostic {
+function absent(main: MainDocument, rule: Rule, path: Path, name: string, names: readonly string[]) {
   const near = nearest(name, names);
   const message = `there is no connection "${name}"`;
   return report(main.document, rule, path, message, near ? meant(near) : `add a file ${name}.yaml`);

@@ -97,11 +97,7 @@ const withoutAttacher = (document: SourceDocument, path: Path): DocumentDiagnost
 type Names = ReadonlyMap<string, string | undefined>;
 
 /** The connections of a CSIDriver; undefined for another driver. */
-function servedBy(
-  name: string,
-  names: Names,
-  { connections, drivers }: LintInput,
-): LintInput["connections"] | undefined {
+function servedBy(name: string, names: Names, { connections, drivers }: LintInput) {
   const others = drivers.map(({ value }) => textAt(value, "metadata", "name")).filter(other => other !== name);
   const isOurs = names.has(name) || isPatch(name) || (names.size === 0 && others.length === 0);
   if (!isOurs) return undefined;
