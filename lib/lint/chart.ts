@@ -13,6 +13,8 @@ export interface ChartParts {
   readonly classes: readonly ClassObject[];
   /** The CSIDriver. */
   readonly driver: ManifestObject;
+  /** The name of the image, as in a kustomization. */
+  readonly image: ManifestObject;
 }
 
 /** Converts the values at `path` of a document as the templates of examples/helm/csimux do. */
@@ -21,19 +23,26 @@ export function chartParts(document: SourceDocument, path: Path): ChartParts {
   const isLocal = value["mode"] === "node-local";
   const main = mainOf(document, value, path, isLocal);
   const attachRequired = !isLocal && value["attachRequired"] !== false;
-  const metadata = { name: textAt(value, "driverName") ?? "" };
-  const driver = partOf(document, { metadata, spec: { attachRequired } }, ([first, ...rest]) =>
-    first === "metadata" ? [...path, "driverName"] : [...path, ...rest],
-  );
+  const made = (whole: Mapping, outer: (path: Path) => Path): ManifestObject => ({
+    document: partOf(document, whole, inner => [...path, ...outer(inner)]),
+    path: [],
+    value: whole,
+  });
   return {
     candidates: [...(main ? [main] : []), ...connectionsOf(document, value, path)],
     classes: [
       ...classesOf(document, value, path, "storage", isLocal ? {} : { allowVolumeExpansion: true }),
       ...classesOf(document, value, path, "snapshot", {}),
     ],
-    driver: { document: driver, path: [], value: mappingAt(driver.source.value) },
+    driver: made({ metadata: { name: driverName(value) }, spec: { attachRequired } }, ([first, ...rest]) =>
+      first === "metadata" ? ["driverName"] : rest,
+    ),
+    image: made({ images: [{ newName: textAt(value, "image", "repository") }] }, () => ["image", "repository"]),
   };
 }
+
+const driverName = (value: Mapping): string =>
+  textAt(value, "driverName") || (value["mode"] === "node-local" ? "csimux.storage-local" : "csimux.storage");
 
 /** The main file; undefined if the values say nothing about it. */
 function mainOf(document: SourceDocument, value: Mapping, path: Path, isLocal: boolean): UnreadDocument | undefined {
@@ -84,7 +93,7 @@ const classesOf = (
             kind,
             path: [...path, key, index],
             value: { ...defaults, ...item },
-            provisioner: textAt(value, "driverName"),
+            provisioner: driverName(value),
             inHelm: true,
           },
         ]

@@ -53,9 +53,13 @@ const isHelm = (value: Mapping): boolean =>
   isMapping(value["csiDriver"]) ||
   (isMapping(value["driver"]) && ("config" in value["driver"] || "existingConfigSecret" in value["driver"]));
 
-/** Values of csimux's own chart: with the driver's name, or with connections as mappings or texts. */
+/** Values of csimux's own chart: with a mode or a driver's name, with connections, or with classes that name connections. */
 const isChart = (value: Mapping): boolean =>
   typeof value["driverName"] === "string" ||
+  value["mode"] === "central" ||
+  value["mode"] === "node-local" ||
+  (Array.isArray(value["storageClasses"]) &&
+    value["storageClasses"].some(each => "connection" in mappingOf(mappingOf(each)["parameters"]))) ||
   Object.values(mappingOf(value["connections"])).some(each =>
     typeof each === "string" ? isConfiguration(kindOfText(each)) : typeof mappingOf(each)["driver"] === "string",
   );

@@ -83,10 +83,11 @@ const below = (document: SourceDocument, path: Path, value: Mapping): SourceDocu
 /** Adds values of csimux's own chart. */
 function addChart(document: SourceDocument, whole: Mapping, found: FoundObjects): void {
   const key = chartBelow(whole);
-  const { candidates, classes, driver } = chartParts(document, key === undefined ? [] : [key]);
+  const { candidates, classes, driver, image } = chartParts(document, key === undefined ? [] : [key]);
   found.candidates.push(...candidates);
   found.classes.push(...classes);
   found.drivers.push(driver);
+  found.kustomizations.push(image);
   found.documents++;
 }
 

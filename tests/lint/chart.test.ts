@@ -62,6 +62,20 @@ describe("values of csimux's chart", () => {
     ]);
   });
 
+  test("are recognized by their classes, and name no placeholders", () => {
+    expect(gist({ "v.yaml": classes("nas"), "nas.yaml": nasFile.replace("k8s", "/k8s") })).toEqual([]);
+    expect(rulesOf({ "v.yaml": classes("nass"), "nas.yaml": nasFile.replace("k8s", "/k8s") })).toEqual([
+      "class-connection-missing",
+    ]);
+    const image = "image:\n  repository: registry.example.org/csimux\n";
+    const found = check({ "v.yaml": `driverName: org.example.csimux\n${image}${classes("nas")}`, "nas.yaml": nasFile });
+    expect(found.map(({ file, line, rule }) => `${file}:${line} ${rule}`)).toEqual([
+      "v.yaml:1 placeholder-driver",
+      "v.yaml:3 placeholder-image",
+      "nas.yaml:4 invalid-value",
+    ]);
+  });
+
   test("keep their secrets", () => {
     const shown = seen(check({ "v.yaml": head + nas("k8s", disk.replace("host:", "hots:")) }));
     expect(shown).toContain("hots");
