@@ -44,44 +44,41 @@ const open = (
   ports: DriverPorts,
 ): Driver => directoryDriver(kind, identity, settingsOf(section), ports);
 
-const parameters: DriverFacts["parameters"] = { volume: [], snapshot: ["driver"] };
-
 /** The folders below the base folder of a share; `section` is the driver's section of the file. */
-const territory = (section: string, system = section): DriverFacts["territory"] => ({
-  system,
-  hosts: [[section, "shareHost"]],
-  trees: [[section, "shareBasePath"]],
-  inside: ["v", "s", ".csimux"],
+const factsIn = (section: string, system = section): Pick<DriverFacts, "parameters" | "territory"> => ({
+  parameters: { volume: [], snapshot: ["driver"] },
+  territory: {
+    system,
+    hosts: [[section, "shareHost"]],
+    trees: [[section, "shareBasePath"]],
+    inside: ["v", "s", ".csimux"],
+  },
 });
 
 export const localHostpath = driverModule({
   names: ["local-hostpath"],
-  facts: factsOf("hostpath", "local-hostpath", {
-    local: true,
-    parameters,
-    territory: territory("local-hostpath", "folders"),
-  }),
+  facts: factsOf("hostpath", "local-hostpath", { local: true, ...factsIn("local-hostpath", "folders") }),
   schema: localHostpathSchema,
   open: (identity, config, ports) => open("local-hostpath", identity, config["local-hostpath"], ports),
 });
 
 export const nfsClient = driverModule({
   names: ["nfs-client"],
-  facts: factsOf("nfs", "nfs-client", { parameters, territory: territory("nfs") }),
+  facts: factsOf("nfs", "nfs-client", factsIn("nfs")),
   schema: nfsClientSchema,
   open: (identity, config, ports) => open("nfs-client", identity, config.nfs, ports),
 });
 
 export const smbClient = driverModule({
   names: ["smb-client"],
-  facts: factsOf("smb", "smb-client", { parameters, territory: territory("smb") }),
+  facts: factsOf("smb", "smb-client", factsIn("smb")),
   schema: smbClientSchema,
   open: (identity, config, ports) => open("smb-client", identity, config.smb, ports),
 });
 
 export const lustreClient = driverModule({
   names: ["lustre-client"],
-  facts: factsOf("lustre", "lustre-client", { parameters, territory: territory("lustre") }),
+  facts: factsOf("lustre", "lustre-client", factsIn("lustre")),
   schema: lustreClientSchema,
   open: (identity, config, ports) => open("lustre-client", identity, config.lustre, ports),
 });
