@@ -233,9 +233,9 @@ test("pages follow each other, and only a full one has a next", async () => {
   const load = async (name: string) => (name === "skip" ? undefined : name);
   const page = (token: string | undefined, max: number) =>
     pageOf(["c", "a", "skip", "b", "x/y"], isVolumeId, { token, max }, load);
-  expect(await page(undefined, 2)).toEqual({ items: ["a", "b"], next: ">b" });
-  expect(await page(">b", 2)).toEqual({ items: ["c"], next: undefined });
-  expect(await page(">bb", 1)).toEqual({ items: ["c"], next: undefined });
+  expect(await page(undefined, 2)).toEqual({ items: ["a", "b"], next: ".b" });
+  expect(await page(".b", 2)).toEqual({ items: ["c"], next: undefined });
+  expect(await page(".bb", 1)).toEqual({ items: ["c"], next: undefined });
   expect(await page(undefined, 3)).toEqual({ items: ["a", "b", "c"], next: undefined });
 });
 
