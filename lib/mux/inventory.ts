@@ -32,8 +32,9 @@ export interface ConnectionInventory {
 }
 
 /**
- * The volumes of all connections with the number of their snapshots, for people. Unlike a listing of CSI, it does not fail if a
- * connection cannot be listed, but says so. Throws "unavailable" if the folder of connection files cannot be read.
+ * The volumes of all connections with the number of their snapshots, for people; updates the figures of the connections. Unlike a listing
+ * of CSI, it does not fail if a connection cannot be listed, but says so. Throws "unavailable" if the folder of connection files cannot be
+ * read.
  */
 export async function inventory(context: RouterContext, call: Call): Promise<readonly ConnectionInventory[]> {
   const { single } = context.settings();
@@ -54,6 +55,10 @@ async function ofConnection({ connections, calls, handles }: RouterContext, name
   const volumes = await read(({ driver }, page, own) => driver.inventory?.list(page, own)).catch(failed("volumes"));
   if (!volumes) return { connection: name, volumes: [], problem: problem ?? "its file has never been valid" };
   if (!volumes.able) return { connection: name, volumes: [], problem: "its driver cannot list volumes" };
+  const record = connections.record(name);
+  if (record && !volumes.more) record.figures.volumes = { value: volumes.items.length, at: Date.now() };
+  // People look for it with the volumes; its failure shows in its age.
+  await connections.useIfHealthy(name, each => calls.freeSpace(each, {}, call)).catch(() => {});
   const list = { volumeId: undefined };
   const snapshots = await read(({ driver }, page, own) => driver.snapshots?.list(list, page, own)).catch(
     failed("snapshots"),

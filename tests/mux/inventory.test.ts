@@ -22,6 +22,8 @@ test("an inventory has all volumes and the number of their snapshots, and says w
     ["v:a/one", 1 << 20, 2],
     ["v:a/two", 1 << 20, 0],
   ]);
+  const [status] = world.overview(new Map()).connections;
+  expect([status?.volumes?.value, status?.free?.value]).toEqual([2, world.memory("a").free]);
   expect(b).toEqual({ connection: "b", volumes: [], problem: "the volumes cannot be listed: no route to host" });
   expect(c?.volumes).toEqual([]);
   expect(c?.problem).toBeString();
