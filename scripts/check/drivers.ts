@@ -39,17 +39,21 @@ async function textsOf(folder: string, end: string): Promise<readonly string[]> 
   return Promise.all(files.map(file => readFile(file, "utf8").catch(() => "")));
 }
 
-/** A suite, and the class that it tests. */
+/** A suite, and the class or function that it tests. */
 type Part = readonly [suite: string, name: string];
 
-/** The stores in a text, and the shares with `publish`: others have no step that can fail. */
+/** A class that implements a role, and a function that returns it. */
+const roleShapes = [
+  /^export class (\w+)[^{]*? implements [^{]*?(VolumeStore|ShareProtocol)</,
+  /^export (?:function|const) (\w+)(?:(?!\{$)[\s\S])*?\): (VolumeStore|ShareProtocol)<\w+> (?:=> \()?\{$/m,
+];
+
+/** The stores in a text that create by themselves, and the shares with `publish`: others have no step that can fail. */
 function partsIn(text: string): readonly Part[] {
-  const classes = text.split(/^(?=export class )/m).slice(1);
-  return classes.flatMap((each): readonly Part[] => {
-    const [, name = "", role] =
-      /^export class (\w+)[^{]*? implements [^{]*?(VolumeStore|ShareProtocol)</.exec(each) ?? [];
-    if (role === "VolumeStore") return [["storeContract", name]];
-    return role === "ShareProtocol" && /^ {2}(?:async )?publish\(/m.test(each) ? [["shareContract", name]] : [];
+  return text.split(/^(?=export )/m).flatMap((each): readonly Part[] => {
+    const [, name = "", role] = roleShapes.map(shape => shape.exec(each)).find(found => found !== null) ?? [];
+    if (role === "VolumeStore" && /^ {2,4}async create\(/m.test(each)) return [["storeContract", name]];
+    return role === "ShareProtocol" && /^ {2,4}(?:async )?publish[(:]/m.test(each) ? [["shareContract", name]] : [];
   });
 }
 

@@ -1,6 +1,6 @@
 import type { Call } from "../../core/call.ts";
 import { backendName } from "../../core/name.ts";
-import type { Context, Page, PageRequest, Snapshot, SnapshotAbility, VolumeFilter } from "../driver.ts";
+import type { Snapshot, SnapshotAbility } from "../driver.ts";
 import { unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import type { FolderContext, FolderVolume } from "./contexts.ts";
@@ -54,85 +54,68 @@ export async function snapshotsOf(
   return all.flatMap(each => ownSnapshots(volume, each));
 }
 
+/** The snapshot of an id; undefined if it does not exist. */
+export async function findSnapshot(context: FolderContext, id: string, call: Call): Promise<OwnSnapshot | undefined> {
+  const parts = parseFolderSnapshot(id);
+  if (!parts) return undefined;
+  const volume = context.asset(await context.folder(parts.volume, call));
+  if (!volume?.finished) return undefined;
+  return (await snapshotsOf(context, volume, call)).find(({ time }) => time === parts.time);
+}
+
+async function take(context: FolderContext, volume: FolderVolume, key: string, call: Call): Promise<OwnSnapshot> {
+  const { folders } = context;
+  const description = `csimux ${volume.bytes / mebibyte} ${key}`;
+  const refusal = await folders.takeSnapshot(volume.folder.name, description, call.signal).catch((error: unknown) => {
+    if (error instanceof DsmError) return error;
+    throw error;
+  });
+  // The snapshot may exist now, so a failure here is not final.
+  const all = await snapshotsOf(context, volume, call).catch((error: unknown) => {
+    throw unfinished(error, context, `create snapshot "${key}"`);
+  });
+  const made = all.find(each => each.key === key);
+  if (made) return made;
+  throw refusal ?? context.error("aborted", `DSM does not list snapshot "${key}" yet; retrying`);
+}
+
 /** Snapshots of shared folders, which DSM deletes with their folder. */
-export class FolderSnapshots implements SnapshotAbility {
-  readonly #context: FolderContext;
-
-  constructor(context: FolderContext) {
-    this.#context = context;
-  }
-
-  /** As SnapshotAbility.create. DSM lists the snapshots of one folder at a time, so all folders are searched for the name. */
-  async create(name: string, volumeId: string, _parameters: Context, call: Call): Promise<Snapshot> {
-    const volumes = await this.#context.volumes(call);
+export const folderSnapshots = (context: FolderContext): SnapshotAbility => ({
+  /** DSM lists the snapshots of one folder at a time, so all folders are searched for the name. */
+  async create(name, volumeId, _parameters, call) {
+    const volumes = await context.volumes(call);
     const volume = volumes.find(({ id }) => id === volumeId);
-    if (!volume) throw this.#context.error("not-found", `volume "${volumeId.slice(0, 128)}" does not exist`);
+    if (!volume) throw context.error("not-found", `volume "${volumeId.slice(0, 128)}" does not exist`);
     const key = backendName(name, longestKey);
-    const all = await Promise.all(volumes.map(each => snapshotsOf(this.#context, each, call)));
+    const all = await Promise.all(volumes.map(each => snapshotsOf(context, each, call)));
     const existing = all.flat().find(each => each.key === key);
     if (existing && existing.volume.id !== volumeId)
-      throw this.#context.error("already-exists", `snapshot "${name}" exists, of volume "${existing.volume.id}"`);
-    return snapshotOf(existing ?? (await this.#take(volume, key, call)));
-  }
-
-  async delete(id: string, call: Call): Promise<void> {
-    const found = await this.find(id, call);
+      throw context.error("already-exists", `snapshot "${name}" exists, of volume "${existing.volume.id}"`);
+    return snapshotOf(existing ?? (await take(context, volume, key, call)));
+  },
+  async delete(id, call) {
+    const found = await findSnapshot(context, id, call);
     if (!found) return;
     // Another controller may have taken a snapshot of the same name for the same call; they are deleted together.
-    const twins = (await snapshotsOf(this.#context, found.volume, call)).filter(({ key }) => key === found.key);
-    for (const { volume, time } of twins)
-      await this.#context.folders.deleteSnapshot(volume.folder.name, time, call.signal);
+    const twins = (await snapshotsOf(context, found.volume, call)).filter(({ key }) => key === found.key);
+    for (const { volume, time } of twins) await context.folders.deleteSnapshot(volume.folder.name, time, call.signal);
     // DSM also reports success if it failed.
-    if (await this.find(id, call)) throw this.#context.error("aborted", `DSM still lists snapshot "${id}"; retrying`);
-  }
-
-  async get(id: string, call: Call): Promise<Snapshot> {
-    const found = await this.find(id, call);
+    if (await findSnapshot(context, id, call))
+      throw context.error("aborted", `DSM still lists snapshot "${id}"; retrying`);
+  },
+  async get(id, call) {
+    const found = await findSnapshot(context, id, call);
     if (found) return snapshotOf(found);
-    throw this.#context.error("not-found", `snapshot "${id.slice(0, 128)}" does not exist`);
-  }
-
-  async list(filter: VolumeFilter, page: PageRequest, call: Call): Promise<Page<Snapshot>> {
-    const { volumeId } = filter;
-    const volumes = (await this.#context.volumes(call)).filter(({ id }) => volumeId === undefined || id === volumeId);
-    const all = await Promise.all(volumes.map(each => snapshotsOf(this.#context, each, call)));
-    const byId = new Map(all.flat().map(each => [idOf(each), each]));
-    return pageOf(
-      [...byId.keys()],
-      text => parseFolderSnapshot(text) !== undefined,
-      page,
-      async id => {
-        const found = byId.get(id);
-        return found && snapshotOf(found);
-      },
-    );
-  }
-
-  /** The snapshot of an id; undefined if it does not exist. */
-  async find(id: string, call: Call): Promise<OwnSnapshot | undefined> {
-    const parts = parseFolderSnapshot(id);
-    if (!parts) return undefined;
-    const volume = this.#context.asset(await this.#context.folder(parts.volume, call));
-    if (!volume?.finished) return undefined;
-    return (await snapshotsOf(this.#context, volume, call)).find(({ time }) => time === parts.time);
-  }
-
-  async #take(volume: FolderVolume, key: string, call: Call): Promise<OwnSnapshot> {
-    const { folders } = this.#context;
-    const description = `csimux ${volume.bytes / mebibyte} ${key}`;
-    const refusal = await folders.takeSnapshot(volume.folder.name, description, call.signal).catch((error: unknown) => {
-      if (error instanceof DsmError) return error;
-      throw error;
-    });
-    // The snapshot may exist now, so a failure here is not final.
-    const all = await snapshotsOf(this.#context, volume, call).catch((error: unknown) => {
-      throw unfinished(error, this.#context, `create snapshot "${key}"`);
-    });
-    const made = all.find(each => each.key === key);
-    if (made) return made;
-    throw refusal ?? this.#context.error("aborted", `DSM does not list snapshot "${key}" yet; retrying`);
-  }
-}
+    throw context.error("not-found", `snapshot "${id.slice(0, 128)}" does not exist`);
+  },
+  async list({ volumeId }, page, call) {
+    const volumes = (await context.volumes(call)).filter(({ id }) => volumeId === undefined || id === volumeId);
+    const all = await Promise.all(volumes.map(each => snapshotsOf(context, each, call)));
+    const byId = new Map(all.flat().map(each => [idOf(each), snapshotOf(each)]));
+    const isId = (text: string) => parseFolderSnapshot(text) !== undefined;
+    return pageOf([...byId.keys()], isId, page, async id => byId.get(id));
+  },
+});
 
 const snapshotOf = (taken: OwnSnapshot): Snapshot => ({
   id: idOf(taken),

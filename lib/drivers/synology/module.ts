@@ -3,14 +3,14 @@ import { type ConnectionIdentity, type DriverModule, driverModule } from "../mod
 import { StoreDriver } from "../store-driver.ts";
 import { type DsmConnection, leasedDsm, serverOf } from "./client.ts";
 import { FolderContext, LunContext, ownersOf } from "./contexts.ts";
-import { NfsFolders, SmbFolders } from "./folder-share.ts";
-import { FolderStore } from "./folder-store.ts";
+import { nfsFolders, smbFolders } from "./folder-share.ts";
+import { folderStore } from "./folder-store.ts";
 import { Folders } from "./folders.ts";
 import { LunNames } from "./names.ts";
 import { San } from "./san.ts";
 import { synologyIscsiSchema, synologyNfsSchema, synologySmbSchema } from "./schema.ts";
-import { LunStore } from "./store.ts";
-import { LunTargets, type Portals } from "./target-share.ts";
+import { lunStore } from "./store.ts";
+import { lunTargets, type Portals } from "./target-share.ts";
 import type { TemplateName } from "./templates.ts";
 
 /** The sections of a connection file after validation. */
@@ -43,7 +43,7 @@ export function openIscsi(identity: ConnectionIdentity, { httpConnection, synolo
     portals: iscsi.targetPortals.filter(each => each !== ""),
     interface: iscsi.interface,
   };
-  return { store: new LunStore(context, templates), share: new LunTargets(context, templates, portals) };
+  return { store: lunStore(context, templates), share: lunTargets(context, templates, portals) };
 }
 
 /** The sections common to all protocols of shared folders. */
@@ -53,7 +53,7 @@ export type FolderConfig = Pick<IscsiConfig, "httpConnection" | "synology">;
 export function openFolders(identity: ConnectionIdentity, { httpConnection, synology }: FolderConfig, prefix: string) {
   const folders = new Folders(leasedDsm(serverOf(httpConnection), identity.connection));
   const context = new FolderContext(identity, folders, prefix, locationOf(synology));
-  return { context, store: new FolderStore(context) };
+  return { context, store: folderStore(context) };
 }
 
 /**
@@ -79,7 +79,7 @@ export const synology: readonly DriverModule[] = [
     open(identity, config) {
       const { shareHost: server, namePrefix, allowedHosts: hosts, squash } = config.nfs;
       const { context, store } = openFolders(identity, config, namePrefix);
-      return new StoreDriver(identity, store, new NfsFolders(context, { server, hosts, squash }));
+      return new StoreDriver(identity, store, nfsFolders(context, { server, hosts, squash }));
     },
   }),
   driverModule({
@@ -89,7 +89,7 @@ export const synology: readonly DriverModule[] = [
     open(identity, config) {
       const { shareHost: server, namePrefix, users, groups } = config.smb;
       const { context, store } = openFolders(identity, config, namePrefix);
-      return new StoreDriver(identity, store, new SmbFolders(context, { server, users, groups }));
+      return new StoreDriver(identity, store, smbFolders(context, { server, users, groups }));
     },
   }),
 ];

@@ -1,6 +1,6 @@
 import type { Call } from "../../core/call.ts";
 import { backendName } from "../../core/name.ts";
-import type { Context, Page, PageRequest, Snapshot, SnapshotAbility, VolumeFilter } from "../driver.ts";
+import type { Snapshot, SnapshotAbility } from "../driver.ts";
 import { unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import type { LunContext, NamedLun } from "./contexts.ts";
@@ -41,114 +41,98 @@ export async function snapshotOfId(
 }
 
 /** Snapshots of LUNs, which DSM deletes with their LUN. Their description is their name, as in democratic-csi. */
-export class LunSnapshots implements SnapshotAbility {
-  readonly #context: LunContext;
-  readonly #templates: TemplateSources;
+export function lunSnapshots(context: LunContext, templates: TemplateSources): SnapshotAbility {
+  const { san } = context;
+  const taker = `csimux:${context.owner}`;
 
-  constructor(context: LunContext, templates: TemplateSources) {
-    this.#context = context;
-    this.#templates = templates;
+  function snapshotOf({ lun }: NamedLun, snapshot: LunSnapshot, volumeId: string): Snapshot {
+    const { bytes, createdAt, ready } = snapshot;
+    const id = context.snapshotId(lun, snapshot);
+    return { id, volumeId, bytes: bytes > 0n ? bytes : lun.bytes, createdAt, ready };
   }
 
-  /** As SnapshotAbility.create. One listing contains all snapshots of all LUNs. */
-  async create(name: string, volumeId: string, parameters: Context, call: Call): Promise<Snapshot> {
-    const all = await this.#all(call);
-    const volume = isVolumeId(volumeId) ? all.volumes.find(({ id }) => id === volumeId.toLowerCase()) : undefined;
-    if (!volume) throw this.#context.error("not-found", `volume "${volumeId.slice(0, 128)}" does not exist`);
-    const taken = all.snapshots.find(({ snapshot }) => snapshot.description === name);
-    if (taken && taken.volume.lun.uuid !== volume.lun.uuid)
-      throw this.#context.error("already-exists", `snapshot "${name}" exists, of volume "${taken.volume.id}"`);
-    if (taken) return this.#snapshotOf(taken.volume, taken.snapshot, volumeId);
-    const fields = template(this.#templates, "lunSnapshotTemplate", parameters, call);
-    return this.#take(volume, name, volumeId, fields, call);
-  }
-
-  async delete(id: string, call: Call): Promise<void> {
-    const found = await this.#find(id, call);
-    if (!found) return;
-    if (!this.#context.isCsi(found.snapshot)) {
-      const text = `snapshot "${id}" was taken by "${found.snapshot.takenBy}" and is kept; delete it in SAN Manager`;
-      throw this.#context.error("failed-precondition", text);
-    }
-    for (const { uuid } of [found.snapshot, ...found.twins]) await this.#context.san.deleteSnapshot(uuid, call.signal);
-  }
-
-  async get(id: string, call: Call): Promise<Snapshot> {
-    const found = await this.#find(id, call);
-    if (found) return { ...this.#snapshotOf(found.volume, found.snapshot, found.volume.id), id };
-    throw this.#context.error("not-found", `snapshot "${id.slice(0, 128)}" does not exist`);
-  }
-
-  async list(filter: VolumeFilter, page: PageRequest, call: Call): Promise<Page<Snapshot>> {
-    const { snapshots } = await this.#all(call);
-    const wanted = filter.volumeId?.toLowerCase();
-    const found = snapshots
-      .filter(({ volume }) => wanted === undefined || volume.id === wanted)
-      .map(({ volume, snapshot }) => this.#snapshotOf(volume, snapshot, filter.volumeId ?? volume.id));
-    const byId = new Map(found.map(each => [each.id, each]));
-    return pageOf([...byId.keys()], isSnapshotId, page, async id => byId.get(id));
-  }
-
-  async #take(volume: NamedLun, name: string, volumeId: string, fields: Context | object, call: Call) {
-    const { san } = this.#context;
-    const own = { snapshot_name: backendName(name, 64), description: name, taken_by: this.#taker };
+  async function take(volume: NamedLun, name: string, volumeId: string, fields: object, call: Call): Promise<Snapshot> {
+    const { uuid } = volume.lun;
+    const own = { snapshot_name: backendName(name, 64), description: name, taken_by: taker };
     // DSM may refuse a request and carry it out anyway; a snapshot that exists must not be reported as refused.
-    const refusal = await san
-      .takeSnapshot(volume.lun.uuid, { ...fields, ...own }, call.signal)
-      .catch((error: unknown) => {
-        if (error instanceof DsmError) return error;
-        throw error;
-      });
+    const refusal = await san.takeSnapshot(uuid, { ...fields, ...own }, call.signal).catch((error: unknown) => {
+      if (error instanceof DsmError) return error;
+      throw error;
+    });
     // The snapshot may exist now, so a failure here is not final.
-    const all = await san.snapshots(volume.lun.uuid, call.signal).catch((error: unknown) => {
-      throw unfinished(error, this.#context, `create snapshot "${name.slice(0, 160)}"`);
+    const all = await san.snapshots(uuid, call.signal).catch((error: unknown) => {
+      throw unfinished(error, context, `create snapshot "${name.slice(0, 160)}"`);
     });
     const made = all.find(each => each.description === name);
-    if (made) return this.#snapshotOf(volume, made, volumeId);
-    if (refusal) throw refusal;
-    throw this.#context.error("aborted", `DSM does not list snapshot "${name}" yet; retrying`);
+    if (made) return snapshotOf(volume, made, volumeId);
+    throw refusal ?? context.error("aborted", `DSM does not list snapshot "${name}" yet; retrying`);
   }
 
   /** The volumes and their snapshots taken by CSI. */
-  async #all(call: Call) {
-    const [luns, targets] = await Promise.all([
-      this.#context.san.luns(call.signal, true),
-      this.#context.san.targets(call.signal),
-    ]);
-    const found = volumes(this.#context, luns, targets);
+  async function everything(call: Call) {
+    const [luns, targets] = await Promise.all([san.luns(call.signal, true), san.targets(call.signal)]);
+    const found = volumes(context, luns, targets);
     const snapshots = await Promise.all(
       found.map(async volume =>
-        (await this.#context.snapshots(volume.lun, call))
-          .filter(each => this.#context.isCsi(each))
+        (await context.snapshots(volume.lun, call))
+          .filter(each => context.isCsi(each))
           .map(snapshot => ({ volume, snapshot })),
       ),
     );
     return { volumes: found, snapshots: snapshots.flat() };
   }
 
-  async #find(id: string, call: Call) {
+  async function find(id: string, call: Call) {
     if (!idShape.test(id)) return undefined;
-    const { luns, targets } = await this.#context.look(call);
-    const at = locate(this.#context, id, luns, targets);
+    const { luns, targets } = await context.look(call);
+    const at = locate(context, id, luns, targets);
     if (!at) return undefined;
-    const all = await this.#context.snapshots(at.volume.lun, call);
+    const all = await context.snapshots(at.volume.lun, call);
     const snapshot = all.find(each => each.uuid === at.snapshot);
-    return snapshot && { volume: at.volume, snapshot, twins: this.#twins(snapshot, all) };
+    return snapshot && { volume: at.volume, snapshot, twins: twinsOf(snapshot, all) };
   }
 
   /** Snapshots of the same name taken by another controller for the same call; they are deleted together. */
-  #twins({ uuid, takenBy, description }: LunSnapshot, all: readonly LunSnapshot[]): readonly LunSnapshot[] {
-    if (takenBy !== this.#taker) return [];
+  function twinsOf({ uuid, takenBy, description }: LunSnapshot, all: readonly LunSnapshot[]): readonly LunSnapshot[] {
+    if (takenBy !== taker) return [];
     return all.filter(each => each.takenBy === takenBy && each.description === description && each.uuid !== uuid);
   }
 
-  get #taker(): string {
-    return `csimux:${this.#context.owner}`;
-  }
-
-  #snapshotOf({ lun }: NamedLun, snapshot: LunSnapshot, volumeId: string): Snapshot {
-    const { bytes, createdAt, ready } = snapshot;
-    const id = this.#context.snapshotId(lun, snapshot);
-    return { id, volumeId, bytes: bytes > 0n ? bytes : lun.bytes, createdAt, ready };
-  }
+  return {
+    /** One listing contains all snapshots of all LUNs. */
+    async create(name, volumeId, parameters, call) {
+      const all = await everything(call);
+      const volume = isVolumeId(volumeId) ? all.volumes.find(({ id }) => id === volumeId.toLowerCase()) : undefined;
+      if (!volume) throw context.error("not-found", `volume "${volumeId.slice(0, 128)}" does not exist`);
+      const taken = all.snapshots.find(({ snapshot }) => snapshot.description === name);
+      if (taken && taken.volume.lun.uuid !== volume.lun.uuid)
+        throw context.error("already-exists", `snapshot "${name}" exists, of volume "${taken.volume.id}"`);
+      if (taken) return snapshotOf(taken.volume, taken.snapshot, volumeId);
+      const fields = template(templates, "lunSnapshotTemplate", parameters, call);
+      return take(volume, name, volumeId, fields, call);
+    },
+    async delete(id, call) {
+      const found = await find(id, call);
+      if (!found) return;
+      if (!context.isCsi(found.snapshot)) {
+        const text = `snapshot "${id}" was taken by "${found.snapshot.takenBy}" and is kept; delete it in SAN Manager`;
+        throw context.error("failed-precondition", text);
+      }
+      for (const { uuid } of [found.snapshot, ...found.twins]) await san.deleteSnapshot(uuid, call.signal);
+    },
+    async get(id, call) {
+      const found = await find(id, call);
+      if (found) return { ...snapshotOf(found.volume, found.snapshot, found.volume.id), id };
+      throw context.error("not-found", `snapshot "${id.slice(0, 128)}" does not exist`);
+    },
+    async list({ volumeId }, page, call) {
+      const { snapshots } = await everything(call);
+      const wanted = volumeId?.toLowerCase();
+      const found = snapshots
+        .filter(({ volume }) => wanted === undefined || volume.id === wanted)
+        .map(({ volume, snapshot }) => snapshotOf(volume, snapshot, volumeId ?? volume.id));
+      const byId = new Map(found.map(each => [each.id, each]));
+      return pageOf([...byId.keys()], isSnapshotId, page, async id => byId.get(id));
+    },
+  };
 }

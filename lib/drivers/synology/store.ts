@@ -1,8 +1,8 @@
 import type { Call } from "../../core/call.ts";
 import { type Finding, findingsOf } from "../../health/finding.ts";
-import type { Context, Page, PageRequest, Source, VolumeSpec } from "../driver.ts";
+import type { Source } from "../driver.ts";
 import { pageOf } from "../pages.ts";
-import type { HealthInspection, Notes, VolumeStore } from "../store.ts";
+import type { VolumeStore } from "../store.ts";
 import { type LunContext, type LunVolume, type NamedLun, unknownSource } from "./contexts.ts";
 import { errors, explainDsm, isAnswer } from "./dsm-error.ts";
 import { makeLun, readyLun } from "./making.ts";
@@ -10,161 +10,120 @@ import { isVolumeId } from "./names.ts";
 import { removeLuns } from "./removal.ts";
 import { type DsmVolume, dsmFindings, dsmVolume } from "./rows.ts";
 import type { Lun, SanTarget } from "./san.ts";
-import { LunSnapshots } from "./snapshots.ts";
+import { lunSnapshots } from "./snapshots.ts";
 import type { TemplateSources } from "./templates.ts";
 
 /** Volumes as LUNs of a DSM. The name of a LUN shows whether it is finished, see LunNames. */
-export class LunStore implements VolumeStore<LunVolume> {
-  readonly explain = explainDsm;
-  readonly clonesFrom = ["volume", "snapshot"] as const;
-  readonly snapshots: LunSnapshots;
-  readonly #context: LunContext;
-  readonly #templates: TemplateSources;
-
-  constructor(context: LunContext, templates: TemplateSources) {
-    this.#context = context;
-    this.#templates = templates;
-    this.snapshots = new LunSnapshots(context, templates);
-  }
-
-  idOf(name: string): string {
-    return this.#context.names.idOf(name);
-  }
-
-  /** A LUN that is mapped to the target of its name needs no mark, because democratic-csi made such LUNs. */
-  idOfObject(object: string): string {
-    return this.#context.names.parse(object)?.id ?? object;
-  }
-
-  async create(spec: VolumeSpec, call: Call): Promise<LunVolume> {
-    const id = this.idOf(spec.name);
-    const { luns, targets } = await this.#context.look(call);
-    const existing = this.#among(id, luns, targets);
-    const name = this.#context.names.lun(id, spec.source);
-    if (!existing && luns.some(each => each.name.toLowerCase() === name))
-      throw this.#context.error("already-exists", `a LUN "${name}" exists that is not a volume of this connection`);
-    if (existing?.finished) return this.#withSource(existing, spec.source);
-    if (!existing) await makeLun(this.#context, this.#templates, id, spec, call);
-    else if (this.#withSource(existing, spec.source).source === unknownSource)
-      return { ...existing, source: unknownSource };
-    const lun = await readyLun(this.#context, id, spec, call);
-    return this.#withSource({ ...this.#created(id, lun), notes: existing?.notes ?? {} }, spec.source);
-  }
-
-  async find(id: string, call: Call): Promise<LunVolume | undefined> {
-    if (!isVolumeId(id)) return undefined;
-    const { luns, targets } = await this.#context.look(call);
-    return this.#among(id, luns, targets);
-  }
-
-  #among(id: string, luns: readonly Lun[], targets: readonly SanTarget[]): LunVolume | undefined {
-    const mine = this.#context
-      .named(luns)
-      .filter(each => each.id === id.toLowerCase() && each.state !== "being removed")
-      .filter(each => this.#isVolume(each, id, targets));
-    const found = mine.find(({ state }) => state === "whole") ?? mine[0];
-    return found && this.#context.asset(found, id, targets);
-  }
-
-  async finish(asset: LunVolume, notes: Notes, call: Call): Promise<LunVolume> {
-    const name = asset.lun.name.replace(/\.new$/, "");
-    if (!asset.finished)
-      await this.#context.san.renameLun(asset.lun.uuid, name, call.signal).catch((error: unknown) => {
-        if (!isAnswer(error, errors.lunExists) && !isAnswer(error, errors.noLun)) throw error;
-        const text = `another controller finished or removed volume "${asset.id}" meanwhile; retrying`;
-        throw this.#context.error("aborted", text);
-      });
-    const lun = { ...asset.lun, name };
-    return { ...asset, lun, notes: { ...asset.notes, ...notes }, finished: true };
-  }
-
-  async #refuseRemoval(asset: LunVolume, call: Call): Promise<void> {
-    const held = (await this.#context.snapshots(asset.lun, call)).filter(each => this.#context.isCsi(each));
-    if (held.length === 0) return;
-    const [first] = held;
-    const text = `volume "${asset.id}" has ${held.length} snapshot(s), which DSM would delete with it; delete "${first?.description}" and all others first`;
-    throw this.#context.error("failed-precondition", text);
-  }
-
-  async remove(id: string, before: (asset: LunVolume) => Promise<void>, call: Call): Promise<void> {
-    if (!isVolumeId(id)) return;
-    const asset = await this.find(id, call);
-    if (asset) await this.#refuseRemoval(asset, call);
-    if (asset) await before(asset);
-    await removeLuns(this.#context, id, call);
-  }
-
-  sameSource(a: Source, b: Source): boolean {
-    return a.kind === b.kind && this.#context.names.sourceTag(a) === this.#context.names.sourceTag(b);
-  }
-
-  async resize(asset: LunVolume, bytes: bigint, _limit: bigint | undefined, call: Call): Promise<LunVolume> {
-    await this.#context.san.resizeLun(asset.lun.uuid, bytes, call.signal);
-    return this.#known(asset.id, call);
-  }
-
-  async available(_parameters: Context, call: Call): Promise<bigint> {
-    return (await this.#volume(call)).free;
-  }
-
-  async list(page: PageRequest, call: Call): Promise<Page<LunVolume>> {
-    const byId = new Map((await this.#whole(call)).map(each => [each.id, each]));
-    return pageOf([...byId.keys()], isVolumeId, page, async id => byId.get(id));
-  }
-
-  /** Reads the volume of DSM and, in one request each, all LUNs and targets. No node can reach a LUN without a target. */
-  async look(call: Call): Promise<HealthInspection<LunVolume>> {
-    const [volume, assets] = await Promise.all([this.#volume(call), this.#whole(call)]);
-    const unmapped = assets.map(
-      ({ id, notes }) => [id, notes["iqn"] === undefined ? [targetMissing(id)] : []] as const,
-    );
-    return { storage: dsmFindings(this.#context.location, volume), volumes: findingsOf(unmapped), assets };
-  }
-
-  async check(call: Call): Promise<void> {
-    await this.#context.look(call);
-    await this.#volume(call);
-  }
-
-  close(): Promise<void> {
-    return this.#context.san.dsm.release();
-  }
-
-  #volume(call: Call): Promise<DsmVolume> {
-    return dsmVolume(this.#context.san.dsm, this.#context.location, call.signal);
-  }
-
-  async #whole(call: Call): Promise<readonly LunVolume[]> {
-    const { luns, targets } = await this.#context.look(call);
-    const whole = this.#context
-      .named(luns)
-      .filter(each => each.state === "whole" && this.#isVolume(each, each.id, targets));
-    return whole.map(each => this.#context.asset(each, each.id, targets));
-  }
+export function lunStore(context: LunContext, templates: TemplateSources): VolumeStore<LunVolume> {
+  const { names, san, location } = context;
+  const volumeOfDsm = (call: Call): Promise<DsmVolume> => dsmVolume(san.dsm, location, call.signal);
 
   /** Whether a LUN is the volume of this id. Only ids of democratic-csi have capital letters. */
-  #isVolume(named: NamedLun, id: string, targets: readonly SanTarget[]): boolean {
-    const maker = this.#context.maker(named, targets);
+  function isVolume(named: NamedLun, id: string, targets: readonly SanTarget[]): boolean {
+    const maker = context.maker(named, targets);
     return maker === "democratic-csi" || (maker === "this connection" && id === named.id);
   }
 
-  /** A LUN just created, which has no target yet. */
-  #created(id: string, lun: Lun): LunVolume {
-    return { id, lun, name: undefined, bytes: lun.bytes, source: undefined, notes: {}, finished: false };
+  function among(id: string, luns: readonly Lun[], targets: readonly SanTarget[]): LunVolume | undefined {
+    const mine = context
+      .named(luns)
+      .filter(each => each.id === id.toLowerCase() && each.state !== "being removed")
+      .filter(each => isVolume(each, id, targets));
+    const found = mine.find(({ state }) => state === "whole") ?? mine[0];
+    return found && context.asset(found, id, targets);
+  }
+
+  async function find(id: string, call: Call): Promise<LunVolume | undefined> {
+    if (!isVolumeId(id)) return undefined;
+    const { luns, targets } = await context.look(call);
+    return among(id, luns, targets);
+  }
+
+  async function refuseRemoval(asset: LunVolume, call: Call): Promise<void> {
+    const held = (await context.snapshots(asset.lun, call)).filter(each => context.isCsi(each));
+    if (held.length === 0) return;
+    const [first] = held;
+    const text = `volume "${asset.id}" has ${held.length} snapshot(s), which DSM would delete with it; delete "${first?.description}" and all others first`;
+    throw context.error("failed-precondition", text);
+  }
+
+  async function finishedOnes(call: Call): Promise<readonly LunVolume[]> {
+    const { luns, targets } = await context.look(call);
+    const whole = context.named(luns).filter(each => each.state === "whole" && isVolume(each, each.id, targets));
+    return whole.map(each => context.asset(each, each.id, targets));
   }
 
   /** DSM does not keep every source; the tag in the name shows whether it is the requested one. */
-  #withSource(asset: LunVolume, wanted: Source | undefined): LunVolume {
-    const tag = this.#context.names.parse(asset.lun.name)?.tag?.source;
+  function withSource(asset: LunVolume, wanted: Source | undefined): LunVolume {
+    const tag = names.parse(asset.lun.name)?.tag?.source;
     if (tag === undefined) return asset;
-    return { ...asset, source: wanted && this.#context.names.sourceTag(wanted) === tag ? wanted : unknownSource };
+    return { ...asset, source: wanted && names.sourceTag(wanted) === tag ? wanted : unknownSource };
   }
 
-  async #known(id: string, call: Call): Promise<LunVolume> {
-    const asset = await this.find(id, call);
-    if (asset) return asset;
-    throw this.#context.error("aborted", `the LUN of volume "${id}" has disappeared; retrying`);
-  }
+  return {
+    ...{ find, explain: explainDsm, clonesFrom: ["volume", "snapshot"], snapshots: lunSnapshots(context, templates) },
+    idOf: name => names.idOf(name),
+    /** A LUN that is mapped to the target of its name needs no mark, because democratic-csi made such LUNs. */
+    idOfObject: object => names.parse(object)?.id ?? object,
+    async create(spec, call) {
+      const id = names.idOf(spec.name);
+      const { luns, targets } = await context.look(call);
+      const existing = among(id, luns, targets);
+      const name = names.lun(id, spec.source);
+      if (!existing && luns.some(each => each.name.toLowerCase() === name))
+        throw context.error("already-exists", `a LUN "${name}" exists that is not a volume of this connection`);
+      if (existing?.finished) return withSource(existing, spec.source);
+      if (!existing) await makeLun(context, templates, id, spec, call);
+      else if (withSource(existing, spec.source).source === unknownSource)
+        return { ...existing, source: unknownSource };
+      const lun = await readyLun(context, id, spec, call);
+      // A LUN just created has no target yet.
+      const made = { id, lun, name: undefined, bytes: lun.bytes, source: undefined, finished: false };
+      return withSource({ ...made, notes: existing?.notes ?? {} }, spec.source);
+    },
+    async finish(asset, notes, call) {
+      const name = asset.lun.name.replace(/\.new$/, "");
+      if (!asset.finished)
+        await san.renameLun(asset.lun.uuid, name, call.signal).catch((error: unknown) => {
+          if (!isAnswer(error, errors.lunExists) && !isAnswer(error, errors.noLun)) throw error;
+          const text = `another controller finished or removed volume "${asset.id}" meanwhile; retrying`;
+          throw context.error("aborted", text);
+        });
+      return { ...asset, lun: { ...asset.lun, name }, notes: { ...asset.notes, ...notes }, finished: true };
+    },
+    async remove(id, before, call) {
+      if (!isVolumeId(id)) return;
+      const asset = await find(id, call);
+      if (asset) await refuseRemoval(asset, call);
+      if (asset) await before(asset);
+      await removeLuns(context, id, call);
+    },
+    sameSource: (a, b) => a.kind === b.kind && names.sourceTag(a) === names.sourceTag(b),
+    async resize({ id, lun }, bytes, _limit, call) {
+      await san.resizeLun(lun.uuid, bytes, call.signal);
+      const asset = await find(id, call);
+      if (asset) return asset;
+      throw context.error("aborted", `the LUN of volume "${id}" has disappeared; retrying`);
+    },
+    available: async (_parameters, call) => (await volumeOfDsm(call)).free,
+    async list(page, call) {
+      const byId = new Map((await finishedOnes(call)).map(each => [each.id, each]));
+      return pageOf([...byId.keys()], isVolumeId, page, async id => byId.get(id));
+    },
+    /** Reads the volume of DSM and, in one request each, all LUNs and targets. No node can reach a LUN without a target. */
+    async look(call) {
+      const [volume, assets] = await Promise.all([volumeOfDsm(call), finishedOnes(call)]);
+      const unmapped = assets.map(
+        ({ id, notes }) => [id, notes["iqn"] === undefined ? [targetMissing(id)] : []] as const,
+      );
+      return { storage: dsmFindings(location, volume), volumes: findingsOf(unmapped), assets };
+    },
+    async check(call) {
+      await context.look(call);
+      await volumeOfDsm(call);
+    },
+    close: () => san.dsm.release(),
+  };
 }
 
 const targetMissing = (id: string): Finding => ({

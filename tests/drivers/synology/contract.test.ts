@@ -30,14 +30,14 @@ async function partsRig(options: DsmOptions = {}) {
     },
     remains: async () => dsm.state.remains(),
     async close() {
-      await Promise.all(opened.map(({ store }) => store.close()));
+      await Promise.all(opened.map(({ store }) => store.close?.()));
       await dsm.close();
     },
   };
 }
 
 storeContract(
-  "LunStore",
+  "lunStore",
   async () => {
     const rig = await partsRig({ identity: { maxIdBytes: 100 } });
     return { ...rig, open: () => rig.open().store };
@@ -45,4 +45,4 @@ storeContract(
   { "loss of power": lacks["loss of power"], notes: "the name of a LUN says all" },
 );
 
-shareContract("LunTargets", () => partsRig());
+shareContract("lunTargets", () => partsRig());

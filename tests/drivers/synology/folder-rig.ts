@@ -1,7 +1,7 @@
 import { safeParse } from "valibot";
 import type { Driver } from "../../../lib/drivers/driver.ts";
 import type { DriverModule } from "../../../lib/drivers/module.ts";
-import { NfsFolders, SmbFolders } from "../../../lib/drivers/synology/folder-share.ts";
+import { nfsFolders, smbFolders } from "../../../lib/drivers/synology/folder-share.ts";
 import { openFolders, synology } from "../../../lib/drivers/synology/module.ts";
 import { synologyNfsSchema } from "../../../lib/drivers/synology/schema.ts";
 import { localRunner } from "../../../lib/io/local.ts";
@@ -47,8 +47,8 @@ export function folderParts(dsm: Dsm, protocol: Protocol, options: DsmOptions = 
   const { allowedHosts: hosts } = sections.nfs;
   const share =
     protocol === "nfs"
-      ? new NfsFolders(context, { server: "nas", hosts, squash: "no_map" })
-      : new SmbFolders(context, { server: "nas", users: ["csi-nodes"], groups: [] });
+      ? nfsFolders(context, { server: "nas", hosts, squash: "no_map" })
+      : smbFolders(context, { server: "nas", users: ["csi-nodes"], groups: [] });
   return { store, share };
 }
 

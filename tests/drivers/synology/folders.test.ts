@@ -35,22 +35,22 @@ async function partsRig(protocol: Protocol) {
     },
     remains: async () => dsm.state.remains(),
     async close() {
-      await Promise.all(opened.map(({ store }) => store.close()));
+      await Promise.all(opened.map(({ store }) => store.close?.()));
       await dsm.close();
     },
   };
 }
 
 storeContract(
-  "FolderStore",
+  "folderStore",
   async () => {
     const rig = await partsRig("nfs");
     return { ...rig, open: () => rig.open().store };
   },
   { "loss of power": lacks["loss of power"], notes: "the folder's description says all" },
 );
-shareContract("NfsFolders", () => partsRig("nfs"));
-shareContract("SmbFolders", () => partsRig("smb"));
+shareContract("nfsFolders", () => partsRig("nfs"));
+shareContract("smbFolders", () => partsRig("smb"));
 
 const call = callWith();
 const rigs: DsmRig[] = [];
