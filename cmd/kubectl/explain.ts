@@ -1,6 +1,6 @@
 import { parseHandle } from "../../lib/core/handle.ts";
 import { listAt, mappingAt, textAt } from "../../lib/lint/lint-input.ts";
-import type { ConnectionStatus, Status } from "../../lib/observe/status.ts";
+import type { Status } from "../../lib/observe/status.ts";
 import { isMapping, type Mapping } from "../../lib/schema/mapping.ts";
 import type { Host } from "../host.ts";
 import { memberText, problemsOf, stateText } from "../status/problems.ts";
@@ -143,7 +143,7 @@ async function pending(
       : undefined;
   findings.add("class", `${name} of ${provisioner}`, other);
   const connection = textAt(found, "parameters", "connection");
-  if (status && connection !== undefined && !other) connectionStation(connection, status, findings);
+  if (status && connection !== undefined && !other) connectionStation(connection, status, true, findings);
   const waits = textAt(found, "volumeBindingMode") === "WaitForFirstConsumer";
   if (waits && users.length === 0)
     findings.add(
@@ -155,23 +155,25 @@ async function pending(
   findings.add("provisioner", event === undefined ? "reports nothing" : "reports", event, ...users.map(unscheduled));
 }
 
-/** A connection or group, and why it cannot be used. */
-function connectionStation(name: string, status: Status, findings: Findings): ConnectionStatus | undefined {
+/** A connection or group, and why it cannot be used; `creates`: for a new volume. */
+function connectionStation(name: string, status: Status, creates: boolean, findings: Findings): void {
   const group = status.groups.find(each => each.name === name);
   const found = status.connections.find(each => each.name === name);
   if (group)
     findings.add("group", `${name}: ${group.members.map(each => memberText(each, status.connections)).join(", ")}`);
   else if (found) {
-    const suspended = found.suspended ? "it is suspended, so it gets no new volumes" : undefined;
+    const suspended = creates && found.suspended ? "it is suspended, so it gets no new volumes" : undefined;
     findings.add(
       "connection",
       `${name} (${found.driver ?? "unknown driver"}): ${stateText(found)}`,
-      ...problemsOf(found, status.now).map(({ text, remedy }) => (remedy === undefined ? text : `${text}; ${remedy}`)),
+      // A storage system that has not been checked yet may well be good.
+      ...(found.storage?.state === "not-checked" ? [] : problemsOf(found, status.now)).map(({ text, remedy }) =>
+        remedy === undefined ? text : `${text}; ${remedy}`,
+      ),
       suspended,
     );
   } else
     findings.add("connection", name, `csimux has no connection or group "${name}": add its file, or correct the class`);
-  return found;
 }
 
 interface BoundParts {
@@ -202,7 +204,7 @@ async function bound(volume: string, parts: BoundParts): Promise<void> {
   if (status && status.name !== driver && !alias)
     findings.add("driver", driver, `csimux serves ${status.name}, not this driver`);
   else if (parsed && status) {
-    connectionStation(parsed.connection, status, findings);
+    connectionStation(parsed.connection, status, false, findings);
     const controller = csimux.find(each => each.isController && each.isReady);
     if (controller) await storage(parsed.connection, parsed.id, controller, cluster, findings);
   }

@@ -68,7 +68,7 @@ export function adoptionText(request: PvRequest, isMarked: boolean, own: string)
     },
   };
   const head = [
-    `Volume ${own}: create both with kubectl create -f. Deleting the claim or the PersistentVolume keeps the data.`,
+    `Volume ${own}: create both with kubectl create -f. With the policy Retain, deleting them keeps the data.`,
     ...(isMarked
       ? []
       : [
@@ -85,7 +85,7 @@ const noClaim = "00000000-0000-0000-0000-000000000000";
 
 /**
  * A PersistentVolume whose claim is gone and whose policy is Delete: csi-provisioner has csimux delete it as soon as it is created, with all
- * of csimux's checks. The annotation tells csi-provisioner that it is its own.
+ * of csimux's checks. Older versions of it need the annotation.
  */
 export function deletionText(request: Pick<PvRequest, "driver" | "volume">, about: string): string {
   const annotations = { "pv.kubernetes.io/provisioned-by": request.driver };

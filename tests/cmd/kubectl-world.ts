@@ -1,4 +1,3 @@
-import { afterAll } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,14 +5,9 @@ import { Command } from "commander";
 import { addKubectl } from "../../cmd/kubectl/command.ts";
 import { fakeKubectl, type KubectlAnswer } from "../fakes/kubectl.ts";
 
-/** A folder of this test file. */
-export const folder = mkdtempSync(join(tmpdir(), "csimux-kubectl-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
-let worlds = 0;
-
 /** Runs the plugin with a kubectl that gives these answers. */
 export async function run(words: readonly string[], answers: readonly KubectlAnswer[]) {
-  const bin = join(folder, String(++worlds));
+  const bin = mkdtempSync(join(tmpdir(), "csimux-kubectl-"));
   const calls = fakeKubectl(bin, answers);
   const out: string[] = [];
   const err: string[] = [];
@@ -25,7 +19,9 @@ export async function run(words: readonly string[], answers: readonly KubectlAns
   await program.parseAsync(["node", "csimux", "kubectl", ...words]);
   const code = Number(process.exitCode ?? 0);
   process.exitCode = before ?? 0;
-  return { code, out: out.join(""), err: err.join(""), calls: calls() };
+  const said = { code, out: out.join(""), err: err.join(""), calls: calls() };
+  rmSync(bin, { recursive: true });
+  return said;
 }
 
 /** What kubectl shows of several objects. */

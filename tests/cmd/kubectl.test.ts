@@ -1,12 +1,15 @@
-import { describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { spawnSync } from "node:child_process";
-import { readFileSync, statSync, symlinkSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, statSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { build } from "../../scripts/build.ts";
 import { fakeKubectl } from "../fakes/kubectl.ts";
-import { controller, csimuxPods, folder, list, node, run } from "./kubectl-world.ts";
+import { controller, csimuxPods, list, node, run } from "./kubectl-world.ts";
 
 const executable = await build();
+const folder = mkdtempSync(join(tmpdir(), "csimux-kubectl-test-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describe("kubectl csimux runs csimux in its pods", () => {
   test("status asks a controller, with all other flags and the exit code of csimux", async () => {
