@@ -74,7 +74,6 @@ async function decodeAny(id: string, options: DecodeOptions, host: Host): Promis
   return decodeNode(id, config, output === "json", host);
 }
 
-/** The printed id as JSON. */
 const encoded = (kind: string, text: string): string => `${JSON.stringify({ kind, id: text.trimEnd() })}\n`;
 
 function encode(kind: string, connection: string, id: string, strict: boolean, host: Host): number {

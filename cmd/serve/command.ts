@@ -107,7 +107,6 @@ async function run(flags: ServeFlags, rest: readonly string[], known: readonly s
   }
 }
 
-/** An unknown flag, and the one that was probably meant. */
 function unknownFlag(word: string, known: readonly string[]): string {
   const flag = word.replace(/=.*$/s, "");
   const near = nearest(flag, known);

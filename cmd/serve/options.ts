@@ -104,9 +104,9 @@ export function serveOptions(flags: ServeFlags, env: Readonly<Record<string, str
     logLevel: level(flags.logLevel ?? old("LOG_LEVEL") ?? defaults.logLevel),
     logFormat: format(flags.logFormat),
     socketMode: socketMode(flags.serverSocketPermissionsMode ?? old("SERVER_SOCKET_PERMISSIONS_MODE") ?? defaults.mode),
-    stateDir: stateDir(flags.stateDir),
+    stateDir: pathOf("--state-dir", flags.stateDir),
     nodeName: flags.nodeId || env["CSI_NODE_ID"] || undefined,
-    statusSocket: statusSocket(flags.statusSocket),
+    statusSocket: pathOf("--status-socket", flags.statusSocket),
     metricsAddress: address("--metrics-address", flags.metricsAddress),
     healthAddress: address("--health-address", flags.healthAddress),
     page: page(flags),
@@ -138,17 +138,9 @@ export function driverName(flag: string, name: string): string {
   throw new UsageError(text);
 }
 
-/**
- * An empty text, for example from an unset variable, would place the records below the working folder, where they get
- * lost.
- */
-function stateDir(folder: string | undefined): string | undefined {
-  if (folder === "") throw new UsageError("--state-dir is empty; name a folder of the host, or omit the flag");
-  return folder;
-}
-
-function statusSocket(path: string | undefined): string | undefined {
-  if (path === "") throw new UsageError("--status-socket is empty; name a file, or omit the flag");
+/** An empty path, for example from an unset variable, would be below the working folder, where files get lost. */
+function pathOf(flag: string, path: string | undefined): string | undefined {
+  if (path === "") throw new UsageError(`${flag} is empty; name a path, or omit the flag`);
   return path;
 }
 

@@ -48,7 +48,6 @@ const commandsOf = (changes: readonly NodeChange[]): readonly LabelCommand[] =>
     }));
   });
 
-/** A word of a shell command line. */
 const word = (text: string): string => (/^[A-Za-z0-9._/=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 /** A shell script of the commands; everything else in it is a comment. */

@@ -152,7 +152,6 @@ export function classReach(
   return { name, connection, nodes: usable, reasons: [...reasons] };
 }
 
-/** Why a class cannot be used on a node; undefined if it can. */
 function refusal(
   node: EvaluatedNode,
   allowed: StorageClass["allowed"],

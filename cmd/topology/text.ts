@@ -14,7 +14,6 @@ import {
 } from "./reach.ts";
 import type { TopologyView } from "./view.ts";
 
-/** Columns of a terminal. */
 const width = 80;
 
 /** Everything for people, as it is printed. */
@@ -131,13 +130,11 @@ function unconnected(all: readonly ConnectionTopology[], { nodes, prefix }: Topo
   return lines.join("") + others(groups.slice(mostGroups));
 }
 
-/** The number of nodes in groups that are not shown. */
 function others(groups: readonly (readonly [string, readonly EvaluatedNode[]])[]): string {
   const many = groups.reduce((sum, [, group]) => sum + group.length, 0);
   return many > 0 ? `and ${count(many, "more node")}; see --details\n` : "";
 }
 
-/** Where a class can be used, or why it cannot. */
 function classText({ name, connection, nodes, reasons }: ClassReach, view: TopologyView, tint: Paint): string {
   const head = `class ${name || "without a name"} (connection: ${connection})`;
   const all = registered(view.nodes).length;

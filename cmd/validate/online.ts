@@ -82,7 +82,6 @@ async function checked(connection: ConnectionFile, check: CheckConnection, limit
 const isNotMountedHere = (error: unknown): boolean =>
   error instanceof NotMountedHere || (error instanceof Error && isNotMountedHere(error.cause));
 
-/** Refuses to mount shares. */
 const notMounted: NonNullable<DriverPorts["share"]> = () => {
   const refuse = () => Promise.reject(new NotMountedHere("the share is not mounted on this machine"));
   return { value: { folder: refuse, renew: refuse }, release: async () => {} };
@@ -91,7 +90,6 @@ const notMounted: NonNullable<DriverPorts["share"]> = () => {
 const aborted = (signal: AbortSignal): Promise<never> =>
   new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason), { once: true }));
 
-/** Opens drivers like `serve`. */
 function opening(input: LintInput, host: Host) {
   const main = input.main?.read.config;
   const log = leveledLog("error", () => {});

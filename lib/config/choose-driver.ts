@@ -57,7 +57,6 @@ function known(driver: string, modules: readonly DriverModule[]): string {
   return `known drivers: ${names.join(", ")}`;
 }
 
-/** The number of leading parts that two names have in common. */
 function alike(one: string, other: string): number {
   const parts = other.split("-");
   const differing = one.split("-").findIndex((part, index) => part !== parts[index]);

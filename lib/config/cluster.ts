@@ -172,7 +172,6 @@ function listedNode(file: string, node: unknown, index: number): ListedNode {
   };
 }
 
-/** The entry of `status.addresses` with type Hostname. */
 function hostnameOf(status: unknown): unknown {
   const addresses = listOf(isMapping(status) ? status["addresses"] : undefined);
   const found = addresses.find(each => isMapping(each) && each["type"] === "Hostname");

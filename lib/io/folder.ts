@@ -118,7 +118,6 @@ export class ConnectionFolder {
     return join(this.#folder, name + ending);
   }
 
-  /** Runs `work` in a slot of the path's device. */
   #on<T>(path: string, work: () => Promise<T>): Promise<T> {
     return fileThreads.on(path).run(work);
   }
@@ -143,7 +142,6 @@ export class ConnectionFolder {
   }
 }
 
-/** The connection names among file names. */
 function namesIn(files: readonly string[]): readonly string[] {
   const names = files.flatMap(file => {
     const ending = endings.find(end => file.endsWith(end));

@@ -52,7 +52,6 @@ function startsOf(lines: readonly string[]): readonly number[] {
   return starts;
 }
 
-/** The ranges of secret values in the text. */
 function secretRanges({ isSecret, source }: SourceDocument): readonly Range[] {
   const ranges: Range[] = [];
   const walk = (node: unknown, path: Path, from?: number): void => {
@@ -76,7 +75,6 @@ function hide(ranges: Range[], { range }: Node, keyEnd?: number): void {
   if (range) ranges.push([keyEnd === undefined ? range[0] : Math.min(keyEnd + 2, range[0]), range[1]]);
 }
 
-/** The line with every secret in it replaced. */
 function masked(text: string, start: number, secrets: readonly Range[]): string {
   let result = "";
   let from = start;

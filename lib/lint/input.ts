@@ -70,7 +70,6 @@ const likeDaemon = (source: YamlSource, text: string): YamlSource =>
 const isEncrypted = ({ value }: YamlSource): boolean =>
   isMapping(value) && isMapping(value["sops"]) && typeof value["sops"]["mac"] === "string";
 
-/** The number of things found that concern csimux. */
 const sizeOf = ({ candidates, classes, helm, volumes, documents }: FoundObjects): number =>
   candidates.length + classes.length + helm.length + volumes.length + documents;
 

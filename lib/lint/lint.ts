@@ -116,7 +116,6 @@ const safe = (text: string): string => printable(text.length > longestText ? `${
 
 const mostProblems = 200;
 
-/** The first problems of a text, and the number of further ones. */
 function limited(all: readonly Diagnostic[]): readonly Diagnostic[] {
   if (all.length <= mostProblems) return all;
   const sorted = [...all].sort(byPosition).slice(0, mostProblems);

@@ -74,13 +74,11 @@ function addHelm(outer: SourceDocument, whole: Mapping, found: FoundObjects): vo
   found.candidates.push({ document: below(document, ["driver", "config"], config), name: "proxy", role: "main" });
 }
 
-/** A part of a document as a document. */
 const below = (document: SourceDocument, path: Path, value: Mapping): SourceDocument => ({
   ...partOf(document, value, inner => [...path, ...inner]),
   above: [...(document.above ?? []), ...path],
 });
 
-/** Adds values of csimux's own chart. */
 function addChart(document: SourceDocument, whole: Mapping, found: FoundObjects): void {
   const key = chartBelow(whole);
   const { candidates, classes, driver, image } = chartParts(document, key === undefined ? [] : [key]);

@@ -100,7 +100,6 @@ export class SkippedMembers {
     }
   }
 
-  /** Returns whether the member could be asked. */
   async #settle(skip: SkippedVolume, member: string, call: Call): Promise<boolean> {
     const { connections, locks } = this.#parts;
     try {

@@ -152,7 +152,6 @@ export class Volumes {
     });
   }
 
-  /** The connection or group that a class names. */
   #named(connection: string | undefined): string {
     const { single } = this.#context.settings();
     const named = connection || single;
@@ -209,7 +208,6 @@ export class Volumes {
     throw refusal(full);
   }
 
-  /** Creates the volume on a connection. */
   #on(name: string, when: WhenUnavailable, { request, source, call, add }: Creation): Promise<RoutedVolume> {
     const { calls, connections, handles } = this.#context;
     return connections.use(name, when, async connection => {

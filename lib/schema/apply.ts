@@ -75,7 +75,6 @@ const kindOf = (value: unknown): string => {
   return { string: "text", number: "a number", boolean: "true or false" }[typeof value as string] ?? "something else";
 };
 
-/** The value at a path, undefined if there is none. */
 function valueAt(value: unknown, path: Path): unknown {
   let here = value;
   for (const step of path) {
@@ -85,7 +84,6 @@ function valueAt(value: unknown, path: Path): unknown {
   return here;
 }
 
-/** Whether a key is written without a value. */
 const isEmpty = (value: unknown, path: Path): boolean =>
   valueAt(value, path) === null && path.length > 0 && valueAt(value, path.slice(0, -1)) !== undefined;
 

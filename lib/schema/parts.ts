@@ -178,7 +178,6 @@ export const holdsPlaceholder = (value: string): boolean => ownPlaceholder.test(
 /** Whether a value is a placeholder from democratic-csi's published examples: causes a warning, is not refused. */
 export const isPlaceholder = (value: unknown): boolean => placeholders.has(value);
 
-/** Why a text is not a host, as a message. */
 function notHost(value: string): string {
   if (value === "") return "must not be empty";
   if (/\s/.test(value)) return "must not contain spaces";

@@ -36,7 +36,6 @@ export const connectionFolder = "/connections";
 export const mainText = (node: unknown): string =>
   stringify({ driver: "proxy", proxy: { configFolder: connectionFolder }, ...(node !== undefined && { node }) }, plain);
 
-/** Long lines are not folded. */
 const plain = { lineWidth: 0 } as const;
 
 /** The `node:` block of all deployments if they agree; nodes read only the main file. */

@@ -3,50 +3,45 @@ import { isMapping, type Mapping } from "../schema/mapping.ts";
 
 /** Values that are carried over and need no message. */
 const carried: readonly string[] = [
-  "csiDriver",
-  "storageClasses",
-  "volumeSnapshotClasses",
-  "driver.config",
-  "driver.existingConfigSecret",
-  "nameOverride",
-  "fullnameOverride",
-  "node.kubeletHostPath",
-  "controller.enabled",
-  "controller.externalAttacher.enabled",
-  "controller.externalProvisioner.enabled",
-  "controller.externalResizer.enabled",
-  "controller.externalSnapshotter.enabled",
+  ...["csiDriver", "storageClasses", "volumeSnapshotClasses", "driver.config", "driver.existingConfigSecret"],
+  ...["nameOverride", "fullnameOverride", "node.kubeletHostPath", "controller.enabled"],
+  ...["controller.externalAttacher.enabled", "controller.externalProvisioner.enabled"],
+  ...["controller.externalResizer.enabled", "controller.externalSnapshotter.enabled"],
 ];
 
-/** Values that csimux does not need, and why. */
-const needless: Readonly<Record<string, string>> = {
-  csiProxy: "csimux does not need csi-grpc-proxy",
-  enablePSP: "Kubernetes no longer has PodSecurityPolicy",
-  "controller.strategy": "the controller is now a Deployment of two replicas",
-  "controller.replicaCount": "the controller is now a Deployment of two replicas",
-  "controller.driver.image": "the image is now csimux's",
-  "node.driver.image": "the image is now csimux's",
-  "controller.driver.logLevel": "csimux has --log-level",
-  "node.driver.logLevel": "csimux has --log-level",
-  "controller.driver.lifecycle":
+const sidecars = ["Attacher", "Provisioner", "Resizer", "Snapshotter"].map(name => `controller.external${name}`);
+
+/** Why csimux does not need some values, and these values. */
+const needless: readonly (readonly [why: string, ...keys: readonly string[]])[] = [
+  ["csimux does not need csi-grpc-proxy", "csiProxy"],
+  ["Kubernetes no longer has PodSecurityPolicy", "enablePSP"],
+  ["the controller is now a Deployment of two replicas", "controller.strategy", "controller.replicaCount"],
+  ["the image is now csimux's", "controller.driver.image", "node.driver.image"],
+  ["csimux has --log-level", "controller.driver.logLevel", "node.driver.logLevel"],
+  [
     "csimux itself mounts the share of the volumes; for other purposes add it to controller.yaml",
-  "controller.driver.extraVolumeMounts":
+    "controller.driver.lifecycle",
+  ],
+  [
     "csimux itself mounts the share of the volumes; add other mounts to controller.yaml",
-  "controller.extraVolumes": "csimux itself mounts the share of the volumes; add other volumes to controller.yaml",
-  "controller.driver.securityContext": "controller.yaml has what csimux needs",
-  "node.driver.iscsiDirHostPath": "csimux uses the host's open-iscsi through /host",
-  "node.driver.nvmeDirHostPath": "csimux reads the host's /etc/nvme through /host",
-  "node.driver.nvmeDirMountEnabled": "csimux reads the host's /etc/nvme through /host",
-  "node.driver.localtimeHostPath": "csimux writes times in UTC",
-  "node.cleanup": "csimux removes its sockets itself",
-  "node.driverRegistrar": "csimux registers itself",
-  "controller.externalAttacher": "controller.yaml has its settings",
-  "controller.externalProvisioner": "controller.yaml has its settings",
-  "controller.externalResizer": "controller.yaml has its settings",
-  "controller.externalSnapshotter": "controller.yaml has its settings",
-  extraCaCerts:
+    "controller.driver.extraVolumeMounts",
+  ],
+  ["csimux itself mounts the share of the volumes; add other volumes to controller.yaml", "controller.extraVolumes"],
+  ["controller.yaml has what csimux needs", "controller.driver.securityContext"],
+  ["csimux uses the host's open-iscsi through /host", "node.driver.iscsiDirHostPath"],
+  [
+    "csimux reads the host's /etc/nvme through /host",
+    ...["node.driver.nvmeDirHostPath", "node.driver.nvmeDirMountEnabled"],
+  ],
+  ["csimux writes times in UTC", "node.driver.localtimeHostPath"],
+  ["csimux removes its sockets itself", "node.cleanup"],
+  ["csimux registers itself", "node.driverRegistrar"],
+  ["controller.yaml has its settings", ...sidecars],
+  [
     "mount the certificates and set NODE_EXTRA_CA_CERTS in controller.yaml; connections over https are refused until then",
-};
+    "extraCaCerts",
+  ],
+];
 
 /** The other values, in words; each key once, with what to do. */
 export function leftOver(values: Mapping): readonly string[] {
@@ -68,8 +63,8 @@ function walk(value: Mapping, above: string, lines: string[]): void {
 }
 
 function wordsFor(path: string): string {
-  const known = Object.entries(needless).find(([key]) => path === key || path.startsWith(`${key}.`));
-  if (known) return `not carried over: ${known[1]}`;
+  const known = needless.find(([, ...keys]) => keys.some(key => path === key || path.startsWith(`${key}.`)));
+  if (known) return `not carried over: ${known[0]}`;
   const file = path.startsWith("node.") ? "node.yaml" : path.startsWith("controller.") ? "controller.yaml" : undefined;
   return file === undefined ? "not carried over" : `not carried over: if you still need it, add it to ${file}`;
 }

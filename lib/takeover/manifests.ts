@@ -32,7 +32,6 @@ const exampleDriver = "csimux.storage";
 const exampleImage = "registry.example.org/csimux";
 const exampleKubelet = "/var/lib/kubelet";
 
-/** The manifests of a text, with the names of this deployment. */
 function objectsOf(text: string, { driver, namespace, image }: DeploymentNames): Manifest[] {
   const named = text.replaceAll(exampleDriver, driver).replaceAll(exampleImage, image ?? exampleImage);
   return parseAllDocuments(named)

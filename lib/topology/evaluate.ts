@@ -96,7 +96,6 @@ function withoutTail(text: string): string {
   return text.slice(0, end);
 }
 
-/** A source in words. */
 function sourceInWords(source: RuleSource): string {
   if (!("name" in source)) return source.kind === "nodeName" ? "the node's name" : "the host name";
   const words = { env: "variable", file: "file", nodeLabel: "node label" } as const;

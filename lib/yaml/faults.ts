@@ -89,7 +89,6 @@ export function aliasFault(document: Document): OffsetFinding {
   return { offset: start(dangling ?? merge ?? first) ?? 0, finding: failure("yaml-alias", [], ...words) };
 }
 
-/** The first alias, and the first dangling one. */
 function aliasesOf(document: Document): { readonly first: Node | undefined; readonly dangling: Node | undefined } {
   let first: Node | undefined;
   let dangling: Node | undefined;

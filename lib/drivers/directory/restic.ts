@@ -205,7 +205,6 @@ export class Restic implements BackupTool {
 
 const nameTag = (key: string): string => `csi_snapshot_name=${key}`;
 
-/** The id in the last line of `backup --json`. */
 function idIn(stdout: string): string | undefined {
   return /"snapshot_id":"([0-9a-f]{8,64})"/.exec(stdout.trim().split("\n").at(-1) ?? "")?.[1];
 }

@@ -180,7 +180,6 @@ export class Trees {
     }
   }
 
-  /** Removes a folder with all its content. */
   async #discard(path: string, call: Call): Promise<void> {
     if (await this.#removeIfEmpty(path)) return;
     await refuseMounts(this.#context, path);

@@ -50,15 +50,8 @@ export const classParameters: Theme = {
 };
 
 const secretKinds = [
-  "provisioner",
-  "controller-publish",
-  "node-stage",
-  "node-publish",
-  "controller-expand",
-  "node-expand",
-  "controller-modify",
-  "snapshotter",
-  "snapshotter-list",
+  ...["provisioner", "controller-publish", "node-stage", "node-publish", "controller-expand", "node-expand"],
+  ...["controller-modify", "snapshotter", "snapshotter-list"],
 ];
 
 /** The start of the two parameters that name a secret; the last pair is for all kinds. */
@@ -107,7 +100,6 @@ function* parameters(each: ClassObject, members: readonly ConnectionFile[]): Fou
   }
 }
 
-/** A parameter that has no effect. */
 function useless(
   { document, kind }: ClassObject,
   key: string,

@@ -132,7 +132,6 @@ function* storageClass(each: ClassObject, members: readonly ConnectionFile[], in
 
 type Term = Readonly<Record<string, string>>;
 
-/** Every combination of the values of one entry. */
 const termsOf = (entry: unknown): readonly Term[] =>
   listAt(entry, "matchLabelExpressions").reduce<readonly Term[]>(
     (terms, expression) => {
@@ -185,7 +184,6 @@ function difference(terms: readonly Term[], members: readonly ConnectionFile[], 
   return `the class allows ${few(terms)}, the ${members.length === 1 ? "connection requires" : "connections require"} ${few(required)}`;
 }
 
-/** Keys that no node reports. */
 function* unknownKeys(
   { document, value }: ClassObject,
   path: Path,

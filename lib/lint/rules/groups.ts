@@ -86,7 +86,6 @@ function* groupProblems(
   }
 }
 
-/** The existing labels, to choose from. */
 function labelAdvice(connections: readonly ConnectionFile[]): string {
   const all = connections.flatMap(each => Object.entries(labelsOf(each)).map(([key, value]) => `${key}=${value}`));
   const labels = [...new Set(all)].sort();

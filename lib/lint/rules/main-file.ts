@@ -74,7 +74,6 @@ function* inherited({ document }: MainDocument, { modules }: LintInput): Found {
   }
 }
 
-/** The name of the list of rules in either spelling. */
 const listName = ({ proxy }: MainDocument): "fromRegexp" | "customRules" =>
   listAt(proxy, "nodeTopology", "fromRegexp").length > 0 ? "fromRegexp" : "customRules";
 

@@ -132,7 +132,6 @@ function everybodyByProperty(text: string): string | undefined {
   return freeBsd ? 'add "-network 10.0.0.0/24"' : 'name the nodes instead of "rw": "rw=@10.0.0.0/24"';
 }
 
-/** Whether an option restricts the hosts that may mount. */
 function namesHosts(option: string): boolean {
   const [key = "", value] = option.split(/=(.*)/s);
   if (/^-network/.test(key)) return true;
