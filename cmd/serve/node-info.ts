@@ -67,9 +67,8 @@ export function logMissingName(config: ProxyConfig, options: Pick<ServeOptions, 
     ...(registers ? ["this node cannot register"] : []),
     ...(pins ? ["no volume can be created on disks of this machine"] : []),
   ];
-  log.warn(
-    `unknown node name: ${until.join(" and ")}. Set CSI_NODE_ID or --node-id, in Kubernetes from the field spec.nodeName, in Nomad to "\${node.unique.name}"`,
-  );
+  const text = `unknown node name: ${until.join(" and ")}. Set CSI_NODE_ID or --node-id, in Kubernetes from the field spec.nodeName, in Nomad to "\${node.unique.name}"`;
+  log.warn(text);
 }
 
 /** CSI NodeGetInfo: orchestrators must accept node ids up to this length in bytes, and may accept up to 256. */

@@ -32,9 +32,8 @@ export async function validate(options: ValidateOptions, host: Host): Promise<nu
   }
   const linted = await linting(inputs, options, host);
   if (linted.files.length === 0) {
-    host.err(
-      `csimux: none of the ${inputs.length} files concerns csimux: found no configuration, class or Secret of connection files\n`,
-    );
+    const text = `csimux: none of the ${inputs.length} files concerns csimux: found no configuration, class or Secret of connection files\n`;
+    host.err(text);
     return 2;
   }
   const asked = options.online ? await askAll(linted.deployments, host) : [];

@@ -161,13 +161,8 @@ function collisions(common: Applied<unknown>, prefix: string): readonly SchemaFi
       .filter(label => label.startsWith(`${prefix}/`))
       .map(label => {
         const path = ["proxy", "perDriver", "topology", index, "extra", label];
-        return failure(
-          "extra-collides",
-          path,
-          `"${label}" uses the prefix of csimux's own keys`,
-          "put the key under requirements, without prefix",
-          "key",
-        );
+        const text = `"${label}" uses the prefix of csimux's own keys`;
+        return failure("extra-collides", path, text, "put the key under requirements, without prefix", "key");
       }),
   );
 }

@@ -42,10 +42,9 @@ export function clusterAddress({ env }: Pick<Machine, "env">) {
 async function ownLabels(nodeName: string, machine: Pick<Machine, "env">): Promise<Readonly<Record<string, string>>> {
   const address = clusterAddress(machine);
   if (!address) {
-    throw new CsiError(
-      "failed-precondition",
-      'node labels come from the cluster\'s API, but csimux is not running in a pod: KUBERNETES_SERVICE_HOST is not set; elsewhere use "source: env"',
-    );
+    const text =
+      'node labels come from the cluster\'s API, but csimux is not running in a pod: KUBERNETES_SERVICE_HOST is not set; elsewhere use "source: env"';
+    throw new CsiError("failed-precondition", text);
   }
   // TLS is loaded only where a rule asks for a label.
   const { nodeLabels, serviceAccountFolder } = await import("../io/kube.ts");

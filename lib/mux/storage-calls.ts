@@ -214,11 +214,10 @@ export class StorageCalls {
     const isNew = breaker.outage === undefined;
     const ms = breaker.confirmed(error.message);
     if (ms === undefined) return;
-    if (isNew)
-      this.#log.warn(
-        `connection "${name}" cannot be used: calls that need its storage are refused until its check succeeds`,
-        { connection: name, reason: error.message },
-      );
+    if (isNew) {
+      const text = `connection "${name}" cannot be used: calls that need its storage are refused until its check succeeds`;
+      this.#log.warn(text, { connection: name, reason: error.message });
+    }
     record.retry = setTimeout(() => {
       breaker.retried();
       if (!this.#stop.signal.aborted) void this.#check(record, breaker);

@@ -155,11 +155,11 @@ export class Volumes {
   #named(connection: string | undefined): string {
     const { single } = this.#context.settings();
     const named = connection || single;
-    if (!named)
-      throw new CsiError(
-        "invalid-argument",
-        'the parameters lack "connection"; the StorageClass, or the volume specification of Nomad, must name a connection or a group',
-      );
+    if (!named) {
+      const text =
+        'the parameters lack "connection"; the StorageClass, or the volume specification of Nomad, must name a connection or a group';
+      throw new CsiError("invalid-argument", text);
+    }
     if (single === undefined || named === single) return named;
     const message = `the class names "${named}", but this driver serves only the connection "${single}"`;
     throw new CsiError("failed-precondition", message);

@@ -16,8 +16,7 @@ export interface NodeFacts {
 /** The node's name. Throws "failed-precondition" if it is unknown. */
 export function nodeNameOf({ nodeName }: Pick<NodeFacts, "nodeName">): string {
   if (nodeName) return nodeName;
-  throw new CsiError(
-    "failed-precondition",
-    'the name of this node is unknown: set CSI_NODE_ID, in Kubernetes from the field spec.nodeName, in Nomad to "${node.unique.name}"',
-  );
+  const text =
+    'the name of this node is unknown: set CSI_NODE_ID, in Kubernetes from the field spec.nodeName, in Nomad to "${node.unique.name}"';
+  throw new CsiError("failed-precondition", text);
 }
