@@ -46,13 +46,18 @@ export class Browser {
     ];
     const child = spawn(browserProgram ?? "", [...flags, `--user-data-dir=${folder}`, "about:blank"], {
       stdio: "ignore",
+      detached: true,
+      env: { ...process.env, HOME: folder, TMPDIR: folder },
     });
     const until = Date.now() + limitMs;
     let port = "";
     while (port === "") {
       const text = await readFile(join(folder, "DevToolsActivePort"), "utf8").catch(() => "");
       if (text.includes("\n")) port = text.split("\n")[0] ?? "";
-      if (Date.now() > until) throw new Error("the browser does not start");
+      if (Date.now() > until) {
+        await ended(child, folder);
+        throw new Error("the browser does not start");
+      }
       await Bun.sleep(50);
     }
     const tabs = (await (await fetch(`http://127.0.0.1:${port}/json`)).json()) as {
@@ -115,10 +120,17 @@ export class Browser {
   }
 
   async end(): Promise<void> {
-    const gone = new Promise(resolve => this.#process.once("exit", resolve));
     this.#socket.close();
-    this.#process.kill("SIGKILL");
-    await gone;
-    await rm(this.#folder, { recursive: true, force: true, maxRetries: 5 });
+    await ended(this.#process, this.#folder);
   }
+}
+
+/** Ends a browser with all its processes: Debian starts it by a script, so its group is ended. */
+async function ended(child: ChildProcess, folder: string): Promise<void> {
+  const gone = new Promise(resolve => child.once("exit", resolve));
+  if (child.pid !== undefined && child.exitCode === null) {
+    process.kill(-child.pid, "SIGKILL");
+    await gone;
+  }
+  await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 });
 }
