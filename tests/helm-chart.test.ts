@@ -7,14 +7,14 @@ import { patternCompiler } from "../lib/topology/pattern.ts";
 import { hasGoProgram } from "../scripts/cluster/tools.ts";
 import { chart, helm, type KubeObject, rendered, required } from "./helm.ts";
 
-const share = {
+const share = JSON.stringify({
   driver: "nfs-client",
   nfs: { shareHost: "nas.lan", shareBasePath: "/k8s", controllerBasePath: "/nas" },
-};
-const disk = {
+});
+const disk = JSON.stringify({
   driver: "local-hostpath",
   "local-hostpath": { shareBasePath: "/srv/volumes", controllerBasePath: "/srv/volumes" },
-};
+});
 const central = {
   ...required,
   connections: { nas: share },
@@ -61,7 +61,10 @@ describe.skipIf(!hasGoProgram("helm"))("the chart", () => {
 
   test.each([
     ["with monitoring", { alerts: { enabled: true }, podMonitor: { enabled: true } }],
-    ["with topology", { main: { proxy: { nodeTopology: { type: "node" } } } }],
+    [
+      "with a main file",
+      { groups: {}, main: "driver: proxy\nproxy:\n  configFolder: /connections\n  nodeTopology: { type: node }\n" },
+    ],
     ["without attaching", { attachRequired: false }],
     ["with an unprivileged controller", { controller: { privileged: false, replicas: 1 } }],
     ["under other names", { nameSuffix: "-two", driverName: "two.example.org" }],
@@ -94,31 +97,30 @@ describe.skipIf(!hasGoProgram("helm"))("the chart", () => {
     },
   );
 
-  test("keeps connection files as they are, given as text, and their values, given as mappings", async () => {
-    const text =
-      "# of 2019\ndriver: nfs-client\nnfs: {shareHost: nas.lan, shareBasePath: /k, controllerBasePath: /n}\n";
-    const secret = one(await rendered({ ...central, connections: { text, nas: share } }), "Secret");
-    expect(Object.keys(secret["data"])).toEqual(["nas.yaml", "text.yaml"]);
-    expect(file(secret, "text.yaml")).toBe(text);
-    expect(parse(file(secret, "nas.yaml"))).toEqual(share);
+  test.each(["configFolder: '/connections'", 'configFolder: "/connections" # x', '"configFolder":"/connections"'])(
+    "takes a main file with %s",
+    async folder => {
+      const main = `{driver: proxy, proxy: {\n${folder}\n}}\n`;
+      expect(one(await rendered({ ...central, main }), "ConfigMap")["data"]["proxy.yaml"]).toBe(main);
+    },
+  );
+
+  test("keeps connection files and the main file as they are", async () => {
+    const text = "# of 2019\ndriver: nfs-client\nnfs: {dirPermissionsMode: 0770, shareHost: 010, shareBasePath: yes}\n";
+    const main =
+      "driver: proxy\nproxy:\n  # of 2020\n  configFolder: /connections\nsshConnection: { password: 0123 }\n";
+    const objects = await rendered({ ...central, connections: { text }, main });
+    expect(file(one(objects, "Secret"), "text.yaml")).toBe(text);
+    expect(one(objects, "ConfigMap")["data"]["proxy.yaml"]).toBe(main);
   });
 
-  test("puts groups and the rest of the main file into it, and restarts pods with another one", async () => {
-    const all = { all: { members: ["nas"], policy: "spread" } };
-    const main = { proxy: { listing: "partial", nodeTopology: { type: "node" } }, sshConnection: { port: 23 } };
+  test("writes a main file with groups, and restarts pods with another one", async () => {
+    const groups = { all: { members: ["nas"], policy: "spread" } };
     const before = one(await rendered(central), "ConfigMap");
-    const after = one(await rendered({ ...central, groups: all, main }), "ConfigMap");
-    expect(parse(after["data"]["proxy.yaml"])).toEqual({
-      driver: "proxy",
-      sshConnection: { port: 23 },
-      proxy: { configFolder: "/connections", groups: all, ...main.proxy },
-    });
+    const after = one(await rendered({ ...central, groups }), "ConfigMap");
+    expect(parse(before["data"]["proxy.yaml"])).toEqual({ driver: "proxy", proxy: { configFolder: "/connections" } });
+    expect(parse(after["data"]["proxy.yaml"]).proxy).toEqual({ configFolder: "/connections", groups });
     expect(after.metadata.name).not.toBe(before.metadata.name);
-    const locals = one(
-      await rendered({ ...local, main: { proxy: { nodeTopology: { type: "hostname" } } } }),
-      "ConfigMap",
-    );
-    expect(parse(locals["data"]["proxy.yaml"]).proxy.nodeTopology).toEqual({ type: "hostname" });
   });
 
   test("attaches nothing with attachRequired: false", async () => {
@@ -199,8 +201,9 @@ describe.skipIf(!hasGoProgram("helm"))("the chart", () => {
     ["kubeletFolder", { ...central, node: { kubeletFolder: "var/lib/kubelet" } }],
     ["members", { ...central, groups: { all: {} } }],
     ["mode", { ...central, mode: "both" }],
-    ["driver", { ...central, connections: { nas: { nfs: {} } } }],
-    ["configFolder", { ...central, main: { proxy: { configFolder: "/else" } } }],
+    ["connections", { ...central, connections: { nas: { driver: "nfs-client" } } }],
+    ["configFolder", { ...central, main: "driver: proxy\nproxy: { configFolder: /else }\n" }],
+    ["groups", { ...central, groups: { all: { members: ["nas"] } }, main: "configFolder: /connections" }],
     ["provisioner", { ...central, storageClasses: [{ name: "nas", provisioner: "other" }] }],
   ])("refuses wrong values with a word about %s", async (word, values) => {
     expect(await rendered(values).catch(String)).toContain(word);

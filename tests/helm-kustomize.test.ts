@@ -113,11 +113,9 @@ describe.skipIf(!hasGoProgram("helm") || !hasGoProgram("kustomize"))("the chart"
       const text = (await readFile(settings, "utf8")).replace("kubelet: /var/lib/", "kubelet: /var/lib/k0s/");
       await writeFile(settings, text.replace("csimux.storage", "two.example.com"));
       const rule = { topologyKey: "zone", source: "nodeLabel", label: "topology.kubernetes.io/zone" };
-      const main = { proxy: { nodeTopology: { type: "zone", fromRegexp: [rule] } } };
-      await writeFile(
-        join(copy, "central/proxy.yaml"),
-        JSON.stringify({ driver: "proxy", proxy: { configFolder: "/connections", ...main.proxy } }),
-      );
+      const proxy = { configFolder: "/connections", nodeTopology: { type: "zone", fromRegexp: [rule] } };
+      const main = JSON.stringify({ driver: "proxy", proxy });
+      await writeFile(join(copy, "central/proxy.yaml"), main);
       const manifests = await kustomized("central", copy);
       const values = {
         main,

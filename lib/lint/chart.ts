@@ -46,35 +46,32 @@ const driverName = (value: Mapping): string =>
 
 /** The main file; undefined if the values say nothing about it. */
 function mainOf(document: SourceDocument, value: Mapping, path: Path, isLocal: boolean): UnreadDocument | undefined {
-  const [main, groups] = [mappingAt(value, "main"), mappingAt(value, "groups")];
-  if (Object.keys(main).length + Object.keys(groups).length === 0 && !isLocal) return undefined;
+  const [main, groups] = [value["main"], mappingAt(value, "groups")];
+  if (typeof main === "string" && main !== "") return fileAt(document, main, [...path, "main"], "main");
+  if (Object.keys(groups).length === 0 && !isLocal) return undefined;
   const proxy = {
     configFolder: "/connections",
     ...(isLocal ? { nodeTopology: { type: "node" } } : {}),
     ...(Object.keys(groups).length > 0 ? { groups } : {}),
-    ...mappingAt(main, "proxy"),
   };
-  const part = partOf(document, { driver: "proxy", ...main, proxy }, inner =>
-    inner[0] === "proxy" && inner[1] === "groups"
-      ? [...path, "groups", ...inner.slice(2)]
-      : [...path, "main", ...inner],
-  );
+  const part = partOf(document, { driver: "proxy", proxy }, inner => [...path, ...inner.slice(1)]);
+  // Outside main, which is text here, keys with the names of secrets are secret: groups are shown.
   return { document: { ...part, above: [...path, "main"] }, name: "proxy", role: "main" };
 }
 
 const connectionsOf = (document: SourceDocument, value: Mapping, path: Path): readonly UnreadDocument[] =>
-  Object.entries(mappingAt(value, "connections")).flatMap(([name, file]) => {
-    const here = [...path, "connections", name];
-    if (isMapping(file)) {
-      const part = partOf(document, file, inner => [...here, ...inner]);
-      return [{ document: { ...part, above: here }, name, role: "connection" as const }];
-    }
-    if (typeof file !== "string") return [];
-    const { text, start, outward } = plainFile(document.source, document.text, name, file, here);
-    const source = parseYaml(document.file, text);
-    const inner = { ...document, text, source, inside: name, start, outward, isSecret: secretByName };
-    return [{ document: inner, name, role: "connection" as const }];
-  });
+  Object.entries(mappingAt(value, "connections")).flatMap(([name, file]) =>
+    typeof file === "string" ? [fileAt(document, file, [...path, "connections", name], "connection")] : [],
+  );
+
+/** The file in the text at `path`. */
+function fileAt(document: SourceDocument, text: string, path: Path, role: UnreadDocument["role"]): UnreadDocument {
+  const name = String(path.at(-1));
+  const { start, outward } = plainFile(document.source, document.text, name, text, path);
+  const source = parseYaml(document.file, text);
+  const inner = { ...document, text, source, inside: name, start, outward, isSecret: secretByName };
+  return { document: inner, name, role };
+}
 
 const classesOf = (
   document: SourceDocument,

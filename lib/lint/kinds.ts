@@ -60,8 +60,8 @@ const isChart = (value: Mapping): boolean =>
   value["mode"] === "node-local" ||
   (Array.isArray(value["storageClasses"]) &&
     value["storageClasses"].some(each => "connection" in mappingOf(mappingOf(each)["parameters"]))) ||
-  Object.values(mappingOf(value["connections"])).some(each =>
-    typeof each === "string" ? isConfiguration(kindOfText(each)) : typeof mappingOf(each)["driver"] === "string",
+  Object.values(mappingOf(value["connections"])).some(
+    each => typeof each === "string" && isConfiguration(kindOfText(each)),
   );
 
 /** Whether csimux itself reads such a file. */

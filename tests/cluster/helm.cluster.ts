@@ -41,7 +41,7 @@ describe.skipIf(!hasGoProgram("helm"))("the chart", () => {
   const disks = {
     mode: "node-local",
     connections: {
-      disk: { driver: "local-hostpath", "local-hostpath": { shareBasePath: folder, controllerBasePath: folder } },
+      disk: `driver: local-hostpath\nlocal-hostpath:\n  shareBasePath: ${folder}\n  controllerBasePath: ${folder}\n`,
     },
     storageClasses: [{ name: "disk-local", parameters: { connection: "disk" } }],
     volumeSnapshotClasses: [{ name: "csimux-local" }],

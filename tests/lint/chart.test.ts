@@ -5,10 +5,10 @@ const head = "driverName: csimux.acme.org\n";
 const classes = (connection: string): string =>
   `storageClasses:\n  - name: nas\n    parameters:\n      connection: ${connection}\n`;
 const nas = (folder = "/k8s", more = ""): string =>
-  `connections:\n  nas:\n    driver: nfs-client\n    nfs:\n      shareHost: nas.lan\n      shareBasePath: ${folder}\n      controllerBasePath: /nas\n${more}`;
+  `connections:\n  nas: |\n    driver: nfs-client\n    nfs:\n      shareHost: nas.lan\n      shareBasePath: ${folder}\n      controllerBasePath: /nas\n${more}`;
 const nasFile = "driver: nfs-client\nnfs:\n  shareHost: nas.lan\n  shareBasePath: k8s\n  controllerBasePath: /nas\n";
 const disk =
-  "  disk:\n    driver: zfs-generic-iscsi\n    sshConnection: { host: san.lan, username: root, password: pa55word, hostKey: '*' }\n" +
+  "  disk: |\n    driver: zfs-generic-iscsi\n    sshConnection: { host: san.lan, username: root, password: pa55word, hostKey: '*' }\n" +
   "    zfs: { datasetParentName: tank/v, detachedSnapshotsDatasetParentName: tank/s }\n" +
   "    iscsi: { targetPortal: san.lan, basename: 'iqn.2003-01.org.example', shareStrategy: targetCli, shareStrategyTargetCli: { tpg: { attributes: {} } } }\n";
 
@@ -25,13 +25,15 @@ describe("values of csimux's chart", () => {
     expect(gist({ "common.yaml": head + classes("nas"), "nas.yaml": nasFile.replace("k8s", "/k8s") })).toEqual([]);
   });
 
-  test("have the position of each problem, in a mapping, in text, and below the key of an umbrella chart", () => {
-    const wrong = "invalid-value must be an absolute path";
+  test("have the position of each problem, also below the key of an umbrella chart", () => {
+    const wrong = "invalid-value nas: must be an absolute path";
     expect(gist({ "v.yaml": head + nas("k8s") })).toEqual([`v.yaml:7:22 ${wrong}`]);
-    const text = `connections:\n  nas: |\n${nasFile.replace(/^/gm, "    ").trimEnd()}\n`;
-    expect(gist({ "v.yaml": head + text })).toEqual([`v.yaml:7:22 ${wrong.replace(" must", " nas: must")}`]);
     const below = `other: {}\ncsimux:\n${(head + nas("k8s")).replace(/^(?=.)/gm, "  ")}`;
     expect(gist({ "v.yaml": below })).toEqual([`v.yaml:9:24 ${wrong}`]);
+    const main = "main: |\n  driver: proxy\n  proxy:\n    configFolder: /connections\n    listing: never\n";
+    expect(gist({ "v.yaml": head + nas() + main })).toEqual([
+      expect.stringMatching(/^v\.yaml:13:14 invalid-value main: /),
+    ]);
   });
 
   test("name only connections and groups that exist", () => {
@@ -40,7 +42,6 @@ describe("values of csimux's chart", () => {
     ]);
     const groups = "groups:\n  all:\n    members: [nas, nax]\n";
     expect(gist({ "v.yaml": head + nas() + groups })).toEqual([expect.stringMatching(/^v\.yaml:11:20 \S+ .*"nax"/)]);
-    expect(rulesOf({ "v.yaml": `${head}${nas()}main:\n  proxy:\n    listing: never\n` })).toEqual(["invalid-value"]);
   });
 
   test("attach disks", () => {
@@ -55,9 +56,9 @@ describe("values of csimux's chart", () => {
 
   test("serve disks of nodes in mode node-local only, where every node is a topology segment", () => {
     const folder =
-      "connections:\n  disk:\n    driver: local-hostpath\n    local-hostpath: { shareBasePath: /v, controllerBasePath: /v }\n";
+      "connections:\n  disk: |\n    driver: local-hostpath\n    local-hostpath: { shareBasePath: /v, controllerBasePath: /v }\n";
     expect(gist({ "v.yaml": `mode: node-local\n${head}${folder}` })).toEqual([]);
-    expect(rulesOf({ "v.yaml": `mode: central\n${head}${folder}main: { proxy: { listing: partial } }\n` })).toEqual([
+    expect(rulesOf({ "v.yaml": `mode: central\n${head}${folder}groups: { all: { members: [disk] } }\n` })).toEqual([
       "local-needs-node-topology",
     ]);
   });

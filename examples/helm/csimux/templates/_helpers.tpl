@@ -29,10 +29,16 @@ app.kubernetes.io/component: {{ .component }}
 
 {{/* The main file. */}}
 {{- define "csimux.main" -}}
-{{- $proxy := dict "configFolder" "/connections" -}}
-{{- if eq .Values.mode "node-local" }}{{ $_ := set $proxy "nodeTopology" (dict "type" "node") }}{{ end -}}
-{{- with .Values.groups }}{{ $_ := set $proxy "groups" . }}{{ end -}}
-{{- toYaml (mergeOverwrite (dict "driver" "proxy" "proxy" $proxy) (deepCopy .Values.main)) -}}
+{{- if .Values.main }}
+{{- if .Values.groups }}{{ fail "groups and main are given: write the groups in main" }}{{ end }}
+{{- if not (regexMatch `configFolder["']?: *["']?/connections\b` .Values.main) }}{{ fail "main must have the configFolder /connections" }}{{ end }}
+{{- .Values.main }}
+{{- else }}
+{{- $proxy := dict "configFolder" "/connections" }}
+{{- if eq .Values.mode "node-local" }}{{ $_ := set $proxy "nodeTopology" (dict "type" "node") }}{{ end }}
+{{- with .Values.groups }}{{ $_ := set $proxy "groups" . }}{{ end }}
+{{- toYaml (dict "driver" "proxy" "proxy" $proxy) }}
+{{- end }}
 {{- end }}
 
 {{/* The name of its ConfigMap: another main file restarts the pods, because nodes read parts of it only at the start. */}}
@@ -108,7 +114,7 @@ subjects:
 
 {{/* Not empty if the main file has topology rules over labels of nodes, for which a node plugin reads its Node. */}}
 {{- define "csimux.nodeLabels" -}}
-{{- regexFind "nodeLabel" (toJson .Values.main) -}}
+{{- regexFind "nodeLabel" .Values.main -}}
 {{- end }}
 
 {{/* Permission of the sidecars to read Secrets, if classes of the chart name some for them. */}}
