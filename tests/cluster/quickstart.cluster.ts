@@ -9,7 +9,7 @@ import { state } from "../../scripts/cluster/place.ts";
 import { root } from "../../scripts/spawned.ts";
 import { rehearsal } from "../quickstart.ts";
 import { data, dataOutside, namespace, sharedFolder } from "./deploy.ts";
-import { kube } from "./kube.ts";
+import { home, kube } from "./kube.ts";
 import { nothingLeft } from "./left.ts";
 
 // The commands of examples/guide/quickstart.md, taken out of the page, on the cluster of the tests in place of one of kind or k3s.
@@ -37,6 +37,9 @@ async function withFolder(): Promise<void> {
 }
 
 afterAll(async () => {
+  await kube("delete", "pod/hello", "pvc/hello", "-n", home, "--ignore-not-found");
+  if (existsSync(join(work, "my-cluster")))
+    await kube("delete", "-k", `${seen}/my-cluster/central`, "--ignore-not-found", "--timeout=240s");
   await kube("delete", "namespace", namespace, "--ignore-not-found", "--timeout=240s");
   await rm(work, { recursive: true, force: true });
 });

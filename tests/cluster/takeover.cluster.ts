@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { parse, parseAllDocuments, stringify } from "yaml";
 import { build } from "../../scripts/build.ts";
 import { state } from "../../scripts/cluster/place.ts";
+import { currentVersion } from "../../scripts/release/version.ts";
 import { spawned } from "../../scripts/spawned.ts";
 import { dataOutside, deployCentral, folderConnection, settled, sharedFolder, undeploy } from "./deploy.ts";
 import { apply, bound, eventually, find, get, home, inPod, kube, list, ready, remove, running } from "./kube.ts";
@@ -52,7 +53,7 @@ async function takeover(folder: string, ...more: readonly string[]): Promise<str
   const file = join(state, "old-values.yaml");
   await writeFile(file, stringify(values));
   const flags = ["--values", file, "--release", `${home}/one`, "--name", driver];
-  const images = ["--image", "localhost/csimux:0.1.0"];
+  const images = ["--image", `localhost/csimux:${await currentVersion()}`];
   const argv = [await build(), "takeover", "--out", folder, ...flags, ...images, ...more] as const;
   const { code, stdout, stderr } = await spawned([...argv]);
   expect([code, stderr]).toEqual([0, ""]);
