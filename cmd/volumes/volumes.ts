@@ -22,6 +22,10 @@ export const orphans = (flags: VolumesFlags, host: Host): Promise<number> =>
   atSite(flags, host, async (site, pvs) => {
     if (!pvs)
       throw new UsageError("--pvs is missing: without the PersistentVolumes of the cluster, nothing is an orphan");
+    if (flags.printDelete && pvs.length === 0)
+      throw new UsageError(
+        "the cluster has no PersistentVolume of a CSI driver; delete such volumes by hand, or adopt them",
+      );
     const { rows, listed } = await survey(site, pvs);
     const found = rows.filter(noPv);
     if (!flags.printDelete) show(found, listed, site, flags, host);
@@ -68,7 +72,7 @@ async function atSite(
   if (output !== "text" && output !== "json") throw new UsageError(`--output must be text or json, not "${output}"`);
   let site: Site | undefined;
   try {
-    const pvs = flags.pvs === undefined ? undefined : pvsIn(readObjects(flags.pvs, await textOf(flags.pvs, host)));
+    const pvs = flags.pvs === undefined ? undefined : await pvsOf(flags.pvs, host);
     site = await openSite(flags, host);
     return await work(site, pvs);
   } catch (error) {
@@ -78,6 +82,16 @@ async function atSite(
   } finally {
     await site?.close();
   }
+}
+
+/** Throws UsageError for what is not the list of a cluster: with a part of it, volumes in use would be orphans. */
+async function pvsOf(path: string, host: Host): Promise<readonly ListedPv[]> {
+  const text = await textOf(path, host);
+  const objects = readObjects(path, text);
+  const pvs = pvsIn(objects);
+  if (text.trim() === "" || (objects.length > 0 && pvs.length === 0))
+    throw new UsageError(`${path} has no PersistentVolumes; give the output of kubectl get pv,pvc -A -o json`);
+  return pvs;
 }
 
 async function textOf(path: string, host: Host): Promise<string> {

@@ -129,6 +129,17 @@ describe("csimux volumes", () => {
     expect((await run("orphans", "--config", main)).err).toContain("--pvs is missing");
   });
 
+  test.each([
+    ["", [], "has no PersistentVolumes"],
+    [listOf({ kind: "PersistentVolumeClaim", metadata: { name: "a" } }), [], "has no PersistentVolumes"],
+    [listOf(), ["--print-delete"], "the cluster has no PersistentVolume"],
+  ])("does not take every volume for an orphan if the list of the cluster is %p", async (text, words, reason) => {
+    const pvs = file("part.json", text);
+    const { code, out, err } = await run("orphans", ...words, "--config", main, "--pvs", pvs);
+    expect([code, out]).toEqual([2, ""]);
+    expect(err).toContain(reason);
+  });
+
   test("prints a PersistentVolume and a claim that bind to each other and lead to the node of the volume", async () => {
     const before = state();
     const object = `${folder}/one/v/photos`;
