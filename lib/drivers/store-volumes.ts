@@ -37,17 +37,14 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     this.#share = share;
   }
 
-  /** Like FailureContext.explain. */
   explain(error: unknown): ErrorMapping | undefined {
     return this.#store.explain(error) ?? this.#share.explain?.(error);
   }
 
-  /** Like FailureContext.explain. */
   hidden(): string | undefined {
     return this.#store.hidden?.();
   }
 
-  /** Like Driver.create. */
   create(spec: VolumeSpec, call: Call): Promise<Volume> {
     return this.#alone(this.#store.idOf(spec.name), async () => {
       const asset = await this.#store.create(spec, call);
@@ -65,19 +62,16 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     });
   }
 
-  /** Like Driver.delete. */
   delete(id: string, call: Call): Promise<void> {
     return this.#alone(id, () => this.#remove(id, () => {}, call));
   }
 
-  /** Like ReadAbility.get. */
   async get(id: string, call: Call): Promise<Volume> {
     const asset = await this.#store.find(id, call);
     if (asset?.finished) return this.#volume(asset);
     throw this.#absent(id);
   }
 
-  /** Like LookupAbility.find. */
   async find(name: string, call: Call): Promise<FoundVolume | undefined> {
     const asset = await this.#store.find(this.#store.idOf(name), call);
     if (!asset) return undefined;
@@ -86,7 +80,6 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     return other ? undefined : { kind: "volume", volume: this.#volume(asset) };
   }
 
-  /** Like ExpandAbility.expand. */
   expand(id: string, range: CapacityRange, call: Call): Promise<ExpansionResult> {
     return this.#alone(id, async () => {
       const asset = await this.#store.find(id, call);
@@ -99,7 +92,6 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     });
   }
 
-  /** Like ModifyAbility.modify. */
   modify(id: string, properties: Context, call: Call): Promise<void> {
     return this.#alone(id, async () => {
       const asset = await this.#store.find(id, call);
@@ -108,13 +100,11 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     });
   }
 
-  /** Like ListAbility.list. */
   async list(page: PageRequest, call: Call): Promise<Page<Volume>> {
     const { items, next } = (await this.#store.list?.(page, call)) ?? { items: [], next: undefined };
     return { items: items.map(asset => this.#volume(asset)), next };
   }
 
-  /** Like HealthAbility.look. */
   async look(call: Call): Promise<StorageFindings> {
     const seen = await this.#store.look?.(call);
     if (!seen) return { storage: [], volumes: new Map(), example: undefined };
@@ -129,7 +119,6 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     return this.#store.restore !== undefined || this.#share.restore !== undefined;
   }
 
-  /** Like HealthAbility.restore. */
   restore(id: string, call: Call): Promise<void> {
     return this.#alone(id, async () => {
       const asset = await this.#store.find(id, call);

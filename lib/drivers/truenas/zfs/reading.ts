@@ -1,4 +1,4 @@
-import { type DatasetType, type Entries, type Entry, type PropertyQuery, ZfsError } from "../../zfs/zfs.ts";
+import { type DatasetType, type Entries, type Entry, type PropertyQuery, type Zfs, ZfsError } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
 import type { ApiRow } from "../api-error.ts";
 import {
@@ -90,13 +90,7 @@ export function datasetReader(api: Api) {
     one: async (name: string, properties: readonly string[], signal: AbortSignal): Promise<Entry | undefined> =>
       (await read({ names: [name], properties }, signal)).get(name),
     /** As Zfs.below. */
-    below: async (
-      parent: string,
-      types: readonly DatasetType[],
-      properties: readonly string[],
-      depth: 1 | 2,
-      signal: AbortSignal,
-    ): Promise<readonly Entry[]> =>
+    below: async (...[parent, types, properties, depth, signal]: Parameters<Zfs["below"]>) =>
       (await entriesBelow(await systemOf(api, signal), parent, types, properties, depth))(undefined),
     /** As Zfs.family. */
     async family(dataset: string, { names, properties }: PropertyQuery, signal: AbortSignal): Promise<Entries> {

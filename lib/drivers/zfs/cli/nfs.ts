@@ -1,5 +1,6 @@
 import { pause } from "../../../core/time.ts";
 import type { Step, StorageHost } from "../../../io/script.ts";
+import { behind } from "./steps.ts";
 
 // What the NFS server of a Linux host exports, and who uses it.
 
@@ -31,8 +32,9 @@ export const usersStep = (mountpoint: string, privileged: readonly string[]): St
 /** Reads what the server shows about clients, by their folders. */
 export function infoStep(clients: readonly string[], privileged: readonly string[]): Step {
   const files = clients.slice(0, named).map(client => `${client}/info`);
-  const [program = "grep", ...words] = [...privileged, "grep", "-sE", "^(address|name|status|seconds)", "--", ...files];
-  return { name: "info", argv: [program, ...words, "/dev/null"], onFailure: "go-on" };
+  const pattern = "^(address|name|status|seconds)";
+  const argv = behind(privileged, "grep", "-sE", pattern, "--", ...files, "/dev/null");
+  return { name: "info", argv, onFailure: "go-on" };
 }
 
 /** The folders of the NFSv4 clients that hold files open, from the output of the step "users": a file, a colon and a line of it. */
@@ -126,14 +128,13 @@ export class ExportCache {
       if (left > 0) await pause(left, signal);
       if (left <= 0 || known === undefined) break;
     }
-    const [program = "exportfs", ...words] = [...this.#privileged, "exportfs", "-f"];
-    await this.#host.script({ steps: [{ name: "flush", argv: [program, ...words], onFailure: "go-on" }] }, signal);
+    const argv = behind(this.#privileged, "exportfs", "-f");
+    await this.#host.script({ steps: [{ name: "flush", argv, onFailure: "go-on" }] }, signal);
   }
 
   /** For how many milliseconds a flush has no effect yet; undefined where that is unknown. */
   async #ahead(signal: AbortSignal): Promise<number | undefined> {
-    const [program = "cat", ...words] = [...this.#privileged, "cat", flushTime];
-    const last: Step = { name: "last", argv: [program, ...words], onFailure: "go-on" };
+    const last: Step = { name: "last", argv: behind(this.#privileged, "cat", flushTime), onFailure: "go-on" };
     const clock: Step = { name: "clock", argv: ["date", "+%s"], onFailure: "go-on" };
     const outputs = await this.#host.script({ steps: [last, clock] }, signal);
     const [at, now] = [last, clock].map(({ name }) => outputs.get(name)?.stdout.trim() ?? "");

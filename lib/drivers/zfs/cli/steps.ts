@@ -60,6 +60,12 @@ ${commands.map(each => `${each} "$place"`).join(" && ")}`;
 
 const columns = "name,property,value,source";
 
+/** A program with its words, behind sudo or nothing. */
+export const behind = (privileged: readonly string[], program: string, ...words: readonly string[]): Argv => {
+  const [first = program, ...rest] = [...privileged, program, ...words];
+  return [first, ...rest];
+};
+
 /** Properties in their order, each once. */
 export const unique = (properties: readonly string[]): readonly string[] => [...new Set(properties)];
 

@@ -1,4 +1,5 @@
 import type { Step } from "../../../io/script.ts";
+import { behind } from "../cli/steps.ts";
 import { type ExportedTarget, lastLine, sessionsFound, step, toolStep } from "./guard.ts";
 
 /** Where a host shows LIO's targets (kernel) and saves them (rtslib). */
@@ -145,7 +146,6 @@ print("${lastLine}")
  */
 export const restoredStep = (target: ExportedTarget, { configfs, privileged, saved }: LioPaths): Step => {
   const words = [target.qualifiedName, target.backstore, target.device, ...saved];
-  const [first = "python3", ...rest] = [...privileged, "python3", "-c", restoredText, configfs, ...words];
   // A run of targetcli changes the kernel first and saves last.
-  return toolStep("restored", "targetcli", [first, ...rest]);
+  return toolStep("restored", "targetcli", behind(privileged, "python3", "-c", restoredText, configfs, ...words));
 };

@@ -1,6 +1,7 @@
 import type { Driver } from "../../driver.ts";
 import type { ConnectionIdentity, DriverPorts } from "../../module.ts";
 import { StoreDriver } from "../../store-driver.ts";
+import { behind } from "../cli/steps.ts";
 import type { SubsystemConfig, TargetConfig } from "../config/schema.ts";
 import { cliOf, devices, storeOn, sudoOf } from "../open.ts";
 import { type TargetTool, targetGuard } from "./guard.ts";
@@ -107,11 +108,6 @@ function subsystems({ zfs: section, nvmeof }: SubsystemConfig, host: Cli["host"]
   });
   return { tool, basename: spdk.basename };
 }
-
-const behind = (sudo: readonly string[], program: string): readonly [string, ...string[]] => {
-  const [first, ...rest] = sudo;
-  return first === undefined ? [program] : [first, ...rest, program];
-};
 
 function opened(
   identity: ConnectionIdentity,

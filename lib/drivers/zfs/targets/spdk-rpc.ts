@@ -1,5 +1,6 @@
 import { CsiError } from "../../../core/errors.ts";
 import type { Outputs, Step } from "../../../io/script.ts";
+import { behind } from "../cli/steps.ts";
 import { toolStep } from "./guard.ts";
 
 /** One call of SPDK's JSON-RPC (spdk.io, "JSON-RPC"). */
@@ -73,11 +74,8 @@ export function rpcStep(
   calls: readonly RpcCall[],
   save?: string,
 ): Step {
-  const [first = "python3", ...rest] = [...privileged, "python3", "-c", client];
-  return toolStep(name, "spdk", [first, ...rest], {
-    maxBytes: 4 << 20,
-    stdin: JSON.stringify({ socket, calls, save }),
-  });
+  const stdin = JSON.stringify({ socket, calls, save });
+  return toolStep(name, "spdk", behind(privileged, "python3", "-c", client), { maxBytes: 4 << 20, stdin });
 }
 
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
