@@ -1,6 +1,8 @@
 import { expect, test } from "bun:test";
 import type { AdoptedVolume, Driver } from "../../lib/drivers/driver.ts";
-import { callWith } from "../contract/rig.ts";
+import { callWith, volumeOf } from "../contract/rig.ts";
+import type { Double } from "../fakes/truenas/double.ts";
+import { type Protocol, truenasRig } from "./truenas/rig.ts";
 import { type ZfsRig, zfsRig } from "./zfs/zfs-rig.ts";
 
 const call = callWith();
@@ -72,4 +74,40 @@ test("a file system that the server does not share, and a zvol behind a target m
     fake.zfs("create", "-s", "-V", "1G", "tank/k/v/zvol");
     expect(await adopt(open(), "zvol", true)).toContain("this driver cannot find a target that a person made");
   });
+});
+
+/** A volume of TrueNAS without marks, after a change of what leads to it. */
+async function onTrueNas(protocol: Protocol, change: (double: Double) => void): Promise<AdoptedVolume | string> {
+  const rig = await truenasRig(protocol, { version: "25.10" });
+  try {
+    const volume = await rig.open().create(volumeOf("pvc-1"), call);
+    await rig.unmark?.(volume);
+    change(rig.double);
+    const before = await rig.state();
+    const answer = await adopt(rig.open(), volume.id, true);
+    expect([answer, await rig.state()]).toEqual([answer, before]);
+    return answer;
+  } finally {
+    await rig.close();
+  }
+}
+
+test.each<[Protocol, string, (tables: Double["state"]["tables"]) => void, string]>([
+  [
+    "nfs",
+    "a disabled share",
+    ({ nfs }) => nfs.map(row => Object.assign(row, { enabled: false })),
+    "no enabled NFS share for",
+  ],
+  ["smb", "no share", ({ smb }) => smb.splice(0), "no enabled SMB share for"],
+  ["iscsi", "an extent without a target", ({ targetextent }) => targetextent.splice(0), "no iSCSI target with zvol/"],
+  [
+    "iscsi",
+    "a target with another extent, too",
+    ({ targetextent: [link], targetextent: all }) => all.push({ ...link, id: 99, extent: 77, lunid: 1 }),
+    "exists already, for several extents",
+  ],
+  ["nvmeof", "no namespace", ({ nvmetNamespace }) => nvmetNamespace.splice(0), "no NVMe subsystem with a namespace on"],
+])("a dataset of TrueNAS behind %s with %s is refused and stays as it is", async (protocol, _, change, text) => {
+  expect(await onTrueNas(protocol, ({ state }) => void change(state.tables))).toContain(text);
 });
