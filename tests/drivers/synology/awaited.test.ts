@@ -1,20 +1,15 @@
-import { afterEach, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { safeParse } from "valibot";
 import { synologyIscsiSchema } from "../../../lib/drivers/synology/schema.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
+import { perTest } from "../../contract/per-test.ts";
 import { callWith, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
-import { configOf, type DsmRig, dsmRig, openDsm } from "./dsm-rig.ts";
+import { configOf, dsmRig, openDsm } from "./dsm-rig.ts";
 
 const call = callWith();
-const rigs: DsmRig[] = [];
-
-afterEach(async () => {
-  await Promise.all(rigs.splice(0).map(each => each.close()));
-});
-
+const opened = perTest(dsmRig);
 async function rigOf(version: 6 | 7 = 7) {
-  const rig = await dsmRig({ version });
-  rigs.push(rig);
+  const rig = await opened({ version });
   return { rig, dsm: rig.dsm, driver: rig.open() };
 }
 

@@ -1,12 +1,13 @@
-import { afterEach, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { momentOf } from "../../../lib/drivers/synology/folder-snapshots.ts";
 import { driverContract } from "../../contract/driver.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
+import { perTest } from "../../contract/per-test.ts";
 import { callWith, getVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { shareContract } from "../../contract/share.ts";
 import { storeContract } from "../../contract/store.ts";
 import { startDsm } from "../../fakes/dsm/double.ts";
-import { type DsmOptions, type DsmRig, mortalAccount } from "./dsm-rig.ts";
+import { type DsmOptions, mortalAccount } from "./dsm-rig.ts";
 import { folderParts, folderRig, openFolderDriver, type Protocol } from "./folder-rig.ts";
 
 const lacks = {
@@ -53,14 +54,9 @@ shareContract("nfsFolders", () => partsRig("nfs"));
 shareContract("smbFolders", () => partsRig("smb"));
 
 const call = callWith();
-const rigs: DsmRig[] = [];
-afterEach(async () => {
-  await Promise.all(rigs.splice(0).map(each => each.close()));
-});
-
+const opened = perTest(folderRig);
 async function rigOf(protocol: Protocol, options: DsmOptions = {}) {
-  const rig = await folderRig(protocol, options);
-  rigs.push(rig);
+  const rig = await opened(protocol, options);
   return { rig, dsm: rig.dsm, driver: rig.open() };
 }
 

@@ -1,23 +1,18 @@
-import { afterEach, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import type { VolumeSpec } from "../../../lib/drivers/driver.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
+import { perTest } from "../../contract/per-test.ts";
 import { callWith, getVolume, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import type { Dsm } from "../../fakes/dsm/double.ts";
 import type { Lun } from "../../fakes/dsm/state.ts";
-import { type DsmOptions, type DsmRig, dsmRig, openDsm } from "./dsm-rig.ts";
+import { type DsmOptions, dsmRig, openDsm } from "./dsm-rig.ts";
 
 const call = callWith();
-const rigs: DsmRig[] = [];
-
+const opened = perTest(dsmRig);
 async function rigOf(options: DsmOptions = {}) {
-  const rig = await dsmRig(options);
-  rigs.push(rig);
+  const rig = await opened(options);
   return { rig, dsm: rig.dsm, driver: rig.open() };
 }
-
-afterEach(async () => {
-  await Promise.all(rigs.splice(0).map(each => each.close()));
-});
 
 const withParameters = (name: string, parameters: Readonly<Record<string, string>>): VolumeSpec => ({
   ...volumeOf(name),

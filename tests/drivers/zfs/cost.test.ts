@@ -1,4 +1,4 @@
-import { afterEach, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Driver } from "../../../lib/drivers/driver.ts";
@@ -6,19 +6,15 @@ import { zfsCli } from "../../../lib/drivers/zfs/cli/cli.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import { localHost } from "../../../lib/io/local-host.ts";
 import type { Script, Step } from "../../../lib/io/script.ts";
+import { perTest } from "../../contract/per-test.ts";
 import { callWith, volumeOf } from "../../contract/rig.ts";
 import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
 
 const call = callWith();
-const rigs: ZfsRig[] = [];
-afterEach(async () => {
-  for (const rig of rigs.splice(0)) await rig.close();
-});
-
+const opened = perTest(zfsRig);
 async function open(driver: string): Promise<ZfsRig> {
   const zfs = /nfs/.test(driver) ? { datasetPermissionsMode: "0770", datasetPermissionsUser: 0 } : {};
-  const rig = await zfsRig({ driver, zfs });
-  rigs.push(rig);
+  const rig = await opened({ driver, zfs });
   return rig;
 }
 

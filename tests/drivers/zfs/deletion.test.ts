@@ -1,26 +1,20 @@
-import { afterEach, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Call } from "../../../lib/core/call.ts";
 import type { Source, VolumeSpec } from "../../../lib/drivers/driver.ts";
 import type { Script, StorageHost } from "../../../lib/io/script.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
+import { perTest } from "../../contract/per-test.ts";
 import { callWith, gib, volumeOf } from "../../contract/rig.ts";
 import { atEachStep } from "../../contract/steps.ts";
 import { nfsActive, nfsCache, nfsClients } from "../../fakes/zfs/nfsd.ts";
 import { type ZfsOptions, type ZfsRig, zfsRig } from "./zfs-rig.ts";
 
 const call = callWith();
-const rigs: ZfsRig[] = [];
-afterEach(async () => {
-  for (const rig of rigs.splice(0)) await rig.close();
-});
-
-async function open(options: ZfsOptions | string = "zfs-generic-nfs"): Promise<ZfsRig> {
-  const rig = await zfsRig(typeof options === "string" ? { driver: options } : options);
-  rigs.push(rig);
-  return rig;
-}
+const open = perTest((options: ZfsOptions | string = "zfs-generic-nfs") =>
+  zfsRig(typeof options === "string" ? { driver: options } : options),
+);
 
 const dataset = (id: string): string => `tank/k/v/${id}`;
 const from = (id: string): Source => ({ kind: "volume", id });

@@ -1,20 +1,16 @@
-import { afterEach, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import type { InlineAbility } from "../../../lib/drivers/driver.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
+import { perTest } from "../../contract/per-test.ts";
 import { callWith } from "../../contract/rig.ts";
 import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
 
 const call = callWith();
+const opened = perTest(zfsRig);
 const id = `csi-${"ab".repeat(32)}`;
 const name = `tank/k/v/v/${id}`;
-const rigs: ZfsRig[] = [];
-afterEach(async () => {
-  for (const rig of rigs.splice(0)) await rig.close();
-});
-
 async function open(properties: object = {}): Promise<{ rig: ZfsRig; inline: InlineAbility }> {
-  const rig = await zfsRig({ driver: "zfs-local-ephemeral-inline", zfs: { properties } });
-  rigs.push(rig);
+  const rig = await opened({ driver: "zfs-local-ephemeral-inline", zfs: { properties } });
   const { inline } = rig.open();
   if (!inline) throw new Error("it cannot do that");
   return { rig, inline };

@@ -1,4 +1,4 @@
-import { afterEach, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import {
   chmodSync,
   existsSync,
@@ -14,24 +14,17 @@ import { tagOf } from "../../../lib/drivers/zfs/targets/names.ts";
 import type { Script } from "../../../lib/io/script.ts";
 import { below } from "../../../scripts/check/below.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
+import { perTest } from "../../contract/per-test.ts";
 import { callWith, getVolume, gib, volumeOf } from "../../contract/rig.ts";
 import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
 
 // Targets of LIO: the input of targetcli, and targets that are in use or not restored.
 
 const call = callWith();
+const opened = perTest(zfsRig);
 const base = "iqn.2024-01.org.example:storage";
 const node = "iqn.1994-05.com.example:node-1";
-const rigs: ZfsRig[] = [];
-afterEach(async () => {
-  for (const rig of rigs.splice(0)) await rig.close();
-});
-
-async function open(): Promise<ZfsRig> {
-  const rig = await zfsRig({ driver: "zfs-generic-iscsi" });
-  rigs.push(rig);
-  return rig;
-}
+const open = perTest(() => zfsRig({ driver: "zfs-generic-iscsi" }));
 
 /** A host with the volume "a". */
 async function withVolume(): Promise<ZfsRig> {
@@ -186,8 +179,7 @@ test("a volume whose target has no tag keeps its target, which is removed with i
 test("a name that is too long with its tag is cut, and one that is too long without it is refused", async () => {
   const room = 223 - base.length - 1;
   const parameters = { n: "y".repeat(room) };
-  const driver = await zfsRig({ driver: "zfs-generic-iscsi", section: { nameTemplate: "{{ parameters.n }}" } });
-  rigs.push(driver);
+  const driver = await opened({ driver: "zfs-generic-iscsi", section: { nameTemplate: "{{ parameters.n }}" } });
   const volume = await driver.open().create({ ...volumeOf("b"), parameters }, call);
   expect(volume.context["iqn"]).toHaveLength(223);
   expect(volume.context["iqn"]).toEndWith(`-${tagOf(driver.fake.find("tank/k/v/b")?.guid ?? "")}`);

@@ -1,21 +1,17 @@
-import { afterEach, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import type { Driver, Source } from "../../../lib/drivers/driver.ts";
 import { modules } from "../../../lib/drivers/index.ts";
 import { familyOf, property } from "../../../lib/drivers/zfs/properties.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
+import { perTest } from "../../contract/per-test.ts";
 import { callWith, getVolume, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { openZfs, type ZfsOptions, type ZfsRig, zfsRig } from "./zfs-rig.ts";
 
 const call = callWith();
-const rigs: ZfsRig[] = [];
-afterEach(async () => {
-  for (const rig of rigs.splice(0)) await rig.close();
-});
-
+const opened = perTest(zfsRig);
 /** Pools, and connections with one parent on them. */
 async function pools(): Promise<{ rig: ZfsRig; on: (options: ZfsOptions) => Driver }> {
-  const rig = await zfsRig({ driver: "zfs-generic-nfs" });
-  rigs.push(rig);
+  const rig = await opened({ driver: "zfs-generic-nfs" });
   return { rig, on: options => openZfs({ ...options, folder: rig.fake.folder }, rig.host) };
 }
 

@@ -1,27 +1,20 @@
-import { afterEach, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { tagOf, uuidOf } from "../../../lib/drivers/zfs/targets/names.ts";
 import { below } from "../../../scripts/check/below.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
+import { perTest } from "../../contract/per-test.ts";
 import { callWith, getVolume, gib, volumeOf } from "../../contract/rig.ts";
 import { type ZfsOptions, type ZfsRig, zfsRig } from "./zfs-rig.ts";
 
 // Subsystems of the kernel's NVMe target: the input of nvmetcli, and hosts that are connected.
 
 const call = callWith();
+const opened = perTest(zfsRig);
 const base = "nqn.2024-01.org.example:storage";
 const host = "nqn.2014-08.org.nvmexpress:uuid:node-1";
-const rigs: ZfsRig[] = [];
-afterEach(async () => {
-  for (const rig of rigs.splice(0)) await rig.close();
-});
-
-async function open(more: Partial<ZfsOptions> = {}): Promise<ZfsRig> {
-  const rig = await zfsRig({ driver: "zfs-generic-nvmeof", ...more });
-  rigs.push(rig);
-  return rig;
-}
+const open = perTest((more: Partial<ZfsOptions> = {}) => zfsRig({ driver: "zfs-generic-nvmeof", ...more }));
 
 /** A host with the volume "a". */
 async function withVolume(): Promise<ZfsRig> {
@@ -140,8 +133,7 @@ test("a namespace has a UUID of its own", () => {
 });
 
 test("links of ports that the file no longer names are removed with the subsystem", async () => {
-  const other = await zfsRig({ driver: "zfs-generic-nvmeof", strategy: { ports: ["2"] } });
-  rigs.push(other);
+  const other = await opened({ driver: "zfs-generic-nvmeof", strategy: { ports: ["2"] } });
   mkdirSync(at(other, "ports/3/subsystems"), { recursive: true });
   await other.open().create(volumeOf("a"), call);
   const link = at(other, `ports/3/subsystems/${nqnOf(other, "a")}`);

@@ -1,24 +1,18 @@
-import { afterEach, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Source, VolumeSpec } from "../../../lib/drivers/driver.ts";
 import { property } from "../../../lib/drivers/zfs/properties.ts";
 import type { Script, Step, StorageHost } from "../../../lib/io/script.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
+import { perTest } from "../../contract/per-test.ts";
 import { callWith, getVolume, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { type ZfsOptions, type ZfsRig, zfsRig } from "./zfs-rig.ts";
 
 const call = callWith();
-const rigs: ZfsRig[] = [];
-afterEach(async () => {
-  for (const rig of rigs.splice(0)) await rig.close();
-});
-
-async function open(options: ZfsOptions | string = "zfs-generic-nfs"): Promise<ZfsRig> {
-  const rig = await zfsRig(typeof options === "string" ? { driver: options } : options);
-  rigs.push(rig);
-  return rig;
-}
+const open = perTest((options: ZfsOptions | string = "zfs-generic-nfs") =>
+  zfsRig(typeof options === "string" ? { driver: options } : options),
+);
 
 const zvols = "zfs-local-zvol";
 const from = (id: string): Source => ({ kind: id.includes("@") || id.includes("/") ? "snapshot" : "volume", id });

@@ -1,25 +1,21 @@
-import { afterEach, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { tagOf } from "../../../lib/drivers/zfs/targets/names.ts";
 import { foreignCases } from "../../contract/driver-foreign.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
+import { perTest } from "../../contract/per-test.ts";
 import { callWith, getVolume, gib, volumeOf } from "../../contract/rig.ts";
 import type { FakeSpdk } from "../../fakes/spdk.ts";
 import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
 
 const call = callWith();
+const opened = perTest(zfsRig);
 /** The name of the subsystem of volume "a", which is there. */
 const nqnOf = (rig: ZfsRig): string =>
   `nqn.2024-01.org.example:storage:a-${tagOf(rig.fake.find("tank/k/v/a")?.guid ?? "")}`;
-const rigs: ZfsRig[] = [];
-afterEach(async () => {
-  for (const rig of rigs.splice(0)) await rig.close();
-});
-
 async function open(strategy: object = {}): Promise<{ rig: ZfsRig; spdk: FakeSpdk }> {
-  const rig = await zfsRig({ driver: "zfs-generic-nvmeof", spdk: true, strategy });
-  rigs.push(rig);
+  const rig = await opened({ driver: "zfs-generic-nvmeof", spdk: true, strategy });
   if (!rig.spdk) throw new Error("no SPDK");
   return { rig, spdk: rig.spdk };
 }

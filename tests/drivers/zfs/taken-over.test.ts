@@ -1,7 +1,8 @@
-import { afterEach, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import type { Source } from "../../../lib/drivers/driver.ts";
 import { tagOf } from "../../../lib/drivers/zfs/targets/names.ts";
+import { perTest } from "../../contract/per-test.ts";
 import { callWith, getVolume, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { nvmetcli } from "../../fakes/nvmetcli.ts";
 import { targetcli } from "../../fakes/targetcli.ts";
@@ -11,11 +12,7 @@ import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
 // with all marks of their snapshots or the few that there were once.
 
 const call = callWith();
-const rigs: ZfsRig[] = [];
-afterEach(async () => {
-  for (const rig of rigs.splice(0)) await rig.close();
-});
-
+const opened = perTest(zfsRig);
 const ours = (key: string): string => `democratic-csi:${key}`;
 
 interface Kind {
@@ -67,8 +64,7 @@ const ages = [
 
 describe.each(kinds.map(kind => [kind.driver, kind] as const))("%s", (driver, kind) => {
   test.each(ages)("a volume %s is listed, grown, cloned, and deleted with its target", async (_, age) => {
-    const rig = await zfsRig({ driver });
-    rigs.push(rig);
+    const rig = await opened({ driver });
     const name = "tank/k/v/PVC-1";
     const whole = `${kind.base}:pvc-1`;
     const values: Record<string, string> = {

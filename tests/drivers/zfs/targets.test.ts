@@ -1,9 +1,10 @@
-import { afterEach, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { tagOf, uuidOf } from "../../../lib/drivers/zfs/targets/names.ts";
 import { below } from "../../../scripts/check/below.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
+import { perTest } from "../../contract/per-test.ts";
 import { callWith, volumeOf } from "../../contract/rig.ts";
 import type { FakeSpdk } from "../../fakes/spdk.ts";
 import { type ZfsOptions, type ZfsRig, zfsRig } from "./zfs-rig.ts";
@@ -11,11 +12,7 @@ import { type ZfsOptions, type ZfsRig, zfsRig } from "./zfs-rig.ts";
 // What holds for targets of LIO, nvmet and SPDK alike.
 
 const call = callWith();
-const rigs: ZfsRig[] = [];
-afterEach(async () => {
-  for (const rig of rigs.splice(0)) await rig.close();
-});
-
+const opened = perTest(zfsRig);
 /** A tool of targets, as a test sees it; `name` is a qualified name. */
 interface TargetModel {
   readonly options: ZfsOptions;
@@ -119,8 +116,7 @@ const models: Readonly<Record<string, TargetModel>> = {
 describe.each(Object.entries(models))("a target of %s", (title, model) => {
   /** A host with the volume "a". */
   async function open(): Promise<ZfsRig> {
-    const rig = await zfsRig(model.options);
-    rigs.push(rig);
+    const rig = await opened(model.options);
     await rig.open().create(volumeOf("a"), call);
     return rig;
   }
