@@ -42,7 +42,7 @@ const breaks = (...commands: number[]): [number, boolean, CommandFailure][] =>
   ]);
 
 describe.skipIf(!isRoot)("an interrupted volume operation", () => {
-  test.each(breaks(1, 2, 3, 5, 6))(
+  test.each(breaks(1, 2, 3, 4, 5, 6))(
     "at command %d (done: %p, %s) is completed when a new process repeats the step",
     async (nth, after, failure) => {
       const source = await lab.source("a");
@@ -59,7 +59,8 @@ describe.skipIf(!isRoot)("an interrupted volume operation", () => {
         node = lab.node();
         await step(node);
       }
-      expect(broken).toBe(1);
+      // The fourth command only tidies up.
+      expect(broken).toBe(nth === 4 ? 0 : 1);
       await clean();
       expect(await readFile(`${source}/file`, "utf8")).toBe("data");
     },
@@ -75,19 +76,6 @@ describe.skipIf(!isRoot)("an interrupted volume operation", () => {
       await clean();
     },
   );
-
-  test("leaves no preparation of a protected mount, wherever it was interrupted", async () => {
-    for (const [nth, after, failure] of breaks(2, 3, 4)) {
-      await lab.source("a");
-      let node = lab.node(breaking(nth, after, failure));
-      for (const step of steps("a", true)) {
-        if ((await codeOf(step(node))) === "ok") continue;
-        node = lab.node();
-        await step(node);
-      }
-      await clean();
-    }
-  });
 
   test("between bind and protection is completed by the retry, and the mount is never writable", async () => {
     await lab.source("a");

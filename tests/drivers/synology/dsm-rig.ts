@@ -89,40 +89,90 @@ export interface DsmRig extends DriverRig {
   readonly dsm: Dsm;
 }
 
-/** A double, and drivers on it. */
-export async function dsmRig(options: DsmOptions = {}): Promise<DsmRig> {
+/** Opens drivers, or the parts of some, on a new double, and closes all of them with it. */
+async function onDouble<T>(
+  options: DsmOptions,
+  make: (dsm: Dsm, more: DsmOptions) => T,
+  close: (one: T) => Promise<void> | undefined,
+) {
   const dsm = await startDsm(options.version);
-  const [module] = synology;
-  if (!module) throw new Error("the driver cannot be opened");
-  const opened: Driver[] = [];
-  const open = (more: DsmOptions = options): Driver => {
-    const driver = openDsm(dsm, more);
-    opened.push(driver);
-    return driver;
-  };
-  const lunOf = (context: Readonly<Record<string, string>>) => {
-    const target = [...dsm.state.targets.values()].find(({ iqn }) => iqn === context["iqn"]);
-    const mapped = target?.mapped.find(each => String(each.mapping_index) === context["lun"]);
-    return mapped && dsm.state.luns.get(mapped.lun_uuid);
+  const opened: T[] = [];
+  const open = (http: object = {}): T => {
+    const one = make(dsm, { ...options, http: { ...options.http, ...http } });
+    opened.push(one);
+    return one;
   };
   return {
     dsm,
-    facts: module.facts,
+    open,
+    remains: async () => dsm.state.remains(),
+    async close() {
+      await Promise.all(opened.map(close));
+      await dsm.close();
+    },
+  };
+}
+
+/** The rigs of the contracts of stores and shares, from the parts that `make` opens. */
+export async function partsRig<T extends { readonly store: { readonly close?: (() => Promise<void>) | undefined } }>(
+  make: (dsm: Dsm, more: DsmOptions) => T,
+  options: DsmOptions = {},
+) {
+  const { dsm, open, ...rest } = await onDouble(options, make, ({ store }) => store.close?.());
+  return {
+    ...rest,
+    open: () => open(),
+    dying(step: number, when: "before" | "after") {
+      const { http, dead } = mortalAccount(dsm, step, when);
+      return { ...open(http), dead };
+    },
+  };
+}
+
+/** A double, and drivers on it; `more` says how their content and foreign objects are found. */
+export async function rigOn(
+  facts: DriverRig["facts"],
+  options: DsmOptions,
+  make: (dsm: Dsm, more: DsmOptions) => Driver,
+  more: (dsm: Dsm) => Pick<DsmRig, "foreign" | "hostileSnapshots" | "state" | "unmark"> & {
+    readonly contentOf: (context: Readonly<Record<string, string>>) => { content: string | undefined } | undefined;
+  },
+): Promise<DsmRig> {
+  const { dsm, open, ...rest } = await onDouble(options, make, driver => driver.close?.());
+  const { contentOf, ...own } = more(dsm);
+  return {
+    dsm,
+    facts,
+    ...rest,
+    ...own,
+    open: () => open(),
     failing(step) {
       const { http, failed } = fullAccount(dsm, step);
-      return { driver: open({ ...options, http: { ...options.http, ...http } }), failed };
+      return { driver: open(http), failed };
     },
-    foreign: lunsByHand(dsm),
-    open: () => open(),
     dying(step, when) {
       const { http, dead } = mortalAccount(dsm, step, when);
-      return { driver: open({ ...options, http: { ...options.http, ...http } }), dead };
+      return { driver: open(http), dead };
     },
     async write({ context }, content) {
-      const lun = lunOf(context);
-      if (lun) lun.content = content;
+      const holder = contentOf(context);
+      if (holder) holder.content = content;
     },
-    read: async ({ context }) => lunOf(context)?.content,
+    read: async ({ context }) => contentOf(context)?.content,
+  };
+}
+
+/** A double, and drivers for its LUNs. */
+export function dsmRig(options: DsmOptions = {}): Promise<DsmRig> {
+  const [module] = synology;
+  if (!module) throw new Error("the driver cannot be opened");
+  return rigOn(module.facts, options, openDsm, dsm => ({
+    foreign: lunsByHand(dsm),
+    contentOf(context) {
+      const target = [...dsm.state.targets.values()].find(({ iqn }) => iqn === context["iqn"]);
+      const mapped = target?.mapped.find(each => String(each.mapping_index) === context["lun"]);
+      return mapped && dsm.state.luns.get(mapped.lun_uuid);
+    },
     hostileSnapshots: [
       "/lun/",
       "/lun/x/y",
@@ -131,11 +181,6 @@ export async function dsmRig(options: DsmOptions = {}): Promise<DsmRig> {
       `/lun/${"0".repeat(36)}/${"0".repeat(36)}`,
       "/LUN/1/1",
     ],
-    remains: async () => dsm.state.remains(),
     state: async () => structuredClone([dsm.state.luns, dsm.state.targets]),
-    async close() {
-      await Promise.all(opened.map(driver => driver.close?.()));
-      await dsm.close();
-    },
-  };
+  }));
 }

@@ -5,9 +5,9 @@ import { nfsFolders, smbFolders } from "../../../lib/drivers/synology/folder-sha
 import { openFolders, synology } from "../../../lib/drivers/synology/module.ts";
 import { synologyNfsSchema } from "../../../lib/drivers/synology/schema.ts";
 import { localRunner } from "../../../lib/io/local.ts";
-import { type Dsm, startDsm } from "../../fakes/dsm/double.ts";
+import type { Dsm } from "../../fakes/dsm/double.ts";
 import { localPorts } from "../../fakes/ports.ts";
-import { type DsmOptions, type DsmRig, fullAccount, identityOf, mortalAccount } from "./dsm-rig.ts";
+import { type DsmOptions, type DsmRig, identityOf, rigOn } from "./dsm-rig.ts";
 import { foldersByHand } from "./handmade.ts";
 
 /** How the folders of a test are shared. */
@@ -53,45 +53,23 @@ export function folderParts(dsm: Dsm, protocol: Protocol, options: DsmOptions = 
 }
 
 /** A double, and drivers for its shared folders. */
-export async function folderRig(protocol: Protocol, options: DsmOptions = {}): Promise<DsmRig> {
-  const dsm = await startDsm(options.version);
-  const module = moduleOf(protocol);
-  const opened: Driver[] = [];
-  const open = (more: DsmOptions = options): Driver => {
-    const driver = openFolderDriver(dsm, protocol, more);
-    opened.push(driver);
-    return driver;
-  };
-  const shareOf = (context: Readonly<Record<string, string>>) =>
-    dsm.state.shares.get(context["share"]?.split("/").at(-1) ?? "");
-  return {
-    dsm,
-    facts: module.facts,
-    failing(step) {
-      const { http, failed } = fullAccount(dsm, step);
-      return { driver: open({ ...options, http: { ...options.http, ...http } }), failed };
+export const folderRig = (protocol: Protocol, options: DsmOptions = {}): Promise<DsmRig> =>
+  rigOn(
+    moduleOf(protocol).facts,
+    options,
+    (dsm, more) => openFolderDriver(dsm, protocol, more),
+    dsm => {
+      const shareOf = (context: Readonly<Record<string, string>>) =>
+        dsm.state.shares.get(context["share"]?.split("/").at(-1) ?? "");
+      return {
+        foreign: foldersByHand(dsm),
+        contentOf: shareOf,
+        hostileSnapshots: ["@GMT+01-2025.03.23-15.17.39", "../x@GMT+01-2025.03.23-15.17.39", "pvc-1@", "pvc-1@GMT"],
+        state: async () => structuredClone(dsm.state.shares),
+        async unmark({ context }) {
+          const share = shareOf(context);
+          if (share) share.description = "made by hand";
+        },
+      };
     },
-    foreign: foldersByHand(dsm),
-    open: () => open(),
-    dying(step, when) {
-      const { http, dead } = mortalAccount(dsm, step, when);
-      return { driver: open({ ...options, http: { ...options.http, ...http } }), dead };
-    },
-    async write({ context }, content) {
-      const share = shareOf(context);
-      if (share) share.content = content;
-    },
-    read: async ({ context }) => shareOf(context)?.content,
-    hostileSnapshots: ["@GMT+01-2025.03.23-15.17.39", "../x@GMT+01-2025.03.23-15.17.39", "pvc-1@", "pvc-1@GMT"],
-    remains: async () => dsm.state.remains(),
-    state: async () => structuredClone(dsm.state.shares),
-    async unmark({ context }) {
-      const share = shareOf(context);
-      if (share) share.description = "made by hand";
-    },
-    async close() {
-      await Promise.all(opened.map(driver => driver.close?.()));
-      await dsm.close();
-    },
-  };
-}
+  );

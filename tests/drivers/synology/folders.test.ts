@@ -6,8 +6,7 @@ import { perTest } from "../../contract/per-test.ts";
 import { callWith, getVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { shareContract } from "../../contract/share.ts";
 import { storeContract } from "../../contract/store.ts";
-import { startDsm } from "../../fakes/dsm/double.ts";
-import { type DsmOptions, mortalAccount } from "./dsm-rig.ts";
+import { type DsmOptions, partsRig } from "./dsm-rig.ts";
 import { folderParts, folderRig, openFolderDriver, type Protocol } from "./folder-rig.ts";
 
 const lacks = {
@@ -20,38 +19,18 @@ const lacks = {
 driverContract("synology-nfs", () => folderRig("nfs"), lacks);
 driverContract("synology-smb on DSM 6", () => folderRig("smb", { version: 6 }), lacks);
 
-async function partsRig(protocol: Protocol) {
-  const dsm = await startDsm();
-  const opened: ReturnType<typeof folderParts>[] = [];
-  const open = (more: DsmOptions = {}) => {
-    const parts = folderParts(dsm, protocol, more);
-    opened.push(parts);
-    return parts;
-  };
-  return {
-    open: () => open(),
-    dying(step: number, when: "before" | "after") {
-      const { http, dead } = mortalAccount(dsm, step, when);
-      return { ...open({ http }), dead };
-    },
-    remains: async () => dsm.state.remains(),
-    async close() {
-      await Promise.all(opened.map(({ store }) => store.close?.()));
-      await dsm.close();
-    },
-  };
-}
+const rigOfParts = (protocol: Protocol) => partsRig((dsm, more) => folderParts(dsm, protocol, more));
 
 storeContract(
   "folderStore",
   async () => {
-    const rig = await partsRig("nfs");
+    const rig = await rigOfParts("nfs");
     return { ...rig, open: () => rig.open().store };
   },
   { "loss of power": lacks["loss of power"], notes: "the folder's description says all" },
 );
-shareContract("nfsFolders", () => partsRig("nfs"));
-shareContract("smbFolders", () => partsRig("smb"));
+shareContract("nfsFolders", () => rigOfParts("nfs"));
+shareContract("smbFolders", () => rigOfParts("smb"));
 
 const call = callWith();
 const opened = perTest(folderRig);

@@ -1,5 +1,6 @@
-import type { Foreign } from "../../contract/rig.ts";
+import { type Foreign, gib } from "../../contract/rig.ts";
 import type { Dsm } from "../../fakes/dsm/double.ts";
+import type { Lun } from "../../fakes/dsm/state.ts";
 
 /** What a person can make by hand in the places of a volume of a DSM. */
 
@@ -55,3 +56,22 @@ export const foldersByHand = (dsm: Dsm): readonly Foreign[] =>
       return async () => structuredClone(dsm.state.shares.get(name));
     },
   }));
+
+/** A volume as democratic-csi leaves it: no mark, its target leads to it. */
+export function legacyVolume(dsm: Dsm, name = "k8s-pvc-old-x", more: Partial<Lun> = {}): Lun {
+  const lun = dsm.state.add({
+    name,
+    size: Number(gib),
+    location: "/volume1",
+    type: "BLUN",
+    description: "democratic-csi",
+    attributes: [{ dev_attrib: "can_snapshot", enable: 1 }],
+    content: "old",
+    locked: 0,
+    hidden: 0,
+    ...more,
+  });
+  const target = dsm.state.addTarget({ name, iqn: `iqn.2000-01.com.synology:Csi.${name}`, options: {} });
+  target.mapped = [{ lun_uuid: lun.uuid, mapping_index: 1 }];
+  return lun;
+}

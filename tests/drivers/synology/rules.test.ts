@@ -2,10 +2,10 @@ import { describe, expect, test } from "bun:test";
 import type { VolumeSpec } from "../../../lib/drivers/driver.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { perTest } from "../../contract/per-test.ts";
-import { callWith, getVolume, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
+import { callWith, getVolume, gib, volumeIds, volumeOf } from "../../contract/rig.ts";
 import type { Dsm } from "../../fakes/dsm/double.ts";
-import type { Lun } from "../../fakes/dsm/state.ts";
 import { type DsmOptions, dsmRig, openDsm } from "./dsm-rig.ts";
+import { legacyVolume } from "./handmade.ts";
 
 const call = callWith();
 const opened = perTest(dsmRig);
@@ -29,32 +29,6 @@ const messageOf = (work: Promise<unknown>): Promise<string> =>
     () => "ok",
     error => (error as Error).message,
   );
-
-/** A volume as democratic-csi leaves it: no mark, its target leads to it. */
-function legacyVolume(dsm: Dsm, name = "k8s-pvc-old-x", more: Partial<Lun> = {}): Lun {
-  const lun = dsm.state.add({
-    name,
-    size: Number(gib),
-    location: "/volume1",
-    type: "BLUN",
-    description: "democratic-csi",
-    attributes: [{ dev_attrib: "can_snapshot", enable: 1 }],
-    content: "old",
-    locked: 0,
-    hidden: 0,
-    ...more,
-  });
-  const target = dsm.state.addTarget({ name, iqn: `iqn.2000-01.com.synology:Csi.${name}`, options: {} });
-  target.mapped = [{ lun_uuid: lun.uuid, mapping_index: 1 }];
-  return lun;
-}
-
-const uuid = "0d6f8c0e-7f3a-4a53-9d0b-1c2d3e4f5a6b";
-
-function legacySnapshot(dsm: Dsm, lun: Lun, takenBy = "democratic-csi"): void {
-  const taken = { uuid, lun: lun.uuid, name: "", description: "snap-old", takenBy, size: lun.size, locked: true };
-  dsm.state.snapshots.set(uuid, { ...taken, time: 1_700_000_000, content: lun.content });
-}
 
 describe("a new volume", () => {
   test("has the names and the context of democratic-csi", async () => {
@@ -291,152 +265,6 @@ describe("an expansion", () => {
     await driver.create(volumeOf("pvc-1", 2n * gib), call);
     expect(await grow("pvc-1", gib)).toEqual({ bytes: 2n * gib, onNode: true });
     expect(sent(dsm, "LUN", "set").filter(params => "new_size" in params)).toEqual([]);
-  });
-});
-
-describe("volumes of democratic-csi", () => {
-  test("are read, listed, expanded and deleted", async () => {
-    const { driver, rig, dsm } = await rigOf();
-    legacyVolume(dsm);
-    const volume = await getVolume(driver, "pvc-old");
-    expect(volume.context).toMatchObject({ iqn: "iqn.2000-01.com.synology:Csi.k8s-pvc-old-x", lun: "1" });
-    expect(await volumeIds(driver)).toEqual(["pvc-old"]);
-    expect(await driver.create(volumeOf("pvc-old"), call)).toEqual(volume);
-    expect(await driver.expand?.expand("pvc-old", { required: 2n * gib, limit: undefined }, call)).toMatchObject({
-      bytes: 2n * gib,
-    });
-    await driver.delete("pvc-old", call);
-    expect(await rig.remains()).toEqual([]);
-  });
-
-  test("with capital letters in their ids are found, because DSM's names are lower case", async () => {
-    const { driver, rig, dsm } = await rigOf();
-    legacyVolume(dsm, "k8s-pvc-abc-x");
-    expect((await getVolume(driver, "PVC-abc")).id).toBe("PVC-abc");
-    await driver.delete("PVC-abc", call);
-    expect(await rig.remains()).toEqual([]);
-  });
-
-  test.each(["before", "after"] as const)("are deleted completely after an interruption %s any request", async when => {
-    for (let step = 1; step < 30; step++) {
-      const { rig, dsm, driver } = await rigOf();
-      legacyVolume(dsm);
-      const dying = rig.dying(step, when);
-      const outcome = await codeOf(dying.driver.delete("pvc-old", call));
-      await driver.delete("pvc-old", call);
-      expect([step, await rig.remains()]).toEqual([step, []]);
-      if (outcome === "ok" && !dying.dead()) return;
-    }
-    throw new Error("it never got through");
-  });
-
-  test("keep their snapshots, by the LUN's UUID and by its number", async () => {
-    const { driver, dsm } = await rigOf();
-    const lun = legacyVolume(dsm);
-    legacySnapshot(dsm, lun);
-    for (const id of [`/lun/${lun.uuid}/${uuid}`, `/lun/${lun.lunId}/${uuid}`]) {
-      const snapshot = await snapshotsOf(driver).get(id, call);
-      expect(snapshot).toMatchObject({ id, volumeId: "pvc-old", bytes: gib, createdAt: new Date(1_700_000_000_000) });
-      const name = `from-${id.length}`;
-      const restored = await driver.create(volumeOf(name, gib, { kind: "snapshot", id }), call);
-      expect(restored.source).toEqual({ kind: "snapshot", id });
-    }
-    expect(await snapshotIds(driver)).toEqual([`/lun/${lun.uuid}/${uuid}`]);
-    await snapshotsOf(driver).delete(`/lun/${lun.lunId}/${uuid}`, call);
-    expect(dsm.state.snapshots.size).toBe(0);
-  });
-});
-
-describe("a snapshot", () => {
-  test("costs the same number of requests with many LUNs as with few", async () => {
-    const { driver, dsm } = await rigOf();
-    const requests = async (name: string) => {
-      const before = dsm.requests.length;
-      await snapshotsOf(driver).create(name, "pvc-0", {}, call);
-      return dsm.requests.length - before;
-    };
-    await driver.create(volumeOf("pvc-0"), call);
-    const few = await requests("snap-1");
-    for (let n = 1; n < 20; n++) await driver.create(volumeOf(`pvc-${n}`), call);
-    expect(await requests("snap-2")).toBe(few);
-    expect(few).toBeLessThanOrEqual(4);
-  });
-
-  test("is taken by the templates of file and class", async () => {
-    const { driver, dsm } = await rigOf({
-      iscsi: { lunSnapshotTemplate: { is_locked: true, is_app_consistent: true } },
-    });
-    await driver.create(volumeOf("pvc-1"), call);
-    await snapshotsOf(driver).create("snap", "pvc-1", { lunSnapshotTemplate: "is_app_consistent: false" }, call);
-    expect(sent(dsm, "LUN", "take_snapshot")).toMatchObject([
-      { is_locked: true, is_app_consistent: false, description: "snap", taken_by: "csimux:c1" },
-    ]);
-  });
-
-  test("of DSM's schedule can be restored by its id, is neither listed nor deleted, and does not keep its volume from being deleted", async () => {
-    const { driver, dsm } = await rigOf();
-    const lun = legacyVolume(dsm);
-    legacySnapshot(dsm, lun, "user");
-    const id = `/lun/${lun.uuid}/${uuid}`;
-    expect(await snapshotIds(driver)).toEqual([]);
-    expect((await snapshotsOf(driver).get(id, call)).volumeId).toBe("pvc-old");
-    expect(await codeOf(snapshotsOf(driver).delete(id, call))).toBe("failed-precondition");
-    await driver.delete("pvc-old", call);
-    expect(dsm.state.luns.size).toBe(0);
-  });
-
-  test("has an id with the LUN's number if its UUID would make the id too long", async () => {
-    const { driver, dsm } = await rigOf({ identity: { maxIdBytes: 62 } });
-    await driver.create(volumeOf("pvc-1"), call);
-    const snapshot = await snapshotsOf(driver).create("snap", "pvc-1", {}, call);
-    expect(snapshot.id).toStartWith("/lun/1/");
-    expect(await snapshotsOf(driver).get(snapshot.id, call)).toEqual(snapshot);
-    expect(dsm.state.snapshots.size).toBe(1);
-  });
-
-  test("is refused if the LUN has its maximum number of snapshots", async () => {
-    const { driver, dsm } = await rigOf();
-    await driver.create(volumeOf("pvc-1"), call);
-    dsm.state.habits.maxSnapshots = 0;
-    expect(await codeOf(snapshotsOf(driver).create("snap", "pvc-1", {}, call))).toBe("resource-exhausted");
-  });
-});
-
-describe("a target", () => {
-  test("with a foreign LUN is neither used nor removed", async () => {
-    const { driver, dsm } = await rigOf();
-    legacyVolume(dsm, "foreign");
-    const iqn = "iqn.2000-01.com.synology:Csi.k8s-pvc-1-x";
-    const target = dsm.state.addTarget({ name: "x", iqn, options: {} });
-    target.mapped = [{ lun_uuid: [...dsm.state.luns.keys()][0] ?? "", mapping_index: 1 }];
-    await driver.create(volumeOf("pvc-1"), call);
-    await driver.delete("pvc-1", call);
-    expect(target.mapped.length).toBe(1);
-    expect(dsm.state.targets.get(target.id)).toBe(target);
-    expect(dsm.state.targets.size).toBe(2);
-  });
-
-  test("of a recreated volume has a new name, unknown to nodes of the deleted volume, and keeps it", async () => {
-    const { driver, dsm } = await rigOf();
-    const first = await driver.create(volumeOf("pvc-1"), call);
-    await driver.delete("pvc-1", call);
-    const second = await driver.create(volumeOf("pvc-1"), call);
-    expect(second.context["iqn"]).not.toBe(first.context["iqn"]);
-    expect(await driver.create(volumeOf("pvc-1"), call)).toEqual(second);
-    expect(dsm.state.targets.size).toBe(1);
-  });
-
-  test("left by an interrupted call is recreated with the current credentials", async () => {
-    const { driver, dsm } = await rigOf();
-    await driver.create(volumeOf("pvc-1"), call);
-    const [lun] = dsm.state.luns.values();
-    const [left] = dsm.state.targets.values();
-    if (!lun || !left) throw new Error("no volume");
-    lun.name = `${lun.name}.new`;
-    left.mapped = [];
-    const secrets = { targetTemplate: "{user: node, password: chapsecret12}" };
-    await driver.create(volumeOf("pvc-1"), { ...call, secrets });
-    expect([...dsm.state.targets.values()].map(each => each.options["auth_type"])).toEqual([1]);
   });
 });
 

@@ -3,13 +3,13 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Call } from "../../../lib/core/call.ts";
 import type { Source, VolumeSpec } from "../../../lib/drivers/driver.ts";
-import type { Script, StorageHost } from "../../../lib/io/script.ts";
+import type { StorageHost } from "../../../lib/io/script.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { perTest } from "../../contract/per-test.ts";
 import { callWith, gib, volumeOf } from "../../contract/rig.ts";
 import { atEachStep } from "../../contract/steps.ts";
 import { nfsActive, nfsCache, nfsClients } from "../../fakes/zfs/nfsd.ts";
-import { type ZfsOptions, type ZfsRig, zfsRig } from "./zfs-rig.ts";
+import { around, type ZfsOptions, type ZfsRig, zfsRig } from "./zfs-rig.ts";
 
 const call = callWith();
 const open = perTest((options: ZfsOptions | string = "zfs-generic-nfs") =>
@@ -49,13 +49,11 @@ const stateOf = (rig: ZfsRig): object => ({
 const disturbed = (rig: ZfsRig): readonly string[] => rig.fake.with(pools => pools.state.disturbed);
 
 /** A host on which something happens before the step that destroys. */
-const meanwhile = (host: StorageHost, happens: () => void): StorageHost => ({
-  ...host,
-  script(whole: Script, signal: AbortSignal) {
-    if (whole.steps.some(({ name }) => name === "destroy")) happens();
-    return host.script(whole, signal);
-  },
-});
+const meanwhile = (host: StorageHost, happens: () => void): StorageHost =>
+  around(host, ({ steps }, run) => {
+    if (steps.some(({ name }) => name === "destroy")) happens();
+    return run();
+  });
 
 describe("a deletion that is refused changes nothing", () => {
   test("while an NFS client holds a file open: the client is named, and the share never disappears", async () => {
@@ -93,15 +91,11 @@ describe("a deletion that is refused changes nothing", () => {
     "while a process of its host uses it, with %s; afterwards it succeeds",
     async driverName => {
       const rig = await withForeign(driverName);
-      const busy = (times: number) =>
-        rig.fake.with(pools => {
-          pools.state.faults.busy = { [dataset("a")]: times };
-        });
-      busy(99);
+      rig.fake.faults({ busy: { [dataset("a")]: 99 } });
       const before = stateOf(rig);
       expect(await codeOf(rig.open().delete("a", call))).toBe("aborted");
       expect(stateOf(rig)).toEqual(before);
-      busy(0);
+      rig.fake.faults({ busy: undefined });
       await rig.open().delete("a", call);
       expect([await rig.remains(), usershares(rig)]).toEqual([[], []]);
     },
@@ -112,9 +106,7 @@ describe("a deletion that is refused changes nothing", () => {
     async driverName => {
       const rig = await open(driverName);
       await rig.write(await rig.open().create(volumeOf("a"), call), "content");
-      rig.fake.with(pools => {
-        pools.state.faults.owned = { [dataset("a")]: 99 };
-      });
+      rig.fake.faults({ owned: { [dataset("a")]: 99 } });
       const before = stateOf(rig);
       expect(await codeOf(rig.open().delete("a", call))).toBe("aborted");
       expect(stateOf(rig)).toEqual(before);
@@ -131,7 +123,9 @@ describe("a deletion that is refused changes nothing", () => {
       const hold = () => rig.fake.zfs("hold", "backup", `${dataset("a")}@weekly`);
       expect(await codeOf(rig.on(meanwhile(rig.host, hold)).delete("a", call))).toBe("failed-precondition");
       expect(stateOf(rig)).toEqual(before);
+      expect(await codeOf(rig.open().delete("a", call))).toBe("failed-precondition");
       expect(await messageOf(rig.open().delete("a", call))).toContain("weekly");
+      expect(stateOf(rig)).toEqual(before);
     },
   );
 
@@ -152,13 +146,10 @@ describe("a deletion", () => {
     const rig = await withForeign();
     nfsCache(rig.fake.folder, [rig.fake.place(dataset("a"))]);
     const exported: unknown[] = [];
-    const host: StorageHost = {
-      ...rig.host,
-      script(whole, signal) {
-        if (whole.steps.some(({ name }) => name === "flush")) exported.push(rig.fake.find(dataset("a"))?.shared);
-        return rig.host.script(whole, signal);
-      },
-    };
+    const host = around(rig.host, ({ steps }, run) => {
+      if (steps.some(({ name }) => name === "flush")) exported.push(rig.fake.find(dataset("a"))?.shared);
+      return run();
+    });
     await rig.on(host).delete("a", call);
     expect(exported).toEqual([true]);
     expect([await rig.remains(), disturbed(rig)]).toEqual([[], []]);
@@ -175,9 +166,7 @@ describe("a deletion", () => {
     const rig = await withForeign();
     const happens = () => {
       if (rig.fake.find(`${dataset("a")}@nightly-backup`)) rig.fake.zfs("destroy", `${dataset("a")}@nightly-backup`);
-      rig.fake.with(pools => {
-        pools.state.faults.owned = { [dataset("a")]: 99 };
-      });
+      rig.fake.faults({ owned: { [dataset("a")]: 99 } });
     };
     expect(await codeOf(rig.on(meanwhile(rig.host, happens)).delete("a", call))).toBe("aborted");
     expect(rig.fake.find(dataset("a"))).toBeDefined();
@@ -269,13 +258,9 @@ describe("a copy that fails", () => {
   async function cut(): Promise<ZfsRig> {
     const rig = await open();
     await rig.write(await rig.open().create(volumeOf("a"), call), "old");
-    rig.fake.with(pools => {
-      pools.state.faults.cutReceive = 100;
-    });
+    rig.fake.faults({ cutReceive: 100 });
     expect(await codeOf(rig.open().create(copyOf("b", "a"), call))).not.toBe("ok");
-    rig.fake.with(pools => {
-      delete pools.state.faults.cutReceive;
-    });
+    rig.fake.faults({ cutReceive: undefined });
     return rig;
   }
 
@@ -310,22 +295,4 @@ describe("a copy that fails", () => {
     await rig.write(source, "new");
     expect(await rig.read(await rig.open().create(copyOf("b", "a"), call))).toBe("new");
   });
-});
-
-test("the undo of a failed creation leaves a volume that another controller has completed meanwhile", async () => {
-  const rig = await open({ driver: "zfs-generic-iscsi" });
-  let completed = false;
-  const host: StorageHost = {
-    ...rig.host,
-    async script(whole, signal) {
-      const isTarget = whole.steps.some(({ argv }) => argv.includes("targetcli"));
-      if (!isTarget || completed) return rig.host.script(whole, signal);
-      completed = true;
-      rig.fake.zfs("set", "democratic-csi:provision_success=true", dataset("a"));
-      throw new Error("an unknown failure");
-    },
-  };
-  expect(await codeOf(rig.on(host).create(volumeOf("a"), call))).not.toBe("ok");
-  expect(completed).toBe(true);
-  expect((await rig.open().reading?.get("a", call))?.id).toBe("a");
 });

@@ -1,7 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import type { Source } from "../../../lib/drivers/driver.ts";
+import { property } from "../../../lib/drivers/zfs/properties.ts";
 import { tagOf } from "../../../lib/drivers/zfs/targets/names.ts";
+import { codeOf } from "../../contract/driver-volumes.ts";
 import { perTest } from "../../contract/per-test.ts";
 import { callWith, getVolume, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { nvmetcli } from "../../fakes/nvmetcli.ts";
@@ -13,6 +15,8 @@ import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
 
 const call = callWith();
 const opened = perTest(zfsRig);
+const dataset = (id: string): string => `tank/k/v/${id}`;
+const from = (id: string): Source => ({ kind: /[@/]/.test(id) ? "snapshot" : "volume", id });
 const ours = (key: string): string => `democratic-csi:${key}`;
 
 interface Kind {
@@ -88,13 +92,66 @@ describe.each(kinds.map(kind => [kind.driver, kind] as const))("%s", (driver, ki
     expect([bytes, context[kind.key]]).toEqual([gib, age.told ? whole : undefined]);
     expect(await snapshotIds(open)).toEqual(["PVC-1@s"]);
     expect((await open.expand?.expand("PVC-1", { required: 2n * gib, limit: undefined }, call))?.bytes).toBe(2n * gib);
-    const source: Source = { kind: "snapshot", id: "PVC-1@s" };
-    const clone = await open.create(volumeOf("clone", gib, source), call);
+    const clone = await open.create(volumeOf("clone", gib, from("PVC-1@s")), call);
     const tag = tagOf(rig.fake.find("tank/k/v/clone")?.guid ?? "");
     expect(clone.context[kind.key]).toBe(`${kind.base}:clone-${tag}`);
     await open.delete("clone", call);
     await snapshotsOf(open).delete("PVC-1@s", call);
     await open.delete("PVC-1", call);
+    expect(await rig.remains()).toEqual([]);
+  });
+});
+
+describe("a pool that democratic-csi wrote", () => {
+  const written = (rig: ZfsRig): void => {
+    const context = JSON.stringify({ node_attach_driver: "nfs", server: "old", share: "/mnt/tank/k/v/pvc-1" });
+    const done = { [property.managed]: "true", [property.success]: "true" };
+    const set = (name: string, values: Record<string, string>) =>
+      rig.fake.zfs("set", ...Object.entries({ ...done, ...values }).map(([key, value]) => `${key}=${value}`), name);
+    const shared = { refquota: "1G", sharenfs: "rw", [property.context]: context };
+    const snapshot = (name: string) => ({ [property.snapshotName]: name, [property.snapshotVolume]: "pvc-1" });
+    for (const id of ["pvc-1", "pvc-old", "pvc-broken"]) rig.fake.zfs("create", "-p", dataset(id));
+    set(dataset("pvc-1"), { ...shared, [property.volumeName]: "pvc-1", [property.driver]: "zfs-generic-nfs" });
+    // Older ones have neither a name nor a driver.
+    set(dataset("pvc-old"), { refquota: "2G", [property.context]: context });
+    set(dataset("pvc-broken"), { refquota: "1G", [property.context]: "{" });
+    rig.fake.zfs("snapshot", `${dataset("pvc-1")}@snapshot-1`, `${dataset("pvc-1")}@autosnap`);
+    set(`${dataset("pvc-1")}@snapshot-1`, snapshot("snapshot-1"));
+    rig.fake.zfs("snapshot", `${dataset("pvc-1")}@volume-source-for-volume-pvc-2`);
+    rig.fake.zfs("clone", `${dataset("pvc-1")}@volume-source-for-volume-pvc-2`, dataset("pvc-2"));
+    const source = { [property.sourceKind]: "volume", [property.sourceId]: "pvc-1" };
+    set(dataset("pvc-2"), { ...shared, ...source, [property.volumeName]: "pvc-2" });
+    rig.fake.zfs("create", "-p", "tank/k/s/pvc-1/snapshot-2");
+    set("tank/k/s/pvc-1/snapshot-2", snapshot("snapshot-2"));
+  };
+
+  test("is listed with its complete volumes and CSI snapshots only", async () => {
+    const rig = await opened({ driver: "zfs-generic-nfs" });
+    written(rig);
+    expect(await volumeIds(rig.open())).toEqual(["pvc-1", "pvc-2", "pvc-broken", "pvc-old"]);
+    const volume = await getVolume(rig.open(), "pvc-1");
+    // The server is that of the file, whatever the storage says.
+    expect(volume).toMatchObject({ bytes: gib, context: { server: "nas", share: "/mnt/tank/k/v/pvc-1" } });
+    expect((await getVolume(rig.open(), "pvc-2")).source).toEqual({ kind: "volume", id: "pvc-1" });
+    expect((await getVolume(rig.open(), "pvc-broken")).context["server"]).toBe("nas");
+    expect(await snapshotIds(rig.open())).toEqual(["pvc-1/snapshot-2", "pvc-1@snapshot-1"]);
+  });
+
+  test("is served, grown, cloned and deleted in every order that its dependents allow", async () => {
+    const rig = await opened({ driver: "zfs-generic-nfs" });
+    written(rig);
+    const driver = rig.open();
+    expect((await driver.create(volumeOf("pvc-1"), call)).context["share"]).toBe("/mnt/tank/k/v/pvc-1");
+    expect((await driver.create(volumeOf("pvc-2", gib, from("pvc-1")), call)).id).toBe("pvc-2");
+    expect(await driver.expand?.expand("pvc-1", { required: 3n * gib, limit: undefined }, call)).toMatchObject({
+      bytes: 3n * gib,
+    });
+    await driver.create(volumeOf("restored", gib, from("pvc-1@snapshot-1")), call);
+    await driver.create(volumeOf("from-copy", gib, from("pvc-1/snapshot-2")), call);
+    expect(await codeOf(driver.delete("pvc-1", call))).toBe("failed-precondition");
+    for (const id of ["restored", "from-copy", "pvc-2"]) await driver.delete(id, call);
+    for (const id of ["pvc-1@snapshot-1", "pvc-1/snapshot-2"]) await snapshotsOf(driver).delete(id, call);
+    for (const id of ["pvc-1", "pvc-old", "pvc-broken"]) await driver.delete(id, call);
     expect(await rig.remains()).toEqual([]);
   });
 });

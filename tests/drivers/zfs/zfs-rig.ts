@@ -42,6 +42,18 @@ export interface ZfsRig extends DriverRig {
   readonly host: StorageHost;
 }
 
+/** The host with each of its scripts run by `script`, whose `run` runs it, or another one. */
+export const around = (
+  host: StorageHost,
+  script: (
+    whole: Script,
+    run: (other?: Script) => ReturnType<StorageHost["script"]>,
+  ) => ReturnType<StorageHost["script"]>,
+): StorageHost => ({
+  ...host,
+  script: (whole, signal) => script(whole, (other = whole) => host.script(other, signal)),
+});
+
 /** The block `zfs:` of inline volumes has one dataset. */
 const parentsOf = (driver: string): object =>
   driver === "zfs-local-ephemeral-inline" ? { datasetParentName: parents.datasetParentName } : parents;

@@ -6,7 +6,7 @@ import type { Command, CommandRunner, Output } from "../../../lib/io/runner.ts";
 import { nvmetcli } from "../nvmetcli.ts";
 import { targetcli } from "../targetcli.ts";
 import { deviceText, flushed } from "./nfsd.ts";
-import { Pools, type Thing } from "./pool.ts";
+import { type Faults, Pools, type Thing } from "./pool.ts";
 import { locked, type Result, run } from "./run.ts";
 import { piped, pipeIn, shell } from "./shell.ts";
 
@@ -19,6 +19,8 @@ export interface FakeZfs {
   zfs(...argv: readonly string[]): string;
   /** Reads or changes the model directly. */
   with<T>(work: (pools: Pools) => T): T;
+  /** Changes the faults of the model. */
+  faults(changes: { readonly [K in keyof Faults]?: Faults[K] | undefined }): void;
   /** The dataset or snapshot of a name. */
   find(name: string): Thing | undefined;
   /** Where the content of a dataset lies now. */
@@ -89,6 +91,7 @@ exec cat '${folder}'/devices/"$(printf %s "$4" | tr / _)"
       return out;
     },
     with: within,
+    faults: changes => within(pools => void Object.assign(pools.state.faults, changes)),
     find: name => within(pools => pools.find(name)),
     place: name =>
       within(pools => {

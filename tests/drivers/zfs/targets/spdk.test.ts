@@ -1,13 +1,13 @@
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { tagOf } from "../../../lib/drivers/zfs/targets/names.ts";
-import { foreignCases } from "../../contract/driver-foreign.ts";
-import { codeOf } from "../../contract/driver-volumes.ts";
-import { perTest } from "../../contract/per-test.ts";
-import { callWith, getVolume, gib, volumeOf } from "../../contract/rig.ts";
-import type { FakeSpdk } from "../../fakes/spdk.ts";
-import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
+import { tagOf } from "../../../../lib/drivers/zfs/targets/names.ts";
+import { foreignCases } from "../../../contract/driver-foreign.ts";
+import { codeOf } from "../../../contract/driver-volumes.ts";
+import { perTest } from "../../../contract/per-test.ts";
+import { callWith, getVolume, gib, volumeOf } from "../../../contract/rig.ts";
+import type { FakeSpdk } from "../../../fakes/spdk.ts";
+import { type ZfsRig, zfsRig } from "../zfs-rig.ts";
 
 const call = callWith();
 const opened = perTest(zfsRig);

@@ -10,13 +10,13 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { tagOf } from "../../../lib/drivers/zfs/targets/names.ts";
-import type { Script } from "../../../lib/io/script.ts";
-import { below } from "../../../scripts/check/below.ts";
-import { codeOf } from "../../contract/driver-volumes.ts";
-import { perTest } from "../../contract/per-test.ts";
-import { callWith, getVolume, gib, volumeOf } from "../../contract/rig.ts";
-import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
+import { tagOf } from "../../../../lib/drivers/zfs/targets/names.ts";
+import type { Script } from "../../../../lib/io/script.ts";
+import { below } from "../../../../scripts/check/below.ts";
+import { codeOf } from "../../../contract/driver-volumes.ts";
+import { perTest } from "../../../contract/per-test.ts";
+import { callWith, getVolume, gib, volumeOf } from "../../../contract/rig.ts";
+import { type ZfsRig, zfsRig } from "../zfs-rig.ts";
 
 // Targets of LIO: the input of targetcli, and targets that are in use or not restored.
 

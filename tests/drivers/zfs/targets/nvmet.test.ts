@@ -1,12 +1,12 @@
 import { expect, test } from "bun:test";
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { tagOf, uuidOf } from "../../../lib/drivers/zfs/targets/names.ts";
-import { below } from "../../../scripts/check/below.ts";
-import { codeOf } from "../../contract/driver-volumes.ts";
-import { perTest } from "../../contract/per-test.ts";
-import { callWith, getVolume, gib, volumeOf } from "../../contract/rig.ts";
-import { type ZfsOptions, type ZfsRig, zfsRig } from "./zfs-rig.ts";
+import { tagOf, uuidOf } from "../../../../lib/drivers/zfs/targets/names.ts";
+import { below } from "../../../../scripts/check/below.ts";
+import { codeOf } from "../../../contract/driver-volumes.ts";
+import { perTest } from "../../../contract/per-test.ts";
+import { callWith, getVolume, gib, volumeOf } from "../../../contract/rig.ts";
+import { type ZfsOptions, type ZfsRig, zfsRig } from "../zfs-rig.ts";
 
 // Subsystems of the kernel's NVMe target: the input of nvmetcli, and hosts that are connected.
 

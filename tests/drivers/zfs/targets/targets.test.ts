@@ -1,13 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { tagOf, uuidOf } from "../../../lib/drivers/zfs/targets/names.ts";
-import { below } from "../../../scripts/check/below.ts";
-import { codeOf } from "../../contract/driver-volumes.ts";
-import { perTest } from "../../contract/per-test.ts";
-import { callWith, volumeOf } from "../../contract/rig.ts";
-import type { FakeSpdk } from "../../fakes/spdk.ts";
-import { type ZfsOptions, type ZfsRig, zfsRig } from "./zfs-rig.ts";
+import { tagOf, uuidOf } from "../../../../lib/drivers/zfs/targets/names.ts";
+import { below } from "../../../../scripts/check/below.ts";
+import { codeOf } from "../../../contract/driver-volumes.ts";
+import { perTest } from "../../../contract/per-test.ts";
+import { callWith, volumeOf } from "../../../contract/rig.ts";
+import type { FakeSpdk } from "../../../fakes/spdk.ts";
+import { type ZfsOptions, type ZfsRig, zfsRig } from "../zfs-rig.ts";
 
 // What holds for targets of LIO, nvmet and SPDK alike.
 
