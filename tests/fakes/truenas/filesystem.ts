@@ -1,9 +1,9 @@
 import * as v from "valibot";
-import { existing } from "./datasets.ts";
 import { CallError, Invalid } from "./failure.ts";
 import { flag, maybe, modelled, or, text, whole } from "./models.ts";
 import { property } from "./properties.ts";
 import type { Dataset, Nas } from "./state.ts";
+import { existing } from "./zfs/datasets.ts";
 
 /**
  * filesystem.*: mode, owner and lists of what is mounted (plugins/filesystem_/acl.py and api/v25_04_0/filesystem.py of TS-25.04.2.6 and

@@ -1,14 +1,17 @@
-import * as datasets from "./datasets.ts";
 import * as filesystem from "./filesystem.ts";
 import * as iscsi from "./iscsi.ts";
 import * as nvmet from "./nvmet.ts";
 import { type QueryOptions, queried } from "./query.ts";
 import { runOnetime } from "./replication.ts";
-import * as resources from "./resources.ts";
 import * as sharing from "./sharing.ts";
-import * as snapshots from "./snapshots.ts";
 import type { Nas } from "./state.ts";
 import { versionText } from "./versions.ts";
+import * as removal from "./zfs/dataset-removal.ts";
+import * as datasets from "./zfs/datasets.ts";
+import * as resources from "./zfs/resources.ts";
+import * as snapshotClones from "./zfs/snapshot-clones.ts";
+import * as snapshotResources from "./zfs/snapshot-resources.ts";
+import * as snapshots from "./zfs/snapshots.ts";
 
 /** One method of the API. */
 export interface Method {
@@ -36,16 +39,15 @@ const crud = (
     ]),
   );
 
-const snapshotCrud = { ...snapshots, delete: snapshots.remove };
 const snapshotMethods = (name: string, limits: Partial<Method>): Methods => ({
   ...crud(
     name,
     "SNAPSHOT_WRITE",
-    { create: snapshotCrud.create, update: snapshotCrud.update, query: snapshotCrud.query },
+    { create: snapshots.create, update: snapshots.update, query: snapshots.query },
     limits,
   ),
   [`${name}.delete`]: { run: snapshots.remove, role: "SNAPSHOT_DELETE", ...limits },
-  [`${name}.clone`]: { run: snapshots.clone, role: "SNAPSHOT_WRITE", ...limits },
+  [`${name}.clone`]: { run: snapshotClones.clone, role: "SNAPSHOT_WRITE", ...limits },
   [`${name}.hold`]: { run: snapshots.hold, role: "SNAPSHOT_WRITE", ...limits },
   [`${name}.release`]: { run: snapshots.release, role: "SNAPSHOT_WRITE", ...limits },
   [`${name}.rollback`]: { run: snapshots.rollback, role: "SNAPSHOT_WRITE", ...limits },
@@ -54,21 +56,21 @@ const snapshotMethods = (name: string, limits: Partial<Method>): Methods => ({
 const storage: Methods = {
   ...crud("pool.dataset", "DATASET_WRITE", { create: datasets.create, update: datasets.update, query: datasets.query }),
   "pool.dataset.get_instance": { run: datasets.getInstance, role: "DATASET_READ" },
-  "pool.dataset.delete": { run: datasets.remove, role: "DATASET_DELETE" },
-  "pool.dataset.rename": { run: datasets.rename, role: "DATASET_WRITE", since: 2510 },
-  "pool.dataset.promote": { run: datasets.promote, role: "DATASET_WRITE" },
+  "pool.dataset.delete": { run: removal.remove, role: "DATASET_DELETE" },
+  "pool.dataset.rename": { run: removal.rename, role: "DATASET_WRITE", since: 2510 },
+  "pool.dataset.promote": { run: removal.promote, role: "DATASET_WRITE" },
   "zfs.resource.query": { run: resources.query, role: "ZFS_RESOURCE_READ", since: 2510 },
   "zfs.resource.destroy": { run: resources.destroy, role: "ZFS_RESOURCE_DELETE", since: 2600 },
   ...snapshotMethods("zfs.snapshot", { until: 2504 }),
   ...snapshotMethods("pool.snapshot", { since: 2510 }),
-  "zfs.resource.snapshot.create": { run: snapshots.createResource, role: "SNAPSHOT_WRITE", since: 2600 },
-  "zfs.resource.snapshot.query": { run: snapshots.queryResource, role: "SNAPSHOT_READ", since: 2600 },
-  "zfs.resource.snapshot.destroy": { run: snapshots.destroyResource, role: "SNAPSHOT_DELETE", since: 2600 },
-  "zfs.resource.snapshot.rename": { run: snapshots.renameResource, role: "SNAPSHOT_WRITE", since: 2600 },
-  "zfs.resource.snapshot.clone": { run: snapshots.cloneResource, role: "SNAPSHOT_WRITE", since: 2600 },
+  "zfs.resource.snapshot.create": { run: snapshotResources.createResource, role: "SNAPSHOT_WRITE", since: 2600 },
+  "zfs.resource.snapshot.query": { run: snapshotResources.queryResource, role: "SNAPSHOT_READ", since: 2600 },
+  "zfs.resource.snapshot.destroy": { run: snapshotResources.destroyResource, role: "SNAPSHOT_DELETE", since: 2600 },
+  "zfs.resource.snapshot.rename": { run: snapshotResources.renameResource, role: "SNAPSHOT_WRITE", since: 2600 },
+  "zfs.resource.snapshot.clone": { run: snapshotResources.cloneResource, role: "SNAPSHOT_WRITE", since: 2600 },
   // CORE has neither this nor zfs.snapshot.update (plugins/replication.py and zfs.py of 13.0-U6.3).
   "replication.run_onetime": { run: runOnetime, role: "REPLICATION_TASK_WRITE", job: true, since: 2000 },
-  "zfs.snapshot.update": { run: snapshotCrud.update, role: "SNAPSHOT_WRITE", since: 2000, until: 2504 },
+  "zfs.snapshot.update": { run: snapshots.update, role: "SNAPSHOT_WRITE", since: 2000, until: 2504 },
   "filesystem.setperm": { run: filesystem.setperm, role: "FILESYSTEM_ATTRS_WRITE", job: true },
   "filesystem.chown": { run: filesystem.chown, role: "FILESYSTEM_ATTRS_WRITE", job: true },
   "filesystem.setacl": { run: filesystem.setacl, role: "FILESYSTEM_ATTRS_WRITE", job: true },

@@ -1,9 +1,9 @@
 import * as v from "valibot";
-import { existing, made } from "./datasets.ts";
 import { CallError } from "./failure.ts";
 import { flag, modelled, or, text } from "./models.ts";
-import { taken } from "./snapshots.ts";
 import type { Nas } from "./state.ts";
+import { existing, made } from "./zfs/datasets.ts";
+import { taken } from "./zfs/snapshots.ts";
 
 /**
  * replication.run_onetime: a copy of one snapshot into a new dataset (plugins/replication.py and zettarepl.py of TS-24.10.2.4 and

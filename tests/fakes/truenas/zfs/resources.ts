@@ -1,9 +1,10 @@
 import * as v from "valibot";
-import { cascade, destroyed, existing } from "./datasets.ts";
-import { Invalid } from "./failure.ts";
-import { flag, modelled, or, whole } from "./models.ts";
-import { propertiesOf, property, userProperties } from "./properties.ts";
-import type { Dataset, Nas } from "./state.ts";
+import { Invalid } from "../failure.ts";
+import { flag, modelled, or, whole } from "../models.ts";
+import { propertiesOf, property, userProperties } from "../properties.ts";
+import type { Dataset, Nas } from "../state.ts";
+import { cascade, destroyed } from "./dataset-removal.ts";
+import { existing } from "./datasets.ts";
 
 /**
  * zfs.resource.query and .destroy: closer to ZFS, and only the datasets that are named (plugins/zfs/resource_crud.py, query_impl.py and
