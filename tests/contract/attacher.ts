@@ -3,6 +3,7 @@ import type { Call } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { Attached, Attacher, Attachment, AttachRequest } from "../../lib/node/attach/attacher.ts";
 import { MountTable } from "../../lib/node/mount/mount-table.ts";
+import { codeOf } from "./driver-volumes.ts";
 import { testCases } from "./needs.ts";
 import { callWith } from "./rig.ts";
 import { atEachStep } from "./steps.ts";
@@ -70,12 +71,6 @@ class Recorded {
     );
   }
 }
-
-const codeOf = (work: Promise<unknown>): Promise<string> =>
-  work.then(
-    () => "ok",
-    (error: unknown) => (error instanceof CsiError ? error.code : `no CsiError: ${error}`),
-  );
 
 type Run = (rig: AttacherRig) => Promise<void>;
 
