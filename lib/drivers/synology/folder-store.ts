@@ -96,7 +96,10 @@ export function folderStore(context: FolderContext): VolumeStore<FolderVolume> {
   }
 
   return {
-    ...{ find, remove, explain: explainDsm, clonesFrom: ["volume", "snapshot"], snapshots: folderSnapshots(context) },
+    ...{ find, remove, explain: explainDsm, clonesFrom: ["volume", "snapshot"] },
+    get snapshots() {
+      return folderSnapshots(context);
+    },
     idOf: name => names.idOf(name),
     async create(spec, call) {
       const id = names.idOf(spec.name);

@@ -61,7 +61,10 @@ export function lunStore(context: LunContext, templates: TemplateSources): Volum
   }
 
   return {
-    ...{ find, explain: explainDsm, clonesFrom: ["volume", "snapshot"], snapshots: lunSnapshots(context, templates) },
+    ...{ find, explain: explainDsm, clonesFrom: ["volume", "snapshot"] },
+    get snapshots() {
+      return lunSnapshots(context, templates);
+    },
     idOf: name => names.idOf(name),
     /** A LUN that is mapped to the target of its name needs no mark, because democratic-csi made such LUNs. */
     idOfObject: object => names.parse(object)?.id ?? object,

@@ -107,8 +107,14 @@ export function datasetStore(storage: ZfsStorage, close: () => Promise<void>): V
   }
 
   return {
-    ...{ idOf, find, close, clonesFrom: clonable, explain: zfsErrorMapping, snapshots: datasetSnapshots(storage) },
-    groupSnapshots: zfs.snapshotsTogether ? datasetGroupSnapshots(storage) : undefined,
+    ...{ idOf, find, close, clonesFrom: clonable, explain: zfsErrorMapping },
+    // On demand: a process may have thousands of stores.
+    get snapshots() {
+      return datasetSnapshots(storage);
+    },
+    get groupSnapshots() {
+      return zfs.snapshotsTogether ? datasetGroupSnapshots(storage) : undefined;
+    },
     /** Repairs a lost share; ZFS shares what it mounts. */
     restore:
       (sharenfs ?? sharesmb) !== undefined && zfs.share !== undefined
