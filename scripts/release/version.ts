@@ -1,4 +1,5 @@
-import { readdir, readFile, writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
+import { below } from "../check/below.ts";
 import { root } from "../spawned.ts";
 
 const escaped = (text: string): string => text.replace(/[.+]/g, "\\$&");
@@ -32,13 +33,12 @@ export const currentVersion = async (): Promise<string> =>
   (JSON.parse(await readFile(`${root}/package.json`, "utf8")) as { readonly version: string }).version;
 
 /** The files that repeat the version, except the changelog. */
-export const versionedFiles = async (): Promise<readonly string[]> => [
+export const versionedFiles = (): readonly string[] => [
   "package.json",
   "package-lock.json",
-  ...(await readdir(`${root}/examples`, { recursive: true }))
+  ...below(`${root}/examples`)
     .filter(name => /\.(?:yaml|md)$/.test(name) && !name.startsWith("guide/rules"))
-    .map(name => `examples/${name}`)
-    .sort(),
+    .map(name => `examples/${name}`),
 ];
 
 async function setVersion(version: string): Promise<void> {
@@ -48,7 +48,7 @@ async function setVersion(version: string): Promise<void> {
   const date = new Date().toISOString().slice(0, 10);
   await writeFile(changelog, withSection(await readFile(changelog, "utf8"), version, date));
   console.log("CHANGELOG.md");
-  for (const path of await versionedFiles()) {
+  for (const path of versionedFiles()) {
     const text = await readFile(`${root}/${path}`, "utf8");
     const changed = withVersion(path, text, from, version);
     if (changed === text) continue;

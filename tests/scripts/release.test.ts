@@ -9,7 +9,7 @@ const read = (path: string): string => readFileSync(join(root, path), "utf8");
 const version = await currentVersion();
 
 test("a new version reaches every file that names csimux's version, and no other version", async () => {
-  const files = await versionedFiles();
+  const files = versionedFiles();
   const texts = files.map(path => [path, read(path), withVersion(path, read(path), version, "7.8.9")] as const);
   const changed = texts.filter(([, before, after]) => before !== after).map(([path]) => path);
   expect(changed).toEqual(
@@ -27,7 +27,7 @@ test("a new version reaches every file that names csimux's version, and no other
 });
 
 test("image tags in the examples are the version", async () => {
-  const tags = (await versionedFiles()).flatMap(path => [
+  const tags = versionedFiles().flatMap(path => [
     ...read(path).matchAll(/(?:newTag: |tag: "|registry\.example\.org\/csimux:|^(?:appV|v)ersion: )(\d[\w.-]*)/gm),
   ]);
   expect(tags.length).toBeGreaterThan(7);
