@@ -21,7 +21,7 @@ test("the .env and the bunfig.toml of the working folder are not obeyed", async 
     expect(decoded.stdout).toBe('{"kind":"volume","connection":"one","id":"pvc-1"}\n');
     const topology = await ended(["topology", "--config", config], folder);
     expect(topology.stdout).not.toContain("foreign");
-    expect(topology.stderr).toContain("this node's name in the cluster is not known");
+    expect(topology.stderr).toContain("the name of this node is unknown");
   } finally {
     await remove();
   }

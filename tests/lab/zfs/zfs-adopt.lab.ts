@@ -54,7 +54,7 @@ test.each(drivers)(
         "csimux.lab",
       ]);
     try {
-      // A volume beside it has the properties and the share that one needs.
+      // Another volume has the properties and the share that one needs.
       const other = await makeVolume(world, connection, "pvc-other");
       const share = connection === "nfs" ? "sharenfs" : "sharesmb";
       const value = (await run(["zfs", "get", "-H", "-o", "value", share, `${parent}/pvc-other`])).trim();
