@@ -84,14 +84,14 @@ test.each(drivers)(
       await volumes("adopt", connection, "photos");
       expect(await state(parent)).toBe(before);
       const own = await local(`${parent}/photos`);
-      const [pv] = readObjects("adopted", await volumes("adopt", connection, "photos", "--mark"));
+      const adopted = readObjects("adopted", await volumes("adopt", connection, "photos", "--mark"));
       const added = (await local(`${parent}/photos`)).filter(line => !own.includes(line));
       expect(added.length).toBeGreaterThan(2);
       for (const line of added) expect(line).toStartWith("democratic-csi:");
       expect(await readFile(join(`/${parent}/photos`, "old"), "utf8")).toBe("made by a person");
-      const { volumeHandle, volumeAttributes } = (
-        pv?.["spec"] as { csi: { volumeHandle: string; volumeAttributes: Record<string, string> } }
-      ).csi;
+      const csiOf = ({ spec }: { readonly spec?: unknown }) =>
+        (spec as { csi: { volumeHandle: string; volumeAttributes: Record<string, string> } }).csi;
+      const [{ volumeHandle, volumeAttributes } = { volumeHandle: "", volumeAttributes: {} }] = adopted.map(csiOf);
       expect(volumeHandle).toBe(`v:${connection}/photos`);
       await whileMounted(
         world,
