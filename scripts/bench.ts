@@ -10,7 +10,7 @@ import { cpuMs, type Figure, load, median, memoryMiB, table } from "./figures.ts
 import { makeSandbox, type Sandbox } from "./sandbox.ts";
 
 // Measures the compiled executable: two local-hostpath connections and topology by zone, one process for controller and node on
-// a Unix socket, with the environment of the image, its log in a file, a client in this process. QUICK=1: a look in two minutes instead of a record.
+// a Unix socket, with the environment of the image, its log in a file, a client in this process. QUICK=1: two minutes instead of a record.
 
 const quick = process.argv.includes("--quick");
 const few = (full: number, least: number): number => (quick ? least : full);

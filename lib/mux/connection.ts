@@ -60,7 +60,7 @@ export interface CheckResult {
   readonly state: StorageState;
   /** The time of the check (Date.now()); undefined before the first. */
   readonly at: number | undefined;
-  /** The problem in the words of the storage system or of csimux; undefined if there is none. */
+  /** The problem as the storage system or csimux reports it; undefined if there is none. */
   readonly reason: string | undefined;
 }
 
@@ -111,7 +111,7 @@ export interface OpenConnection extends Pick<ValidFile, "text" | "defaults"> {
 export const forgetMs = 3_600_000;
 
 /**
- * All that csimux knows of one connection; Connections keeps one for each name that has a file, or had one that is still missed.
+ * What csimux knows about one connection; Connections keeps one for each name that has a file, or had one that is still missed.
  * Each change of its state is one line of the log.
  */
 export class ConnectionRecord {

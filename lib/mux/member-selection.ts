@@ -74,7 +74,7 @@ export class MemberSelection {
     for (const member of having("unfinished")) if (!(await this.#clear(member, creation))) skipped.push(member);
     const unable = having("unable");
     if (unable.length > 0) throw cannotLookUp(named, unable);
-    // A clone is created only beside its source, so the other members have nothing of it.
+    // A clone is created only on the connection of its source, so the other members have no part of it.
     if (source) return this.#only(creation, memberOfSource(named, members, source));
     return this.#ranked(members, skipped, policy, creation);
   }

@@ -78,7 +78,7 @@ export class SkippedMembers {
     }
   }
 
-  /** The finished volumes of a connection, by the driver's id, beside which another one of the name was created. */
+  /** The finished volumes of a connection, by the driver's id, whose name another connection's volume has too. */
   found(connection: string): ReadonlyMap<string, { readonly elsewhere: string | undefined }> {
     const own = [...this.#skips.values()].flatMap(({ found, created }) => {
       const id = found.get(connection);

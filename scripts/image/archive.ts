@@ -22,7 +22,7 @@ interface Descriptor {
   readonly size: number;
 }
 
-/** Every file bears this time, so that equal files make equal archives. */
+/** Every file has this time, so that equal files make equal archives. */
 const noTime = "1970-01-01T00:00:00Z";
 
 const media = (kind: string): string => `application/vnd.oci.image.${kind}`;

@@ -71,7 +71,7 @@ async function ownLayer(architecture: Architecture): Promise<string> {
   return folder;
 }
 
-/** Makes the archive for the processors, and beside it a bill of materials for each. Answers the digest of the image. */
+/** Makes the archive for the processors, and a bill of materials for each. Answers the digest of the image. */
 export async function makeImage(architectures: readonly Architecture[], file = imageArchive): Promise<string> {
   const { version } = JSON.parse(await readFile(`${root}/package.json`, "utf8")) as { version: string };
   const variants: Variant[] = [];

@@ -130,7 +130,7 @@ const smb = consistent(
   ),
   function* (value) {
     if (value.users.length + value.groups.length === 0)
-      yield [["users"], 'nodes log in as somebody: give "users" or "groups"'];
+      yield [["users"], 'nodes log in with an account: give "users" or "groups"'];
   },
 );
 

@@ -100,7 +100,7 @@ export const readingRules = rulesById({
   "too-many-problems": error("A file has at most 200 problems", "Further ones are counted, but not shown."),
   "several-main-files": error(
     "One main file per deployment",
-    "Connections, groups and classes are checked against the main file of their deployment. Objects of several deployments are told apart by folder, or by the label app.kubernetes.io/instance.",
+    "Connections, groups and classes are checked against the main file of their deployment. Objects of several deployments are distinguished by folder, or by the label app.kubernetes.io/instance.",
   ),
   "connection-check": {
     ...error(

@@ -32,7 +32,7 @@ export interface Filesystem {
   /** Whether the flag gid= sets the group of all files. */
   readonly groupFlag: boolean;
   /**
-   * Checks the unmounted file system. `fixed`: the exit codes that mean that it is in order now. `undecided`: the
+   * Checks the unmounted file system. `fixed`: the exit codes that mean that it is clean now. `undecided`: the
    * output of a tool that cannot decide before the journal is replayed, which only mounting does.
    */
   readonly check: { readonly argv: Argv; readonly fixed: readonly number[]; readonly undecided?: string };

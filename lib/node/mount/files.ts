@@ -118,7 +118,7 @@ export const isOnLocalFilesystem = (path: string, table: MountTable): boolean =>
 /** Time limit for a program that inspects a path, in milliseconds. */
 export const statMs = 5_000;
 
-/** The type of a file, in the words of stat(1); symbolic links are not followed. */
+/** The type of a file, as stat(1) writes it; symbolic links are not followed. */
 export type FileType = "directory" | "symbolic link" | "regular file" | "special file";
 
 /**

@@ -47,7 +47,7 @@ export const lackingFlags = (wanted: readonly string[], present: readonly string
   wanted.filter(flag => restricting.has(flag) && !present.includes(flag));
 
 /**
- * Options that make mount(8) mount something else than the volume, or change another mount: a folder named like the
+ * Options that make mount(8) mount something other than the volume, or change another mount: a folder named like the
  * share, an existing mount, an image file, another folder, other propagation (mount(8), mount(2)).
  */
 const ofOtherMounts: ReadonlySet<string> = new Set([
@@ -83,7 +83,7 @@ export function refuseFlags(volumeId: string, given: readonly string[], ofNode: 
   if (bad === undefined) return;
   const why = ofFiles.has(bad)
     ? "it names a file of the node; put the file's content into the node-stage secret"
-    : "it would mount something else than the volume, or change another mount";
+    : "it would mount something other than the volume, or change another mount";
   throw new CsiError("invalid-argument", `volume "${volumeId}": the mount option "${bad}" is not allowed: ${why}`);
 }
 
