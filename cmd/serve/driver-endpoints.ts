@@ -3,8 +3,8 @@ import { controllerService } from "../../lib/csi/controller.ts";
 import { type Endpoint, parseEndpoint } from "../../lib/csi/endpoint.ts";
 import { groupControllerService } from "../../lib/csi/group-controller.ts";
 import { identityService } from "../../lib/csi/identity.ts";
-import { instrument, type Observation } from "../../lib/csi/instrument.ts";
-import { type NodeParts, nodeService } from "../../lib/csi/node.ts";
+import { type CallObservation, instrument } from "../../lib/csi/instrument.ts";
+import { type NodeServiceParts, nodeService } from "../../lib/csi/node.ts";
 import { GrpcServer } from "../../lib/csi/server.ts";
 import { Controller, GroupController, Identity, Node } from "../../lib/csi/services.ts";
 import { hasGroupSnapshots } from "../../lib/csi/versions.ts";
@@ -12,7 +12,7 @@ import type { MainFile } from "../../lib/daemon/main-file.ts";
 import { commit, version } from "../version.ts";
 import { type Alias, aliasSocket, ownSocket, unprefixed } from "./aliases.ts";
 import type { openController } from "./controller.ts";
-import type { Observation as Observers } from "./observation.ts";
+import type { Observation } from "./observation.ts";
 import type { ServeOptions } from "./options.ts";
 
 /** Largest request in bytes; CSI's own limits keep valid ones far below it. */
@@ -28,7 +28,7 @@ export interface DriverEndpoint {
 /** The parts of the process that are served. */
 interface ServedParts {
   readonly main: MainFile;
-  readonly node: { readonly parts: Omit<NodeParts, "version"> };
+  readonly node: { readonly parts: Omit<NodeServiceParts, "version"> };
   readonly controller: ReturnType<typeof openController>;
 }
 
@@ -36,7 +36,7 @@ interface ServedParts {
 export function driverEndpoints(
   options: ServeOptions,
   halves: ServedParts,
-  observers: Observers,
+  observers: Observation,
   log: Log,
 ): readonly DriverEndpoint[] {
   const watched = { log, verbose: options.logLevel === "debug", calls: observers.calls };
@@ -68,7 +68,7 @@ function mountServices(
   server: GrpcServer,
   { name, modes, csiVersion }: ServeOptions,
   { main, node, controller }: ScopedParts,
-  watched: Observation,
+  watched: CallObservation,
 ): void {
   const { parts } = controller;
   const topology = main.config.nodeTopology !== undefined;

@@ -31,7 +31,7 @@ const quiet: ReadonlySet<string> = new Set([
 ]);
 
 /** Where calls are logged; `verbose` if debug lines are written at all. `calls` receives every call. */
-export interface Observation {
+export interface CallObservation {
   readonly log: Log;
   readonly verbose: boolean;
   readonly calls?: CallObserver;
@@ -44,7 +44,7 @@ export interface Observation {
 export function instrument<S extends DescService>(
   service: S,
   implementation: Partial<Instrumented<ServiceImpl<S>>>,
-  observation: Observation,
+  observation: CallObservation,
 ): Partial<ServiceImpl<S>> {
   const methods: Record<string, unknown> = {};
   const given = implementation as Record<string, Method | undefined>;
@@ -55,7 +55,7 @@ export function instrument<S extends DescService>(
   return methods as Partial<ServiceImpl<S>>;
 }
 
-function observed(method: DescMethod, run: Method, { log, verbose, calls }: Observation) {
+function observed(method: DescMethod, run: Method, { log, verbose, calls }: CallObservation) {
   const silent = !verbose && quiet.has(method.name);
   return async (request: Message & JsonObject, context: HandlerContext) => {
     const call = new RequestCall(method, request, context, log);

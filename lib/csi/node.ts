@@ -21,7 +21,7 @@ export type NodeCalls = Pick<
 >;
 
 /** The parts of the Node service. */
-export interface NodeParts {
+export interface NodeServiceParts {
   readonly volumes: NodeCalls;
   /** Throws while an input of the topology is missing, so that registration is retried. */
   readonly info: () => Promise<NodeInfo>;
@@ -30,7 +30,11 @@ export interface NodeParts {
 }
 
 /** The Node service. It needs no connection: the volume context describes the attachment of a volume. */
-export function nodeService({ volumes, info, version }: NodeParts): Partial<Instrumented<ServiceImpl<typeof Node>>> {
+export function nodeService({
+  volumes,
+  info,
+  version,
+}: NodeServiceParts): Partial<Instrumented<ServiceImpl<typeof Node>>> {
   const offered = nodeCapabilities(version);
   const tellsCondition = offered.includes(N.VOLUME_CONDITION);
   return {

@@ -9,7 +9,7 @@ import { ensureFolder, removeMountPoint, resolveParents } from "./mount/files.ts
 import { bindFlags, lackingFlags } from "./mount/flags.ts";
 import { type MountTable, sameFolder } from "./mount/mount-table.ts";
 import type { Mounts } from "./mount/mounts.ts";
-import type { Context, PublishRequest, UnpublishRequest } from "./requests.ts";
+import type { PublishRequest, UnpublishRequest, VolumeContext } from "./requests.ts";
 import { notYetAttached, type StageRecord, StageRecords } from "./state/stage-records.ts";
 
 /** A provisioned inline volume: the arguments of mount(8), and an identity that no other volume ever has. */
@@ -22,12 +22,12 @@ export interface InlineSource {
 /** Provisions inline volumes. Every operation is idempotent and may be interrupted after any step. */
 export interface InlineProvisioner {
   /** Throws "invalid-argument" if the attributes name no connection. */
-  connectionOf(attributes: Context): string;
+  connectionOf(attributes: VolumeContext): string;
   /** Creates or finds the volume. Calls `begin` with its name after checking the request and before any change. */
   make(
     connection: string,
     id: string,
-    attributes: Context,
+    attributes: VolumeContext,
     begin: (source: string) => Promise<void>,
     call: Call,
   ): Promise<InlineSource>;
@@ -38,7 +38,7 @@ export interface InlineProvisioner {
 const protocol = "inline";
 
 /** Whether a publish call is for an inline volume (Kubernetes, podInfoOnMount). */
-export const isInline = (context: Context): boolean => context["csi.storage.k8s.io/ephemeral"] === "true";
+export const isInline = (context: VolumeContext): boolean => context["csi.storage.k8s.io/ephemeral"] === "true";
 
 /**
  * Inline volumes, which live with their pod: created by publishing, removed by unpublishing. The record is on disk

@@ -1,7 +1,7 @@
 import type { Capability } from "../core/access.ts";
 
 /** String maps that CSI passes on with a volume: `volume_context` and `publish_context`. */
-export type Context = Readonly<Record<string, string>>;
+export type VolumeContext = Readonly<Record<string, string>>;
 
 /** NodeStageVolume in plain values. The call holds the secrets. */
 export interface StageRequest {
@@ -9,8 +9,8 @@ export interface StageRequest {
   readonly stagingPath: string;
   readonly capability: Capability;
   /** `volume_context`; `node_attach_driver` names the protocol. */
-  readonly context: Context;
-  readonly publishContext: Context;
+  readonly context: VolumeContext;
+  readonly publishContext: VolumeContext;
 }
 
 /** NodeUnstageVolume. */
@@ -27,8 +27,8 @@ export interface PublishRequest {
   readonly targetPath: string;
   readonly capability: Capability;
   readonly readonly: boolean;
-  readonly context: Context;
-  readonly publishContext: Context;
+  readonly context: VolumeContext;
+  readonly publishContext: VolumeContext;
 }
 
 /** NodeUnpublishVolume. */

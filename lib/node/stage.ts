@@ -9,7 +9,7 @@ import { bindFlags, withAllFlags } from "./mount/flags.ts";
 import type { MountTable } from "./mount/mount-table.ts";
 import { VolumeMounter } from "./mount/volume-mounter.ts";
 import type { NodeParts } from "./parts.ts";
-import type { Context, StageRequest, UnstageRequest } from "./requests.ts";
+import type { StageRequest, UnstageRequest, VolumeContext } from "./requests.ts";
 import { refuseForeign } from "./state/ownership.ts";
 import {
   blockFile,
@@ -174,7 +174,7 @@ export class VolumeStaging {
   }
 
   /** Runs `work` under the lock that the volume shares with others, if any. */
-  #alone<T>(attacher: Attacher, context: Context, call: Call, work: () => Promise<T>): Promise<T> {
+  #alone<T>(attacher: Attacher, context: VolumeContext, call: Call, work: () => Promise<T>): Promise<T> {
     return withTargetLock(this.#parts.targets, attacher, context, call, work);
   }
 

@@ -16,12 +16,12 @@ import { Mounts } from "./mount/mounts.ts";
 import type { NodeParts } from "./parts.ts";
 import { VolumePublishing } from "./publish.ts";
 import type {
-  Context,
   PublishRequest,
   StageRequest,
   UnpublishRequest,
   UnstageRequest,
   VolumeAtPath,
+  VolumeContext,
 } from "./requests.ts";
 import { VolumeStaging } from "./stage.ts";
 import { OrphanedVolumes, PathRestorer, reconcile } from "./state/maintenance.ts";
@@ -63,7 +63,7 @@ export interface HealthPorts {
   /** How long a condition must last to be raised, and be gone to be cleared, in milliseconds. */
   readonly holdMs: number;
   /** Contexts of volumes that this node might get. */
-  readonly elsewhere: () => Promise<readonly Context[]>;
+  readonly elsewhere: () => Promise<readonly VolumeContext[]>;
 }
 
 /**

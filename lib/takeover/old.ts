@@ -32,10 +32,10 @@ export interface Refusal {
 const configKey = "driver-config-file.yaml";
 
 /** The entries of each Secret in the manifests, by the Secret's name. */
-export type Secrets = ReadonlyMap<string, ReadonlyMap<string, string>>;
+export type ReleaseSecrets = ReadonlyMap<string, ReadonlyMap<string, string>>;
 
-/** Reads the Secrets in manifests; other objects are skipped. */
-export function readSecrets(texts: readonly { readonly file: string; readonly text: string }[]): Secrets {
+/** Reads the ReleaseSecrets in manifests; other objects are skipped. */
+export function readSecrets(texts: readonly { readonly file: string; readonly text: string }[]): ReleaseSecrets {
   const found = new Map<string, ReadonlyMap<string, string>>();
   for (const { file, text } of texts)
     for (const secret of parseYamlDocuments(file, text, manifestBudget).flatMap(({ value }) => objectsIn(value))) {
@@ -65,7 +65,7 @@ export function readOld(
   file: string,
   text: string,
   release: Release | undefined,
-  secrets: Secrets,
+  secrets: ReleaseSecrets,
 ): OldDeployment | Refusal {
   const refuse = (why: string): Refusal => ({ file, why });
   const { value, diagnostics } = parseYaml(file, text);
@@ -80,7 +80,7 @@ export function readOld(
 }
 
 /** The configuration of the driver, or why it is missing. */
-function configOf(values: Mapping, secrets: Secrets): Mapping | string {
+function configOf(values: Mapping, secrets: ReleaseSecrets): Mapping | string {
   const secret = textAt(values, "driver", "existingConfigSecret");
   if (secret === undefined) {
     const config = mappingAt(values, "driver", "config");
@@ -102,7 +102,7 @@ export const isOff = (values: Mapping, ...path: readonly string[]): boolean => a
 
 /**
  * The name that the chart gives its objects (templates/_helpers.tpl, "democratic-csi.fullname"): part of the names of
- * the classes' Secrets, which PersistentVolumes reference.
+ * the classes' ReleaseSecrets, which PersistentVolumes reference.
  */
 export function fullName(values: Mapping, release: Release): string {
   const given = textAt(values, "fullnameOverride");

@@ -94,7 +94,8 @@ function* ssh({ document, read: { normalized, module } }: ConnectionFile): Found
       `remove the key, and ${fix}`,
     );
   } else if (["hostKey", "knownHosts", "hostKeyPolicy"].every(key => at(section, key) === undefined)) {
-    const message = "the first host key shown by the server is trusted, even if another host poses as the server at that time";
+    const message =
+      "the first host key shown by the server is trusted, even if another host poses as the server at that time";
     yield report(document, rule["host-key-unchecked"], ["sshConnection"], message, fix, "key");
   }
 }

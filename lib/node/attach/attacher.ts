@@ -10,7 +10,7 @@ import type { Answers } from "../../io/dial.ts";
 import type { Argv, CommandRunner } from "../../io/runner.ts";
 import type { MountErrorPatterns } from "../mount/mount-errors.ts";
 import type { MountTable } from "../mount/mount-table.ts";
-import type { Context } from "../requests.ts";
+import type { VolumeContext } from "../requests.ts";
 
 /** A file system of a server, mounted with mount(8). */
 export interface AttachedShare {
@@ -70,22 +70,22 @@ export interface AttachedDevice {
 export type Attached = { readonly kind: "folder"; readonly path: string } | AttachedShare | AttachedDevice;
 
 /** Data that an attacher needs to undo its work. Stored in a file, so never a secret. */
-export type Notes = Readonly<Record<string, string>>;
+export type AttachmentNotes = Readonly<Record<string, string>>;
 
 /** Merges into the volume's notes and resolves once they are on disk. */
-export type SaveNotes = (notes: Notes) => Promise<void>;
+export type SaveNotes = (notes: AttachmentNotes) => Promise<void>;
 
 /** A volume to attach. The call holds the secrets. */
 export interface AttachRequest {
   readonly volumeId: string;
-  readonly context: Context;
+  readonly context: VolumeContext;
   /** The answer of ControllerPublishVolume; empty if no controller publishes the volume. */
-  readonly publishContext: Context;
+  readonly publishContext: VolumeContext;
   readonly capability: Capability;
   /** True for a read-only access mode: nothing on the volume may change, not even through a journal replay. */
   readonly readonly: boolean;
   /** The notes of an earlier, possibly interrupted call; empty at first. */
-  readonly notes: Notes;
+  readonly notes: AttachmentNotes;
   /** The mount table as it was when the call began. */
   readonly table: MountTable;
 }
@@ -93,8 +93,8 @@ export interface AttachRequest {
 /** A recorded attachment; an interrupted call may not have completed it. */
 export interface Attachment {
   readonly volumeId: string;
-  readonly context: Context;
-  readonly notes: Notes;
+  readonly context: VolumeContext;
+  readonly notes: AttachmentNotes;
 }
 
 /**
@@ -109,12 +109,12 @@ export interface Attacher {
    * The name of a lock for what several volumes share, such as a target: only one of them is attached, detached or
    * expanded at a time. Absent or undefined if volumes share nothing.
    */
-  readonly lockOf?: (context: Context) => string | undefined;
+  readonly lockOf?: (context: VolumeContext) => string | undefined;
   /**
    * Throws "invalid-argument" for a context that `attach` and `detach` cannot use; contacts no storage. Absent if
    * nothing has to be detached: a record is written only for volumes that can be.
    */
-  readonly check?: (context: Context, volumeId: string) => void;
+  readonly check?: (context: VolumeContext, volumeId: string) => void;
   /** Throws "invalid-argument" for an incomplete context and "not-found" for a missing volume. */
   attach(wanted: AttachRequest, note: SaveNotes, call: Call): Promise<Attached>;
   /**
@@ -123,7 +123,7 @@ export interface Attacher {
    */
   readonly detach?: (attachment: Attachment, others: readonly Attachment[], call: Call) => Promise<void>;
   /** The storage that holds a volume; throws "invalid-argument" for an incomplete context. Absent for local storage. */
-  readonly storageOf?: (context: Context) => StorageAddresses;
+  readonly storageOf?: (context: VolumeContext) => StorageAddresses;
   /** Problems of the paths to an attached volume, as the kernel shows them. Absent if there are no paths. */
   readonly health?: (attachment: Attachment) => Promise<readonly Finding[]>;
   /**

@@ -3,7 +3,7 @@ import { CsiError } from "../../core/errors.ts";
 import type { Semaphores } from "../../core/semaphore.ts";
 import { iscsi } from "../iscsi/attacher.ts";
 import { nvmeof } from "../nvme/attacher.ts";
-import type { Context } from "../requests.ts";
+import type { VolumeContext } from "../requests.ts";
 import type { Attacher, AttacherPorts } from "./attacher.ts";
 import { hostpath } from "./hostpath.ts";
 import { lustre } from "./lustre.ts";
@@ -53,7 +53,7 @@ export function attacherOf(known: Attachers, protocol: string | undefined, volum
 export function withTargetLock<T>(
   turns: Semaphores,
   attacher: Attacher,
-  context: Context,
+  context: VolumeContext,
   call: Call,
   work: () => Promise<T>,
 ): Promise<T> {

@@ -1,7 +1,7 @@
 import { isIPv6 } from "node:net";
 import type { Secrets } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import type { Context } from "../requests.ts";
+import type { VolumeContext } from "../requests.ts";
 import type { AttachRequest, StorageAddresses } from "./attacher.ts";
 
 const prefix = "democratic-csi.org/";
@@ -11,7 +11,7 @@ const prefix = "democratic-csi.org/";
  * all: `democratic-csi.org/<instance or driver>/<key>`, `democratic-csi.org/<key>`. The narrower scope wins, in any
  * order.
  */
-export function ownSecrets(secrets: Secrets, context: Context): Secrets {
+export function ownSecrets(secrets: Secrets, context: VolumeContext): Secrets {
   const names = [context["provisioner_driver_instance_id"], context["provisioner_driver"]];
   const scopes = [...names.flatMap(name => (name ? [`${prefix}${name}/`] : [])), prefix];
   const found = new Map<string, string>();
@@ -59,7 +59,7 @@ export function serversOf(wanted: ServerRequest): readonly [string, ...string[]]
 }
 
 /** The storage of a share: its servers, of which at least one must listen on `port`. Throws "invalid-argument". */
-export function storageOfShare(protocol: string, port: number, context: Context): StorageAddresses {
+export function storageOfShare(protocol: string, port: number, context: VolumeContext): StorageAddresses {
   const servers = serversOf({ volumeId: "", context });
   const addresses = servers.map(server => ({ host: server.replace(/^\[|\]$/g, ""), port }));
   return { name: `${protocol} ${servers.join(",")}`, addresses };

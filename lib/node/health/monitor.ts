@@ -9,7 +9,7 @@ import type { Answers } from "../../io/dial.ts";
 import type { StorageAddresses } from "../attach/attacher.ts";
 import { type Attachers, protocolKey } from "../attach/attachers.ts";
 import type { NodeParts } from "../parts.ts";
-import type { Context } from "../requests.ts";
+import type { VolumeContext } from "../requests.ts";
 import { type StageRecord, stagedAt } from "../state/stage-records.ts";
 import { hasLostDisk, lostDisk, mountFindings } from "./findings.ts";
 
@@ -29,7 +29,7 @@ export interface VolumeHealth {
 export class VolumeHealthMonitor {
   readonly #parts: NodeParts;
   readonly #storages: StorageHealthMonitor;
-  readonly #elsewhere: () => Promise<readonly Context[]>;
+  readonly #elsewhere: () => Promise<readonly VolumeContext[]>;
   readonly #conditions: ConditionTracker;
   /** Volumes that this process has seen mounted: after a reboot, records describe mounts that no longer exist. */
   readonly #seenMounted = new Set<string>();
@@ -39,7 +39,7 @@ export class VolumeHealthMonitor {
   constructor(
     parts: NodeParts,
     storages: StorageHealthMonitor,
-    elsewhere: () => Promise<readonly Context[]>,
+    elsewhere: () => Promise<readonly VolumeContext[]>,
     holdMs: number,
   ) {
     this.#parts = parts;
@@ -127,7 +127,7 @@ export class VolumeHealthMonitor {
 
 /** A volume context, and the volume's problems on this node. */
 export interface VolumeReport {
-  readonly context: Context;
+  readonly context: VolumeContext;
   readonly findings: readonly Finding[];
 }
 
@@ -155,7 +155,7 @@ export class StorageHealthMonitor {
    */
   async record(
     here: readonly VolumeReport[],
-    elsewhere: readonly Context[],
+    elsewhere: readonly VolumeContext[],
     isFirst: boolean,
     signal: AbortSignal,
   ): Promise<void> {
@@ -184,7 +184,7 @@ export class StorageHealthMonitor {
     return this.#conditions.subjects().map(storage => ({ storage, conditions: this.#conditions.of(storage) }));
   }
 
-  #storageOf(context: Context): StorageAddresses | undefined {
+  #storageOf(context: VolumeContext): StorageAddresses | undefined {
     try {
       return this.#attachers.get(context[protocolKey] ?? "")?.storageOf?.(context);
     } catch (error) {

@@ -19,9 +19,9 @@ import { ownSecrets } from "../attach/context.ts";
 import { Multipath } from "../disks/multipath.ts";
 import { pollUntil, Sysfs } from "../disks/sysfs.ts";
 import { pathFindings } from "../health/findings.ts";
-import type { Context } from "../requests.ts";
+import type { VolumeContext } from "../requests.ts";
 import { OpenedSessions } from "../state/record-folder.ts";
-import { Login } from "./open-iscsi.ts";
+import { OpenIscsi } from "./open-iscsi.ts";
 import { PortalSessions } from "./portal-sessions.ts";
 import {
   attributesOf,
@@ -49,20 +49,20 @@ class Iscsi implements Attacher {
   readonly access = protocols.iscsi;
   readonly #sysfs: Sysfs;
   readonly #multipath: Multipath;
-  readonly #login: Login;
+  readonly #login: OpenIscsi;
   readonly #portalSessions: PortalSessions;
 
   constructor(ports: Ports) {
     this.#sysfs = new Sysfs(ports.sys, ports.runner);
     this.#multipath = new Multipath(ports, this.#sysfs);
-    this.#login = new Login({ ...ports, sysfs: this.#sysfs, opened: new OpenedSessions(ports) });
+    this.#login = new OpenIscsi({ ...ports, sysfs: this.#sysfs, opened: new OpenedSessions(ports) });
     this.#portalSessions = new PortalSessions(this.#login, this.#sysfs, ports.answers);
   }
 
   /** Volumes of one target share its sessions. */
-  readonly lockOf = (context: Context): string | undefined => context["iqn"];
+  readonly lockOf = (context: VolumeContext): string | undefined => context["iqn"];
 
-  readonly check = (context: Context, volumeId: string): void => void targetOf(context, volumeId);
+  readonly check = (context: VolumeContext, volumeId: string): void => void targetOf(context, volumeId);
 
   /** See Attacher. Also throws "unauthenticated" for refused credentials and "unavailable" when no portal answers. */
   async attach({ volumeId, context }: AttachRequest, note: SaveNotes, call: Call): Promise<AttachedDevice> {
@@ -88,7 +88,7 @@ class Iscsi implements Attacher {
   };
 
   /** Names the storage by its portals. */
-  readonly storageOf = (context: Context): StorageAddresses => {
+  readonly storageOf = (context: VolumeContext): StorageAddresses => {
     const { portals } = targetOf(context, "");
     return { name: `iscsi ${portals.map(portalText).join(",")}`, addresses: portals };
   };

@@ -33,7 +33,7 @@ const showMs = 5_000;
 type LoginPorts = Pick<AttacherPorts, "host" | "hostRoot"> & { readonly sysfs: Sysfs; readonly opened: OpenedSessions };
 
 /** Opens and closes sessions through the host's iscsiadm. Trusts the kernel instead of the output of iscsiadm. */
-export class Login {
+export class OpenIscsi {
   readonly #ports: LoginPorts;
   readonly #database = new Semaphore(1);
 

@@ -2,7 +2,7 @@ import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Answers } from "../../io/dial.ts";
 import { filtered, lostPaths, openPaths, pollUntil, type Sysfs } from "../disks/sysfs.ts";
-import type { Login } from "./open-iscsi.ts";
+import type { OpenIscsi } from "./open-iscsi.ts";
 import {
   type Attributes,
   identityOf,
@@ -23,11 +23,11 @@ const scanMs = 3_000;
 
 /** The paths of this node to a LUN: sessions with its target, and the disks that the kernel shows in them. */
 export class PortalSessions {
-  readonly #login: Login;
+  readonly #login: OpenIscsi;
   readonly #sysfs: Sysfs;
   readonly #answers: Answers;
 
-  constructor(login: Login, sysfs: Sysfs, answers: Answers) {
+  constructor(login: OpenIscsi, sysfs: Sysfs, answers: Answers) {
     this.#login = login;
     this.#sysfs = sysfs;
     this.#answers = answers;

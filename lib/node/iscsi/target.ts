@@ -2,7 +2,7 @@ import { isIPv6 } from "node:net";
 import type { Secrets } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { bytesOf, type Sysfs } from "../disks/sysfs.ts";
-import type { Context } from "../requests.ts";
+import type { VolumeContext } from "../requests.ts";
 
 /** The network address of a target. */
 export interface Portal {
@@ -31,7 +31,7 @@ const ifaceForm = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$/;
 export const portalText = ({ host, port }: Portal): string => `${isIPv6(host) ? `[${host}]` : host}:${port}`;
 
 /** The target of a volume context, with the keys of democratic-csi. Throws "invalid-argument". */
-export function targetOf(context: Context, volumeId: string): Target {
+export function targetOf(context: VolumeContext, volumeId: string): Target {
   const invalid = (what: string) => new CsiError("invalid-argument", `volume "${volumeId}": ${what}`);
   const shown = (key: string) => `${key} ${JSON.stringify((context[key] ?? "").slice(0, 250))}`;
   const iqn = context["iqn"] ?? "";

@@ -2,7 +2,7 @@ import type { Capability } from "../../core/access.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { ownSecrets } from "../attach/context.ts";
-import type { Context } from "../requests.ts";
+import type { VolumeContext } from "../requests.ts";
 
 /** Flags that belong to a single mount, so that a bind mount can have them (mount(8), "FILESYSTEM-INDEPENDENT"). */
 const restricting: ReadonlySet<string> = new Set(["ro", "nosuid", "nodev", "noexec", "nosymfollow"]);
@@ -98,7 +98,7 @@ export function withAllFlags(
   volumeId: string,
   capability: Capability,
   ofNode: readonly string[],
-  context: Context,
+  context: VolumeContext,
   call: Call,
 ): Capability {
   if (capability.kind === "block") return capability;

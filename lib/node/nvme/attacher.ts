@@ -20,7 +20,7 @@ import { ownSecrets } from "../attach/context.ts";
 import { isHeld, Multipath } from "../disks/multipath.ts";
 import { bytesOf, lostPaths, openPaths, pollUntil, Sysfs } from "../disks/sysfs.ts";
 import { pathFindings } from "../health/findings.ts";
-import type { Context } from "../requests.ts";
+import type { VolumeContext } from "../requests.ts";
 import { OpenedSessions } from "../state/record-folder.ts";
 import { FabricConnections } from "./connections.ts";
 import {
@@ -55,9 +55,9 @@ class Nvmeof implements Attacher {
   }
 
   /** Volumes of one subsystem share its connections. */
-  readonly lockOf = (context: Context): string | undefined => context["nqn"];
+  readonly lockOf = (context: VolumeContext): string | undefined => context["nqn"];
 
-  readonly check = (context: Context, volumeId: string): void => void namespaceOf(context, volumeId);
+  readonly check = (context: VolumeContext, volumeId: string): void => void namespaceOf(context, volumeId);
 
   /** Also throws "unauthenticated" when the subsystem refuses this host, "unavailable" when no path connects. */
   async attach({ volumeId, context }: AttachRequest, note: SaveNotes, call: Call): Promise<AttachedDevice> {
@@ -87,7 +87,7 @@ class Nvmeof implements Attacher {
   };
 
   /** Names the storage by its transport addresses; only those over TCP can be probed. */
-  readonly storageOf = (context: Context): StorageAddresses => {
+  readonly storageOf = (context: VolumeContext): StorageAddresses => {
     const { transports } = namespaceOf(context, "");
     const tcp = transports.filter(({ type }) => type === "tcp");
     const addresses = tcp.map(({ address, service }) => ({ host: address, port: Number(service) }));

@@ -1,7 +1,7 @@
 import { isIPv6 } from "node:net";
 import { CsiError } from "../../core/errors.ts";
 import type { Sysfs } from "../disks/sysfs.ts";
-import type { Context } from "../requests.ts";
+import type { VolumeContext } from "../requests.ts";
 
 /** The address of one path to a subsystem. */
 export interface Transport {
@@ -54,7 +54,7 @@ export const transportText = ({ type, address, service }: Transport): string =>
   `${type}://${isIPv6(address) ? `[${address}]` : address}${service && `:${service}`}`;
 
 /** The namespace of a volume context, with the keys of democratic-csi. Throws "invalid-argument". */
-export function namespaceOf(context: Context, volumeId: string): Namespace {
+export function namespaceOf(context: VolumeContext, volumeId: string): Namespace {
   const invalid = (what: string) => new CsiError("invalid-argument", `volume "${volumeId}": ${what}`);
   const shown = (key: string) => `${key} ${JSON.stringify((context[key] ?? "").slice(0, 250))}`;
   const nqn = context["nqn"] ?? "";

@@ -3,10 +3,10 @@ import { rename } from "node:fs/promises";
 import { join } from "node:path";
 import { type AccessMode, accessModes } from "../../core/access.ts";
 import type { Log } from "../../core/call.ts";
-import type { Notes, SaveNotes } from "../attach/attacher.ts";
+import type { AttachmentNotes, SaveNotes } from "../attach/attacher.ts";
 import { fileFailure } from "../mount/files.ts";
 import type { Identity } from "../mount/mount-table.ts";
-import type { Context } from "../requests.ts";
+import type { VolumeContext } from "../requests.ts";
 import { hasTexts, isJsonObject, RecordFolder } from "./record-folder.ts";
 
 /** A target path at which a volume was published, or was about to be. */
@@ -56,7 +56,7 @@ export interface StageRecord {
   /** The real path of the staging folder. */
   readonly stagingPath: string;
   readonly protocol: string;
-  readonly context: Context;
+  readonly context: VolumeContext;
   readonly kind: "mount" | "block";
   readonly fsType: string | undefined;
   readonly mode: AccessMode;
@@ -67,7 +67,7 @@ export interface StageRecord {
   /** Undefined for a folder, and until the volume is attached. */
   readonly attached: AttachedAs | undefined;
   /** Data that the attacher needs to detach the volume. */
-  readonly notes: Notes;
+  readonly notes: AttachmentNotes;
   readonly published: readonly PublishedTarget[];
   readonly further?: readonly FurtherStaging[];
 }
@@ -111,7 +111,7 @@ export const isTarget = (record: StageRecord | undefined, path: string): boolean
 const podInfoPrefix = "csi.storage.k8s.io/";
 
 /** A volume context without the keys of a single pod. */
-export const contextWithoutPodInfo = (context: Context): Context =>
+export const contextWithoutPodInfo = (context: VolumeContext): VolumeContext =>
   Object.fromEntries(Object.entries(context).filter(([key]) => !key.startsWith(podInfoPrefix)));
 
 /** Records of staged volumes. Usually not fsynced: a crash removes the described mount as well. */
