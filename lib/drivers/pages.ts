@@ -4,6 +4,9 @@ import type { Page, PageRequest } from "./driver.ts";
 /** Nomad prints tokens into a command line to be pasted: a character without meaning to a shell. */
 const mark = ".";
 
+/** The token of the page after this name. */
+export const tokenAfter = (name: string): string => mark + name;
+
 /** The name after which a page begins; "" for the first. A token is "." and the last name of the page before. */
 function after(token: string | undefined, isName: (text: string) => boolean): string {
   if (token === undefined) return "";
@@ -28,7 +31,7 @@ export async function pageOf<T>(
   for (const name of names.filter(name => name > start && isName(name)).sort()) {
     const item = await load(name);
     if (item === undefined) continue;
-    if (items.length === request.max) return { items, next: mark + last };
+    if (items.length === request.max) return { items, next: tokenAfter(last) };
     items.push(item);
     last = name;
   }

@@ -1,7 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Context, Page, PageRequest, Snapshot, SnapshotAbility, VolumeFilter } from "../driver.ts";
-import { pageOf } from "../pages.ts";
+import { pageOf, tokenAfter } from "../pages.ts";
 import type { BackupMethod } from "./backup-tool.ts";
 import type { Backups } from "./backups.ts";
 import { copyOf, type VolumeContent } from "./creation.ts";
@@ -19,7 +19,7 @@ export interface MethodParts {
 }
 
 /** The token of the page after the last copy: it sorts before all ids of backups. */
-const firstBackup = ">k/";
+const firstBackup = tokenAfter("k/");
 
 const isBackupName = (name: string): boolean => /^[kr]\//.test(name);
 
