@@ -19,7 +19,7 @@ export interface Sandbox {
 const settings = {
   off: [],
   node: ["  nodeTopology:", "    type: node"],
-  group: ["  groups:", "    pool:", "      members: [one, two]", "      policy: spread"],
+  group: ["  groups:", "    pool:", "      members: [one, two]", "      policy: ordered"],
   zone: [
     "  nodeTopology:",
     "    type: zone",

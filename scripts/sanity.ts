@@ -29,6 +29,8 @@ const variants: readonly Variant[] = [
   { name: "two connections", kind: "off", parameters: { connection: "one" } },
   { name: "topology by zone", kind: "zone", parameters: { connection: "one" } },
   { name: "topology by node", kind: "node", parameters: { connection: "two" } },
+  // The group's policy is "ordered": one spec takes snapshots of one name from two volumes and expects a refusal of the second, and
+  // csimux keeps snapshot names unique on each connection, not over all of them.
   { name: "a group of connections", kind: "group", parameters: { connection: "pool" } },
   {
     name: "an old driver name, ids without prefix",

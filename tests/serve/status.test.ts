@@ -44,7 +44,7 @@ test("status prints connections, groups and calls, and its exit code says whethe
     const isGood = ({ storage }: Status["connections"][number]) => storage?.state === "good";
     const first = await until(world, ({ connections: all }) => all.length === 2 && all.every(isGood));
     expect(first.code).toBe(0);
-    expect(first.status.groups).toEqual([{ name: "pool", policy: "spread", members: ["one", "two"] }]);
+    expect(first.status.groups).toEqual([{ name: "pool", policy: "ordered", members: ["one", "two"] }]);
     const { volume } = await world.create("pvc-1", "pool");
     await world.create("pvc-2", "nowhere").catch(() => {});
     await world.controller("listVolumes", {});
