@@ -44,10 +44,10 @@ const nomadFolder = "/local/csi";
 export function stateFolder(
   { stateDir, name }: Pick<ServeOptions, "stateDir" | "name">,
   { env }: Pick<Host, "env">,
-  mounts: readonly Mount[] = ownMounts(),
+  mounts: () => readonly Mount[] = ownMounts,
 ): string {
   if (stateDir !== undefined) return stateDir;
-  const isInNomad = env["NOMAD_ALLOC_ID"] !== undefined && mounts.some(({ at }) => at === nomadFolder);
+  const isInNomad = env["NOMAD_ALLOC_ID"] !== undefined && mounts().some(({ at }) => at === nomadFolder);
   if (isInNomad && !existsSync(hostRoot)) return join(nomadFolder, ".csimux");
   return join(existsSync(hostRoot) ? hostRoot : "/", "var/lib/csimux", name);
 }
@@ -64,10 +64,10 @@ function ownMounts(): readonly Mount[] {
 export function goesWithContainer(
   folder: string,
   { env }: Pick<Host, "env">,
-  mounts: readonly Mount[] = ownMounts(),
+  mounts: () => readonly Mount[] = ownMounts,
 ): boolean {
   if (env["NOMAD_ALLOC_ID"] === undefined) return false;
-  const mount = new MountTable(mounts).covering(folder);
+  const mount = new MountTable(mounts()).covering(folder);
   return mount?.at === "/" && mount.fsType === "overlay";
 }
 

@@ -18,14 +18,14 @@ describe.skipIf(existsSync("/host"))("the folder of a node's records", () => {
     ["for a task of Nomad on the host", nomad, host, usual],
     ["in a container of Kubernetes", { env: {} }, container, usual],
   ])("%s", (_, at, mounts, folder) => {
-    expect(stateFolder(options, at, mounts)).toBe(folder);
-    expect(stateFolder({ ...options, stateDir: "/given" }, at, mounts)).toBe("/given");
+    expect(stateFolder(options, at, () => mounts)).toBe(folder);
+    expect(stateFolder({ ...options, stateDir: "/given" }, at, () => mounts)).toBe("/given");
   });
 });
 
 test("a task of Nomad is warned of records that go with its container", () => {
-  expect(goesWithContainer(usual, nomad, container)).toBe(true);
-  expect(goesWithContainer("/local/csi/.csimux", nomad, container)).toBe(false);
-  expect(goesWithContainer(usual, nomad, host)).toBe(false);
-  expect(goesWithContainer(usual, { env: {} }, container)).toBe(false);
+  expect(goesWithContainer(usual, nomad, () => container)).toBe(true);
+  expect(goesWithContainer("/local/csi/.csimux", nomad, () => container)).toBe(false);
+  expect(goesWithContainer(usual, nomad, () => host)).toBe(false);
+  expect(goesWithContainer(usual, { env: {} }, () => container)).toBe(false);
 });
