@@ -2,40 +2,15 @@ import type { Access, Protocol } from "../core/access.ts";
 import type { CapacityRange } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
 import type { Finding, VolumeFindings } from "../health/finding.ts";
+import type { GivingAbility, TakingAbility } from "./copying.ts";
+import type { Context, Source, Volume, VolumeSpec } from "./volume.ts";
 
-/** Text that travels with a volume (`volume_context`) or comes with a class (`parameters`). */
-export type Context = Readonly<Record<string, string>>;
-
-/** Where the content of a new volume comes from; `id` is the real driver's id on the same connection. */
-export interface Source {
-  readonly kind: "volume" | "snapshot";
-  readonly id: string;
-}
-
-/** A volume to be created. The router has checked that the range is possible and the capabilities fit the driver's access. */
-export interface VolumeSpec {
-  /** The caller's name: any Unicode text up to 128 bytes. The driver derives its own id from it. */
-  readonly name: string;
-  readonly range: CapacityRange;
-  readonly parameters: Context;
-  readonly source: Source | undefined;
-  /** Properties that may be changed later (a VolumeAttributesClass); empty for a driver that cannot change any. */
-  readonly mutable: Context;
-}
+export type { Context, Source, Volume, VolumeSpec } from "./volume.ts";
 
 /** What exists under a name: a volume, or the rest of an interrupted `create`, which `delete` of the id removes. */
 export type FoundVolume =
   | { readonly kind: "volume"; readonly volume: Volume }
   | { readonly kind: "unfinished"; readonly id: string };
-
-/** A volume that exists. */
-export interface Volume {
-  readonly id: string;
-  /** Size in bytes; 0 if unknown. */
-  readonly bytes: bigint;
-  readonly context: Context;
-  readonly source: Source | undefined;
-}
 
 /** A snapshot that exists. */
 export interface Snapshot {
@@ -102,6 +77,8 @@ export interface Driver {
   readonly groupSnapshots?: GroupSnapshotAbility | undefined;
   readonly inline?: InlineAbility | undefined;
   readonly adoption?: AdoptAbility | undefined;
+  readonly giving?: GivingAbility | undefined;
+  readonly taking?: TakingAbility | undefined;
   /** Checks that the system is reachable, the credentials are valid and the tools exist. Throws what is wrong. Changes nothing. */
   check?(call: Call): Promise<void>;
   close?(): Promise<void>;
@@ -244,4 +221,6 @@ export type Ability =
   | "modify"
   | "health"
   | "groupSnapshots"
-  | "inline";
+  | "inline"
+  | "giving"
+  | "taking";

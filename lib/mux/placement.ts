@@ -104,6 +104,8 @@ const abilityWords: Readonly<Record<Ability, string>> = {
   inventory: "list its volumes",
   health: "report the health of its volumes",
   inline: "create ephemeral inline volumes",
+  giving: "give its content to other connections",
+  taking: "take content of other connections",
 };
 
 /**
