@@ -3,20 +3,24 @@
  * v1.13 "Error Scheme" and the tables of each RPC. errors.md lists how callers react to each code and which code csimux
  * answers in each situation.
  */
-export type Code =
-  | "invalid-argument"
-  | "not-found"
-  | "already-exists"
-  | "out-of-range"
-  | "resource-exhausted"
-  | "failed-precondition"
-  | "aborted"
-  | "unavailable"
-  | "deadline-exceeded"
-  | "unimplemented"
-  | "unauthenticated"
-  | "permission-denied"
-  | "internal";
+export const codes = [
+  "invalid-argument",
+  "not-found",
+  "already-exists",
+  "out-of-range",
+  "resource-exhausted",
+  "failed-precondition",
+  "aborted",
+  "unavailable",
+  "deadline-exceeded",
+  "unimplemented",
+  "unauthenticated",
+  "permission-denied",
+  "internal",
+] as const;
+
+/** One error code. */
+export type Code = (typeof codes)[number];
 
 /** What a failure says about a storage beyond its code: it answers, but refuses the login, or something in it is missing or suspended. */
 export type Refused = "login-refused" | "unusable";

@@ -52,10 +52,16 @@ const layers: readonly Layer[] = [
     lib: ["lib/core/", "lib/schema/", "lib/yaml/", "lib/config/", "lib/lint/"],
     packages: ["yaml"],
   },
+  {
+    folder: "lib/copy/",
+    lib: ["lib/core/", "lib/health/", "lib/io/", "lib/drivers/(driver|copying|volume)\\.ts"],
+    packages: ["valibot"],
+  },
   { folder: "lib/node/", lib: ["lib/core/", "lib/health/", "lib/io/"], packages: [] },
   {
     folder: "lib/mux/",
-    lib: ["lib/core/", "lib/health/", "lib/topology/", "lib/drivers/driver\\.ts"],
+    lib: ["lib/core/", "lib/health/", "lib/topology/", "lib/drivers/(driver|copying)\\.ts"],
+    types: ["lib/copy/"],
     packages: [],
   },
   {
