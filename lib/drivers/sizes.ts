@@ -53,7 +53,7 @@ export function refuseUnequal<A extends StoredVolume>(
   const exists = (why: string) =>
     new CsiError("already-exists", `connection "${connection}": volume "${name}" exists ${why}`);
   if (asset.name !== undefined && asset.name !== name) throw exists(`with this id as "${asset.name}"`);
-  if (!isSame(store, source, asset.source))
+  if (!isSame(store, source, asset.source) || spec.origin?.handle !== asset.copyOf?.handle)
     throw exists("with another source, or with one that nothing proves; delete it first");
   if (asset.bytes > 0n && !insideRange(asset.bytes, range))
     throw exists(`with ${asset.bytes} bytes, which is outside the range asked for`);

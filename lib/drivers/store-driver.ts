@@ -1,5 +1,6 @@
 import type { Access, Protocol } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
+import type { GivingAbility, TakingAbility } from "./copying.ts";
 import type {
   AdoptAbility,
   CapacityAbility,
@@ -19,6 +20,7 @@ import type {
 import { guarded } from "./failure.ts";
 import type { ConnectionIdentity } from "./module.ts";
 import type { ShareProtocol, StoredVolume, VolumeStore } from "./store.ts";
+import { type Guard, givingOf, takingOf } from "./store-copying.ts";
 import { StoreVolumes } from "./store-volumes.ts";
 
 /**
@@ -128,6 +130,16 @@ export class StoreDriver<A extends StoredVolume> implements Driver {
     };
   }
 
+  get giving(): GivingAbility | undefined {
+    return this.store.moments && givingOf(this.store.moments, this.#guard);
+  }
+
+  get taking(): TakingAbility | undefined {
+    return (
+      this.store.landings && takingOf(this.store.landings, this.#volumes, name => this.store.idOf(name), this.#guard)
+    );
+  }
+
   create(spec: VolumeSpec, call: Call): Promise<Volume> {
     return this.#guard("create volume", spec.name, call, () => this.#volumes.create(spec, call));
   }
@@ -148,7 +160,5 @@ export class StoreDriver<A extends StoredVolume> implements Driver {
     await this.store.close?.();
   }
 
-  #guard<T>(doing: string, object: string, call: Call, work: () => Promise<T>): Promise<T> {
-    return guarded(this.#volumes, doing, object, call, work);
-  }
+  readonly #guard: Guard = (doing, object, call, work) => guarded(this.#volumes, doing, object, call, work);
 }

@@ -3,6 +3,7 @@ import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { TryLocks } from "../core/locks.ts";
 import { joined } from "../health/finding.ts";
+import type { CopySpec, Moment } from "./copying.ts";
 import type {
   AdoptedVolume,
   Context,
@@ -64,6 +65,37 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
 
   delete(id: string, call: Call): Promise<void> {
     return this.#alone(id, () => this.#remove(id, () => {}, call));
+  }
+
+  /** Like TakingAbility.existing. */
+  async existing(spec: CopySpec, call: Call): Promise<Volume | undefined> {
+    const asset = await this.#store.find(this.#store.idOf(spec.name), call);
+    if (!asset?.finished) return undefined;
+    refuseUnequal(this.connection, this.#store, spec, asset);
+    return this.#volume(asset);
+  }
+
+  /** Like TakingAbility.land. A failure leaves everything as it is, for the next attempt or for `drop`. */
+  land(id: string, spec: CopySpec, moment: Moment, call: Call): Promise<Volume> {
+    return this.#alone(id, async () => {
+      const asset = await this.#store.landings?.settle(id, spec, moment, call);
+      if (!asset) throw this.#absent(id);
+      refuseUnequal(this.connection, this.#store, spec, asset);
+      return this.#volume(await this.#completed(asset, spec, call));
+    });
+  }
+
+  /** Like TakingAbility.drop. */
+  drop(id: string, call: Call): Promise<void> {
+    return this.#alone(id, async () => {
+      const asset = await this.#store.find(id, call);
+      if (asset?.finished) {
+        const text = `volume "${id.slice(0, 128)}" is complete; delete it instead`;
+        throw new CsiError("failed-precondition", `connection "${this.connection}": ${text}`);
+      }
+      if (asset?.copyOf) await this.#remove(id, refuseFinished, call);
+      await this.#store.landings?.drop(id, call);
+    });
   }
 
   async get(id: string, call: Call): Promise<Volume> {

@@ -1,6 +1,7 @@
 import type { Access, Protocol } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import type { Finding, VolumeFindings } from "../health/finding.ts";
+import type { CopySpec, GivingAbility, Moment, TakingAbility } from "./copying.ts";
 import type {
   Context,
   GroupSnapshotAbility,
@@ -11,6 +12,7 @@ import type {
   VolumeSpec,
 } from "./driver.ts";
 import type { ErrorMapping } from "./failure.ts";
+import type { ForeignSource } from "./volume.ts";
 
 /** What a share records with a volume between its steps, on stable storage: text by key, such as the ids of a target. */
 export type Notes = Readonly<Record<string, string>>;
@@ -23,6 +25,8 @@ export interface StoredVolume {
   /** Size in bytes; 0 if unknown. */
   readonly bytes: bigint;
   readonly source: Source | undefined;
+  /** The source on another connection, if its content came from there. */
+  readonly copyOf?: ForeignSource | undefined;
   readonly notes: Notes;
   /** False until the creation, including the share, is proven to be complete. */
   readonly finished: boolean;
@@ -36,6 +40,15 @@ export interface HealthInspection<A extends StoredVolume> {
   /** The finished assets, as in `list`. */
   readonly assets: readonly A[];
 }
+
+/** The landings of copies in a store, as TakingAbility has them; the driver finishes what `settle` returns. */
+export type LandingStore<A extends StoredVolume> = Omit<TakingAbility, "idOf" | "existing" | "land"> & {
+  /**
+   * Proves that the landing holds `moment`, and gives it the size, properties, origin and name of the volume, whose share is still missing.
+   * Returns a volume that exists with this id unchanged; the driver compares and refuses.
+   */
+  settle(id: string, spec: CopySpec, moment: Moment, call: Call): Promise<A>;
+};
 
 /**
  * Where the data is. Every method may be repeated, and interrupted after any step. For one id the driver calls one changing method at a
@@ -93,6 +106,10 @@ export interface VolumeStore<A extends StoredVolume> {
   readonly clonesFrom?: readonly Source["kind"][];
   /** Snapshots of several volumes at one moment; they throw like this store. */
   readonly groupSnapshots?: GroupSnapshotAbility | undefined;
+  /** Content for other connections; throws like this store. */
+  readonly moments?: GivingAbility | undefined;
+  /** Content from other connections; throws like this store. */
+  readonly landings?: LandingStore<A> | undefined;
   /** Changes properties of an asset in use, all of them or none. Throws "invalid-argument" for one that cannot be changed. */
   modify?(asset: A, properties: Context, call: Call): Promise<void>;
   /** Bytes that a new volume may take. */
