@@ -1,5 +1,7 @@
 import * as v from "valibot";
 import type { AccessMode } from "../core/access.ts";
+import type { CopyPolicy } from "../core/proxy.ts";
+import type { sshConnection } from "../schema/connecting.ts";
 import {
   anything,
   consistent,
@@ -14,6 +16,7 @@ import {
   text,
 } from "../schema/parts.ts";
 import { isLabelKey, isLabelValue } from "../topology/labels.ts";
+import { connectionCopiesSchema, copyPolicy } from "./copies.ts";
 import { nodeSchema, nodeSettings } from "./node.ts";
 
 /** One location from which a connection is reachable. */
@@ -143,7 +146,7 @@ export const commonSchema = record(
         {
           description: "csimux's own settings of this connection",
           ignored: Object.fromEntries(
-            ["configFolder", "cacheTimeoutMinutes", "nodeTopology", "nodeId", "groups"].map(key => [
+            ["configFolder", "cacheTimeoutMinutes", "nodeTopology", "nodeId", "groups", "copies"].map(key => [
               key,
               "it belongs in the main file",
             ]),
@@ -151,6 +154,7 @@ export const commonSchema = record(
         },
       ),
     ),
+    copies: optional(connectionCopiesSchema),
     node: optional(nodeSchema),
     csi: optional(csi),
     service: optional(
@@ -177,6 +181,9 @@ export interface CommonConfig {
   /** Undefined: reachable from everywhere. */
   readonly topology: readonly Alternative[] | undefined;
   readonly labels: Readonly<Record<string, string>>;
+  readonly copies: CopyPolicy;
+  /** `copies.sshConnection`: how zfs is called for streams on a system that is otherwise managed over its API. */
+  readonly copySsh: v.InferOutput<typeof sshConnection> | undefined;
   /** retain: DeleteVolume succeeds and changes nothing. */
   readonly deleteStrategy: "delete" | "retain";
   /** `node.mount.mount_flags`, one flag each. */
@@ -194,6 +201,8 @@ export function commonConfig(parsed: v.InferOutput<typeof commonSchema>): Common
     suspended: parsed.suspended,
     topology: perDriver?.topology?.map(each => ({ requirements: each.requirements, extra: each.extra ?? {} })),
     labels: perDriver?.labels ?? {},
+    copies: copyPolicy(parsed.copies),
+    copySsh: parsed.copies?.sshConnection,
     deleteStrategy: parsed._private?.csi?.volume?.deleteStrategy === "retain" ? "retain" : "delete",
     mountFlags: nodeSettings(parsed.node).mountFlags,
     accessModes: parsed.csi?.access_modes?.map(name => modes[name]),

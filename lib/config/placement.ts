@@ -24,7 +24,8 @@ export function readPlacement(
   resolver: ValueResolver = unread,
 ): CommonConfig {
   const source = parseYaml(file, text);
-  const keys = new Set(keysOf(commonSchema));
+  // Like the driver's own sections, the login for copies is not needed here.
+  const keys = new Set([...keysOf(commonSchema)].filter(key => key !== "copies"));
   const known = (values: Mapping): Mapping =>
     Object.fromEntries(Object.entries(values).filter(([key]) => keys.has(key)));
   const raw = isMapping(source.value) ? source.value : {};

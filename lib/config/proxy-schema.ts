@@ -1,39 +1,16 @@
 import * as v from "valibot";
 import { connectionNameForm, isConnectionName } from "../core/handle.ts";
-import { parseSelector } from "../core/proxy.ts";
-import { consistent, filled, list, mapOf, oneOf, optional, record, text } from "../schema/parts.ts";
+import { consistent, filled, mapOf, oneOf, optional, record } from "../schema/parts.ts";
+import { connectionName, connectionSet, oneSet } from "./connection-set.ts";
+import { copiesSchema } from "./copies.ts";
 import { nodeSchema } from "./node.ts";
 import { nodeIdSchema, topologySchema } from "./topology.ts";
-
-const connectionName = (description: string) =>
-  v.pipe(filled({ description }), v.check(isConnectionName, `must be a connection name: ${connectionNameForm}`));
-
-/** What is wrong with a selector, or undefined. */
-function selectorFault(value: string): string | undefined {
-  try {
-    const empty = parseSelector(value).find(({ values }) => values.includes(""));
-    return empty && `has no value for "${empty.key}", and labels are never empty`;
-  } catch {
-    return "must be conditions such as tier=fast, site in (a, b), !old";
-  }
-}
 
 /** One entry of `proxy.groups`. */
 export const groupSchema = consistent(
   record(
     {
-      members: optional(
-        list(connectionName("a connection"), { description: "the connections, in order", example: ["nas1", "nas2"] }),
-      ),
-      selector: optional(
-        v.pipe(
-          text({ description: "conditions on the labels of connections", example: "tier=fast, site in (a, b)" }),
-          v.check(
-            value => selectorFault(value) === undefined,
-            issue => selectorFault(String(issue.input)) ?? "",
-          ),
-        ),
-      ),
+      ...connectionSet,
       policy: optional(
         oneOf(["ordered", "spread", "most-free"], {
           description:
@@ -45,12 +22,8 @@ export const groupSchema = consistent(
     { description: "several connections that a StorageClass may use under one name" },
   ),
   function* (value) {
-    if (value.members && value.selector !== undefined)
-      yield [["selector"], '"members" and "selector" are mutually exclusive; remove one of them'];
-    if (!value.members && value.selector === undefined) yield [[], 'either "members" or "selector" is needed'];
+    yield* oneSet(value);
     if (value.members?.length === 0) yield [["members"], "must name at least one connection"];
-    const twice = (value.members ?? []).findIndex((name, index, all) => all.indexOf(name) < index);
-    if (twice >= 0) yield [["members", twice], "this connection is already a member"];
   },
 );
 
@@ -84,6 +57,7 @@ export const proxySchema = consistent(
       groups: optional(
         mapOf(groupSchema, { description: "name → several connections that a StorageClass may use under that name" }),
       ),
+      copies: optional(copiesSchema),
       legacyConnection: optional(connectionName("the connection of volume ids without prefix")),
       listing: choice(
         ["complete", "partial"],

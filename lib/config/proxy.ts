@@ -1,11 +1,13 @@
 import type { InferOutput } from "valibot";
-import { type CacheTimeout, type Group, parseSelector } from "../core/proxy.ts";
+import { type CacheTimeout, type CopySettings, type Group, usualCopies } from "../core/proxy.ts";
 import { apply } from "../schema/apply.ts";
 import { type Diagnostic, failure, type SchemaFinding } from "../schema/finding.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 import type { ValueResolver } from "../schema/value-resolver.ts";
 import type { NodeIdConfig, TopologyConfig } from "../topology/config.ts";
 import { parseYaml, withPosition, type YamlSource } from "../yaml/parse.ts";
+import { connectionSetOf } from "./connection-set.ts";
+import { copySettings } from "./copies.ts";
 import { type NodeSettings, nodeSettings } from "./node.ts";
 import { type groupSchema, mainSchema } from "./proxy-schema.ts";
 import { defaultPrefix, nodeIdSettings, nodeTopology } from "./topology.ts";
@@ -35,6 +37,8 @@ export interface ProxyConfig {
   readonly nodeTopology: TopologyConfig | undefined;
   readonly nodeId: NodeIdConfig;
   readonly groups: ReadonlyMap<string, Group>;
+  /** How copies between connections run. */
+  readonly copies: CopySettings;
   /** Handles without prefix belong to this connection. */
   readonly legacyConnection: string | undefined;
   /** What an unfiltered listing does while a storage system is unreachable: fail, or leave its volumes out. */
@@ -135,6 +139,7 @@ function settled(main: InferOutput<typeof mainSchema>, values: Mapping): ProxyCo
     nodeTopology: topology,
     nodeId: nodeIdSettings(proxy.nodeId),
     groups: new Map(Object.entries(proxy.groups ?? {}).map(([name, each]) => [name, groupConfig(each)])),
+    copies: proxy.copies ? copySettings(proxy.copies) : usualCopies,
     legacyConnection: proxy.legacyConnection,
     listing: proxy.listing,
     topologyMatch: proxy.topologyMatch,
@@ -152,9 +157,6 @@ function cacheTimeout(value: number): CacheTimeout {
 }
 
 const groupConfig = (value: InferOutput<typeof groupSchema>): Group => ({
-  from:
-    value.selector === undefined
-      ? { kind: "members", members: value.members ?? [] }
-      : { kind: "selector", selector: parseSelector(value.selector) },
+  from: connectionSetOf(value),
   policy: value.policy,
 });

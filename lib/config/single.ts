@@ -1,3 +1,4 @@
+import { usualCopies } from "../core/proxy.ts";
 import type { DriverModule } from "../drivers/module.ts";
 import { apply } from "../schema/apply.ts";
 import { failure, type SchemaFinding } from "../schema/finding.ts";
@@ -42,6 +43,7 @@ const single = (node: ProxyConfig["node"], local: boolean): ProxyConfig => ({
   nodeTopology: local ? { kind: "node", prefix: defaultPrefix } : undefined,
   nodeId: { ...nodeIdSettings(undefined), allowHostnameFallback: true },
   groups: new Map(),
+  copies: usualCopies,
   legacyConnection: singleName,
   listing: "complete",
   topologyMatch: "lenient",

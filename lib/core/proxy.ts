@@ -1,8 +1,11 @@
+/** Some connections: by name, in order, or by their labels. */
+export type ConnectionSet =
+  | { readonly kind: "members"; readonly members: readonly string[] }
+  | { readonly kind: "selector"; readonly selector: Selector };
+
 /** A named set of connections from which a class may provision. */
 export interface Group {
-  readonly from:
-    | { readonly kind: "members"; readonly members: readonly string[] }
-    | { readonly kind: "selector"; readonly selector: Selector };
+  readonly from: ConnectionSet;
   /**
    * ordered: the first member that fits; spread: evenly, by hash of the volume's name; most-free: the member with most
    * free space.
@@ -15,6 +18,50 @@ export type CacheTimeout =
   | { readonly kind: "idle"; readonly ms: number }
   | { readonly kind: "forever" }
   | { readonly kind: "none" };
+
+/** How copies between connections run (`proxy.copies`). */
+export interface CopySettings {
+  readonly enabled: boolean;
+  /** Copies that one process runs at once. */
+  readonly atOnce: number;
+  /** Copies that one process runs at once with one storage system as source or target. */
+  readonly perMachine: number;
+  /** A copy that was not asked for in this time pauses, in milliseconds. */
+  readonly idleMs: number;
+  /** A copy that was not asked for in this time is removed, in seconds. */
+  readonly keepSeconds: number;
+}
+
+/** Without a main file's own settings. */
+export const usualCopies: CopySettings = {
+  enabled: true,
+  atOnce: 2,
+  perMachine: 1,
+  idleMs: 20 * 60_000,
+  keepSeconds: 72 * 3_600,
+};
+
+/** What a connection file says about copies (`copies`). */
+export interface CopyPolicy {
+  /** The connections whose content may come here; undefined: any. */
+  readonly from: ConnectionSet | undefined;
+  /** The connections that may get content from here; undefined: any. */
+  readonly to: ConnectionSet | undefined;
+  /** Encrypted content of this connection may be stored without encryption elsewhere. */
+  readonly allowPlain: boolean;
+  /** Copies file by file may lose the NFSv4 ACLs of this connection's files. */
+  readonly dropAcls: boolean;
+}
+
+/** Whether a set has a connection of this name and these labels; undefined stands for any. */
+export const hasConnection = (
+  set: ConnectionSet | undefined,
+  name: string,
+  labels: Readonly<Record<string, string>>,
+): boolean => {
+  if (!set) return true;
+  return set.kind === "members" ? set.members.includes(name) : selects(set.selector, labels);
+};
 
 /** One condition on the labels of a connection. */
 export interface LabelTerm {

@@ -48,6 +48,7 @@ export function opener({ main, prefix, resolver, ports, ownSegments, log }: Open
       accessibleTopology:
         accessibleTopologyOf(config, prefix) ?? (config.module.facts.local ? ownTopology() : everywhere),
       labels: config.labels,
+      copies: config.copies,
       suspended: config.suspended,
       retain: config.deleteStrategy === "retain",
     };
@@ -67,8 +68,8 @@ function usable({ name, config, diagnostics }: ReadConnection): ConnectionConfig
 }
 
 function openDriver(name: string, config: ConnectionConfig, single: boolean, ports: DriverPorts): Driver {
-  const { module, driver, instanceId, mountFlags } = config;
+  const { module, driver, instanceId, mountFlags, copySsh } = config;
   const maxIdBytes = single ? maxHandleBytes : idBytes(name);
-  const identity = { connection: name, driver, instanceId, mountFlags, maxIdBytes };
+  const identity = { connection: name, driver, instanceId, mountFlags, copySsh, maxIdBytes };
   return module.open(identity, config.settings as never, ports);
 }

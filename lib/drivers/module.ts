@@ -25,6 +25,8 @@ export interface ConnectionIdentity {
   readonly instanceId: string | undefined;
   /** `node.mount.mount_flags` of the connection file, for what csimux mounts itself. */
   readonly mountFlags?: readonly string[];
+  /** `copies.sshConnection` of the connection file: how zfs is called for streams on a system that is otherwise managed over its API. */
+  readonly copySsh?: SshSettings | undefined;
   /** The longest volume or snapshot id in bytes that still fits a CSI handle of this connection. */
   readonly maxIdBytes: number;
 }

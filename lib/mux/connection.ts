@@ -1,6 +1,7 @@
 import type { Access } from "../core/access.ts";
 import type { Log } from "../core/call.ts";
 import type { CsiError } from "../core/errors.ts";
+import type { CopyPolicy } from "../core/proxy.ts";
 import type { Context, Driver } from "../drivers/driver.ts";
 import type { ConditionTracker } from "../health/condition-tracker.ts";
 import type { VolumeFindings } from "../health/finding.ts";
@@ -20,6 +21,8 @@ export interface Connection {
   /** The topologies it is reachable from; empty: everywhere. */
   readonly accessibleTopology: readonly AccessibleTopology[];
   readonly labels: Readonly<Record<string, string>>;
+  /** What its file says about copies; undefined: nothing, so all are allowed. */
+  readonly copies?: CopyPolicy | undefined;
   /** It takes no new volumes; everything else continues. */
   readonly suspended: boolean;
   /** DeleteVolume succeeds and leaves the volume in place (`deleteStrategy: retain`). */

@@ -268,8 +268,8 @@ function csiError(error: unknown): CsiError {
 }
 
 const fileOf = ({ text, defaults, connection }: OpenConnection) => {
-  const { driverName, family, suspended, retain, accessibleTopology, labels } = connection;
-  return { text, defaults, facts: { driverName, family, suspended, retain, accessibleTopology, labels } };
+  const { driverName, family, suspended, retain, accessibleTopology, labels, copies } = connection;
+  return { text, defaults, facts: { driverName, family, suspended, retain, accessibleTopology, labels, copies } };
 };
 
 /** A text that cannot be the name of a connection. */

@@ -2,6 +2,7 @@ import type { Check, Rule, Theme } from "../rule.ts";
 import { classParameters } from "./class-parameters.ts";
 import { classes } from "./classes.ts";
 import { connections } from "./connections.ts";
+import { copies } from "./copies.ts";
 import { groups } from "./groups.ts";
 import { helm } from "./helm.ts";
 import { mainFile } from "./main-file.ts";
@@ -19,6 +20,7 @@ const themes: readonly Theme[] = [
   connections,
   topology,
   groups,
+  copies,
   storage,
   security,
   classes,

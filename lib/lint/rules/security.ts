@@ -38,6 +38,7 @@ export const security: Theme = {
     for (const connection of connections) {
       yield* http(connection);
       yield* ssh(connection);
+      yield* ssh(connection, "copies");
       yield* exports(connection);
       yield* chap(connection);
     }
@@ -80,8 +81,9 @@ function* http({ document, read }: ConnectionFile): Found {
   }
 }
 
-function* ssh({ document, read: { normalized, module } }: ConnectionFile): Found {
-  const section = mappingAt(normalized, "sshConnection");
+function* ssh({ document, read: { normalized, module } }: ConnectionFile, ...above: readonly string[]): Found {
+  const where = [...above, "sshConnection"];
+  const section = mappingAt(normalized, ...where);
   if (textAt(section, "host") === undefined || !module) return;
   const fix = 'add "hostKey" with a line of `ssh-keyscan <host>` that you have verified';
   if (at(section, "hostKeyPolicy") === "off") {
@@ -89,14 +91,14 @@ function* ssh({ document, read: { normalized, module } }: ConnectionFile): Found
     yield report(
       document,
       rule["host-key-unchecked"],
-      ["sshConnection", "hostKeyPolicy"],
+      [...where, "hostKeyPolicy"],
       message,
       `remove the key, and ${fix}`,
     );
   } else if (["hostKey", "knownHosts", "hostKeyPolicy"].every(key => at(section, key) === undefined)) {
     const message =
       "the first host key shown by the server is trusted, even if another host poses as the server at that time";
-    yield report(document, rule["host-key-unchecked"], ["sshConnection"], message, fix, "key");
+    yield report(document, rule["host-key-unchecked"], where, message, fix, "key");
   }
 }
 

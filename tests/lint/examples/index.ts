@@ -1,6 +1,7 @@
 import { classParameters } from "./class-parameters.ts";
 import { classes } from "./classes.ts";
 import { connections } from "./connections.ts";
+import { copies } from "./copies.ts";
 import type { Examples } from "./files.ts";
 import { groups } from "./groups.ts";
 import { helm } from "./helm.ts";
@@ -19,6 +20,7 @@ export const examples: Examples = {
   ...classes,
   ...connections,
   ...groups,
+  ...copies,
   ...helm,
   ...mainFile,
   ...manifests,

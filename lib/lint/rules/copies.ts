@@ -1,0 +1,47 @@
+import { selects } from "../../core/proxy.ts";
+import { meant, nearest } from "../../schema/nearest.ts";
+import type { ConnectionFile, LintInput } from "../lint-input.ts";
+import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
+import { labelsOf, namesOf } from "./connections.ts";
+
+const rule = rulesById({
+  "copy-connection-missing": error(
+    "Connections named for copies exist",
+    "`copies.from` or `copies.to` names a connection without a file, so a copy that was meant to be allowed is refused.",
+  ),
+  "copy-selector-empty": warning(
+    "Selectors for copies select a connection",
+    "`copies.from` or `copies.to` selects no connection, so every copy is refused.",
+  ),
+});
+
+/** Rules about which connections exchange content. */
+export const copies: Theme = {
+  rules: Object.values(rule),
+  *check(input) {
+    const names = namesOf(input);
+    for (const connection of input.connections)
+      for (const side of ["from", "to"] as const) yield* problems(connection, side, names, input);
+  },
+};
+
+function* problems(connection: ConnectionFile, side: "from" | "to", names: readonly string[], input: LintInput): Found {
+  const set = connection.read.config?.copies[side];
+  if (!set) return;
+  const { document } = connection;
+  if (set.kind === "members") {
+    for (const [index, name] of set.members.entries()) {
+      if (names.includes(name)) continue;
+      const near = nearest(name, names);
+      const fix = near ? meant(near) : `add a file ${name}.yaml, or remove the name`;
+      const message = `there is no connection "${name}"`;
+      yield report(document, rule["copy-connection-missing"], ["copies", side, "members", index], message, fix);
+    }
+    return;
+  }
+  // Labels in encrypted files are unknown.
+  if (input.sealed.length > 0 || input.connections.some(each => selects(set.selector, labelsOf(each)))) return;
+  const message = "no connection has such labels";
+  const fix = 'correct the condition, or set "proxy.perDriver.labels" in the connection files';
+  yield report(document, rule["copy-selector-empty"], ["copies", side, "selector"], message, fix);
+}
