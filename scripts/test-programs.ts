@@ -12,7 +12,13 @@ interface TestProgram {
 
 const disks = ["filesystems", "life", "interrupted", "never"].map(name => `tests/node/disks/${name}.test.ts`);
 const situations = "tests/serve/situations.test.ts";
-const ssh = ["tests/io/ssh/faults.test.ts", "tests/io/ssh/script.test.ts", "tests/serve/zfs.test.ts", situations];
+const ssh = [
+  "tests/io/ssh/child.test.ts",
+  "tests/io/ssh/faults.test.ts",
+  "tests/io/ssh/script.test.ts",
+  "tests/serve/zfs.test.ts",
+  situations,
+];
 const healthMonitor = "tests/node/health-monitor.test.ts";
 const certificates = [
   ...[
@@ -45,7 +51,7 @@ export const testPrograms: Readonly<Record<string, TestProgram>> = {
   strace: { package: "strace", cases: [...disks, "tests/drivers/directory/durability.test.ts"] },
   promtool: { package: "prometheus", cases: ["tests/monitoring.test.ts"] },
   prometheus: { package: "prometheus", cases: [situations] },
-  tcsh: { package: "tcsh", files: ["tests/io/ssh/script.test.ts"] },
+  tcsh: { package: "tcsh", files: ["tests/io/ssh/child.test.ts", "tests/io/ssh/script.test.ts"] },
   python3: { package: "python3", cases: ["tests/drivers/zfs/hostile.test.ts"] },
 };
 

@@ -23,6 +23,7 @@ export function localHost(runner: CommandRunner): StorageHost {
         }),
     exclusive: (tool, signal, work) => turns(tool).run(work, signal),
     shared: memoizeByKey(),
+    ...(runner.child && { child: runner.child }),
   };
 }
 

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { kill } from "node:process";
 import { masked } from "../core/secrets.ts";
 import { Capture, Data } from "./capture.ts";
+import { startChild } from "./child.ts";
 import { hold } from "./long-running-process.ts";
 import {
   type Command,
@@ -41,6 +42,13 @@ const started: Readonly<Record<string, { readonly failure: CommandFailure; reado
 export const localRunner = (options: { readonly env: Readonly<Record<string, string>> }): CommandRunner => ({
   where,
   hold: (argv, signal) => hold(argv, { ...options.env, LC_ALL: "C" }, signal),
+  async child(argv, streams, signal) {
+    const fail = (failure: CommandFailure, reason: string, cause?: unknown) =>
+      new CommandError(where, String(argv[0]), failure, reason, { cause });
+    const wrong = unfit(argv);
+    if (wrong) throw fail("spawn", wrong);
+    return await startChild({ argv, env: { ...options.env, LC_ALL: "C" }, streams, fail }, signal);
+  },
   async run(command, signal) {
     const { argv, env } = command;
     const fail = (failure: CommandFailure, reason: string, cause?: unknown): CommandError =>

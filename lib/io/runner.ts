@@ -38,6 +38,27 @@ export interface BackgroundProcess {
   release(): Promise<void>;
 }
 
+/**
+ * The descriptors of this process that become stdin and stdout of a child, and stay the caller's. Without them stdin is empty and
+ * stdout is collected as stderr is: its first and last 64 KiB.
+ */
+export interface ChildStreams {
+  readonly stdin?: number;
+  readonly stdout?: number;
+  /** Also receives what the child writes to stderr. */
+  readonly stderr?: (chunk: Uint8Array) => void;
+}
+
+/** A running program whose stdin and stdout pass this process by. It has no time limit, and ends when this process does. */
+export interface Child {
+  /** The process on this machine: the program, or the ssh(1) that leads to it. */
+  readonly pid: number;
+  /** Resolves with any exit code; rejects with CommandError if there is none. */
+  readonly ended: Promise<Output>;
+  /** Ends the process; resolves when it has ended. A program on another machine loses its stdin and stdout. */
+  end(): Promise<void>;
+}
+
 /** Executes argv arrays somewhere. It does not interpret exit codes; the file that wraps a tool does. */
 export interface CommandRunner {
   /** "local", "ssh root@nas"; for logs and errors. */
@@ -50,6 +71,8 @@ export interface CommandRunner {
    * Rejects with CommandError, "denied" if the program ended by itself. Absent if programs do not run on this machine.
    */
   readonly hold?: (argv: Argv, signal: AbortSignal) => Promise<BackgroundProcess>;
+  /** Like StorageHost.child. */
+  readonly child?: (argv: Argv, streams: ChildStreams, signal: AbortSignal) => Promise<Child>;
 }
 
 /**
@@ -87,8 +110,8 @@ export class CommandError extends Error {
   }
 }
 
-/** The folders of programs on common distributions; the last one is NixOS's. */
-const hostPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin";
+/** The folders of programs on common distributions, as PATH has them; the last one is NixOS's. */
+export const hostPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin";
 
 /**
  * Runs the host's programs in the host's root, which is mounted at `root` (chroot(1)); paths in the arguments are the

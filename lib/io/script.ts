@@ -1,4 +1,4 @@
-import type { CommandRunner, Output } from "./runner.ts";
+import type { Argv, Child, ChildStreams, CommandRunner, Output } from "./runner.ts";
 
 /** The stdout of an earlier step of the same script, without trailing line breaks, as one word. */
 export interface OutputOf {
@@ -60,11 +60,24 @@ export interface StorageHost {
   exclusive<T>(tool: string, signal: AbortSignal, work: () => Promise<T>): Promise<T>;
   /** A value that exists once for this host and all connections of this process that use it; created on first use. */
   shared<T>(what: string, make: () => T): T;
+  /**
+   * Starts a program for a stream of bytes, which never pass this process: on this machine as it is; on another one in a login of its
+   * own, apart from scripts. Resolves when the program is about to run. Has no time limit; aborting `signal` ends the program, as
+   * Child.end does. Rejects with CommandError. Absent where programs cannot be joined by descriptors.
+   */
+  readonly child?: (argv: Argv, streams: ChildStreams, signal: AbortSignal) => Promise<Child>;
 }
 
 /** Quotes a word for a POSIX shell: in single quotes, unless it consists of harmless characters only. */
 export const quoted = (word: string): string =>
   /^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+
+/** A shell that exits with 0 only if both ends of a pipe do, which the pipe alone does not (POSIX.1-2017, Shell 2.9.2). */
+export function piped(from: Argv, to: Argv): Argv {
+  const [left, right] = [from.map(quoted).join(" "), to.map(quoted).join(" ")];
+  const text = `sent=$({ { ${left}; echo $? >&3; } | ${right} >&2; } 3>&1); got=$?; [ "$got" = 0 ] && [ "$sent" = 0 ]`;
+  return ["sh", "-c", text];
+}
 
 /** Creates one value per name, on first use; implements StorageHost.shared. */
 export function memoizeByKey(): <T>(what: string, make: () => T) => T {

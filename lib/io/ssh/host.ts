@@ -4,11 +4,12 @@ import { keepSecret } from "../../core/secrets.ts";
 import { FairQueue } from "../../core/semaphore.ts";
 import type { Closable } from "../lease.ts";
 import { startProcess } from "../long-running-process.ts";
-import { CommandError, type CommandFailure } from "../runner.ts";
+import { type Argv, type Child, type ChildStreams, CommandError, type CommandFailure } from "../runner.ts";
 import type { Outputs, Script } from "../script.ts";
 import { LoginFolder } from "./login-folder.ts";
 import { loginArgv, policyOf, trustsFirst } from "./options.ts";
 import { LoginFailed, refusal } from "./refusal.ts";
+import { startRemoteChild } from "./remote-child.ts";
 import { type SshSettings, secretsOf, whereOf } from "./settings.ts";
 import { Worker } from "./worker.ts";
 
@@ -53,6 +54,7 @@ export class SshHost implements Closable {
   /** The number of running scripts that may change something. */
   #changing = 0;
   readonly #workers = new Map<Worker, ReturnType<typeof setTimeout> | undefined>();
+  readonly #children = new Set<Child>();
   #folder: Promise<LoginFolder> | undefined;
   #connecting = false;
   #failures = 0;
@@ -91,6 +93,26 @@ export class SshHost implements Closable {
     return promise;
   }
 
+  /** Like StorageHost.child. */
+  async child(argv: Argv, streams: ChildStreams, signal: AbortSignal): Promise<Child> {
+    const fail = (failure: CommandFailure, reason: string) => new CommandError(this.where, argv[0], failure, reason);
+    if (this.#closed) throw fail("unreachable", "the connection is closed");
+    if (this.#pause && performance.now() < this.#pause.until) throw this.#pause.error;
+    const { where } = this;
+    const [settings, { env }] = [this.#settings, this.#parts];
+    const child = await this.#openFolder()
+      .then(folder => startRemoteChild({ where, settings, env, folder }, argv, streams, signal))
+      .catch(error => {
+        throw error instanceof CommandError ? error : this.#failed(error);
+      });
+    this.#failures = 0;
+    this.#children.add(child);
+    const forget = () => void this.#children.delete(child);
+    child.ended.then(forget, forget);
+    if (this.#closed) await child.end();
+    return child;
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
     this.#reject(new CommandError(this.where, "ssh", "unreachable", "the connection is closed"));
@@ -99,6 +121,7 @@ export class SshHost implements Closable {
       worker.close();
     }
     this.#workers.clear();
+    await Promise.all([...this.#children].map(child => child.end()));
     const folder = await this.#folder?.catch(() => undefined);
     await folder?.remove();
     this.#shown();
@@ -174,13 +197,17 @@ export class SshHost implements Closable {
     this.#pump();
   }
 
-  async #login(): Promise<Worker> {
+  async #openFolder(): Promise<LoginFolder> {
     if (!this.#folder) this.#warn();
     this.#folder ??= LoginFolder.make(this.#settings, this.#parts.askpass, this.#parts.known);
-    const folder = await this.#folder.catch(error => {
+    return await this.#folder.catch(error => {
       this.#folder = undefined;
       throw error;
     });
+  }
+
+  async #login(): Promise<Worker> {
+    const folder = await this.#openFolder();
     const env = { ...this.#parts.env, ...folder.environment };
     await folder.messages();
     try {
@@ -207,7 +234,7 @@ export class SshHost implements Closable {
   }
 
   /** Delays the next login. Jobs that can wait for an existing shell keep waiting; otherwise all fail. */
-  #failed(error: unknown): void {
+  #failed(error: unknown): CommandError {
     const reason = error instanceof Error ? error.message : String(error);
     const pauseMs = Math.min(backOffMs.most, backOffMs.first * 2 ** this.#failures++);
     const failed = new CommandError(this.where, "ssh", "unreachable", reason, {
@@ -217,6 +244,7 @@ export class SshHost implements Closable {
     this.#pause = { until: performance.now() + pauseMs, error: failed };
     this.#parts.log.warn(`${this.where}: ${reason}`, { nextTryMs: pauseMs });
     if (![...this.#workers.keys()].some(worker => !worker.dead)) this.#reject(failed);
+    return failed;
   }
 
   #reject(error: CommandError): void {

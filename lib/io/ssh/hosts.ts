@@ -61,6 +61,7 @@ export class SshHosts {
       script: (script, signal) => (script.long ? long : host).run(member, script, signal),
       exclusive: (tool, signal, work) => this.#turns(`${machine} ${tool}`).run(work, signal),
       shared,
+      child: (argv, streams, signal) => long.child(argv, streams, signal),
     };
   }
 }

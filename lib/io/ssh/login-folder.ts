@@ -56,6 +56,7 @@ export class LoginFolder {
   readonly #folder: string;
   readonly #server: Server;
   readonly #askpass: string;
+  #logins = 0;
 
   private constructor(
     settings: SshSettings,
@@ -117,7 +118,7 @@ export class LoginFolder {
   async withKey<T>(login: (files: LoginFiles) => Promise<T>): Promise<T> {
     const { privateKey } = this.#settings;
     if (!privateKey) return login({ ...this.files, key: undefined });
-    const name = join(this.#folder, "key");
+    const name = join(this.#folder, `key-${this.#logins++}`);
     const file = await open(name, "wx+", 0o600);
     try {
       await rm(name);
@@ -128,10 +129,15 @@ export class LoginFolder {
     }
   }
 
-  /** What the client has written since the last call. */
-  async messages(): Promise<string> {
-    const text = await readFile(this.files.log, "utf8").catch(() => "");
-    await rm(this.files.log, { force: true });
+  /** A file of its own for the messages of one login. */
+  ownLog(): string {
+    return join(this.#folder, `log-${this.#logins++}`);
+  }
+
+  /** What the client has written to the file since the last call. */
+  async messages(log = this.files.log): Promise<string> {
+    const text = await readFile(log, "utf8").catch(() => "");
+    await rm(log, { force: true });
     return text;
   }
 

@@ -18,7 +18,7 @@ const alias = "csimux-host";
 /**
  * The command for the remote login shell, whichever shell it is. All else goes through the standard input of this sh.
  */
-const remoteCommand = "exec /bin/sh";
+const remoteShell = "exec /bin/sh";
 
 /** The host key policy of the settings, or the default that follows from the keys they name. */
 export const policyOf = ({ hostKeyPolicy, hostKey, knownHosts }: SshSettings): "strict" | "accept-new" | "off" =>
@@ -105,10 +105,10 @@ function algorithms(settings: SshSettings): readonly string[] {
 }
 
 /**
- * The argv of one login that ends in a shell without a terminal. Throws "failed-precondition" for settings that ssh
+ * The argv of one login without a terminal: `command` is for the account's login shell, by default a shell that reads its input. Throws "failed-precondition" for settings that ssh
  * cannot express.
  */
-export function loginArgv(settings: SshSettings, files: LoginFiles): Argv {
+export function loginArgv(settings: SshSettings, files: LoginFiles, command: string = remoteShell): Argv {
   const { host, port, username, localAddress, forceIPv4, forceIPv6, debug } = settings;
   const options = [
     ...hostKeys(settings, files),
@@ -134,6 +134,6 @@ export function loginArgv(settings: SshSettings, files: LoginFiles): Argv {
     ...options.flatMap(option => ["-o", option]),
     "--",
     host,
-    remoteCommand,
+    command,
   ];
 }

@@ -10,12 +10,16 @@ export type Login = (listener: OutputListener) => LongRunningProcess;
 
 const newTag = (): Tag => `csimux-${randomBytes(16).toString("hex")}`;
 
-/** Storage programs are often outside the PATH of a login without a terminal. */
+/** What a shell does before programs run. Storage programs are often outside the PATH of a login without a terminal. */
+export const sessionText: readonly string[] = [
+  "LC_ALL=C; export LC_ALL",
+  "PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin; export PATH",
+  "umask 022",
+];
+
 const greeting = (tag: Tag): string =>
   [
-    "LC_ALL=C; export LC_ALL",
-    "PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin; export PATH",
-    "umask 022",
+    ...sessionText,
     clockText,
     `now; printf '\\n${tag}:%s\\n${tag}:end\\n' "$n"; printf '${tag}:0\\n${tag}:end\\n' >&2`,
     "",

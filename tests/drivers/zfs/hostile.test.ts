@@ -4,7 +4,7 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, wr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { usersStep } from "../../../lib/drivers/zfs/cli/nfs.ts";
-import { locked, namedArgv, options, permissionSteps, piped, poolStep } from "../../../lib/drivers/zfs/cli/steps.ts";
+import { locked, namedArgv, options, permissionSteps, poolStep } from "../../../lib/drivers/zfs/cli/steps.ts";
 import { deviceStep, toolStep } from "../../../lib/drivers/zfs/targets/guard.ts";
 import { targetcliStep } from "../../../lib/drivers/zfs/targets/lio.ts";
 import {
@@ -20,7 +20,7 @@ import {
   subsystemsStep,
 } from "../../../lib/drivers/zfs/targets/nvmet-state.ts";
 import { rpcStep } from "../../../lib/drivers/zfs/targets/spdk-rpc.ts";
-import type { Step } from "../../../lib/io/script.ts";
+import { piped, type Step } from "../../../lib/io/script.ts";
 import { clockText, scriptText } from "../../../lib/io/ssh/frame.ts";
 
 // Whatever builds a command is run as the host runs it, through a real shell, with words that would do harm in one. The programs

@@ -9,6 +9,8 @@ import type { SshSettings } from "../../../lib/io/ssh/settings.ts";
 export interface SshdOptions {
   /** Login shell of the account; /bin/sh when absent. */
   readonly shell?: string;
+  /** Text of a script that is the login shell. */
+  readonly text?: string;
   /** Password of the account; without it only keys are accepted. */
   readonly password?: string;
   /** Environment that every session gets. */
@@ -66,7 +68,9 @@ export async function startSshd(options: SshdOptions = {}): Promise<Sshd> {
   const [clientKey, clientPublic] = await keyPair(folder, "client");
   await chmod(folder, 0o755);
   await writeFile(join(folder, "authorized_keys"), `${clientPublic}\n`);
-  await accounts(folder, options);
+  const shell = join(folder, "shell");
+  if (options.text !== undefined) await writeFile(shell, options.text, { mode: 0o755 });
+  await accounts(folder, options.text === undefined ? options : { ...options, shell });
   await mkdir("/run/sshd", { recursive: true });
   const port = await freePort();
   const env = Object.entries(options.env ?? {}).map(([name, value]) => `${name}=${value}`);

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { Argv } from "../../../io/runner.ts";
-import { type Outputs, quoted, type Step } from "../../../io/script.ts";
+import { type Outputs, piped, quoted, type Step } from "../../../io/script.ts";
 import type { Copy, DatasetType, Entries, Permissions, PropertyQuery } from "../zfs.ts";
 
 /** The longest accepted listing in bytes: some hundred thousand snapshots. */
@@ -156,13 +156,6 @@ export const poolStep = ({ zpool }: Programs, names: readonly string[]): Step =>
 /** Properties as options of zfs create and similar commands. */
 export const options = (values: Readonly<Record<string, string>>): readonly string[] =>
   Object.entries(values).flatMap(([name, value]) => ["-o", `${name}=${value}`]);
-
-/** A shell that exits with 0 only if both ends of a pipe do, which the pipe alone does not (POSIX.1-2017, Shell 2.9.2). */
-export function piped(from: Argv, to: Argv): Argv {
-  const [left, right] = [from.map(quoted).join(" "), to.map(quoted).join(" ")];
-  const text = `sent=$({ { ${left}; echo $? >&3; } | ${right} >&2; } 3>&1); got=$?; [ "$got" = 0 ] && [ "$sent" = 0 ]`;
-  return ["sh", "-c", text];
-}
 
 /** Sends a snapshot into a new dataset, or continues an interrupted copy by the token that it left. */
 export function copyStep({ zfs }: Programs, { from, to, values }: Copy, token: string | undefined): Step {
