@@ -53,6 +53,8 @@ export interface Moment {
   readonly toSend: bigint;
   /** False for a folder that may change while it is read. */
   readonly stable: boolean;
+  /** The only ways in which it can be given, of those for which the giver has members; undefined: all of them. */
+  readonly ways?: readonly CopyWay[] | undefined;
   readonly traits: MomentTraits;
 }
 

@@ -144,6 +144,10 @@ function follow(child: ChildProcess, command: Command, signal: AbortSignal, ends
   };
   const collect = (chunk: Uint8Array): void => {
     late();
+    if (command.onOutput) {
+      command.onOutput(chunk);
+      return;
+    }
     if (stdout.add(chunk)) return;
     const reason = ends.fail("overflow", `wrote more than ${maxBytes} bytes`);
     if (exit) stopped ??= reason;

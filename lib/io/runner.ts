@@ -18,6 +18,8 @@ export interface Command {
   readonly timeoutMs?: number;
   /** The most bytes that stdout may have; 64 KiB if absent. More is the failure "overflow". */
   readonly maxBytes?: number;
+  /** Gets stdout as it comes; Output then has none, and its length has no limit. Only for programs on this machine. */
+  readonly onOutput?: (chunk: Uint8Array) => void;
 }
 
 /**

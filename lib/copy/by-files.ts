@@ -1,0 +1,141 @@
+import type { Call } from "../core/call.ts";
+import { CsiError } from "../core/errors.ts";
+import type { ReadableTree } from "../drivers/copying.ts";
+import { type Argv, CommandError, complaint, type Output } from "../io/runner.ts";
+import { LinesOfBytes } from "./lines.ts";
+
+/** A copy of a tree into a landing. */
+export interface FilesWork {
+  readonly tree: ReadableTree;
+  /** The absolute path of the landing's folder, where an earlier run may have put a part. Nobody else writes to it. */
+  readonly folder: string;
+  /** Whether nobody changes the tree meanwhile. */
+  readonly stable: boolean;
+  /**
+   * Whether content that is there already is compared byte by byte instead of by size and time: another process has written it, and a
+   * loss of power may have taken content of files that have their final size and time.
+   */
+  readonly compare?: boolean | undefined;
+  /** Gets the bytes that the running pass has copied. */
+  progress(bytes: bigint): void;
+}
+
+/** The duration depends on the tree: the longest timer. The caller's signal ends it earlier. */
+const unlimitedMs = 2_147_483_647;
+
+/** Magic numbers of the file systems of SMB shares (statfs(2)), in which owners, modes, ACLs and attributes come from mount options. */
+const smbTypes: ReadonlySet<string> = new Set(["517b", "ff534d42", "fe534d42"]);
+
+/** File systems that keep times less precisely than Linux: those of SMB shares in 100 ns, Lustre's in seconds. */
+const coarseTypes: ReadonlySet<string> = new Set([...smbTypes, "bd00bd0"]);
+
+/** How often a stable tree is copied until it equals its copy. The second time sets what a loss of power took from folders. */
+const passes = 2;
+
+/** Compares times by nanoseconds (rsync(1), --modify-window). */
+const exactTimes = "--modify-window=-1";
+
+/** rsync's notice of a device node, which is not carried (rsync(1), --no-devices). */
+const omitted = 'skipping non-regular file "';
+
+/** Some files of the source vanished before they were transferred (rsync(1), "EXIT VALUES"). */
+const vanished = 24;
+
+/**
+ * Copies a tree into a folder with rsync, which a repeat continues file by file: content, holes, hard links, times, and, except to SMB,
+ * owners, modes, ACLs and extended attributes; what is not in the tree is removed. A stable tree is then compared with its copy, which
+ * must be equal. Omits device nodes, and logs their number. Throws "failed-precondition" without rsync, and "unavailable" for every other
+ * failure, after which the folder keeps its progress; the message names the first path that rsync reports.
+ */
+export async function copyFiles(work: FilesWork, call: Call): Promise<void> {
+  const flags = await flagsFor(work, call);
+  let compare = work.compare === true;
+  for (let pass = 1; ; pass++) {
+    await copyOnce(work, compare ? [...flags, "--checksum"] : flags, call);
+    if (!work.stable) return;
+    const difference = await firstDifference(work, flags, call);
+    if (difference === undefined) return;
+    if (pass < passes) {
+      compare = false;
+      continue;
+    }
+    const text = `the copy differs from its source, first at ${JSON.stringify(difference.slice(0, 200))}; see the log; retrying`;
+    throw new CsiError("unavailable", text);
+  }
+}
+
+async function copyOnce(work: FilesWork, flags: readonly string[], call: Call): Promise<void> {
+  let devices = 0;
+  const lines = new LinesOfBytes(line => {
+    if (line.startsWith(omitted)) devices++;
+    const [, bytes] = /^ *(\d+) +\d+% /.exec(line) ?? [];
+    if (bytes !== undefined) work.progress(BigInt(bytes));
+  });
+  const words = ["--no-human-readable", "--info=progress2,nonreg1", "--outbuf=L"];
+  const output = await rsync(work, [...flags, ...words], lines, call);
+  if (output.exitCode !== 0 && (output.exitCode !== vanished || work.stable)) throw copyFailure(output);
+  if (devices > 0) call.log.warn("device nodes are not copied", { devices });
+}
+
+/** The first line that rsync prints about what it would change; undefined if nothing. */
+async function firstDifference(work: FilesWork, flags: readonly string[], call: Call): Promise<string | undefined> {
+  let first: string | undefined;
+  const lines = new LinesOfBytes(line => {
+    if (line !== "" && !line.startsWith(omitted)) first ??= line;
+  });
+  // Storage that rounds times is known only for some types.
+  const words = [...flags.filter(flag => flag !== exactTimes), "--dry-run", "--itemize-changes"];
+  const output = await rsync(work, words, lines, call);
+  if (output.exitCode !== 0) throw copyFailure(output);
+  return first;
+}
+
+async function rsync(
+  { tree, folder }: FilesWork,
+  words: readonly string[],
+  lines: LinesOfBytes,
+  call: Call,
+): Promise<Output> {
+  const argv: Argv = ["rsync", ...words, "--", `${tree.path}/`, `${folder}/`];
+  try {
+    const onOutput = (chunk: Uint8Array) => lines.add(chunk);
+    const output = await tree.runner.run({ argv, timeoutMs: unlimitedMs, onOutput }, call.signal);
+    lines.end();
+    return output;
+  } catch (error) {
+    if (!(error instanceof CommandError) || error.failure !== "missing") throw error;
+    const text = "files are copied by rsync, which is not installed; install it where csimux runs";
+    throw new CsiError("failed-precondition", text, { cause: error });
+  }
+}
+
+async function flagsFor({ tree, folder, stable }: FilesWork, call: Call): Promise<readonly string[]> {
+  const { stdout, exitCode } = await tree.runner.run({ argv: ["stat", "-f", "-c", "%t", "--", folder] }, call.signal);
+  const type = exitCode === 0 ? stdout.trim() : "";
+  const kept = smbTypes.has(type) ? ["-rltH", "--specials"] : ["-aHAX", "--numeric-ids"];
+  // By default rsync compares times by whole seconds, and a file may change twice in one.
+  const times = stable && coarseTypes.has(type) ? [] : [exactTimes];
+  return [...kept, "--sparse", "--delete", "--no-devices", "--one-file-system", ...times];
+}
+
+/** The ends of rsync's messages about what people can change, and what to do. */
+const advice: readonly (readonly [RegExp, string])[] = [
+  [/No space left on device|Disk quota exceeded/, "make room on the target"],
+  [
+    /Permission denied|Operation not permitted/,
+    "let root of the machine of csimux read and write it (NFS: no_root_squash)",
+  ],
+  [/Operation not supported/, "the target cannot keep such an attribute or file; remove it from the source"],
+  [/Read-only file system/, "mount the target writable"],
+];
+
+/** The error of rsync for one path comes first; its last line is a summary. */
+function copyFailure(output: Output): CsiError {
+  const lines = output.stderr.split("\n").filter(line => line !== "");
+  const first = lines.find(line => line.includes('"')) ?? complaint(output);
+  const what = output.exitCode === vanished ? "files of the source vanished" : first.slice(0, 300) || "no reason given";
+  const fix = advice.find(([shape]) => shape.test(first))?.[1] ?? "retrying";
+  return new CsiError("unavailable", `rsync ended with ${output.exitCode}: ${what}; ${fix}`, {
+    cause: new Error(output.stderr.slice(-2000)),
+  });
+}

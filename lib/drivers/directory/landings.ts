@@ -1,0 +1,270 @@
+import type { Call } from "../../core/call.ts";
+import { CsiError, errnoOf } from "../../core/errors.ts";
+import { unless } from "../../io/files.ts";
+import { type CopySpec, type CopyWay, type Landing, type Moment, maxRecordBytes } from "../copying.ts";
+import { failure, throwIfCancelled } from "../failure.ts";
+import { sizeFrom } from "../sizes.ts";
+import type { ForeignSource } from "../volume.ts";
+import { isVolumeId } from "./layout.ts";
+import { type OperationContext, present, withFolders } from "./operation-context.ts";
+import { OwnFiles } from "./own-files.ts";
+import type { OwnershipAndMode } from "./owner.ts";
+import { foreignSource, type JsonObject, type TreeRecords, type VolumeRecord } from "./records.ts";
+import { checkTools, copied } from "./tools.ts";
+import { discard, dropRecord, immovable, type Trees } from "./trees.ts";
+
+/** A file below `.csimux/copies`: the record of a copy, and whose it is. */
+interface CopyFile {
+  readonly name: string;
+  readonly copyOf: ForeignSource;
+  readonly connection: string;
+  /** The text of Landing.record. */
+  readonly record: string;
+}
+
+/** The parts of a store that landings become volumes of. */
+export interface LandingParts {
+  readonly trees: Trees;
+  readonly owner: OwnershipAndMode;
+  readonly records: TreeRecords<VolumeRecord>;
+  /** The id of a volume with this name. Pure. */
+  idOf(name: string): string;
+}
+
+function copyFile(fields: JsonObject): CopyFile | undefined {
+  const { name, connection, record } = fields;
+  const copyOf = foreignSource(fields["copyOf"]);
+  if (typeof name !== "string" || typeof connection !== "string" || typeof record !== "string") return undefined;
+  return copyOf && { name, copyOf, connection, record };
+}
+
+const isSame = (a: ForeignSource, b: ForeignSource): boolean => a.kind === b.kind && a.handle === b.handle;
+
+/**
+ * Unfinished copies from other connections. The record of a copy is written first and removed last; its landing is a folder with a fixed
+ * name in the work folder, where no node and no listing sees it. A landing becomes a volume by a rename, after everything in it is on
+ * stable storage.
+ */
+export class Landings {
+  readonly #context: OperationContext;
+  readonly #parts: LandingParts;
+  readonly #files: OwnFiles<CopyFile>;
+
+  constructor(context: OperationContext, parts: LandingParts) {
+    this.#context = context;
+    this.#parts = parts;
+    this.#files = new OwnFiles(context, context.layout.copies, copyFile);
+  }
+
+  /** Whether there is a record of a copy into this volume, readable or not. */
+  async has(id: string): Promise<boolean> {
+    return isVolumeId(id) && (await this.#files.has(id));
+  }
+
+  /** Like TakingAbility.refusal. */
+  async refusal(way: CopyWay, spec: CopySpec, moment: Moment, call: Call): Promise<CsiError | undefined> {
+    if (way !== "files" && way !== "fill") return this.#error("invalid-argument", "volumes in folders take no streams");
+    try {
+      await present(this.#context);
+      sizeFrom(spec.range, moment.bytes);
+      await checkTools(this.#context, call);
+      const { availableBytes } = await this.#context.files.statfs(this.#context.layout.base);
+      if (moment.toSend <= availableBytes) return undefined;
+      const text = `the content has ${moment.toSend} bytes, and only ${availableBytes} are free; free some or add some`;
+      return this.#error("resource-exhausted", text);
+    } catch (error) {
+      const refused = failure(error, this.#context, `copy into volume "${spec.name.slice(0, 160)}"`);
+      if (["invalid-argument", "failed-precondition", "out-of-range", "resource-exhausted"].includes(refused.code))
+        return refused;
+      throw refused;
+    }
+  }
+
+  /** Like TakingAbility.begin. Throws "already-exists" for the landing of another request, and "aborted" if the volume exists. */
+  async begin(spec: CopySpec, record: string, call: Call): Promise<Landing> {
+    const id = this.#parts.idOf(spec.name);
+    if (await this.#parts.trees.has(id)) throw this.#error("aborted", `volume "${id}" appeared meanwhile; retrying`);
+    const kept = await this.#files.read(id);
+    if (kept) {
+      this.#refuseOther(kept, spec);
+      await this.#makeLanding(id, call);
+      return { id, record: kept.record };
+    }
+    await present(this.#context);
+    const folder = this.#path(id);
+    if ((await this.#context.files.entry(folder)) !== undefined)
+      throw this.#error("failed-precondition", `${folder} is not a copy of csimux, which keeps a record; move it away`);
+    const { connection } = this.#context;
+    await this.#files.put(id, { name: spec.name, copyOf: spec.origin, connection, record: short(record) });
+    await this.#makeLanding(id, call);
+    return { id, record };
+  }
+
+  /** Like TakingAbility.find. Throws "failed-precondition" for a record that cannot be read. */
+  async find(id: string): Promise<Landing | undefined> {
+    const kept = isVolumeId(id) ? await this.#files.read(id) : undefined;
+    if (kept) return { id, record: kept.record };
+    await present(this.#context);
+    return undefined;
+  }
+
+  /** Like TakingAbility.note. */
+  async note(id: string, record: string): Promise<void> {
+    await this.#files.put(id, { ...(await this.#known(id)), record: short(record) });
+  }
+
+  /**
+   * Gives a landing, which holds `moment`, the owner and mode of new volumes, puts it on stable storage, writes the volume's record, and
+   * only then gives it its name. Returns the record; undefined if the volume exists already.
+   */
+  async settle(id: string, spec: CopySpec, moment: Moment, call: Call): Promise<VolumeRecord | undefined> {
+    const { trees, owner, records } = this.#parts;
+    if (await trees.has(id)) {
+      // The call that named it may have ended before this step.
+      await trees.sync();
+      return undefined;
+    }
+    this.#refuseOther(await this.#known(id), spec);
+    const folder = this.#path(id);
+    const entry = await this.#landing(id);
+    if (entry === undefined)
+      throw this.#error("unavailable", `the content that was copied to ${folder} has disappeared; remove the copy`);
+    await owner.apply(folder);
+    await copied(this.#context, folder, call);
+    throwIfCancelled(this.#context, call);
+    const record: VolumeRecord = {
+      name: spec.name,
+      bytes: sizeFrom(spec.range, moment.bytes),
+      source: undefined,
+      copyOf: spec.origin,
+      created: new Date(),
+      connection: this.#context.connection,
+    };
+    if (!(await records.start(id, record))) {
+      // Of an earlier attempt, or of an interrupted creation without a source.
+      await trees.sweep(id, call);
+      await records.replace(id, record);
+    }
+    await trees.appear(id, folder);
+    return record;
+  }
+
+  /** Like TakingAbility.drop. */
+  async drop(id: string, call: Call): Promise<void> {
+    const { trees, records } = this.#parts;
+    const { files, layout } = this.#context;
+    if (!isVolumeId(id)) return;
+    if (await trees.has(id)) throw this.#error("failed-precondition", `volume "${id}" is complete; delete it instead`);
+    const kept = await this.#files.read(id);
+    if (!kept) return await present(this.#context);
+    if ((await this.#landing(id)) !== undefined) await this.#discardLanding(id, call);
+    await this.#sweep(id, call);
+    // Content that reappeared in the work folder after a power failure would never be removed.
+    await unless(files.sync(layout.work), "ENOENT");
+    const begun = await records.read(id);
+    if (begun?.copyOf && isSame(begun.copyOf, kept.copyOf)) {
+      if (await trees.has(id)) throw this.#error("aborted", `volume "${id}" was finished meanwhile; it stays`);
+      await dropRecord(this.#context, layout.record("v", id));
+      await files.sync(layout.own);
+    }
+    await this.#files.drop(id);
+  }
+
+  /** Like TakingAbility.forget. Throws "failed-precondition" for an unfinished copy. */
+  async forget(id: string): Promise<void> {
+    if (!isVolumeId(id) || (await this.#files.read(id)) === undefined) return;
+    const isFinished = await this.#parts.trees.has(id);
+    if (!isFinished && (await this.#landing(id)) !== undefined)
+      throw this.#error("failed-precondition", `the copy to volume "${id}" is not finished; cancel it instead`);
+    await this.#files.drop(id);
+  }
+
+  /** Like TakingAbility.landings. The record of a file that cannot be read is empty. */
+  async list(call: Call): Promise<readonly Landing[]> {
+    const all: Landing[] = [];
+    for (const id of (await this.#files.names()).filter(isVolumeId)) {
+      try {
+        const kept = await this.#files.read(id);
+        if (kept) all.push({ id, record: kept.record });
+      } catch (cause) {
+        if (!(cause instanceof CsiError)) throw cause;
+        call.log.warn("the record of a copy cannot be read", { volume: id, cause });
+        all.push({ id, record: "" });
+      }
+    }
+    if (all.length === 0) await present(this.#context);
+    return all;
+  }
+
+  /** Like TakingAbility.folder. Makes the landing again if an interrupted call has left none. */
+  async folder(id: string, call: Call): Promise<string> {
+    await this.#known(id);
+    await this.#makeLanding(id, call);
+    return this.#path(id);
+  }
+
+  #path(id: string): string {
+    return `${this.#context.layout.work}/${this.#context.layout.landing(id)}`;
+  }
+
+  #error(code: CsiError["code"], text: string): CsiError {
+    return new CsiError(code, `connection "${this.#context.connection}": ${text}`);
+  }
+
+  /** The file of a copy that must exist. */
+  async #known(id: string): Promise<CopyFile> {
+    const kept = isVolumeId(id) ? await this.#files.read(id) : undefined;
+    if (kept) return kept;
+    await present(this.#context);
+    throw this.#error("not-found", `there is no copy to volume "${id.slice(0, 128)}" any more`);
+  }
+
+  #refuseOther(kept: CopyFile, { name, origin }: CopySpec): void {
+    if (kept.name === name && isSame(kept.copyOf, origin)) return;
+    const of = `as "${kept.name.slice(0, 128)}" of ${kept.copyOf.kind} "${kept.copyOf.handle.slice(0, 160)}"`;
+    throw this.#error("already-exists", `volume "${name.slice(0, 128)}" is being copied ${of}`);
+  }
+
+  /** Throws "failed-precondition" if something else has the name of the landing. */
+  async #landing(id: string): Promise<"folder" | undefined> {
+    const entry = await this.#context.files.entry(this.#path(id));
+    if (entry !== "other") return entry;
+    const text = `${this.#path(id)} is a link or a file instead of a folder; csimux does not change it`;
+    throw this.#error("failed-precondition", text);
+  }
+
+  async #makeLanding(id: string, call: Call): Promise<void> {
+    const { files, layout } = this.#context;
+    if ((await this.#landing(id)) !== undefined) return;
+    await this.#sweep(id, call);
+    const make = () => unless(files.makeFolder(this.#path(id), 0o700), "EEXIST");
+    await withFolders(this.#context, [layout.own, layout.work], make);
+  }
+
+  /** Renamed first, so that what still writes into it writes nowhere. */
+  async #discardLanding(id: string, call: Call): Promise<void> {
+    const { files, layout } = this.#context;
+    const aside = layout.landingAside(id);
+    try {
+      await unless(files.rename(this.#path(id), aside), "ENOENT");
+    } catch (error) {
+      if (!immovable.includes(errnoOf(error) ?? "")) throw error;
+      await discard(this.#context, this.#path(id), call);
+    }
+  }
+
+  /** Removes what earlier removals and fillings of this landing have left beside it. */
+  async #sweep(id: string, call: Call): Promise<void> {
+    const { files, layout } = this.#context;
+    const left = (await unless(files.names(layout.work), "ENOENT")) ?? [];
+    for (const name of left.filter(each => each.startsWith(`${layout.landing(id)}~`))) {
+      throwIfCancelled(this.#context, call);
+      await discard(this.#context, `${layout.work}/${name}`, call);
+    }
+  }
+}
+
+function short(record: string): string {
+  if (Buffer.byteLength(record) <= maxRecordBytes) return record;
+  throw new CsiError("internal", `the record of a copy has more than ${maxRecordBytes} bytes; report this`);
+}

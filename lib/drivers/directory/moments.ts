@@ -1,0 +1,191 @@
+import type { Call } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import { unless } from "../../io/files.ts";
+import type { CommandRunner } from "../../io/runner.ts";
+import { copyKey, type GivingAbility, type Moment, type ProtectedMoment, type ReadableTree } from "../copying.ts";
+import type { Source } from "../volume.ts";
+import type { VolumeContent } from "./creation.ts";
+import { isVolumeId } from "./layout.ts";
+import type { OperationContext } from "./operation-context.ts";
+import { OwnFiles } from "./own-files.ts";
+import { type JsonObject, ownSource } from "./records.ts";
+import { sealed } from "./sealed.ts";
+import { partsOfTree } from "./snapshot-ids.ts";
+import { discard } from "./trees.ts";
+import { whileAnswering } from "./while-answering.ts";
+
+/** A file below `.csimux/moments`: what is protected for a copy. */
+interface Protection extends ProtectedMoment {
+  readonly name: string;
+  readonly source: Source;
+  readonly connection: string;
+}
+
+/** What can be given of a source: the tree at a path below the base folder, such as `s/_a`, or a backup, such as `r/<its id>`. */
+export interface GivenContent {
+  readonly kind: "tree" | "backup";
+  readonly name: string;
+  /** The smallest size in bytes of a volume made from it; 0 if unknown. */
+  readonly bytes: bigint;
+}
+
+/** What Moments needs to know of volumes and snapshots. */
+export interface MomentParts {
+  /** Throws "not-found". */
+  content(source: Source, call: Call): Promise<GivenContent>;
+  /** The content of a backup. Throws "not-found". */
+  backup(name: string, call: Call): Promise<VolumeContent>;
+  /** Whether two sources are the same. Pure. */
+  sameSource(a: Source, b: Source): boolean;
+}
+
+function protection(fields: JsonObject): Protection | undefined {
+  const { target, since, name, connection } = fields;
+  const source = ownSource(fields["source"]);
+  if (typeof target !== "string" || typeof since !== "number" || typeof name !== "string") return undefined;
+  return source && typeof connection === "string" ? { target, since, name, connection, source } : undefined;
+}
+
+/** Whether it is the name of a tree as GivenContent has it. */
+function isTree(name: string): boolean {
+  const tree = name.slice(2);
+  return name.startsWith("v/") ? isVolumeId(tree) : name.startsWith("s/") && partsOfTree(tree) !== undefined;
+}
+
+/** Programs that also end with `signal`. */
+const endedBy = (runner: CommandRunner, signal: AbortSignal): CommandRunner => ({
+  where: runner.where,
+  run: (command, other) => runner.run(command, AbortSignal.any([signal, other])),
+});
+
+/**
+ * Volumes and snapshots as sources of copies on other connections. A file for each copy says what it needs, and neither a volume nor a
+ * snapshot that a file names is deleted. A volume is given as it is while pods use it; a snapshot does not change.
+ */
+export class Moments {
+  readonly #context: OperationContext;
+  readonly #parts: MomentParts;
+  readonly #files: OwnFiles<Protection>;
+
+  constructor(context: OperationContext, parts: MomentParts) {
+    this.#context = context;
+    this.#parts = parts;
+    this.#files = new OwnFiles(context, context.layout.moments, protection);
+  }
+
+  /** Like GivingAbility.protect. Each round of a volume is the same folder. */
+  async protect(source: Source, target: string, call: Call): Promise<Moment> {
+    const given = await this.#parts.content(source, call);
+    const kept = await this.#own(target);
+    const isKept = kept !== undefined && kept.name === given.name;
+    if (!isKept) {
+      const since = Math.floor(Date.now() / 1000);
+      const { connection } = this.#context;
+      await this.#files.put(copyKey(target), { target, since, name: given.name, source, connection });
+    }
+    try {
+      // A deletion that began before did not see the file.
+      await this.#parts.content(source, call);
+    } catch (error) {
+      if (!isKept && error instanceof CsiError && error.code === "not-found") await this.#files.drop(copyKey(target));
+      throw error;
+    }
+    return {
+      name: given.name,
+      proof: "",
+      bytes: given.bytes,
+      toSend: 0n,
+      stable: source.kind === "snapshot",
+      ways: [given.kind === "tree" ? "files" : "fill"],
+      traits: { encrypted: undefined, blockBytes: 0n, fixed: {} },
+    };
+  }
+
+  /** Like GivingAbility.release. */
+  async release(target: string, keep: Pick<Moment, "name"> | undefined): Promise<void> {
+    const kept = await this.#own(target);
+    if (kept && kept.name !== keep?.name) await this.#files.drop(copyKey(target));
+  }
+
+  /** Like GivingAbility.protectedMoments. A file that cannot be read protects nothing. */
+  async list(call: Call): Promise<readonly ProtectedMoment[]> {
+    return (await this.#all(call)).map(({ target, since }) => ({ target, since }));
+  }
+
+  /** Throws "aborted" if a volume or snapshot is being copied to another connection. */
+  async refuseProtected(source: Source, call: Call): Promise<void> {
+    const user = (await this.#all(call)).find(kept => this.#parts.sameSource(kept.source, source));
+    if (user === undefined) return;
+    const what = `${source.kind} "${source.id.slice(0, 160)}" is being copied to "${user.target.slice(0, 200)}"`;
+    const fix = "it can be deleted when that has ended; retrying";
+    throw new CsiError("aborted", `connection "${this.#context.connection}": ${what}; ${fix}`);
+  }
+
+  /** Like GivingAbility.tree. Throws "not-found" if it does not exist, and "aborted" if it was removed or replaced meanwhile. */
+  async tree<T>({ name }: Pick<Moment, "name">, call: Call, work: (tree: ReadableTree) => Promise<T>): Promise<T> {
+    const context = this.#context;
+    const path = `${context.layout.base}/${name}`;
+    if (!isTree(name) || (await context.files.entry(path)) !== "folder") throw this.#gone(name);
+    const before = await context.files.facts(path);
+    const result = await whileAnswering(context, call, attended =>
+      sealed(context, path, attended, ({ source, runner }) =>
+        work({ path: source, runner: endedBy(runner, attended.signal) }),
+      ),
+    );
+    const after = await unless(context.files.facts(path), "ENOENT");
+    if (after?.mark === before.mark) return result;
+    const text = `connection "${context.connection}": ${path} was removed while it was copied; retrying`;
+    throw new CsiError("aborted", text);
+  }
+
+  /** Like GivingAbility.fill. Removes what an interrupted call has put into the folder. */
+  async fill({ name }: Pick<Moment, "name">, folder: string, call: Call): Promise<void> {
+    const { files } = this.#context;
+    const content = await this.#parts.backup(name, call);
+    const aside = `${folder}~`;
+    await discard(this.#context, aside, call);
+    if ((await files.names(folder)).length > 0) {
+      await files.rename(folder, aside);
+      await files.makeFolder(folder, 0o700);
+      await discard(this.#context, aside, call);
+    }
+    await content.fill(folder);
+  }
+
+  /** What is protected for a target. Throws "failed-precondition" for a file that is not of that target. */
+  async #own(target: string): Promise<Protection | undefined> {
+    const kept = await this.#files.read(copyKey(target));
+    if (kept === undefined || kept.target === target) return kept;
+    const text = `the file ${copyKey(target)}.json in ${this.#context.layout.moments} belongs to the copy to "${kept.target.slice(0, 200)}"`;
+    throw new CsiError("failed-precondition", `connection "${this.#context.connection}": ${text}`);
+  }
+
+  async #all(call: Call): Promise<readonly Protection[]> {
+    const all: Protection[] = [];
+    for (const name of await this.#files.names()) {
+      try {
+        const kept = await this.#files.read(name);
+        if (kept) all.push(kept);
+      } catch (cause) {
+        if (!(cause instanceof CsiError)) throw cause;
+        call.log.warn("what a copy needs cannot be read", { file: `${name}.json`, cause });
+      }
+    }
+    return all;
+  }
+
+  #gone(name: string): CsiError {
+    const text = `${name.slice(0, 160)} does not exist below the base folder any more`;
+    return new CsiError("not-found", `connection "${this.#context.connection}": ${text}`);
+  }
+}
+
+/** The moments of the store of an operation, found at its beginning. */
+export const givingBy = (at: () => Promise<{ readonly giving: Moments }>): GivingAbility => ({
+  content: "files",
+  protect: async (source, target, _round, call) => (await at()).giving.protect(source, target, call),
+  release: async (target, keep) => (await at()).giving.release(target, keep),
+  protectedMoments: async call => (await at()).giving.list(call),
+  tree: async (moment, call, work) => (await at()).giving.tree(moment, call, work),
+  fill: async (moment, folder, call) => (await at()).giving.fill(moment, folder, call),
+});

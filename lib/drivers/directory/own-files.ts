@@ -1,0 +1,88 @@
+import { randomBytes } from "node:crypto";
+import { CsiError } from "../../core/errors.ts";
+import { unless } from "../../io/files.ts";
+import { type OperationContext, withFolders } from "./operation-context.ts";
+import { isFields, type JsonObject } from "./records.ts";
+
+const ending = ".json";
+
+/** The version of the files of this folder. A later csimux that changes their meaning raises it, and this one then leaves them alone. */
+const version = 1;
+
+/**
+ * The JSON files of one folder of csimux. Each change replaces a file in one step, so that an interruption leaves the old one or the new
+ * one, and is on stable storage when it resolves. Files that cannot be read are never changed or removed.
+ */
+export class OwnFiles<T> {
+  readonly #context: OperationContext;
+  readonly #folder: string;
+  readonly #read: (fields: JsonObject) => T | undefined;
+
+  /** `read` returns undefined for fields that are not a `T`. */
+  constructor(context: OperationContext, folder: string, read: (fields: JsonObject) => T | undefined) {
+    this.#context = context;
+    this.#folder = folder;
+    this.#read = read;
+  }
+
+  /** The names of all files, without their ending. */
+  async names(): Promise<readonly string[]> {
+    const names = (await unless(this.#context.files.names(this.#folder), "ENOENT")) ?? [];
+    return names
+      .filter(name => name.endsWith(ending) && !name.includes("~"))
+      .map(name => name.slice(0, -ending.length));
+  }
+
+  /** Whether there is anything with this name, readable or not. */
+  async has(name: string): Promise<boolean> {
+    return (await this.#context.files.entry(this.#path(name))) !== undefined;
+  }
+
+  /** Undefined if there is no such file. Throws "failed-precondition" for one that this csimux cannot read. */
+  async read(name: string): Promise<T | undefined> {
+    const path = this.#path(name);
+    const text = await unless(this.#context.files.readText(path), "EISDIR", "ELOOP");
+    if (text === undefined && !(await this.has(name))) return undefined;
+    const value = text === undefined ? undefined : this.#parsed(text);
+    if (value !== undefined) return value;
+    const what = `${path} is not what this version of csimux writes there, and stays as it is; restore it, or remove it if nobody needs it`;
+    throw new CsiError("failed-precondition", `connection "${this.#context.connection}": ${what}`);
+  }
+
+  /** Writes a file, or replaces the one that exists. */
+  async put(name: string, value: T): Promise<void> {
+    const { files, layout } = this.#context;
+    const beside = `${this.#folder}/${name}~${randomBytes(6).toString("hex")}`;
+    const text = `${JSON.stringify({ version, ...value })}\n`;
+    const isNew = await withFolders(this.#context, [layout.own, this.#folder], () =>
+      files.writeText(beside, text, "create"),
+    );
+    await files.rename(beside, this.#path(name));
+    await files.sync(this.#folder);
+    if (isNew) await Promise.all([files.sync(layout.own), files.sync(layout.base)]);
+  }
+
+  /** Removes a file, and what interrupted calls left of it. Throws like `read`, with the file unchanged. */
+  async drop(name: string): Promise<void> {
+    const { files } = this.#context;
+    if ((await this.read(name)) === undefined) return;
+    const left = (await unless(files.names(this.#folder), "ENOENT")) ?? [];
+    for (const other of left.filter(each => each.startsWith(`${name}~`)))
+      await unless(files.removeFile(`${this.#folder}/${other}`), "ENOENT");
+    await unless(files.removeFile(this.#path(name)), "ENOENT");
+    await files.sync(this.#folder);
+  }
+
+  #path(name: string): string {
+    return `${this.#folder}/${name}${ending}`;
+  }
+
+  #parsed(text: string): T | undefined {
+    try {
+      const fields: unknown = JSON.parse(text);
+      return isFields(fields) && fields["version"] === version ? this.#read(fields) : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+}
