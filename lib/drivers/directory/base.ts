@@ -5,6 +5,7 @@ import type { Lease } from "../../io/lease.ts";
 import type { SharePoint } from "../../io/share-point.ts";
 import type { VolumeStore } from "../store.ts";
 import { Layout } from "./layout.ts";
+import { givingBy } from "./moments.ts";
 import type { OperationContext } from "./operation-context.ts";
 import type { DirectoryStore, VolumeFolder } from "./store.ts";
 
@@ -122,6 +123,19 @@ export function storePerOperation({ context, locate, storeOn, close }: Operation
       delete: async (...given) => (await at()).snapshots.delete(...given),
       get: async (...given) => (await at()).snapshots.get(...given),
       list: async (...given) => (await at()).snapshots.list(...given),
+    },
+    moments: givingBy(at),
+    landings: {
+      content: "files",
+      refusal: async (...given) => (await at()).taking.refusal(...given),
+      begin: async (spec, _moment, record, call) => (await at()).taking.begin(spec, record, call),
+      find: async id => (await at()).taking.find(id),
+      note: async (id, record) => (await at()).taking.note(id, record),
+      settle: async (...given) => (await at()).settle(...given),
+      drop: async (id, call) => (await at()).taking.drop(id, call),
+      forget: async id => (await at()).taking.forget(id),
+      landings: async call => (await at()).taking.list(call),
+      folder: async (id, call) => (await at()).taking.folder(id, call),
     },
     close,
   };

@@ -24,7 +24,10 @@ export async function inspectBase(context: OperationContext): Promise<BaseInspec
   const records = await namesOf(layout.own);
   const work = await namesOf(layout.work);
   const [volumes, snapshots] = [await namesOf(layout.root("v")), await namesOf(layout.root("s"))];
-  const isBegun = (kind: TreeKind, tree: string) => work.some(name => name.startsWith(layout.workPrefix(kind, tree)));
+  const isBegun = (kind: TreeKind, tree: string) =>
+    work.some(
+      name => name.startsWith(layout.workPrefix(kind, tree)) || (kind === "v" && name === layout.landing(tree)),
+    );
   const findings = new Map<string, readonly Finding[]>();
   const there = new Set(volumes);
   for (const id of keysOf(records, "v")) {

@@ -13,6 +13,7 @@ import { ShareBase, storePerOperation } from "./base.ts";
 import { type DirectoryDriver, type DirectoryKind, type DirectorySettings, kinds } from "./kinds.ts";
 import { Kopia } from "./kopia.ts";
 import { Layout } from "./layout.ts";
+import { Moments } from "./moments.ts";
 import type { OperationContext } from "./operation-context.ts";
 import { OwnershipAndMode } from "./owner.ts";
 import { Restic } from "./restic.ts";
@@ -38,16 +39,26 @@ function storeOn(
 ): DirectoryStore {
   const trees = new Trees(context, "v");
   const volume = (id: string) => store.origin(id);
-  const snapshots = new SnapshotMethods(context, {
+  const moments: Moments = new Moments(context, {
+    async content({ kind, id }, call) {
+      if (kind === "snapshot") return snapshots.given(id, call);
+      return { kind: "tree", name: `v/${id}`, bytes: (await store.origin(id)).bytes };
+    },
+    backup: (name, call) => snapshots.content(name, call),
+    sameSource: (a, b) => store.sameSource(a, b),
+  });
+  const snapshots: SnapshotMethods = new SnapshotMethods(context, {
     copies: new TreeSnapshots(context, { trees: new Trees(context, "s"), volumeTrees: trees, maxIdBytes, volume }),
     backups: new Map(tools.map(tool => [tool.method, new Backups(context, { tool, maxIdBytes, volume })])),
     method: settings.snapshotDriver,
+    refuseProtected: (source, call) => moments.refuseProtected(source, call),
   });
   const store: DirectoryStore = new DirectoryStore(context, {
     trees,
     owner: new OwnershipAndMode(context, settings),
     maxIdBytes,
     snapshots,
+    moments,
   });
   return store;
 }

@@ -40,6 +40,26 @@ export class Layout {
     return `${this.own}/work`;
   }
 
+  /** The records of copies from other connections, by volume id. */
+  get copies(): string {
+    return `${this.own}/copies`;
+  }
+
+  /** What is protected for copies to other connections, by the key of the copy. */
+  get moments(): string {
+    return `${this.own}/moments`;
+  }
+
+  /** The name in the work folder of a volume's landing: always the same, so that a repeat goes on. */
+  landing(id: string): string {
+    return `c~${id}`;
+  }
+
+  /** A new path for removing a landing. */
+  landingAside(id: string): string {
+    return `${this.work}/${this.landing(id)}~${randomBytes(6).toString("hex")}`;
+  }
+
   /** The prefix of the names of all work trees of one tree; unique because no tree name contains "~". */
   workPrefix(kind: TreeKind, name: string): string {
     return `${kind}~${name}~`;

@@ -1,5 +1,6 @@
 import { errnoOf } from "../../core/errors.ts";
 import type { Source } from "../driver.ts";
+import type { ForeignSource } from "../volume.ts";
 import type { TreeKind } from "./layout.ts";
 import { type OperationContext, withFolders } from "./operation-context.ts";
 
@@ -15,6 +16,8 @@ export interface VolumeRecord extends TreeRecord {
   /** The name chosen by the caller; undefined for a volume that csimux did not create. */
   readonly name: string | undefined;
   readonly source: Source | undefined;
+  /** The source on another connection, if the content came from there. */
+  readonly copyOf?: ForeignSource | undefined;
 }
 
 /** The data of a snapshot besides its tree. */
@@ -23,10 +26,12 @@ export interface SnapshotRecord extends TreeRecord {
   readonly volumeId: string;
 }
 
-type JsonObject = Readonly<Record<string, unknown>>;
+/** The fields of a JSON object. */
+export type JsonObject = Readonly<Record<string, unknown>>;
 
 const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
-const isFields = (value: unknown): value is JsonObject => typeof value === "object" && value !== null;
+/** Whether a value is a JSON object. */
+export const isFields = (value: unknown): value is JsonObject => typeof value === "object" && value !== null;
 
 function size(value: unknown): bigint | undefined {
   return typeof value === "string" && /^\d{1,19}$/.test(value) ? BigInt(value) : undefined;
@@ -37,7 +42,16 @@ function date(value: unknown): Date | undefined {
   return Number.isNaN(parsed.getTime()) ? undefined : parsed;
 }
 
-function source(value: unknown): Source | undefined {
+/** A source on another connection, as records have it; undefined for anything else. */
+export function foreignSource(value: unknown): ForeignSource | undefined {
+  if (!isFields(value)) return undefined;
+  const handle = text(value["handle"]);
+  const kind = value["kind"];
+  return handle !== undefined && (kind === "volume" || kind === "snapshot") ? { kind, handle } : undefined;
+}
+
+/** A source on this connection, as records have it; undefined for anything else. */
+export function ownSource(value: unknown): Source | undefined {
   if (!isFields(value)) return undefined;
   const id = text(value["id"]);
   const kind = value["kind"];
@@ -51,9 +65,14 @@ function treeRecord(fields: JsonObject): TreeRecord | undefined {
   return bytes === undefined || !created || connection === undefined ? undefined : { bytes, created, connection };
 }
 
+function copied(fields: JsonObject): Pick<VolumeRecord, "copyOf"> {
+  const copyOf = foreignSource(fields["copyOf"]);
+  return copyOf ? { copyOf } : {};
+}
+
 function volumeRecord(fields: JsonObject): VolumeRecord | undefined {
   const common = treeRecord(fields);
-  return common && { ...common, name: text(fields["name"]), source: source(fields["source"]) };
+  return common && { ...common, name: text(fields["name"]), source: ownSource(fields["source"]), ...copied(fields) };
 }
 
 function snapshotRecord(fields: JsonObject): SnapshotRecord | undefined {

@@ -1,10 +1,11 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import type { Context, Page, PageRequest, Snapshot, SnapshotAbility, VolumeFilter } from "../driver.ts";
+import type { Context, Page, PageRequest, Snapshot, SnapshotAbility, Source, VolumeFilter } from "../driver.ts";
 import { pageOf, tokenAfter } from "../pages.ts";
 import type { BackupMethod } from "./backup-tool.ts";
 import type { Backups } from "./backups.ts";
 import { copyOf, type VolumeContent } from "./creation.ts";
+import type { GivenContent } from "./moments.ts";
 import type { OperationContext } from "./operation-context.ts";
 import { type BackupId, parseBackupId, parseSnapshotId } from "./snapshot-ids.ts";
 import type { TreeSnapshots } from "./snapshots.ts";
@@ -16,6 +17,8 @@ export interface MethodParts {
   readonly backups: ReadonlyMap<BackupMethod, Backups>;
   /** `snapshots.default_driver`. */
   readonly method: string;
+  /** Throws "aborted" if a snapshot must not be deleted now. */
+  refuseProtected(source: Source, call: Call): Promise<void>;
 }
 
 /** The token of the page after the last copy: it sorts before all ids of backups. */
@@ -44,6 +47,7 @@ export class SnapshotMethods implements SnapshotAbility {
   }
 
   async delete(id: string, call: Call): Promise<void> {
+    await this.#parts.refuseProtected({ kind: "snapshot", id }, call);
     const place = parseBackupId(id);
     await (place ? this.#of(place).delete(place.id, call) : this.#parts.copies.delete(id, call));
   }
@@ -69,6 +73,17 @@ export class SnapshotMethods implements SnapshotAbility {
     const place = parseBackupId(id);
     if (place) return await this.#of(place).content(place.id, call);
     return copyOf(this.#context, await this.#parts.copies.origin(id), call);
+  }
+
+  /** What of a snapshot can be given to other connections. Throws "not-found". */
+  async given(id: string, call: Call): Promise<GivenContent> {
+    const place = parseBackupId(id);
+    if (place) {
+      const backup = await this.#of(place).get(id, place.id, call);
+      return { kind: "backup", name: `${place.method.charAt(0)}/${place.id}`, bytes: backup.bytes };
+    }
+    const { path, bytes } = await this.#parts.copies.origin(id);
+    return { kind: "tree", name: path.slice(this.#context.layout.base.length + 1), bytes };
   }
 
   async #backups(volumeId: string | undefined, page: PageRequest, call: Call): Promise<Page<Snapshot>> {

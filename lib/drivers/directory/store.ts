@@ -2,6 +2,7 @@ import { wantedBytes } from "../../core/bytes.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { backendName } from "../../core/name.ts";
+import type { CopySpec, Moment } from "../copying.ts";
 import type { Context, Page, PageRequest, Source, VolumeSpec } from "../driver.ts";
 import { type ErrorMapping, throwIfCancelled, unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
@@ -9,7 +10,9 @@ import { refuseUnequal, sizeFrom } from "../sizes.ts";
 import type { HealthInspection, StoredVolume, VolumeStore } from "../store.ts";
 import { inspectBase } from "./condition.ts";
 import { copyOf, make, type SourceTree, type TreePlan } from "./creation.ts";
+import { Landings } from "./landings.ts";
 import { isVolumeId } from "./layout.ts";
+import type { Moments } from "./moments.ts";
 import { type OperationContext, present } from "./operation-context.ts";
 import type { OwnershipAndMode } from "./owner.ts";
 import { type TreeRecords, type VolumeRecord, volumeRecords } from "./records.ts";
@@ -26,6 +29,7 @@ export interface StoreParts {
   readonly owner: OwnershipAndMode;
   readonly maxIdBytes: number;
   readonly snapshots: SnapshotMethods;
+  readonly moments: Moments;
 }
 
 const copyable = ["volume", "snapshot"] as const;
@@ -34,6 +38,8 @@ const copyable = ["volume", "snapshot"] as const;
 export class DirectoryStore implements VolumeStore<VolumeFolder> {
   readonly snapshots: SnapshotMethods;
   readonly clonesFrom = copyable;
+  readonly giving: Moments;
+  readonly taking: Landings;
   readonly #context: OperationContext;
   readonly #parts: StoreParts;
   readonly #records: TreeRecords<VolumeRecord>;
@@ -43,6 +49,8 @@ export class DirectoryStore implements VolumeStore<VolumeFolder> {
     this.#context = context;
     this.#parts = parts;
     this.#records = volumeRecords(context);
+    this.giving = parts.moments;
+    this.taking = new Landings(context, { ...parts, records: this.#records, idOf: name => this.idOf(name) });
   }
 
   idOf(name: string): string {
@@ -53,6 +61,7 @@ export class DirectoryStore implements VolumeStore<VolumeFolder> {
     const { trees } = this.#parts;
     const id = this.idOf(spec.name);
     if (await trees.has(id)) return this.#existing(id, spec);
+    if (await this.taking.has(id)) throw this.#copied("already-exists", id, "delete or cancel that first");
     await present(this.#context);
     const subject = { trees, tree: id, records: this.#records, key: id, file: this.#file(id) };
     return folder(id, await make(this.#context, subject, () => this.#plan(spec, call), call));
@@ -60,7 +69,12 @@ export class DirectoryStore implements VolumeStore<VolumeFolder> {
 
   /** A record without a tree means an interrupted creation, because the record is written first. */
   async find(id: string): Promise<VolumeFolder | undefined> {
-    if (isVolumeId(id) && (await this.#parts.trees.has(id))) return folder(id, await this.#records.read(id));
+    if (isVolumeId(id) && (await this.#parts.trees.has(id))) {
+      const record = await this.#records.read(id);
+      // The call that made it of a copy may have ended before this step.
+      if (record?.copyOf && (await this.taking.has(id))) await this.#parts.trees.sync();
+      return folder(id, record);
+    }
     await present(this.#context);
     if (!isVolumeId(id) || (await this.#context.files.entry(this.#file(id))) === undefined) return undefined;
     return { ...folder(id, undefined), finished: false };
@@ -73,7 +87,11 @@ export class DirectoryStore implements VolumeStore<VolumeFolder> {
 
   async remove(id: string, before: (asset: VolumeFolder) => Promise<void>, call: Call): Promise<void> {
     if (!isVolumeId(id)) return;
-    if (await this.#parts.trees.has(id)) await before(folder(id, undefined));
+    await this.giving.refuseProtected({ kind: "volume", id }, call);
+    if (await this.#parts.trees.has(id)) {
+      await before(folder(id, undefined));
+      await this.taking.forget(id);
+    } else if (await this.taking.has(id)) throw this.#copied("aborted", id, "retrying until that is cancelled");
     // A volume of democratic-csi gets a record, so that an interrupted removal leaves a trace.
     const mark = () => this.#records.start(id, this.#record(undefined, 0n, undefined));
     await this.#parts.trees.remove(id, this.#file(id), mark, call);
@@ -147,6 +165,17 @@ export class DirectoryStore implements VolumeStore<VolumeFolder> {
     return { name, bytes, source, created: new Date(), connection: this.#context.connection };
   }
 
+  #copied(code: CsiError["code"], id: string, fix: string): CsiError {
+    const text = `volume "${id}" is being copied from another connection; ${fix}`;
+    return new CsiError(code, `connection "${this.#context.connection}": ${text}`);
+  }
+
+  /** Gives a landing its name. */
+  async settle(id: string, spec: CopySpec, moment: Moment, call: Call): Promise<VolumeFolder> {
+    const record = await this.taking.settle(id, spec, moment, call);
+    return folder(id, record ?? (await this.#records.read(id)));
+  }
+
   /** The result of creating an existing volume. A tree of unknown name or size takes the requested ones. */
   async #existing(id: string, spec: VolumeSpec): Promise<VolumeFolder> {
     const record = await this.#records.read(id);
@@ -193,6 +222,7 @@ const folder = (id: string, record: VolumeRecord | undefined): VolumeFolder => (
   name: record?.name,
   bytes: record?.bytes ?? 0n,
   source: record?.source,
+  copyOf: record?.copyOf,
   notes: {},
   finished: true,
 });

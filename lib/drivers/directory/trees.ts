@@ -8,7 +8,7 @@ import { type OperationContext, present, withFolders } from "./operation-context
 import { removeTree } from "./tools.ts";
 
 /** A tree cannot move to the work folder: no space, another file system, or another quota project (rename(2), xfs_quota(8)). */
-const immovable = ["ENOSPC", "EDQUOT", "EXDEV"];
+export const immovable: readonly string[] = ["ENOSPC", "EDQUOT", "EXDEV"];
 const notEmpty = ["ENOTEMPTY", "EEXIST"];
 
 /** The permissions of an empty tree, less the umask. */
@@ -68,9 +68,15 @@ export class Trees {
     const folder = layout.workTree(this.#kind, name);
     await withFolders(this.#context, this.#work, () => files.makeFolder(folder, 0o700));
     await fill(folder);
+    await this.appear(name, folder);
+  }
+
+  /** Gives a complete folder the name of the tree, in one step. Throws "aborted" if the tree exists. */
+  async appear(name: string, folder: string): Promise<void> {
+    const tree = this.#path(name);
     // rename(2) would silently replace an empty folder.
     if (await this.has(name)) throw new CsiError("aborted", `${tree} appeared meanwhile; retrying`);
-    await this.#settle(await withFolders(this.#context, [this.#root], () => files.rename(folder, tree)));
+    await this.#settle(await withFolders(this.#context, [this.#root], () => this.#context.files.rename(folder, tree)));
   }
 
   /**
@@ -89,13 +95,13 @@ export class Trees {
     if (outcome === "full") {
       throwIfCancelled(this.#context, call);
       await refuseMounts(this.#context, this.#path(name));
-      await this.#discard(await this.#moveAway(name, mark), call);
+      await discard(this.#context, await this.#moveAway(name, mark), call);
       // Another csimux on this base folder may have started to build the tree, too.
       await this.sweep(name, call);
     }
     // Content that reappeared in the work folder after a power failure would never be removed.
     if (outcome !== "removed") await unless(files.sync(layout.work), "ENOENT");
-    await this.#drop(record);
+    await dropRecord(this.#context, record);
     // The very first delete finds no folder to sync; for any other, the sync proves that the base folder still exists.
     await (outcome === "absent" ? unless(this.sync(), "ENOENT") : this.sync());
   }
@@ -110,7 +116,7 @@ export class Trees {
       // Renamed first, so that a process still building it can no longer move it into place.
       const taken = layout.workTree(this.#kind, name);
       await unless(files.rename(`${layout.work}/${entry}`, taken), "ENOENT");
-      await this.#discard(taken, call);
+      await discard(this.#context, taken, call);
     }
   }
 
@@ -118,7 +124,7 @@ export class Trees {
   async abandon(name: string, record: string, call: Call): Promise<boolean> {
     if (await this.has(name)) return false;
     await this.sweep(name, call);
-    await this.#drop(record);
+    await dropRecord(this.#context, record);
     return true;
   }
 
@@ -179,31 +185,32 @@ export class Trees {
       throw error;
     }
   }
+}
 
-  async #discard(path: string, call: Call): Promise<void> {
-    if (await this.#removeIfEmpty(path)) return;
-    await refuseMounts(this.#context, path);
-    await removeTree(this.#context, path, call);
-  }
+/** Removes a folder and everything in it. Throws "failed-precondition" if something is mounted in it. Succeeds if it is not there. */
+export async function discard(context: OperationContext, path: string, call: Call): Promise<void> {
+  if (await removeIfEmpty(context, path)) return;
+  await refuseMounts(context, path);
+  await removeTree(context, path, call);
+}
 
-  async #drop(record: string | undefined): Promise<void> {
-    if (record === undefined) return;
-    const { files } = this.#context;
-    await unless(files.removeFile(record), "ENOENT", "ENOTDIR").catch(async (cause: unknown) => {
-      // The kernel checks for a read-only file system before it checks whether the file exists.
-      if (errnoOf(cause) !== "EROFS" || (await files.entry(record)) !== undefined) throw cause;
-    });
-  }
+/** Removes the record of a tree, if it exists. */
+export async function dropRecord({ files }: OperationContext, record: string | undefined): Promise<void> {
+  if (record === undefined) return;
+  await unless(files.removeFile(record), "ENOENT", "ENOTDIR").catch(async (cause: unknown) => {
+    // The kernel checks for a read-only file system before it checks whether the file exists.
+    if (errnoOf(cause) !== "EROFS" || (await files.entry(record)) !== undefined) throw cause;
+  });
+}
 
-  /** Whether the folder is gone now, whatever the reason if it is not: content, a mount, its owner, or that it is a link. */
-  async #removeIfEmpty(folder: string): Promise<boolean> {
-    try {
-      await this.#context.files.removeFolder(folder);
-      return true;
-    } catch (error) {
-      const errno = errnoOf(error);
-      if (errno === undefined) throw error;
-      return errno === "ENOENT";
-    }
+/** Whether the folder is gone now, whatever the reason if it is not: content, a mount, its owner, or that it is a link. */
+async function removeIfEmpty({ files }: OperationContext, folder: string): Promise<boolean> {
+  try {
+    await files.removeFolder(folder);
+    return true;
+  } catch (error) {
+    const errno = errnoOf(error);
+    if (errno === undefined) throw error;
+    return errno === "ENOENT";
   }
 }

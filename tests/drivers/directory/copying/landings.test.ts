@@ -1,0 +1,157 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { execFileSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdir, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import type { Driver } from "../../../../lib/drivers/driver.ts";
+import { codeOf } from "../../../contract/driver-volumes.ts";
+import { callWith, gib, snapshotIds, volumeIds, volumeOf } from "../../../contract/rig.ts";
+import { leftOn, openOn, temporaryFolder } from "../directory-rig.ts";
+import { abilities, anyMoment, connections, copyOf, needed } from "./rig.ts";
+
+const call = callWith();
+
+let base = "";
+beforeEach(async () => {
+  base = await temporaryFolder();
+});
+afterEach(() => rm(base, { recursive: true, force: true }));
+
+const begin = (to: Driver, name = "copy", handle?: string) =>
+  abilities(to).taking.begin(copyOf(name, handle), anyMoment, "begun", call);
+
+describe("a landing", () => {
+  test("keeps its record, is in no listing, and goes with its record", async () => {
+    const { b, to } = await connections(base);
+    const { taking } = abilities(to);
+    expect(await begin(to)).toEqual({ id: "copy", record: "begun" });
+    expect(await abilities(openOn(b)).taking.begin(copyOf("copy"), anyMoment, "again", call)).toEqual({
+      id: "copy",
+      record: "begun",
+    });
+    await taking.note("copy", "noted \n ü", call);
+    const folder = await needed(taking.folder)("copy", call);
+    await writeFile(`${folder}/file`, "x");
+    expect((await stat(`${b}/.csimux`)).mode & 0o077).toBe(0);
+    const other = abilities(openOn(b)).taking;
+    expect(await other.landings(call)).toEqual([{ id: "copy", record: "noted \n ü" }]);
+    expect(await other.find("copy", call)).toEqual({ id: "copy", record: "noted \n ü" });
+    expect(await volumeIds(to)).toEqual([]);
+    expect(await to.names?.find("copy", call)).toBeUndefined();
+    expect(await codeOf(to.reading?.get("copy", call) ?? Promise.resolve())).toBe("not-found");
+    expect((await to.health?.look(call))?.volumes.size).toBe(0);
+    expect(await snapshotIds(to)).toEqual([]);
+    expect(await codeOf(taking.forget("copy", call))).toBe("failed-precondition");
+    expect(await codeOf(to.delete("copy", call))).toBe("aborted");
+    expect(await readdir(folder)).toEqual(["file"]);
+    await other.drop("copy", call);
+    await other.drop("copy", call);
+    expect(await taking.find("copy", call)).toBeUndefined();
+    expect((await leftOn(b)).filter(name => name !== ".csimux/copies")).toEqual([]);
+    for (const lost of [() => taking.note("copy", "x", call), () => needed(taking.folder)("copy", call)])
+      expect(await codeOf(lost())).toBe("not-found");
+    expect(await codeOf(taking.land("copy", copyOf("copy"), anyMoment, call))).toBe("not-found");
+  });
+
+  test("takes the name: another source, none, or a volume of that name is refused", async () => {
+    const { to } = await connections(base);
+    const { taking } = abilities(to);
+    await begin(to);
+    expect(await codeOf(begin(to, "copy", "v:other/another"))).toBe("already-exists");
+    expect(await codeOf(begin(to, "copy", "s:other/source"))).toBe("already-exists");
+    expect(await codeOf(taking.land("copy", copyOf("copy", "v:other/another"), anyMoment, call))).toBe(
+      "already-exists",
+    );
+    expect(await codeOf(to.create(volumeOf("copy"), call))).toBe("already-exists");
+    const made = await taking.land("copy", copyOf("copy"), anyMoment, call);
+    expect(made).toMatchObject({ id: "copy", bytes: gib });
+    expect(await taking.land("copy", copyOf("copy"), anyMoment, call)).toEqual(made);
+    expect(await taking.existing(copyOf("copy"), call)).toEqual(made);
+    expect(await codeOf(taking.existing(copyOf("copy", "v:other/another"), call))).toBe("already-exists");
+    expect(await codeOf(taking.existing(copyOf("copy", undefined, 2n * gib), call))).toBe("already-exists");
+    expect(await codeOf(to.create(volumeOf("copy"), call))).toBe("already-exists");
+    expect(await codeOf(taking.drop("copy", call))).toBe("failed-precondition");
+    expect(await taking.landings(call)).toEqual([{ id: "copy", record: "begun" }]);
+    await to.create(volumeOf("plain"), call);
+    expect(await codeOf(taking.existing(copyOf("plain"), call))).toBe("already-exists");
+    expect(await codeOf(begin(to, "plain"))).toBe("aborted");
+    await to.delete("copy", call);
+    expect(await taking.landings(call)).toEqual([]);
+  });
+
+  const put: readonly (readonly [string, string, (path: string) => Promise<unknown>])[] = [
+    ["a folder without a record", ".csimux/work/c~copy", path => mkdir(`${path}/theirs`, { recursive: true })],
+    ["a file", ".csimux/work/c~copy", path => writeFile(path, "theirs")],
+    ["a link", ".csimux/work/c~copy", path => symlink("/etc", path)],
+    ["a record that is not csimux's", ".csimux/copies/copy.json", path => writeFile(path, "theirs")],
+    ["a record of a later csimux", ".csimux/copies/copy.json", path => writeFile(path, '{"version":2}')],
+    ["a folder as a record", ".csimux/copies/copy.json", path => mkdir(path)],
+    ["a link as the volume", "v/copy", path => symlink("/etc", path)],
+    ["a file as the volume", "v/copy", path => writeFile(path, "theirs")],
+  ];
+  test.each(put)("is not made where there is %s, which stays", async (_, name, make) => {
+    const { b, to } = await connections(base);
+    for (const folder of [".csimux/work", ".csimux/copies", "v"]) await mkdir(`${b}/${folder}`, { recursive: true });
+    await make(`${b}/${name}`);
+    const state = () => execFileSync("find", [b, "-printf", "%P %y %s %l\n"], { encoding: "utf8" });
+    const before = state();
+    expect(await codeOf(begin(to))).toBe("failed-precondition");
+    const { taking } = abilities(to);
+    expect(await codeOf(taking.drop("copy", call))).toBe(
+      name.startsWith(".csimux/work") ? "ok" : "failed-precondition",
+    );
+    expect(state()).toBe(before);
+  });
+
+  test.each(["a file", "a link"])("that was replaced by %s is neither followed nor removed", async what => {
+    const { b, to } = await connections(base);
+    const { taking } = abilities(to);
+    await begin(to);
+    const path = `${b}/.csimux/work/c~copy`;
+    await rm(path, { recursive: true });
+    await mkdir(`${base}/outside`);
+    await (what === "a file" ? writeFile(path, "theirs") : symlink(`${base}/outside`, path));
+    for (const work of [
+      () => begin(to),
+      () => needed(taking.folder)("copy", call),
+      () => taking.land("copy", copyOf("copy"), anyMoment, call),
+      () => taking.drop("copy", call),
+    ])
+      expect(await codeOf(work())).toBe("failed-precondition");
+    expect(existsSync(`${base}/outside`)).toBe(true);
+    expect(existsSync(`${b}/v`)).toBe(false);
+  });
+
+  test("is refused for streams, and where too little space is left", async () => {
+    const { to } = await connections(base);
+    const { taking } = abilities(to);
+    const refused = async (way: "stream" | "files", toSend = 0n) =>
+      (await taking.refusal(way, copyOf("copy"), { ...anyMoment, toSend }, call)) as
+        | { readonly code?: string }
+        | undefined;
+    expect((await refused("stream"))?.code).toBe("invalid-argument");
+    expect((await refused("files", 1n << 62n))?.code).toBe("resource-exhausted");
+    expect(await refused("files", 1n)).toBeUndefined();
+    expect(await taking.landings(call)).toEqual([]);
+  });
+
+  test("with an unreadable record is listed without text, and others with theirs", async () => {
+    const { b, to } = await connections(base);
+    await begin(to, "one");
+    await begin(to, "two");
+    await writeFile(`${b}/.csimux/copies/one.json`, "half");
+    const { taking } = abilities(to);
+    const all = await taking.landings(call);
+    expect(all.map(({ id, record }) => [id, record]).sort()).toEqual([
+      ["one", ""],
+      ["two", "begun"],
+    ]);
+    for (const work of [
+      () => taking.find("one", call),
+      () => taking.note("one", "x", call),
+      () => taking.drop("one", call),
+      () => begin(to, "one"),
+    ])
+      expect(await codeOf(work())).toBe("failed-precondition");
+    expect(await readFile(`${b}/.csimux/copies/one.json`, "utf8")).toBe("half");
+  });
+});
