@@ -7,9 +7,9 @@ import { LinesOfBytes } from "./lines.ts";
 /** A copy of a tree into a landing. */
 export interface FilesWork {
   readonly tree: ReadableTree;
-  /** The absolute path of the landing's folder, where an earlier run may have put a part. Nobody else writes to it. */
+  /** The absolute path of the landing's folder, where an earlier run may have put a part; nothing else writes to it. */
   readonly folder: string;
-  /** Whether nobody changes the tree meanwhile. */
+  /** Whether the tree stays as it is meanwhile. */
   readonly stable: boolean;
   /**
    * Whether content that is there already is compared byte by byte instead of by size and time: another process has written it, and a

@@ -4,8 +4,8 @@ import type { Files } from "../../io/files.ts";
 import type { Lease } from "../../io/lease.ts";
 import type { SharePoint } from "../../io/share-point.ts";
 import type { VolumeStore } from "../store.ts";
+import { givingBy } from "./copying/moments.ts";
 import { Layout } from "./layout.ts";
-import { givingBy } from "./moments.ts";
 import type { OperationContext } from "./operation-context.ts";
 import type { DirectoryStore, VolumeFolder } from "./store.ts";
 

@@ -50,7 +50,7 @@ export class Layout {
     return `${this.own}/moments`;
   }
 
-  /** The name in the work folder of a volume's landing: always the same, so that a repeat goes on. */
+  /** The name in the work folder of a volume's landing: always the same, so that a repeat continues. */
   landing(id: string): string {
     return `c~${id}`;
   }

@@ -27,11 +27,11 @@ export interface SnapshotRecord extends TreeRecord {
 }
 
 /** The fields of a JSON object. */
-export type JsonObject = Readonly<Record<string, unknown>>;
+export type RecordFields = Readonly<Record<string, unknown>>;
 
 const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
 /** Whether a value is a JSON object. */
-export const isFields = (value: unknown): value is JsonObject => typeof value === "object" && value !== null;
+export const isFields = (value: unknown): value is RecordFields => typeof value === "object" && value !== null;
 
 function size(value: unknown): bigint | undefined {
   return typeof value === "string" && /^\d{1,19}$/.test(value) ? BigInt(value) : undefined;
@@ -58,31 +58,31 @@ export function ownSource(value: unknown): Source | undefined {
   return id !== undefined && (kind === "volume" || kind === "snapshot") ? { kind, id } : undefined;
 }
 
-function treeRecord(fields: JsonObject): TreeRecord | undefined {
+function treeRecord(fields: RecordFields): TreeRecord | undefined {
   const bytes = size(fields["bytes"]);
   const created = date(fields["created"]);
   const connection = text(fields["connection"]);
   return bytes === undefined || !created || connection === undefined ? undefined : { bytes, created, connection };
 }
 
-function copied(fields: JsonObject): Pick<VolumeRecord, "copyOf"> {
+function copied(fields: RecordFields): Pick<VolumeRecord, "copyOf"> {
   const copyOf = foreignSource(fields["copyOf"]);
   return copyOf ? { copyOf } : {};
 }
 
-function volumeRecord(fields: JsonObject): VolumeRecord | undefined {
+function volumeRecord(fields: RecordFields): VolumeRecord | undefined {
   const common = treeRecord(fields);
   return common && { ...common, name: text(fields["name"]), source: ownSource(fields["source"]), ...copied(fields) };
 }
 
-function snapshotRecord(fields: JsonObject): SnapshotRecord | undefined {
+function snapshotRecord(fields: RecordFields): SnapshotRecord | undefined {
   const common = treeRecord(fields);
   const name = text(fields["name"]);
   const volumeId = text(fields["volumeId"]);
   return common && name !== undefined && volumeId !== undefined ? { ...common, name, volumeId } : undefined;
 }
 
-function lastOf<R>(content: string, read: (fields: JsonObject) => R | undefined): R | undefined {
+function lastOf<R>(content: string, read: (fields: RecordFields) => R | undefined): R | undefined {
   for (const line of content.split("\n").reverse()) {
     try {
       const fields: unknown = JSON.parse(line);
@@ -102,9 +102,9 @@ const line = (record: VolumeRecord | SnapshotRecord): string =>
 export class TreeRecords<R extends VolumeRecord | SnapshotRecord> {
   readonly #context: OperationContext;
   readonly #kind: TreeKind;
-  readonly #read: (fields: JsonObject) => R | undefined;
+  readonly #read: (fields: RecordFields) => R | undefined;
 
-  constructor(context: OperationContext, kind: TreeKind, read: (fields: JsonObject) => R | undefined) {
+  constructor(context: OperationContext, kind: TreeKind, read: (fields: RecordFields) => R | undefined) {
     this.#context = context;
     this.#kind = kind;
     this.#read = read;

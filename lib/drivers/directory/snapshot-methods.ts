@@ -4,8 +4,8 @@ import type { Context, Page, PageRequest, Snapshot, SnapshotAbility, Source, Vol
 import { pageOf, tokenAfter } from "../pages.ts";
 import type { BackupMethod } from "./backup-tool.ts";
 import type { Backups } from "./backups.ts";
+import type { GivenContent } from "./copying/moments.ts";
 import { copyOf, type VolumeContent } from "./creation.ts";
-import type { GivenContent } from "./moments.ts";
 import type { OperationContext } from "./operation-context.ts";
 import { type BackupId, parseBackupId, parseSnapshotId } from "./snapshot-ids.ts";
 import type { TreeSnapshots } from "./snapshots.ts";

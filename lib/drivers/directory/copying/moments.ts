@@ -1,18 +1,18 @@
-import type { Call } from "../../core/call.ts";
-import { CsiError } from "../../core/errors.ts";
-import { unless } from "../../io/files.ts";
-import type { CommandRunner } from "../../io/runner.ts";
-import { copyKey, type GivingAbility, type Moment, type ProtectedMoment, type ReadableTree } from "../copying.ts";
-import type { Source } from "../volume.ts";
-import type { VolumeContent } from "./creation.ts";
-import { isVolumeId } from "./layout.ts";
-import type { OperationContext } from "./operation-context.ts";
+import type { Call } from "../../../core/call.ts";
+import { CsiError } from "../../../core/errors.ts";
+import { unless } from "../../../io/files.ts";
+import type { CommandRunner } from "../../../io/runner.ts";
+import { copyKey, type GivingAbility, type Moment, type ProtectedMoment, type ReadableTree } from "../../copying.ts";
+import type { Source } from "../../volume.ts";
+import type { VolumeContent } from "../creation.ts";
+import { isVolumeId } from "../layout.ts";
+import type { OperationContext } from "../operation-context.ts";
+import { ownSource, type RecordFields } from "../records.ts";
+import { sealed } from "../sealed.ts";
+import { partsOfTree } from "../snapshot-ids.ts";
+import { discard } from "../trees.ts";
+import { whileAnswering } from "../while-answering.ts";
 import { OwnFiles } from "./own-files.ts";
-import { type JsonObject, ownSource } from "./records.ts";
-import { sealed } from "./sealed.ts";
-import { partsOfTree } from "./snapshot-ids.ts";
-import { discard } from "./trees.ts";
-import { whileAnswering } from "./while-answering.ts";
 
 /** A file below `.csimux/moments`: what is protected for a copy. */
 interface Protection extends ProtectedMoment {
@@ -29,7 +29,7 @@ export interface GivenContent {
   readonly bytes: bigint;
 }
 
-/** What Moments needs to know of volumes and snapshots. */
+/** What Moments needs of volumes and snapshots. */
 export interface MomentParts {
   /** Throws "not-found". */
   content(source: Source, call: Call): Promise<GivenContent>;
@@ -39,7 +39,7 @@ export interface MomentParts {
   sameSource(a: Source, b: Source): boolean;
 }
 
-function protection(fields: JsonObject): Protection | undefined {
+function protection(fields: RecordFields): Protection | undefined {
   const { target, since, name, connection } = fields;
   const source = ownSource(fields["source"]);
   if (typeof target !== "string" || typeof since !== "number" || typeof name !== "string") return undefined;

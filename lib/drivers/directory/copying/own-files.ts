@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
-import { CsiError } from "../../core/errors.ts";
-import { unless } from "../../io/files.ts";
-import { type OperationContext, withFolders } from "./operation-context.ts";
-import { isFields, type JsonObject } from "./records.ts";
+import { CsiError } from "../../../core/errors.ts";
+import { unless } from "../../../io/files.ts";
+import { type OperationContext, withFolders } from "../operation-context.ts";
+import { isFields, type RecordFields } from "../records.ts";
 
 const ending = ".json";
 
@@ -16,10 +16,10 @@ const version = 1;
 export class OwnFiles<T> {
   readonly #context: OperationContext;
   readonly #folder: string;
-  readonly #read: (fields: JsonObject) => T | undefined;
+  readonly #read: (fields: RecordFields) => T | undefined;
 
   /** `read` returns undefined for fields that are not a `T`. */
-  constructor(context: OperationContext, folder: string, read: (fields: JsonObject) => T | undefined) {
+  constructor(context: OperationContext, folder: string, read: (fields: RecordFields) => T | undefined) {
     this.#context = context;
     this.#folder = folder;
     this.#read = read;
@@ -45,7 +45,7 @@ export class OwnFiles<T> {
     if (text === undefined && !(await this.has(name))) return undefined;
     const value = text === undefined ? undefined : this.#parsed(text);
     if (value !== undefined) return value;
-    const what = `${path} is not what this version of csimux writes there, and stays as it is; restore it, or remove it if nobody needs it`;
+    const what = `${path} is not what this version of csimux writes there, and stays as it is; restore it, or remove it if no copy needs it`;
     throw new CsiError("failed-precondition", `connection "${this.#context.connection}": ${what}`);
   }
 

@@ -1,17 +1,17 @@
-import type { Call } from "../../core/call.ts";
-import { CsiError, errnoOf } from "../../core/errors.ts";
-import { unless } from "../../io/files.ts";
-import { type CopySpec, type CopyWay, type Landing, type Moment, maxRecordBytes } from "../copying.ts";
-import { failure, throwIfCancelled } from "../failure.ts";
-import { sizeFrom } from "../sizes.ts";
-import type { ForeignSource } from "../volume.ts";
-import { isVolumeId } from "./layout.ts";
-import { type OperationContext, present, withFolders } from "./operation-context.ts";
+import type { Call } from "../../../core/call.ts";
+import { CsiError, errnoOf } from "../../../core/errors.ts";
+import { unless } from "../../../io/files.ts";
+import { type CopySpec, type CopyWay, type Landing, type Moment, maxRecordBytes } from "../../copying.ts";
+import { failure, throwIfCancelled } from "../../failure.ts";
+import { sizeFrom } from "../../sizes.ts";
+import type { ForeignSource } from "../../volume.ts";
+import { isVolumeId } from "../layout.ts";
+import { type OperationContext, present, withFolders } from "../operation-context.ts";
+import type { OwnershipAndMode } from "../owner.ts";
+import { foreignSource, type RecordFields, type TreeRecords, type VolumeRecord } from "../records.ts";
+import { checkTools, copied } from "../tools.ts";
+import { discard, dropRecord, immovable, type Trees } from "../trees.ts";
 import { OwnFiles } from "./own-files.ts";
-import type { OwnershipAndMode } from "./owner.ts";
-import { foreignSource, type JsonObject, type TreeRecords, type VolumeRecord } from "./records.ts";
-import { checkTools, copied } from "./tools.ts";
-import { discard, dropRecord, immovable, type Trees } from "./trees.ts";
 
 /** A file below `.csimux/copies`: the record of a copy, and whose it is. */
 interface CopyFile {
@@ -31,7 +31,7 @@ export interface LandingParts {
   idOf(name: string): string;
 }
 
-function copyFile(fields: JsonObject): CopyFile | undefined {
+function copyFile(fields: RecordFields): CopyFile | undefined {
   const { name, connection, record } = fields;
   const copyOf = foreignSource(fields["copyOf"]);
   if (typeof name !== "string" || typeof connection !== "string" || typeof record !== "string") return undefined;
@@ -253,7 +253,7 @@ export class Landings {
     }
   }
 
-  /** Removes what earlier removals and fillings of this landing have left beside it. */
+  /** Removes what earlier removals and fillings of this landing have left next to it. */
   async #sweep(id: string, call: Call): Promise<void> {
     const { files, layout } = this.#context;
     const left = (await unless(files.names(layout.work), "ENOENT")) ?? [];
