@@ -1,10 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { link, mkdir, readdir, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { copyFiles } from "../../../lib/copy/by-files.ts";
 import { CommandError, type CommandRunner } from "../../../lib/io/runner.ts";
 import { below } from "../../../scripts/check/below.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, gib, snapshotsOf, volumeOf } from "../../contract/rig.ts";
 import { ended, exchanges, type Orders, opened, target } from "./attacker.ts";
+import { anyMoment } from "./copying/rig.ts";
 import { openOn, systemRunner, temporaryFolder, toolOf } from "./directory-rig.ts";
 
 const call = callWith();
@@ -127,6 +129,32 @@ describe.skipIf(!isRoot)("while a pod swaps folders of its volume with links tha
       expect([...found]).toEqual(["own"]);
       expect([...codes].sort()).toEqual(["aborted", "ok"]);
       expect(Atomics.load(state, exchanges) - before).toBeGreaterThan(20 * copies);
+      expect(await outside()).toEqual(secrets);
+    },
+    patienceMs,
+  );
+
+  test.skipIf(!Bun.which("rsync"))(
+    "what is given to another connection contains nothing from outside",
+    async () => {
+      const folder = `${base}/landing`;
+      const tree = openOn(base).giving?.tree;
+      const moment = { ...anyMoment, name: "v/origin", stable: false };
+      const found = new Set<string>();
+      const codes = new Set<string>();
+      await mkdir(folder);
+      await turnTo(0);
+      for (let index = 0; index < 60 || (codes.size < 2 && index < 600); index++) {
+        const copied = tree?.(moment, call, reached =>
+          copyFiles({ tree: reached, folder, stable: false, progress: () => {} }, call),
+        );
+        codes.add(await codeOf(copied ?? Promise.resolve()));
+        for (const text of await contents(folder)) found.add(text);
+      }
+      await turnTo(-1);
+      await rm(folder, { recursive: true });
+      expect([...found]).toEqual(["own"]);
+      expect([...codes].sort()).toEqual(["ok", "unavailable"]);
       expect(await outside()).toEqual(secrets);
     },
     patienceMs,

@@ -172,7 +172,8 @@ export class Landings {
 
   /** Like TakingAbility.forget. Throws "failed-precondition" for an unfinished copy. */
   async forget(id: string): Promise<void> {
-    if (!isVolumeId(id) || (await this.#files.read(id)) === undefined) return;
+    if (!isVolumeId(id)) return;
+    if ((await this.#files.read(id)) === undefined) return await present(this.#context);
     const isFinished = await this.#parts.trees.has(id);
     if (!isFinished && (await this.#landing(id)) !== undefined)
       throw this.#error("failed-precondition", `the copy to volume "${id}" is not finished; cancel it instead`);

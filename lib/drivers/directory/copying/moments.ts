@@ -6,7 +6,7 @@ import { copyKey, type GivingAbility, type Moment, type ProtectedMoment, type Re
 import type { Source } from "../../volume.ts";
 import type { VolumeContent } from "../creation.ts";
 import { isVolumeId } from "../layout.ts";
-import type { OperationContext } from "../operation-context.ts";
+import { type OperationContext, present } from "../operation-context.ts";
 import { ownSource, type RecordFields } from "../records.ts";
 import { sealed } from "../sealed.ts";
 import { partsOfTree } from "../snapshot-ids.ts";
@@ -104,12 +104,15 @@ export class Moments {
   /** Like GivingAbility.release. */
   async release(target: string, keep: Pick<Moment, "name"> | undefined): Promise<void> {
     const kept = await this.#own(target);
-    if (kept && kept.name !== keep?.name) await this.#files.drop(copyKey(target));
+    if (!kept) await present(this.#context);
+    else if (kept.name !== keep?.name) await this.#files.drop(copyKey(target));
   }
 
   /** Like GivingAbility.protectedMoments. A file that cannot be read protects nothing. */
   async list(call: Call): Promise<readonly ProtectedMoment[]> {
-    return (await this.#all(call)).map(({ target, since }) => ({ target, since }));
+    const all = await this.#all(call);
+    if (all.length === 0) await present(this.#context);
+    return all.map(({ target, since }) => ({ target, since }));
   }
 
   /** Throws "aborted" if a volume or snapshot is being copied to another connection. */

@@ -1,12 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
-import { mkdir, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
 import type { Driver } from "../../../../lib/drivers/driver.ts";
+import { localFiles } from "../../../../lib/io/files.ts";
 import { codeOf } from "../../../contract/driver-volumes.ts";
 import { callWith, gib, snapshotIds, volumeIds, volumeOf } from "../../../contract/rig.ts";
 import { leftOn, openOn, temporaryFolder } from "../directory-rig.ts";
-import { abilities, anyMoment, connections, copyOf, needed } from "./rig.ts";
+import { abilities, anyMoment, connections, copyOf, handleOf, needed } from "./rig.ts";
 
 const call = callWith();
 
@@ -153,5 +154,59 @@ describe("a landing", () => {
     ])
       expect(await codeOf(work())).toBe("failed-precondition");
     expect(await readFile(`${b}/.csimux/copies/one.json`, "utf8")).toBe("half");
+  });
+
+  test("of two processes on one base folder becomes one volume, whoever is first", async () => {
+    const { b, to } = await connections(base);
+    const all = [to, openOn(b)].map(driver => abilities(driver).taking);
+    for (let round = 0; round < 20; round++) {
+      await Promise.all(all.map(taking => taking.begin(copyOf("copy"), anyMoment, "begun", call)));
+      await writeFile(`${b}/.csimux/work/c~copy/file`, "x");
+      const ends = await Promise.allSettled(all.map(taking => taking.land("copy", copyOf("copy"), anyMoment, call)));
+      const codes = ends.map(end => (end.status === "fulfilled" ? "ok" : end.reason.code));
+      expect(codes.filter(code => !["ok", "aborted", "unavailable"].includes(code))).toEqual([]);
+      const [one, other] = await Promise.all(all.map(taking => taking.existing(copyOf("copy"), call)));
+      expect(one).toMatchObject({ id: "copy", bytes: gib });
+      expect(other).toEqual(one);
+      expect(await readdir(`${b}/v/copy`)).toEqual(["file"]);
+      await Promise.all(all.map(taking => taking.forget("copy", call)));
+      await to.delete("copy", call);
+      expect((await leftOn(b)).filter(name => name !== ".csimux/copies")).toEqual([]);
+    }
+  });
+
+  test("is not reported as absent while the base folder is", async () => {
+    const { b, to } = await connections(base);
+    await begin(to);
+    await rename(b, `${b}-away`);
+    const { taking, giving } = abilities(to);
+    for (const work of [
+      () => taking.find("copy", call),
+      () => taking.landings(call),
+      () => taking.drop("copy", call),
+      () => taking.forget("copy", call),
+      () => taking.note("copy", "x", call),
+      () => taking.existing(copyOf("copy"), call),
+      () => begin(to),
+      () => giving.protectedMoments(call),
+      () => giving.release(handleOf("copy"), undefined, call),
+    ])
+      expect(await codeOf(work())).toBe("unavailable");
+  });
+
+  test("that became a volume is answered only when its name is on stable storage", async () => {
+    const { b, to } = await connections(base);
+    await begin(to);
+    await abilities(to).taking.land("copy", copyOf("copy"), anyMoment, call);
+    const synced: string[] = [];
+    const sync = async (folder: string) => void synced.push(folder);
+    const { taking } = abilities(openOn(b, { files: { ...localFiles, sync } }));
+    await taking.existing(copyOf("copy"), call);
+    await taking.land("copy", copyOf("copy"), anyMoment, call);
+    expect(synced.filter(folder => folder === `${b}/v`).length).toBeGreaterThan(2);
+    synced.length = 0;
+    await taking.forget("copy", call);
+    await taking.existing(copyOf("copy"), call);
+    expect(synced).toEqual([`${b}/.csimux/copies`]);
   });
 });
