@@ -37,7 +37,10 @@ export const testPrograms: Readonly<Record<string, TestProgram>> = {
   "ssh-keygen": { package: "openssh-client", files: ssh },
   sshd: { package: "openssh-server", files: ssh },
   openssl: { package: "openssl", files: certificates },
-  rsync: { package: "rsync", cases: ["tests/drivers/directory/attacked.test.ts"] },
+  rsync: {
+    package: "rsync",
+    cases: ["attacked", "copying/giving", "copying/interrupted"].map(name => `tests/drivers/directory/${name}.test.ts`),
+  },
   restic: { package: "restic", cases: ["tests/drivers/directory/backups.test.ts"] },
   bindfs: { package: "bindfs", cases: ["tests/node/object-stores.test.ts"] },
   "mkfs.ext4": { package: "e2fsprogs", files: [...disks, healthMonitor] },
