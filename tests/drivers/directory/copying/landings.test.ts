@@ -156,7 +156,7 @@ describe("a landing", () => {
     expect(await readFile(`${b}/.csimux/copies/one.json`, "utf8")).toBe("half");
   });
 
-  test("of two processes on one base folder becomes one volume, whoever is first", async () => {
+  test("of two processes on one base folder becomes one volume, whichever is first", async () => {
     const { b, to } = await connections(base);
     const all = [to, openOn(b)].map(driver => abilities(driver).taking);
     for (let round = 0; round < 20; round++) {
