@@ -1,3 +1,4 @@
+import type { CopyAnswer, CopyCommand } from "../../lib/copy/commands.ts";
 import type { Segments } from "../../lib/core/access.ts";
 import type { Log } from "../../lib/core/call.ts";
 import type { CommandObserver } from "../../lib/core/observer.ts";
@@ -11,6 +12,7 @@ import { openRouter } from "../../lib/mux/router.ts";
 import type { ValueResolver } from "../../lib/schema/value-resolver.ts";
 import { openConnections } from "../connections.ts";
 import type { Host } from "../host.ts";
+import { openCopies } from "./copies.ts";
 import { healthRounds, healthTimes } from "./health-rounds.ts";
 
 /**
@@ -73,14 +75,9 @@ export function openController(
       listing,
     };
   };
-  const { stop, overview, scopedTo, checkHealth, checkNew, examples, inline, inventory, ...parts } = openRouter(
-    connections,
-    configured,
-    settings,
-    log,
-    undefined,
-    healthTimes(healthMs),
-  );
+  const copies = openCopies(connections, () => main.config.copies, log);
+  const { stop, overview, scopedTo, checkHealth, checkNew, examples, inline, inventory, copyCommand, ...parts } =
+    openRouter(connections, configured, settings, log, undefined, healthTimes(healthMs), copies.engine);
   const offered = {
     modifies: () => connections.anyCan("modify"),
     tellsHealth: () => connections.anyCan("health"),
@@ -98,6 +95,7 @@ export function openController(
     watch: () => {
       for (const each of watches) each.start();
       rounds.start();
+      copies.rounds.start();
     },
     /** The present state of all connections and groups; sends no request to any storage system. */
     overview: () => overview(main.config.groups),
@@ -110,6 +108,9 @@ export function openController(
     /** Whether a name in a call is a present or former connection, or a group. */
     known: (name: string) => main.config.groups.has(name) || connections.seen().some(each => each.name === name),
     parts: { ...parts, ...offered },
+    /** Runs a command of the command socket. */
+    command: (command: CopyCommand, tell: (answer: CopyAnswer) => void, signal: AbortSignal) =>
+      copyCommand(command, tell, { id: command.command, log, signal, secrets: {} }),
     /** Ephemeral inline volumes, for the node. */
     inline,
     /** The same for an alias. */
@@ -118,6 +119,7 @@ export function openController(
     async close(limitMs: number) {
       for (const each of watches) each.stop();
       rounds.stop();
+      copies.rounds.stop();
       ending.abort();
       const left = await stop(limitMs);
       if (left.length > 0) log.warn("stopping with operations unfinished; retries will finish them", { left });

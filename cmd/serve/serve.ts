@@ -6,6 +6,7 @@ import { type Host, valueResolver } from "../host.ts";
 import { version } from "../version.ts";
 import { refuseAliases } from "./aliases.ts";
 import { openController } from "./controller.ts";
+import { beginCommands } from "./copies.ts";
 import { driverEndpoints } from "./driver-endpoints.ts";
 import { openRegistration } from "./kubelet-registration.ts";
 import { catchDefects, openLog } from "./logging.ts";
@@ -89,7 +90,9 @@ async function start(options: ServeOptions, host: Host, output: ReturnType<typeo
   };
   const doors = driverEndpoints(options, { main, node, controller }, observation, log);
   const presence = openRegistration(options, log);
+  let endCommands = () => {};
   const stop = async () => {
+    endCommands();
     const from = performance.now();
     await presence.end();
     const stops = await Promise.all(doors.map(({ server }) => server.stop(drainMs)));
@@ -107,6 +110,7 @@ async function start(options: ServeOptions, host: Host, output: ReturnType<typeo
       }
     }
     await observation.begin(log);
+    if (isController) endCommands = await beginCommands(options, controller.command, log);
     await presence.begin();
   } catch (error) {
     // Open listeners would keep a process alive that has failed to start.

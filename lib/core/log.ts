@@ -63,20 +63,23 @@ class LeveledLog implements Log {
 /** The longest line in UTF-16 units, so that a request with a hundred thousand parameters does not write megabytes. */
 const longestLine = 16 << 10;
 
+/** For JSON.stringify, which has no bigints. */
+const sizesAsText = (_: string, value: unknown): unknown => (typeof value === "bigint" ? String(value) : value);
+
 /** One JSON object on one line. Bigints become strings; a line that is too long keeps only its beginning. */
 export function jsonLine({ time, level, message, fields }: LogLine): string {
-  const text = JSON.stringify({ time, level, message, ...fields }, (_, value: unknown) =>
-    typeof value === "bigint" ? String(value) : value,
-  );
+  const text = JSON.stringify({ time, level, message, ...fields }, sizesAsText);
   if (text.length <= longestLine) return text;
   const start = message.slice(0, longestLine / 4);
   return JSON.stringify({ time, level, message: start, cut: text.length, beginning: text.slice(0, longestLine / 4) });
 }
 
-/** One line for people: time of day, level, message, then the fields as key=value. Control characters are escaped. */
+/** One line for people: time of day, level, message, then the fields as key=value, bigints as text. Control characters are escaped. */
 export function humanLine({ time, level, message, fields }: LogLine): string {
   const rest = Object.entries(fields).flatMap(([key, value]) =>
-    value === undefined ? [] : [`${key}=${typeof value === "string" ? plain(value) : JSON.stringify(value)}`],
+    value === undefined
+      ? []
+      : [`${key}=${typeof value === "string" ? plain(value) : JSON.stringify(value, sizesAsText)}`],
   );
   const line = [time.slice(11, 23), level.toUpperCase().padEnd(5), printable(message), ...rest].join(" ");
   return line.length <= longestLine ? line : `${line.slice(0, longestLine)}… (${line.length} characters)`;

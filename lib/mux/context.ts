@@ -4,6 +4,7 @@ import type { TryLocks } from "../core/locks.ts";
 import type { Context, Source } from "../drivers/driver.ts";
 import type { AccessibilityRequirements, PlacementPolicy } from "../topology/accessible-topology.ts";
 import type { Connections } from "./connections.ts";
+import type { Copying } from "./copying/copying.ts";
 import type { DuplicateVolumes } from "./duplicate-volumes.ts";
 import type { Groups } from "./groups.ts";
 import type { Handles } from "./handles.ts";
@@ -45,4 +46,6 @@ export interface RouterContext {
   readonly jobs: Pick<Jobs, "run">;
   readonly duplicates: DuplicateVolumes;
   readonly settings: () => RouterSettings;
+  /** Absent in a process that copies nothing. */
+  readonly copying?: Copying | undefined;
 }

@@ -5,7 +5,9 @@ import { CsiError, jointCode } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
 import type { AddKeys } from "../core/locks.ts";
 import type { Group } from "../core/proxy.ts";
+import type { Connection } from "./connection.ts";
 import type { CreateRequest, RouterContext } from "./context.ts";
+import type { Copying } from "./copying/copying.ts";
 import { type RoutedVolume, volumeLock } from "./handles.ts";
 import { evaluatePlacement, type Placement } from "./placement.ts";
 
@@ -28,6 +30,8 @@ export interface Selection {
   readonly skipped: readonly string[];
   /** The error if none of `members` has room; `full`: their refusals. */
   refusal(full: readonly CsiError[]): CsiError;
+  /** Further members, if none of these has room. */
+  readonly others?: () => Promise<Selection>;
 }
 
 /** A member of a group that could take a volume. */
@@ -40,7 +44,7 @@ interface Candidate extends Pick<Placement, "preference"> {
 /** What a member has of a volume. "unable": its driver cannot look up names; "silent": it cannot be asked. */
 interface MemberLookup {
   readonly member: string;
-  readonly has: "nothing" | "volume" | "unfinished" | "unable" | "silent";
+  readonly has: "nothing" | "volume" | "unfinished" | "landing" | "unable" | "silent";
 }
 
 /**
@@ -74,9 +78,15 @@ export class MemberSelection {
     for (const member of having("unfinished")) if (!(await this.#clear(member, creation))) skipped.push(member);
     const unable = having("unable");
     if (unable.length > 0) throw cannotLookUp(named, unable);
-    // A clone is created only on the connection of its source, so the other members have no part of it.
-    if (source) return this.#only(creation, memberOfSource(named, members, source));
-    return this.#ranked(members, skipped, policy, creation);
+    // A copy that has begun continues where it is.
+    const [landing] = having("landing");
+    if (landing !== undefined) return this.#only(creation, landing);
+    if (!source || !members.includes(source.connection)) return this.#ranked(members, skipped, policy, creation);
+    // On the connection of the source, a clone needs no copy.
+    const others = members.filter(member => member !== source.connection);
+    const own = this.#only(creation, source.connection);
+    if (others.length === 0) return own;
+    return { ...own, others: () => this.#ranked(others, skipped, policy, creation) };
   }
 
   /** Records a volume that was created or found in a group, and writes into its context which members were skipped. */
@@ -96,12 +106,14 @@ export class MemberSelection {
   }
 
   /** What a member has of the volume. One that is being checked because it did not answer is not waited for. */
-  async #lookUp(member: string, { request, call }: Creation): Promise<MemberLookup> {
-    const { calls, connections } = this.#context;
+  async #lookUp(member: string, { request, source, call }: Creation): Promise<MemberLookup> {
+    const { calls, connections, copying } = this.#context;
     if (calls.isDoubted(member)) return { member, has: "silent" };
     const has = connections.use(member, "retry", async (connection): Promise<MemberLookup["has"]> => {
       if (!connection.driver.names) return connection.suspended ? "nothing" : "unable";
-      return (await calls.find(connection, request.name, call))?.kind ?? "nothing";
+      const found = (await calls.find(connection, request.name, call))?.kind;
+      if (found === "volume" || !source || source.connection === member) return found ?? "nothing";
+      return (await copying?.landing(connection, request.name, call)) ? "landing" : (found ?? "nothing");
     });
     return { member, has: (await answered(has, call)) ?? "silent" };
   }
@@ -141,11 +153,13 @@ export class MemberSelection {
   }
 
   /** The member as a candidate, why it is not one, or undefined if it does not answer. */
-  async #candidate(name: string, { request, call }: Creation): Promise<Candidate | CsiError | undefined> {
-    const { calls, connections, settings } = this.#context;
+  async #candidate(name: string, { request, source, call }: Creation): Promise<Candidate | CsiError | undefined> {
+    const { calls, connections, copying, settings } = this.#context;
     const judged = connections.use(name, "retry", async (connection): Promise<Candidate | CsiError> => {
       const verdict = evaluatePlacement(connection, request, settings().policy);
       if (verdict instanceof CsiError) return verdict;
+      const noWay = source && (await noWayTo(connection, source, copying));
+      if (noWay) return noWay;
       const free = await calls.freeSpace(connection, request.parameters, call);
       if (free !== undefined && free < wantedBytes(request.range))
         return new CsiError("resource-exhausted", `connection "${name}": ${free} bytes are free`);
@@ -192,8 +206,15 @@ function noMember(group: string, refusals: readonly CsiError[], silent: readonly
     ...silent.map(name => `connection "${name}": it cannot be asked now`),
   ];
   const text = `no member of group "${group}" can take the volume: ${reasons.join("; ")}`;
-  return new CsiError(silent.length > 0 ? "unavailable" : jointCode(refusals), text);
+  return new CsiError(silent.length > 0 ? "unavailable" : codeOf(refusals), text);
 }
+
+/** A setting that forbids copies to all members does not depend on the node. */
+const codeOf = (refusals: readonly CsiError[]): CsiError["code"] => {
+  const isForbidden = refusals.some(({ code }) => code === "failed-precondition");
+  const others = refusals.filter(({ code }) => code !== "failed-precondition");
+  return isForbidden && jointCode(others) === "invalid-argument" ? "failed-precondition" : jointCode(refusals);
+};
 
 /**
  * No retry can help. Volumes of the same name on other members were found before, and a member that cannot look up names was never
@@ -205,8 +226,10 @@ const cannotLookUp = (group: string, members: readonly string[]): CsiError =>
     `members of group "${group}" cannot look up volumes by name, so a retry could create a second volume: take ${members.map(each => `"${each}"`).join(", ")} out of the group`,
   );
 
-function memberOfSource(group: string, members: readonly string[], source: Handle): string {
-  if (members.includes(source.connection)) return source.connection;
-  const text = `the source is on connection "${source.connection}", which is not a member of group "${group}"`;
-  throw new CsiError("invalid-argument", text);
+/** Why the content of a source on another connection cannot get to a member. Throws "unavailable" if the source's connection cannot be used. */
+async function noWayTo(to: Connection, source: Handle, copying: Copying | undefined): Promise<CsiError | undefined> {
+  if (to.name === source.connection) return undefined;
+  if (!copying) return new CsiError("invalid-argument", `the source is on connection "${source.connection}"`);
+  const choice = await copying.ways(source, to);
+  return choice.kind === "refused" ? choice.error : undefined;
 }

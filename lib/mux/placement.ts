@@ -81,12 +81,8 @@ export function refuseUnmet({ name, access }: Connection, capabilities: readonly
   if (reason !== undefined) throw new CsiError("invalid-argument", `connection "${name}": ${reason}`);
 }
 
-/** The source in terms of the driver. Throws "invalid-argument" if it is on another connection or of a kind that the driver cannot copy. */
+/** The source in terms of its own driver. Throws "invalid-argument" if it is of a kind that the driver cannot copy. */
 export function sourceOn(connection: Connection, source: Handle): Source {
-  if (source.connection !== connection.name) {
-    const text = `the source is on connection "${source.connection}", the new volume on "${connection.name}"; name the source's connection`;
-    throw new CsiError("invalid-argument", text);
-  }
   if (!ability(connection, "clones").from.includes(source.kind))
     throw unable(connection, `create a volume from a ${source.kind}`);
   return { kind: source.kind, id: source.id };

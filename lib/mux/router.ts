@@ -7,6 +7,8 @@ import type { Context, InlineAbility } from "../drivers/driver.ts";
 import { Capacity } from "./capacity.ts";
 import type { Connections } from "./connections.ts";
 import type { RouterContext, RouterSettings } from "./context.ts";
+import { CopyCommands } from "./copying/commands.ts";
+import { type CopyEngine, Copying } from "./copying/copying.ts";
 import { DuplicateVolumes } from "./duplicate-volumes.ts";
 import { type ConfiguredGroups, Groups } from "./groups.ts";
 import { Handles } from "./handles.ts";
@@ -56,7 +58,8 @@ const inlineVolumes = ({ connections, settings }: RouterContext) => ({
 
 /**
  * Opens the router over these connections and groups. A call runs as a job (jobs.ts), which holds its locks (core/locks.ts) and a lease
- * of its connection (connections.ts, pool.ts), and calls the driver with time limit and breaker (storage-calls.ts).
+ * of its connection (connections.ts, pool.ts), and calls the driver with time limit and breaker (storage-calls.ts). Without `engine`,
+ * nothing is copied between connections.
  */
 export function openRouter(
   connections: Connections,
@@ -65,6 +68,7 @@ export function openRouter(
   log: Log,
   times: ResponseTimes = usualTimes,
   healthTimes: HealthTimes = usualHealth,
+  engine?: CopyEngine,
 ) {
   const jobs = new Jobs();
   const calls = new StorageCalls(connections, times, log);
@@ -76,7 +80,9 @@ export function openRouter(
     () => settings().legacyConnection ?? settings().single,
     () => settings().single,
   );
-  const context: RouterContext = { connections, calls, groups, handles, locks, jobs, duplicates, settings };
+  const copying = engine && new Copying({ connections, calls, engine });
+  const context: RouterContext = { connections, calls, groups, handles, locks, jobs, duplicates, settings, copying };
+  const commands = engine && copying && new CopyCommands({ connections, calls, engine }, copying, groups);
   const health = new HealthMonitor(context, healthTimes);
   const parts = (own: RouterContext) => ({
     volumes: new Volumes(own, health),
@@ -107,10 +113,16 @@ export function openRouter(
     checkNew: (call: Call) => health.checkNew(call),
     /** Like HealthMonitor.examples. */
     examples: (segment: Segments) => health.examples(segment),
+    /** Like CopyCommands.run. */
+    copyCommand: async (...args: Parameters<CopyCommands["run"]>) => {
+      if (!commands) throw new CsiError("failed-precondition", "this process copies nothing between connections");
+      await commands.run(...args);
+    },
     /** Aborts all jobs and waits up to `limitMs` milliseconds. Returns the keys of those still running. */
-    stop: (limitMs: number) => {
+    stop: async (limitMs: number) => {
       calls.close();
-      return jobs.stop(limitMs);
+      const [left] = await Promise.all([jobs.stop(limitMs), copying?.stop(limitMs)]);
+      return left;
     },
   };
 }

@@ -71,6 +71,7 @@ export class Snapshots {
     await jobs.run(`delete ${encodeHandle(handle)}`, "", call, own =>
       locks.hold([lockKey(handle)], () =>
         connections.use(handle.connection, "retry", connection => {
+          this.#context.copying?.refuseBusy(handle);
           const snapshots = ability(connection, "snapshots");
           return calls.make(connection, () => snapshots.delete(handle.id, own));
         }),

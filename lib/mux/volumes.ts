@@ -4,16 +4,18 @@ import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { encodeHandle, type Handle } from "../core/handle.ts";
 import type { AddKeys } from "../core/locks.ts";
-import type { Context, Volume } from "../drivers/driver.ts";
+import type { Context, Volume, VolumeSpec } from "../drivers/driver.ts";
 import type { Condition } from "../health/condition-tracker.ts";
 import { reasonText } from "../health/reasons.ts";
 import type { Connection } from "./connection.ts";
 import type { WhenUnavailable } from "./connections.ts";
 import type { CreateRequest, RouterContext } from "./context.ts";
+import { takingOn } from "./copying/copying.ts";
+import { notInUse } from "./expansion.ts";
 import { lockKey, nameLock, type RoutedVolume, volumeLock } from "./handles.ts";
 import type { HealthMonitor } from "./health-monitor.ts";
 import { fingerprint } from "./jobs.ts";
-import { type Creation, MemberSelection } from "./member-selection.ts";
+import { type Creation, MemberSelection, type Selection } from "./member-selection.ts";
 import { ability, evaluateExisting, evaluatePlacement, refuseUnmet, sourceOn } from "./placement.ts";
 
 /** What ValidateVolumeCapabilities asks. */
@@ -65,6 +67,7 @@ export class Volumes {
     await this.#change("delete", handle, "", call, async (connection, own) => {
       if (connection.retain) return own.log.info("volume left in place: deleteStrategy is retain", { volume: text });
       await this.#context.calls.make(connection, () => connection.driver.delete(handle.id, own));
+      await this.#context.copying?.deleted(connection, handle, own);
       this.#context.duplicates.deleted(handle);
       this.#health.forget(handle);
     });
@@ -181,46 +184,85 @@ export class Volumes {
     // Before the job: a retry would join a call that already waits for the storage system.
     await calls.refuse(handle.connection, verb === "delete");
     return jobs.run(`${verb} ${encodeHandle(handle)}`, args, call, own =>
-      locks.hold([lockKey(handle)], () =>
-        connections.use(handle.connection, "retry", connection => work(connection, own)),
-      ),
+      locks.hold([lockKey(handle)], async () => {
+        this.#context.copying?.refuseBusy(handle);
+        return connections.use(handle.connection, "retry", connection => work(connection, own));
+      }),
     );
   }
 
   /** Creates the volume on the first selected member that has room. */
   async #inGroup(creation: Creation): Promise<RoutedVolume> {
-    const { members, skipped, refusal } = await this.#selection.select(creation);
+    let selection: Selection = await this.#selection.select(creation);
     const full: CsiError[] = [];
-    for (const member of members) {
-      try {
-        const volume = await this.#on(member, "retry", creation);
-        return this.#selection.created(creation, volume, skipped);
-      } catch (error) {
-        // Only this code proves that nothing was created.
-        if (!(error instanceof CsiError && error.code === "resource-exhausted")) throw error;
-        creation.call.log.info("a member of the group is full, trying the next", {
-          connection: member,
-          reason: error.message,
-        });
-        full.push(error);
+    for (;;) {
+      const { members, skipped, refusal, others } = selection;
+      for (const member of members) {
+        const volume = await this.#onMember(member, creation, full);
+        if (volume) return this.#selection.created(creation, volume, skipped);
       }
+      if (!others) throw refusal(full);
+      selection = await others();
     }
-    throw refusal(full);
   }
 
-  #on(name: string, when: WhenUnavailable, { request, source, call, add }: Creation): Promise<RoutedVolume> {
-    const { calls, connections, handles } = this.#context;
+  /** The volume on a member; undefined, and one more in `full`, if the member has no room. */
+  async #onMember(member: string, creation: Creation, full: CsiError[]): Promise<RoutedVolume | undefined> {
+    try {
+      return await this.#on(member, "retry", creation);
+    } catch (error) {
+      // Only this code proves that nothing was created.
+      if (!(error instanceof CsiError && error.code === "resource-exhausted")) throw error;
+      const text = "a member of the group is full, trying the next";
+      creation.call.log.info(text, { connection: member, reason: error.message });
+      full.push(error);
+      return undefined;
+    }
+  }
+
+  #on(name: string, when: WhenUnavailable, creation: Creation): Promise<RoutedVolume> {
+    const { connections, handles } = this.#context;
+    const { request, source, add } = creation;
     return connections.use(name, when, async connection => {
-      const inner = source && sourceOn(connection, source);
+      const isCopy = source !== undefined && source.connection !== name;
+      const inner = source && !isCopy ? sourceOn(connection, source) : undefined;
       add([volumeLock(connection, request.name)], source && [lockKey(source)]);
-      const accessibleTopology = await this.#topology(connection, request, call);
       const { parameters, range, mutable } = request;
-      if (Object.keys(mutable).length > 0) ability(connection, "modify");
       const spec = { name: request.name, range, parameters, source: inner, mutable };
-      const volume = await calls.make(connection, () => connection.driver.create(spec, call));
-      const id = handles.encodeNew("volume", name, volume.id);
-      return { ...volume, id, source: request.source, accessibleTopology };
+      const made = isCopy
+        ? await this.#copied(connection, source, spec, creation)
+        : await this.#created(connection, spec, creation);
+      const id = handles.encodeNew("volume", name, made.volume.id);
+      return { ...made.volume, id, source: request.source, accessibleTopology: made.accessibleTopology };
     });
+  }
+
+  async #created(connection: Connection, spec: VolumeSpec, { request, call }: Creation): Promise<MadeVolume> {
+    const accessibleTopology = await this.#topology(connection, request, call);
+    refuseMutable(connection, spec);
+    const { calls } = this.#context;
+    return { volume: await calls.make(connection, () => connection.driver.create(spec, call)), accessibleTopology };
+  }
+
+  /** The source is on another connection. What has begun continues, even on a connection that takes no new volumes meanwhile. */
+  async #copied(
+    connection: Connection,
+    source: Handle,
+    spec: VolumeSpec,
+    { request, call }: Creation,
+  ): Promise<MadeVolume> {
+    const { copying, settings } = this.#context;
+    takingOn(connection);
+    if (!copying) throw new CsiError("failed-precondition", "this process copies nothing between connections");
+    const { policy } = settings();
+    const begun = await copying.landing(connection, spec.name, call);
+    const judge = begun ? evaluateExisting : evaluatePlacement;
+    const verdict = judge(connection, request, policy);
+    if (verdict instanceof CsiError) throw verdict;
+    refuseMutable(connection, spec);
+    const origin = { kind: source.kind, handle: encodeHandle(source) };
+    const volume = await copying.create(connection, source, { ...spec, origin }, call);
+    return { volume, accessibleTopology: verdict.accessibleTopology };
   }
 
   /**
@@ -238,15 +280,12 @@ export class Volumes {
   }
 }
 
-/**
- * The result of an expansion. external-resizer takes "failed-precondition" for "in use" and stops while a pod uses the volume, although
- * a tool or a permission may be missing; "unavailable" is retried, which is right for both.
- */
-async function notInUse<T>(expanding: Promise<T>): Promise<T> {
-  try {
-    return await expanding;
-  } catch (error) {
-    if (!(error instanceof CsiError && error.code === "failed-precondition")) throw error;
-    throw new CsiError("unavailable", error.message, { cause: error });
-  }
+/** A volume as its driver returned it, and where it is reachable from. */
+interface MadeVolume extends Pick<RoutedVolume, "accessibleTopology"> {
+  readonly volume: Volume;
+}
+
+/** Throws "invalid-argument" if the connection cannot change what is to be changeable. */
+function refuseMutable(connection: Connection, { mutable }: VolumeSpec): void {
+  if (Object.keys(mutable).length > 0) ability(connection, "modify");
 }

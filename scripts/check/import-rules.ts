@@ -77,7 +77,7 @@ const layers: readonly Layer[] = [
   },
   {
     folder: "lib/observe/",
-    lib: ["lib/core/", "lib/health/", "lib/csi/socket-file\\.ts"],
+    lib: ["lib/core/", "lib/health/", "lib/csi/socket-file\\.ts", "lib/copy/commands\\.ts"],
     types: ["lib/mux/(overview|inventory)\\.ts"],
     packages: ["prom-client"],
   },

@@ -1,0 +1,46 @@
+import { Copies } from "../../lib/copy/copies.ts";
+import { Janitor, janitorMs } from "../../lib/copy/janitor.ts";
+import { readRecord, writeRecord } from "../../lib/copy/record.ts";
+import { CopyRemoval } from "../../lib/copy/removal.ts";
+import type { Log } from "../../lib/core/call.ts";
+import { CsiError, detailOf } from "../../lib/core/errors.ts";
+import type { CopySettings } from "../../lib/core/proxy.ts";
+import { PeriodicRounds } from "../../lib/core/time.ts";
+import { parseEndpoint } from "../../lib/csi/endpoint.ts";
+import type { Driver } from "../../lib/drivers/driver.ts";
+import type { Connections } from "../../lib/mux/connections.ts";
+import { commandSocketOf, type RunCommand, serveCommands } from "../../lib/observe/command-socket.ts";
+import type { ServeOptions } from "./options.ts";
+
+/** The copies between the connections of this process, and the rounds that remove what they have left. */
+export function openCopies(connections: Connections, settings: () => CopySettings, log: Log) {
+  const use = <T>(name: string, work: (driver: Driver) => Promise<T>) =>
+    connections.use(name, "retry", ({ driver }) => work(driver));
+  const stream = async () => {
+    throw new CsiError("unavailable", "streams are not part of this csimux yet");
+  };
+  const copies = new Copies({ use, stream, settings, log });
+  const janitor = new Janitor({ copies, use, names: () => connections.names() });
+  const rounds = new PeriodicRounds(janitorMs, async signal => {
+    try {
+      await janitor.round({ id: "copies", signal, log, secrets: {} });
+    } catch (error) {
+      log.warn("cannot look for what copies have left", { reason: detailOf(error) });
+    }
+  });
+  const engine = { copies, removal: new CopyRemoval(use), text: { read: readRecord, write: writeRecord } };
+  return { engine, rounds };
+}
+
+/** Opens the command socket. If that fails, volumes are served nevertheless. */
+export async function beginCommands({ endpoints }: Pick<ServeOptions, "endpoints">, run: RunCommand, log: Log) {
+  const [socket] = endpoints.map(parseEndpoint).flatMap(each => (each.kind === "unix" ? [each.path] : []));
+  if (socket === undefined) return () => {};
+  try {
+    return (await serveCommands(commandSocketOf(socket), run, log)).close;
+  } catch (error) {
+    if (!(error instanceof CsiError)) throw error;
+    log.warn(`claims cannot be moved: ${error.message}`);
+    return () => {};
+  }
+}

@@ -1,0 +1,127 @@
+import type { Call } from "../core/call.ts";
+import { CsiError, detailOf } from "../core/errors.ts";
+import { encodeHandle, type Handle, parseHandle } from "../core/handle.ts";
+import type { Landing, ProtectedMoment } from "../drivers/copying.ts";
+import type { Copies } from "./copies.ts";
+import type { UseDriver } from "./copy-work.ts";
+import { type CopyRecord, readRecord } from "./record.ts";
+import { CopyRemoval } from "./removal.ts";
+import { seconds } from "./times.ts";
+
+/** How long the landing of a move is kept that is not asked for, in seconds: a claim is moved over days. */
+const moveSeconds = 30 * 86_400;
+
+/** How often the janitor looks, in milliseconds. */
+export const janitorMs = 3_600_000;
+
+/** What the janitor needs. */
+export interface JanitorParts {
+  readonly copies: Copies;
+  readonly use: UseDriver;
+  /** The names of all connections. */
+  readonly names: () => Promise<readonly string[]>;
+}
+
+/**
+ * Removes what copies have left that are not asked for any more: landings, and moments whose copy is gone. Anything that cannot be judged
+ * stays: a record that cannot be read, a moment whose target does not answer. Every removal is a line of the log.
+ */
+export class Janitor {
+  readonly #parts: JanitorParts;
+  readonly #removal: CopyRemoval;
+
+  constructor(parts: JanitorParts) {
+    this.#parts = parts;
+    this.#removal = new CopyRemoval(parts.use);
+  }
+
+  /** Looks at all connections once, in one listing each. Throws only if the folder of connections cannot be read. */
+  async round(call: Call): Promise<void> {
+    const moments: ProtectedMoment[] = [];
+    const sources: string[] = [];
+    for (const name of await this.#parts.names()) {
+      if (call.signal.aborted) return;
+      await this.#quietly(name, call, async () => {
+        const landings = await this.#parts.use(name, async ({ taking }) => taking?.landings(call));
+        for (const landing of landings ?? []) await this.#quietly(name, call, () => this.#landing(name, landing, call));
+        const found = await this.#parts.use(name, async ({ giving }) => giving?.protectedMoments(call));
+        for (const moment of found ?? []) {
+          moments.push(moment);
+          sources.push(name);
+        }
+      });
+    }
+    for (const [index, moment] of moments.entries()) {
+      const source = sources[index];
+      if (source !== undefined) await this.#quietly(source, call, () => this.#moment(source, moment, call));
+    }
+  }
+
+  /** A connection that cannot be asked now is asked in the next round. */
+  async #quietly(connection: string, call: Call, work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      if (!(error instanceof CsiError)) throw error;
+      call.log.debug("cannot look for what copies have left", { connection, reason: error.message });
+    }
+  }
+
+  async #landing(connection: string, landing: Landing, call: Call): Promise<void> {
+    const target: Handle = { kind: "volume", connection, id: landing.id };
+    const { copies } = this.#parts;
+    if (copies.running(target)) return;
+    let record: CopyRecord;
+    try {
+      record = readRecord(landing.record, `volume ${encodeHandle(target)}`);
+    } catch (error) {
+      call.log.warn("an unfinished copy is left alone", { volume: encodeHandle(target), reason: detailOf(error) });
+      return;
+    }
+    const owner = copies.owner(target, record);
+    if (record.state === "finished") {
+      if (owner !== "taken") await this.#removal.settle(target, record, call);
+      return;
+    }
+    const keep = record.role === "move" ? moveSeconds : copies.settings().keepSeconds;
+    const isForgotten = record.state === "cancelled" || seconds() - record.asked > keep;
+    if (!isForgotten || owner === "taken") return;
+    await this.#drop(target, record, call);
+  }
+
+  async #drop(target: Handle, record: CopyRecord, call: Call): Promise<void> {
+    try {
+      await this.#removal.remove(target, record, call);
+    } catch (error) {
+      if (!(error instanceof CsiError && error.code === "failed-precondition")) throw error;
+      // It became the volume, and the process ended before it noted that.
+      if (await this.#isVolume(target, call)) return this.#removal.settle(target, record, call);
+      call.log.warn("an unfinished copy cannot be removed", { volume: encodeHandle(target), reason: error.message });
+    }
+  }
+
+  async #isVolume(target: Handle, call: Call): Promise<boolean> {
+    return this.#parts.use(target.connection, async ({ reading }) => {
+      try {
+        return (await reading?.get(target.id, call)) !== undefined;
+      } catch (error) {
+        if (error instanceof CsiError && error.code === "not-found") return false;
+        throw error;
+      }
+    });
+  }
+
+  /** A moment is given free if its target answers that it has neither a landing nor a record. */
+  async #moment(connection: string, { target: text, since }: ProtectedMoment, call: Call): Promise<void> {
+    const { copies, use } = this.#parts;
+    if (seconds() - since <= copies.settings().keepSeconds) return;
+    const target = parseHandle(text, "volume");
+    if (!target || copies.running(target)) return;
+    const isNeeded = await use(target.connection, async ({ taking }) =>
+      taking ? (await taking.find(target.id, call)) !== undefined : true,
+    );
+    if (isNeeded) return;
+    await use(connection, async ({ giving }) => giving?.release(text, undefined, call));
+    call.log.info("released a source whose copy is gone", { connection, volume: text });
+  }
+}

@@ -1,0 +1,177 @@
+import type { Call } from "../core/call.ts";
+import { CsiError, detailOf } from "../core/errors.ts";
+import { pause } from "../core/time.ts";
+import type { TakingAbility } from "../drivers/copying.ts";
+import { type CopyRecord, readRecord, writeRecord } from "./record.ts";
+import type { CopyTimes } from "./times.ts";
+
+/**
+ * Which copies other processes work on. A record that names an owner is judged by this machine's monotonic clock alone: its owner has
+ * gone if it did not raise the beat for `takeOver`, counted from when this process first saw that beat.
+ */
+export class LeaseWatch {
+  readonly #times: CopyTimes;
+  readonly #now: () => number;
+  readonly #seen = new Map<string, { readonly owner: string; readonly beat: number; readonly since: number }>();
+
+  /** `now` returns monotonic milliseconds. */
+  constructor(times: CopyTimes, now: () => number = () => performance.now()) {
+    this.#times = times;
+    this.#now = now;
+  }
+
+  /** "free": it has no owner, or `self`, which does not work on it; "gone": its owner has gone; "taken": another process works on it. */
+  judge(target: string, { owner, beat }: CopyRecord, self: string): "free" | "gone" | "taken" {
+    if (owner === "" || owner === self) {
+      this.#seen.delete(target);
+      return "free";
+    }
+    const last = this.#seen.get(target);
+    if (last?.owner === owner && last.beat === beat)
+      return this.#now() - last.since >= this.#times.takeOver ? "gone" : "taken";
+    this.#seen.set(target, { owner, beat, since: this.#now() });
+    return "taken";
+  }
+
+  /** The copy has ended. */
+  forget(target: string): void {
+    this.#seen.delete(target);
+  }
+}
+
+/** A copy's record on its target. */
+export interface RecordPlace {
+  /** The CSI id of the new volume. */
+  readonly target: string;
+  /** The driver's id. */
+  readonly id: string;
+  readonly use: <T>(work: (taking: TakingAbility) => Promise<T>) => Promise<T>;
+}
+
+/** The ownership of one copy: this process writes its record, until it leaves it or loses it. */
+export class CopyLease {
+  readonly #place: RecordPlace;
+  readonly #self: string;
+  readonly #times: CopyTimes;
+  readonly #call: Call;
+  readonly #lost: (why: CsiError) => void;
+  #record: CopyRecord;
+  /** When the last write that succeeded began. */
+  #written = performance.now();
+  #queue: Promise<unknown> = Promise.resolve();
+  #timers: ReturnType<typeof setInterval>[] = [];
+  #isLost = false;
+
+  /** `call` is that of the copy; `lost` is called once if another process has it, or the record cannot be written any more. */
+  constructor(
+    place: RecordPlace,
+    record: CopyRecord,
+    self: string,
+    times: CopyTimes,
+    call: Call,
+    lost: (why: CsiError) => void,
+  ) {
+    this.#place = place;
+    this.#record = record;
+    this.#self = self;
+    this.#times = times;
+    this.#call = call;
+    this.#lost = lost;
+  }
+
+  /** What is, or will be, in the record. */
+  get record(): CopyRecord {
+    return this.#record;
+  }
+
+  /** Becomes the owner. Throws "aborted" if another process became it at the same time. */
+  async claim(change: Partial<CopyRecord>): Promise<void> {
+    this.#record = { ...this.#record, ...change, owner: this.#self, beat: this.#record.beat + 1 };
+    const text = writeRecord(this.#record);
+    const began = performance.now();
+    await this.#place.use(taking => taking.note(this.#place.id, text, this.#call));
+    await pause(this.#times.settle, this.#call.signal);
+    await this.#place.use(taking => this.#verify(taking));
+    this.#written = began;
+    const beat = setInterval(() => void this.write({}).catch(() => {}), this.#times.beat);
+    const watch = setInterval(() => this.#watch(), this.#times.lost / 4);
+    this.#timers = [beat, watch];
+    for (const timer of this.#timers) timer.unref();
+  }
+
+  /** Changes the record; durable when it resolves. Throws if the copy is no longer this process's. */
+  write(change: Partial<CopyRecord>): Promise<void> {
+    this.#record = { ...this.#record, ...change };
+    const done = this.#queue.then(() => this.#writeNow());
+    this.#queue = done.catch(() => {});
+    return done;
+  }
+
+  /** Changes what the next write will write: progress. */
+  set(change: Partial<CopyRecord>): void {
+    this.#record = { ...this.#record, ...change };
+  }
+
+  /** Gives the copy up with a last change, unless another process has it. Throws if that cannot be written. */
+  async leave(change: Partial<CopyRecord>, call: Call): Promise<void> {
+    this.#stop();
+    await this.#queue;
+    if (this.#isLost) return;
+    this.#record = { ...this.#record, ...change, owner: "" };
+    await this.#place.use(async taking => {
+      await this.#verify(taking, call);
+      await taking.note(this.#place.id, writeRecord(this.#record), call);
+    });
+  }
+
+  #stop(): void {
+    for (const timer of this.#timers) clearInterval(timer);
+    this.#timers = [];
+  }
+
+  async #writeNow(): Promise<void> {
+    if (this.#isLost) throw taken(this.#place.target);
+    const began = performance.now();
+    this.#record = { ...this.#record, beat: this.#record.beat + 1 };
+    try {
+      await this.#place.use(async taking => {
+        await this.#verify(taking);
+        await taking.note(this.#place.id, writeRecord({ ...this.#record, owner: this.#self }), this.#call);
+      });
+      this.#written = began;
+    } catch (error) {
+      this.#call.log.debug("a copy's record could not be written", { reason: detailOf(error) });
+      throw error;
+    }
+  }
+
+  /** Throws "aborted" unless the record is still this process's. */
+  async #verify(taking: TakingAbility, call = this.#call): Promise<void> {
+    const { id, target } = this.#place;
+    const landing = await taking.find(id, call);
+    const found = landing && readRecord(landing.record, `volume ${target}`);
+    if (found?.owner === this.#self && found.state !== "cancelled") return;
+    const why = !found || found.state === "cancelled" ? cancelled(target) : taken(target);
+    this.#lose(why);
+    throw why;
+  }
+
+  #watch(): void {
+    if (performance.now() - this.#written < this.#times.lost) return;
+    const text = `the copy to volume ${this.#place.target} was interrupted, because its record could not be written for ${this.#times.lost / 1_000} s; it continues with the next request`;
+    this.#lose(new CsiError("unavailable", text));
+  }
+
+  #lose(why: CsiError): void {
+    if (this.#isLost) return;
+    this.#isLost = true;
+    this.#stop();
+    this.#lost(why);
+  }
+}
+
+const taken = (target: string): CsiError =>
+  new CsiError("aborted", `volume ${target} is being copied by another csimux`);
+
+const cancelled = (target: string): CsiError =>
+  new CsiError("aborted", `the copy to volume ${target} was cancelled; retry`);

@@ -1,0 +1,49 @@
+import type { Call } from "../core/call.ts";
+import { CsiError } from "../core/errors.ts";
+import type { ReadableTree } from "../drivers/copying.ts";
+import { CommandError } from "../io/runner.ts";
+
+/** The attribute in which Linux shows the NFSv4 ACL of a file (linux/fs/nfs/nfs4proc.c, XATTR_NAME_NFSV4_ACL). */
+const attribute = "system.nfs4_acl";
+
+/** The entries that every mode has (RFC 8881 section 6.2.1.5). */
+const ofMode: ReadonlySet<string> = new Set(["OWNER@", "GROUP@", "EVERYONE@"]);
+
+/**
+ * The names in an NFSv4 ACL, as the client hands it out: a count, and for each entry type, flags and mask of four bytes each, the length
+ * of the name, and the name, padded to four bytes (linux/fs/nfs/nfs4xdr.c; RFC 8881 section 6.2.1). Undefined if it has another form.
+ */
+export function namesInAcl(acl: Buffer): readonly string[] | undefined {
+  if (acl.length < 4) return undefined;
+  const names: string[] = [];
+  let at = 4;
+  for (let left = acl.readUInt32BE(0); left > 0; left--) {
+    if (at + 16 > acl.length) return undefined;
+    const length = acl.readUInt32BE(at + 12);
+    if (at + 16 + length > acl.length) return undefined;
+    names.push(acl.toString("utf8", at + 16, at + 16 + length));
+    at += 16 + Math.ceil(length / 4) * 4;
+  }
+  return names;
+}
+
+/**
+ * Throws "failed-precondition" if the top folder has an NFSv4 ACL that says more than its mode: rsync copies no attributes of the system
+ * (rsync(1), "-X"), so its protection would be lost. Without getfattr nothing can be said, and the log tells.
+ */
+export async function refuseAcls({ path, runner }: ReadableTree, connection: string, call: Call): Promise<void> {
+  const argv = ["getfattr", "--absolute-names", "-e", "hex", "-n", attribute, "--", path] as const;
+  try {
+    const { exitCode, stdout } = await runner.run({ argv }, call.signal);
+    if (exitCode !== 0) return;
+    const digits = new RegExp(`^${attribute}=0x([0-9a-f]*)`, "im").exec(stdout)?.[1] ?? "";
+    const names = namesInAcl(Buffer.from(digits, "hex"));
+    if (names?.every(name => ofMode.has(name))) return;
+  } catch (error) {
+    if (!(error instanceof CommandError) || error.failure !== "missing") throw error;
+    call.log.info("getfattr is not installed, so NFSv4 ACLs of copied files are not noticed", { connection });
+    return;
+  }
+  const text = `connection "${connection}": its files have NFSv4 ACLs, which cannot be copied; to lose them, set "copies.drop: [acls]" in its file`;
+  throw new CsiError("failed-precondition", text);
+}

@@ -1,0 +1,259 @@
+import type { Call } from "../core/call.ts";
+import { CsiError, isFinal } from "../core/errors.ts";
+import { pause } from "../core/time.ts";
+import type { GivingAbility, Moment, TakingAbility } from "../drivers/copying.ts";
+import { copyFiles } from "./by-files.ts";
+import { type CopyOutcome, type CopyParts, type CopyWork, givingOf, takingOf, unable } from "./copy-work.ts";
+import { CopyLease, type RecordPlace } from "./lease.ts";
+import { refuseAcls } from "./nfs4-acl.ts";
+import { type CopyProgress, progressText, Rate } from "./progress.ts";
+import { type CopyRecord, writeRecord } from "./record.ts";
+import { seconds } from "./times.ts";
+
+/** A copy that runs in this process, or waits here for its turn. It never becomes the volume by itself. */
+export class OneCopy {
+  readonly #parts: CopyParts;
+  readonly #work: CopyWork;
+  readonly #place: RecordPlace;
+  readonly #stop = new AbortController();
+  readonly #lease: CopyLease;
+  readonly #call: Call;
+  readonly #rate = new Rate();
+  #asked = performance.now();
+  #waits: number | undefined;
+  #tenth = 0;
+  #told = performance.now();
+  #moment: Moment;
+  #hasWritten = false;
+  /** Resolves when it has ended and left its record; never rejects. */
+  readonly done: Promise<CopyOutcome>;
+
+  constructor(work: CopyWork, target: string, parts: CopyParts) {
+    const { record } = work;
+    this.#parts = parts;
+    this.#work = work;
+    this.#moment = record.moment;
+    const log = parts.log.with({ copy: target, from: record.origin.handle });
+    this.#call = { id: `copy ${target}`, signal: this.#stop.signal, log, secrets: {} };
+    const use = <T>(ask: (taking: TakingAbility) => Promise<T>) =>
+      parts.use(work.target.connection, driver => ask(takingOf(driver, work.target.connection)));
+    this.#place = { target, id: work.target.id, use };
+    this.#lease = new CopyLease(this.#place, record, parts.self, parts.times, this.#call, why => this.#stop.abort(why));
+    this.done = this.#run();
+  }
+
+  get record(): CopyRecord {
+    return this.#lease.record;
+  }
+
+  /** It is asked for: it does not pause. */
+  ask(): void {
+    this.#asked = performance.now();
+    this.#lease.set({ asked: seconds() });
+  }
+
+  /** Ends its programs and leaves the record. */
+  stop(why: CsiError): void {
+    this.#stop.abort(why);
+  }
+
+  /** What it does at present. */
+  get progress(): CopyProgress {
+    const { name, way, done, total, fault } = this.record;
+    const rate = this.#rate.perSecond;
+    return { name, way, done, total, fault, rate, waits: this.#waits, from: this.#work.source.connection };
+  }
+
+  /** The sentence about it for the event of its claim. */
+  get text(): string {
+    return progressText(this.progress);
+  }
+
+  async #run(): Promise<CopyOutcome> {
+    const idle = setInterval(() => this.#watchIdle(), Math.min(this.#parts.times.beat, this.#parts.idleMs()));
+    idle.unref();
+    try {
+      await this.#lease.claim({ state: "copying", fault: "", asked: seconds() });
+      if (this.#work.isTakenOver && this.record.way !== "stream" && this.record.way !== "stream-here")
+        await this.#again(this.#moment);
+      await this.#untilComplete();
+      await this.#leave({ state: "ready", done: this.record.total || this.record.done, fault: "" });
+      this.#call.log.info("all data of the copy has arrived", { round: this.record.round });
+      return { kind: "ready", record: this.record };
+    } catch (error) {
+      return await this.#ended(error);
+    } finally {
+      clearInterval(idle);
+    }
+  }
+
+  async #ended(error: unknown): Promise<CopyOutcome> {
+    const why = asCsiError(this.#stop.signal.aborted ? this.#stop.signal.reason : error);
+    await this.#leave({ fault: this.#stop.signal.aborted ? this.record.fault : why.message }).catch(() => {});
+    if (this.#stop.signal.aborted) {
+      this.#call.log.info("the copy is interrupted; the next request continues it", { reason: why.message });
+      return { kind: "paused", why };
+    }
+    this.#call.log.warn("the copy cannot continue", { reason: why.message });
+    return { kind: "failed", error: why };
+  }
+
+  /** The last write must not be aborted with the copy itself. */
+  #leave(change: Partial<CopyRecord>): Promise<void> {
+    return this.#lease.leave(change, { ...this.#call, signal: AbortSignal.timeout(this.#parts.times.lost) });
+  }
+
+  /** Tries until the data is complete; pauses grow while nothing arrives. */
+  async #untilComplete(): Promise<void> {
+    const { times } = this.#parts;
+    let ms = times.firstPause;
+    for (;;) {
+      const before = this.record.done;
+      try {
+        await this.#turn();
+        return;
+      } catch (error) {
+        this.#call.signal.throwIfAborted();
+        const why = asCsiError(error);
+        if (why.code === "not-found") await this.#sourceGone(why);
+        else if (isFinal(why) && !this.record.dirty) throw why;
+        if (this.record.done > before) ms = times.firstPause;
+        this.#call.log.warn("the copy was interrupted and is tried again", { reason: why.message, inMs: ms });
+        this.#lease.set({ fault: why.message });
+      }
+      await pause(ms, this.#call.signal);
+      ms = Math.min(2 * ms, times.longestPause);
+    }
+  }
+
+  async #turn(): Promise<void> {
+    const machines = await this.#withBoth(async (source, target) => this.#machines(source, target));
+    const told = (before: number) => {
+      this.#waits = before;
+    };
+    const end = await this.#parts.turns.take(machines, this.#call.signal, told);
+    this.#waits = undefined;
+    try {
+      await this.#withBoth((giving, taking) => this.#copy(giving, taking));
+    } finally {
+      end();
+    }
+  }
+
+  #machines({ stream: source }: GivingAbility, { stream: target }: TakingAbility): readonly string[] {
+    const { source: from, target: to } = this.#work;
+    const isStream = this.record.way === "stream" || this.record.way === "stream-here";
+    const names = [from.connection, to.connection].map(name => `connection ${name}`);
+    return isStream && source && target ? [source.machine, target.machine] : names;
+  }
+
+  #withBoth<T>(work: (giving: GivingAbility, taking: TakingAbility) => Promise<T>): Promise<T> {
+    const { source, target } = this.#work;
+    return this.#parts.use(target.connection, to =>
+      this.#parts.use(source.connection, from =>
+        work(givingOf(from, source.connection), takingOf(to, target.connection)),
+      ),
+    );
+  }
+
+  async #copy(giving: GivingAbility, taking: TakingAbility): Promise<void> {
+    const { record } = this;
+    const { id } = this.#work.target;
+    if (record.way === "stream" || record.way === "stream-here") return this.#stream(giving, taking, record.way);
+    if (!taking.folder) throw unable(this.#work.target.connection, "take files");
+    const folder = await taking.folder(id, this.#call);
+    if (record.way === "fill") return this.#fill(giving, folder);
+    if (!giving.tree) throw unable(this.#work.source.connection, "give files");
+    // What another process has written is compared, because it may have ended with a loss of power.
+    const compare = record.dirty && !this.#hasWritten;
+    const { stable } = this.#moment;
+    await giving.tree(this.#moment, this.#call, async tree => {
+      if (!this.#work.dropAcls) await refuseAcls(tree, this.#work.source.connection, this.#call);
+      await this.#lease.write({ dirty: true });
+      this.#hasWritten = true;
+      await copyFiles({ tree, folder, stable, compare, progress: bytes => this.#arrived(bytes) }, this.#call);
+    });
+    if (!stable)
+      this.#call.log.info("the copied files are from different times, because the volume may have been in use");
+  }
+
+  /** What an interrupted call has written is not continued: the giver begins again in an empty folder. */
+  async #fill({ fill }: GivingAbility, folder: string): Promise<void> {
+    if (!fill) throw unable(this.#work.source.connection, "write its snapshots into a folder");
+    if (this.record.dirty) await this.#again(this.#moment);
+    await this.#lease.write({ dirty: true });
+    await fill(this.#moment, folder, this.#call);
+  }
+
+  async #stream(giving: GivingAbility, taking: TakingAbility, way: "stream" | "stream-here"): Promise<void> {
+    const { record } = this;
+    if (!giving.stream) throw unable(this.#work.source.connection, "send streams");
+    if (!taking.stream) throw unable(this.#work.target.connection, "receive streams");
+    const { basic } = await this.#parts.stream(
+      {
+        source: giving.stream,
+        target: taking.stream,
+        id: this.#work.target.id,
+        moment: this.#moment,
+        earlier: record.earlier,
+        way,
+        basic: record.basic,
+        progress: bytes => this.#arrived(bytes),
+      },
+      this.#call,
+    );
+    this.#lease.set({ basic });
+  }
+
+  /** So many bytes of this round have arrived altogether. */
+  #arrived(bytes: bigint): void {
+    const { total } = this.record;
+    this.#rate.add(bytes);
+    this.#lease.set({ done: bytes, ...(bytes > 0n && { dirty: true, fault: "" }) });
+    const tenth = total > 0n ? Number((bytes * 10n) / total) : 0;
+    const now = performance.now();
+    if (tenth <= this.#tenth && now - this.#told < this.#parts.times.tell) return;
+    this.#tenth = tenth;
+    this.#told = now;
+    this.#call.log.info(this.text);
+  }
+
+  /**
+   * The protected moment is gone. A volume has another one, with which the copy continues; what is left of a snapshot cannot be
+   * taken again. Throws "not-found" if the source itself is gone.
+   */
+  async #sourceGone(why: CsiError): Promise<void> {
+    const { source, target } = this.#work;
+    if (source.kind === "snapshot") throw why;
+    const from = { kind: source.kind, id: source.id } as const;
+    const moment = await this.#withBoth(giving =>
+      giving.protect(from, this.#place.target, this.record.round, this.#call),
+    );
+    if (moment.name === this.#moment.name && moment.proof === this.#moment.proof) return;
+    this.#call.log.warn("the moment of the copy is gone; it continues with a new one", { target: target.id });
+    this.#moment = { ...moment, traits: { ...moment.traits, encrypted: this.#moment.traits.encrypted } };
+    await this.#lease.write({ moment: this.#moment, taken: seconds(), total: moment.toSend, done: 0n });
+  }
+
+  /** Removes the landing and makes an empty one, into which no earlier program can write. */
+  async #again(moment: Moment): Promise<void> {
+    const { target, spec } = this.#work;
+    const record = { ...this.record, owner: this.#parts.self, dirty: false, done: 0n };
+    await this.#place.use(async taking => {
+      await taking.drop(target.id, this.#call);
+      await taking.begin(spec, moment, writeRecord(record), this.#call);
+    });
+    this.#lease.set({ dirty: false, done: 0n });
+    this.#call.log.info("the copy begins again in an empty landing");
+  }
+
+  #watchIdle(): void {
+    if (performance.now() - this.#asked < this.#parts.idleMs()) return;
+    const text = `the copy to volume ${this.#place.target} pauses, because it is not asked for`;
+    this.#stop.abort(new CsiError("aborted", text));
+  }
+}
+
+/** An error that no driver should throw counts as a fault of csimux. */
+const asCsiError = (error: unknown): CsiError =>
+  error instanceof CsiError ? error : new CsiError("internal", String(error), { cause: error });

@@ -1,0 +1,79 @@
+import type { CopyRecord } from "./record.ts";
+
+/** A copy at present, for messages. */
+export interface CopyProgress extends Pick<CopyRecord, "name" | "way" | "done" | "total" | "fault"> {
+  /** The connection of its source. */
+  readonly from: string;
+  /** Bytes per second; 0: unknown. */
+  readonly rate: bigint;
+  /** The number of copies in front while it waits for its turn; undefined: it runs. */
+  readonly waits: number | undefined;
+}
+
+/** How long the rate is averaged, in milliseconds. */
+const window = 30_000;
+
+/** The rate of a copy from its progress. */
+export class Rate {
+  readonly #now: () => number;
+  #samples: { readonly at: number; readonly bytes: bigint }[] = [];
+
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now;
+  }
+
+  /** So many bytes have arrived altogether. */
+  add(bytes: bigint): void {
+    const at = this.#now();
+    const [first] = this.#samples;
+    // A stream that begins again counts from zero.
+    if (first && bytes < first.bytes) this.#samples = [];
+    this.#samples = [...this.#samples.filter(each => at - each.at < window), { at, bytes }];
+  }
+
+  /** Bytes per second; 0 if unknown. */
+  get perSecond(): bigint {
+    const [first] = this.#samples;
+    const last = this.#samples.at(-1);
+    if (!first || !last || last.at - first.at < 1_000) return 0n;
+    return ((last.bytes - first.bytes) * 1_000n) / BigInt(Math.max(1, Math.round(this.#now() - first.at)));
+  }
+}
+
+const units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"] as const;
+
+/** The power of 1024 in which a size has at most four digits. */
+function scale(bytes: bigint): number {
+  let power = 0;
+  while (power < units.length - 1 && bytes >> BigInt(10 * (power + 1)) > 0n) power++;
+  return power;
+}
+
+const inUnit = (bytes: bigint, power: number): string => {
+  const value = Number(bytes) / 1024 ** power;
+  return power === 0 || value >= 10 ? String(Math.floor(value)) : value.toFixed(1);
+};
+
+/** "37 of 120 GiB", "37 GiB" if the total is unknown. */
+function amount(done: bigint, total: bigint): string {
+  if (total === 0n || total < done) return `${inUnit(done, scale(done))} ${units[scale(done)]}`;
+  return `${inUnit(done, scale(total))} of ${inUnit(total, scale(total))} ${units[scale(total)]}`;
+}
+
+function left(seconds: bigint): string {
+  if (seconds < 120n) return `about ${seconds} s left`;
+  return seconds < 7_200n ? `about ${seconds / 60n} min left` : `about ${seconds / 3_600n} h left`;
+}
+
+/** The sentence about a copy for the event of its claim. */
+export function progressText({ name, from, way, done, total, rate, waits, fault }: CopyProgress): string {
+  const what = `volume "${name}" is being copied from connection "${from}" (${way})`;
+  const failed = fault === "" ? "" : `; the last attempt failed and is repeated: ${fault}`;
+  if (waits !== undefined) return `${what}: it waits for its turn, ${waits} copies are in front${failed}`;
+  const parts = [
+    ...(done > 0n ? [amount(done, total)] : []),
+    ...(rate > 0n ? [`${inUnit(rate, scale(rate))} ${units[scale(rate)]}/s`] : []),
+    ...(rate > 0n && total > done ? [left((total - done) / rate)] : []),
+  ];
+  return `${what}${parts.length > 0 ? `: ${parts.join(", ")}` : ""}${failed}`;
+}

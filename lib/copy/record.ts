@@ -1,0 +1,127 @@
+import * as v from "valibot";
+import { CsiError } from "../core/errors.ts";
+import { type CopyWay, type Moment, maxRecordBytes } from "../drivers/copying.ts";
+import type { Context, ForeignSource } from "../drivers/volume.ts";
+
+/** The version of the records that this csimux writes, and the only one that it reads. */
+const version = 1;
+
+const bytes = v.pipe(
+  v.string(),
+  v.regex(/^[0-9]{1,19}$/),
+  v.transform((digits: string) => BigInt(digits)),
+);
+const texts = v.record(v.string(), v.string());
+
+const way = v.picklist(["stream-here", "stream", "files", "fill"]);
+
+const momentSchema = v.strictObject({
+  name: v.string(),
+  proof: v.string(),
+  bytes,
+  toSend: bytes,
+  stable: v.boolean(),
+  ways: v.optional(v.array(way)),
+  traits: v.strictObject({ encrypted: v.optional(v.boolean()), blockBytes: bytes, fixed: texts }),
+});
+
+const recordSchema = v.strictObject({
+  version: v.literal(version),
+  origin: v.strictObject({ kind: v.picklist(["volume", "snapshot"]), handle: v.string() }),
+  name: v.string(),
+  role: v.picklist(["create", "move"]),
+  required: v.optional(bytes),
+  limit: v.optional(bytes),
+  way,
+  basic: v.boolean(),
+  round: v.pipe(v.number(), v.integer(), v.minValue(0)),
+  moment: momentSchema,
+  taken: v.number(),
+  earlier: v.optional(v.strictObject({ name: v.string(), proof: v.string() })),
+  state: v.picklist(["copying", "ready", "finished", "cancelled"]),
+  dirty: v.boolean(),
+  done: bytes,
+  total: bytes,
+  asked: v.number(),
+  owner: v.string(),
+  beat: v.number(),
+  fault: v.string(),
+  move: v.optional(v.strictObject({ parameters: texts, mutable: texts })),
+});
+
+/** What a target's storage keeps about a copy. Times are seconds since 1970. */
+export interface CopyRecord {
+  readonly origin: ForeignSource;
+  /** The name of the new volume. */
+  readonly name: string;
+  /** What drives it: requests for a volume, or the commands with which a claim is moved. */
+  readonly role: "create" | "move";
+  /** The requested size. */
+  readonly required: bigint | undefined;
+  readonly limit: bigint | undefined;
+  readonly way: CopyWay;
+  /** The stream does without what older pools may not support, in all rounds. */
+  readonly basic: boolean;
+  /** The number of the round, from 0, its moment, and when that was taken. */
+  readonly round: number;
+  readonly moment: Moment;
+  readonly taken: number;
+  /** The moment of the last complete round. */
+  readonly earlier: Pick<Moment, "name" | "proof"> | undefined;
+  /** "ready": all data of the round has arrived; "finished": it is the volume. */
+  readonly state: "copying" | "ready" | "finished" | "cancelled";
+  /** Whether data may have been written into the landing. */
+  readonly dirty: boolean;
+  /** Bytes of the round that have arrived, and that there are; 0: unknown. */
+  readonly done: bigint;
+  readonly total: bigint;
+  /** When it was last asked for. */
+  readonly asked: number;
+  /** The process that works on it; empty: none. It raises `beat` at intervals. */
+  readonly owner: string;
+  readonly beat: number;
+  /** The last failure; empty if there was none since. */
+  readonly fault: string;
+  /** What the requests of a volume bring themselves each time. */
+  readonly move: { readonly parameters: Context; readonly mutable: Context } | undefined;
+}
+
+/** The longest text of a failure that a record keeps, in characters. */
+const maxFault = 300;
+
+/** The text of a record. Throws "invalid-argument" if it would be too long: then the parameters are. */
+export function writeRecord(record: CopyRecord): string {
+  const whole = { version, ...record, fault: record.fault.slice(0, maxFault) };
+  const text = JSON.stringify(whole, (_, value: unknown) => (typeof value === "bigint" ? String(value) : value));
+  if (Buffer.byteLength(text) <= maxRecordBytes) return text;
+  const message = `the copy to volume "${record.name}" cannot be recorded: its parameters are too long`;
+  throw new CsiError("invalid-argument", message);
+}
+
+/**
+ * Reads a record; `place` says where it is ("volume v:b/x"). Throws "failed-precondition" for one that is damaged or of a newer csimux:
+ * such a copy is neither continued nor removed.
+ */
+export function readRecord(text: string, place: string): CopyRecord {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw unreadable(place, "it is not JSON", cause);
+  }
+  const found = typeof value === "object" && value !== null && "version" in value ? value.version : undefined;
+  if (typeof found === "number" && found > version)
+    throw unreadable(place, `its version is ${found}, and this csimux knows version ${version}; update csimux`);
+  const read = v.safeParse(recordSchema, value);
+  if (!read.success) throw unreadable(place, `${v.getDotPath(read.issues[0]) ?? "it"}: ${read.issues[0].message}`);
+  const { required, limit, earlier, move, moment } = read.output;
+  const traits = { ...moment.traits, encrypted: moment.traits.encrypted };
+  return { ...read.output, required, limit, earlier, move, moment: { ...moment, traits } };
+}
+
+const unreadable = (place: string, why: string, cause?: unknown): CsiError =>
+  new CsiError(
+    "failed-precondition",
+    `the record of the copy to ${place} cannot be used: ${why}. The copy is left as it is; remove it by hand if it is not needed`,
+    { cause },
+  );

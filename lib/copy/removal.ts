@@ -1,0 +1,48 @@
+import type { Call } from "../core/call.ts";
+import { detailOf } from "../core/errors.ts";
+import { encodeHandle, type Handle, parseHandle } from "../core/handle.ts";
+import type { UseDriver } from "./copy-work.ts";
+import type { CopyRecord } from "./record.ts";
+
+/** Removes what copies leave: landings, records, and the protection of sources. The caller knows that no process works on the copy. */
+export class CopyRemoval {
+  readonly #use: UseDriver;
+
+  constructor(use: UseDriver) {
+    this.#use = use;
+  }
+
+  /** Removes a landing, then gives its source free; if that fails, the janitor does it. Throws if the landing cannot be removed. */
+  async remove(target: Handle, record: CopyRecord, call: Call): Promise<void> {
+    await this.#use(target.connection, async ({ taking }) => taking?.drop(target.id, call));
+    call.log.info("removed an unfinished copy", { volume: encodeHandle(target), source: record.origin.handle });
+    await this.#try("the source of a removed copy could not be released yet", target, call, () =>
+      this.release(target, record, call),
+    );
+  }
+
+  /** A finished copy gives its source free, and its record goes. What fails here is the janitor's work. */
+  async settle(target: Handle, record: CopyRecord, call: Call): Promise<void> {
+    await this.#try("the source of a finished copy could not be released yet", target, call, async () => {
+      await this.release(target, record, call);
+      await this.#use(target.connection, async ({ taking }) => taking?.forget(target.id, call));
+    });
+  }
+
+  /** Gives up what is protected for a copy. */
+  async release(target: Handle, { origin }: Pick<CopyRecord, "origin">, call: Call): Promise<void> {
+    const source = parseHandle(origin.handle, origin.kind);
+    if (!source) return;
+    const volume = encodeHandle(target);
+    await this.#use(source.connection, async ({ giving }) => giving?.release(volume, undefined, call));
+    call.log.info("released the source of a copy", { volume, source: origin.handle });
+  }
+
+  async #try(text: string, target: Handle, call: Call, work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      call.log.warn(text, { volume: encodeHandle(target), reason: detailOf(error) });
+    }
+  }
+}

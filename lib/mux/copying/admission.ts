@@ -1,0 +1,146 @@
+import type { CopyRecord } from "../../copy/record.ts";
+import { wantedBytes } from "../../core/bytes.ts";
+import type { Call } from "../../core/call.ts";
+import { CsiError, isFinal } from "../../core/errors.ts";
+import { encodeHandle, type Handle } from "../../core/handle.ts";
+import type { CopySettings } from "../../core/proxy.ts";
+import type { CopySpec, CopyWay, Moment, TakingAbility } from "../../drivers/copying.ts";
+import type { Connection } from "../connection.ts";
+import type { Connections } from "../connections.ts";
+import type { StorageCalls } from "../storage-calls.ts";
+import { copyAbilities, type WayChoice, waysBetween } from "./ways.ts";
+
+/** What lib/copy does with records. */
+export interface RecordText {
+  readonly read: (text: string, place: string) => CopyRecord;
+  readonly write: (record: CopyRecord) => string;
+}
+
+/** What admission needs. */
+export interface AdmissionParts {
+  readonly connections: Connections;
+  readonly calls: StorageCalls;
+  readonly text: RecordText;
+  readonly settings: () => CopySettings;
+}
+
+/** A copy that was asked for. */
+export interface CopyRequest {
+  readonly target: Handle;
+  readonly source: Handle;
+  readonly spec: CopySpec;
+  readonly role: CopyRecord["role"];
+}
+
+/** Throws the error of a refusal. */
+export function allowed(choice: WayChoice): Extract<WayChoice, { kind: "ways" }> {
+  if (choice.kind === "refused") throw choice.error;
+  return choice;
+}
+
+/** The ways between two open connections. */
+export const waysOf = (from: Connection, to: Connection, kind: Handle["kind"], settings: CopySettings): WayChoice =>
+  waysBetween({ ...from, ...copyAbilities(from.driver) }, { ...to, ...copyAbilities(to.driver) }, kind, settings);
+
+/**
+ * Begins copies: protects a moment of the source, chooses the way, and makes the landing with its record. After a refusal nothing is left
+ * on either end; after any other failure something may be, and a repeat finds it.
+ */
+export class CopyAdmission {
+  readonly #parts: AdmissionParts;
+
+  constructor(parts: AdmissionParts) {
+    this.#parts = parts;
+  }
+
+  /** The record of the new landing, or of one that another process has made meanwhile. */
+  async begin(request: CopyRequest, to: Connection, taking: TakingAbility, call: Call): Promise<CopyRecord> {
+    const { connections, calls, settings } = this.#parts;
+    const { source, target, spec } = request;
+    return connections.use(source.connection, "retry", async from => {
+      const { ways, instead } = allowed(waysOf(from, to, source.kind, settings()));
+      const { giving } = from.driver;
+      if (!giving) throw new CsiError("internal", "a connection with ways can give content");
+      const key = encodeHandle(target);
+      const taken = await calls.make(from, () => giving.protect({ kind: source.kind, id: source.id }, key, 0, call));
+      const moment = relaxed(taken, from);
+      try {
+        refuseSize(spec, moment);
+        const given = ways.filter(way => moment.ways?.includes(way) ?? true);
+        if (given.length === 0) throw noWay(spec, moment, from, to);
+        const chosen = await this.#choose(given, spec, moment, to, taking, call);
+        const record = newRecord(request, chosen.way, moment);
+        const landing = await calls.make(to, () => taking.begin(spec, moment, this.#parts.text.write(record), call));
+        const why = [...instead, ...chosen.refused];
+        call.log.info(`begun to copy volume "${spec.name}" from connection "${from.name}" (${chosen.way})`, {
+          ...{ volume: key, source: spec.origin.handle, moment: moment.name },
+          ...(why.length > 0 && { instead: why }),
+        });
+        return this.#parts.text.read(landing.record, `volume ${key}`);
+      } catch (error) {
+        // A final answer promises that nothing is left.
+        if (isFinal(error)) await calls.make(from, () => giving.release(key, undefined, call)).catch(notFinal(error));
+        throw error;
+      }
+    });
+  }
+
+  /** The first way that the target accepts, and why it did not accept the others. Throws if there is none. */
+  async #choose(
+    ways: readonly CopyWay[],
+    spec: CopySpec,
+    moment: Moment,
+    to: Connection,
+    taking: TakingAbility,
+    call: Call,
+  ): Promise<{ readonly way: CopyWay; readonly refused: readonly string[] }> {
+    const refused: CsiError[] = [];
+    for (const way of ways) {
+      const refusal = await this.#parts.calls.make(to, () => taking.refusal(way, spec, moment, call));
+      if (!refusal) return { way, refused: refused.map(({ message }) => message) };
+      refused.push(refusal instanceof CsiError ? refusal : new CsiError("failed-precondition", refusal.message));
+    }
+    const [first, ...others] = refused;
+    if (!first) throw new CsiError("internal", "a choice has at least one way");
+    // Another member of a group, or another node, may have room.
+    const code = refused.some(each => each.code === "resource-exhausted") ? "resource-exhausted" : first.code;
+    throw new CsiError(code, [first, ...others].map(({ message }) => message).join("; "));
+  }
+}
+
+/** How this source is kept, the target cannot take it. */
+const noWay = ({ origin }: CopySpec, { ways }: Moment, from: Connection, to: Connection): CsiError =>
+  new CsiError(
+    "invalid-argument",
+    `${origin.kind} ${origin.handle} of connection "${from.name}" can be given only by ${ways?.join(", ")}, which connection "${to.name}" cannot take`,
+  );
+
+/** Content that may lie unencrypted elsewhere is not refused for it. */
+const relaxed = (moment: Moment, { copies }: Connection): Moment =>
+  copies?.allowPlain ? { ...moment, traits: { ...moment.traits, encrypted: false } } : moment;
+
+/** Throws "out-of-range" if the content cannot fit into the requested size. */
+function refuseSize({ name, range }: CopySpec, { bytes }: Moment): void {
+  wantedBytes(range);
+  const [key, most] = range.required === undefined ? ["limit_bytes", range.limit] : ["required_bytes", range.required];
+  if (most === undefined || most >= bytes) return;
+  const text = `volume "${name}" would have ${key} ${most}, but its source has ${bytes} bytes`;
+  throw new CsiError("out-of-range", text);
+}
+
+function newRecord({ spec, role }: CopyRequest, way: CopyWay, moment: Moment): CopyRecord {
+  const now = Math.floor(Date.now() / 1_000);
+  const { name, origin, range, parameters, mutable } = spec;
+  return {
+    ...{ origin, name, role, required: range.required, limit: range.limit, way, basic: false },
+    ...{ round: 0, moment, taken: now, earlier: undefined, state: "copying", dirty: false },
+    ...{ done: 0n, total: moment.toSend, asked: now, owner: "", beat: 0, fault: "" },
+    move: role === "move" ? { parameters, mutable } : undefined,
+  };
+}
+
+/** After a refusal whose traces could not be removed, the caller must come back. */
+const notFinal = (refusal: unknown) => (cause: unknown) => {
+  const text = refusal instanceof Error ? refusal.message : String(refusal);
+  throw new CsiError("unavailable", `${text}; the protection of its source could not be removed yet`, { cause });
+};

@@ -1,0 +1,277 @@
+import type { CopyAnswer, CopyCommand, CopyState } from "../../copy/commands.ts";
+import type { OneCopy } from "../../copy/one-copy.ts";
+import type { CopyRecord } from "../../copy/record.ts";
+import type { Call } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import { encodeHandle, type Handle } from "../../core/handle.ts";
+import { within } from "../../core/time.ts";
+import type { CopySpec, Landing } from "../../drivers/copying.ts";
+import type { Connection } from "../connection.ts";
+import type { Groups } from "../groups.ts";
+import { ability, refuseUnmet } from "../placement.ts";
+import { allowed } from "./admission.ts";
+import { type Copying, type CopyingParts, takingOn } from "./copying.ts";
+import { described, known, other, sourceOf, specOf } from "./ends.ts";
+import type { WayChoice } from "./ways.ts";
+
+/** How often a client hears of progress, in milliseconds. */
+const tellMs = 2_000;
+
+/** Sends a line to the client. */
+type Tell = (answer: CopyAnswer) => void;
+
+type Ways = Extract<WayChoice, { kind: "ways" }>;
+
+type Wanted = Extract<CopyCommand, { command: "plan" | "begin" }>;
+
+/** The commands of the command socket (lib/copy/commands.ts): what `csimux move` and `csimux copies` ask of the controller. */
+export class CopyCommands {
+  readonly #parts: CopyingParts;
+  readonly #copying: Copying;
+  readonly #groups: Groups;
+
+  constructor(parts: CopyingParts, copying: Copying, groups: Groups) {
+    this.#parts = parts;
+    this.#copying = copying;
+    this.#groups = groups;
+  }
+
+  /** Runs a command; the last line that it tells is of kind "done". Throws CsiError. */
+  async run(command: CopyCommand, tell: Tell, call: Call): Promise<void> {
+    tell({ kind: "done", ...(await this.#answer(command, tell, call)) });
+  }
+
+  async #answer(
+    command: CopyCommand,
+    tell: Tell,
+    call: Call,
+  ): Promise<Omit<Extract<CopyAnswer, { kind: "done" }>, "kind">> {
+    switch (command.command) {
+      case "plan":
+        return this.#plan(command);
+      case "begin":
+        return this.#begin(command, call);
+      case "round":
+        return this.#round(known(command.target, "volume"), tell, call);
+      case "land":
+        return this.#land(known(command.target, "volume"), call);
+      case "freeze":
+      case "thaw":
+        return this.#freeze(known(command.volume, "volume"), command.command === "freeze", call);
+      case "cancel":
+        return this.#cancel(known(command.target, "volume"), call);
+      case "list":
+        return this.#list(tell, call);
+    }
+  }
+
+  #on<T>(connection: string, work: (connection: Connection) => Promise<T>): Promise<T> {
+    return this.#parts.connections.use(connection, "retry", work);
+  }
+
+  #plan(wanted: Wanted) {
+    const source = known(wanted.source, "volume");
+    return this.#to(source, wanted, async (_, { ways, instead }) => ({ way: ways[0], instead: [...instead] }));
+  }
+
+  /** Runs `work` on the connection that the class names, if it can take this volume. */
+  async #to<T>(source: Handle, { parameters, capabilities }: Wanted, work: (to: Connection, ways: Ways) => Promise<T>) {
+    const named = parameters["connection"] ?? "";
+    if (await this.#groups.has(named)) {
+      const text = `"${named}" is a group; a claim is moved to a class that names a connection: one of ${(await this.#groups.members(named)).join(", ")}`;
+      throw new CsiError("invalid-argument", text);
+    }
+    return this.#parts.connections.use(named, "refuse", async connection => {
+      refuseUnmet(
+        connection,
+        capabilities.map(each => ({ ...each, fsType: each.fsType, mountFlags: [], mountGroup: undefined })),
+      );
+      if (connection.suspended) throw new CsiError("resource-exhausted", `connection "${named}" takes no new volumes`);
+      return work(connection, allowed(await this.#copying.ways(other(source, connection), connection)));
+    });
+  }
+
+  #begin(wanted: Wanted, call: Call) {
+    const source = known(wanted.source, "volume");
+    return this.#to(source, wanted, async (connection, { instead }) => {
+      const spec: CopySpec = {
+        ...{ name: wanted.name, range: { required: wanted.bytes, limit: undefined }, source: undefined },
+        ...{ parameters: wanted.parameters, mutable: wanted.mutable },
+        origin: { kind: "volume", handle: encodeHandle(source) },
+      };
+      const { target, record } = await this.#copying.begin(connection, source, spec, call);
+      return { target: encodeHandle(target), way: record.way, instead: [...instead] };
+    });
+  }
+
+  /** Completes the interrupted round, or takes the next one. */
+  async #round(target: Handle, tell: Tell, call: Call) {
+    const began = performance.now();
+    const { copies } = this.#parts.engine;
+    const running = copies.running(target);
+    const before = running?.record ?? (await this.#landing(target, call));
+    const isFirst = !running && before.state === "copying" && before.round === 0 && before.beat === 0;
+    const record = running || before.state === "copying" ? before : await this.#next(target, before, call);
+    const copy = running ?? this.#start(target, record);
+    const end = await watched(copy, tell, call);
+    if (end.kind === "paused") throw end.why;
+    if (end.kind === "failed") throw end.error;
+    const source = sourceOf(end.record);
+    await this.#on(source.connection, async ({ driver }) =>
+      driver.giving?.release(encodeHandle(target), end.record.moment, call),
+    );
+    const { round: number, taken, done: bytes } = end.record;
+    const seconds = (performance.now() - began) / 1_000;
+    const continued = !isFirst && record === before;
+    return { target: encodeHandle(target), way: end.record.way, round: { number, taken, continued, bytes, seconds } };
+  }
+
+  #start(target: Handle, record: CopyRecord): OneCopy {
+    const owner = this.#parts.engine.copies.owner(target, record);
+    if (owner === "taken") throw new CsiError("aborted", `${encodeHandle(target)} is being copied by another csimux`);
+    return this.#copying.start({ target, source: sourceOf(record), spec: specOf(record) }, record, owner === "gone");
+  }
+
+  /** The next round begins where the last one ended. */
+  #next(target: Handle, before: CopyRecord, call: Call): Promise<CopyRecord> {
+    if (before.state !== "ready")
+      throw new CsiError("failed-precondition", `the copy to volume ${encodeHandle(target)} is ${before.state}`);
+    const { source, round } = { source: sourceOf(before), round: before.round + 1 };
+    return this.#on(source.connection, async ({ driver, copies }) => {
+      const { giving } = driver;
+      if (!giving) throw new CsiError("unavailable", `connection "${source.connection}" cannot give content any more`);
+      const taken = Math.floor(Date.now() / 1_000);
+      const from = { kind: source.kind, id: source.id };
+      const made = await giving.protect(from, encodeHandle(target), round, call);
+      const moment = copies?.allowPlain ? { ...made, traits: { ...made.traits, encrypted: false } } : made;
+      const { name, proof } = before.moment;
+      const next = { round, moment, taken, earlier: { name, proof }, done: 0n, total: moment.toSend };
+      return { ...before, ...next, state: "copying", asked: taken };
+    });
+  }
+
+  async #land(target: Handle, call: Call) {
+    const record = await this.#landingOrNone(target, call);
+    if (!record) return this.#landed(target, call);
+    if (record.state !== "ready" && record.state !== "finished")
+      throw new CsiError(
+        "failed-precondition",
+        `the data of volume ${encodeHandle(target)} is not complete; copy it first`,
+      );
+    return this.#on(target.connection, async connection => {
+      const request = { target, spec: specOf(record) };
+      const volume = await this.#copying.land(connection, takingOn(connection), request, record, call);
+      return { volume: described(connection, volume) };
+    });
+  }
+
+  /** A volume that landed before, and whose record has gone. */
+  #landed(target: Handle, call: Call) {
+    return this.#on(target.connection, async connection => {
+      const volume = await ability(connection, "reading").get(target.id, call);
+      return { volume: described(connection, volume) };
+    });
+  }
+
+  #freeze(volume: Handle, on: boolean, call: Call) {
+    return this.#on(volume.connection, async ({ name, driver }) => {
+      const freeze = driver.giving?.freeze;
+      if (!freeze) throw new CsiError("failed-precondition", `connection "${name}" cannot forbid writing to a volume`);
+      await freeze(volume.id, on, call);
+      call.log.info(on ? "writing to a volume is forbidden" : "writing to a volume is allowed again", {
+        volume: encodeHandle(volume),
+      });
+      return {};
+    });
+  }
+
+  /** Its next request is answered that it was cancelled, so that the ghost of a deleted claim goes. */
+  async #cancel(target: Handle, call: Call) {
+    const { engine } = this.#parts;
+    const running = engine.copies.running(target);
+    running?.stop(new CsiError("aborted", `the copy to volume ${encodeHandle(target)} was cancelled`));
+    await running?.done;
+    const record = await this.#landing(target, call);
+    const owner = engine.copies.owner(target, record);
+    // Another process reads that in its next beat and ends its programs; the janitor, or the next request, removes the rest.
+    const text = engine.text.write({ ...record, state: "cancelled" });
+    await this.#on(target.connection, async connection => takingOn(connection).note(target.id, text, call));
+    if (record.role === "create") this.#copying.cancelled(target);
+    if (owner !== "taken") await engine.removal.remove(target, record, call);
+    return { target: encodeHandle(target) };
+  }
+
+  async #list(tell: Tell, call: Call) {
+    const names = await this.#parts.connections.names();
+    for (const name of names) {
+      try {
+        const landings = await this.#on(name, async ({ driver }) => driver.taking?.landings(call));
+        for (const landing of landings ?? []) tell(this.#state(name, landing));
+      } catch (error) {
+        if (!(error instanceof CsiError)) throw error;
+        call.log.info("cannot list the copies of a connection", { connection: name, reason: error.message });
+      }
+    }
+    return {};
+  }
+
+  #state(connection: string, { id, record: text }: Landing): CopyState {
+    const target: Handle = { kind: "volume", connection, id };
+    const handle = encodeHandle(target);
+    const { engine } = this.#parts;
+    try {
+      const running = engine.copies.running(target);
+      const record = running?.record ?? engine.text.read(text, `volume ${handle}`);
+      const { origin, name, role, way, round, done, total, asked, owner, fault } = record;
+      const state = record.state === "copying" && owner === "" && !running ? "paused" : record.state;
+      const rate = running?.progress.rate ?? 0n;
+      const source = { source: origin.handle, sourceKind: origin.kind };
+      return {
+        kind: "copy",
+        target: handle,
+        ...source,
+        name,
+        role,
+        state,
+        way,
+        round,
+        done,
+        total,
+        rate,
+        asked,
+        owner,
+        fault,
+      };
+    } catch (error) {
+      if (!(error instanceof CsiError)) throw error;
+      const nothing = { source: "", sourceKind: "volume", name: "", role: "create", state: "unreadable" } as const;
+      const zero = { round: 0, done: 0n, total: 0n, rate: 0n, asked: 0, owner: "" };
+      return { kind: "copy", target: handle, ...nothing, ...zero, fault: error.message };
+    }
+  }
+
+  /** The record of a landing. Throws "not-found". */
+  async #landing(target: Handle, call: Call): Promise<CopyRecord> {
+    const record = await this.#landingOrNone(target, call);
+    if (record) return record;
+    throw new CsiError("not-found", `there is no copy to volume ${encodeHandle(target)}`);
+  }
+
+  #landingOrNone(target: Handle, call: Call): Promise<CopyRecord | undefined> {
+    return this.#on(target.connection, async connection => {
+      const found = await this.#copying.find(connection, takingOn(connection), target, call);
+      return found?.record;
+    });
+  }
+}
+
+/** Tells of the progress until the copy ends; while a client listens, it is asked for. */
+async function watched(copy: OneCopy, tell: Tell, call: Call) {
+  while (!(await within(copy.done, tellMs))) {
+    call.signal.throwIfAborted();
+    copy.ask();
+    const { done, total, rate } = copy.progress;
+    tell({ kind: "progress", text: copy.text, done, total, rate });
+  }
+  return copy.done;
+}

@@ -1,0 +1,269 @@
+import type { Copies } from "../../copy/copies.ts";
+import type { OneCopy } from "../../copy/one-copy.ts";
+import type { CopyRecord } from "../../copy/record.ts";
+import type { CopyRemoval } from "../../copy/removal.ts";
+import type { Call } from "../../core/call.ts";
+import { CsiError, isFinal } from "../../core/errors.ts";
+import { encodeHandle, type Handle } from "../../core/handle.ts";
+import { within } from "../../core/time.ts";
+import type { CopySpec, TakingAbility } from "../../drivers/copying.ts";
+import type { Volume } from "../../drivers/driver.ts";
+import type { Connection } from "../connection.ts";
+import type { Connections } from "../connections.ts";
+import type { StorageCalls } from "../storage-calls.ts";
+import { CopyAdmission, type CopyRequest, type RecordText, waysOf } from "./admission.ts";
+import type { WayChoice } from "./ways.ts";
+
+/** The part of lib/copy that the router uses. */
+export interface CopyEngine {
+  readonly copies: Copies;
+  readonly removal: CopyRemoval;
+  readonly text: RecordText;
+}
+
+/** What copies need of the router. */
+export interface CopyingParts {
+  readonly connections: Connections;
+  readonly calls: StorageCalls;
+  readonly engine: CopyEngine;
+}
+
+/** A landing, read. */
+export interface KnownLanding {
+  readonly target: Handle;
+  readonly record: CopyRecord;
+}
+
+/**
+ * Requests for volumes with the content of another connection's. A request begins a copy or joins it, waits a few seconds, and otherwise
+ * answers "aborted" with the progress. Only a request makes a complete landing the volume, so nothing appears that is not asked for.
+ */
+export class Copying {
+  readonly #parts: CopyingParts;
+  readonly #admission: CopyAdmission;
+  /** Copies that a person has cancelled: their next request is refused for good. */
+  readonly #cancelled = new Set<string>();
+  /** What is still done after an answer. */
+  readonly #after = new Set<Promise<void>>();
+
+  constructor(parts: CopyingParts) {
+    this.#parts = parts;
+    const { engine, calls, connections } = parts;
+    this.#admission = new CopyAdmission({ calls, connections, text: engine.text, settings: engine.copies.settings });
+  }
+
+  /** Throws "aborted" if the object is an end of a copy that runs here. Synchronous, for callers that hold its lock. */
+  refuseBusy(handle: Handle): void {
+    const why = this.#parts.engine.copies.busy(handle);
+    if (why !== undefined) throw new CsiError("aborted", `${encodeHandle(handle)} cannot be changed now: ${why}`);
+  }
+
+  /** How the content of a source gets to a connection. Throws "unavailable" if the source's connection cannot be used. */
+  ways(source: Handle, to: Connection): Promise<WayChoice> {
+    const settings = this.#parts.engine.copies.settings();
+    return this.#parts.connections.use(source.connection, "retry", async from =>
+      waysOf(from, to, source.kind, settings),
+    );
+  }
+
+  /** The landing of a name, or undefined. Throws "failed-precondition" if its record cannot be used. */
+  async landing(connection: Connection, name: string, call: Call): Promise<KnownLanding | undefined> {
+    const { taking } = connection.driver;
+    return taking && this.find(connection, taking, targetOf(connection, taking, name), call);
+  }
+
+  /** The landing of a volume's id, or undefined. */
+  async find(
+    connection: Connection,
+    taking: TakingAbility,
+    target: Handle,
+    call: Call,
+  ): Promise<KnownLanding | undefined> {
+    const { calls, engine } = this.#parts;
+    const landing = await calls.make(connection, () => taking.find(target.id, call));
+    return landing && { target, record: engine.text.read(landing.record, `volume ${encodeHandle(target)}`) };
+  }
+
+  /** CreateVolume with a source on another connection. The caller holds the locks of volume and source. */
+  async create(connection: Connection, source: Handle, spec: CopySpec, call: Call): Promise<Volume> {
+    const end = performance.now() + this.#parts.engine.copies.times.ask;
+    const taking = takingOn(connection);
+    const target = targetOf(connection, taking, spec.name);
+    const request: CopyRequest = { target, source, spec, role: "create" };
+    const copy = await this.#join(connection, taking, request, call);
+    if (copy.kind === "volume") return copy.volume;
+    if (copy.kind === "ready") return this.land(connection, taking, request, copy.record, call);
+    await within(copy.running.done, Math.max(0, end - performance.now()));
+    return this.#answer(connection, taking, request, copy.running, call);
+  }
+
+  /** Makes complete data the volume. */
+  async land(
+    connection: Connection,
+    taking: TakingAbility,
+    { target, spec }: Pick<CopyRequest, "target" | "spec">,
+    record: CopyRecord,
+    call: Call,
+  ): Promise<Volume> {
+    const { calls, engine } = this.#parts;
+    if (engine.copies.owner(target, record) === "taken") throw elsewhere(target);
+    try {
+      await this.#own(connection, taking, target, record, call);
+      const volume = await calls.make(connection, () => taking.land(target.id, spec, record.moment, call));
+      const text = engine.text.write({ ...record, state: "finished", owner: "", fault: "" });
+      await calls.make(connection, () => taking.note(target.id, text, call));
+      const proof = record.moment.stable
+        ? "its content is proved to be that of its source"
+        : "its source may have changed meanwhile";
+      call.log.info(`volume "${spec.name}" is complete: ${proof}`, {
+        ...{ volume: encodeHandle(target), source: spec.origin.handle, moment: record.moment.name },
+        ...(record.moment.proof && { proof: record.moment.proof }),
+      });
+      this.#afterwards(engine.removal.settle(target, record, call));
+      return volume;
+    } catch (error) {
+      // The landing is left, so the caller must come back, whatever the reason.
+      if (!isFinal(error) || !(error instanceof Error)) throw error;
+      throw new CsiError("unavailable", error.message, { cause: error });
+    }
+  }
+
+  /** Of two processes that land one copy at the same time, the last one continues. */
+  async #own(connection: Connection, taking: TakingAbility, target: Handle, record: CopyRecord, call: Call) {
+    const { calls, engine } = this.#parts;
+    const { self } = engine.copies;
+    const text = engine.text.write({ ...record, owner: self, beat: record.beat + 1 });
+    await calls.make(connection, () => taking.note(target.id, text, call));
+    const now = await this.find(connection, taking, target, call);
+    if (now?.record.owner !== self) throw elsewhere(target);
+  }
+
+  /** Begins a copy for `csimux move`, or finds it; nothing is copied yet. */
+  async begin(connection: Connection, source: Handle, spec: CopySpec, call: Call): Promise<KnownLanding> {
+    const taking = takingOn(connection);
+    const target = targetOf(connection, taking, spec.name);
+    const request: CopyRequest = { target, source, spec, role: "move" };
+    const known = await this.find(connection, taking, target, call);
+    if (!known && (await this.#parts.calls.make(connection, () => taking.existing(spec, call))))
+      throw new CsiError("already-exists", `volume "${spec.name}" exists already, and is complete`);
+    const record = known?.record ?? (await this.#admission.begin(request, connection, taking, call));
+    refuseOther(record, request);
+    return { target, record };
+  }
+
+  /** A volume was deleted: removes its landing, or the record that is left of it, and gives the source free. */
+  async deleted(connection: Connection, target: Handle, call: Call): Promise<void> {
+    const { taking } = connection.driver;
+    const known = taking && (await this.find(connection, taking, target, call));
+    if (!taking || !known) return;
+    if (this.#parts.engine.copies.owner(target, known.record) === "taken") throw elsewhere(target);
+    await this.#parts.engine.removal.remove(target, known.record, call);
+  }
+
+  /** The next request for this copy is refused for good, once. */
+  cancelled(target: Handle): void {
+    this.#cancelled.add(encodeHandle(target));
+  }
+
+  /** Waits for what is done after answers. */
+  async stop(limitMs: number): Promise<void> {
+    await this.#parts.engine.copies.stop(limitMs);
+    await within(Promise.all(this.#after), limitMs);
+  }
+
+  #afterwards(work: Promise<void>): void {
+    const done = work.finally(() => this.#after.delete(done));
+    this.#after.add(done);
+  }
+
+  async #join(connection: Connection, taking: TakingAbility, request: CopyRequest, call: Call) {
+    const { calls, engine } = this.#parts;
+    const { target, spec } = request;
+    const running = engine.copies.running(target);
+    if (running) {
+      refuseOther(running.record, request);
+      return { kind: "running", running } as const;
+    }
+    const volume = await calls.make(connection, () => taking.existing(spec, call));
+    if (volume) {
+      this.#afterwards(this.#settleIfNoted(connection, taking, target, call));
+      return { kind: "volume", volume } as const;
+    }
+    const known = await this.find(connection, taking, target, call);
+    const wasCancelled = this.#cancelled.delete(encodeHandle(target));
+    if (known?.record.state === "cancelled") await engine.removal.remove(target, known.record, call);
+    if (wasCancelled || known?.record.state === "cancelled") throw wasCancelledFor(spec.name);
+    const record = known?.record ?? (await this.#admission.begin(request, connection, taking, call));
+    refuseOther(record, request);
+    const owner = engine.copies.owner(target, record);
+    if (owner === "taken") throw elsewhere(target, record);
+    if (record.state !== "copying") return { kind: "ready", record } as const;
+    return { kind: "running", running: this.start(request, record, owner === "gone") } as const;
+  }
+
+  /** Runs a copy in this process. */
+  start({ target, source, spec }: Omit<CopyRequest, "role">, record: CopyRecord, isTakenOver: boolean): OneCopy {
+    const from = this.#parts.connections.record(source.connection)?.lastValid?.facts.copies;
+    const dropAcls = from?.dropAcls ?? false;
+    return this.#parts.engine.copies.start({ target, source, spec, record, isTakenOver, dropAcls });
+  }
+
+  /** After the wait. */
+  async #answer(
+    connection: Connection,
+    taking: TakingAbility,
+    request: CopyRequest,
+    running: OneCopy,
+    call: Call,
+  ): Promise<Volume> {
+    running.ask();
+    if (this.#parts.engine.copies.running(request.target)) throw new CsiError("aborted", running.text);
+    const end = await running.done;
+    if (end.kind === "ready") return this.land(connection, taking, request, end.record, call);
+    if (end.kind === "paused") throw end.why;
+    if (isFinal(end.error)) await this.#parts.engine.removal.remove(request.target, running.record, call);
+    throw end.error;
+  }
+
+  async #settleIfNoted(connection: Connection, taking: TakingAbility, target: Handle, call: Call) {
+    const known = await this.find(connection, taking, target, call).catch(() => undefined);
+    if (known) await this.#parts.engine.removal.settle(target, known.record, call);
+  }
+}
+
+/** The id that the volume of this name will have. */
+const targetOf = ({ name }: Connection, taking: TakingAbility, volume: string): Handle => ({
+  kind: "volume",
+  connection: name,
+  id: taking.idOf(volume),
+});
+
+/** Throws "invalid-argument" if the connection cannot take content. */
+export function takingOn({ name, driverName, driver }: Connection): TakingAbility {
+  if (driver.taking) return driver.taking;
+  const text = `connection "${name}" (driver ${driverName}) cannot take content of other connections; name the source's connection`;
+  throw new CsiError("invalid-argument", text);
+}
+
+/** Throws "already-exists" for a copy from another source, of another size, or for another purpose. */
+function refuseOther(record: CopyRecord, { spec, role }: CopyRequest): void {
+  const { origin, range, name } = spec;
+  const fault =
+    record.name !== name || record.origin.handle !== origin.handle || record.origin.kind !== origin.kind
+      ? `it is being copied from ${record.origin.kind} ${record.origin.handle}`
+      : record.required !== range.required || record.limit !== range.limit
+        ? "it is being copied with another size"
+        : record.role !== role
+          ? `it is being copied by ${record.role === "move" ? "csimux move" : "a request for a volume"}`
+          : undefined;
+  if (fault !== undefined) throw new CsiError("already-exists", `volume "${name}" exists already: ${fault}`);
+}
+
+/** Another process works on it. */
+function elsewhere(target: Handle, record?: CopyRecord): CsiError {
+  const done = record && record.done > 0n ? `: ${record.done >> 20n} of ${record.total >> 20n} MiB` : "";
+  return new CsiError("aborted", `volume ${encodeHandle(target)} is being copied by another csimux${done}`);
+}
+
+const wasCancelledFor = (name: string): CsiError =>
+  new CsiError("failed-precondition", `the copy to volume "${name}" was cancelled; delete the claim`);

@@ -1,0 +1,40 @@
+import type { CopyRecord } from "../../copy/record.ts";
+import { CsiError } from "../../core/errors.ts";
+import { encodeHandle, type Handle, parseHandle } from "../../core/handle.ts";
+import type { CopySpec } from "../../drivers/copying.ts";
+import type { Volume } from "../../drivers/driver.ts";
+import { segmentsOf } from "../../topology/accessible-topology.ts";
+import type { Connection } from "../connection.ts";
+
+/** A finished volume for the client. */
+export function described(connection: Connection, { id, bytes, context }: Volume) {
+  const handle = encodeHandle({ kind: "volume", connection: connection.name, id });
+  const topology = connection.accessibleTopology.map(each => ({ ...segmentsOf(each) }));
+  return { handle, bytes, context: { ...context }, topology };
+}
+
+/** Throws "not-found" for a text that is not a CSI id of this driver. */
+export function known(text: string, kind: Handle["kind"]): Handle {
+  const handle = parseHandle(text, kind);
+  if (handle) return handle;
+  throw new CsiError("not-found", `${kind} "${text}" is not an id of this driver (${kind[0]}:<connection>/<id>)`);
+}
+
+/** Throws "invalid-argument" if the source is on the same connection. */
+export function other(source: Handle, { name }: Connection): Handle {
+  if (source.connection !== name) return source;
+  throw new CsiError("invalid-argument", `volume ${encodeHandle(source)} is on connection "${name}" already`);
+}
+
+/** The source of a copy. Throws "internal" for a record that admission cannot have written. */
+export function sourceOf({ origin }: CopyRecord): Handle {
+  const source = parseHandle(origin.handle, origin.kind);
+  if (source) return source;
+  throw new CsiError("internal", `the record of a copy names the source "${origin.handle}"`);
+}
+
+/** The volume that a move makes. Throws "failed-precondition" for a copy that requests for a volume drive. */
+export function specOf({ name, required, limit, origin, move }: CopyRecord): CopySpec {
+  if (move) return { name, range: { required, limit }, origin, source: undefined, ...move };
+  throw new CsiError("failed-precondition", `the copy to volume "${name}" belongs to a claim, which drives it itself`);
+}

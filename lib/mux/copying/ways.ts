@@ -1,0 +1,119 @@
+import { CsiError } from "../../core/errors.ts";
+import { type CopyPolicy, type CopySettings, hasConnection } from "../../core/proxy.ts";
+import type { CopyWay, GivingAbility, StreamSource, TakingAbility } from "../../drivers/copying.ts";
+import type { Driver, Source } from "../../drivers/driver.ts";
+
+/** What a connection's driver can do for copies, as data. */
+export interface CopyAbilities {
+  readonly giving: GivingFacts | undefined;
+  readonly taking: TakingFacts | undefined;
+}
+
+type StreamFacts = Pick<StreamSource, "format" | "machine">;
+
+interface GivingFacts extends Pick<GivingAbility, "content"> {
+  readonly stream: StreamFacts | undefined;
+  readonly tree: boolean;
+  readonly fill: boolean;
+}
+
+interface TakingFacts extends Pick<TakingAbility, "content"> {
+  readonly stream: StreamFacts | undefined;
+  readonly folder: boolean;
+}
+
+/** One end of a copy. */
+export interface CopyEnd extends CopyAbilities {
+  readonly name: string;
+  readonly driverName: string;
+  readonly labels: Readonly<Record<string, string>>;
+  /** What its file says; undefined: nothing. */
+  readonly copies?: CopyPolicy | undefined;
+}
+
+/** How content can get from one connection to another, the cheapest way first, and why there is no cheaper one; or why it cannot. */
+export type WayChoice =
+  | { readonly kind: "ways"; readonly ways: readonly CopyWay[]; readonly instead: readonly string[] }
+  | { readonly kind: "refused"; readonly error: CsiError };
+
+/** The abilities of a driver. */
+export const copyAbilities = ({ giving, taking }: Pick<Driver, "giving" | "taking">): CopyAbilities => ({
+  giving: giving && {
+    content: giving.content,
+    stream: giving.stream,
+    tree: giving.tree !== undefined,
+    fill: giving.fill !== undefined,
+  },
+  taking: taking && { content: taking.content, stream: taking.stream, folder: taking.folder !== undefined },
+});
+
+/**
+ * The ways from one connection to another for a source of this kind. "invalid-argument" if the two kinds of storage have no way,
+ * "failed-precondition" if a setting forbids it. Pure.
+ */
+export function waysBetween(
+  from: CopyEnd,
+  to: CopyEnd,
+  kind: Source["kind"],
+  settings: Pick<CopySettings, "enabled">,
+): WayChoice {
+  const { giving } = from;
+  const { taking } = to;
+  const between = `from connection "${from.name}" to connection "${to.name}"`;
+  const refused = (code: CsiError["code"], why: string): WayChoice => ({
+    kind: "refused",
+    error: new CsiError(code, `content cannot be copied ${between}: ${why}`),
+  });
+  if (!giving) return refused("invalid-argument", `${who(from)} cannot give content to other connections`);
+  if (!taking) return refused("invalid-argument", `${who(to)} cannot take content of other connections`);
+  const forbidden = forbids(from, to, settings);
+  if (forbidden !== undefined) return refused("failed-precondition", forbidden);
+  if (giving.content !== taking.content)
+    return refused("invalid-argument", `"${from.name}" has ${things(giving)}, "${to.name}" has ${things(taking)}`);
+  const { ways, instead } = possible(from, giving, to, taking, kind);
+  return ways.length > 0 ? { kind: "ways", ways, instead } : refused("invalid-argument", instead.join("; "));
+}
+
+const who = ({ name, driverName }: CopyEnd): string => `"${name}" (driver ${driverName})`;
+
+const things = ({ content }: Pick<GivingFacts, "content">): string => (content === "files" ? "files" : "disks");
+
+/** The setting that forbids it. */
+function forbids(from: CopyEnd, to: CopyEnd, { enabled }: Pick<CopySettings, "enabled">): string | undefined {
+  if (!enabled) return 'copies between connections are switched off ("proxy.copies.enabled" of the main file)';
+  if (!hasConnection(from.copies?.to, to.name, to.labels))
+    return `"copies.to" of "${from.name}" does not include "${to.name}"`;
+  if (!hasConnection(to.copies?.from, from.name, from.labels))
+    return `"copies.from" of "${to.name}" does not include "${from.name}"`;
+  return undefined;
+}
+
+function possible(from: CopyEnd, giving: GivingFacts, to: CopyEnd, taking: TakingFacts, kind: Source["kind"]) {
+  const ways: CopyWay[] = [];
+  const instead: string[] = [];
+  const stream = streamWay(from, giving, to, taking);
+  if (stream.way) ways.push(stream.way);
+  if (stream.why !== undefined) instead.push(stream.why);
+  // Which of the two it is depends on how the source is kept: the moment says so.
+  const isFilled = kind === "snapshot" && giving.fill;
+  if (taking.folder && giving.tree) ways.push("files");
+  if (taking.folder && isFilled) ways.push("fill");
+  if (!taking.folder) instead.push(`no files: this process cannot write into volumes of "${to.name}"`);
+  else if (!giving.tree && !isFilled) instead.push(`no files: this process cannot read volumes of "${from.name}"`);
+  return { ways, instead };
+}
+
+interface StreamWay {
+  readonly way: CopyWay | undefined;
+  readonly why: string | undefined;
+}
+
+function streamWay(from: CopyEnd, giving: GivingFacts, to: CopyEnd, taking: TakingFacts): StreamWay {
+  const none = (why: string): StreamWay => ({ way: undefined, why: `no stream: ${why}` });
+  if (!giving.stream) return none(`${who(from)} cannot send one`);
+  if (!taking.stream) return none(`${who(to)} cannot receive one`);
+  if (giving.stream.format !== taking.stream.format)
+    return none(`"${from.name}" sends ${giving.stream.format}, "${to.name}" receives ${taking.stream.format}`);
+  if (giving.stream.machine === taking.stream.machine) return { way: "stream-here", why: undefined };
+  return { way: "stream", why: "not within one machine: the connections are on two, so data passes through csimux" };
+}

@@ -1,0 +1,129 @@
+import { connect, createServer, type Socket } from "node:net";
+import { createInterface } from "node:readline";
+import {
+  type CopyAnswer,
+  type CopyCommand,
+  commandSocketOf,
+  maxRequestBytes,
+  readAnswer,
+  readCommand,
+  writeLine,
+} from "../copy/commands.ts";
+import type { Log } from "../core/call.ts";
+import { CsiError, detailOf } from "../core/errors.ts";
+import { putSocketFile } from "../csi/socket-file.ts";
+
+export { commandSocketOf };
+
+/** Only the user that runs csimux may connect. */
+const mode = 0o600;
+
+/** How long a client may take to send its request, in milliseconds. */
+const requestMs = 10_000;
+
+/** Runs a command; `tell` sends a line to the client. The signal aborts when the client leaves. */
+export type RunCommand = (
+  command: CopyCommand,
+  tell: (answer: CopyAnswer) => void,
+  signal: AbortSignal,
+) => Promise<void>;
+
+/** Serves the command socket. Throws "failed-precondition" if it cannot be created. */
+export async function serveCommands(path: string, run: RunCommand, log: Log): Promise<{ readonly close: () => void }> {
+  const peers = new Set<Socket>();
+  const server = createServer({ allowHalfOpen: true }, peer => {
+    peers.add(peer);
+    const left = new AbortController();
+    peer.on("close", () => {
+      peers.delete(peer);
+      left.abort(new CsiError("aborted", "the client of the command socket has left"));
+    });
+    peer.on("error", () => peer.destroy());
+    const tell = (answer: CopyAnswer): void => void peer.write(`${writeLine(answer)}\n`);
+    void requested(peer)
+      .then(line => run(readCommand(line), tell, left.signal))
+      .catch((error: unknown) => {
+        if (!(error instanceof CsiError)) log.error("a command failed", { reason: detailOf(error) });
+        const { code, message } = error instanceof CsiError ? error : unexpected;
+        tell({ kind: "failed", code, message });
+      })
+      .finally(() => peer.end());
+  });
+  server.on("error", error => log.warn("a connection to the command socket failed", { reason: error.message }));
+  const file = await putSocketFile(
+    path,
+    mode,
+    own =>
+      new Promise((resolve, reject) => {
+        server.once("error", reject);
+        server.listen(own, resolve);
+      }),
+  );
+  return {
+    close: () => {
+      file.release();
+      server.close();
+      for (const peer of peers) peer.destroy();
+    },
+  };
+}
+
+const unexpected = { code: "internal", message: "the command failed unexpectedly; see the log of csimux" } as const;
+
+/** The first line of a client. Throws "invalid-argument" for none, or one that is too long. */
+const requested = (peer: Socket): Promise<string> =>
+  new Promise((resolve, reject) => {
+    let text = "";
+    const refuse = (why: string) => {
+      clearTimeout(timer);
+      reject(new CsiError("invalid-argument", `the command socket got ${why}`));
+    };
+    const timer = setTimeout(() => refuse("no request in time"), requestMs);
+    peer.on("data", chunk => {
+      text += chunk.toString();
+      const end = text.indexOf("\n");
+      if (Buffer.byteLength(text) > maxRequestBytes) return refuse("too long a request");
+      if (end < 0) return;
+      clearTimeout(timer);
+      resolve(text.slice(0, end));
+    });
+    peer.once("end", () => refuse("no whole line"));
+    peer.once("close", () => refuse("no whole line"));
+  });
+
+/**
+ * Sends a command to the process that listens at `path`, and calls `tell` with each line of its answer but the last. Returns the last one.
+ * Throws what the command failed with, and "unavailable" if the process is not there, or left before the end.
+ */
+export async function sendCommand(
+  path: string,
+  command: CopyCommand,
+  tell: (answer: CopyAnswer) => void,
+  signal: AbortSignal,
+): Promise<Extract<CopyAnswer, { kind: "done" }>> {
+  const peer = connect({ path });
+  const failed = new Promise<never>((_, reject) => {
+    const gone = (why: string, cause?: unknown) =>
+      reject(new CsiError("unavailable", `the command socket ${path} ${why}`, { cause }));
+    peer.once("error", error => gone(`cannot be used: ${error.message}`, error));
+    peer.once("close", () => gone("closed before the command ended"));
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
+  failed.catch(() => {});
+  try {
+    peer.write(`${writeLine(command)}\n`);
+    return await Promise.race([lastOf(peer, tell), failed]);
+  } finally {
+    peer.destroy();
+  }
+}
+
+async function lastOf(peer: Socket, tell: (answer: CopyAnswer) => void) {
+  for await (const line of createInterface({ input: peer })) {
+    const answer = readAnswer(line);
+    if (answer.kind === "done") return answer;
+    if (answer.kind === "failed") throw new CsiError(answer.code, answer.message);
+    tell(answer);
+  }
+  throw new CsiError("unavailable", "the command socket closed before the command ended");
+}
