@@ -24,9 +24,23 @@ import { type CreationResult, type Entry, type NewDataset, untrue, ZfsError, typ
 const markPausesMs = [200, 500, 1000];
 
 /** What is decided of a new volume before the pool is touched. */
-interface CreationPlan {
+export interface CreationPlan {
   readonly bytes: bigint;
   readonly values: NewValues;
+}
+
+/** The plan of a volume of at least `least` bytes in blocks of `unit` bytes. Throws "out-of-range" when whole blocks exceed the limit. */
+export function creationPlan(
+  { settings, identity }: Pick<ZfsStorage, "settings" | "identity">,
+  spec: VolumeSpec,
+  least: bigint,
+  unit: bigint,
+): CreationPlan {
+  const { volumes } = settings;
+  const asked = least > 0n ? sizeFrom(spec.range, least) : wantedBytes(spec.range);
+  const smallest = (volumes.type === "filesystem" ? volumes.least : undefined) ?? 0n;
+  const bytes = wholeUnits(asked > smallest ? asked : smallest, unit, spec.range.limit);
+  return { bytes, values: volumeValues(settings, identity, spec, bytes) };
 }
 
 /** Does something else where ZFS failed for one of these reasons. */
@@ -54,12 +68,9 @@ export function makeVolume(storage: ZfsStorage, spec: VolumeSpec, call: Call): P
 
   /** The plan of a volume of at least `least` bytes. Throws "out-of-range" when whole blocks exceed the limit. */
   function planOf(least: bigint, range = spec.range): CreationPlan {
-    const asked = least > 0n ? sizeFrom(range, least) : wantedBytes(range);
-    const smallest = filesystem?.least ?? 0n;
     const block = blockSizeOf(settings, spec.parameters);
     const unit = block === undefined ? 1n : blockBytes(block);
-    const bytes = wholeUnits(asked > smallest ? asked : smallest, unit, range.limit);
-    return { bytes, values: volumeValues(settings, identity, spec, bytes) };
+    return creationPlan(storage, { ...spec, range }, least, unit);
   }
 
   const newDataset = ({ bytes }: CreationPlan, values: NewValues): NewDataset => ({
@@ -175,7 +186,7 @@ export function makeVolume(storage: ZfsStorage, spec: VolumeSpec, call: Call): P
     if (!volume) throw storage.error("already-exists", occupied(entry));
     const equal = volume.name === undefined || volume.name === spec.name;
     const sameSource = volume.source?.kind === spec.source?.kind && volume.source?.id === spec.source?.id;
-    if (made || volume.finished || !equal || !sameSource) return volume;
+    if (made || volume.finished || !equal || !sameSource || volume.copyOf) return volume;
     const bytes = volume.bytes > plan.bytes ? volume.bytes : plan.bytes;
     const size = filesystem ? {} : { volsize: String(bytes) };
     await zfs.set(dataset, { ...laterValues(plan.values), ...size }, signal);

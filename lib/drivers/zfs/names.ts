@@ -55,6 +55,32 @@ const receiving = `${reserved}recv-`;
 export const isStaging = (dataset: string): boolean =>
   dataset.slice(dataset.lastIndexOf("/") + 1).startsWith(receiving);
 
+// Copies to and from other connections.
+
+/** Begins the names of records of copies, and of the snapshots with which copies are made. */
+const copying = `${reserved}copy-`;
+/** Begins the names of landings: what other connections' content is received into. */
+const landing = `${reserved}land-`;
+
+/** The tag that holds what is protected for a copy; the key is that of copyKey(). */
+export const copyTag = (key: string): string => `${copying}${key}`;
+
+/** The key in such a tag; undefined for another tag. */
+export const keyOfTag = (tag: string): string | undefined => /^csimux-copy-([a-z2-7]{16})$/.exec(tag)?.[1];
+
+/** The name of the snapshot with moment `round` of a copy. */
+export const momentName = (key: string, round: number): string => `${copyTag(key)}-${round}`;
+
+/** The key of the copy that a snapshot was taken for; undefined for other snapshots. */
+export const keyOfMoment = (snapshot: string): string | undefined =>
+  /@csimux-copy-([a-z2-7]{16})-\d+$/.exec(snapshot)?.[1];
+
+/** The name of a received snapshot. It has the guid of the sent one. */
+export const receivedName = (guid: string): string => `${copying}${guid}`;
+
+/** Whether a snapshot of a landing was received. */
+export const isReceived = (snapshot: string): boolean => /@csimux-copy-\d+$/.test(snapshot);
+
 /** The name of the copy that becomes the volume of this dataset. */
 export function stagingOf(dataset: string): string {
   const at = dataset.lastIndexOf("/") + 1;
@@ -122,6 +148,15 @@ export function datasetNames(parent: string, detachedParent: string, maxIdBytes:
     sourceForSnapshot: (volume: string, name: string): string => `${dataset(volume)}@${forSnapshot}${name}`,
     /** The name of the copy that becomes a volume. */
     staging: (volume: string): string => stagingOf(dataset(volume)),
+    /** The dataset with the record of a copy from another connection. */
+    record: (volume: string): string => dataset(`${copying}${volume}`),
+    /** The id of the volume whose record is in a dataset; undefined for another dataset. */
+    recordOf(name: string): string | undefined {
+      const id = name.slice(dataset(copying).length);
+      return name.startsWith(dataset(copying)) && isVolumeId(id) ? id : undefined;
+    },
+    /** The dataset that receives the content of another connection, until it becomes the volume. */
+    landing: (volume: string): string => dataset(`${landing}${volume}`),
     /** The name of the copy that becomes a detached snapshot. */
     snapshotStaging: (volume: string, name: string): string =>
       `${detachedParent}/${receiving}${backendName(`${volume} ${name}`, 64)}`,

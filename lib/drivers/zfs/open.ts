@@ -6,13 +6,14 @@ import type { ConnectionIdentity, DriverPorts } from "../module.ts";
 import type { VolumeStore } from "../store.ts";
 import { zfsCli } from "./cli/cli.ts";
 import type { Programs } from "./cli/steps.ts";
+import { streamsCli } from "./cli/streams.ts";
 import type { DatasetSection, Ssh, ZvolSection } from "./config/schema.ts";
 import { datasetNames } from "./names.ts";
 import { type FilesystemSettings, type StoreSettings, type ZvolSettings, zfsStorage } from "./storage.ts";
 import { datasetStore } from "./store.ts";
 import { choosable } from "./values.ts";
 import type { ZfsVolume } from "./volume.ts";
-import type { Zfs } from "./zfs.ts";
+import type { Zfs, ZfsStreams } from "./zfs.ts";
 
 /** Parameters of classes that every driver on ZFS reads. */
 export const zfsParameters: DriverFacts["parameters"] = {
@@ -88,7 +89,10 @@ export const devices = (section: Pick<ZvolSection, ZvolKeys>): ZvolSettings => (
   thick: section.zvolEnableReservation,
 });
 
-/** The store of a section on a host. Does no I/O; `close` is called when the store is not needed any more. */
+/**
+ * The store of a section on a host. Does no I/O; `close` is called when the store is not needed any more. Without `streams` it gives and
+ * takes no copies.
+ */
 export function storeOn(
   zfs: Zfs,
   identity: ConnectionIdentity,
@@ -96,6 +100,7 @@ export function storeOn(
   volumes: FilesystemSettings | ZvolSettings,
   sharing: SharedVolumes,
   close: () => Promise<void>,
+  streams?: ZfsStreams,
 ): VolumeStore<ZfsVolume> {
   const { datasetParentName, detachedSnapshotsDatasetParentName } = section;
   const { driver, instanceId, maxIdBytes } = identity;
@@ -112,7 +117,7 @@ export function storeOn(
     dependents: section.deleteWithDependents,
     foreignSnapshots: section.foreignSnapshots,
   };
-  return datasetStore(zfsStorage({ identity, settings, names, zfs }), close);
+  return datasetStore(zfsStorage({ identity, settings, names, zfs, streams }), close);
 }
 
 /** zfs(8) on the host of a connection: behind ssh, or this one where its file names none. `close` releases it. */
@@ -120,5 +125,7 @@ export function cliOf(section: CliSection, ssh: Ssh | undefined, ports: DriverPo
   const local: Lease<StorageHost> = { value: ports.local, release: async () => {} };
   const { value: host, release } = ssh ? ports.ssh(ssh) : local;
   const programs = programsOf(section, ssh);
-  return { zfs: zfsCli(host, programs), host, programs, close: release };
+  const machine = ssh ? `ssh ${ssh.username}@${ssh.host.toLowerCase()}:${ssh.port}` : "local";
+  const streams = streamsCli(host, programs, machine);
+  return { zfs: zfsCli(host, programs), streams, host, programs, close: release };
 }

@@ -1,5 +1,7 @@
 import { CsiError } from "../../core/errors.ts";
+import type { ProtectedMoment } from "../copying.ts";
 import type { ConnectionIdentity } from "../module.ts";
+import type { ForeignSource } from "../volume.ts";
 import type { Entry, Property } from "./zfs.ts";
 
 /** The user properties of volumes and snapshots. democratic-csi writes those without "csimux", so that both can serve a pool. */
@@ -25,7 +27,29 @@ export const property = {
   group: "csimux:group",
   /** The id of the volume that a tombstone was. */
   tombstone: "csimux:tombstone",
+  /** JSON: the source on another connection that a volume's content came from. */
+  copyOf: "csimux:copy-of",
+  /** The record of a copy, in base64url. */
+  copy: "csimux:copy",
+  /** The id of the volume that a landing becomes. */
+  landing: "csimux:landing",
+  /** The guid of the snapshot that a landing was proved to hold. */
+  proof: "csimux:proof",
 } as const;
+
+/** The property of a snapshot that is protected for the copy of this key: `protectedText`. */
+export const protectedProperty = (key: string): string => `csimux:copy-${key}`;
+
+/** What is protected: for which target (a CSI volume id), and since when (seconds since 1970). */
+export const protectedText = ({ target, since }: ProtectedMoment): string =>
+  `${since}.${Buffer.from(target).toString("base64url")}`;
+
+/** Reads such a text; undefined for other text. */
+export function protectedIn(text: string | undefined): ProtectedMoment | undefined {
+  const [, since, target] = /^(\d{1,12})\.([A-Za-z0-9_-]+)$/.exec(text ?? "") ?? [];
+  if (since === undefined || target === undefined) return undefined;
+  return { target: Buffer.from(target, "base64url").toString(), since: Number(since) };
+}
 
 /** The property that holds a note of a share, as democratic-csi names it. */
 export const noteProperty = (key: string): string => `democratic-csi:${key}`;
@@ -76,6 +100,16 @@ export function parseContext(text: string | undefined): Readonly<Record<string, 
   } catch {
     return undefined;
   }
+}
+
+/** The source on another connection, as a property. */
+export const copyOfText = ({ kind, handle }: ForeignSource): string => JSON.stringify({ kind, handle });
+
+/** Reads such a property. A text that it cannot read is a source that no request names. */
+export function copyOfIn(text: string | undefined): ForeignSource | undefined {
+  if (text === undefined) return undefined;
+  const { kind, handle } = parseContext(text) ?? {};
+  return { kind: kind === "snapshot" ? "snapshot" : "volume", handle: handle ?? "" };
 }
 
 // A dataset names its maker: the driver and the instance_id of the connection, as democratic-csi writes them. One that names neither

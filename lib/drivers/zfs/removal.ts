@@ -2,6 +2,7 @@ import type { Call } from "../../core/call.ts";
 import { pause } from "../../core/time.ts";
 import { isDiscarded, isTemporary, isVolumeId, stagingOf } from "./names.ts";
 import { otherOwner, ownValue, property, shownValue, whyNotVolume } from "./properties.ts";
+import { refuseWhileCopied } from "./protected.ts";
 import { dropSources, isSnapshot, removeStaging } from "./sources.ts";
 import type { ZfsStorage } from "./storage.ts";
 import { volumeIn, volumePropertyNames, volumeQuery, type ZfsVolume } from "./volume.ts";
@@ -77,6 +78,7 @@ export async function removeVolume(
   const found = await inspect(storage, id, zfs.finishRename ? [] : [names.staging(id)], call);
   const { family } = found;
   if (family) {
+    await refuseWhileCopied(storage, `volume "${id}"`, family.below, call);
     refuse(storage, id, family);
     const volume = volumeIn(id, family.entry, storage.settings);
     if (volume) await before(volume);

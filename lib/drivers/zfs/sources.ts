@@ -3,6 +3,7 @@ import type { CsiError } from "../../core/errors.ts";
 import type { Source } from "../driver.ts";
 import { isDiscarded, isVolumeId, snapshotId } from "./names.ts";
 import { bytesOf, markProperties, otherOwner, ownValue, property, shownValue, whoseSnapshot } from "./properties.ts";
+import { refuseWhileCopied } from "./protected.ts";
 import type { ZfsStorage } from "./storage.ts";
 import { volumeIn, volumeQuery } from "./volume.ts";
 import type { Entries, Entry, Zfs } from "./zfs.ts";
@@ -116,9 +117,10 @@ export async function removeStaging(storage: ZfsStorage, name: string, call: Cal
 /** Removes a copy with its snapshots. Throws "failed-precondition" for one with children. */
 export async function removeCopy(storage: ZfsStorage, name: string, call: Call): Promise<void> {
   const { zfs, names } = storage;
-  const family = await zfs.family(name, { names: [names.pool], properties: ["type"] }, call.signal);
-  if (family.has(name))
-    await destroyFamily(zfs, name, family, text => storage.error("failed-precondition", text), call);
+  const family = await zfs.family(name, { names: [names.pool], properties: ["type", "userrefs"] }, call.signal);
+  if (!family.has(name)) return;
+  await refuseWhileCopied(storage, name, [...family.values()], call);
+  await destroyFamily(zfs, name, family, text => storage.error("failed-precondition", text), call);
 }
 
 /** Destroys a dataset with exactly the snapshots that were read; throws `refused` for one with children. */

@@ -4,7 +4,7 @@ import type { ErrorMapping, FailureContext } from "../failure.ts";
 import type { ConnectionIdentity } from "../module.ts";
 import type { DatasetNames } from "./names.ts";
 import type { Marks } from "./properties.ts";
-import { type Permissions, type Zfs, ZfsError, type ZfsFailure } from "./zfs.ts";
+import { type Permissions, type Zfs, ZfsError, type ZfsFailure, type ZfsStreams } from "./zfs.ts";
 
 /** Volumes that are file systems. */
 export interface FilesystemSettings {
@@ -56,13 +56,15 @@ export interface ZfsStorage extends FailureContext {
   readonly settings: StoreSettings;
   readonly names: DatasetNames;
   readonly zfs: Zfs;
+  /** Absent where streams cannot be sent and received. */
+  readonly streams: ZfsStreams | undefined;
   /** An error that names the connection. */
   error(code: Code, text: string): CsiError;
   /** The refusal to change what is not this connection's; `what` says so. */
   notOwn(what: string): CsiError;
 }
 
-export function zfsStorage(parts: Pick<ZfsStorage, "identity" | "settings" | "names" | "zfs">): ZfsStorage {
+export function zfsStorage(parts: Pick<ZfsStorage, "identity" | "settings" | "names" | "zfs" | "streams">): ZfsStorage {
   const { connection } = parts.identity;
   const error = (code: Code, text: string) => new CsiError(code, `connection "${connection}": ${text}`);
   const notOwn = (what: string) => error("failed-precondition", `${what}; csimux leaves it as it is`);

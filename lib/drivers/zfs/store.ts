@@ -7,6 +7,8 @@ import { wholeUnits } from "../sizes.ts";
 import type { Notes, VolumeStore } from "../store.ts";
 import { makeVolume } from "./creation.ts";
 import { datasetGroupSnapshots } from "./group-snapshots.ts";
+import { datasetLandings } from "./landings.ts";
+import { datasetMoments } from "./moments.ts";
 import { isVolumeId } from "./names.ts";
 import {
   bytesOf,
@@ -111,6 +113,12 @@ export function datasetStore(storage: ZfsStorage, close: () => Promise<void>): V
     // On demand: a process may have thousands of stores.
     get snapshots() {
       return datasetSnapshots(storage);
+    },
+    get moments() {
+      return storage.streams && datasetMoments(storage, storage.streams);
+    },
+    get landings() {
+      return storage.streams && datasetLandings(storage, storage.streams);
     },
     get groupSnapshots() {
       return zfs.snapshotsTogether ? datasetGroupSnapshots(storage) : undefined;

@@ -3,7 +3,7 @@ import type { Context, VolumeSpec } from "../driver.ts";
 import type { ConnectionIdentity } from "../module.ts";
 import { parameter } from "../parameters.ts";
 import { rendered } from "../template.ts";
-import { markValues, property, refuseUnfit } from "./properties.ts";
+import { copyOfText, markValues, property, refuseUnfit } from "./properties.ts";
 import type { StoreSettings } from "./storage.ts";
 
 /** Values of new datasets and snapshots by property. */
@@ -136,6 +136,7 @@ export function volumeValues(
     [property.volumeName]: spec.name,
     ...markValues(identity),
     ...(spec.source && { [property.sourceKind]: spec.source.kind, [property.sourceId]: spec.source.id }),
+    ...(spec.origin && { [property.copyOf]: copyOfText(spec.origin) }),
   };
   refuseUnfit(values);
   return values;

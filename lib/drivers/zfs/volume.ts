@@ -4,6 +4,7 @@ import type { Notes, StoredVolume } from "../store.ts";
 import type { DatasetNames } from "./names.ts";
 import {
   bytesOf,
+  copyOfIn,
   markProperties,
   noteProperty,
   ownValue,
@@ -35,7 +36,7 @@ export const volumePropertyNames = ({ noteKeys, volumes }: StoreSettings): reado
   ...["type", "guid", "creation", "origin"],
   ...(volumes.type === "volume" ? ["volsize", "volblocksize"] : ["refquota", "mountpoint", "mounted", "sharenfs"]),
   ...[property.managed, property.success, property.volumeName, property.context],
-  ...[property.sourceKind, property.sourceId, property.tombstone, ...markProperties],
+  ...[property.sourceKind, property.sourceId, property.copyOf, property.tombstone, ...markProperties],
   ...noteKeys.map(noteProperty),
 ];
 
@@ -80,6 +81,7 @@ export function volumeOf(id: string, entry: Entry, settings: StoreSettings): Zfs
     name: ownValue(entry, property.volumeName),
     bytes: bytesOf(shownValue(entry, type === "volume" ? "volsize" : "refquota")),
     source: sourceOf(entry),
+    copyOf: copyOfIn(ownValue(entry, property.copyOf)),
     notes: notesOf(entry, settings),
     finished: ownValue(entry, property.success) === "true",
     mountpoint: mountpoint?.startsWith("/") ? mountpoint : undefined,

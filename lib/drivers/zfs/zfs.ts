@@ -1,4 +1,5 @@
 import type { Protocol } from "../../core/access.ts";
+import type { StreamEnd } from "../copying.ts";
 
 /** Kinds of datasets and snapshots, as zfs(8) names them; "volume" is a zvol. */
 export type DatasetType = "filesystem" | "volume" | "snapshot";
@@ -137,6 +138,9 @@ export class ZfsError extends Error {
   }
 }
 
+/** How many levels of names a listing has below its dataset. */
+export type Depth = 1 | 2 | 3;
+
 /** The error for a storage that reported success, such as "took tank/a@s", of something that does not exist afterwards. */
 export const untrue = (done: string): ZfsError =>
   new ZfsError("incomplete", `the storage reported that it has ${done}, or that this exists, but it does not exist`);
@@ -169,12 +173,12 @@ export interface Zfs {
   ): Promise<CreationResult>;
   /** Finds what has the name of a snapshot, by names alone. Throws like `read`. */
   namesakes(wanted: SnapshotName, query: PropertyQuery, signal: AbortSignal): Promise<SnapshotsOfName>;
-  /** A dataset and its children of these types; with `depth` 2 one level more. Empty when it does not exist. Throws like `read`. */
+  /** A dataset and what is up to `depth` levels below it, of these types. Empty when it does not exist. Throws like `read`. */
   below(
     parent: string,
     types: readonly DatasetType[],
     properties: readonly string[],
-    depth: 1 | 2,
+    depth: Depth,
     signal: AbortSignal,
   ): Promise<readonly Entry[]>;
   /** A dataset with all its children and snapshots, and the names of the query; if it exists, without its ancestors. Throws like `read`. */
@@ -197,4 +201,66 @@ export interface Zfs {
   share?(name: string, signal: AbortSignal): Promise<void>;
   /** Makes a copy, or continues an interrupted one, to its end. Throws "busy" while someone else does. */
   copy(copy: Copy, signal: AbortSignal): Promise<void>;
+}
+
+/** The full name of the snapshot that a stream begins at. */
+export type StreamBase = string;
+
+/** What is held, and an estimate in bytes of its stream; 0 if unknown. */
+export interface Held {
+  readonly entries: Entries;
+  readonly toSend: bigint;
+}
+
+/** `made`: this call took the snapshot. One that existed is not held. */
+export interface Taken extends Held {
+  readonly made: boolean;
+}
+
+/** Streams of snapshots, and the holds that protect them, on one host. Throws like `Zfs`. */
+export interface ZfsStreams {
+  readonly machine: string;
+  /** The program that sends a snapshot. `basic`: as every pool can receive it. */
+  send(snapshot: string, base: StreamBase | undefined, basic: boolean): StreamEnd;
+  /** The program that sends the rest of an interrupted stream. */
+  resume(token: string): StreamEnd;
+  /** The program that receives a new dataset, or the rest of one, as this snapshot; the values are set before the content arrives. */
+  receive(snapshot: string, values: Readonly<Record<string, string>>): StreamEnd;
+  /** The program that receives what was changed since an earlier snapshot, if the dataset itself has this value of a property. */
+  receiveLater(snapshot: string, property: string, value: string): StreamEnd;
+  /** Takes a snapshot and holds it; one that exists is read, and left as it is. */
+  take(
+    snapshot: string,
+    values: Readonly<Record<string, string>>,
+    tag: string,
+    query: PropertyQuery,
+    base: StreamBase | undefined,
+    signal: AbortSignal,
+  ): Promise<Taken>;
+  /** Sets values on a snapshot, then holds it. */
+  hold(
+    snapshot: string,
+    values: Readonly<Record<string, string>>,
+    tag: string,
+    query: PropertyQuery,
+    base: StreamBase | undefined,
+    signal: AbortSignal,
+  ): Promise<Held>;
+  /** Gives up the hold with this tag, and no other. Succeeds if there is none. */
+  release(snapshot: string, tag: string, signal: AbortSignal): Promise<void>;
+  /** The tags of all holds on these snapshots. */
+  tags(
+    snapshots: readonly string[],
+    signal: AbortSignal,
+  ): Promise<readonly { readonly snapshot: string; readonly tag: string }[]>;
+  /** The version of the kernel's ZFS, such as "2.2.9-1"; undefined if unknown. */
+  version(signal: AbortSignal): Promise<string | undefined>;
+  /** Whether a program receives into a dataset. */
+  isReceiving(dataset: string, signal: AbortSignal): Promise<boolean>;
+  /** Ends the programs that receive into a dataset. Throws "busy" if they do not end. */
+  stop(dataset: string, signal: AbortSignal): Promise<void>;
+  /** Discards the part of a stream that a dataset keeps. Succeeds if there is none. */
+  abort(dataset: string, signal: AbortSignal): Promise<void>;
+  /** The guid of the snapshot that a token belongs to; empty if unknown. */
+  guidOf(token: string, signal: AbortSignal): Promise<string>;
 }

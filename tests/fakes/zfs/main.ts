@@ -1,10 +1,12 @@
-import { readFileSync, writeSync } from "node:fs";
+import { rmSync, writeFileSync, writeSync } from "node:fs";
+import { join } from "node:path";
 import { run } from "./run.ts";
 
 /** The program: FAKE_ZFS names the folder of its pools, the first word says which of zfs and zpool it is. */
 const [program = "zfs", ...argv] = process.argv.slice(2);
-const stdin = argv[0] === "receive" && !argv.includes("-A") ? readFileSync(0, "latin1") : "";
-const result = run(process.env["FAKE_ZFS"] ?? "", program, argv, stdin);
+const folder = process.env["FAKE_ZFS"] ?? "";
+const stdin = argv[0] === "receive" && !argv.includes("-A") ? await received() : "";
+const result = run(folder, program, argv, stdin);
 writeSync(1, result.out);
 if (result.later) {
   if (result.later.ms > 0) await Bun.sleep(result.later.ms);
@@ -12,3 +14,18 @@ if (result.later) {
 }
 writeSync(2, result.err);
 process.exit(result.code);
+
+/** The stream on stdin, or what has come of it when a signal ends the receive (dmu_recv.c: with -s it keeps its state). */
+async function received(): Promise<string> {
+  const shown = join(folder, "running", String(process.pid));
+  const parts: Buffer[] = [];
+  const ended = Promise.withResolvers<void>();
+  // It ends once its state is saved, however many signals it gets.
+  process.on("SIGTERM", () => ended.resolve());
+  writeFileSync(shown, `${program} ${argv.join(" ")}`);
+  process.stdin.on("data", (part: Buffer) => parts.push(part));
+  process.stdin.once("end", () => ended.resolve());
+  await ended.promise;
+  rmSync(shown);
+  return Buffer.concat(parts).toString("latin1");
+}

@@ -31,6 +31,10 @@ export interface Thing {
   shared?: boolean;
   /** Encrypted, without its key. */
   locked?: boolean;
+  /** The guid of the snapshot that was received as this one. */
+  sent?: string;
+  /** Its first stream has not ended. */
+  inconsistent?: boolean;
   /** The token with which a send continues an interrupted receive. */
   token?: string;
 }
@@ -47,6 +51,12 @@ export interface Faults {
   sendMs?: number;
   /** After how many bytes a receive ends as if its connection were cut. */
   cutReceive?: number;
+  /** Datasets into which another program receives. */
+  receiving?: string[];
+  /** Whether the pool lacks the features of streams with large or compressed blocks. */
+  oldPool?: boolean;
+  /** The version of the kernel's ZFS. */
+  version?: string;
   /** Every command waits so long, in milliseconds. */
   delayMs?: number;
 }

@@ -46,6 +46,17 @@ export async function fakeZfs(bytes = 2 ** 40): Promise<FakeZfs> {
     );
     chmodSync(join(bin, program), 0o755);
   }
+  // The programs that receive, as ps(1) shows them.
+  mkdirSync(join(folder, "running"));
+  writeFileSync(
+    join(bin, "ps"),
+    `#!/bin/sh
+for each in '${folder}'/running/*; do
+  [ -f "$each" ] && kill -0 "\${each##*/}" 2>/dev/null && echo "\${each##*/} $(cat "$each")"
+done; :
+`,
+  );
+  chmodSync(join(bin, "ps"), 0o755);
   const targetcliPath = join(import.meta.dir, "../targetcli.ts");
   const lio = `LIO_ROOT='${folder}/lio' LIO_FAULT=$(cat '${folder}/lio-fault' 2>/dev/null)`;
   writeFileSync(join(bin, "targetcli"), `#!/bin/sh\n${lio} exec '${process.execPath}' '${targetcliPath}'\n`);
@@ -124,8 +135,11 @@ export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner =
     const [, , text = ""] = command.argv;
     const words = text.startsWith("lock=") ? command.argv.slice(5) : command.argv;
     const [program, ...argv] = words;
-    const zfs = ([name = "", ...rest]: readonly string[]): Result => run(folder, name, rest, "");
+    const zfs = ([name = "", ...rest]: readonly string[]): Result => run(folder, name, rest, command.stdin ?? "");
     if (program === "zfs" || program === "zpool") return outputOf(zfs(words));
+    if (argv[1]?.startsWith("target=")) return outputOf(receivers(fake, argv[3] ?? "", argv[4] ?? ""));
+    const later = laterReceive(argv[1] ?? "", zfs);
+    if (later) return outputOf(later);
     if (argv[1]?.startsWith("output=")) return outputOf(orElse(argv[3] ?? "", argv[4] ?? "", zfs));
     if (argv[1]?.startsWith("part=")) return outputOf(named(argv.slice(3), zfs));
     const copy = pipeIn(argv[1] ?? "");
@@ -192,7 +206,29 @@ function exportsOf(folder: string): Result {
   return existsSync(path) ? { out: readFileSync(path, "utf8"), err: "", code: 0 } : { out: "", err: "", code: 1 };
 }
 
-const outputOf = ({ out, err, code }: Result) => ({ stdout: out, stderr: err, exitCode: code });
+const outputOf = ({ out, err, code, later }: Result) => ({
+  stdout: out + (later?.text ?? ""),
+  stderr: err,
+  exitCode: code,
+});
+
+/** The programs that receive into a dataset, or their end (lib/drivers/zfs/cli/streams.ts, receiversText). */
+function receivers(fake: FakeZfs, dataset: string, mode: string): Result {
+  const running = fake.with(({ state }) => state.faults.receiving ?? []);
+  if (mode === "stop") fake.faults({ receiving: running.filter(each => each !== dataset) });
+  return { out: running.includes(dataset) ? "4711\n" : "", err: "", code: 0 };
+}
+
+/** A receive that runs only into a landing (lib/drivers/zfs/cli/streams.ts, guarded); undefined for any other line. */
+function laterReceive(text: string, zfs: (argv: readonly string[]) => Result): Result | undefined {
+  const [, show = "", value = "", words = ""] =
+    /^landing=\$\((.*)\) \|\| exit\n.* = (\S+) \].*\nexec (.*)$/s.exec(text) ?? [];
+  if (show === "") return undefined;
+  const shown = zfs(show.split(" "));
+  if (shown.code !== 0) return shown;
+  if (shown.out.trim() !== value) return { out: "", err: "it is not the landing\n", code: 1 };
+  return zfs(words.split(" "));
+}
 
 /** The fault of a tool: the text of a file that tests write. */
 function faultIn(folder: string, tool: string): string {

@@ -4,7 +4,7 @@ import { errnoOf } from "../../../lib/core/errors.ts";
 import { clone, create, hold, inherit, mount, promote, rename, set, share, snapshot } from "./change.ts";
 import { destroy } from "./destroy.ts";
 import { Failure, Pools } from "./pool.ts";
-import { get, list, type Printed } from "./show.ts";
+import { get, holds, list, type Printed } from "./show.ts";
 import { receive, send } from "./stream.ts";
 
 /** What a command of the model ends with. */
@@ -35,10 +35,11 @@ function answer(pools: Pools, program: string, argv: readonly string[], stdin: s
   if (program === "zpool") return { out: zpool(pools, verb, rest), err: "" };
   if (verb === "get") return get(pools, rest);
   if (verb === "list") return list(pools, rest);
-  if (verb === "version") return { out: "zfs-2.2.9-fake\nzfs-kmod-2.2.9-fake\n", err: "" };
+  if (verb === "holds") return holds(pools, rest);
+  if (verb === "version") return { out: `zfs-2.2.9-1\nzfs-kmod-${pools.state.faults.version ?? "2.2.9-1"}\n`, err: "" };
   if (verb === "send") {
-    const [first, second] = send(pools, rest);
-    return { out: first, err: "", later: { text: second, ms: pools.state.faults.sendMs ?? 0 } };
+    const { parts, err } = send(pools, rest);
+    return { out: parts[0], err, later: { text: parts[1], ms: pools.state.faults.sendMs ?? 0 } };
   }
   if (verb === "receive") {
     const cut = pools.state.faults.cutReceive;

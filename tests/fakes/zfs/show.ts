@@ -1,3 +1,4 @@
+import { guidOf, writtenSince } from "./content.ts";
 import { Failure, type Pools, type Thing } from "./pool.ts";
 import { aliases, bytesOf, natives, shown } from "./properties.ts";
 
@@ -9,6 +10,8 @@ export function property(
   thing: Thing,
   name: string,
 ): { readonly value: string; readonly source: string } {
+  if (name.startsWith("written@"))
+    return { value: thing.type === "snapshot" ? "-" : writtenSince(pools, thing, name.slice(8)), source: "-" };
   const computed = computedValue(pools, thing, name);
   if (computed !== undefined) return { value: computed, source: "-" };
   const native = natives[name];
@@ -22,14 +25,15 @@ function computedValue(pools: Pools, thing: Thing, name: string): string | undef
   const values: Readonly<Record<string, () => string>> = {
     name: () => thing.name,
     type: () => thing.type,
-    guid: () => thing.guid,
+    guid: () => guidOf(thing),
     creation: () => String(thing.creation),
     createtxg: () => String(thing.txg),
     used: () => String(pools.bytes(thing)),
     referenced: () => String(pools.bytes(thing)),
     logicalreferenced: () => String(pools.bytes(thing)),
     available: () => (thing.type === "snapshot" ? "-" : String(left(pools, thing))),
-    keystatus: () => (thing.locked ? "unavailable" : "-"),
+    keystatus: () =>
+      thing.locked ? "unavailable" : pools.value(thing, "encryption").value === "off" ? "-" : "available",
     origin: () => (thing.type === "snapshot" ? "-" : (origin?.name ?? "-")),
     mounted: () => (thing.type === "filesystem" ? (thing.mounted ? "yes" : "no") : "-"),
     clones: () =>
@@ -136,7 +140,7 @@ export function get(pools: Pools, argv: readonly string[]): Printed {
     const wanted = properties === "all" ? [...Object.keys(natives), ...Object.keys(thing.own)] : properties.split(",");
     return wanted.flatMap(name => {
       const full = aliases[name] ?? name;
-      if (!natives[full] && !full.includes(":") && full !== "name")
+      if (!natives[full] && !full.includes(":") && full !== "name" && !full.startsWith("written@"))
         throw new Failure(`bad property list: invalid property '${name}'`);
       const { value, source } = property(pools, thing, full);
       const from = source.split(" ")[0] ?? "-";
@@ -185,4 +189,15 @@ export function list(pools: Pools, argv: readonly string[]): Printed {
       .join("\t"),
   );
   return { out: lines.map(line => `${line}\n`).join(""), err: errors.map(line => `${line}\n`).join("") };
+}
+
+/** zfs holds -H SNAPSHOT...: name, tag and time of each hold (OpenZFS 2.1 to 2.3, cmd/zfs/zfs_main.c, print_holds). */
+export function holds(pools: Pools, argv: readonly string[]): Printed {
+  const { words } = flags(argv, "");
+  const found = words.map(name => [name, pools.find(name)] as const);
+  const lines = found.flatMap(([name, thing]) =>
+    (thing?.holds ?? []).map(tag => `${name}\t${tag}\tMon Nov 23  7:00 2026\n`),
+  );
+  const errors = found.flatMap(([name, thing]) => (thing ? [] : [`${absent(name)}\n`]));
+  return { out: lines.join(""), err: errors.join("") };
 }

@@ -1,4 +1,12 @@
-import { type DatasetType, type Entries, type Entry, type PropertyQuery, type Zfs, ZfsError } from "../../zfs/zfs.ts";
+import {
+  type DatasetType,
+  type Depth,
+  type Entries,
+  type Entry,
+  type PropertyQuery,
+  type Zfs,
+  ZfsError,
+} from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
 import type { ApiRow } from "../api-error.ts";
 import {
@@ -130,7 +138,7 @@ async function entriesBelow(
   parent: string,
   types: readonly DatasetType[],
   properties: readonly string[],
-  depth: 1 | 2,
+  depth: Depth,
 ): Promise<(above: ApiRow | undefined) => readonly Entry[]> {
   const [tree, snapshots] = await Promise.all([
     treeOf(system, parent, properties, depth),

@@ -1,5 +1,5 @@
 import type { Outputs, Step } from "../../../io/script.ts";
-import type { DatasetType, Entries, Entry, PropertyQuery, SnapshotName } from "../zfs.ts";
+import type { DatasetType, Depth, Entries, Entry, PropertyQuery, SnapshotName } from "../zfs.ts";
 import { answerOf, incomplete, namesDownTo, outputOf, readEntries } from "./answers.ts";
 import {
   listingBytes,
@@ -43,7 +43,7 @@ export async function listBelow(
   parent: string,
   types: readonly DatasetType[],
   properties: readonly string[],
-  depth: 1 | 2,
+  depth: Depth,
 ): Promise<readonly Entry[]> {
   const { programs, run } = calls;
   const [pool = ""] = parent.split("/");

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Argv } from "../../../io/runner.ts";
 import { type Outputs, piped, quoted, type Step } from "../../../io/script.ts";
-import type { Copy, DatasetType, Entries, Permissions, PropertyQuery } from "../zfs.ts";
+import type { Copy, DatasetType, Depth, Entries, Permissions, PropertyQuery } from "../zfs.ts";
 
 /** The longest accepted listing in bytes: some hundred thousand snapshots. */
 export const listingBytes = 64 << 20;
@@ -93,7 +93,7 @@ export const listStep = (
   parents: readonly string[],
   types: readonly DatasetType[],
   properties: readonly string[],
-  depth: 1 | 2,
+  depth: Depth,
 ): Step => getStep(programs, "list", ["-d", String(depth), "-t", types.join(",")], properties, parents);
 
 /** The properties that permission steps need. */
@@ -105,12 +105,12 @@ export const withParent = (types: readonly DatasetType[]): readonly DatasetType[
 ];
 
 /** `zfs list` of names, which zfs knows without reading more; in descending order, so that the parent proves that none is cut off. */
-const namesWords = (types: readonly DatasetType[], depth: 1 | 2): readonly string[] => [
+const namesWords = (types: readonly DatasetType[], depth: Depth): readonly string[] => [
   ...["list", "-H", "-o", "name", "-S", "name", "-t", withParent(types).join(","), "-d", String(depth)],
 ];
 
 /** Lists the names of a dataset and of what lies below it, of these types, in descending order. */
-export const namesStep = ({ zfs }: Programs, parent: string, types: readonly DatasetType[], depth: 1 | 2): Step => ({
+export const namesStep = ({ zfs }: Programs, parent: string, types: readonly DatasetType[], depth: Depth): Step => ({
   name: "names",
   argv: [...zfs, ...namesWords(types, depth), parent],
   reads: true,

@@ -112,11 +112,11 @@ function subsystems({ zfs: section, nvmeof }: SubsystemConfig, host: Cli["host"]
 function opened(
   identity: ConnectionIdentity,
   section: TargetConfig["zfs"],
-  { zfs, host, close }: Cli,
+  { zfs, streams, host, close }: Cli,
   tool: TargetTool,
   settings: TargetSettings,
 ): Driver {
   const { protocol, note } = settings;
-  const store = storeOn(zfs, identity, section, devices(section), { protocol, noteKeys: [note] }, close);
+  const store = storeOn(zfs, identity, section, devices(section), { protocol, noteKeys: [note] }, close, streams);
   return new StoreDriver(identity, store, targetShare(targetGuard(host, tool), settings));
 }

@@ -1,0 +1,246 @@
+import type { Call } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import { type CopySpec, type CopyWay, type Landing, type Moment, maxRecordBytes, whyNotPlain } from "../copying.ts";
+import type { LandingStore } from "../store.ts";
+import { creationPlan } from "./creation.ts";
+import { isReceived, isVolumeId, receivedName } from "./names.ts";
+import { bytesOf, markProperties, markValues, otherOwner, ownValue, property, shownValue } from "./properties.ts";
+import { settled } from "./settling.ts";
+import { refuseSameShare } from "./shares.ts";
+import { destroyFamily } from "./sources.ts";
+import type { ZfsStorage } from "./storage.ts";
+import { receivingProperties, spaceFor, whyNotReceived } from "./streams.ts";
+import { blockBytes, blockSizeOf } from "./values.ts";
+import type { ZfsVolume } from "./volume.ts";
+import { type Entry, untrue, ZfsError, type ZfsStreams } from "./zfs.ts";
+
+/** Nothing mounts or shares a record, or a landing: `zfs mount -a` passes both over. */
+const unreachable = { mountpoint: "none", sharenfs: "off", sharesmb: "off" } as const;
+
+const recordProperties = ["type", property.copy, ...markProperties] as const;
+const landingProperties = [
+  ...["type", "receive_resume_token", property.landing, property.proof],
+  ...markProperties,
+] as const;
+
+/** The text of a record as a property. Throws "invalid-argument" for one that is too long. */
+function recordText(record: string): string {
+  if (Buffer.byteLength(record) <= maxRecordBytes) return Buffer.from(record).toString("base64url");
+  throw new CsiError("invalid-argument", `the record of a copy must be at most ${maxRecordBytes} bytes long`);
+}
+
+/** The record in such a property; text that csimux did not write is returned as it is, because nothing may be lost. */
+function recordIn(text: string): string {
+  const record = Buffer.from(text, "base64url");
+  return record.toString("base64url") === text ? record.toString() : text;
+}
+
+/**
+ * Landings of copies: a dataset with the record, which holds no data, and next to it the dataset that receives the content. Neither is ever a
+ * volume; the second becomes one by its last rename.
+ */
+export function datasetLandings(storage: ZfsStorage, streams: ZfsStreams): LandingStore<ZfsVolume> {
+  const { zfs, names, settings, identity } = storage;
+  const { marks } = settings;
+  const isZvol = settings.volumes.type === "volume";
+
+  /** The record in a dataset; undefined if it is not one of this connection. */
+  function recordOf(entry: Entry | undefined): Landing | undefined {
+    const id = entry && names.recordOf(entry.name);
+    const text = ownValue(entry, property.copy);
+    if (!entry || id === undefined || text === undefined || !isOwn(entry)) return undefined;
+    return { id, record: recordIn(text) };
+  }
+
+  /** Whether this connection has made it: only then are the marks of its maker set on it. */
+  const isOwn = (entry: Entry): boolean =>
+    ownValue(entry, property.driver) !== undefined && otherOwner(entry, marks) === undefined;
+
+  const isOwnLanding = (id: string, entry: Entry): boolean => isOwn(entry) && ownValue(entry, property.landing) === id;
+
+  async function read(id: string, { signal }: Call) {
+    const [record, landing, volume] = [names.record(id), names.landing(id), names.dataset(id)];
+    const properties = [...new Set([...recordProperties, ...landingProperties])];
+    const entries = await zfs.read({ names: [names.pool, record, landing, volume], properties }, signal);
+    return { record: entries.get(record), landing: entries.get(landing), volume: entries.get(volume) };
+  }
+
+  const foreign = (name: string, what: string) =>
+    storage.notOwn(`the dataset ${name} exists, and nothing proves that it is ${what} of this connection`);
+
+  /** The landing itself, if there is one. Throws "failed-precondition" unless it is this connection's, with its record. */
+  async function landingOf(id: string, call: Call): Promise<Entry | undefined> {
+    const { record, landing } = await read(id, call);
+    if (landing && !recordOf(record)) throw foreign(landing.name, "a landing");
+    if (landing && !isOwnLanding(id, landing)) throw foreign(landing.name, "a landing");
+    return landing;
+  }
+
+  /** The nearest dataset above all volumes that exists. */
+  async function above({ signal }: Call): Promise<Entry | undefined> {
+    const parts = names.parent.split("/");
+    const all = parts.map((_, at) => parts.slice(0, at + 1).join("/"));
+    const entries = await zfs.read({ names: all, properties: receivingProperties }, signal);
+    return entries.get(all.filter(name => entries.has(name)).at(-1) ?? "");
+  }
+
+  const planOf = (spec: CopySpec, { bytes, traits }: Moment) =>
+    creationPlan(storage, spec, bytes, isZvol && traits.blockBytes > 0n ? traits.blockBytes : 1n);
+
+  /** Throws why this moment cannot become this volume. */
+  async function refuse(way: CopyWay, spec: CopySpec, moment: Moment, call: Call): Promise<void> {
+    const { values, bytes } = planOf(spec, moment);
+    if (way !== "stream" && way !== "stream-here")
+      throw storage.error("invalid-argument", `volumes of ZFS are made of streams, and not by the way "${way}"`);
+    const { blockBytes: block, encrypted } = moment.traits;
+    const asked =
+      spec.parameters["zfs.volblocksize"] === undefined ? undefined : blockSizeOf(settings, spec.parameters);
+    if (asked !== undefined && blockBytes(asked) !== block)
+      throw storage.error(
+        "failed-precondition",
+        `the class asks for zfs.volblocksize ${asked}, and a copy keeps that of its source: ${block} bytes`,
+      );
+    const parent = await above(call);
+    const isPlain = (shownValue(parent, "encryption") ?? "off") === "off";
+    const why = whyNotPlain(encrypted, !isPlain, spec) ?? whyNotReceived(moment, values, parent);
+    if (why !== undefined) throw storage.error("failed-precondition", `it cannot be copied: ${why}`);
+    const reserves = values["refreservation"] ?? "0";
+    const needed = spaceFor(moment, reserves === "auto" ? bytes : bytesOf(reserves));
+    const available = bytesOf(shownValue(parent, "available"));
+    if (needed > available)
+      throw storage.error(
+        "resource-exhausted",
+        `the copy needs ${needed} bytes, and ${available} are available to ${parent?.name ?? names.pool}`,
+      );
+  }
+
+  /** Makes the record unless it exists, and returns the one that exists then. */
+  async function recorded(id: string, record: string, { signal }: Call): Promise<Entry> {
+    const name = names.record(id);
+    const values = { canmount: "off", ...unreachable, ...markValues(identity), [property.copy]: recordText(record) };
+    const dataset = { name, volsize: undefined, values, permissions: undefined };
+    const query = { names: [names.pool, name], properties: recordProperties };
+    const make = (parents: boolean) => zfs.create(dataset, parents, query, signal);
+    const { entries } = await make(false).catch((error: unknown) => {
+      if (error instanceof ZfsError && error.failure === "absent") return make(true);
+      throw error;
+    });
+    const entry = entries.get(name);
+    if (!entry) throw untrue(`made ${name}`);
+    return entry;
+  }
+
+  /** Removes a landing, and then its record; both only if they are this connection's. */
+  async function removed(id: string, call: Call): Promise<void> {
+    const { record, landing } = await read(id, call);
+    if (!record) return;
+    if (!recordOf(record)) throw foreign(record.name, "a record");
+    if (landing && !isOwnLanding(id, landing)) throw foreign(landing.name, "a landing");
+    const query = { names: [names.pool], properties: ["type"] };
+    for (const { name } of [landing, record].filter(each => each !== undefined)) {
+      const family = await zfs.family(name, query, call.signal);
+      const refused = (text: string) => storage.error("failed-precondition", text);
+      if (family.has(name)) await destroyFamily(zfs, name, family, refused, call);
+    }
+  }
+
+  async function find(id: string, call: Call): Promise<Landing | undefined> {
+    if (!isVolumeId(id)) return undefined;
+    return recordOf((await read(id, call)).record);
+  }
+
+  return {
+    content: isZvol ? "blocks" : "files",
+    async refusal(way, spec, moment, call) {
+      try {
+        await refuse(way, spec, moment, call);
+        return undefined;
+      } catch (error) {
+        if (error instanceof CsiError) return error;
+        throw error;
+      }
+    },
+    async begin(spec, moment, record, call) {
+      await zfs.ready?.(call.signal);
+      planOf(spec, moment);
+      const id = names.idOf(spec.name);
+      const found = await read(id, call);
+      const known = recordOf(found.record);
+      if (found.record && !known) throw foreign(found.record.name, "a record");
+      if (found.landing && !(known && isOwnLanding(id, found.landing))) throw foreign(found.landing.name, "a landing");
+      if (known) return known;
+      if (found.volume) throw storage.notOwn(`the dataset ${found.volume.name} exists`);
+      await refuseSameShare(storage, id, call);
+      const entry = await recorded(id, record, call);
+      const made = recordOf(entry);
+      if (!made) throw foreign(entry.name, "a record");
+      return made;
+    },
+    find,
+    async note(id, record, call) {
+      if (!(await find(id, call))) throw storage.error("not-found", `the copy of "${id.slice(0, 128)}" does not exist`);
+      await zfs.set(names.record(id), { [property.copy]: recordText(record) }, call.signal);
+    },
+    async settle(id, spec, moment, call) {
+      const { volume } = await read(id, call);
+      if (!volume && !(await landingOf(id, call)))
+        throw storage.error("aborted", `the copy of "${id.slice(0, 128)}" has received nothing yet`);
+      return settled(storage, id, planOf(spec, moment), spec, moment, call);
+    },
+    async drop(id, call) {
+      if (isVolumeId(id)) await removed(id, call);
+    },
+    async forget(id, call) {
+      if (isVolumeId(id)) await removed(id, call);
+    },
+    async landings({ signal }) {
+      const entries = await zfs.below(names.parent, ["filesystem"], recordProperties, 1, signal);
+      return entries.flatMap(entry => recordOf(entry) ?? []);
+    },
+    stream: {
+      format: isZvol ? "zfs:volume" : "zfs:filesystem",
+      machine: streams.machine,
+      async state(id, call) {
+        const name = names.landing(id);
+        if (await streams.isReceiving(name, call.signal)) return { kind: "busy" };
+        const landing = await landingOf(id, call);
+        // What was proved keeps that while it becomes the volume.
+        const proof = ownValue(landing ?? (await read(id, call)).volume, property.proof);
+        if (proof !== undefined) return { kind: "whole", proof };
+        if (!landing) return { kind: "nothing" };
+        const token = shownValue(landing, "receive_resume_token");
+        if (token !== undefined) return { kind: "partial", token, proof: await streams.guidOf(token, call.signal) };
+        const below = await zfs.below(name, ["snapshot"], ["guid", "createtxg"], 1, call.signal);
+        const txg = (entry: Entry) => Number(shownValue(entry, "createtxg") ?? 0);
+        const last = below
+          .filter(each => isReceived(each.name))
+          .sort((a, b) => txg(a) - txg(b))
+          .at(-1);
+        return last ? { kind: "whole", proof: shownValue(last, "guid") ?? "" } : { kind: "nothing" };
+      },
+      open(id, { proof }, isLater) {
+        const snapshot = `${names.landing(id)}@${receivedName(proof)}`;
+        if (isLater) return streams.receiveLater(snapshot, property.landing, id);
+        const closed = isZvol ? { volmode: "none" } : { canmount: "noauto", ...unreachable };
+        return streams.receive(snapshot, { ...closed, ...markValues(identity), [property.landing]: id });
+      },
+      /** Also a program that still waits for its first bytes, whose dataset does not exist yet. */
+      async stop(id, call) {
+        await landingOf(id, call);
+        if (await find(id, call)) await streams.stop(names.landing(id), call.signal);
+      },
+      /** Without a token and a snapshot there is nothing to continue from, and a new stream needs the name. */
+      async discard(id, call) {
+        const landing = await landingOf(id, call);
+        if (!landing || ownValue(landing, property.proof) !== undefined) return;
+        if (shownValue(landing, "receive_resume_token") !== undefined) return streams.abort(landing.name, call.signal);
+        const query = { names: [names.pool], properties: ["type"] };
+        const family = await zfs.family(landing.name, query, call.signal);
+        const kept = [...family.keys()].some(
+          each => each.startsWith(`${landing.name}@`) || each.startsWith(`${landing.name}/`),
+        );
+        if (family.has(landing.name) && !kept) await zfs.destroy(landing.name, {}, call.signal);
+      },
+    },
+  };
+}

@@ -1,0 +1,111 @@
+import type { Call } from "../../core/call.ts";
+import type { CopySpec, Moment } from "../copying.ts";
+import type { CreationPlan } from "./creation.ts";
+import { isReceived, receivedName } from "./names.ts";
+import { bytesOf, otherOwner, ownValue, property, shownValue, whyNotVolume } from "./properties.ts";
+import type { ZfsStorage } from "./storage.ts";
+import { laterValues } from "./values.ts";
+import { volumeIn, volumePropertyNames, type ZfsVolume } from "./volume.ts";
+import { type Entry, untrue, type Values } from "./zfs.ts";
+
+/**
+ * Makes a landing the volume: proof, snapshots, properties, name, mount. Each step is recorded by what it changes, so that a repeated call
+ * continues where an interrupted one ended. Returns a volume of this name that is not of this copy, or is finished, as it is.
+ */
+export async function settled(
+  storage: ZfsStorage,
+  id: string,
+  plan: CreationPlan,
+  spec: CopySpec,
+  moment: Moment,
+  call: Call,
+): Promise<ZfsVolume> {
+  const { zfs, names, settings } = storage;
+  const { signal } = call;
+  const [landing, dataset] = [names.landing(id), names.dataset(id)];
+  const filesystem = settings.volumes.type === "filesystem" ? settings.volumes : undefined;
+  const written = `written@${receivedName(moment.proof)}`;
+  const query = {
+    names: [names.pool, landing, `${landing}@${receivedName(moment.proof)}`, dataset],
+    properties: [...volumePropertyNames(settings), "receive_resume_token", property.proof, property.landing, written],
+  };
+
+  const isProved = (entry: Entry | undefined): boolean => ownValue(entry, property.proof) === moment.proof;
+
+  const unproved = (why: string) => storage.error("failed-precondition", `${landing} is not a complete copy: ${why}`);
+
+  /** Throws "failed-precondition" unless the landing holds exactly the moment. */
+  async function prove(entry: Entry, snapshot: Entry | undefined): Promise<void> {
+    if (ownValue(entry, property.landing) !== id || otherOwner(entry, settings.marks) !== undefined)
+      throw storage.notOwn(`the dataset ${landing} is not a landing of this connection`);
+    if (shownValue(entry, "type") !== settings.volumes.type) throw unproved(`it is a ${shownValue(entry, "type")}`);
+    if (isProved(entry)) return;
+    if (moment.proof === "") throw unproved("the moment has no guid");
+    if (shownValue(entry, "receive_resume_token") !== undefined) throw unproved("a stream into it was interrupted");
+    if (!snapshot || shownValue(snapshot, "guid") !== moment.proof)
+      throw unproved("it lacks the snapshot that was sent");
+    const changed = shownValue(entry, written);
+    if (changed !== "0") throw unproved(`${changed ?? "unknown"} bytes were written since it was received`);
+    await zfs.set(landing, { [property.proof]: moment.proof }, signal);
+  }
+
+  /** Removes the snapshots that came with the streams; what others took stays. */
+  async function removeReceived(): Promise<void> {
+    for (const { name } of await zfs.below(landing, ["snapshot"], ["guid"], 1, signal))
+      if (isReceived(name)) await zfs.destroy(name, {}, signal);
+  }
+
+  /** The properties of the volume, except those that would mount or share it under its present name. */
+  function closedValues(entry: Entry): Values {
+    const {
+      mountpoint: _mountpoint,
+      canmount: _canmount,
+      sharenfs: _nfs,
+      sharesmb: _smb,
+      volmode: _mode,
+      ...values
+    } = laterValues(plan.values);
+    if (filesystem) return values;
+    const present = bytesOf(shownValue(entry, "volsize"));
+    return { ...values, volsize: String(plan.bytes > present ? plan.bytes : present) };
+  }
+
+  /** The properties that open the volume, which has its name. */
+  function openValues(): Values {
+    const values = laterValues(plan.values);
+    const kept = { [property.landing]: undefined };
+    if (!filesystem) return { ...kept, volmode: values["volmode"] };
+    const { mountpoint, canmount = "on", sharenfs, sharesmb } = values;
+    return { ...kept, mountpoint, sharenfs, sharesmb, canmount };
+  }
+
+  const entries = await zfs.read(query, signal);
+  const existing = entries.get(dataset);
+  if (!existing) {
+    const entry = entries.get(landing);
+    if (!entry) throw untrue(`received ${landing}`);
+    await prove(entry, entries.get(`${landing}@${receivedName(moment.proof)}`));
+    await removeReceived();
+    await zfs.set(landing, closedValues(entry), signal);
+    await zfs.rename(landing, dataset, signal);
+  } else {
+    const volume = volumeIn(id, existing, settings);
+    if (!volume) {
+      const why = whyNotVolume(id, existing, settings.marks) ?? "is of another type";
+      throw storage.notOwn(`the dataset ${dataset} exists and ${why}`);
+    }
+    if (volume.finished || volume.copyOf?.handle !== spec.origin.handle) return volume;
+    if (!isProved(existing)) throw storage.notOwn(`the unfinished volume ${dataset} is not this copy`);
+  }
+  await zfs.set(dataset, openValues(), signal);
+  const opened = (await zfs.read(query, signal)).get(dataset);
+  const volume = volumeIn(id, opened, settings);
+  if (!volume) throw untrue(`renamed ${landing} to ${dataset}`);
+  // zfs refuses to mount what its node mounts (mountpoint=legacy).
+  if (filesystem && volume.mountpoint !== undefined) await zfs.mount(dataset, signal);
+  // zfs mount alone does not share (OpenZFS 2.1 to 2.3, cmd/zfs/zfs_main.c, share_mount_one).
+  const isShared = ["sharenfs", "sharesmb"].some(key => (settings.sharing[key] ?? "off") !== "off");
+  if (isShared) await zfs.share?.(dataset, signal);
+  if (filesystem?.permissions) await zfs.permit(dataset, filesystem.permissions, signal);
+  return volume;
+}

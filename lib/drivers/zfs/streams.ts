@@ -1,0 +1,74 @@
+import type { Moment } from "../copying.ts";
+import { shownValue } from "./properties.ts";
+import type { Entry } from "./zfs.ts";
+
+// What keeps a stream from being sent or received.
+
+/** The first releases in which sending decrypted content does not use a key that it has given up (openzfs issue 12014, PR 17340). */
+const repaired = [
+  [2, 2, 8],
+  [2, 3, 3],
+] as const;
+
+/** The last number of versions under development, of which nothing says what they contain (OpenZFS, META). */
+const underDevelopment = 99;
+
+/** Whether a version of the kernel's ZFS, such as "2.2.9-1", sends encrypted content without that fault. Undefined counts as no. */
+export function sendsEncrypted(version: string | undefined): boolean {
+  const [, ...parts] = /^(\d+)\.(\d+)\.(\d+)/.exec(version ?? "") ?? [];
+  const [major = 0, minor = 0, patch = 0] = parts.map(Number);
+  if (major > 2 || (major === 2 && minor > 3)) return true;
+  const least = repaired.find(each => each[0] === major && each[1] === minor)?.[2];
+  return least !== undefined && patch >= least && patch < underDevelopment;
+}
+
+/** Why the content of a dataset must not be sent, in words; undefined if it may. `version`: of the kernel's ZFS. */
+export function whyNotSent(entry: Entry, version: string | undefined): string | undefined {
+  if (shownValue(entry, "keystatus") === "unavailable") return "its key is not loaded; load it (zfs load-key)";
+  const encryption = shownValue(entry, "encryption");
+  if (encryption === undefined || encryption === "off" || sendsEncrypted(version)) return undefined;
+  return (
+    `it is encrypted, and OpenZFS ${version ?? "of an unknown version"} can damage such streams (issue 12014);` +
+    " upgrade to 2.2.8, 2.3.3 or 2.4"
+  );
+}
+
+/** The properties of the dataset above a landing that decide what it can receive. */
+export const receivingProperties = [
+  ...["type", "available", "encryption", "keystatus", "casesensitivity", "normalization", "utf8only", "acltype"],
+] as const;
+
+/** Properties that travel within the content of a file system: a volume cannot have another value. */
+const within = ["casesensitivity", "normalization", "utf8only"] as const;
+
+/**
+ * Why a volume with these properties cannot be a copy of the moment, in words; undefined if it can. `above` is the nearest dataset that
+ * exists above it, whose properties it inherits.
+ */
+export function whyNotReceived(
+  { traits }: Pick<Moment, "traits">,
+  wanted: Readonly<Record<string, string>>,
+  above: Entry | undefined,
+): string | undefined {
+  const [key, asked] = [shownValue(above, "keystatus"), wanted["encryption"]];
+  if (key === "unavailable") return `the key of ${above?.name} is not loaded; load it (zfs load-key)`;
+  const encrypted = (shownValue(above, "encryption") ?? "off") !== "off";
+  if (asked !== undefined && (asked !== "off") !== encrypted)
+    return `the class asks for encryption=${asked}, which a received volume takes from ${above?.name ?? "its parent"}`;
+  if (traits.blockBytes > 0n) return undefined;
+  const expected = (name: string): string | undefined => wanted[name] ?? shownValue(above, name);
+  for (const name of within) {
+    const [here, there] = [expected(name), traits.fixed[name]];
+    if (here !== undefined && there !== undefined && here !== there)
+      return `the source has ${name}=${there}, and volumes of this connection have ${name}=${here}`;
+  }
+  if (traits.fixed["acltype"] === "nfsv4" && expected("acltype") !== "nfsv4")
+    return `the source has NFSv4 access control lists (acltype=nfsv4), and ${above?.name ?? "this ZFS"} does not`;
+  return undefined;
+}
+
+/** The space in bytes that a stream needs: its estimate and a twentieth; or a reservation, if that is more. */
+export function spaceFor({ toSend }: Pick<Moment, "toSend">, reserved: bigint): bigint {
+  const estimated = toSend + toSend / 20n;
+  return estimated > reserved ? estimated : reserved;
+}

@@ -1,0 +1,251 @@
+import { expect, test } from "bun:test";
+import { type CopySpec, type Moment, maxRecordBytes } from "../../../../lib/drivers/copying.ts";
+import type { Driver } from "../../../../lib/drivers/driver.ts";
+import { perTest } from "../../../contract/per-test.ts";
+import { callWith, gib, volumeIds, volumeOf } from "../../../contract/rig.ts";
+import { openZfs, type ZfsOptions } from "../zfs-rig.ts";
+import { codeOf, copied, copyOf, copyRig, giving, joined, namesIn, streamsOf, taking, targetOf } from "./copy-rig.ts";
+
+const call = callWith();
+const opened = perTest(copyRig);
+const nfs: ZfsOptions = { driver: "zfs-generic-nfs" };
+const iscsi: ZfsOptions = { driver: "zfs-generic-iscsi" };
+const source = { kind: "volume", id: "v" } as const;
+const spec = copyOf("c", source);
+
+/** A moment of a volume, and a connection that can take it. */
+async function made(from: ZfsOptions = nfs, to: ZfsOptions = from) {
+  const rig = await opened({ from, to });
+  const [a, b] = [rig.source.open(), rig.target.open()];
+  await rig.source.write(await a.create(volumeOf("v"), call), "content");
+  const moment = await giving(a).protect(source, targetOf("c"), 0, call);
+  return { there: rig.source, here: rig.target, a, b, moment };
+}
+
+const begin = (driver: Driver, moment: Moment, record = "record", of: CopySpec = spec) =>
+  taking(driver).begin(of, moment, record, call);
+
+const sent = (a: Driver, b: Driver, moment: Moment, basic = false) => {
+  const { source: from, target: to } = streamsOf(a, b);
+  return joined(from.open(moment, { kind: "whole" }, basic), to.open("c", moment, false));
+};
+
+const landed = (driver: Driver, moment: Moment, of: CopySpec = spec) => taking(driver).land("c", of, moment, call);
+
+test("a record keeps any text, the first one until it is replaced, and is found without its landing", async () => {
+  const { here, b, moment } = await made();
+  const text = `{"a":"tab\t line\n quote' $HOME \u0000 é ☃"} =,;`;
+  expect(await begin(b, moment, text)).toEqual({ id: "c", record: text });
+  expect(await begin(b, moment, "another")).toEqual({ id: "c", record: text });
+  expect(await taking(here.open()).landings(call)).toEqual([{ id: "c", record: text }]);
+  const longest = "é".repeat(maxRecordBytes / 2);
+  await taking(b).note("c", longest, call);
+  expect(await taking(b).find("c", call)).toEqual({ id: "c", record: longest });
+  expect(await codeOf(taking(b).note("c", `${longest}x`, call))).toBe("invalid-argument");
+  expect(await codeOf(taking(b).note("d", "record", call))).toBe("not-found");
+  expect(await taking(b).find("d", call)).toBeUndefined();
+  await taking(b).drop("c", call);
+  await taking(b).drop("c", call);
+  expect([namesIn(here), await taking(b).landings(call)]).toEqual([[], []]);
+});
+
+test("neither a record nor a landing is a volume: nothing lists, counts, adopts, finds, deletes or mounts one", async () => {
+  const { here, a, b, moment } = await made();
+  await begin(b, moment);
+  await sent(a, b, moment);
+  const names = namesIn(here);
+  expect(names.filter(name => !name.includes("@"))).toEqual(["csimux-copy-c", "csimux-land-c"]);
+  expect(await volumeIds(b)).toEqual([]);
+  expect(await b.health?.look(call)).toMatchObject({ storage: [], example: undefined });
+  for (const id of ["csimux-copy-c", "csimux-land-c"]) {
+    expect(await codeOf(b.reading?.get(id, call) ?? Promise.resolve())).toBe("not-found");
+    expect(await codeOf(b.adoption?.adopt(`tank/k/v/${id}`, true, call) ?? Promise.resolve())).toBe(
+      "failed-precondition",
+    );
+    await b.delete(id, call);
+    expect(here.fake.find(`tank/k/v/${id}`)).toMatchObject({ type: "filesystem" });
+    expect(here.fake.find(`tank/k/v/${id}`)?.mounted ?? false).toBe(false);
+    expect(here.fake.find(`tank/k/v/${id}`)?.own).toMatchObject({
+      mountpoint: { value: "none" },
+      sharenfs: { value: "off" },
+    });
+    expect((await b.create(volumeOf(id), call)).id).not.toBe(id);
+  }
+  // Nor does the deletion of a volume that does not exist yet remove what is being copied for it.
+  await b.delete("c", call);
+  expect(namesIn(here)).toEqual(expect.arrayContaining([...names]));
+});
+
+test("zvols are received without devices", async () => {
+  const { here, a, b, moment } = await made(iscsi);
+  await begin(b, moment);
+  await sent(a, b, moment);
+  expect(here.fake.find("tank/k/v/csimux-land-c")?.own["volmode"]?.value).toBe("none");
+  await landed(b, moment);
+  expect(here.fake.find("tank/k/v/c")?.own["volmode"]).toBeUndefined();
+});
+
+const foreign = ["csimux-copy-c", "csimux-land-c", "c"] as const;
+
+test.each(foreign)("a dataset that a person made as %s is never used, changed or removed", async name => {
+  const { here, b, moment } = await made();
+  const dataset = `tank/k/v/${name}`;
+  here.fake.zfs("create", "-p", dataset);
+  const before = structuredClone(here.fake.find(dataset));
+  expect(await codeOf(begin(b, moment))).toBe("failed-precondition");
+  await taking(b)
+    .drop("c", call)
+    .catch(() => {});
+  await taking(b)
+    .forget("c", call)
+    .catch(() => {});
+  expect(here.fake.find(dataset)).toEqual(before as never);
+  expect(await taking(b).landings(call)).toEqual([]);
+});
+
+test.each(foreign)("nor is one that appears as %s after the beginning", async name => {
+  const { here, a, b, moment } = await made();
+  await begin(b, moment);
+  if (name !== "csimux-land-c") await sent(a, b, moment);
+  if (name === "csimux-copy-c") here.fake.zfs("destroy", "tank/k/v/csimux-copy-c");
+  here.fake.zfs("create", `tank/k/v/${name}`);
+  const before = structuredClone(here.fake.find(`tank/k/v/${name}`));
+  expect(await codeOf(landed(b, moment))).toBe("failed-precondition");
+  const { target } = streamsOf(a, b);
+  if (name !== "c") {
+    expect(await codeOf(target.state("c", call))).toBe("failed-precondition");
+    expect(await codeOf(target.discard("c", call))).toBe("failed-precondition");
+    expect(await codeOf(target.stop("c", call))).toBe("failed-precondition");
+  }
+  await expect(
+    joined({ ...target.open("c", moment, true), argv: ["true"] }, target.open("c", moment, true)),
+  ).rejects.toThrow(name === "csimux-land-c" ? "not the landing" : "");
+  await taking(b)
+    .drop("c", call)
+    .catch(() => {});
+  expect(here.fake.find(`tank/k/v/${name}`)).toEqual(before as never);
+});
+
+test("records and landings of another connection with the same parent are neither found nor touched", async () => {
+  const { here, a, moment } = await made(nfs, { ...nfs, instanceId: "one" });
+  const on = (instanceId: string) => openZfs({ ...nfs, instanceId, folder: here.fake.folder }, here.host);
+  const [one, two] = [on("one"), on("two")];
+  await begin(one, moment);
+  await sent(a, one, moment);
+  const before = namesIn(here);
+  expect([await taking(two).landings(call), await taking(two).find("c", call)]).toEqual([[], undefined]);
+  for (const done of [
+    () => begin(two, moment),
+    () => taking(two).drop("c", call),
+    () => taking(two).forget("c", call),
+    () => landed(two, moment),
+  ])
+    expect(await codeOf(done())).toBe("failed-precondition");
+  expect(namesIn(here)).toEqual(before);
+  expect((await landed(one, moment)).id).toBe("c");
+});
+
+test("two controllers that begin and land at once make one volume", async () => {
+  const { here, a, b, moment } = await made(iscsi);
+  const other = here.open();
+  const begun = await Promise.all([begin(b, moment, "one"), begin(other, moment, "two")]);
+  expect(begun[0]).toEqual(begun[1] as never);
+  await sent(a, b, moment);
+  const ends = await Promise.allSettled([landed(b, moment), landed(other, moment)]);
+  expect(ends.some(({ status }) => status === "fulfilled")).toBe(true);
+  expect(await here.read(await landed(b, moment))).toBe("content");
+  for (const driver of [b, other]) await taking(driver).forget("c", call);
+  expect(namesIn(here)).toEqual(["c"]);
+});
+
+test("only a landing with exactly the moment is landed", async () => {
+  const { here, a, b, moment } = await made();
+  await begin(b, moment);
+  expect(await codeOf(landed(b, moment))).toBe("aborted");
+  await sent(a, b, moment);
+  expect(await codeOf(landed(b, { ...moment, proof: "42" }))).toBe("failed-precondition");
+  expect(await codeOf(landed(b, { ...moment, proof: "" }))).toBe("failed-precondition");
+  here.fake.with(pools => {
+    const landing = pools.find("tank/k/v/csimux-land-c");
+    const theirs = pools.find("tank/k");
+    if (landing && theirs) pools.copyContent(theirs, landing);
+  });
+  const done = landed(b, moment);
+  expect(await codeOf(done)).toBe("failed-precondition");
+  await expect(done).rejects.toThrow("were written since");
+  expect(await volumeIds(b)).toEqual([]);
+});
+
+test("a finished copy is answered to the same request, and refused to any other", async () => {
+  const { a, b } = await made();
+  const volume = await copied(a, b, spec, source);
+  expect(await taking(b).existing(spec, call)).toEqual(volume);
+  expect(await taking(b).existing(copyOf("d", source), call)).toBeUndefined();
+  const others: readonly CopySpec[] = [copyOf("c", { kind: "volume", id: "w" }), copyOf("c", source, 2n * gib)];
+  for (const other of others) expect(await codeOf(taking(b).existing(other, call))).toBe("already-exists");
+  expect(await codeOf(b.create(volumeOf("c"), call))).toBe("already-exists");
+  await b.create(volumeOf("plain"), call);
+  expect(await codeOf(taking(b).existing(copyOf("plain", source), call))).toBe("already-exists");
+  expect(await codeOf(taking(b).drop("c", call))).toBe("failed-precondition");
+  expect(await volumeIds(b)).toEqual(["c", "plain"]);
+});
+
+test("a copy that has its name and not its share is not taken for an empty volume", async () => {
+  const { here, a, b, moment } = await made();
+  await begin(b, moment);
+  await sent(a, b, moment);
+  await landed(b, moment);
+  here.fake.zfs("inherit", "democratic-csi:provision_success", "tank/k/v/c");
+  expect(await volumeIds(b)).toEqual([]);
+  expect(await codeOf(b.create(volumeOf("c"), call))).toBe("already-exists");
+  expect(await streamsOf(a, b).target.state("c", call)).toEqual({ kind: "whole", proof: moment.proof });
+  expect(await here.read(await landed(b, moment))).toBe("content");
+});
+
+test("a receive that a dead process left is seen, and ended by its landing's name alone", async () => {
+  const { here, a, b, moment } = await made();
+  await begin(b, moment);
+  await expect(joined(...halfOf(a, b, moment), 3000)).rejects.toThrow("incomplete");
+  here.fake.faults({ receiving: ["tank/k/v/csimux-land-c", "tank/k/v/csimux-land-cc"] });
+  const { target } = streamsOf(a, b);
+  expect(await target.state("c", call)).toEqual({ kind: "busy" });
+  await target.stop("c", call);
+  expect(await target.state("c", call)).toMatchObject({ kind: "partial", proof: moment.proof });
+  expect(here.fake.with(({ state }) => state.faults.receiving)).toEqual(["tank/k/v/csimux-land-cc"]);
+});
+
+const halfOf = (a: Driver, b: Driver, moment: Moment) => {
+  const { source: from, target: to } = streamsOf(a, b);
+  return [from.open(moment, { kind: "whole" }, false), to.open("c", moment, false)] as const;
+};
+
+test("a pool without the features of a stream takes a basic one", async () => {
+  const { here, a, b, moment } = await made();
+  await begin(b, moment);
+  here.fake.faults({ oldPool: true });
+  await expect(sent(a, b, moment)).rejects.toThrow("pool must be upgraded");
+  expect(await streamsOf(a, b).target.state("c", call)).toEqual({ kind: "nothing" });
+  await sent(a, b, moment, true);
+  expect(await here.read(await landed(b, moment))).toBe("content");
+});
+
+test("the commands of streams are exactly these", async () => {
+  const { a, b, moment } = await made(iscsi, nfs);
+  const { source: from, target: to } = streamsOf(a, b);
+  const { name, proof } = moment;
+  expect(from.open(moment, { kind: "whole" }, false).argv).toEqual(["zfs", "send", "-L", "-c", name]);
+  expect(from.open(moment, { kind: "whole" }, true).argv).toEqual(["zfs", "send", name]);
+  const since = { kind: "since", moment: { name: "tank/k/v/v@before", proof: "1" } } as const;
+  expect(from.open(moment, since, false).argv).toEqual(["zfs", "send", "-L", "-c", "-i", "@before", name]);
+  expect(from.open(moment, { kind: "token", token: "1-ab" }, false).argv).toEqual(["zfs", "send", "-t", "1-ab"]);
+  const landing = `tank/k/v/csimux-land-c@csimux-copy-${proof}`;
+  expect(to.open("c", moment, false).argv).toEqual([
+    "zfs",
+    ...["receive", "-u", "-s"],
+    ...["-o", "canmount=noauto", "-o", "mountpoint=none", "-o", "sharenfs=off", "-o", "sharesmb=off"],
+    ...["-o", "democratic-csi:volume_context_provisioner_driver=zfs-generic-nfs", "-o", "csimux:landing=c", landing],
+  ]);
+  const [shell, , text] = to.open("c", moment, true).argv;
+  expect([shell, text]).toEqual(["sh", expect.stringContaining(`exec zfs receive -u -s -F ${landing}`)]);
+  expect([from.format, to.format, from.machine]).toEqual(["zfs:volume", "zfs:filesystem", to.machine]);
+});
