@@ -18,6 +18,8 @@ const ssh = [
   "tests/io/ssh/script.test.ts",
   "tests/serve/zfs.test.ts",
   situations,
+  "tests/copy/by-stream.test.ts",
+  "tests/copy/stream-cuts.test.ts",
 ];
 const healthMonitor = "tests/node/health-monitor.test.ts";
 const certificates = [

@@ -86,7 +86,7 @@ function follow(child: ChildProcess, { streams, fail }: ChildStart): Promise<Out
       else resolve({ stdout: stdout.text(), stderr: stderr.text(), exitCode: exit.code });
     };
     let timer: ReturnType<typeof setTimeout> | undefined;
-    child.on("error", cause => reject(fail("missing", "setpriv could not be started; install util-linux", cause)));
+    child.on("error", cause => reject(fail("missing", "setpriv cannot be started; it is part of util-linux", cause)));
     child.on("exit", (code, signal) => {
       exit = { code, signal };
       timer = setTimeout(settle, drainMs);

@@ -1,0 +1,173 @@
+import { readFile } from "node:fs/promises";
+import type { Call } from "../core/call.ts";
+import { CsiError } from "../core/errors.ts";
+import type { StreamEnd } from "../drivers/copying.ts";
+import { type Argv, type Child, type ChildStreams, CommandError, type Output } from "../io/runner.ts";
+import { piped } from "../io/script.ts";
+import { openPipe } from "./pipe.ts";
+import { sentBytes } from "./zfs-stream.ts";
+
+/** How a program of a stream ended: with its output and exit code, or without. */
+type ProgramEnd = Output | CommandError;
+
+/** A stream that has ended, well or not. */
+export interface Transferred {
+  /** Both programs ended with exit code 0. */
+  readonly isComplete: boolean;
+  /** The programs that failed, the one that failed first before the other. */
+  readonly failures: readonly StreamFailure[];
+  /** No byte has moved for as long as is allowed, so both were ended. */
+  readonly isStalled: boolean;
+}
+
+/** A program that failed: what it did, on which host, and how it ended. */
+export interface StreamFailure {
+  readonly task: "sending" | "receiving" | "sending and receiving";
+  readonly where: string;
+  readonly end: ProgramEnd;
+}
+
+/** The time limits of a stream in milliseconds. */
+export interface StreamLimits {
+  /** Without a byte. A storage may think for long before the first one, and after the last one. */
+  readonly stallMs: number;
+  /** For the other program, after one has failed. */
+  readonly graceMs: number;
+}
+
+const usual: StreamLimits = { stallMs: 30 * 60_000, graceMs: 30_000 };
+
+/** Fewer bytes in all that time do not count: ssh(1) exchanges messages on an idle connection, too. */
+const leastBytes = 64n << 10n;
+
+/** How often the progress is measured, in milliseconds. */
+const periodMs = 1_000;
+
+/** Starts a program of a stream; throws CsiError for a host that has no way to do so. */
+async function start({ host }: StreamEnd, argv: Argv, streams: ChildStreams, signal: AbortSignal): Promise<Child> {
+  if (!host.child)
+    throw new CsiError(
+      "failed-precondition",
+      `${host.runner.where} cannot run one end of a stream; choose another way`,
+    );
+  return await host.child(argv, streams, signal);
+}
+
+/** The sizes of what a process of this machine has read and written (proc(5), /proc/pid/io); 0 if they cannot be read. */
+async function moved(pid: number): Promise<bigint> {
+  const text = await readFile(`/proc/${pid}/io`, "latin1").catch(() => "");
+  const [read = 0n, written = 0n] = ["rchar", "wchar"].map(name =>
+    BigInt(new RegExp(`^${name}: (\\d+)`, "m").exec(text)?.[1] ?? 0),
+  );
+  return larger(read, written);
+}
+
+const larger = (one: bigint, other: bigint): bigint => (one > other ? one : other);
+
+const failed = (end: ProgramEnd): boolean => end instanceof CommandError || end.exitCode !== 0;
+
+interface Running {
+  readonly child: Child;
+  readonly task: StreamFailure["task"];
+  readonly where: string;
+}
+
+/**
+ * Runs the programs at both ends of a stream, joined by a pipe of this machine's kernel, until both have ended. `progress` gets the bytes
+ * so far, about each second. Rejects with CommandError or CsiError if one could not be started; nothing runs on this machine then.
+ */
+export async function transfer(
+  from: StreamEnd,
+  to: StreamEnd,
+  progress: (bytes: bigint) => void,
+  call: Call,
+  limits = usual,
+): Promise<Transferred> {
+  const pipe = await openPipe(call.signal);
+  let said = 0n;
+  const stderr = sentBytes(bytes => {
+    said = bytes;
+  });
+  let started: readonly PromiseSettledResult<Child>[];
+  try {
+    started = await Promise.allSettled([
+      start(from, from.argv, { stdout: pipe.writer, stderr }, call.signal),
+      start(to, to.argv, { stdin: pipe.reader }, call.signal),
+    ]);
+  } finally {
+    await pipe.close();
+  }
+  const [sending, receiving] = await allOf(started);
+  const running: readonly Running[] = [
+    { child: sending, task: "sending", where: from.host.runner.where },
+    { child: receiving, task: "receiving", where: to.host.runner.where },
+  ];
+  const pids = running.map(({ child }) => child.pid);
+  // What starting and logging in have read and written is not part of the stream.
+  const before = await Promise.all(pids.map(moved));
+  const bytes = async (): Promise<bigint> => {
+    const now = await Promise.all(pids.map(moved));
+    return now.map((each, at) => each - (before[at] ?? 0n)).reduce(larger, said);
+  };
+  return await watch(running, bytes, progress, limits);
+}
+
+/** Like `transfer`, for ends on one machine: a shell there joins them, and no byte leaves it. */
+export async function transferHere(
+  from: StreamEnd,
+  to: StreamEnd,
+  progress: (bytes: bigint) => void,
+  call: Call,
+  limits = usual,
+): Promise<Transferred> {
+  let said: bigint | undefined;
+  const stderr = sentBytes(bytes => {
+    said = bytes;
+  });
+  const child = await start(to, piped(from.argv, to.argv), { stderr }, call.signal);
+  const running = [{ child, task: "sending and receiving", where: to.host.runner.where }] as const;
+  return await watch(running, async () => said, progress, limits);
+}
+
+/** Both children; ends the one that was started if the other was not. */
+async function allOf(started: readonly PromiseSettledResult<Child>[]): Promise<readonly [Child, Child]> {
+  const [first, second] = started;
+  if (first?.status === "fulfilled" && second?.status === "fulfilled") return [first.value, second.value];
+  for (const each of started) if (each.status === "fulfilled") await each.value.end();
+  throw started.find(each => each.status === "rejected")?.reason;
+}
+
+/** Waits until all have ended; ends them when no byte moves, and the others some time after one has failed. */
+async function watch(
+  running: readonly Running[],
+  bytes: () => Promise<bigint | undefined>,
+  progress: (bytes: bigint) => void,
+  { stallMs, graceMs }: StreamLimits,
+): Promise<Transferred> {
+  const failures: StreamFailure[] = [];
+  const endAll = (): void => void Promise.all(running.map(({ child }) => child.end()));
+  let grace: ReturnType<typeof setTimeout> | undefined;
+  const all = running.map(async ({ child, task, where }) => {
+    const end = await child.ended.catch((error: CommandError) => error);
+    if (!failed(end)) return;
+    failures.push({ task, where, end });
+    grace ??= setTimeout(endAll, graceMs);
+  });
+  let mark = { bytes: 0n, at: performance.now() };
+  let isStalled = false;
+  const look = async (): Promise<void> => {
+    const now = await bytes();
+    if (now === undefined) return;
+    if (now > 0n) progress(now);
+    if (now >= mark.bytes + leastBytes) mark = { bytes: now, at: performance.now() };
+    else if (performance.now() - mark.at > stallMs) {
+      isStalled = true;
+      endAll();
+    }
+  };
+  const timer = setInterval(() => void look(), Math.min(periodMs, stallMs));
+  await Promise.all(all);
+  clearInterval(timer);
+  clearTimeout(grace);
+  return { isComplete: failures.length === 0, failures, isStalled };
+}
