@@ -51,22 +51,36 @@ export interface StoreSettings {
 }
 
 /** The storage of one connection. */
-export interface ZfsStorage extends FailureContext {
+export class ZfsStorage implements FailureContext {
   readonly identity: ConnectionIdentity;
   readonly settings: StoreSettings;
   readonly names: DatasetNames;
   readonly zfs: Zfs;
-  /** An error that names the connection. */
-  error(code: Code, text: string): CsiError;
-  /** The refusal to change what is not this connection's; `what` says so. */
-  notOwn(what: string): CsiError;
-}
 
-export function zfsStorage(parts: Pick<ZfsStorage, "identity" | "settings" | "names" | "zfs">): ZfsStorage {
-  const { connection } = parts.identity;
-  const error = (code: Code, text: string) => new CsiError(code, `connection "${connection}": ${text}`);
-  const notOwn = (what: string) => error("failed-precondition", `${what}; csimux leaves it as it is`);
-  return { ...parts, connection, explain: zfsErrorMapping, error, notOwn };
+  constructor(identity: ConnectionIdentity, settings: StoreSettings, names: DatasetNames, zfs: Zfs) {
+    this.identity = identity;
+    this.settings = settings;
+    this.names = names;
+    this.zfs = zfs;
+  }
+
+  get connection(): string {
+    return this.identity.connection;
+  }
+
+  explain(error: unknown): ErrorMapping | undefined {
+    return zfsErrorMapping(error);
+  }
+
+  /** An error that names the connection. */
+  error(code: Code, text: string): CsiError {
+    return new CsiError(code, `connection "${this.connection}": ${text}`);
+  }
+
+  /** The refusal to change what is not this connection's; `what` says so. */
+  notOwn(what: string): CsiError {
+    return this.error("failed-precondition", `${what}; csimux leaves it as it is`);
+  }
 }
 
 /** The code of each refusal of ZFS, and what to do about it. */

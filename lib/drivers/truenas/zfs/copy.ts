@@ -2,31 +2,21 @@ import { type Copy, type Values, ZfsError } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
 import type { ApiRow } from "../api-error.ts";
 import { rowsOf, snapshotService, zfsError } from "./queries.ts";
-import type { DatasetReader } from "./reading.ts";
+import type { DatasetApi } from "./reading.ts";
+import { copyDestroyed } from "./removal.ts";
 import { localValues } from "./rows.ts";
 import { apiValues, asChanges } from "./values.ts";
 
 /** Full copies of a snapshot: a replication that runs once, within the system. */
 
-/** What copies work with. */
-export interface CopyTools {
-  readonly api: Api;
-  readonly reading: DatasetReader;
-  /** Destroys a dataset with its snapshots. */
-  readonly remove: (name: string, signal: AbortSignal) => Promise<void>;
-}
-
 /** As Zfs.copy. The copy is complete when it has the snapshot; an incomplete one is replaced, unless a job still writes it. */
-export async function copied(
-  { api, reading, remove }: CopyTools,
-  { from, to, values }: Copy,
-  signal: AbortSignal,
-): Promise<void> {
+export async function copied(on: DatasetApi, { from, to, values }: Copy, signal: AbortSignal): Promise<void> {
+  const { api, reading } = on;
   const name = from.slice(from.indexOf("@") + 1);
   // In this order: a copy that ends between the two requests is found complete, not mistaken for an interrupted one.
   if (await isCopied(api, to, signal)) throw new ZfsError("busy", `${to} is still being copied`);
   if (await reading.one(`${to}@${name}`, ["type"], signal)) return marked(api, to, values, signal);
-  if (await reading.one(to, ["type"], signal)) await remove(to, signal);
+  if (await reading.one(to, ["type"], signal)) await copyDestroyed(on, to, signal);
   try {
     await api.job("replication.run_onetime", [request(from, to)], signal);
   } catch (error) {
@@ -79,21 +69,21 @@ const keptByContent: ReadonlySet<string> = new Set([
  * promotes the clone, and destroys the copy, which depends on the clone then. Skips the steps that an earlier call has done. Answers
  * whether there was anything to do. Throws "exists" for a foreign dataset.
  */
-export async function moved(tools: CopyTools, from: string, to: string, signal: AbortSignal): Promise<boolean> {
-  const { api, reading, remove } = tools;
+export async function moved(on: DatasetApi, from: string, to: string, signal: AbortSignal): Promise<boolean> {
+  const { api, reading } = on;
   const [copy, there] = await Promise.all([from, to].map(name => reading.one(name, ["origin"], signal)));
   if (!copy) return false;
   const originOf = (entry: typeof copy | undefined) => entry?.properties.get("origin")?.value ?? "";
   const isTaken = originOf(copy).startsWith(`${to}@`);
   if (there && !isTaken && !originOf(there).startsWith(`${from}@`))
     throw new ZfsError("exists", `${to} exists already, and was not made of ${from}`);
-  if (!there) await cloned(tools, from, to, signal);
+  if (!there) await cloned(on, from, to, signal);
   if (!isTaken) await api.call("pool.dataset.promote", [to], signal);
-  await remove(from, signal);
+  await copyDestroyed(on, from, signal);
   return true;
 }
 
-async function cloned({ api, reading }: CopyTools, from: string, to: string, signal: AbortSignal): Promise<void> {
+async function cloned({ api, reading }: DatasetApi, from: string, to: string, signal: AbortSignal): Promise<void> {
   const { number } = await api.version(signal);
   const all = await reading.below(from, ["snapshot"], ["createtxg"], 1, signal);
   // The first is the one that was copied; others may come from a periodic task.
