@@ -94,11 +94,13 @@ const refusals: Readonly<Record<ZfsFailure, readonly [Code, string]>> = {
   unshared: ["failed-precondition", "it is not shared: set its sharenfs or sharesmb again, or delete the volume"],
   dependents: ["failed-precondition", "delete what was made from it first"],
   held: ["failed-precondition", "a snapshot is held (zfs holds); release it first"],
+  locked: ["failed-precondition", "unlock it (zfs load-key, or Unlock in the web interface), and repeat"],
   full: ["resource-exhausted", "the pool, or the quota above it, is full"],
   denied: ["permission-denied", "let the account run zfs: as root, with sudo without a password, or with zfs allow"],
   suspended: ["unavailable", "the pool is suspended: repair its disks, then run zpool clear"],
   size: ["out-of-range", "the size does not fit the data"],
   invalid: ["failed-precondition", "correct the properties of the connection or of the class"],
+  unfinished: ["unavailable", "what was copied is kept, and the next call continues"],
   incomplete: ["unavailable", "check what lies between zfs and csimux (sudo, wrapper, login shell, proxy), then retry"],
   other: ["internal", "see the storage host"],
 };

@@ -1,9 +1,10 @@
-import { discardedName, isDiscarded, isTemporary } from "../../zfs/names.ts";
+import { discardedName, isDiscarded, isStaging, isTemporary } from "../../zfs/names.ts";
 import { type DestroyOptions, ZfsError } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
 import { isMissing } from "../api-error.ts";
 import { snapshotService, whyNot, withSnapshotResources, zfsError } from "./queries.ts";
 import type { DatasetApi } from "./reading.ts";
+import { isWritten } from "./replication.ts";
 
 // Never recursively: TrueNAS 26 would destroy clones of snapshots, too, and reports success if it fails.
 
@@ -50,6 +51,9 @@ export async function destroyed(
   signal: AbortSignal,
 ): Promise<void> {
   if (name.includes("@")) return destroySnapshot(on, name, deferred === true, signal);
+  // Between its attempts a job holds nothing open, and would make the copy anew.
+  if (isStaging(name) && (await isWritten(on.api, name, signal)))
+    throw new ZfsError("busy", `a job that cannot be aborted still copies to ${name}`);
   for (const each of snapshots) await destroySnapshot(on, `${name}@${each}`, false, signal);
   await destroyDataset(on, name, signal);
 }

@@ -1,5 +1,6 @@
 import { jsonSize } from "../../sizes.ts";
 import { isStaging, stagingOf } from "../../zfs/names.ts";
+import { ownValue, property } from "../../zfs/properties.ts";
 import {
   type CloneOrigin,
   type Copy,
@@ -17,7 +18,7 @@ import {
   ZfsError,
 } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
-import { copied, moved } from "./copy.ts";
+import { copied, moved, unproven } from "./copy.ts";
 import { permitted } from "./permissions.ts";
 import {
   ofVersion,
@@ -247,7 +248,10 @@ export class ZfsApi implements Zfs, DatasetApi {
     if (await this.reading.one(name, ["type"], signal)) throw new ZfsError("exists", `${name} exists already`);
     // The clone has this name until it has its properties; the rest of an interrupted copy has it, too.
     const staging = stagingOf(name);
-    await copyDestroyed(this, staging, signal);
+    const left = await this.reading.one(staging, ["origin", property.managed], signal);
+    const isClone = left?.properties.get("origin")?.value === snapshot;
+    if (left && !isClone && ownValue(left, property.managed) === undefined) throw unproven(staging);
+    if (left) await copyDestroyed(this, staging, signal);
     await this.api.call("pool.snapshot.clone", [{ snapshot, dataset_dst: staging }], signal);
     const { fields, user } = apiValues(values);
     const size = volsize === undefined ? {} : { volsize: jsonSize(volsize), force_size: true };
