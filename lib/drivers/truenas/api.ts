@@ -14,7 +14,7 @@ export interface Api {
   call(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown>;
   /**
    * Runs the job of a method to its end and answers the job's result. Aborts the job if the signal aborts or its time limit passes, but
-   * not a replication, which would go on unseen. Throws ApiError if the job failed, and LostJob if the server has forgotten it: how far it
+   * not a replication, which would continue unseen. Throws ApiError if the job failed, and LostJob if the server has forgotten it: how far it
    * came is unknown.
    */
   job(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown>;

@@ -22,7 +22,7 @@ const oneLock = /^filesystem\.(?:setperm|chown|setacl)$/;
 const oneLockAtOnce = 4;
 
 /**
- * Jobs whose work core.job_abort does not end: it cancels the coroutine that waits for zettarepl, which goes on sending (Job.abort() in
+ * Jobs whose work core.job_abort does not end: it cancels the coroutine that waits for zettarepl, which continues to send (Job.abort() in
  * job.py and run_onetime_replication_task() in plugins/zettarepl.py of TS-24.10.2.4 to TS-26.0.0-BETA.3). An aborted one would only look ended.
  */
 const endless = /^replication\./;
@@ -65,7 +65,7 @@ export function jobRunner(where: string, ask: OwnedCall, limits: Limits): OwnedC
     } catch (error) {
       if (both.aborted && !endless.test(method)) await abort(owner, job);
       if (!limit.aborted || signal.aborted) throw error;
-      const state = endless.test(method) ? "goes on; the next call waits for its end" : "was aborted";
+      const state = endless.test(method) ? "continues; the next call waits for its end" : "was aborted";
       const reason = `${method} did not end within ${limitMs / 1000} s and ${state}`;
       throw new HttpError(where, "timeout", reason, { cause: error });
     }

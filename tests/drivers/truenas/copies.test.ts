@@ -6,7 +6,7 @@ import type { Dataset } from "../../fakes/truenas/state.ts";
 import { recentVersions } from "../../fakes/truenas/versions.ts";
 import { on, openOn, parent, refusal, remainsOf, truenasRig } from "./rig.ts";
 
-/** Full copies that are interrupted, that something else stands in the way of, or that are encrypted. */
+/** Full copies that are interrupted, or that are encrypted. */
 
 const call = callWith();
 const parameters = { detachedVolumesFromVolumes: "true" };
@@ -58,7 +58,7 @@ describe.each(recentVersions)("a full copy on TrueNAS %s", version => {
     });
   });
 
-  test("begins anew where the unfinished one can never be continued", async () => {
+  test("begins again where the unfinished one can never be continued", async () => {
     await on({ version }, "nfs", async (driver, double) => {
       await madeSource(double);
       double.breaks = 1;
@@ -183,7 +183,7 @@ describe.each(recentVersions)("a full copy on TrueNAS %s", version => {
     await rig.close();
   });
 
-  test("whose job someone aborted is judged by its dataset: the stream that goes on is neither doubled nor destroyed", async () => {
+  test("whose job someone aborted is judged by its dataset: the stream that continues is neither doubled nor destroyed", async () => {
     await on({ version }, "nfs", async (driver, double) => {
       await madeSource(double);
       double.jobs.ms = 200;

@@ -109,7 +109,7 @@ describe("a job", () => {
       });
     });
 
-    test(`${version}: that copies is not aborted, because its work would go on unseen`, async () => {
+    test(`${version}: that copies is not aborted, because its work would continue unseen`, async () => {
       await withApi(version, async (api, double) => {
         const snapshots = ["24.10", "25.04"].includes(version) ? "zfs.snapshot" : "pool.snapshot";
         await api.call(`${snapshots}.create`, [{ dataset: "tank/a", name: "s" }], never);

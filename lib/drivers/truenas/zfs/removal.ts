@@ -51,7 +51,7 @@ export async function destroyed(
   signal: AbortSignal,
 ): Promise<void> {
   if (name.includes("@")) return destroySnapshot(on, name, deferred === true, signal);
-  // Between its attempts a job holds nothing open, and would make the copy anew.
+  // Between its attempts a job holds nothing open, and would make the copy again.
   if (isStaging(name) && (await isWritten(on.api, name, signal)))
     throw new ZfsError("busy", `a job that cannot be aborted still copies to ${name}`);
   for (const each of snapshots) await destroySnapshot(on, `${name}@${each}`, false, signal);

@@ -80,7 +80,7 @@ export async function untilWritten(api: Api, to: string, signal: AbortSignal): P
 }
 
 /**
- * Whether an unfinished copy can never be continued, by the words of the refusal: its snapshot was taken again under the same name
+ * Whether an unfinished copy can never be continued, by the message of the refusal: its snapshot was taken again under the same name
  * (libzfs_sendrecv.c of OpenZFS 2.4), or it is not a partial one any more (run.py and dataset/data.py of zettarepl).
  */
 export const isLost = (error: unknown): boolean =>
