@@ -3,7 +3,7 @@
 BUN := node_modules/.bin/bun
 STAMP := node_modules/.csimux-installed
 
-.PHONY: help run try test test-lab test-cluster test-peers check assumed bench bench-lab build image version release publish install clean
+.PHONY: help run try test test-lab test-cluster test-nomad test-peers check assumed bench bench-lab build image version release publish install clean
 
 help:
 	@echo "make run          build dist/csimux and serve examples/quickstart"
@@ -12,6 +12,7 @@ help:
 	@echo "make test         all tests, including the CSI conformance suite (ONLY=tests/core: these files or folders)"
 	@echo "make test-lab     tests on real NFS, SMB, iSCSI, NVMe/TCP and ZFS in an emulated machine (ONLY='nfs iscsi': these)"
 	@echo "make test-cluster tests of the image and the manifests on a real Kubernetes (ONLY='life kills': these)"
+	@echo "make test-nomad   tests of the executable and the image on a real Nomad (ONLY='volumes kills': these)"
 	@echo "make test-peers   tests of other TrueNAS clients against the TrueNAS double (see CONTRIBUTING.md)"
 	@echo "make assumed      list what the fakes of the tests assume without a source"
 	@echo "make bench        measure the executable (QUICK=1: a shorter run)"
@@ -49,6 +50,10 @@ test-lab: $(STAMP)
 # Requires Go. The first run takes half an hour; its builds are kept in ~/.cache/csimux-cluster. KEEP=1: keep the cluster running.
 test-cluster: $(STAMP)
 	@$(BUN) scripts/cluster/main.ts test $(if $(KEEP),--keep) $(ONLY)
+
+# Requires Go and Docker. The first run takes half an hour; its build is kept in ~/.cache/csimux-nomad. KEEP=1: keep Nomad running.
+test-nomad: $(STAMP)
+	@$(BUN) scripts/nomad/main.ts test $(if $(KEEP),--keep) $(ONLY)
 
 # Environment: PEER_<CLIENT>_<VERSION> is the command of a client.
 test-peers: $(STAMP)

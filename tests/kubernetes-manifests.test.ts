@@ -150,6 +150,15 @@ describe("the manifests", () => {
     expect(argsOf("drivers/central/controller.yaml", "provisioner")).toContain("--immediate-topology=false");
   });
 
+  // csi-provisioner 6.3 pauses up to 5 minutes between attempts by default (cmd/csi-provisioner/csi-provisioner.go).
+  test("let claims that wait for a long copy neither delay other claims nor wait long after its end", () => {
+    const wanted = expect.arrayContaining(["--worker-threads=100", "--retry-interval-max=1m"]);
+    for (const file of ["drivers/central/controller.yaml", "drivers/node-local/node-patch.yaml"])
+      expect(argsOf(file, "provisioner")).toEqual(wanted);
+    for (const file of ["../helm-values.yaml", "../local/helm-values.yaml"])
+      expect(parse(text(file))).toMatchObject({ controller: { externalProvisioner: { extraArgs: wanted } } });
+  });
+
   test("pass csimux its node name, and mount only volumes of the pod", () => {
     const [node] = workloads.filter(({ file }) => file === "base/node.yaml");
     if (!node) throw new Error("base/node.yaml has a DaemonSet");

@@ -6,11 +6,11 @@ import { CsiError } from "../../lib/core/errors.ts";
 import { leveledLog } from "../../lib/core/log.ts";
 import { mapLimit } from "../../lib/core/semaphore.ts";
 import { MainFile } from "../../lib/daemon/main-file.ts";
-import type { Connection } from "../../lib/mux/connection.ts";
 import type { Connections } from "../../lib/mux/connections.ts";
 import { type Duplicate, duplicatesOf, type MemberListing } from "../../lib/mux/duplicate-volumes.ts";
 import { Groups } from "../../lib/mux/groups.ts";
 import { Handles, type RoutedVolume } from "../../lib/mux/handles.ts";
+import { everything } from "../../lib/mux/inventory.ts";
 import { askStatus } from "../../lib/observe/status-socket.ts";
 import { openConnections } from "../connections.ts";
 import { type Host, isFolder, valueResolver } from "../host.ts";
@@ -21,9 +21,8 @@ import { socketOf } from "../status/status.ts";
 import { UsageError } from "../terminal/terminal.ts";
 import type { VolumesFlags } from "./flags.ts";
 
-/** How many connections are listed at once, and how many volumes one page has. */
+/** How many connections are listed at once. */
 const width = 8;
-const pageSize = 800;
 
 /** A volume of a connection: `own` is the driver's id, `id` the handle. */
 export interface SiteVolume extends RoutedVolume {
@@ -121,9 +120,10 @@ async function listed(
   try {
     return await connections.use(name, "retry", async connection => {
       const { driver, driverName, retain } = connection;
-      if (!driver.inventory)
+      const { items, able } = await everything(page => driver.inventory?.list(page, call));
+      if (!able)
         return { listing: { ...none, isUnlisted: true, problem: `the driver ${driverName} cannot list its volumes` } };
-      const volumes = await whole(connection, handles, call);
+      const volumes = items.map(each => ({ ...handles.volume(connection, each), own: each.id }));
       const ids = new Set(volumes.map(each => each.own));
       const member = { member: name, ids, idOf: (text: string) => driver.names?.idOf(text) ?? text };
       return { listing: { ...none, volumes, problem: undefined, retain }, member };
@@ -134,15 +134,4 @@ async function listed(
     const reason = error.message.startsWith(head) ? error.message.slice(head.length) : error.message;
     return { listing: { ...none, problem: reason } };
   }
-}
-
-async function whole(connection: Connection, handles: Handles, call: Call): Promise<readonly SiteVolume[]> {
-  const volumes: SiteVolume[] = [];
-  let token: string | undefined;
-  do {
-    const page = await connection.driver.inventory?.list({ token, max: pageSize }, call);
-    for (const each of page?.items ?? []) volumes.push({ ...handles.volume(connection, each), own: each.id });
-    token = page?.next;
-  } while (token !== undefined);
-  return volumes;
 }

@@ -203,7 +203,7 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
       if (!this.#share.withdraw) return;
       withdrawn = asset;
       await this.#share.withdraw(asset, call).catch((error: unknown) => {
-        // It was refused before anything changed.
+        // Refused before anything changed, see ShareProtocol.withdraw.
         if (error instanceof CsiError && error.code === "failed-precondition") withdrawn = undefined;
         throw error;
       });

@@ -145,7 +145,11 @@ export interface ShareProtocol<A extends StoredVolume> {
    * there is none, or one that is not the asset's alone. Absent: it cannot be found.
    */
   existing?(asset: A, call: Call): Promise<Notes>;
-  /** Undoes `publish`. Succeeds if the asset is not published, even if a foreign object has its name. Absent if there is nothing to undo. */
+  /**
+   * Undoes `publish`. Succeeds if the asset is not published, even if a foreign object has its name. Throws "failed-precondition" only if
+   * nothing has changed, for example while a node still uses the asset: after any other failure, a finished asset is published again.
+   * Absent if there is nothing to undo.
+   */
   withdraw?(asset: A, call: Call): Promise<void>;
   /** Called after the size of the asset has changed. */
   resized?(asset: A, call: Call): Promise<void>;

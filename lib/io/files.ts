@@ -4,6 +4,7 @@ import { promisify } from "node:util";
 import { errnoOf } from "../core/errors.ts";
 import { type Semaphore, semaphores } from "../core/semaphore.ts";
 import { fileThreads } from "./file-threads.ts";
+import { memoizeByKey } from "./script.ts";
 
 /** What is at a path; a symbolic link is "other", whatever it points to. */
 export type FileKind = "folder" | "other";
@@ -160,4 +161,8 @@ function filesWith(slotsOf: (path: string) => Semaphore): Files {
 export const localFiles: Files = filesWith(path => fileThreads.on(path));
 
 /** The files on the shares of `server`, bounded for all of its shares together. */
-export const filesOn = (server: string): Files => filesWith(() => fileThreads.onServer(server));
+export const filesOn = (server: string): Files =>
+  onServers(server, () => filesWith(() => fileThreads.onServer(server)));
+
+/** One for each server, because a process may have thousands of connections. */
+const onServers = memoizeByKey();

@@ -45,7 +45,7 @@ export async function inventory(context: RouterContext, call: Call): Promise<rea
 async function ofConnection({ connections, calls, handles }: RouterContext, name: string, call: Call) {
   const read = <T>(list: (connection: Connection, page: PageRequest, call: Call) => Promise<Page<T>> | undefined) =>
     connections.useIfHealthy(name, connection =>
-      calls.read("listing", connection, call, own => everything(page => list(connection, page, own))),
+      calls.read("listing", connection, call, own => everything(page => list(connection, page, own), most)),
     );
   let problem: string | undefined;
   const failed = (what: string) => (error: unknown) => {
@@ -78,8 +78,14 @@ async function ofConnection({ connections, calls, handles }: RouterContext, name
   };
 }
 
-/** The items of a listing, at most a limited number; not `able`: the driver cannot list, so `list` returned undefined. */
-async function everything<T>(list: (page: PageRequest) => Promise<Page<T>> | undefined) {
+/**
+ * The items of all pages of a listing, until there are `limit` or more; `more`: whether it has others. Not `able`: the driver cannot list, so
+ * `list` returned undefined.
+ */
+export async function everything<T>(
+  list: (page: PageRequest) => Promise<Page<T>> | undefined,
+  limit = Number.POSITIVE_INFINITY,
+) {
   const items: T[] = [];
   let token: string | undefined;
   do {
@@ -87,6 +93,6 @@ async function everything<T>(list: (page: PageRequest) => Promise<Page<T>> | und
     if (!page) return { items, more: false, able: false };
     items.push(...page.items);
     token = page.next;
-  } while (token !== undefined && items.length < most);
+  } while (token !== undefined && items.length < limit);
   return { items, more: token !== undefined, able: true };
 }

@@ -21,8 +21,8 @@ export function mayStageAgain(staged: StageRecord, record: StageRecord, table: M
 
 /**
  * Stages a volume at a further path. Writes the record first: an entry without a mount has no effect. Throws
- * "already-exists" if the path shows something else, and "failed-precondition" for a writable use of a volume that is staged
- * read-only.
+ * "already-exists" if the path shows something else, and "failed-precondition" for a writable use of a volume whose file
+ * system is mounted read-only, as that of a disk is for a reader.
  */
 export async function stageAgain(
   { records, mounts }: Pick<NodeParts, "records" | "mounts">,
@@ -43,7 +43,7 @@ export async function stageAgain(
   await ensureFolder(path, call.signal);
   if (kind === "block") await ensureFile(at, call.signal);
   const number = kind === "block" && staged.attached?.kind === "device" ? { number: staged.attached.number } : {};
-  await mounts.bind({ source, at, flags, ...number }, table, call.signal);
+  await mounts.bind({ source, at, flags, sameVolume: true, ...number }, table, call.signal);
 }
 
 /** The record without the further staging at this path. */

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { parseAllDocuments } from "yaml";
 import { modules } from "../../lib/drivers/index.ts";
+import type { DriverModule } from "../../lib/drivers/module.ts";
 import { root } from "../spawned.ts";
 import { below } from "./below.ts";
 
@@ -19,14 +20,31 @@ async function exampleDrivers(): Promise<ReadonlySet<string>> {
   return new Set(drivers.filter(driver => typeof driver === "string"));
 }
 
-/** The folders of lib/drivers with drivers that create volumes. */
-async function openFolders(): Promise<readonly string[]> {
+/** The folders of lib/drivers. */
+async function driverFolders(): Promise<readonly string[]> {
   const entries = await readdir(`${root}/lib/drivers`, { withFileTypes: true });
-  const folders = entries.filter(entry => entry.isDirectory()).map(entry => entry.name);
+  return entries.filter(entry => entry.isDirectory()).map(entry => entry.name);
+}
+
+/** The folders with drivers that create volumes. */
+async function openFolders(folders: readonly string[]): Promise<readonly string[]> {
   const texts = await Promise.all(
     folders.map(name => readFile(`${root}/lib/drivers/${name}/module.ts`, "utf8").catch(() => "")),
   );
   return folders.filter((_, index) => /^\s+open[:,(]/m.test(texts[index] ?? "") && provisions(texts[index] ?? ""));
+}
+
+/** Whether an exported value is a driver, in its form: every module is made by driverModule(), which has no class. */
+const isModule = (value: unknown): value is DriverModule =>
+  typeof value === "object" && value !== null && "names" in value && "schema" in value && "open" in value;
+
+/** The names of the drivers of one folder that lib/drivers/index.ts lacks. */
+async function unlisted(folder: string): Promise<readonly string[]> {
+  const path = `${root}/lib/drivers/${folder}/module.ts`;
+  if (!existsSync(path)) return [];
+  const exported: Readonly<Record<string, unknown>> = await import(path);
+  const found = Object.values(exported).flat().filter(isModule);
+  return found.flatMap(({ names }) => names).filter(name => !modules.some(({ names }) => names.includes(name)));
 }
 
 /** Whether one of the modules in a text creates volumes. */
@@ -72,15 +90,24 @@ async function missingSuites(folder: string): Promise<readonly string[]> {
   );
 }
 
-/** Missing examples and contract suites of the drivers, one line each. */
+/** Drivers that are missing in the index, and missing examples and contract suites of the drivers, one line each. */
 export async function checkDrivers(): Promise<readonly string[]> {
   const names = modules.flatMap(module => module.names);
   const shown = await exampleDrivers();
   // truenas-* is a second spelling of freenas-*; one example serves both.
   const missing = names.filter(name => !shown.has(name) && !shown.has(name.replace(/^truenas-/, "freenas-")));
-  const folders = await openFolders();
-  const untested = await Promise.all(folders.map(missingSuites));
+  const folders = await driverFolders();
+  const lost = await Promise.all(
+    folders.map(async folder =>
+      (await unlisted(folder)).map(
+        name =>
+          `driver ${name} of lib/drivers/${folder}/module.ts is not in lib/drivers/index.ts: add it to the list there`,
+      ),
+    ),
+  );
+  const untested = await Promise.all((await openFolders(folders)).map(missingSuites));
   return [
+    ...lost.flat(),
     ...missing.map(
       name => `driver ${name} has no example: write examples/connections/${name}.yaml with "driver: ${name}"`,
     ),

@@ -39,7 +39,7 @@ async function image(file: string, names: readonly string[], config: Record<stri
 }
 
 /** Debian's busybox with a link for each of its programs. */
-async function busybox(folder: string): Promise<void> {
+export async function busybox(folder: string): Promise<void> {
   for (const name of ["bin", "etc", "tmp", "root"]) await mkdir(join(folder, name));
   await chmod(join(folder, "tmp"), 0o1777);
   await copyFile("/bin/busybox", join(folder, "bin/busybox"));

@@ -1,12 +1,12 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, openSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, rm, rmdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { say } from "../say.ts";
 import { type Spawned, spawned } from "../spawned.ts";
+import { FirstProcess, inNamespacesOf, until } from "./first-process.ts";
 import { cache, nodeName, state } from "./place.ts";
 
-const pidFile = join(cache, "machine.pid");
+const machine = new FirstProcess(cache, join(import.meta.dirname, "machine/init.sh"));
 const sysctlFile = join(cache, "sysctl");
 
 /** Mount points of the machine, which exist on the host while it runs. */
@@ -21,34 +21,15 @@ const sysctls = [
   "kernel/keys/root_maxbytes",
 ];
 
-const pause = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms));
-
-/** Polls until the answer is neither undefined nor false. Throws after `ms` milliseconds. */
-export async function until<T>(what: string, ms: number, ask: () => Promise<T | undefined | false>): Promise<T> {
-  const end = Date.now() + ms;
-  for (;;) {
-    const answer = await ask();
-    if (answer !== undefined && answer !== false) return answer;
-    if (Date.now() > end) throw new Error(`not within ${ms / 1000} s: ${what}`);
-    await pause(250);
-  }
-}
-
 /** The first process of the machine; undefined if it is not running. */
-export async function machinePid(): Promise<number | undefined> {
-  const pid = Number(await readFile(pidFile, "utf8").catch(() => ""));
-  const command = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
-  return pid > 1 && command.includes("machine/init.sh") ? pid : undefined;
-}
+export const machinePid = (): Promise<number | undefined> => machine.pid();
 
 /** Runs a program in the machine, with its mounts, network and processes. */
 export async function inMachine(argv: readonly string[], timeoutMs = 120_000): Promise<Spawned> {
   const pid = await machinePid();
   if (pid === undefined) throw new Error("the cluster is not running");
   const path = `/run/cluster/bin:${process.env["PATH"]}`;
-  return spawned(["nsenter", "-t", String(pid), "-m", "-n", "-p", "-i", "-u", "env", `PATH=${path}`, ...argv], {
-    timeoutMs,
-  });
+  return inNamespacesOf(pid, ["env", `PATH=${path}`, ...argv], timeoutMs);
 }
 
 async function keepSysctls(): Promise<void> {
@@ -67,40 +48,12 @@ async function putBackSysctls(): Promise<void> {
   await rm(sysctlFile, { force: true });
 }
 
-function launch(): ChildProcess {
-  const log = openSync(join(cache, "machine.log"), "a");
-  const namespaces = [
-    "--fork",
-    "--pid",
-    "--mount",
-    "--net",
-    "--ipc",
-    "--uts",
-    "--propagation",
-    "private",
-    "--mount-proc",
-  ];
-  const init = join(import.meta.dirname, "machine/init.sh");
-  return spawn("unshare", [...namespaces, "bash", init, cache, nodeName], {
-    detached: true,
-    stdio: ["ignore", log, log],
-  });
-}
-
-async function childOf(pid: number): Promise<number | undefined> {
-  const children = await readFile(`/proc/${pid}/task/${pid}/children`, "utf8").catch(() => "");
-  return Number(children.split(" ")[0]) || undefined;
-}
-
 /** Starts the machine with the disk in the state folder, or a new one. Resolves when the API answers. */
 export async function startMachine(): Promise<void> {
   if ((await machinePid()) !== undefined) return;
   for (const folder of [state, ...mountPoints]) await mkdir(folder, { recursive: true });
   await keepSysctls();
-  const unshare = launch();
-  unshare.unref();
-  const pid = await until("the machine's first process", 10_000, async () => childOf(unshare.pid ?? 0));
-  await writeFile(pidFile, String(pid));
+  await machine.start([cache, nodeName]);
   await until("the API of Kubernetes", 180_000, async () => (await kubectl(["get", "--raw", "/readyz"])).code === 0);
 }
 
@@ -127,26 +80,21 @@ export async function importImages(archive: string): Promise<void> {
   if (code !== 0) throw new Error(`${archive} cannot be imported: ${stderr.trim()}`);
 }
 
-async function removeCgroups(): Promise<void> {
-  for (const controller of await readdir("/sys/fs/cgroup")) {
-    const folder = `/sys/fs/cgroup/${controller}/csimux-cluster`;
+/** Removes an empty tree of cgroups, in each hierarchy of version 1 or in the only one of version 2. */
+export async function removeCgroups(name: string): Promise<void> {
+  for (const hierarchy of ["", ...(await readdir("/sys/fs/cgroup"))]) {
+    const folder = join("/sys/fs/cgroup", hierarchy, name);
     if (existsSync(folder)) await spawned(["find", folder, "-depth", "-type", "d", "-exec", "rmdir", "{}", "+"]);
   }
 }
 
 /** Ends the machine like a power cut: all its processes, mounts and networks disappear. */
-export async function cutPower(): Promise<void> {
-  const pid = await machinePid();
-  if (pid === undefined) return;
-  process.kill(pid, "SIGKILL");
-  await until("the machine has ended", 60_000, async () => !existsSync(`/proc/${pid}`));
-  await rm(pidFile, { force: true });
-}
+export const cutPower = (): Promise<void> => machine.end();
 
 /** Ends the machine and removes its state; built programs and images are kept. */
 export async function stopMachine(): Promise<void> {
   await cutPower();
-  await removeCgroups();
+  await removeCgroups("csimux-cluster");
   await putBackSysctls();
   await rm(state, { recursive: true, force: true });
   for (const folder of mountPoints) await rmdir(folder).catch(() => say(`${folder} is not empty and stays`));

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
 import { nodeName } from "../../scripts/cluster/place.ts";
+import { kill } from "../../scripts/cluster/processes.ts";
 import {
   applyCentral,
   type Central,
@@ -14,7 +15,7 @@ import { apply, bound, eventually, get, inPod, kube, list, type Resource, remove
 import { tidy } from "./left.ts";
 import { claim, pod, storageClass } from "./objects.ts";
 import { nodesOf, other, otherNode, refused, removeThere, there } from "./other-node.ts";
-import { kill, processes } from "./processes.ts";
+import { processes } from "./processes.ts";
 
 // attachRequired changes under a running pod, by the steps of examples/guide/migrate.md.
 

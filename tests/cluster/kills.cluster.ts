@@ -1,10 +1,11 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { cutPower, inMachine, nodeReady, startMachine } from "../../scripts/cluster/machine.ts";
+import { kill } from "../../scripts/cluster/processes.ts";
 import { byNode, deployCentral, drivers, settled, undeploy } from "./deploy.ts";
 import { apply, bound, eventually, find, inPod, kube, list, removeSoon, running } from "./kube.ts";
 import { tidy } from "./left.ts";
 import { claim, pod, storageClass } from "./objects.ts";
-import { csimux, kill, processes } from "./processes.ts";
+import { csimux, processes } from "./processes.ts";
 
 beforeAll(async () => {
   await deployCentral(byNode);

@@ -1,4 +1,5 @@
-import { kubectl, until } from "../../scripts/cluster/machine.ts";
+import { until } from "../../scripts/cluster/first-process.ts";
+import { kubectl } from "../../scripts/cluster/machine.ts";
 
 /** The fields of a Kubernetes object that tests read. */
 export interface Resource {

@@ -1,11 +1,12 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
+import { kill } from "../../scripts/cluster/processes.ts";
 import { byNode, dataOutside, deployCentral, drivers, namespace, undeploy } from "./deploy.ts";
 import { apply, eventually, find, kube, list, type Resource, removeSoon } from "./kube.ts";
 import { tidy } from "./left.ts";
 import { claim, snapshot, storageClass } from "./objects.ts";
-import { kill, processes } from "./processes.ts";
+import { processes } from "./processes.ts";
 
 const kills = Number(process.env["KILLS"] || 40);
 const claims = Number(process.env["CLAIMS"] || 200);

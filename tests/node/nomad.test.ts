@@ -74,6 +74,40 @@ describe.skipIf(!isRoot)("a volume that Nomad stages for a writer and for a read
         expect(await readFile(join(source, "file"), "utf8")).toBe("text");
       });
 
+  const share: Attacher = {
+    access: { kinds: ["mount"], filesystems: "any", sharedWriters: true },
+    attach: async () => ({ kind: "share", fsType: "tmpfs", source: "share", options: [] }),
+  };
+  test.each(["hostpath", "share"])("a writer follows a reader whose access mode is read-only, on a %s", async kind => {
+    await lab.source("a");
+    const node = kind === "share" ? lab.node(local, mountinfo, { attachers: new Map([["share", share]]) }) : lab.node();
+    const context = kind === "share" ? { context: { node_attach_driver: "share" } } : {};
+    const readers: Capability = { ...shared, mode: "multi-node-reader-only" };
+    const of = (place: string) => lab.at(folder, place, "ro-file-system-multi-node-reader-only");
+    const first = { ...stage("ro"), ...context, capability: readers, stagingPath: of("staging/default/data") };
+    const target1 = of("per-alloc/one/data");
+    for (let twice = 0; twice < 2; twice++) {
+      await node.stage(first, callOf());
+      await node.publish({ ...first, targetPath: target1, readonly: true }, callOf());
+    }
+    expect(await written(join(first.stagingPath, "file"))).toBe("EROFS");
+    for (let twice = 0; twice < 2; twice++) {
+      await node.stage({ ...stage("rw"), ...context }, callOf());
+      await node.publish({ ...publish("two", "rw"), ...context }, callOf());
+    }
+    expect(await written(lab.at(target("two", "rw"), "file"))).toBe("written");
+    expect(await readFile(join(target1, "file"), "utf8")).toBe("text");
+    expect(await written(join(target1, "file"))).toBe("EROFS");
+    expect(await written(join(first.stagingPath, "file"))).toBe("EROFS");
+    await node.unpublish({ volumeId: "a", targetPath: target1 }, callOf());
+    await node.unstage({ volumeId: "a", stagingPath: first.stagingPath }, callOf());
+    expect(await written(lab.at(target("two", "rw"), "file"))).toBe("written");
+    await node.unpublish(unpublish("two", "rw"), callOf());
+    await node.unstage(unstage("rw"), callOf());
+    expect(await lab.mounted()).toEqual([]);
+    expect(await readdir(lab.at("records"))).toEqual([]);
+  });
+
   test("is detached with the last staging only", async () => {
     await lab.source("a");
     const runner = spying();

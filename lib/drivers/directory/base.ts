@@ -1,9 +1,13 @@
 import { setTimeout as pause } from "node:timers/promises";
+import type { Call } from "../../core/call.ts";
 import { CsiError, errnoOf } from "../../core/errors.ts";
 import type { Files } from "../../io/files.ts";
 import type { Lease } from "../../io/lease.ts";
 import type { SharePoint } from "../../io/share-point.ts";
-import type { VolumeStore } from "../store.ts";
+import type { GivingAbility } from "../copying.ts";
+import type { Context, Page, PageRequest, SnapshotAbility, Source, VolumeSpec } from "../driver.ts";
+import type { ErrorMapping } from "../failure.ts";
+import type { HealthInspection, LandingStore, VolumeStore } from "../store.ts";
 import { givingBy } from "./copying/moments.ts";
 import { Layout } from "./layout.ts";
 import type { OperationContext } from "./operation-context.ts";
@@ -90,42 +94,39 @@ export interface OperationParts {
 
 /**
  * A store whose operations each find the base folder once, at their beginning, and keep to it: a share may be mounted elsewhere while
- * another operation is under way, and half of that must not land below another path.
+ * another operation is under way, and half of that must not land below another path. A process may have thousands of connections, so
+ * the parts of an operation live as long as it does.
  */
-export function storePerOperation({ context, locate, storeOn, close }: OperationParts): VolumeStore<VolumeFolder> {
-  const given = storeOn(context);
-  let hidden = given.hidden();
-  const at = async (): Promise<DirectoryStore> => {
-    const base = await locate?.();
-    const store =
-      base === undefined || base === context.layout.base ? given : storeOn({ ...context, layout: new Layout(base) });
-    hidden = store.hidden();
-    return store;
-  };
-  return {
-    idOf: name => given.idOf(name),
-    idOfObject: object => given.idOfObject(object),
-    explain: error => given.explain(error),
-    hidden: () => hidden,
-    sameSource: (a, b) => given.sameSource(a, b),
-    clonesFrom: given.clonesFrom,
-    finish: asset => given.finish(asset),
-    create: async (spec, call) => (await at()).create(spec, call),
-    find: async id => (await at()).find(id),
-    remove: async (id, before, call) => (await at()).remove(id, before, call),
-    resize: async (asset, bytes) => (await at()).resize(asset, bytes),
-    available: async parameters => (await at()).available(parameters),
-    list: async (page, call) => (await at()).list(page, call),
-    look: async () => (await at()).look(),
-    check: async call => (await at()).check(call),
-    snapshots: {
-      create: async (...given) => (await at()).snapshots.create(...given),
-      delete: async (...given) => (await at()).snapshots.delete(...given),
-      get: async (...given) => (await at()).snapshots.get(...given),
-      list: async (...given) => (await at()).snapshots.list(...given),
-    },
-    moments: givingBy(at),
-    landings: {
+export class StorePerOperation implements VolumeStore<VolumeFolder> {
+  readonly #parts: OperationParts;
+  /** The base folder of the last operation. */
+  #base: string;
+
+  constructor(parts: OperationParts) {
+    this.#parts = parts;
+    this.#base = parts.context.layout.base;
+  }
+
+  get clonesFrom(): DirectoryStore["clonesFrom"] {
+    return this.#given().clonesFrom;
+  }
+
+  get snapshots(): SnapshotAbility {
+    return {
+      create: async (...given) => (await this.#at()).snapshots.create(...given),
+      delete: async (...given) => (await this.#at()).snapshots.delete(...given),
+      get: async (...given) => (await this.#at()).snapshots.get(...given),
+      list: async (...given) => (await this.#at()).snapshots.list(...given),
+    };
+  }
+
+  get moments(): GivingAbility {
+    return givingBy(() => this.#at());
+  }
+
+  get landings(): LandingStore<VolumeFolder> {
+    const at = () => this.#at();
+    return {
       content: "files",
       refusal: async (...given) => (await at()).taking.refusal(...given),
       begin: async (spec, _moment, record, call) => (await at()).taking.begin(spec, record, call),
@@ -136,7 +137,77 @@ export function storePerOperation({ context, locate, storeOn, close }: Operation
       forget: async id => (await at()).taking.forget(id),
       landings: async call => (await at()).taking.list(call),
       folder: async (id, call) => (await at()).taking.folder(id, call),
-    },
-    close,
-  };
+    };
+  }
+
+  idOf(name: string): string {
+    return this.#given().idOf(name);
+  }
+
+  idOfObject(object: string): string | undefined {
+    return this.#given().idOfObject(object);
+  }
+
+  explain(error: unknown): ErrorMapping | undefined {
+    return this.#parts.context.explain(error);
+  }
+
+  hidden(): string {
+    return this.#base;
+  }
+
+  sameSource(a: Source, b: Source): boolean {
+    return this.#given().sameSource(a, b);
+  }
+
+  finish(asset: VolumeFolder): Promise<VolumeFolder> {
+    return this.#given().finish(asset);
+  }
+
+  async create(spec: VolumeSpec, call: Call): Promise<VolumeFolder> {
+    return (await this.#at()).create(spec, call);
+  }
+
+  async find(id: string): Promise<VolumeFolder | undefined> {
+    return (await this.#at()).find(id);
+  }
+
+  async remove(id: string, before: (asset: VolumeFolder) => Promise<void>, call: Call): Promise<void> {
+    await (await this.#at()).remove(id, before, call);
+  }
+
+  async resize(asset: VolumeFolder, bytes: bigint): Promise<VolumeFolder> {
+    return (await this.#at()).resize(asset, bytes);
+  }
+
+  async available(parameters: Context): Promise<bigint> {
+    return (await this.#at()).available(parameters);
+  }
+
+  async list(page: PageRequest, call: Call): Promise<Page<VolumeFolder>> {
+    return (await this.#at()).list(page, call);
+  }
+
+  async look(): Promise<HealthInspection<VolumeFolder>> {
+    return (await this.#at()).look();
+  }
+
+  async check(call: Call): Promise<void> {
+    await (await this.#at()).check(call);
+  }
+
+  close(): Promise<void> {
+    return this.#parts.close();
+  }
+
+  /** The store on the base folder that the connection's file names. */
+  #given(): DirectoryStore {
+    return this.#parts.storeOn(this.#parts.context);
+  }
+
+  async #at(): Promise<DirectoryStore> {
+    const { context, locate, storeOn } = this.#parts;
+    this.#base = (await locate?.()) ?? context.layout.base;
+    return storeOn(this.#base === context.layout.base ? context : { ...context, layout: new Layout(this.#base) });
+  }
 }

@@ -9,7 +9,7 @@ import type { ShareProtocol } from "../store.ts";
 import { StoreDriver } from "../store-driver.ts";
 import type { BackupTool } from "./backup-tool.ts";
 import { Backups } from "./backups.ts";
-import { ShareBase, storePerOperation } from "./base.ts";
+import { ShareBase, StorePerOperation } from "./base.ts";
 import { Moments } from "./copying/moments.ts";
 import { type DirectoryDriver, type DirectoryKind, type DirectorySettings, kinds } from "./kinds.ts";
 import { Kopia } from "./kopia.ts";
@@ -30,13 +30,17 @@ const toolsOn = (context: OperationContext, { restic, kopia }: DirectorySettings
   ...(kopia ? [new Kopia(context, kopia)] : []),
 ];
 
+/** What all operations of a connection share. */
+interface StoreTools {
+  readonly tools: readonly BackupTool[];
+  readonly owner: OwnershipAndMode;
+  readonly maxIdBytes: number;
+  /** `snapshots.default_driver`. */
+  readonly method: string;
+}
+
 /** The volumes and snapshots of one operation; each can be the source of the other's copies. */
-function storeOn(
-  context: OperationContext,
-  tools: readonly BackupTool[],
-  maxIdBytes: number,
-  settings: DirectorySettings,
-): DirectoryStore {
+function storeOn(context: OperationContext, { tools, owner, maxIdBytes, method }: StoreTools): DirectoryStore {
   const trees = new Trees(context, "v");
   const volume = (id: string) => store.origin(id);
   const moments: Moments = new Moments(context, {
@@ -50,12 +54,12 @@ function storeOn(
   const snapshots: SnapshotMethods = new SnapshotMethods(context, {
     copies: new TreeSnapshots(context, { trees: new Trees(context, "s"), volumeTrees: trees, maxIdBytes, volume }),
     backups: new Map(tools.map(tool => [tool.method, new Backups(context, { tool, maxIdBytes, volume })])),
-    method: settings.snapshotDriver,
+    method,
     refuseProtected: (source, call) => moments.refuseProtected(source, call),
   });
   const store: DirectoryStore = new DirectoryStore(context, {
     trees,
-    owner: new OwnershipAndMode(context, settings),
+    owner,
     maxIdBytes,
     snapshots,
     moments,
@@ -127,10 +131,11 @@ export function directoryDriver(
     mountTypes: settings.requireMount ? kind.mountTypes : undefined,
   };
   const tools = toolsOn(context, settings);
-  const store = storePerOperation({
+  const owner = new OwnershipAndMode(context, settings);
+  const store = new StorePerOperation({
     context,
     locate: base && (() => base.find()),
-    storeOn: at => storeOn(at, tools, identity.maxIdBytes, settings),
+    storeOn: at => storeOn(at, { tools, owner, maxIdBytes: identity.maxIdBytes, method: settings.snapshotDriver }),
     close: async () => void (await Promise.all([...tools.map(tool => tool.close()), base?.close()])),
   });
   return new StoreDriver(identity, store, new BaseShare(kind, settings));

@@ -1,13 +1,13 @@
 import { wantedBytes } from "../../core/bytes.ts";
 import type { Call } from "../../core/call.ts";
-import { CsiError } from "../../core/errors.ts";
+import { CsiError, errnoOf } from "../../core/errors.ts";
 import { backendName } from "../../core/name.ts";
 import type { CopySpec, Moment } from "../copying.ts";
 import type { Context, Page, PageRequest, Source, VolumeSpec } from "../driver.ts";
 import { type ErrorMapping, throwIfCancelled, unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { refuseUnequal, sizeFrom } from "../sizes.ts";
-import type { HealthInspection, StoredVolume, VolumeStore } from "../store.ts";
+import type { HealthInspection, StoredVolume } from "../store.ts";
 import { inspectBase } from "./condition.ts";
 import { Landings } from "./copying/landings.ts";
 import type { Moments } from "./copying/moments.ts";
@@ -34,8 +34,8 @@ export interface StoreParts {
 
 const copyable = ["volume", "snapshot"] as const;
 
-/** Volumes as folders below `v`, each with a record below `.csimux`. */
-export class DirectoryStore implements VolumeStore<VolumeFolder> {
+/** Volumes as folders below `v`, each with a record below `.csimux`: what StorePerOperation calls on one base folder. */
+export class DirectoryStore {
   readonly snapshots: SnapshotMethods;
   readonly clonesFrom = copyable;
   readonly giving: Moments;
@@ -61,10 +61,16 @@ export class DirectoryStore implements VolumeStore<VolumeFolder> {
     const { trees } = this.#parts;
     const id = this.idOf(spec.name);
     if (await trees.has(id)) return this.#existing(id, spec);
+    // On a fixed base folder, the record that is written first proves that it exists.
+    if (this.#context.mountTypes !== undefined) await present(this.#context);
     if (await this.taking.has(id)) throw this.#copied("already-exists", id, "delete or cancel that first");
-    await present(this.#context);
     const subject = { trees, tree: id, records: this.#records, key: id, file: this.#file(id) };
-    return folder(id, await make(this.#context, subject, () => this.#plan(spec, call), call));
+    try {
+      return folder(id, await make(this.#context, subject, () => this.#plan(spec, call), call));
+    } catch (error) {
+      if (["ENOENT", "ENOTDIR"].includes(errnoOf(error) ?? "")) await present(this.#context);
+      throw error;
+    }
   }
 
   /** A record without a tree means an interrupted creation, because the record is written first. */

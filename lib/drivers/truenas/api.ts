@@ -13,19 +13,41 @@ export interface Api {
   /** As Client.call. */
   call(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown>;
   /**
-   * Runs the job of a method to its end and answers the job's result. Aborts the job if the signal aborts or its time limit passes. Throws
-   * ApiError if the job failed, and LostJob if the server has forgotten it: how far it came is unknown.
+   * Runs the job of a method to its end and answers the job's result. Aborts the job if the signal aborts or its time limit passes, but
+   * not a replication, which would continue unseen. Throws ApiError if the job failed, and LostJob if the server has forgotten it: how far it
+   * came is unknown.
    */
   job(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown>;
 }
 
+class OwnedApi implements Api {
+  readonly #client: Client;
+  readonly #owner: string;
+
+  constructor(client: Client, owner: string) {
+    this.#client = client;
+    this.#owner = owner;
+  }
+
+  get where(): string {
+    return this.#client.where;
+  }
+
+  version(signal: AbortSignal): Promise<SystemVersion> {
+    return this.#client.version(signal);
+  }
+
+  call(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown> {
+    return this.#client.call(this.#owner, method, params, signal);
+  }
+
+  job(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown> {
+    return this.#client.job(this.#owner, method, params, signal);
+  }
+}
+
 /** The use of `client` by the connection `owner`. */
-export const apiOf = (client: Client, owner: string): Api => ({
-  where: client.where,
-  version: signal => client.version(signal),
-  call: (method, params, signal) => client.call(owner, method, params, signal),
-  job: (method, params, signal) => client.job(owner, method, params, signal),
-});
+export const apiOf = (client: Client, owner: string): Api => new OwnedApi(client, owner);
 
 /** The clients of this process, one for each system and account. */
 const clients = new SharedInstances<Client>(0);
@@ -36,16 +58,37 @@ export function leasedApi(server: Server, connection: string): { readonly api: A
   return { api: naming(apiOf(value, connection), connection), release };
 }
 
+/** Runs around each request. */
+type Around = <T>(request: () => Promise<T>, signal: AbortSignal) => Promise<T>;
+
+class WrappedApi implements Api {
+  readonly #api: Api;
+  readonly #run: Around;
+
+  constructor(api: Api, run: Around) {
+    this.#api = api;
+    this.#run = run;
+  }
+
+  get where(): string {
+    return this.#api.where;
+  }
+
+  version(signal: AbortSignal): Promise<SystemVersion> {
+    return this.#run(() => this.#api.version(signal), signal);
+  }
+
+  call(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown> {
+    return this.#run(() => this.#api.call(method, params, signal), signal);
+  }
+
+  job(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown> {
+    return this.#run(() => this.#api.job(method, params, signal), signal);
+  }
+}
+
 /** `api`, with `run` around each request. */
-export const wrapped = (
-  { where, version, call, job }: Api,
-  run: <T>(request: () => Promise<T>, signal: AbortSignal) => Promise<T>,
-): Api => ({
-  where,
-  version: signal => run(() => version(signal), signal),
-  call: (method, params, signal) => run(() => call(method, params, signal), signal),
-  job: (method, params, signal) => run(() => job(method, params, signal), signal),
-});
+export const wrapped = (api: Api, run: Around): Api => new WrappedApi(api, run);
 
 /** Names the connection in its failures. A refusal stays an ApiError, because its meaning depends on the request. */
 const naming = (api: Api, connection: string): Api =>

@@ -4,11 +4,11 @@ import { type DriverModule, driverModule } from "../module.ts";
 import { devices, filesystems, zfsParameters, zfsTerritory } from "../zfs/open.ts";
 import { openTrueNas, type ShareKind, type TrueNasConfig } from "./open.ts";
 import { schemas } from "./schema.ts";
-import { diskShare } from "./shares/disk-share.ts";
+import { DiskShare } from "./shares/disk-share.ts";
 import { iscsi } from "./shares/iscsi.ts";
 import { nfs } from "./shares/nfs.ts";
 import { nvmeof } from "./shares/nvmeof.ts";
-import { pathShare } from "./shares/path-share.ts";
+import { PathShare } from "./shares/path-share.ts";
 import { smb } from "./shares/smb.ts";
 
 /** A driver under both its names, because the product was called FreeNAS; `kind` says how its file shares volumes. */
@@ -39,10 +39,10 @@ const apiFilesystems = (section: Omit<Parameters<typeof filesystems>[0], "datase
 });
 
 type On = Parameters<ShareKind["share"]>[0];
-const overNfs = (section: Parameters<typeof nfs>[1]) => (on: On) => pathShare(on, nfs(on, section));
-const overSmb = (section: Parameters<typeof smb>[1]) => (on: On) => pathShare(on, smb(on, section));
-const overIscsi = (section: Parameters<typeof iscsi>[1]) => (on: On) => diskShare(iscsi(on, section));
-const overNvme = (section: Parameters<typeof nvmeof>[1]) => (on: On) => diskShare(nvmeof(on, section));
+const overNfs = (section: Parameters<typeof nfs>[1]) => (on: On) => new PathShare(on, () => nfs(on, section));
+const overSmb = (section: Parameters<typeof smb>[1]) => (on: On) => new PathShare(on, () => smb(on, section));
+const overIscsi = (section: Parameters<typeof iscsi>[1]) => (on: On) => new DiskShare(() => iscsi(on, section));
+const overNvme = (section: Parameters<typeof nvmeof>[1]) => (on: On) => new DiskShare(() => nvmeof(on, section));
 
 /** Every driver for TrueNAS: with ZFS over SSH and shares over the API, and with the API alone. */
 export const truenas: readonly DriverModule[] = [

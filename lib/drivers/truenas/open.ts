@@ -6,12 +6,11 @@ import { StoreDriver } from "../store-driver.ts";
 import { cliOf, type StoreSection, storeOn } from "../zfs/open.ts";
 import type { FilesystemSettings, ZvolSettings } from "../zfs/storage.ts";
 import type { ZfsVolume } from "../zfs/volume.ts";
-import type { Zfs } from "../zfs/zfs.ts";
 import { leasedApi } from "./api.ts";
 import { type ApiUse, withRequiredVersion } from "./requirements.ts";
 import { type HttpConnection, serverOf } from "./server.ts";
 import { noteKeys, type ShareContext } from "./shares/share.ts";
-import { zfsApi } from "./zfs/zfs-api.ts";
+import { ZfsApi } from "./zfs/zfs-api.ts";
 
 type Ssh = Parameters<typeof cliOf>[1];
 
@@ -44,9 +43,10 @@ export function openTrueNas(
   const { connection, driver } = identity;
   const lease = leasedApi(serverOf(config.httpConnection), connection);
   const api = withRequiredVersion(lease.api, use, identity);
-  const server = zfsApi(api, kind.protocol === "smb" ? "SMB" : "GENERIC");
-  const overSsh = config.sshConnection === undefined ? undefined : cliOf(config.zfs, config.sshConnection, ports);
-  const zfs = overSsh ? withApiResize(overSsh.zfs, server) : server;
+  const server = new ZfsApi(api, kind.protocol === "smb" ? "SMB" : "GENERIC");
+  // TrueNAS resizes zvols: it announces a new size to initiators only if it made the change.
+  const overSsh = config.sshConnection && cliOf(config.zfs, config.sshConnection, ports, server);
+  const zfs = overSsh?.zfs ?? server;
   const close = async () => {
     await Promise.all([lease.release(), overSsh?.close()]);
   };
@@ -54,12 +54,3 @@ export function openTrueNas(
   const store = storeOn(zfs, identity, config.zfs, kind.volumes, sharing, close);
   return new StoreDriver(identity, store, kind.share({ api, connection, driver, use }));
 }
-
-/** ZFS over ssh, except that TrueNAS resizes zvols: it announces a new size to initiators only if it made the change. */
-const withApiResize = (cli: Zfs, server: Pick<Zfs, "set">): Zfs => ({
-  ...cli,
-  async set(name, { volsize, ...others }, signal) {
-    if (Object.keys(others).length > 0) await cli.set(name, others, signal);
-    if (volsize !== undefined) await server.set(name, { volsize }, signal);
-  },
-});

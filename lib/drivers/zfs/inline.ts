@@ -3,7 +3,7 @@ import { CsiError } from "../../core/errors.ts";
 import type { Context, Driver, InlineAbility } from "../driver.ts";
 import { guarded } from "../failure.ts";
 import type { ConnectionIdentity, DriverPorts } from "../module.ts";
-import { zfsCli } from "./cli/cli.ts";
+import { ZfsCli } from "./cli/cli.ts";
 import type { InlineConfig } from "./config/schema.ts";
 import { isVolumeId, longestName } from "./names.ts";
 import { programsOf } from "./open.ts";
@@ -97,7 +97,7 @@ export function openInline(
   const programs = programsOf(section, undefined);
   const program = section.cli?.paths?.chroot ?? "chroot";
   const behind = chroot === undefined ? programs : { ...programs, zfs: [program, chroot, ...programs.zfs] as const };
-  const zfs = zfsCli(ports.local, behind);
+  const zfs = new ZfsCli(ports.local, behind);
   const [pool = ""] = parent.split("/");
   const subject = { connection, explain: zfsErrorMapping };
   const refused = (code: "invalid-argument" | "failed-precondition", what: string): CsiError =>

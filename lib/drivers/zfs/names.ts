@@ -87,88 +87,137 @@ export function stagingOf(dataset: string): string {
   return `${dataset.slice(0, at)}${receiving}${dataset.slice(at)}`;
 }
 
-/** Ids of a connection, and the names of their datasets. */
-export type DatasetNames = ReturnType<typeof datasetNames>;
+/** Ids of a connection, and the names of their datasets. A class, because a process may have thousands of connections. */
+export class DatasetNames {
+  /** The parents of volumes and of detached snapshots. */
+  readonly parent: string;
+  readonly detachedParent: string;
+  readonly #maxIdBytes: number;
 
-/** Parents of volumes and of detached snapshots. Throws "failed-precondition" when they leave too little room for names. */
-export function datasetNames(parent: string, detachedParent: string, maxIdBytes: number) {
-  const longest = Math.max(parent.length, detachedParent.length);
-  // <parent>/<volume>@volume-source-for-snapshot-<name>, at their shortest.
-  const spare = longestName - longest - 2 - forSnapshot.length - 2 * shortest;
-  if (spare < 0)
-    throw new CsiError(
-      "failed-precondition",
-      `datasetParentName and detachedSnapshotsDatasetParentName must be at most ${longest + spare} characters long`,
-    );
-  const [pool = ""] = parent.split("/");
-  const [detachedPool = ""] = detachedParent.split("/");
+  /** Throws "failed-precondition" when the parents leave too little room for names. */
+  constructor(parent: string, detachedParent: string, maxIdBytes: number) {
+    this.parent = parent;
+    this.detachedParent = detachedParent;
+    this.#maxIdBytes = maxIdBytes;
+    // <parent>/<volume>@volume-source-for-snapshot-<name>, at their shortest.
+    const spare = longestName - this.#longest - 2 - forSnapshot.length - 2 * shortest;
+    if (spare < 0)
+      throw new CsiError(
+        "failed-precondition",
+        `datasetParentName and detachedSnapshotsDatasetParentName must be at most ${this.#longest + spare} characters long`,
+      );
+  }
 
-  const dataset = (volume: string): string => `${parent}/${volume}`;
+  get #longest(): number {
+    return Math.max(this.parent.length, this.detachedParent.length);
+  }
+
+  /** The pool of volumes. */
+  get pool(): string {
+    return poolOf(this.parent);
+  }
+
+  /** The pools of volumes and of detached snapshots. */
+  get pools(): readonly string[] {
+    return [...new Set([this.pool, poolOf(this.detachedParent)])];
+  }
+
+  dataset(volume: string): string {
+    return `${this.parent}/${volume}`;
+  }
 
   /** The id of the volume in a dataset; undefined for a dataset that cannot be one. */
-  const volumeOf = (name: string): string | undefined => {
-    const id = name.slice(parent.length + 1);
-    return name.startsWith(`${parent}/`) && isVolumeId(id) ? id : undefined;
-  };
+  volumeOf(name: string): string | undefined {
+    const id = name.slice(this.parent.length + 1);
+    return name.startsWith(`${this.parent}/`) && isVolumeId(id) ? id : undefined;
+  }
 
   /** The dataset that holds the detached snapshots of a volume. */
-  const container = (volume: string): string => `${detachedParent}/${volume}`;
+  container(volume: string): string {
+    return `${this.detachedParent}/${volume}`;
+  }
 
   /** Whether a dataset has the name of a tombstone. */
-  const isTombstone = (name: string): boolean => name.startsWith(`${parent}/${reserved}trash-`);
+  isTombstone(name: string): boolean {
+    return name.startsWith(`${this.parent}/${reserved}trash-`);
+  }
 
   /** The id of the detached snapshot in a dataset; text that cannot be one for any other dataset. */
-  const detachedIdOf = (name: string): string =>
-    name.startsWith(`${detachedParent}/`) ? name.slice(detachedParent.length + 1) : "";
+  detachedIdOf(name: string): string {
+    return name.startsWith(`${this.detachedParent}/`) ? name.slice(this.detachedParent.length + 1) : "";
+  }
 
-  return {
-    ...{ parent, detachedParent, pool, dataset, volumeOf, container, isTombstone, detachedIdOf },
-    /** The pools of volumes and of detached snapshots. */
-    pools: [...new Set([pool, detachedPool])],
-    /** The id of the volume of this name: the name itself, if it is plain and leaves room for snapshots. */
-    idOf(name: string): string {
-      const forTwo = Math.floor((longestName - parent.length - 2 - forVolume.length) / 2);
-      const room = Math.max(shortest, Math.min(maxIdBytes - 1 - shortest, forTwo));
-      const id = backendName(name, room);
-      return id.startsWith(reserved) ? backendName(`x ${name}`, room) : id;
-    },
-    /** The name of a snapshot in ZFS: the caller's, if ZFS accepts it and the id stays short enough. */
-    snapshotName(name: string, volume: string): string {
-      const inName = longestName - longest - 2 - volume.length - forSnapshot.length;
-      const room = Math.max(shortest, Math.min(maxIdBytes - volume.length - 1, inName));
-      const plain = isSnapshotName(name) && !isTemporary(name) && !name.startsWith(reserved);
-      return plain && name.length <= room ? name : backendName(plain ? name : `x ${name}`, room);
-    },
-    /** The dataset or snapshot with the content of a snapshot. */
-    snapshot: ({ volume, name, detached }: SnapshotId): string =>
-      detached ? `${container(volume)}/${name}` : `${dataset(volume)}@${name}`,
-    /** The snapshot of the dataset `from` that the volume is made from. */
-    sourceFor: (from: string, volume: string): string => `${from}@${forVolume}${volume}`,
-    /** The snapshot of a volume that its detached snapshot is copied from. */
-    sourceForSnapshot: (volume: string, name: string): string => `${dataset(volume)}@${forSnapshot}${name}`,
-    /** The name of the copy that becomes a volume. */
-    staging: (volume: string): string => stagingOf(dataset(volume)),
-    /** The dataset with the record of a copy from another connection. */
-    record: (volume: string): string => dataset(`${copying}${volume}`),
-    /** The id of the volume whose record is in a dataset; undefined for another dataset. */
-    recordOf(name: string): string | undefined {
-      const id = name.slice(dataset(copying).length);
-      return name.startsWith(dataset(copying)) && isVolumeId(id) ? id : undefined;
-    },
-    /** The dataset that receives the content of another connection, until it becomes the volume. */
-    landing: (volume: string): string => dataset(`${landing}${volume}`),
-    /** The name of the copy that becomes a detached snapshot. */
-    snapshotStaging: (volume: string, name: string): string =>
-      `${detachedParent}/${receiving}${backendName(`${volume} ${name}`, 64)}`,
-    /** The name of a deleted volume that something still needs. `guid` is the dataset's. */
-    tombstone: (guid: string): string => `${parent}/${reserved}trash-${guid}`,
-    /** Whether a snapshot was taken for a clone of this connection and goes with it, by its name and that of its dataset. */
-    isOwnOrigin(snapshot: string): boolean {
-      const [of = "", name = ""] = snapshot.split("@");
-      if (!isTemporary(name)) return false;
-      const made = isStaging(of) ? of.replace(receiving, "") : of;
-      if (isTombstone(of) || volumeOf(made) !== undefined) return true;
-      return snapshotId(detachedIdOf(of))?.detached === true;
-    },
-  };
+  /** The id of the volume of this name: the name itself, if it is plain and leaves room for snapshots. */
+  idOf(name: string): string {
+    const forTwo = Math.floor((longestName - this.parent.length - 2 - forVolume.length) / 2);
+    const room = Math.max(shortest, Math.min(this.#maxIdBytes - 1 - shortest, forTwo));
+    const id = backendName(name, room);
+    return id.startsWith(reserved) ? backendName(`x ${name}`, room) : id;
+  }
+
+  /** The name of a snapshot in ZFS: the caller's, if ZFS accepts it and the id stays short enough. */
+  snapshotName(name: string, volume: string): string {
+    const inName = longestName - this.#longest - 2 - volume.length - forSnapshot.length;
+    const room = Math.max(shortest, Math.min(this.#maxIdBytes - volume.length - 1, inName));
+    const plain = isSnapshotName(name) && !isTemporary(name) && !name.startsWith(reserved);
+    return plain && name.length <= room ? name : backendName(plain ? name : `x ${name}`, room);
+  }
+
+  /** The dataset or snapshot with the content of a snapshot. */
+  snapshot({ volume, name, detached }: SnapshotId): string {
+    return detached ? `${this.container(volume)}/${name}` : `${this.dataset(volume)}@${name}`;
+  }
+
+  /** The snapshot of the dataset `from` that the volume is made from. */
+  sourceFor(from: string, volume: string): string {
+    return `${from}@${forVolume}${volume}`;
+  }
+
+  /** The snapshot of a volume that its detached snapshot is copied from. */
+  sourceForSnapshot(volume: string, name: string): string {
+    return `${this.dataset(volume)}@${forSnapshot}${name}`;
+  }
+
+  /** The name of the copy that becomes a volume. */
+  staging(volume: string): string {
+    return stagingOf(this.dataset(volume));
+  }
+
+  /** The dataset with the record of a copy from another connection. */
+  record(volume: string): string {
+    return this.dataset(`${copying}${volume}`);
+  }
+
+  /** The id of the volume whose record is in a dataset; undefined for another dataset. */
+  recordOf(name: string): string | undefined {
+    const prefix = this.dataset(copying);
+    const id = name.slice(prefix.length);
+    return name.startsWith(prefix) && isVolumeId(id) ? id : undefined;
+  }
+
+  /** The dataset that receives the content of another connection, until it becomes the volume. */
+  landing(volume: string): string {
+    return this.dataset(`${landing}${volume}`);
+  }
+
+  /** The name of the copy that becomes a detached snapshot. */
+  snapshotStaging(volume: string, name: string): string {
+    return `${this.detachedParent}/${receiving}${backendName(`${volume} ${name}`, 64)}`;
+  }
+
+  /** The name of a deleted volume that something still needs. `guid` is the dataset's. */
+  tombstone(guid: string): string {
+    return `${this.parent}/${reserved}trash-${guid}`;
+  }
+
+  /** Whether a snapshot was taken for a clone of this connection and goes with it, by its name and that of its dataset. */
+  isOwnOrigin(snapshot: string): boolean {
+    const [of = "", name = ""] = snapshot.split("@");
+    if (!isTemporary(name)) return false;
+    const made = isStaging(of) ? of.replace(receiving, "") : of;
+    if (this.isTombstone(of) || this.volumeOf(made) !== undefined) return true;
+    return snapshotId(this.detachedIdOf(of))?.detached === true;
+  }
 }
+
+const poolOf = (dataset: string): string => dataset.split("/")[0] ?? "";

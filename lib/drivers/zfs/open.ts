@@ -4,13 +4,13 @@ import type { StorageHost } from "../../io/script.ts";
 import type { DriverFacts } from "../facts.ts";
 import type { ConnectionIdentity, DriverPorts } from "../module.ts";
 import type { VolumeStore } from "../store.ts";
-import { zfsCli } from "./cli/cli.ts";
+import { ZfsCli } from "./cli/cli.ts";
 import type { Programs } from "./cli/steps.ts";
 import { streamsCli } from "./cli/streams.ts";
 import type { DatasetSection, Ssh, ZvolSection } from "./config/schema.ts";
-import { datasetNames } from "./names.ts";
-import { type FilesystemSettings, type StoreSettings, type ZvolSettings, zfsStorage } from "./storage.ts";
-import { datasetStore } from "./store.ts";
+import { DatasetNames } from "./names.ts";
+import { type FilesystemSettings, type StoreSettings, ZfsStorage, type ZvolSettings } from "./storage.ts";
+import { DatasetStore } from "./store.ts";
 import { choosable } from "./values.ts";
 import type { ZfsVolume } from "./volume.ts";
 import type { Zfs, ZfsStreams } from "./zfs.ts";
@@ -100,11 +100,11 @@ export function storeOn(
   volumes: FilesystemSettings | ZvolSettings,
   sharing: SharedVolumes,
   close: () => Promise<void>,
-  streams?: ZfsStreams,
+  streams?: () => ZfsStreams,
 ): VolumeStore<ZfsVolume> {
   const { datasetParentName, detachedSnapshotsDatasetParentName } = section;
   const { driver, instanceId, maxIdBytes } = identity;
-  const names = datasetNames(datasetParentName, detachedSnapshotsDatasetParentName, maxIdBytes);
+  const names = new DatasetNames(datasetParentName, detachedSnapshotsDatasetParentName, maxIdBytes);
   const settings: StoreSettings = {
     datasetProperties: section.datasetProperties ?? {},
     snapshotProperties: section.snapshotProperties ?? {},
@@ -117,15 +117,17 @@ export function storeOn(
     dependents: section.deleteWithDependents,
     foreignSnapshots: section.foreignSnapshots,
   };
-  return datasetStore(zfsStorage({ identity, settings, names, zfs, streams }), close);
+  return new DatasetStore(new ZfsStorage(identity, settings, names, zfs, streams), close);
 }
 
-/** zfs(8) on the host of a connection: behind ssh, or this one where its file names none. `close` releases it. */
-export function cliOf(section: CliSection, ssh: Ssh | undefined, ports: DriverPorts) {
+/**
+ * zfs(8) on the host of a connection: behind ssh, or this one where its file names none. `close` releases it. `resizer`: as ZfsCli's.
+ */
+export function cliOf(section: CliSection, ssh: Ssh | undefined, ports: DriverPorts, resizer?: Pick<Zfs, "set">) {
   const local: Lease<StorageHost> = { value: ports.local, release: async () => {} };
   const { value: host, release } = ssh ? ports.ssh(ssh) : local;
   const programs = programsOf(section, ssh);
   const machine = ssh ? `ssh ${ssh.username}@${ssh.host.toLowerCase()}:${ssh.port}` : "local";
-  const streams = streamsCli(host, programs, machine);
-  return { zfs: zfsCli(host, programs), streams, host, programs, close: release };
+  const streams = () => streamsCli(host, programs, machine);
+  return { zfs: new ZfsCli(host, programs, resizer), streams, host, programs, close: release };
 }

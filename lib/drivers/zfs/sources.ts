@@ -109,9 +109,18 @@ export async function refuseOthers(storage: ZfsStorage, name: string, call: Call
   );
 }
 
-/** Removes the rest of an interrupted copy, unless it is another connection's. */
+/** Removes the rest of an interrupted copy, unless it is another connection's. A dataset that csimux did not mark stays, with a warning. */
 export async function removeStaging(storage: ZfsStorage, name: string, call: Call): Promise<void> {
-  if (!(await isOthers(storage, name, call))) await removeCopy(storage, name, call);
+  const { zfs, names, settings } = storage;
+  const properties = ["origin", property.managed, ...markProperties];
+  const entry = (await zfs.read({ names: [name], properties }, call.signal)).get(name);
+  if (!entry || otherOwner(entry, settings.marks) !== undefined) return;
+  const isMarked = [property.managed, ...markProperties].some(key => ownValue(entry, key) !== undefined);
+  // A clone of a system without rename gets its marks in a second step.
+  if (isMarked || names.isOwnOrigin(shownValue(entry, "origin") ?? "")) return removeCopy(storage, name, call);
+  call.log.warn("a dataset has the name of an unfinished copy, but no mark of csimux; it is left as it is", {
+    dataset: name,
+  });
 }
 
 /** Removes a copy with its snapshots. Throws "failed-precondition" for one with children. */

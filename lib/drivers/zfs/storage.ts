@@ -51,24 +51,50 @@ export interface StoreSettings {
 }
 
 /** The storage of one connection. */
-export interface ZfsStorage extends FailureContext {
+export class ZfsStorage implements FailureContext {
   readonly identity: ConnectionIdentity;
   readonly settings: StoreSettings;
   readonly names: DatasetNames;
   readonly zfs: Zfs;
-  /** Absent where streams cannot be sent and received. */
-  readonly streams: ZfsStreams | undefined;
-  /** An error that names the connection. */
-  error(code: Code, text: string): CsiError;
-  /** The refusal to change what is not this connection's; `what` says so. */
-  notOwn(what: string): CsiError;
-}
+  readonly #streams: (() => ZfsStreams) | undefined;
 
-export function zfsStorage(parts: Pick<ZfsStorage, "identity" | "settings" | "names" | "zfs" | "streams">): ZfsStorage {
-  const { connection } = parts.identity;
-  const error = (code: Code, text: string) => new CsiError(code, `connection "${connection}": ${text}`);
-  const notOwn = (what: string) => error("failed-precondition", `${what}; csimux leaves it as it is`);
-  return { ...parts, connection, explain: zfsErrorMapping, error, notOwn };
+  /** Without `streams`, they cannot be sent and received. */
+  constructor(
+    identity: ConnectionIdentity,
+    settings: StoreSettings,
+    names: DatasetNames,
+    zfs: Zfs,
+    streams?: () => ZfsStreams,
+  ) {
+    this.identity = identity;
+    this.settings = settings;
+    this.names = names;
+    this.zfs = zfs;
+    this.#streams = streams;
+  }
+
+  /** Absent where streams cannot be sent and received. */
+  get streams(): ZfsStreams | undefined {
+    return this.#streams?.();
+  }
+
+  get connection(): string {
+    return this.identity.connection;
+  }
+
+  explain(error: unknown): ErrorMapping | undefined {
+    return zfsErrorMapping(error);
+  }
+
+  /** An error that names the connection. */
+  error(code: Code, text: string): CsiError {
+    return new CsiError(code, `connection "${this.connection}": ${text}`);
+  }
+
+  /** The refusal to change what is not this connection's; `what` says so. */
+  notOwn(what: string): CsiError {
+    return this.error("failed-precondition", `${what}; csimux leaves it as it is`);
+  }
 }
 
 /** The code of each refusal of ZFS, and what to do about it. */
@@ -82,11 +108,13 @@ const refusals: Readonly<Record<ZfsFailure, readonly [Code, string]>> = {
   unshared: ["failed-precondition", "it is not shared: set its sharenfs or sharesmb again, or delete the volume"],
   dependents: ["failed-precondition", "delete what was made from it first"],
   held: ["failed-precondition", "a snapshot is held (zfs holds); release it first"],
+  locked: ["failed-precondition", "unlock it (zfs load-key, or Unlock in the web interface), and repeat"],
   full: ["resource-exhausted", "the pool, or the quota above it, is full"],
   denied: ["permission-denied", "let the account run zfs: as root, with sudo without a password, or with zfs allow"],
   suspended: ["unavailable", "the pool is suspended: repair its disks, then run zpool clear"],
   size: ["out-of-range", "the size does not fit the data"],
   invalid: ["failed-precondition", "correct the properties of the connection or of the class"],
+  unfinished: ["unavailable", "what was copied is kept, and the next call continues"],
   incomplete: ["unavailable", "check what lies between zfs and csimux (sudo, wrapper, login shell, proxy), then retry"],
   other: ["internal", "see the storage host"],
 };

@@ -119,11 +119,14 @@ export type ZfsFailure =
   | "unshared"
   | "dependents"
   | "held"
+  | "locked"
   | "full"
   | "denied"
   | "suspended"
   | "size"
   | "invalid"
+  /** A copy was interrupted, and what it has received is kept. */
+  | "unfinished"
   /** The answer was cut, or does not fit the question, so that it proves nothing. */
   | "incomplete"
   | "other";
@@ -199,7 +202,7 @@ export interface Zfs {
   exported?(signal: AbortSignal): Promise<ReadonlySet<string> | undefined>;
   /** Shares a file system according to its properties; success when it is shared. */
   share?(name: string, signal: AbortSignal): Promise<void>;
-  /** Makes a copy, or continues an interrupted one, to its end. Throws "busy" while someone else does. */
+  /** Makes a copy, or continues an interrupted one, to its end. While someone else does, waits for their end or throws "busy". */
   copy(copy: Copy, signal: AbortSignal): Promise<void>;
 }
 

@@ -21,6 +21,8 @@ export interface BindMount {
   readonly flags: readonly string[];
   /** The number ("major:minor") of the device that the mount must show; absent for a folder. */
   readonly number?: string;
+  /** The source is a mount by csimux of the same volume: that mount may be read-only and this one writable. */
+  readonly sameVolume?: boolean;
 }
 
 /** A file system to mount at a real path. */
@@ -66,23 +68,25 @@ export class Mounts {
   async bind(bind: BindMount, before: MountTable, signal: AbortSignal): Promise<void> {
     const source = before.covering(bind.source);
     const inherited = source?.options ?? [];
-    const isReadOnly = inherited.includes("ro") ? "mount" : source?.readOnly ? "file system" : undefined;
+    const isLifted = bind.sameVolume === true && inherited.includes("ro") && !bind.flags.includes("ro");
+    const isReadOnly = inherited.includes("ro") && !isLifted ? "mount" : source?.readOnly ? "file system" : undefined;
     if (isReadOnly && !bind.flags.includes("ro")) {
       const text = `${bind.source} is on a read-only ${isReadOnly}; make it writable or request a read-only volume`;
       throw new CsiError("failed-precondition", text);
     }
-    if (bind.flags.every(flag => inherited.includes(flag))) return await this.#attach(bind, [], before, signal);
-    await this.#bindProtected(bind, bindOptions(bind.flags, inherited), before, signal);
+    if (!isLifted && bind.flags.every(flag => inherited.includes(flag)))
+      return await this.#attach(bind, [], before, signal);
+    await this.#bindProtected(bind, isLifted ? "lifted" : bindOptions(bind.flags, inherited), before, signal);
   }
 
   /**
    * Flags are set only after a mount is made, and do not reach the copies that the kernel makes in other mount
    * namespaces (mount_namespaces(7)), such as the one that a pod gets. So they are set on a private mount first, which
-   * is then bound.
+   * is then bound. "lifted": a copy of a read-only mount becomes writable.
    */
   async #bindProtected(
     bind: BindMount,
-    options: readonly string[],
+    options: readonly string[] | "lifted",
     before: MountTable,
     signal: AbortSignal,
   ): Promise<void> {
@@ -90,13 +94,21 @@ export class Mounts {
     await this.#clear(at, before, signal);
     await ensureFolder(at, signal);
     try {
-      await this.#attach({ ...bind, at }, options, await this.table(), signal);
+      if (options === "lifted") await this.#attachLifted({ ...bind, at }, await this.table(), signal);
+      else await this.#attach({ ...bind, at }, options, await this.table(), signal);
       await this.#attach({ ...bind, source: at }, [], await this.table(), signal);
     } finally {
       // The next bind or unmount of the same mount point clears what a failure leaves here.
       const clear = async () => this.#clear(at, await this.table(), signal);
       await clear().catch(() => {});
     }
+  }
+
+  async #attachLifted(bind: BindMount, before: MountTable, signal: AbortSignal): Promise<void> {
+    await this.#attach({ ...bind, flags: ["ro"] }, [], before, signal);
+    const kept = (before.covering(bind.source)?.options ?? []).filter(flag => flag !== "ro");
+    const options = ["rw", ...bindOptions(bind.flags, kept)];
+    await this.#remount(bind.at, before.identity(bind.source), bind.flags, options, signal);
   }
 
   /** The folder in which the mount for this mount point is prepared. */
@@ -169,8 +181,18 @@ export class Mounts {
     before: MountTable,
     signal: AbortSignal,
   ): Promise<void> {
-    const task = `protecting ${at}`;
-    const options = bindOptions(flags, before.top(at)?.options ?? []);
+    await this.#remount(at, shows, flags, bindOptions(flags, before.top(at)?.options ?? []), signal);
+  }
+
+  /** Changes the flags of one mount and verifies them. */
+  async #remount(
+    at: string,
+    shows: Identity,
+    flags: readonly string[],
+    options: readonly string[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const task = `setting the flags of ${at}`;
     const argv: Argv = ["mount", "-n", "-o", ["remount", "bind", ...options].join(","), at];
     const output = await run(this.#runner, { argv }, task, signal);
     const wrong = mountMismatch((await this.table()).top(at), shows, flags);

@@ -4,6 +4,7 @@ import type { Attached, AttachedDevice, AttachedShare, AttachRequest } from "../
 import type { HeldDisk } from "../disks/block-device.ts";
 import type { Disks } from "../disks/disk-filesystems.ts";
 import type { NodeParts } from "../parts.ts";
+import { nomadFolderOf } from "../state/mount-points.ts";
 import {
   type AttachedAs,
   isSameStaging,
@@ -177,6 +178,7 @@ export class VolumeMounter {
     }
   }
 
+  /** In Nomad's folder, a writer may follow the reader of a share: there, "ro" belongs to the mount, not to its file system. */
   async #mount(
     what: Omit<FilesystemMount, "at" | "flags">,
     attached: AttachedAs,
@@ -184,8 +186,13 @@ export class VolumeMounter {
   ): Promise<void> {
     await writer.save({ attached, shows: undefined });
     await ensureFolder(at, call.signal);
-    const shows = await this.#mounts.mount({ ...what, at, flags: writer.record.flags }, table, call.signal);
+    const { flags } = writer.record;
+    const isMountOnly = attached.kind === "share" && nomadFolderOf(at, table) !== undefined;
+    const ofFilesystem = isMountOnly ? flags.filter(flag => flag !== "ro") : flags;
+    const shows = await this.#mounts.mount({ ...what, at, flags: ofFilesystem }, table, call.signal);
     await writer.save({ shows });
+    if (ofFilesystem.length < flags.length)
+      await this.#mounts.protect(at, shows, flags, await this.#mounts.table(), call.signal);
   }
 
   /** Handles an existing mount: succeeds if an equal earlier call made it, and protects it if that call did not. */

@@ -24,4 +24,4 @@ driverContract(
   lacks,
 );
 
-storeContract("DirectoryStore", async () => storeRig(await directoryRig()), { notes: "the share needs none" });
+storeContract("StorePerOperation", async () => storeRig(await directoryRig()), { notes: "the share needs none" });

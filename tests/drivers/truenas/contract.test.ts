@@ -31,7 +31,7 @@ for (const protocol of ["nfs", "smb", "iscsi", "nvmeof"] as const) {
 }
 
 const newest = { version: "25.10" } as const;
-shareContract("pathShare over NFS", async () => shareRig(await truenasRig("nfs", newest)));
-shareContract("pathShare over SMB", async () => shareRig(await truenasRig("smb", newest)));
-shareContract("diskShare over iSCSI", async () => shareRig(await truenasRig("iscsi", newest)));
-shareContract("diskShare over NVMe-oF", async () => shareRig(await truenasRig("nvmeof", newest)));
+shareContract("PathShare over NFS", async () => shareRig(await truenasRig("nfs", newest)));
+shareContract("PathShare over SMB", async () => shareRig(await truenasRig("smb", newest)));
+shareContract("DiskShare over iSCSI", async () => shareRig(await truenasRig("iscsi", newest)));
+shareContract("DiskShare over NVMe-oF", async () => shareRig(await truenasRig("nvmeof", newest)));

@@ -109,6 +109,21 @@ describe("a job", () => {
       });
     });
 
+    test(`${version}: that copies is not aborted, because its work would continue unseen`, async () => {
+      await withApi(version, async (api, double) => {
+        const snapshots = ["24.10", "25.04"].includes(version) ? "zfs.snapshot" : "pool.snapshot";
+        await api.call(`${snapshots}.create`, [{ dataset: "tank/a", name: "s" }], never);
+        double.jobs.ms = 60_000;
+        const leaving = new AbortController();
+        const left = failure(api.job("replication.run_onetime", [copyOf("tank/a", "tank/copy")], leaving.signal));
+        while (states(double).length === 0) await pause(5);
+        leaving.abort(new Error("csimux stops"));
+        expect(await left).toBeInstanceOf(Error);
+        expect(states(double)).toEqual(["RUNNING"]);
+        expect(double.requests.map(({ method }) => method)).not.toContain("core.job_abort");
+      });
+    });
+
     test(`${version}: that exceeds its time limit is aborted; another's never is`, async () => {
       await withApi(version, async (api, double) => {
         double.jobs.ms = 60_000;

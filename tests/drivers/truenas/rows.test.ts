@@ -3,7 +3,7 @@ import { type Api, apiOf } from "../../../lib/drivers/truenas/api.ts";
 import { apiErrorMapping } from "../../../lib/drivers/truenas/api-error.ts";
 import { Client } from "../../../lib/drivers/truenas/client.ts";
 import { serverOf } from "../../../lib/drivers/truenas/server.ts";
-import { zfsApi } from "../../../lib/drivers/truenas/zfs/zfs-api.ts";
+import { ZfsApi } from "../../../lib/drivers/truenas/zfs/zfs-api.ts";
 import { callWith, snapshotsOf, volumeOf } from "../../contract/rig.ts";
 import { connectionTo, withDouble } from "../../fakes/truenas/client-rig.ts";
 import { numberOf, recentVersions } from "../../fakes/truenas/versions.ts";
@@ -57,13 +57,15 @@ test("an upgrade between the query of the version and the request hides no prope
       while ((await api.version(never)).number < 2600) await Bun.sleep(5);
     };
     const upgradedFirst: Api = {
-      ...api,
+      where: api.where,
+      version: signal => api.version(signal),
+      job: (...asked) => api.job(...asked),
       call: async (method, params, signal) => {
         if (method.startsWith("pool.snapshot.")) await upgrade();
         return api.call(method, params, signal);
       },
     };
-    const zfs = zfsApi(upgradedFirst, "GENERIC");
+    const zfs = new ZfsApi(upgradedFirst, "GENERIC");
     const query = { names: ["tank/a@s"], properties: ["a:name"] };
     const { entries } = await zfs.snapshot(["tank/a@s"], { "a:name": "mine" }, query, never);
     expect(entries.get("tank/a@s")?.properties.get("a:name")?.value).toBe("mine");

@@ -398,7 +398,7 @@ describe.each(recentVersions)("full copies on TrueNAS %s", version => {
     });
   });
 
-  test("that a restart of the server interrupted are replaced, never used", async () => {
+  test("that a restart of the server interrupted are continued, never used", async () => {
     await on({ version }, "nfs", async (driver, double) => {
       const { id } = await driver.create(volumeOf("pvc-1"), call);
       const source = double.state.datasets[`${parent}/${id}`];

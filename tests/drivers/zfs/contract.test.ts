@@ -29,12 +29,12 @@ driverContract("zfs-generic-nvmeof", () => zfsRig({ driver: "zfs-generic-nvmeof"
 
 const files = () => zfsRig({ driver: "zfs-generic-nfs" });
 const disks = () => zfsRig({ driver: "zfs-generic-iscsi" });
-storeContract("datasetStore of file systems", async () => storeRig(await files(), []), {
+storeContract("DatasetStore of file systems", async () => storeRig(await files(), []), {
   ...synced,
   notes: "shares keep none of a file system",
 });
-storeContract("datasetStore of zvols", async () => storeRig(await disks(), ["iscsi_assets_name"]), synced);
+storeContract("DatasetStore of zvols", async () => storeRig(await disks(), ["iscsi_assets_name"]), synced);
 shareContract("propertyShare", async () => shareRig(await files()));
-shareContract("targetShare on LIO", async () => shareRig(await disks()));
-shareContract("targetShare on nvmet", async () => shareRig(await zfsRig({ driver: "zfs-generic-nvmeof" })));
-shareContract("targetShare on SPDK", async () => shareRig(await zfsRig({ driver: "zfs-generic-nvmeof", spdk: true })));
+shareContract("TargetShare on LIO", async () => shareRig(await disks()));
+shareContract("TargetShare on nvmet", async () => shareRig(await zfsRig({ driver: "zfs-generic-nvmeof" })));
+shareContract("TargetShare on SPDK", async () => shareRig(await zfsRig({ driver: "zfs-generic-nvmeof", spdk: true })));

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Driver } from "../../../lib/drivers/driver.ts";
-import { zfsCli } from "../../../lib/drivers/zfs/cli/cli.ts";
+import { ZfsCli } from "../../../lib/drivers/zfs/cli/cli.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import { localHost } from "../../../lib/io/local-host.ts";
 import type { Script, Step } from "../../../lib/io/script.ts";
@@ -84,7 +84,7 @@ printf 'tank\\ttype\\tfilesystem\\t-\\n'
 `,
   );
   chmodSync(zfs, 0o755);
-  const cli = zfsCli(localHost(localRunner({ env: { PATH: "/usr/bin:/bin" } })), {
+  const cli = new ZfsCli(localHost(localRunner({ env: { PATH: "/usr/bin:/bin" } })), {
     zfs: [zfs],
     zpool: "zpool",
     privileged: [],

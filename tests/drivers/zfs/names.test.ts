@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import { rendered } from "../../../lib/drivers/template.ts";
-import { datasetNames, isVolumeId, snapshotId } from "../../../lib/drivers/zfs/names.ts";
+import { DatasetNames, isVolumeId, snapshotId } from "../../../lib/drivers/zfs/names.ts";
 
-const names = datasetNames("tank/k8s/volumes", "tank/k8s/snapshots", 123);
+const names = new DatasetNames("tank/k8s/volumes", "tank/k8s/snapshots", 123);
 
 test.each(["pvc-0d5e7e2c-9b1a-4d8e-8f0a-0c1d2e3f4a5b", "a", "A_b-9", "x".repeat(98)])(
   "%s is the id of its name",
@@ -36,7 +36,7 @@ test.each([
 test("the names of everything that belongs to a volume fit into a name of ZFS and into a handle", () => {
   for (const parent of ["t", "tank/k8s/v", `tank/${"p".repeat(145)}`])
     for (const maxIdBytes of [62, 90, 124]) {
-      const all = datasetNames(parent, `${parent}-s`, maxIdBytes);
+      const all = new DatasetNames(parent, `${parent}-s`, maxIdBytes);
       for (const text of ["pvc-0d5e7e2c-9b1a-4d8e-8f0a-0c1d2e3f4a5b", "x".repeat(128), "ü".repeat(64)]) {
         const volume = all.idOf(text);
         const snapshot = all.snapshotName("y".repeat(128), volume);
@@ -55,7 +55,7 @@ test("the names of everything that belongs to a volume fit into a name of ZFS an
 });
 
 test("a parent that leaves no room is refused before anything is made", () => {
-  expect(() => datasetNames(`tank/${"p".repeat(190)}`, "tank/s", 123)).toThrow("must be at most");
+  expect(() => new DatasetNames(`tank/${"p".repeat(190)}`, "tank/s", 123)).toThrow("must be at most");
 });
 
 test.each([

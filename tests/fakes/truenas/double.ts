@@ -7,7 +7,7 @@ import { Accounts } from "./accounts.ts";
 import type { Core } from "./core.ts";
 import { Faults } from "./faults.ts";
 import { Jobs } from "./jobs.ts";
-import { type Elsewhere, freshState, type State } from "./state.ts";
+import { type Elsewhere, freshState, type SentStream, type State } from "./state.ts";
 import { type Deliver, type Delivery, type Intercept, type Sent, sendResponse } from "./transport/delivery.ts";
 import { answerRest } from "./transport/routes.ts";
 import { Conversation } from "./transport/socket.ts";
@@ -51,6 +51,12 @@ export class Double {
   readonly jobs = new Jobs();
   readonly faults = new Faults();
   readonly busy = new Set<string>();
+  /** Datasets that a replication writes to: they are busy, too. */
+  readonly receiving = new Set<string>();
+  /** How many streams of replications break off halfway. */
+  breaks = 0;
+  /** The streams of replications that were received to their ends. */
+  readonly streams: SentStream[] = [];
   readonly sessions = new Set<string>();
   readonly requests: Recorded[] = [];
   /** What becomes of an answer of a method on its way; over the WebSocket alone. */
@@ -108,6 +114,7 @@ export class Double {
     this.version = version;
     upgraded(this.state, numberOf(version));
     this.jobs.forget();
+    this.receiving.clear();
     this.cut();
   }
 
@@ -132,7 +139,10 @@ export class Double {
       version: this.version,
       number: numberOf(this.version),
       state: this.state,
-      busy: this.busy,
+      busy: { has: (name: string) => this.busy.has(name) || this.receiving.has(name) },
+      receiving: this.receiving,
+      breaks: () => this.breaks > 0 && this.breaks-- > 0,
+      sent: (stream: SentStream) => void this.streams.push(stream),
       sessions: this.sessions,
       elsewhere: this.#options.elsewhere,
       now: () => Math.floor(this.now() / 1000),

@@ -39,6 +39,13 @@ export function lockOf(version: number, method: string, params: readonly unknown
   };
 }
 
+/**
+ * Whether the work of a job continues when it is aborted: core.job_abort cancels the coroutine that waits for the thread of
+ * zettarepl.run_onetime_replication_task, and nothing tells zettarepl (Job.abort() and run() in job.py, run_onetime() in
+ * plugins/replication.py, _run_replication_task_job() in plugins/zettarepl.py of TS-24.10.2.4, TS-25.10.6 and TS-26.0.0-BETA.3).
+ */
+const isEndless = ({ method }: Job): boolean => method === "replication.run_onetime";
+
 interface Open extends Job {
   readonly lock: string | undefined;
   readonly run: () => void;
@@ -108,7 +115,7 @@ export class Jobs {
   }
 
   async #finish(job: Open, work: () => unknown): Promise<void> {
-    if (job.state !== "RUNNING" || !this.#jobs.includes(job)) return;
+    if (!this.#jobs.includes(job) || (job.state !== "RUNNING" && !isEndless(job))) return;
     try {
       job.end("SUCCESS", { result: await work() });
     } catch (error) {

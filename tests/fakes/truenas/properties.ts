@@ -14,6 +14,8 @@ const inheritable: Readonly<Record<string, string>> = {
   compression: "lz4",
   copies: "1",
   dedup: "off",
+  // Encryption cannot be inherited after the creation, but each dataset has that of its parent unless it got its own (zfsprops(7)).
+  encryption: "off",
   exec: "on",
   readonly: "off",
   recordsize: "131072",
@@ -84,7 +86,6 @@ function ownValue(nas: Nas, dataset: Dataset, key: string): string {
     referenced: () => referenced,
     type: () => dataset.type.toLowerCase(),
     used: () => String(used(nas, dataset.name)),
-    encryption: () => "off",
     written: () => "0",
   };
   return values[key]?.() ?? "";

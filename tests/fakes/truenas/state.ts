@@ -20,6 +20,10 @@ export interface Dataset {
   acl?: unknown;
   /** What the volume holds. */
   content?: string;
+  /** It has received a part of this snapshot: its guid and name, as in receive_resume_token. */
+  partOf?: { readonly guid: string; readonly snapshot: string };
+  /** Its encryption key is not loaded. */
+  locked?: true;
 }
 
 export interface Snapshot {
@@ -69,6 +73,12 @@ export interface State {
   txg: number;
 }
 
+/** A stream that was received to its end: from its beginning, or only what an earlier one has not sent. */
+export interface SentStream {
+  readonly target: string;
+  readonly part: "all" | "rest";
+}
+
 /** Datasets that another program knows: the double has the shares, and asks here what they share. */
 export interface Elsewhere {
   has(name: string): boolean;
@@ -83,7 +93,13 @@ export interface Nas {
   readonly number: number;
   readonly state: State;
   /** Datasets that something holds open: destroying them fails. */
-  readonly busy: Set<string>;
+  readonly busy: Pick<ReadonlySet<string>, "has">;
+  /** Datasets that a replication writes to. */
+  readonly receiving: Set<string>;
+  /** Whether the stream of a replication that has sent a part breaks off now. */
+  breaks(): boolean;
+  /** Counts a stream of a replication that was received to its end. */
+  sent(stream: SentStream): void;
   /** Names of targets that an initiator is logged in to. */
   readonly sessions: Set<string>;
   /** Seconds since 1970. */

@@ -1,7 +1,9 @@
 import { disk } from "../../../core/access.ts";
 import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
+import type { VolumeFindings } from "../../../health/finding.ts";
 import type { Context, VolumeSpec } from "../../driver.ts";
+import type { ErrorMapping } from "../../failure.ts";
 import type { Notes, ShareProtocol } from "../../store.ts";
 import { bearsTag, tagOf } from "../../zfs/targets/names.ts";
 import type { ZfsVolume } from "../../zfs/volume.ts";
@@ -29,23 +31,63 @@ export interface DiskProtocol {
   check(call: Call): Promise<void>;
 }
 
-/** Volumes as disks, each with a target or subsystem of its own. */
-export function diskShare(kind: DiskProtocol): ShareProtocol<ZfsVolume> {
-  const { protocol, reach, nameNote, naming, rule, check, existing } = kind;
-  const context = (volume: ZfsVolume): Context => noted(volume, kind.contextKeys);
-  return {
-    ...{ protocol, access: disk, growsOnNode: true, reach, context, check, existing, explain: apiErrorMapping },
-    /** Keeps the name before it creates anything: a template may use parameters that are unknown when the volume is deleted. */
-    async publish(volume, spec, keep, call) {
-      const kept = volume.notes[nameNote];
-      const name = kept ?? targetName(volume, spec.parameters, naming, rule);
-      if (kept === undefined) await keep({ [nameNote]: name });
-      return { ...(await kind.publish(volume, name, spec, call)), ...context(volume) };
-    },
-    /** By device, which is the volume's alone, and by the kept name; never by a noted id alone. */
-    withdraw: (volume, call) => kind.withdraw(volume, volume.notes[nameNote], call),
-    look: async (volumes, call) => unshared(volumes, await kind.exported(call), "TargetMissing"),
-  };
+/** Volumes as disks, each with a target or subsystem of its own. A process may have thousands of such shares, so `kind` is called for each use. */
+export class DiskShare implements ShareProtocol<ZfsVolume> {
+  readonly access = disk;
+  readonly growsOnNode = true;
+  readonly #kind: () => DiskProtocol;
+
+  constructor(kind: () => DiskProtocol) {
+    this.#kind = kind;
+  }
+
+  get protocol(): DiskProtocol["protocol"] {
+    return this.#kind().protocol;
+  }
+
+  get reach(): Context {
+    return this.#kind().reach;
+  }
+
+  /** Keeps the name before it creates anything: a template may use parameters that are unknown when the volume is deleted. */
+  async publish(
+    volume: ZfsVolume,
+    spec: VolumeSpec,
+    keep: (notes: Notes) => Promise<ZfsVolume>,
+    call: Call,
+  ): Promise<Notes> {
+    const kind = this.#kind();
+    const kept = volume.notes[kind.nameNote];
+    const name = kept ?? targetName(volume, spec.parameters, kind.naming, kind.rule);
+    if (kept === undefined) await keep({ [kind.nameNote]: name });
+    return { ...(await kind.publish(volume, name, spec, call)), ...this.context(volume) };
+  }
+
+  context(volume: ZfsVolume): Context {
+    return noted(volume, this.#kind().contextKeys);
+  }
+
+  existing(volume: ZfsVolume, call: Call): Promise<Notes> {
+    return this.#kind().existing(volume, call);
+  }
+
+  /** By device, which is the volume's alone, and by the kept name; never by a noted id alone. */
+  withdraw(volume: ZfsVolume, call: Call): Promise<void> {
+    const kind = this.#kind();
+    return kind.withdraw(volume, volume.notes[kind.nameNote], call);
+  }
+
+  explain(error: unknown): ErrorMapping | undefined {
+    return apiErrorMapping(error);
+  }
+
+  async look(volumes: readonly ZfsVolume[], call: Call): Promise<VolumeFindings> {
+    return unshared(volumes, await this.#kind().exported(call), "TargetMissing");
+  }
+
+  check(call: Call): Promise<void> {
+    return this.#kind().check(call);
+  }
 }
 
 /** The name of a volume's block device in the API. */

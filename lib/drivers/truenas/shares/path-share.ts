@@ -1,7 +1,9 @@
-import { protocols } from "../../../core/access.ts";
+import { type Access, protocols } from "../../../core/access.ts";
 import type { Call } from "../../../core/call.ts";
+import type { VolumeFindings } from "../../../health/finding.ts";
 import type { Context, VolumeSpec } from "../../driver.ts";
-import type { ShareProtocol } from "../../store.ts";
+import type { ErrorMapping } from "../../failure.ts";
+import type { Notes, ShareProtocol } from "../../store.ts";
 import type { ZfsVolume } from "../../zfs/volume.ts";
 import { apiErrorMapping } from "../api-error.ts";
 import {
@@ -11,6 +13,7 @@ import {
   noteKeys,
   refuseOtherAccess,
   type ShareContext,
+  type Table,
   type TableRow,
   tableOf,
   unreachable,
@@ -43,50 +46,95 @@ const pathOf = ({ dataset, mountpoint }: ZfsVolume): string => mountpoint ?? `/m
 
 const pathIn = (row: TableRow): unknown => row["path"] ?? (row["paths"] as readonly unknown[] | undefined)?.[0];
 
-/** Volumes as shares of file systems. A share belongs to the volume at its path, because it shares no other data. */
-export function pathShare(on: ShareContext, kind: PathProtocol): ShareProtocol<ZfsVolume> {
-  const { protocol, access, describe, shareOf, refuseClash, onePathSince } = kind;
-  const reach = { server: kind.server };
-  const context = (volume: ZfsVolume): Context => noted(volume, ["server", "share"]);
-  const table = (call: Call) => tableOf(on, kind.table, call);
-  const rowsOf = async (path: string, call: Call) => {
-    const { number } = await on.api.version(call.signal);
-    const rows = await table(call).find(...(number < onePathSince ? [] : [["path", "=", path] as const]));
+/**
+ * Volumes as shares of file systems. A share belongs to the volume at its path, because it shares no other data. A process may have
+ * thousands of such shares, so `kind` is called for each use.
+ */
+export class PathShare implements ShareProtocol<ZfsVolume> {
+  readonly growsOnNode = false;
+  readonly #on: ShareContext;
+  readonly #kind: () => PathProtocol;
+
+  constructor(on: ShareContext, kind: () => PathProtocol) {
+    this.#on = on;
+    this.#kind = kind;
+  }
+
+  get protocol(): PathProtocol["protocol"] {
+    return this.#kind().protocol;
+  }
+
+  get access(): Access {
+    return protocols[this.protocol];
+  }
+
+  get reach(): Context {
+    return { server: this.#kind().server };
+  }
+
+  /** Looks first: the server would accept a second share of the same path. */
+  async publish(
+    volume: ZfsVolume,
+    spec: VolumeSpec,
+    _keep: (notes: Notes) => Promise<ZfsVolume>,
+    call: Call,
+  ): Promise<Notes> {
+    const kind = this.#kind();
+    const { number } = await this.#on.api.version(call.signal);
+    const path = pathOf(volume);
+    const request = kind.request(volume, path, spec, number);
+    const find = async () => {
+      const rows = await this.#rowsOf(path, call);
+      for (const row of rows) refuseOtherAccess(this.#on, volume, kind.describe(row, path), request, row, kind.access);
+      return rows[0];
+    };
+    const create = () => this.#table(call).create(request);
+    const clash = async () => kind.refuseClash?.(request, call);
+    const row = (await find()) ?? (await createdOrFound(create, find, clash)).row;
+    // The context of a finished volume never changes.
+    const now = { ...this.reach, share: kind.shareOf(row, path), ...this.context(volume) };
+    return { [noteKeys[kind.protocol][0]]: String(row.id), ...now };
+  }
+
+  context(volume: ZfsVolume): Context {
+    return noted(volume, ["server", "share"]);
+  }
+
+  async existing(volume: ZfsVolume, call: Call): Promise<Notes> {
+    const { protocol, shareOf } = this.#kind();
+    const path = pathOf(volume);
+    const row = (await this.#rowsOf(path, call)).find(each => each["enabled"] !== false);
+    if (!row) throw unreachable(this.#on, `no enabled ${protocol.toUpperCase()} share for ${path}`);
+    return { [noteKeys[protocol][0]]: String(row.id), ...this.reach, share: shareOf(row, path) };
+  }
+
+  /** By path, never by a noted id: the server reuses ids. */
+  async withdraw(volume: ZfsVolume, call: Call): Promise<void> {
+    for (const { id } of await this.#rowsOf(pathOf(volume), call)) await this.#table(call).delete(id);
+  }
+
+  explain(error: unknown): ErrorMapping | undefined {
+    return apiErrorMapping(error);
+  }
+
+  async look(volumes: readonly ZfsVolume[], call: Call): Promise<VolumeFindings> {
+    const rows = await this.#table(call).find();
+    const paths = new Set(rows.filter(each => each["enabled"] !== false).map(pathIn));
+    return unshared(volumes, each => paths.has(pathOf(each)), "ShareMissing");
+  }
+
+  check(call: Call): Promise<void> {
+    return checkService(this.#on, this.#kind().service, call);
+  }
+
+  #table(call: Call): Table {
+    return tableOf(this.#on, this.#kind().table, call);
+  }
+
+  async #rowsOf(path: string, call: Call): Promise<readonly TableRow[]> {
+    const { number } = await this.#on.api.version(call.signal);
+    const filters = number < this.#kind().onePathSince ? [] : [["path", "=", path] as const];
+    const rows = await this.#table(call).find(...filters);
     return rows.filter(row => pathIn(row) === path).sort((a, b) => a.id - b.id);
-  };
-  return {
-    ...{ protocol, access: protocols[protocol], growsOnNode: false, reach, context, explain: apiErrorMapping },
-    /** Looks first: the server would accept a second share of the same path. */
-    async publish(volume, spec, _keep, call) {
-      const { number } = await on.api.version(call.signal);
-      const path = pathOf(volume);
-      const request = kind.request(volume, path, spec, number);
-      const find = async () => {
-        const rows = await rowsOf(path, call);
-        for (const row of rows) refuseOtherAccess(on, volume, describe(row, path), request, row, access);
-        return rows[0];
-      };
-      const create = () => table(call).create(request);
-      const row = (await find()) ?? (await createdOrFound(create, find, async () => refuseClash?.(request, call))).row;
-      // The context of a finished volume never changes.
-      const now = { ...reach, share: shareOf(row, path), ...context(volume) };
-      return { [noteKeys[protocol][0]]: String(row.id), ...now };
-    },
-    async existing(volume, call) {
-      const path = pathOf(volume);
-      const row = (await rowsOf(path, call)).find(each => each["enabled"] !== false);
-      if (!row) throw unreachable(on, `no enabled ${protocol.toUpperCase()} share for ${path}`);
-      return { [noteKeys[protocol][0]]: String(row.id), ...reach, share: shareOf(row, path) };
-    },
-    /** By path, never by a noted id: the server reuses ids. */
-    async withdraw(volume, call) {
-      for (const { id } of await rowsOf(pathOf(volume), call)) await table(call).delete(id);
-    },
-    async look(volumes, call) {
-      const rows = await table(call).find();
-      const paths = new Set(rows.filter(each => each["enabled"] !== false).map(pathIn));
-      return unshared(volumes, each => paths.has(pathOf(each)), "ShareMissing");
-    },
-    check: call => checkService(on, kind.service, call),
-  };
+  }
 }

@@ -1,66 +1,70 @@
+import { ownValue, property } from "../../zfs/properties.ts";
 import { type Copy, type Values, ZfsError } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
-import type { ApiRow } from "../api-error.ts";
+import { ApiError } from "../api-error.ts";
 import { rowsOf, snapshotService, zfsError } from "./queries.ts";
-import type { DatasetReader } from "./reading.ts";
+import type { DatasetApi } from "./reading.ts";
+import { copyDestroyed } from "./removal.ts";
+import { copyRequest, inheritsEncryption, isLost, runOnetime, unfinishedMark, untilWritten } from "./replication.ts";
 import { localValues } from "./rows.ts";
 import { apiValues, asChanges } from "./values.ts";
 
 /** Full copies of a snapshot: a replication that runs once, within the system. */
 
-/** What copies work with. */
-export interface CopyTools {
-  readonly api: Api;
-  readonly reading: DatasetReader;
-  /** Destroys a dataset with its snapshots. */
-  readonly remove: (name: string, signal: AbortSignal) => Promise<void>;
+/**
+ * As Zfs.copy. A job that already copies there is awaited, because it cannot be aborted; whatever becomes of a job, the dataset that it
+ * has left decides: a complete copy has the snapshot, an unfinished one is continued.
+ */
+export async function copied(on: DatasetApi, copy: Copy, signal: AbortSignal): Promise<void> {
+  const { api } = on;
+  await untilWritten(api, copy.to, signal);
+  const landing = await landingOf(on, copy, signal);
+  if (landing === "outdated") await copyDestroyed(on, copy.to, signal);
+  if (landing !== "whole") await received(on, copy, landing !== "partial", signal);
+  await marked(api, copy.to, copy.values, signal);
 }
 
-/** As Zfs.copy. The copy is complete when it has the snapshot; an incomplete one is replaced, unless a job still writes it. */
-export async function copied(
-  { api, reading, remove }: CopyTools,
-  { from, to, values }: Copy,
+/**
+ * What there is of a copy. A received snapshot has the guid of the sent one; an outdated copy has not, but was complete. Throws "used" for
+ * a dataset that neither such a snapshot nor its mark proves to be csimux' unfinished copy.
+ */
+async function landingOf(
+  { reading }: DatasetApi,
+  { from, to }: Copy,
   signal: AbortSignal,
-): Promise<void> {
-  const name = from.slice(from.indexOf("@") + 1);
-  // In this order: a copy that ends between the two requests is found complete, not mistaken for an interrupted one.
-  if (await isCopied(api, to, signal)) throw new ZfsError("busy", `${to} is still being copied`);
-  if (await reading.one(`${to}@${name}`, ["type"], signal)) return marked(api, to, values, signal);
-  if (await reading.one(to, ["type"], signal)) await remove(to, signal);
-  try {
-    await api.job("replication.run_onetime", [request(from, to)], signal);
-  } catch (error) {
-    throw zfsError(error);
-  }
-  await marked(api, to, values, signal);
+): Promise<"absent" | "partial" | "outdated" | "whole"> {
+  const end = `${to}${from.slice(from.indexOf("@"))}`;
+  const entries = await reading.read({ names: [to, end, from], properties: ["guid", property.managed] }, signal);
+  const [sent, got] = [from, end].map(name => entries.get(name)?.properties.get("guid")?.value);
+  const landing = entries.get(to);
+  if (!landing) return "absent";
+  if (got !== undefined && got === sent) return "whole";
+  const mark = ownValue(landing, property.managed);
+  if (mark === undefined) throw unproven(to);
+  return mark === unfinishedMark[property.managed] && !entries.has(end) ? "partial" : "outdated";
 }
 
-const escaped = (text: string): string => text.replaceAll(/[\\^$.*+?()[\]{}|]/g, "\\$&");
+/** The refusal of a dataset that has the name of an unfinished copy. */
+export function unproven(name: string): ZfsError {
+  const head = `${name} exists, and neither its properties nor its snapshots prove that it is an unfinished copy of csimux`;
+  return new ZfsError("used", `${head}: check its content, and destroy or rename it if it is not needed`);
+}
 
-const request = (from: string, to: string): object => ({
-  direction: "PUSH",
-  transport: "LOCAL",
-  source_datasets: [from.slice(0, from.indexOf("@"))],
-  target_dataset: to,
-  name_regex: `^${escaped(from.slice(from.indexOf("@") + 1))}$`,
-  recursive: false,
-  retention_policy: "NONE",
-  readonly: "IGNORE",
-  properties: false,
-  only_from_scratch: true,
-});
-
-/** Whether a job copies to this dataset: jobs outlive the call that started them, and this process. */
-async function isCopied(api: Api, to: string, signal: AbortSignal): Promise<boolean> {
-  const filters = [
-    ["method", "=", "replication.run_onetime"],
-    ["state", "in", ["WAITING", "RUNNING"]],
-  ];
-  const jobs = await rowsOf({ api, signal }, "core.get_jobs", filters);
-  return jobs.some(
-    ({ arguments: given }) =>
-      Array.isArray(given) && (given[0] as ApiRow | null | undefined)?.["target_dataset"] === to,
+/** Makes a copy, or continues an unfinished one. Throws "unfinished" if a further call can continue what this one has left. */
+async function received(on: DatasetApi, copy: Copy, fresh: boolean, signal: AbortSignal): Promise<void> {
+  const { api } = on;
+  const encrypted = await inheritsEncryption(api, copy, signal);
+  const failure = await api.job(runOnetime, [copyRequest(copy, fresh, encrypted)], signal).then(
+    () => new ZfsError("incomplete", `the copy to ${copy.to} has ended, but its snapshot does not exist`),
+    (error: unknown) => error,
   );
+  if (!(failure instanceof ApiError || failure instanceof ZfsError)) throw failure;
+  const landing = await landingOf(on, copy, signal);
+  if (landing === "whole") return;
+  const refused = zfsError(failure);
+  if (landing === "absent" || !(refused instanceof ZfsError) || refused.failure === "full") throw refused;
+  if (!fresh && isLost(failure)) await copyDestroyed(on, copy.to, signal);
+  throw new ZfsError("unfinished", refused.message, { cause: failure });
 }
 
 async function marked(api: Api, to: string, values: Copy["values"], signal: AbortSignal): Promise<void> {
@@ -79,21 +83,21 @@ const keptByContent: ReadonlySet<string> = new Set([
  * promotes the clone, and destroys the copy, which depends on the clone then. Skips the steps that an earlier call has done. Answers
  * whether there was anything to do. Throws "exists" for a foreign dataset.
  */
-export async function moved(tools: CopyTools, from: string, to: string, signal: AbortSignal): Promise<boolean> {
-  const { api, reading, remove } = tools;
+export async function moved(on: DatasetApi, from: string, to: string, signal: AbortSignal): Promise<boolean> {
+  const { api, reading } = on;
   const [copy, there] = await Promise.all([from, to].map(name => reading.one(name, ["origin"], signal)));
   if (!copy) return false;
   const originOf = (entry: typeof copy | undefined) => entry?.properties.get("origin")?.value ?? "";
   const isTaken = originOf(copy).startsWith(`${to}@`);
   if (there && !isTaken && !originOf(there).startsWith(`${from}@`))
     throw new ZfsError("exists", `${to} exists already, and was not made of ${from}`);
-  if (!there) await cloned(tools, from, to, signal);
+  if (!there) await cloned(on, from, to, signal);
   if (!isTaken) await api.call("pool.dataset.promote", [to], signal);
-  await remove(from, signal);
+  await copyDestroyed(on, from, signal);
   return true;
 }
 
-async function cloned({ api, reading }: CopyTools, from: string, to: string, signal: AbortSignal): Promise<void> {
+async function cloned({ api, reading }: DatasetApi, from: string, to: string, signal: AbortSignal): Promise<void> {
   const { number } = await api.version(signal);
   const all = await reading.below(from, ["snapshot"], ["createtxg"], 1, signal);
   // The first is the one that was copied; others may come from a periodic task.

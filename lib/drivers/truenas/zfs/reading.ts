@@ -36,26 +36,78 @@ const recentMs = 3000;
 /** The number of answers about them that are kept. */
 const knownAnswers = 16;
 
-export type DatasetReader = ReturnType<typeof datasetReader>;
+/** What one connection uses of the API for datasets. */
+export interface DatasetApi {
+  readonly api: Api;
+  readonly reading: DatasetReader;
+}
 
 /** Reads the datasets and snapshots of a system. */
-export function datasetReader(api: Api) {
-  const recent = new Map<string, { readonly rows: readonly ApiRow[]; readonly until: number }>();
+export class DatasetReader {
+  readonly #api: Api;
+  #recent: Map<string, { readonly rows: readonly ApiRow[]; readonly until: number }> | undefined;
 
-  const recentRows = (key: string): readonly ApiRow[] | undefined => {
-    const known = recent.get(key);
-    return known && performance.now() < known.until ? known.rows : undefined;
-  };
+  constructor(api: Api) {
+    this.#api = api;
+  }
 
-  /** Keeps an answer about ancestors, unless a recent one is kept or one of them is missing. */
-  function keep(key: string, rows: readonly ApiRow[], wanted: number): void {
-    if (recentRows(key) || wanted === 0) return;
-    if (recent.size >= knownAnswers) recent.clear();
-    if (rows.length === wanted) recent.set(key, { rows, until: performance.now() + recentMs });
+  /** As Zfs.read. */
+  async read({ names, properties }: PropertyQuery, signal: AbortSignal): Promise<Entries> {
+    const system = await systemOf(this.#api, signal);
+    const rows = await this.#rowsByName(system, names, properties);
+    const found = new Map<string, Entry>();
+    for (const name of names) {
+      const row = rows.get(name);
+      if (row) found.set(name, entryOf(row, properties, rows.get(above(name)), system));
+      else if (!/[/@]/.test(name)) throw absentPool(name);
+    }
+    return found;
+  }
+
+  /** One dataset or snapshot; undefined if it does not exist. */
+  async one(name: string, properties: readonly string[], signal: AbortSignal): Promise<Entry | undefined> {
+    return (await this.read({ names: [name], properties }, signal)).get(name);
+  }
+
+  /** As Zfs.below. */
+  async below(...[parent, types, properties, depth, signal]: Parameters<Zfs["below"]>): Promise<readonly Entry[]> {
+    return (await entriesBelow(await systemOf(this.#api, signal), parent, types, properties, depth))(undefined);
+  }
+
+  /** As Zfs.family. */
+  async family(dataset: string, { names, properties }: PropertyQuery, signal: AbortSignal): Promise<Entries> {
+    const system = await systemOf(this.#api, signal);
+    const others = names.filter(name => name !== dataset);
+    const [rows, below] = await Promise.all([
+      this.#rowsByName(system, others, properties, [...others, above(dataset)]),
+      entriesBelow(system, dataset, ["filesystem", "volume", "snapshot"], properties, 1),
+    ]);
+    const shown = others.flatMap(name => {
+      const row = rows.get(name);
+      return row ? [entryOf(row, properties, rows.get(above(name)), system)] : [];
+    });
+    return new Map([...shown, ...below(rows.get(above(dataset)))].map(entry => [entry.name, entry]));
+  }
+
+  /** Names of datasets up to two levels below `parent`; `along` is read at the same time and proves the pools in it. */
+  async datasetsBelow(parent: string, along: readonly string[], signal: AbortSignal): Promise<readonly string[]> {
+    const system = await systemOf(this.#api, signal);
+    const tree = await treeOf(system, parent, ["type"], 2);
+    if (tree.length === 0 && !along.includes(poolOf(parent))) await provePool(system, parent);
+    return tree.map(nameOf).filter(name => [1, 2].includes(levels(parent, name)));
+  }
+
+  /** Datasets directly below `parent` that have a snapshot with this name. */
+  async holders(parent: string, snapshotName: string, signal: AbortSignal): Promise<readonly string[]> {
+    const rows = await snapshotsNamed(await systemOf(this.#api, signal), parent, snapshotName);
+    return rows.flatMap(row => {
+      const [dataset = "", name] = nameOf(row).split("@");
+      return name === snapshotName && levels(parent, dataset) === 1 ? [dataset] : [];
+    });
   }
 
   /** Rows by name, also of the parents, for what is inherited. If one is missing, its pool is read again, not remembered. */
-  async function rowsByName(
+  async #rowsByName(
     system: System,
     names: readonly string[],
     properties: readonly string[],
@@ -64,7 +116,7 @@ export function datasetReader(api: Api) {
     const upper = [...new Set([...upperOnes, ...headsOf(names, properties, system)])];
     const single = [...new Set(names)].filter(name => !upper.includes(name));
     const key = JSON.stringify([system.version, upper, properties]);
-    const known = recentRows(key);
+    const known = this.#recentRows(key);
     const datasets = [...(known ? [] : upper), ...single.filter(name => !isSnapshot(name))];
     const read = await Promise.all([
       datasetRows(system, datasets, properties),
@@ -75,61 +127,22 @@ export function datasetReader(api: Api) {
     const above = !known || whole ? known : await datasetRows(system, upper, properties);
     const all = new Map([...(above ?? []), ...rows].map(row => [nameOf(row), row]));
     const kept = upper.map(name => all.get(name)).filter(row => row !== undefined);
-    keep(key, kept, upper.length);
+    this.#keep(key, kept, upper.length);
     return all;
   }
 
-  async function read({ names, properties }: PropertyQuery, signal: AbortSignal): Promise<Entries> {
-    const system = await systemOf(api, signal);
-    const rows = await rowsByName(system, names, properties);
-    const found = new Map<string, Entry>();
-    for (const name of names) {
-      const row = rows.get(name);
-      if (row) found.set(name, entryOf(row, properties, rows.get(above(name)), system));
-      else if (!/[/@]/.test(name)) throw absentPool(name);
-    }
-    return found;
+  #recentRows(key: string): readonly ApiRow[] | undefined {
+    const known = this.#recent?.get(key);
+    return known && performance.now() < known.until ? known.rows : undefined;
   }
 
-  return {
-    /** As Zfs.read. */
-    read,
-    /** One dataset or snapshot; undefined if it does not exist. */
-    one: async (name: string, properties: readonly string[], signal: AbortSignal): Promise<Entry | undefined> =>
-      (await read({ names: [name], properties }, signal)).get(name),
-    /** As Zfs.below. */
-    below: async (...[parent, types, properties, depth, signal]: Parameters<Zfs["below"]>) =>
-      (await entriesBelow(await systemOf(api, signal), parent, types, properties, depth))(undefined),
-    /** As Zfs.family. */
-    async family(dataset: string, { names, properties }: PropertyQuery, signal: AbortSignal): Promise<Entries> {
-      const system = await systemOf(api, signal);
-      const others = names.filter(name => name !== dataset);
-      const [rows, below] = await Promise.all([
-        rowsByName(system, others, properties, [...others, above(dataset)]),
-        entriesBelow(system, dataset, ["filesystem", "volume", "snapshot"], properties, 1),
-      ]);
-      const shown = others.flatMap(name => {
-        const row = rows.get(name);
-        return row ? [entryOf(row, properties, rows.get(above(name)), system)] : [];
-      });
-      return new Map([...shown, ...below(rows.get(above(dataset)))].map(entry => [entry.name, entry]));
-    },
-    /** Names of datasets up to two levels below `parent`; `along` is read at the same time and proves the pools in it. */
-    async datasetsBelow(parent: string, along: readonly string[], signal: AbortSignal): Promise<readonly string[]> {
-      const system = await systemOf(api, signal);
-      const tree = await treeOf(system, parent, ["type"], 2);
-      if (tree.length === 0 && !along.includes(poolOf(parent))) await provePool(system, parent);
-      return tree.map(nameOf).filter(name => [1, 2].includes(levels(parent, name)));
-    },
-    /** Datasets directly below `parent` that have a snapshot with this name. */
-    async holders(parent: string, snapshotName: string, signal: AbortSignal): Promise<readonly string[]> {
-      const rows = await snapshotsNamed(await systemOf(api, signal), parent, snapshotName);
-      return rows.flatMap(row => {
-        const [dataset = "", name] = nameOf(row).split("@");
-        return name === snapshotName && levels(parent, dataset) === 1 ? [dataset] : [];
-      });
-    },
-  };
+  /** Keeps an answer about ancestors, unless a recent one is kept or one of them is missing. */
+  #keep(key: string, rows: readonly ApiRow[], wanted: number): void {
+    if (this.#recentRows(key) || wanted === 0) return;
+    if ((this.#recent?.size ?? 0) >= knownAnswers) this.#recent = undefined;
+    this.#recent ??= new Map();
+    if (rows.length === wanted) this.#recent.set(key, { rows, until: performance.now() + recentMs });
+  }
 }
 
 /** As Zfs.below; the answer needs the row that the parent inherits from. */

@@ -1,65 +1,72 @@
-import { discardedName, isDiscarded, isTemporary } from "../../zfs/names.ts";
+import { discardedName, isDiscarded, isStaging, isTemporary } from "../../zfs/names.ts";
 import { type DestroyOptions, ZfsError } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
 import { isMissing } from "../api-error.ts";
 import { snapshotService, whyNot, withSnapshotResources, zfsError } from "./queries.ts";
-import type { DatasetReader } from "./reading.ts";
+import type { DatasetApi } from "./reading.ts";
+import { isWritten } from "./replication.ts";
 
-/** Destroys, never recursively: TrueNAS 26 would destroy clones of snapshots, too, and reports success if it fails. */
-export function datasetRemover(api: Api, reading: DatasetReader) {
-  async function gone(method: string, params: readonly unknown[], signal: AbortSignal): Promise<void> {
-    try {
-      await api.call(method, params, signal);
-    } catch (error) {
-      if (!isMissing(error) && whyNot(error) !== "absent") throw zfsError(error);
-    }
+// Never recursively: TrueNAS 26 would destroy clones of snapshots, too, and reports success if it fails.
+
+async function gone(api: Api, method: string, params: readonly unknown[], signal: AbortSignal): Promise<void> {
+  try {
+    await api.call(method, params, signal);
+  } catch (error) {
+    if (!isMissing(error) && whyNot(error) !== "absent") throw zfsError(error);
   }
+}
 
-  /** Renames a snapshot whose destruction is deferred, because 26 does not answer that it is. */
-  async function discard(name: string, signal: AbortSignal): Promise<void> {
-    const waiting = await reading.one(name, ["guid"], signal);
-    const [dataset = "", own = ""] = name.split("@");
-    if (!waiting || isTemporary(own) || isDiscarded(name)) return;
-    const to = `${dataset}@${discardedName(waiting.properties.get("guid")?.value ?? "")}`;
-    await gone("zfs.resource.snapshot.rename", [{ current_name: name, new_name: to }], signal);
-  }
+/** Renames a snapshot whose destruction is deferred, because 26 does not answer that it is. */
+async function discard({ api, reading }: DatasetApi, name: string, signal: AbortSignal): Promise<void> {
+  const waiting = await reading.one(name, ["guid"], signal);
+  const [dataset = "", own = ""] = name.split("@");
+  if (!waiting || isTemporary(own) || isDiscarded(name)) return;
+  const to = `${dataset}@${discardedName(waiting.properties.get("guid")?.value ?? "")}`;
+  await gone(api, "zfs.resource.snapshot.rename", [{ current_name: name, new_name: to }], signal);
+}
 
-  async function destroySnapshot(name: string, defer: boolean, signal: AbortSignal): Promise<void> {
-    const { number } = await api.version(signal);
-    if (number < withSnapshotResources) return gone(`${snapshotService(number)}.delete`, [name, { defer }], signal);
-    await gone("zfs.resource.snapshot.destroy", [{ path: name, defer }], signal);
-    if (defer) await discard(name, signal);
-  }
+async function destroySnapshot(on: DatasetApi, name: string, defer: boolean, signal: AbortSignal): Promise<void> {
+  const { number } = await on.api.version(signal);
+  if (number < withSnapshotResources)
+    return gone(on.api, `${snapshotService(number)}.delete`, [name, { defer }], signal);
+  await gone(on.api, "zfs.resource.snapshot.destroy", [{ path: name, defer }], signal);
+  if (defer) await discard(on, name, signal);
+}
 
-  async function destroyDataset(name: string, signal: AbortSignal): Promise<void> {
-    const { number } = await api.version(signal);
-    // Up to 25.10 the answer follows the exit code of zfs destroy (plugins/zfs_/dataset.py); the one of 26 proves nothing.
-    if (number < withSnapshotResources)
-      return gone("pool.dataset.delete", [name, { recursive: false, force: true }], signal);
-    const method = "zfs.resource.destroy";
-    await gone(method, [{ path: name, recursive: false }], signal);
-    if (await reading.one(name, ["type"], signal)) throw new ZfsError("busy", `${name} still exists after ${method}`);
-  }
+async function destroyDataset({ api, reading }: DatasetApi, name: string, signal: AbortSignal): Promise<void> {
+  const { number } = await api.version(signal);
+  // Up to 25.10 the answer follows the exit code of zfs destroy (plugins/zfs_/dataset.py); the one of 26 proves nothing.
+  if (number < withSnapshotResources)
+    return gone(api, "pool.dataset.delete", [name, { recursive: false, force: true }], signal);
+  const method = "zfs.resource.destroy";
+  await gone(api, method, [{ path: name, recursive: false }], signal);
+  if (await reading.one(name, ["type"], signal)) throw new ZfsError("busy", `${name} still exists after ${method}`);
+}
 
-  /** As Zfs.destroy. Snapshots first: the server refuses a dataset with snapshots only after it has deleted the shares (25.10). */
-  async function destroy(name: string, { deferred, snapshots = [] }: DestroyOptions, signal: AbortSignal) {
-    if (name.includes("@")) return destroySnapshot(name, deferred === true, signal);
-    for (const each of snapshots) await destroySnapshot(`${name}@${each}`, false, signal);
-    await destroyDataset(name, signal);
-  }
+/** As Zfs.destroy. Snapshots first: the server refuses a dataset with snapshots only after it has deleted the shares (25.10). */
+export async function destroyed(
+  on: DatasetApi,
+  name: string,
+  { deferred, snapshots = [] }: DestroyOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  if (name.includes("@")) return destroySnapshot(on, name, deferred === true, signal);
+  // Between its attempts a job holds nothing open, and would make the copy again.
+  if (isStaging(name) && (await isWritten(on.api, name, signal)))
+    throw new ZfsError("busy", `a job that cannot be aborted still copies to ${name}`);
+  for (const each of snapshots) await destroySnapshot(on, `${name}@${each}`, false, signal);
+  await destroyDataset(on, name, signal);
+}
 
-  /** Destroys a copy that csimux made for itself, with its snapshots. */
-  async function destroyCopy(dataset: string, signal: AbortSignal): Promise<void> {
-    const types = ["filesystem", "volume", "snapshot"] as const;
-    const below = await reading.below(dataset, types, ["type", "clones"], 1, signal);
-    const child = below.find(({ name }) => !name.includes("@") && name !== dataset);
-    if (child) throw new ZfsError("dependents", `${dataset} has the child ${child.name}`);
-    const cloned = below.find(({ properties }) => properties.has("clones"));
-    if (cloned)
-      throw new ZfsError("dependents", `${cloned.name} has the clone ${cloned.properties.get("clones")?.value}`);
-    const snapshots = below.flatMap(({ name }) => (name.includes("@") ? [name.slice(name.indexOf("@") + 1)] : []));
-    await destroy(dataset, { snapshots }, signal);
-  }
-
-  return { destroy, destroyCopy };
+/** Destroys a copy that csimux made for itself, with its snapshots. */
+export async function copyDestroyed(on: DatasetApi, dataset: string, signal: AbortSignal): Promise<void> {
+  const types = ["filesystem", "volume", "snapshot"] as const;
+  const below = await on.reading.below(dataset, types, ["type", "clones"], 1, signal);
+  const child = below.find(({ name }) => !name.includes("@") && name !== dataset);
+  if (child) throw new ZfsError("dependents", `${dataset} has the child ${child.name}`);
+  const cloned = below.find(({ properties }) => properties.has("clones"));
+  if (cloned)
+    throw new ZfsError("dependents", `${cloned.name} has the clone ${cloned.properties.get("clones")?.value}`);
+  const snapshots = below.flatMap(({ name }) => (name.includes("@") ? [name.slice(name.indexOf("@") + 1)] : []));
+  await destroyed(on, dataset, { snapshots }, signal);
 }

@@ -1,16 +1,24 @@
 import { jsonSize } from "../../sizes.ts";
 import { isStaging, stagingOf } from "../../zfs/names.ts";
-import type { PropertyQuery } from "../../zfs/zfs.ts";
+import { ownValue, property } from "../../zfs/properties.ts";
 import {
+  type CloneOrigin,
+  type Copy,
   type CreationResult,
+  type DestroyOptions,
+  type Entries,
   type Entry,
   type NewDataset,
   type Permissions,
+  type PropertyQuery,
+  type SnapshotName,
+  type SnapshotsOfName,
+  type Values,
   type Zfs,
   ZfsError,
 } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
-import { copied, moved } from "./copy.ts";
+import { copied, moved, unproven } from "./copy.ts";
 import { permitted } from "./permissions.ts";
 import {
   ofVersion,
@@ -23,8 +31,8 @@ import {
   withSnapshotResources,
   zfsError,
 } from "./queries.ts";
-import { datasetReader } from "./reading.ts";
-import { datasetRemover } from "./removal.ts";
+import { type DatasetApi, DatasetReader } from "./reading.ts";
+import { copyDestroyed, destroyed } from "./removal.ts";
 import { createdEntry } from "./rows.ts";
 import { ensured, taken } from "./snapshots.ts";
 import { type ApiValues, apiValues, asChanges, changeable, creation, unsettable, wholeSize } from "./values.ts";
@@ -32,32 +40,157 @@ import { type ApiValues, apiValues, asChanges, changeable, creation, unsettable,
 /** The first version that can rename a dataset. */
 const withRename = 2510;
 
-/**
- * The pools of a TrueNAS system, through its API. Only this folder interprets what the server answers about datasets. `shareType`: the
- * use of new file systems; for SMB they get case-insensitive names and NFSv4 access control lists.
- */
-export function zfsApi(api: Api, shareType: "GENERIC" | "SMB"): Zfs {
-  const reading = datasetReader(api);
-  const { read, below, family, one } = reading;
-  const { destroy, destroyCopy: remove } = datasetRemover(api, reading);
-  const copying = { api, reading, remove };
-  const versionFor = async (signal: AbortSignal): Promise<number> => (await api.version(signal)).number;
+/** The pools of a TrueNAS system, through its API. Only this folder interprets what the server answers about datasets. */
+export class ZfsApi implements Zfs, DatasetApi {
+  readonly snapshotsTogether = false;
+  readonly api: Api;
+  readonly reading: DatasetReader;
+  readonly #shareType: "GENERIC" | "SMB";
 
-  const done = (method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown> =>
-    api.call(method, params, signal).catch((error: unknown) => {
+  /** `shareType`: the use of new file systems; for SMB they get case-insensitive names and NFSv4 access control lists. */
+  constructor(api: Api, shareType: "GENERIC" | "SMB") {
+    this.api = api;
+    this.reading = new DatasetReader(api);
+    this.#shareType = shareType;
+  }
+
+  get fixed(): ReadonlySet<string> {
+    return unsettable;
+  }
+
+  read(query: PropertyQuery, signal: AbortSignal): Promise<Entries> {
+    return this.reading.read(query, signal);
+  }
+
+  below(...asked: Parameters<Zfs["below"]>): Promise<readonly Entry[]> {
+    return this.reading.below(...asked);
+  }
+
+  family(dataset: string, query: PropertyQuery, signal: AbortSignal): Promise<Entries> {
+    return this.reading.family(dataset, query, signal);
+  }
+
+  destroy(name: string, how: DestroyOptions, signal: AbortSignal): Promise<void> {
+    return destroyed(this, name, how, signal);
+  }
+
+  /** The API refuses to answer the version of a system that is too old. */
+  async ready(signal: AbortSignal): Promise<void> {
+    await this.api.version(signal);
+  }
+
+  async namesakes(
+    { name, parent, copies }: SnapshotName,
+    query: PropertyQuery,
+    signal: AbortSignal,
+  ): Promise<SnapshotsOfName> {
+    const [holders, datasets, entries] = await Promise.all([
+      this.reading.holders(parent, name, signal),
+      copies === undefined ? [] : this.reading.datasetsBelow(copies, query.names, signal),
+      this.read(query, signal),
+    ]);
+    return { holders, copies: datasets.filter(each => each.endsWith(`/${name}`)), entries };
+  }
+
+  async create(
+    dataset: NewDataset,
+    parents: boolean,
+    query: PropertyQuery,
+    signal: AbortSignal,
+  ): Promise<CreationResult> {
+    const make = async () => {
+      const row = await this.api.call("pool.dataset.create", [creation(dataset, parents, this.#shareType)], signal);
+      return createdEntry(row, query.properties, dataset.values);
+    };
+    const result = await this.#created(dataset.name, make, dataset.permissions, query, signal);
+    if (!result.made || dataset.volsize === undefined) return result;
+    // From 25.10 on a target is named after the guid of its zvol, which this answer does not have.
+    return (await this.#version(signal)) < withResources
+      ? result
+      : { ...result, entries: await this.read(query, signal) };
+  }
+
+  /** In one visible step: the request of 26 has no user properties, so there the clone gets its name last. */
+  async clone(
+    dataset: NewDataset,
+    { snapshot, temporary }: CloneOrigin,
+    query: PropertyQuery,
+    signal: AbortSignal,
+  ): Promise<CreationResult> {
+    if (temporary) await ensured(this.api, snapshot, () => this.reading.one(snapshot, ["type"], signal), signal);
+    const system = await systemOf(this.api, signal);
+    const aside = system.version >= withSnapshotResources;
+    const make = () =>
+      ofVersion(system, () =>
+        aside ? this.#cloneAside(dataset, snapshot, signal) : this.#clone(dataset, snapshot, signal),
+      );
+    const drop = temporary ? () => this.destroy(snapshot, { deferred: true }, signal) : undefined;
+    return this.#created(dataset.name, make, dataset.permissions, query, signal, drop);
+  }
+
+  async set(name: string, values: Values, signal: AbortSignal): Promise<void> {
+    const { fields, user } = apiValues(values);
+    await (name.includes("@") ? this.#setSnapshot(name, user, signal) : this.#change(name, fields, user, signal));
+  }
+
+  async permit(name: string, permissions: Permissions, signal: AbortSignal): Promise<void> {
+    const path = (await this.reading.one(name, ["mountpoint"], signal))?.properties.get("mountpoint")?.value;
+    await permitted(this.api, path?.startsWith("/mnt/") ? path : `/mnt/${name}`, permissions, signal);
+  }
+
+  async snapshot(
+    [name, ...more]: readonly [string, ...string[]],
+    values: Readonly<Record<string, string>>,
+    query: PropertyQuery,
+    signal: AbortSignal,
+  ): Promise<CreationResult> {
+    if (more.length > 0)
+      throw new ZfsError("invalid", "TrueNAS cannot take snapshots of several volumes at one moment");
+    const take = async () => createdEntry(await taken(this.api, name, values, signal), query.properties, values);
+    return this.#created(name, take, undefined, query, signal);
+  }
+
+  async rename(from: string, to: string, signal: AbortSignal): Promise<void> {
+    const { number, text } = await this.api.version(signal);
+    if (number < withRename && !isStaging(from))
+      throw new ZfsError("invalid", `renaming a dataset needs TrueNAS 25.10 or newer, and this is ${text}`);
+    if (number < withRename) return void (await this.finishRename(from, to, signal));
+    await this.#done("pool.dataset.rename", [from, { new_name: to, recursive: false, force: true }], signal);
+  }
+
+  async finishRename(from: string, to: string, signal: AbortSignal): Promise<boolean> {
+    if ((await this.#version(signal)) >= withRename) return false;
+    return moved(this, from, to, signal).catch((error: unknown) => {
       throw zfsError(error);
     });
+  }
 
-  async function permit(name: string, permissions: Permissions, signal: AbortSignal): Promise<void> {
-    const path = (await one(name, ["mountpoint"], signal))?.properties.get("mountpoint")?.value;
-    await permitted(api, path?.startsWith("/mnt/") ? path : `/mnt/${name}`, permissions, signal);
+  /** Does nothing: TrueNAS mounts the datasets that it creates. */
+  async mount(): Promise<void> {}
+
+  pools(names: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
+    return poolStates(this.api, names, signal);
+  }
+
+  copy(copy: Copy, signal: AbortSignal): Promise<void> {
+    return copied(this, copy, signal);
+  }
+
+  async #version(signal: AbortSignal): Promise<number> {
+    return (await this.api.version(signal)).number;
+  }
+
+  #done(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown> {
+    return this.api.call(method, params, signal).catch((error: unknown) => {
+      throw zfsError(error);
+    });
   }
 
   /**
    * Creates something unless it exists. What a refusal means is decided by what exists, because each version words it differently. `make`
    * can answer the new entry, which saves reading it. `after` runs once the object exists, while it is read.
    */
-  async function created(
+  async #created(
     name: string,
     make: () => Promise<Entry | undefined>,
     permissions: Permissions | undefined,
@@ -65,140 +198,74 @@ export function zfsApi(api: Api, shareType: "GENERIC" | "SMB"): Zfs {
     signal: AbortSignal,
     after: () => Promise<void> = async () => {},
   ): Promise<CreationResult> {
-    const seen = async () => (await Promise.all([read(query, signal), after()]))[0];
+    const seen = async () => (await Promise.all([this.read(query, signal), after()]))[0];
     let fresh: Entry | undefined;
     try {
       fresh = await make();
     } catch (error) {
       const failure = whyNot(error);
       if (failure === undefined || failure === "full") throw zfsError(error);
-      if (!(await one(name, ["type"], signal))) throw (await orphan(name, signal)) ?? zfsError(error);
+      if (!(await this.reading.one(name, ["type"], signal)))
+        throw (await this.#orphan(name, signal)) ?? zfsError(error);
       return { made: false, entries: await seen() };
     }
-    if (permissions) await permit(name, permissions, signal);
+    if (permissions) await this.permit(name, permissions, signal);
     return { made: true, entries: fresh?.name === name ? new Map([[name, fresh]]) : await seen() };
   }
 
-  async function orphan(name: string, signal: AbortSignal): Promise<ZfsError | undefined> {
+  async #orphan(name: string, signal: AbortSignal): Promise<ZfsError | undefined> {
     const above = name.slice(0, Math.max(0, name.search(/[@/][^@/]*$/)));
-    if (above === "" || (await one(above, ["type"], signal))) return undefined;
+    if (above === "" || (await this.reading.one(above, ["type"], signal))) return undefined;
     return new ZfsError("absent", `${above} does not exist`);
   }
 
-  async function change(name: string, all: ApiValues["fields"], user: ApiValues["user"], signal: AbortSignal) {
-    const fields = await reserved(name, changeable(all), signal);
+  async #change(name: string, all: ApiValues["fields"], user: ApiValues["user"], signal: AbortSignal): Promise<void> {
+    const fields = await this.#reserved(name, changeable(all), signal);
     const size = "volsize" in fields ? { force_size: true } : {};
     const changes = asChanges(user);
     // CORE refuses this field even if it is empty.
     const more = changes.length > 0 ? { user_properties_update: changes } : {};
     if (Object.keys(fields).length === 0 && changes.length === 0) return;
-    await done("pool.dataset.update", [name, { ...fields, ...size, ...more }], signal);
+    await this.#done("pool.dataset.update", [name, { ...fields, ...size, ...more }], signal);
   }
 
   /** Replaces the reservation of the whole size by the size in bytes, because the API has no value for it. */
-  async function reserved(name: string, fields: ApiValues["fields"], signal: AbortSignal) {
+  async #reserved(name: string, fields: ApiValues["fields"], signal: AbortSignal) {
     if (fields["refreservation"] !== wholeSize) return fields;
     const volsize =
-      fields["volsize"] ?? Number((await one(name, ["volsize"], signal))?.properties.get("volsize")?.value);
+      fields["volsize"] ??
+      Number((await this.reading.one(name, ["volsize"], signal))?.properties.get("volsize")?.value);
     return { ...fields, refreservation: volsize };
   }
 
-  async function clone(
-    { name, volsize, values }: NewDataset,
-    snapshot: string,
-    signal: AbortSignal,
-  ): Promise<undefined> {
+  async #clone({ name, volsize, values }: NewDataset, snapshot: string, signal: AbortSignal): Promise<undefined> {
     const size = volsize === undefined ? {} : { volsize: String(volsize) };
     const request = { snapshot, dataset_dst: name, dataset_properties: { ...values, ...size } };
-    await api.call(`${snapshotService(await versionFor(signal))}.clone`, [request], signal);
+    await this.api.call(`${snapshotService(await this.#version(signal))}.clone`, [request], signal);
   }
 
-  async function cloneAside(
-    { name, volsize, values }: NewDataset,
-    snapshot: string,
-    signal: AbortSignal,
-  ): Promise<undefined> {
-    if (await one(name, ["type"], signal)) throw new ZfsError("exists", `${name} exists already`);
+  async #cloneAside({ name, volsize, values }: NewDataset, snapshot: string, signal: AbortSignal): Promise<undefined> {
+    if (await this.reading.one(name, ["type"], signal)) throw new ZfsError("exists", `${name} exists already`);
     // The clone has this name until it has its properties; the rest of an interrupted copy has it, too.
     const staging = stagingOf(name);
-    await remove(staging, signal);
-    await api.call("pool.snapshot.clone", [{ snapshot, dataset_dst: staging }], signal);
+    const left = await this.reading.one(staging, ["origin", property.managed], signal);
+    const isClone = left?.properties.get("origin")?.value === snapshot;
+    if (left && !isClone && ownValue(left, property.managed) === undefined) throw unproven(staging);
+    if (left) await copyDestroyed(this, staging, signal);
+    await this.api.call("pool.snapshot.clone", [{ snapshot, dataset_dst: staging }], signal);
     const { fields, user } = apiValues(values);
     const size = volsize === undefined ? {} : { volsize: jsonSize(volsize), force_size: true };
-    await change(staging, { ...fields, ...size }, user, signal);
-    await rename(staging, name, signal);
+    await this.#change(staging, { ...fields, ...size }, user, signal);
+    await this.rename(staging, name, signal);
   }
 
-  async function setSnapshot(name: string, user: ApiValues["user"], signal: AbortSignal): Promise<void> {
-    const version = await versionFor(signal);
+  async #setSnapshot(name: string, user: ApiValues["user"], signal: AbortSignal): Promise<void> {
+    const version = await this.#version(signal);
     if (version >= withSnapshotResources)
       throw new ZfsError("invalid", "TrueNAS 26 does not change the properties of a snapshot");
-    await done(`${snapshotService(version)}.update`, [name, { user_properties_update: asChanges(user) }], signal);
+    const params = [name, { user_properties_update: asChanges(user) }];
+    await this.#done(`${snapshotService(version)}.update`, params, signal);
     // 26 answers this request as done, and changes nothing.
-    if ((await versionFor(signal)) >= withSnapshotResources) throw otherVersion(api);
+    if ((await this.#version(signal)) >= withSnapshotResources) throw otherVersion(this.api);
   }
-
-  async function rename(from: string, to: string, signal: AbortSignal): Promise<void> {
-    const { number, text } = await api.version(signal);
-    if (number < withRename && !isStaging(from))
-      throw new ZfsError("invalid", `renaming a dataset needs TrueNAS 25.10 or newer, and this is ${text}`);
-    if (number < withRename) return void (await finishRename(from, to, signal));
-    await done("pool.dataset.rename", [from, { new_name: to, recursive: false, force: true }], signal);
-  }
-
-  async function finishRename(from: string, to: string, signal: AbortSignal): Promise<boolean> {
-    if ((await versionFor(signal)) >= withRename) return false;
-    return moved(copying, from, to, signal).catch((error: unknown) => {
-      throw zfsError(error);
-    });
-  }
-
-  return {
-    snapshotsTogether: false,
-    fixed: unsettable,
-    ...{ read, below, family, destroy, permit, rename, finishRename },
-    /** The API refuses to answer the version of a system that is too old. */
-    ready: async signal => void (await api.version(signal)),
-    async namesakes({ name, parent, copies }, query, signal) {
-      const [holders, datasets, entries] = await Promise.all([
-        reading.holders(parent, name, signal),
-        copies === undefined ? [] : reading.datasetsBelow(copies, query.names, signal),
-        read(query, signal),
-      ]);
-      return { holders, copies: datasets.filter(each => each.endsWith(`/${name}`)), entries };
-    },
-    async create(dataset, parents, query, signal) {
-      const make = async () => {
-        const row = await api.call("pool.dataset.create", [creation(dataset, parents, shareType)], signal);
-        return createdEntry(row, query.properties, dataset.values);
-      };
-      const result = await created(dataset.name, make, dataset.permissions, query, signal);
-      if (!result.made || dataset.volsize === undefined) return result;
-      // From 25.10 on a target is named after the guid of its zvol, which this answer does not have.
-      return (await versionFor(signal)) < withResources ? result : { ...result, entries: await read(query, signal) };
-    },
-    /** In one visible step: the request of 26 has no user properties, so there the clone gets its name last. */
-    async clone(dataset, { snapshot, temporary }, query, signal) {
-      if (temporary) await ensured(api, snapshot, () => one(snapshot, ["type"], signal), signal);
-      const system = await systemOf(api, signal);
-      const clones = system.version >= withSnapshotResources ? cloneAside : clone;
-      const make = () => ofVersion(system, () => clones(dataset, snapshot, signal));
-      const drop = temporary ? () => destroy(snapshot, { deferred: true }, signal) : undefined;
-      return created(dataset.name, make, dataset.permissions, query, signal, drop);
-    },
-    async set(name, values, signal) {
-      const { fields, user } = apiValues(values);
-      await (name.includes("@") ? setSnapshot(name, user, signal) : change(name, fields, user, signal));
-    },
-    async snapshot([name, ...more], values, query, signal) {
-      if (more.length > 0)
-        throw new ZfsError("invalid", "TrueNAS cannot take snapshots of several volumes at one moment");
-      const take = async () => createdEntry(await taken(api, name, values, signal), query.properties, values);
-      return created(name, take, undefined, query, signal);
-    },
-    /** Does nothing: TrueNAS mounts the datasets that it creates. */
-    async mount() {},
-    pools: (names, signal) => poolStates(api, names, signal),
-    copy: (copy, signal) => copied(copying, copy, signal),
-  };
 }

@@ -1,6 +1,22 @@
 import type { Argv, Output } from "../../../io/runner.ts";
 import type { Outputs, Step, StorageHost } from "../../../io/script.ts";
-import type { CreationResult, DestroyOptions, Entries, PropertyQuery, SnapshotName, Zfs, ZfsError } from "../zfs.ts";
+import type {
+  CloneOrigin,
+  Copy,
+  CreationResult,
+  DatasetType,
+  DestroyOptions,
+  Entries,
+  Entry,
+  NewDataset,
+  Permissions,
+  PropertyQuery,
+  SnapshotName,
+  SnapshotsOfName,
+  Values,
+  Zfs,
+  ZfsError,
+} from "../zfs.ts";
 import { incomplete, isGone, outputOf, poolStates, readEntries, refusal } from "./answers.ts";
 import { destroyDataset } from "./destroy.ts";
 import { listBelow, listFamily, namesBelow, snapshotSteps, TakenNames } from "./listing.ts";
@@ -19,43 +35,214 @@ import {
 /** The time limit of a copy in milliseconds: a week. An interrupted copy is continued, not repeated. */
 const copyMs = 7 * 24 * 3_600_000;
 
-/** The pools of a host through zfs(8), one script for each verb. The texts of zfs are interpreted only here and in this folder. */
-export function zfsCli(host: StorageHost, programs: Programs): Zfs {
-  let takenNames: TakenNames | undefined;
-  const zfs = (...words: readonly string[]): Argv => [...programs.zfs, ...words];
+/**
+ * The pools of a host through zfs(8), one script for each verb. The texts of zfs are interpreted only here and in this folder. A class,
+ * because a process may have thousands of connections.
+ */
+export class ZfsCli implements Zfs {
+  readonly snapshotsTogether = true;
+  readonly #host: StorageHost;
+  readonly #programs: Programs;
+  readonly #resizer: Pick<Zfs, "set"> | undefined;
+  #takenNames: TakenNames | undefined;
+
+  /** `resizer` sets `volsize` instead of zfs(8), where a server announces the new size. */
+  constructor(host: StorageHost, programs: Programs, resizer?: Pick<Zfs, "set">) {
+    this.#host = host;
+    this.#programs = programs;
+    this.#resizer = resizer;
+  }
+
+  get fixed(): ReadonlySet<string> {
+    return none;
+  }
+
+  async read(query: PropertyQuery, signal: AbortSignal): Promise<Entries> {
+    return readEntries(await this.#run([readStep(this.#programs, query)], signal), query);
+  }
+
+  async create(
+    { name, volsize, permissions, values }: NewDataset,
+    parents: boolean,
+    query: PropertyQuery,
+    signal: AbortSignal,
+  ): Promise<CreationResult> {
+    const size = volsize === undefined ? [] : ["-V", String(volsize)];
+    // -p only for the parents: zfs would accept an existing dataset as made, without its properties.
+    const above = this.#step("parents", "create", "-p", name.slice(0, name.lastIndexOf("/")));
+    const make = this.#step("make", "create", ...options(values), ...size, name);
+    const after = permissionSteps(this.#programs, name, permissions, "make");
+    return this.#made(parents ? [above, make] : [make], after, query, signal);
+  }
+
+  async clone(
+    { name, values, volsize, permissions }: NewDataset,
+    { snapshot, temporary }: CloneOrigin,
+    query: PropertyQuery,
+    signal: AbortSignal,
+  ): Promise<CreationResult> {
+    const size = volsize === undefined ? {} : { volsize: String(volsize) };
+    const make = this.#step("make", "clone", ...options({ ...values, ...size }), snapshot, name);
+    // A snapshot of an earlier attempt shows the source as it was then.
+    const fresh = [this.#step("stale", "destroy", snapshot), this.#step("snapshot", "snapshot", snapshot)];
+    const steps = temporary ? [...fresh, make, this.#step("defer", "destroy", "-d", snapshot)] : [make];
+    return this.#made(steps, permissionSteps(this.#programs, name, permissions, "make"), query, signal);
+  }
+
+  async set(name: string, values: Values, signal: AbortSignal): Promise<void> {
+    const { volsize, ...others } = values;
+    const own = this.#resizer ? others : values;
+    const inherited = Object.keys(own).filter(key => own[key] === undefined);
+    const pairs = Object.entries(own).flatMap(([key, value]) => (value === undefined ? [] : [`${key}=${value}`]));
+    const steps: Step[] = inherited.map((key, at) => ({
+      name: `inherit${at}`,
+      argv: this.#argv("inherit", key, name),
+    }));
+    if (pairs.length > 0) steps.push({ name: "set", argv: this.#argv("set", ...pairs, name) });
+    await this.#done(steps, signal);
+    if (volsize !== undefined) await this.#resizer?.set(name, { volsize }, signal);
+  }
+
+  async permit(name: string, permissions: Permissions, signal: AbortSignal): Promise<void> {
+    const mounted = readStep(this.#programs, { names: [name], properties: mountProperties });
+    await this.#done([mounted, ...permissionSteps(this.#programs, name, permissions, undefined)], signal);
+  }
+
+  snapshot(
+    names: readonly [string, ...string[]],
+    values: Readonly<Record<string, string>>,
+    query: PropertyQuery,
+    signal: AbortSignal,
+  ): Promise<CreationResult> {
+    return this.#made([this.#step("make", "snapshot", ...options(values), ...names)], [], query, signal);
+  }
+
+  async namesakes(wanted: SnapshotName, query: PropertyQuery, signal: AbortSignal): Promise<SnapshotsOfName> {
+    const { name, parent, copies } = wanted;
+    if (copies !== undefined && !(await this.#take(wanted, signal)))
+      return { holders: [], copies: [], entries: await this.read(query, signal) };
+    const outputs = await this.#run(
+      [...snapshotSteps(this.#programs, wanted), readStep(this.#programs, query)],
+      signal,
+    );
+    const called = (below: string, suffix: string) => namesBelow(outputs, below).filter(each => each.endsWith(suffix));
+    return {
+      holders: called(parent, `@${name}`).map(each => each.slice(0, -name.length - 1)),
+      copies: copies === undefined ? [] : called(copies, `/${name}`),
+      entries: readEntries(outputs, query),
+    };
+  }
+
+  below(
+    parent: string,
+    types: readonly DatasetType[],
+    properties: readonly string[],
+    depth: 1 | 2,
+    signal: AbortSignal,
+  ): Promise<readonly Entry[]> {
+    return listBelow(this.#calls(signal), parent, types, properties, depth);
+  }
+
+  family(dataset: string, query: PropertyQuery, signal: AbortSignal): Promise<Entries> {
+    return listFamily(this.#calls(signal), dataset, query);
+  }
+
+  async destroy(name: string, how: DestroyOptions, signal: AbortSignal): Promise<void> {
+    const { privileged } = this.#programs;
+    const exports = this.#host.shared("nfs exports", () => new ExportCache(this.#host, privileged));
+    const output = how.deferred
+      ? await this.#attempt({ name: "destroy", argv: this.#argv("destroy", "-d", name) }, signal)
+      : await destroyDataset(this.#calls(signal), exports, name, how);
+    if (output.exitCode === 0) return;
+    if (!isGone(output, name)) throw refusal(output);
+    // One of several commands may have complained, and of something else.
+    const found = await this.read({ names: [name], properties: ["type"] }, signal);
+    if (found.has(name)) throw incomplete(`${name} exists, and zfs destroy reported that it does not`);
+  }
+
+  rename(from: string, to: string, signal: AbortSignal): Promise<void> {
+    return this.#done([{ name: "rename", argv: this.#argv("rename", from, to) }], signal);
+  }
+
+  mount(name: string, signal: AbortSignal): Promise<void> {
+    return this.#once("mount", name, signal);
+  }
+
+  /** An account that may call zfs need not be allowed to call zpool; then nothing is known of the pools. */
+  async pools(names: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
+    return poolStates(await this.#attempt(poolStep(this.#programs, names), signal));
+  }
+
+  async exported(signal: AbortSignal): Promise<ReadonlySet<string> | undefined> {
+    const { exitCode, stdout } = await this.#attempt(exportsStep, signal);
+    return exitCode === 0 ? exportedIn(stdout) : undefined;
+  }
+
+  share(name: string, signal: AbortSignal): Promise<void> {
+    return this.#once("share", name, signal);
+  }
+
+  /** `receive -s` keeps what has been received, and a token to continue. While another process copies, the target is busy. */
+  async copy(copy: Copy, signal: AbortSignal): Promise<void> {
+    const { from, to } = copy;
+    const snapshot = from.slice(from.indexOf("@") + 1);
+    const end = `${to}@${snapshot}`;
+    const tokenProperty = "receive_resume_token";
+    const found = await this.read({ names: [to, end, from], properties: ["guid", tokenProperty] }, signal);
+    const [received, sent] = [end, from].map(name => found.get(name)?.properties.get("guid")?.value);
+    // A received snapshot has the guid of the sent one.
+    if (received !== undefined && received === sent) return;
+    const token = found.get(to)?.properties.get(tokenProperty)?.value;
+    if (found.has(to) && token === undefined)
+      await this.destroy(to, { snapshots: found.has(end) ? [snapshot] : [] }, signal);
+    const steps = [copyStep(this.#programs, copy, token)] as const;
+    const output = outputOf(await this.#host.script({ steps, timeoutMs: copyMs, long: true }, signal), "copy");
+    if (output.exitCode !== 0) throw refusal(output);
+    if (!(await this.read({ names: [end], properties: ["type"] }, signal)).has(end))
+      throw incomplete(`the copy to ${to} has ended, but ${end} does not exist`);
+  }
+
+  #argv(...words: readonly string[]): Argv {
+    return [...this.#programs.zfs, ...words];
+  }
 
   /** A step of zfs after which the script continues in any case. */
-  const step = (name: string, ...words: readonly string[]): Step => {
-    return { name, argv: zfs(...words), onFailure: "go-on" };
-  };
+  #step(name: string, ...words: readonly string[]): Step {
+    return { name, argv: this.#argv(...words), onFailure: "go-on" };
+  }
 
-  async function run([first, ...rest]: readonly Step[], signal: AbortSignal): Promise<Outputs> {
-    return first === undefined ? new Map() : host.script({ steps: [first, ...rest] }, signal);
+  #calls(signal: AbortSignal): ZfsCalls {
+    return {
+      programs: this.#programs,
+      signal,
+      run: steps => this.#run(steps, signal),
+      read: query => this.read(query, signal),
+    };
+  }
+
+  async #run([first, ...rest]: readonly Step[], signal: AbortSignal): Promise<Outputs> {
+    return first === undefined ? new Map() : this.#host.script({ steps: [first, ...rest] }, signal);
   }
 
   /** Runs one step and returns its output, failed or not. */
-  const attempt = async (one: Step, signal: AbortSignal): Promise<Output> =>
-    outputOf(await run([one], signal), one.name);
-
-  async function done(steps: readonly Step[], signal: AbortSignal): Promise<void> {
-    for (const output of (await run(steps, signal)).values()) if (output.exitCode !== 0) throw refusal(output);
+  async #attempt(one: Step, signal: AbortSignal): Promise<Output> {
+    return outputOf(await this.#run([one], signal), one.name);
   }
 
-  const read = async (query: PropertyQuery, signal: AbortSignal): Promise<Entries> =>
-    readEntries(await run([readStep(programs, query)], signal), query);
-
-  const calls = (signal: AbortSignal): ZfsCalls => ({
-    programs,
-    signal,
-    run: steps => run(steps, signal),
-    read: query => read(query, signal),
-  });
+  async #done(steps: readonly Step[], signal: AbortSignal): Promise<void> {
+    for (const output of (await this.#run(steps, signal)).values()) if (output.exitCode !== 0) throw refusal(output);
+  }
 
   /** Runs steps of which "make" may find something, reads, and then runs `after`, steps that follow a success of "make". */
-  async function made(steps: readonly Step[], after: readonly Step[], asked: PropertyQuery, signal: AbortSignal) {
+  async #made(
+    steps: readonly Step[],
+    after: readonly Step[],
+    asked: PropertyQuery,
+    signal: AbortSignal,
+  ): Promise<CreationResult> {
     const properties = [...asked.properties, ...(after.length > 0 ? mountProperties : [])];
     const query = { names: asked.names, properties };
-    const outputs = await run([...steps, readStep(programs, query), ...after], signal);
+    const outputs = await this.#run([...steps, readStep(this.#programs, query), ...after], signal);
     const make = outputOf(outputs, "make");
     for (const { name } of after) {
       const output = outputs.get(name);
@@ -63,116 +250,27 @@ export function zfsCli(host: StorageHost, programs: Programs): Zfs {
     }
     const refused = make.exitCode === 0 ? undefined : refusal(make);
     if (refused && refused.failure !== "exists") throw becauseOf(refused, outputs.get("snapshot"));
-    const creation: CreationResult = { made: refused === undefined, entries: readEntries(outputs, query) };
-    return creation;
-  }
-
-  async function destroy(name: string, how: DestroyOptions, signal: AbortSignal): Promise<void> {
-    const exports = host.shared("nfs exports", () => new ExportCache(host, programs.privileged));
-    const output = how.deferred
-      ? await attempt({ name: "destroy", argv: zfs("destroy", "-d", name) }, signal)
-      : await destroyDataset(calls(signal), exports, name, how);
-    if (output.exitCode === 0) return;
-    if (!isGone(output, name)) throw refusal(output);
-    // One of several commands may have complained, and of something else.
-    const found = await read({ names: [name], properties: ["type"] }, signal);
-    if (found.has(name)) throw incomplete(`${name} exists, and zfs destroy reported that it does not`);
+    return { made: refused === undefined, entries: readEntries(outputs, query) };
   }
 
   /** Whether a new snapshot's name may be taken. A connection asks for one parent only, so there is one memory of names. */
-  function take(wanted: SnapshotName, signal: AbortSignal): Promise<boolean> {
-    takenNames ??= new TakenNames(async listing => {
+  #take(wanted: SnapshotName, signal: AbortSignal): Promise<boolean> {
+    this.#takenNames ??= new TakenNames(async listing => {
       const { parent, copies = "" } = wanted;
-      const outputs = await run(snapshotSteps(programs, { ...wanted, name: "" }), listing);
+      const outputs = await this.#run(snapshotSteps(this.#programs, { ...wanted, name: "" }), listing);
       const names = [parent, copies].flatMap(each => namesBelow(outputs, each));
       return names.map(each => each.slice(each.search(/[^@/]*$/)));
     });
-    return takenNames.take(wanted.name, signal);
+    return this.#takenNames.take(wanted.name, signal);
   }
 
-  async function once(verb: "mount" | "share", name: string, signal: AbortSignal): Promise<void> {
-    const output = await attempt({ name: verb, argv: zfs(verb, name) }, signal);
+  async #once(verb: "mount" | "share", name: string, signal: AbortSignal): Promise<void> {
+    const output = await this.#attempt({ name: verb, argv: this.#argv(verb, name) }, signal);
     if (output.exitCode !== 0 && !/already (?:mounted|shared)/.test(output.stderr)) throw refusal(output);
   }
-
-  return {
-    snapshotsTogether: true,
-    fixed: new Set(),
-    ...{ read, destroy },
-    async create({ name, volsize, permissions, values }, parents, query, signal) {
-      const size = volsize === undefined ? [] : ["-V", String(volsize)];
-      // -p only for the parents: zfs would accept an existing dataset as made, without its properties.
-      const above = step("parents", "create", "-p", name.slice(0, name.lastIndexOf("/")));
-      const make = step("make", "create", ...options(values), ...size, name);
-      const after = permissionSteps(programs, name, permissions, "make");
-      return made(parents ? [above, make] : [make], after, query, signal);
-    },
-    async clone({ name, values, volsize, permissions }, { snapshot, temporary }, query, signal) {
-      const size = volsize === undefined ? {} : { volsize: String(volsize) };
-      const make = step("make", "clone", ...options({ ...values, ...size }), snapshot, name);
-      // A snapshot of an earlier attempt shows the source as it was then.
-      const fresh = [step("stale", "destroy", snapshot), step("snapshot", "snapshot", snapshot)];
-      const steps = temporary ? [...fresh, make, step("defer", "destroy", "-d", snapshot)] : [make];
-      return made(steps, permissionSteps(programs, name, permissions, "make"), query, signal);
-    },
-    async set(name, values, signal) {
-      const inherited = Object.keys(values).filter(key => values[key] === undefined);
-      const pairs = Object.entries(values).flatMap(([key, value]) => (value === undefined ? [] : [`${key}=${value}`]));
-      const steps: Step[] = inherited.map((key, at) => ({ name: `inherit${at}`, argv: zfs("inherit", key, name) }));
-      if (pairs.length > 0) steps.push({ name: "set", argv: zfs("set", ...pairs, name) });
-      await done(steps, signal);
-    },
-    async permit(name, permissions, signal) {
-      const mounted = readStep(programs, { names: [name], properties: mountProperties });
-      await done([mounted, ...permissionSteps(programs, name, permissions, undefined)], signal);
-    },
-    snapshot: (names, values, query, signal) =>
-      made([step("make", "snapshot", ...options(values), ...names)], [], query, signal),
-    async namesakes(wanted, query, signal) {
-      const { name, parent, copies } = wanted;
-      if (copies !== undefined && !(await take(wanted, signal)))
-        return { holders: [], copies: [], entries: await read(query, signal) };
-      const outputs = await run([...snapshotSteps(programs, wanted), readStep(programs, query)], signal);
-      const called = (below: string, suffix: string) =>
-        namesBelow(outputs, below).filter(each => each.endsWith(suffix));
-      return {
-        holders: called(parent, `@${name}`).map(each => each.slice(0, -name.length - 1)),
-        copies: copies === undefined ? [] : called(copies, `/${name}`),
-        entries: readEntries(outputs, query),
-      };
-    },
-    below: (parent, types, properties, depth, signal) => listBelow(calls(signal), parent, types, properties, depth),
-    family: (dataset, query, signal) => listFamily(calls(signal), dataset, query),
-    rename: (from, to, signal) => done([{ name: "rename", argv: zfs("rename", from, to) }], signal),
-    /** An account that may call zfs need not be allowed to call zpool; then nothing is known of the pools. */
-    pools: async (names, signal) => poolStates(await attempt(poolStep(programs, names), signal)),
-    mount: (name, signal) => once("mount", name, signal),
-    async exported(signal) {
-      const { exitCode, stdout } = await attempt(exportsStep, signal);
-      return exitCode === 0 ? exportedIn(stdout) : undefined;
-    },
-    share: (name, signal) => once("share", name, signal),
-    /** `receive -s` keeps what has been received, and a token to continue. While another process copies, the target is busy. */
-    async copy(copy, signal) {
-      const { from, to } = copy;
-      const snapshot = from.slice(from.indexOf("@") + 1);
-      const end = `${to}@${snapshot}`;
-      const tokenProperty = "receive_resume_token";
-      const found = await read({ names: [to, end, from], properties: ["guid", tokenProperty] }, signal);
-      const [received, sent] = [end, from].map(name => found.get(name)?.properties.get("guid")?.value);
-      // A received snapshot has the guid of the sent one.
-      if (received !== undefined && received === sent) return;
-      const token = found.get(to)?.properties.get(tokenProperty)?.value;
-      if (found.has(to) && token === undefined)
-        await destroy(to, { snapshots: found.has(end) ? [snapshot] : [] }, signal);
-      const steps = [copyStep(programs, copy, token)] as const;
-      const output = outputOf(await host.script({ steps, timeoutMs: copyMs, long: true }, signal), "copy");
-      if (output.exitCode !== 0) throw refusal(output);
-      if (!(await read({ names: [end], properties: ["type"] }, signal)).has(end))
-        throw incomplete(`the copy to ${to} has ended, but ${end} does not exist`);
-    },
-  };
 }
+
+const none: ReadonlySet<string> = new Set();
 
 /** The refusal of a clone; where its snapshot is absent, the refusal to take that. */
 const becauseOf = (refused: ZfsError, snapshot: Output | undefined): ZfsError =>

@@ -8,7 +8,7 @@ import { type TargetTool, targetGuard } from "./guard.ts";
 import { lioTool } from "./lio.ts";
 import { iscsiNames, nvmeNames } from "./names.ts";
 import { nvmetTool } from "./nvmet.ts";
-import { type TargetSettings, targetShare } from "./share.ts";
+import { type TargetSettings, TargetShare } from "./share.ts";
 import { spdkTool } from "./spdk.ts";
 
 /** The paths of LioPaths and NvmetPaths, and where udev makes devices of zvols. */
@@ -40,16 +40,18 @@ export function openIscsi(
   const { zfs: section, iscsi } = config;
   const lio = iscsi.shareStrategyTargetCli;
   const cli = cliOf(section, config.sshConnection, ports);
-  const sudo = lio.sudoEnabled ? sudoOf(section) : [];
-  const tool = lioTool(cli.host, {
-    groupAttributes: texts(lio.tpg?.attributes),
-    auth: texts(lio.tpg?.auth),
-    blockAttributes: texts(lio.block?.attributes),
-    targetcli: behind(sudo, "targetcli"),
-    privileged: lio.sudoEnabled ? sudo : cli.programs.privileged,
-    configfs: paths.lio,
-    saved: paths.lioSaved,
-  });
+  const tool = () => {
+    const sudo = lio.sudoEnabled ? sudoOf(section) : [];
+    return lioTool(cli.host, {
+      groupAttributes: texts(lio.tpg?.attributes),
+      auth: texts(lio.tpg?.auth),
+      blockAttributes: texts(lio.block?.attributes),
+      targetcli: behind(sudo, "targetcli"),
+      privileged: lio.sudoEnabled ? sudo : cli.programs.privileged,
+      configfs: paths.lio,
+      saved: paths.lioSaved,
+    });
+  };
   const { targetPortal, targetPortals } = iscsi;
   const reach = { portal: targetPortal, portals: targetPortals.join(","), interface: iscsi.interface, lun: "0" };
   const naming = { ...iscsi, basename: lio.basename, fits: iscsiNames };
@@ -82,30 +84,33 @@ type Cli = ReturnType<typeof cliOf>;
 function subsystems({ zfs: section, nvmeof }: SubsystemConfig, host: Cli["host"], paths: typeof usualPaths) {
   const { shareStrategyNvmetCli: nvmet, shareStrategySpdkCli: spdk } = nvmeof;
   if (nvmeof.shareStrategy === "nvmetCli" && nvmet) {
-    const privileged = nvmet.sudoEnabled ? sudoOf(section) : [];
-    const tool = nvmetTool(host, {
-      nvmetcli: behind(privileged, nvmet.nvmetcliPath),
-      privileged,
-      configPath: nvmet.configPath,
-      marker: nvmet.configIsImportedFilePath,
-      attributes: texts(nvmet.subsystem?.attributes),
-      ports: nvmet.ports.map(String),
-      configfs: paths.nvmet,
-      controllers: paths.controllers,
-      connections: paths.connections,
-      notes: paths.notes,
-    });
+    const tool = () => {
+      const privileged = nvmet.sudoEnabled ? sudoOf(section) : [];
+      return nvmetTool(host, {
+        nvmetcli: behind(privileged, nvmet.nvmetcliPath),
+        privileged,
+        configPath: nvmet.configPath,
+        marker: nvmet.configIsImportedFilePath,
+        attributes: texts(nvmet.subsystem?.attributes),
+        ports: nvmet.ports.map(String),
+        configfs: paths.nvmet,
+        controllers: paths.controllers,
+        connections: paths.connections,
+        notes: paths.notes,
+      });
+    };
     return { tool, basename: nvmet.basename };
   }
   if (!spdk) throw new Error("the schema demands the block of the strategy");
-  const tool = spdkTool(host, {
-    privileged: spdk.sudoEnabled ? sudoOf(section) : [],
-    socket: spdk.rpcSocket,
-    configPath: spdk.configPath,
-    bdev: { type: spdk.bdev.type, attributes: texts(spdk.bdev.attributes) },
-    attributes: texts(spdk.subsystem?.attributes),
-    listeners: spdk.listeners.map(texts),
-  });
+  const tool = () =>
+    spdkTool(host, {
+      privileged: spdk.sudoEnabled ? sudoOf(section) : [],
+      socket: spdk.rpcSocket,
+      configPath: spdk.configPath,
+      bdev: { type: spdk.bdev.type, attributes: texts(spdk.bdev.attributes) },
+      attributes: texts(spdk.subsystem?.attributes),
+      listeners: spdk.listeners.map(texts),
+    });
   return { tool, basename: spdk.basename };
 }
 
@@ -113,10 +118,10 @@ function opened(
   identity: ConnectionIdentity,
   section: TargetConfig["zfs"],
   { zfs, streams, host, close }: Cli,
-  tool: TargetTool,
+  tool: () => TargetTool,
   settings: TargetSettings,
 ): Driver {
   const { protocol, note } = settings;
   const store = storeOn(zfs, identity, section, devices(section), { protocol, noteKeys: [note] }, close, streams);
-  return new StoreDriver(identity, store, targetShare(targetGuard(host, tool), settings));
+  return new StoreDriver(identity, store, new TargetShare(settings, () => targetGuard(host, tool())));
 }

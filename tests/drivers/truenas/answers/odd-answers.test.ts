@@ -3,7 +3,7 @@ import type { Api } from "../../../../lib/drivers/truenas/api.ts";
 import { ApiError, apiErrorMapping, errnos } from "../../../../lib/drivers/truenas/api-error.ts";
 import { tableOf } from "../../../../lib/drivers/truenas/shares/share.ts";
 import { ofVersion } from "../../../../lib/drivers/truenas/zfs/queries.ts";
-import { zfsApi } from "../../../../lib/drivers/truenas/zfs/zfs-api.ts";
+import { ZfsApi } from "../../../../lib/drivers/truenas/zfs/zfs-api.ts";
 import type { Zfs } from "../../../../lib/drivers/zfs/zfs.ts";
 import { HttpError } from "../../../../lib/io/dial.ts";
 import { callWith } from "../../../contract/rig.ts";
@@ -37,7 +37,7 @@ test.each(
     call: async () => answer,
     job: async () => answer,
   };
-  const error = await questions[question]?.(zfsApi(api, "GENERIC"), api).then(
+  const error = await questions[question]?.(new ZfsApi(api, "GENERIC"), api).then(
     () => "it was accepted",
     (reason: unknown) => reason,
   );

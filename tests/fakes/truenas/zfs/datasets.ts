@@ -203,6 +203,12 @@ const answered: ReadonlySet<string> = new Set([
   ...["volsize", "volblocksize", "encryption", "used", "available", "special_small_blocks", "creation", "snapdev"],
 ]);
 
+/** Whether a dataset, or the one that it has its encryption from, is locked (pool_dataset's "locked" in plugins/pool_/dataset.py). */
+export function isLocked(nas: Nas, dataset: Dataset): boolean {
+  const root = nas.state.datasets[property(nas, dataset, "encryption").from ?? ""];
+  return dataset.locked === true || root?.locked === true;
+}
+
 /** A dataset as `pool.dataset.query` shows it. */
 function entry(nas: Nas, dataset: Dataset, extra: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const { name, type } = dataset;
@@ -226,7 +232,7 @@ function entry(nas: Nas, dataset: Dataset, extra: Readonly<Record<string, unknow
     name,
     type,
     pool: name.split("/")[0],
-    locked: false,
+    locked: isLocked(nas, dataset),
     encrypted: property(nas, dataset, "encryption").raw !== "off",
     children: tree,
     ...Object.fromEntries(native),

@@ -1,0 +1,84 @@
+import { existsSync } from "node:fs";
+import { copyFile, rename } from "node:fs/promises";
+import { Command } from "commander";
+import { build as buildCsimux } from "../build.ts";
+import { widenPath } from "../packages.ts";
+import { say } from "../say.ts";
+import { loadImages } from "./images.ts";
+import { clientsReady, inMachine, machinePid, nomadCommand, startMachine, stopMachine } from "./machine.ts";
+import { built, clientNames, executable } from "./place.ts";
+import { buildNomad } from "./program.ts";
+import { missing } from "./requirements.ts";
+import { runNomadTests } from "./test.ts";
+
+widenPath();
+
+async function build(): Promise<void> {
+  const lacks = await missing(!existsSync(built.nomad));
+  if (lacks.length > 0) throw new Error(`this machine lacks:\n  ${lacks.join("\n  ")}`);
+  await buildNomad();
+}
+
+/** Starts a server and its clients, with csimux's executable and image. */
+async function up(): Promise<void> {
+  await build();
+  say("starting Nomad");
+  await startMachine();
+  // Renamed, because plugins of a running machine execute the old one.
+  await copyFile(await buildCsimux(), `${executable}.new`);
+  await rename(`${executable}.new`, executable);
+  await loadImages();
+  await clientsReady(...clientNames);
+  say("Nomad is running");
+}
+
+async function show(argv: readonly string[], run: typeof nomadCommand): Promise<void> {
+  const { code, stdout, stderr } = await run(argv);
+  process.stdout.write(stdout);
+  process.stderr.write(stderr);
+  process.exitCode = code;
+}
+
+async function test(only: readonly string[], { keep }: { readonly keep?: boolean }): Promise<void> {
+  const wasUp = (await machinePid()) !== undefined;
+  try {
+    await up();
+    process.exitCode = (await runNomadTests(only)) ? 0 : 1;
+  } finally {
+    if (!wasUp && !keep) await stopMachine();
+  }
+}
+
+const program = new Command("bun scripts/nomad/main.ts")
+  .description("A Nomad server and two clients, from its Go module, in separate namespaces")
+  .enablePositionalOptions();
+program.command("build").description("compiles Nomad (fifteen minutes the first time)").action(build);
+program.command("up").description("starts Nomad, with csimux's executable and image").action(up);
+program.command("down").description("ends it and keeps only the build").action(stopMachine);
+program
+  .command("nomad")
+  .allowUnknownOption()
+  .argument("[arguments...]")
+  .passThroughOptions()
+  .description("runs nomad against the server")
+  .action((argv: readonly string[]) => show(argv, nomadCommand));
+program
+  .command("exec")
+  .allowUnknownOption()
+  .argument("<command...>")
+  .passThroughOptions()
+  .description("runs a program on the server's machine")
+  .action((argv: readonly string[]) => show(argv, inMachine));
+program
+  .command("test")
+  .argument("[names...]")
+  .option("--keep", "keep Nomad running")
+  .description("runs all tests of Nomad, or the named ones")
+  .action(test);
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  console.error(error instanceof Error ? error.message : String(error));
+  process.exitCode = 1;
+}

@@ -1,0 +1,7 @@
+import { type Process, processesBelow } from "../../scripts/cluster/processes.ts";
+import { clientPid } from "../../scripts/nomad/machine.ts";
+import type { Client } from "../../scripts/nomad/place.ts";
+
+/** All processes of a client; those in containers too. */
+export const processesOf = async (client: Client): Promise<readonly Process[]> =>
+  processesBelow(await clientPid(client));
