@@ -11,24 +11,16 @@ import type { Context, ForeignSource, Source, Volume, VolumeSpec } from "./volum
  */
 
 /** The request for a volume with the content of another connection's volume or snapshot. */
-export type CopySpec = VolumeSpec & {
-  readonly origin: ForeignSource;
-  /** Whether encrypted content may be stored without encryption; the file of the source's connection says so. False if absent. */
-  readonly allowPlain?: boolean | undefined;
-};
+export type CopySpec = VolumeSpec & { readonly origin: ForeignSource };
 
 /**
- * Why encrypted content must not become a volume, in words; undefined if it may. Undefined as an argument: unknown, which counts as
- * encrypted for a source, and as plain for a target.
+ * Why encrypted content must not become a volume, in words; undefined if it may. Unknown counts as encrypted for a source, and as plain for
+ * a target. Where the file of the source's connection allows plain copies, the caller passes a moment with `encrypted: false`.
  */
-export function whyNotPlain(
-  source: boolean | undefined,
-  target: boolean | undefined,
-  { allowPlain }: Pick<CopySpec, "allowPlain">,
-): string | undefined {
-  if (source === false || target === true || allowPlain === true) return undefined;
+export function whyNotPlain(source: boolean | undefined, target: boolean | undefined): string | undefined {
+  if (source === false || target === true) return undefined;
   const what = source === true ? "the source is encrypted" : "nothing shows that the source is not encrypted";
-  return `${what}, and the new volume would not be; allow it in the file of the source's connection, or use an encrypted parent`;
+  return `${what}, and the new volume would not be; set copies.allowPlain in the file of the source's connection, or encrypt the parent`;
 }
 
 /** What a stream of a moment forces on its receiver. */

@@ -102,7 +102,7 @@ export function datasetLandings(storage: ZfsStorage, streams: ZfsStreams): Landi
       );
     const parent = await above(call);
     const isPlain = (shownValue(parent, "encryption") ?? "off") === "off";
-    const why = whyNotPlain(encrypted, !isPlain, spec) ?? whyNotReceived(moment, values, parent);
+    const why = whyNotPlain(encrypted, !isPlain) ?? whyNotReceived(moment, values, parent);
     if (why !== undefined) throw storage.error("failed-precondition", `it cannot be copied: ${why}`);
     const reserves = values["refreservation"] ?? "0";
     const needed = spaceFor(moment, reserves === "auto" ? bytes : bytesOf(reserves));

@@ -187,6 +187,6 @@ export function streamsCli(host: StorageHost, programs: Programs, machine: strin
 
 /** The estimate in the answer of `zfs send -nP`; 0 if there is none (libzfs_sendrecv.c, estimate_size). */
 function sizeIn({ stdout, exitCode }: Output): bigint {
-  const text = /^size\t(\d{1,20})$/m.exec(stdout)?.[1];
+  const text = /^size\t(\d{1,20})\n/m.exec(stdout)?.[1];
   return exitCode === 0 && text !== undefined ? BigInt(text) : 0n;
 }

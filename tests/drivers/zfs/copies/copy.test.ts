@@ -155,54 +155,65 @@ describe.each(pairs)("a copy of %s", (_, from, to) => {
   });
 });
 
+/** The time limit of a test that makes a copy for each of its steps, in milliseconds. */
+const longMs = 600_000;
+
 describe.each(pairs.filter((_, at) => at % 2 === 0))("a copy of %s", (_, from, to) => {
   const made = (kind: (typeof kinds)[number] = "volume"): Promise<Made> => madeOn(from, to, kind);
 
-  test("that is interrupted at any step of its target is continued, and until its end nothing of it is listed or reachable", async () => {
-    const { there, here, a, source } = await made();
-    let count = 0;
-    await atEachStep(
-      (step, when) => {
-        const { driver, dead } = here.dying(step, when);
-        count++;
-        return { work: () => copied(a, driver, copyOf(`c${count}`, source), source), dead };
-      },
-      async () => {
-        const b = here.open();
-        const name = `c${count}`;
-        const listed = await volumeIds(b);
-        const finished = here.fake.find(`tank/k/v/${name}`)?.own["democratic-csi:provision_success"] !== undefined;
-        expect(listed).toEqual(finished ? [name] : []);
-        if (!here.fake.find(`tank/k/v/${name}`))
-          for (const each of namesIn(here))
-            expect([each, here.fake.find(`tank/k/v/${each}`)?.mounted ?? false]).toEqual([each, false]);
-        const volume = await copied(a, b, copyOf(name, source), source);
-        expect(await here.read(volume)).toBe("content");
-        expect([namesIn(here), copyProperties(here)]).toEqual([[name], []]);
-        await b.delete(volume.id, call);
-        expect([namesIn(here), here.fake.targets(), holdsIn(there), namesIn(there)]).toEqual([[], [], [], ["v"]]);
-      },
-    );
-  });
+  test(
+    "that is interrupted at any step of its target is continued, and until its end nothing of it is listed or reachable",
+    async () => {
+      const { there, here, a, source } = await made();
+      let count = 0;
+      await atEachStep(
+        (step, when) => {
+          const { driver, dead } = here.dying(step, when);
+          count++;
+          return { work: () => copied(a, driver, copyOf(`c${count}`, source), source), dead };
+        },
+        async () => {
+          const b = here.open();
+          const name = `c${count}`;
+          const listed = await volumeIds(b);
+          const finished = here.fake.find(`tank/k/v/${name}`)?.own["democratic-csi:provision_success"] !== undefined;
+          expect(listed).toEqual(finished ? [name] : []);
+          if (!here.fake.find(`tank/k/v/${name}`))
+            for (const each of namesIn(here))
+              expect([each, here.fake.find(`tank/k/v/${each}`)?.mounted ?? false]).toEqual([each, false]);
+          const volume = await copied(a, b, copyOf(name, source), source);
+          expect(await here.read(volume)).toBe("content");
+          expect([namesIn(here), copyProperties(here)]).toEqual([[name], []]);
+          await b.delete(volume.id, call);
+          expect([namesIn(here), here.fake.targets(), holdsIn(there), namesIn(there)]).toEqual([[], [], [], ["v"]]);
+        },
+      );
+    },
+    longMs,
+  );
 
-  test("that is interrupted at any step of its target can be removed, and then nothing of it is left", async () => {
-    const { there, here, a, source } = await made();
-    await atEachStep(
-      (step, when) => {
-        const { driver, dead } = here.dying(step, when);
-        return { work: () => copied(a, driver, copyOf("c", source), source), dead };
-      },
-      async () => {
-        const b = here.open();
-        await taking(b)
-          .drop("c", call)
-          .catch(() => b.delete("c", call));
-        await taking(b).forget("c", call);
-        await giving(a).release(targetOf("c"), undefined, call);
-        expect([namesIn(here), here.fake.targets(), holdsIn(there), namesIn(there)]).toEqual([[], [], [], ["v"]]);
-      },
-    );
-  });
+  test(
+    "that is interrupted at any step of its target can be removed, and then nothing of it is left",
+    async () => {
+      const { there, here, a, source } = await made();
+      await atEachStep(
+        (step, when) => {
+          const { driver, dead } = here.dying(step, when);
+          return { work: () => copied(a, driver, copyOf("c", source), source), dead };
+        },
+        async () => {
+          const b = here.open();
+          await taking(b)
+            .drop("c", call)
+            .catch(() => b.delete("c", call));
+          await taking(b).forget("c", call);
+          await giving(a).release(targetOf("c"), undefined, call);
+          expect([namesIn(here), here.fake.targets(), holdsIn(there), namesIn(there)]).toEqual([[], [], [], ["v"]]);
+        },
+      );
+    },
+    longMs,
+  );
 
   test.each(kinds)(
     "of a %s that is interrupted at any step of its source is continued, and leaves nothing there",
@@ -222,5 +233,6 @@ describe.each(pairs.filter((_, at) => at % 2 === 0))("a copy of %s", (_, from, t
         },
       );
     },
+    longMs,
   );
 });

@@ -62,11 +62,11 @@ describe("before anything is made, a copy is refused", () => {
       "failed-precondition",
     ],
     [
-      "from encryption into plain text, where that is allowed: not",
+      "without knowledge of its encryption",
       nfs,
-      { ...spec, allowPlain: true },
-      moment => ({ ...moment, traits: { ...moment.traits, encrypted: true } }),
-      "none",
+      spec,
+      moment => ({ ...moment, traits: { ...moment.traits, encrypted: undefined } }),
+      "failed-precondition",
     ],
     ["where there is too little room", nfs, spec, moment => ({ ...moment, toSend: 2n ** 40n }), "resource-exhausted"],
     [

@@ -1,0 +1,111 @@
+import { afterAll, afterEach, beforeAll, expect, setSystemTime, test } from "bun:test";
+import type { Driver, Source } from "../../../../lib/drivers/driver.ts";
+import { callWith, gib, snapshotsOf, volumeOf } from "../../../contract/rig.ts";
+import { expectTruthful, type Operation, type SpoiledRig } from "../../../contract/spoiled-answers.ts";
+import { effortOf, type Printed, seed } from "../../../contract/spoiled-programs.ts";
+import { spoiledZfs } from "../spoiled-rig.ts";
+import type { ZfsOptions } from "../zfs-rig.ts";
+import { copyOf, giving, joined, streamsOf, taking, targetOf } from "./copy-rig.ts";
+
+// Answers of zfs to everything that copies do, spoiled in every way. Source and target are one connection here.
+
+const rigs: SpoiledRig<Printed>[] = [];
+afterEach(async () => {
+  for (const rig of rigs.splice(0)) await rig.close();
+});
+
+// A moment notes its second.
+beforeAll(() => void setSystemTime(new Date("2026-11-23T07:00:00Z")));
+afterAll(() => void setSystemTime());
+
+const call = callWith();
+const volume: Source = { kind: "volume", id: "v" };
+const target = targetOf("c");
+const spec = copyOf("c", volume, gib);
+const made = (driver: Driver) => driver.create(volumeOf("v"), call);
+
+const moment = async (driver: Driver, source: Source = volume) => {
+  const { toSend: _estimate, proof: _guid, ...rest } = await giving(driver).protect(source, target, 0, call);
+  return rest;
+};
+
+async function begun(driver: Driver) {
+  await made(driver);
+  const first = await giving(driver).protect(volume, target, 0, call);
+  await taking(driver).begin(spec, first, "record", call);
+  return first;
+}
+
+async function received(driver: Driver) {
+  const first = await begun(driver);
+  const { source, target: to } = streamsOf(driver, driver);
+  await joined(source.open(first, { kind: "whole" }, false), to.open("c", first, false));
+}
+
+const landed = async (driver: Driver) => {
+  const { id, bytes, context } = await taking(driver).land(
+    "c",
+    spec,
+    await giving(driver).protect(volume, target, 0, call),
+    call,
+  );
+  return { id, bytes, context };
+};
+
+const snapped = async (driver: Driver): Promise<Source> => {
+  await made(driver);
+  return { kind: "snapshot", id: (await snapshotsOf(driver).create("s", "v", {}, call)).id };
+};
+
+const ofCopies: Readonly<Record<string, Operation>> = {
+  "take a moment": { needs: [], before: made, run: moment },
+  "find a moment": { needs: [], before: async driver => [await made(driver), await moment(driver)], run: moment },
+  "protect a snapshot": { needs: [], before: snapped, run: driver => moment(driver, { kind: "snapshot", id: "v@s" }) },
+  release: {
+    needs: [],
+    before: async driver => [await made(driver), await moment(driver)],
+    run: driver => giving(driver).release(target, undefined, call),
+  },
+  "release a snapshot": {
+    needs: [],
+    before: async driver => moment(driver, await snapped(driver)),
+    run: driver => giving(driver).release(target, undefined, call),
+  },
+  "delete a volume that is copied": {
+    needs: [],
+    before: async driver => [await made(driver), await moment(driver)],
+    run: driver => driver.delete("v", call),
+  },
+  begin: { needs: [], run: async driver => ({ ...(await begun(driver)), toSend: 0n, proof: "" }) },
+  note: { needs: [], before: begun, run: driver => taking(driver).note("c", "another", call) },
+  "list copies": { needs: [], before: begun, run: driver => taking(driver).landings(call) },
+  state: { needs: [], before: received, run: driver => streamsOf(driver, driver).target.state("c", call) },
+  land: { needs: [], before: received, run: landed },
+  "land what is landed": {
+    needs: [],
+    before: async driver => [await received(driver), await landed(driver)],
+    run: landed,
+  },
+  drop: { needs: [], before: received, run: driver => taking(driver).drop("c", call) },
+  forget: {
+    needs: [],
+    before: async driver => [await received(driver), await landed(driver)],
+    run: driver => taking(driver).forget("c", call),
+  },
+};
+
+const ways: readonly ZfsOptions[] = [{ driver: "zfs-generic-nfs" }, { driver: "zfs-generic-iscsi" }];
+
+test.each(
+  ways.flatMap(options =>
+    Object.entries(ofCopies).map(([title, operation]) => [options.driver, title, options, operation] as const),
+  ),
+)(
+  `%s never says that it did, when it did not: %s; and it destroys nothing more, however an answer is spoiled (seed ${seed})`,
+  async (_, title, options, operation) => {
+    const rig = await spoiledZfs(options);
+    rigs.push(rig);
+    expect(await expectTruthful(rig, title, { ...effortOf(16), operation })).toBeGreaterThan(0);
+  },
+  3_600_000,
+);
