@@ -2,9 +2,11 @@ import { basename } from "node:path";
 import { Command } from "commander";
 import { answersSsh } from "./askpass.ts";
 import { addCompletion } from "./completion.ts";
+import { addCopies } from "./copies/command.ts";
 import { realHost } from "./host.ts";
 import { addId } from "./id/id.ts";
 import { addKubectl, pluginName } from "./kubectl/command.ts";
+import { addMove } from "./move/command.ts";
 import { addProbe } from "./probe.ts";
 import { addServe } from "./serve/command.ts";
 import { addStatus } from "./status/command.ts";
@@ -32,6 +34,8 @@ async function main(): Promise<void> {
   addStatus(program, host);
   addVolumes(program, host);
   addTakeover(program, host);
+  addCopies(program, host);
+  addMove(program, host);
   addKubectl(program, host);
   addCompletion(program, host);
   // kubectl starts a plugin by its name, which may be a link to csimux.

@@ -1,6 +1,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { hostname } from "node:os";
 import { dirname, isAbsolute, join } from "node:path";
+import { createInterface } from "node:readline/promises";
 import { errnoOf } from "../lib/core/errors.ts";
 import type { ValueResolver } from "../lib/schema/value-resolver.ts";
 
@@ -14,6 +15,8 @@ export interface Host {
   readonly hostname: string;
   /** Whether `out` may contain colours: it is a terminal, and NO_COLOR is not set (no-color.org). */
   readonly colour: boolean;
+  /** Asks the person at the terminal, who answers with a line; undefined if there is none. */
+  readonly question?: ((text: string) => Promise<string>) | undefined;
 }
 
 /** The real process. */
@@ -24,7 +27,17 @@ export const realHost = (): Host => ({
   env: process.env,
   hostname: hostname(),
   colour: process.stdout.isTTY === true && !process.env["NO_COLOR"],
+  question: process.stdin.isTTY === true && process.stdout.isTTY === true ? question : undefined,
 });
+
+async function question(text: string): Promise<string> {
+  const lines = createInterface({ input: process.stdin, output: process.stdout });
+  try {
+    return await lines.question(text);
+  } finally {
+    lines.close();
+  }
+}
 
 /** A reader that has closed the pipe, such as `head`, is not a failure. Output lost for another reason, such as a full disk, is. */
 function writer(stream: NodeJS.WriteStream): (text: string) => void {

@@ -1,5 +1,5 @@
 import { localRunner } from "../../lib/io/local.ts";
-import type { CommandRunner, Output } from "../../lib/io/runner.ts";
+import type { Argv, CommandRunner, Output } from "../../lib/io/runner.ts";
 import { listAt, mappingAt, textAt } from "../../lib/lint/lint-input.ts";
 import { isMapping, type Mapping } from "../../lib/schema/mapping.ts";
 import type { Host } from "../host.ts";
@@ -11,6 +11,8 @@ export interface ClusterFlags {
   readonly kubeconfig?: string;
   readonly namespace?: string;
   readonly selector: string;
+  /** The program with its first arguments; kubectl if absent. */
+  readonly kubectl?: Argv;
 }
 
 /** A pod of csimux. */
@@ -82,6 +84,12 @@ function ownFlags(pod: CsimuxPod, [command = ""]: readonly string[]): readonly s
   return endpoint === undefined ? [] : ["--endpoint", endpoint];
 }
 
+/** The arguments of kubectl that run csimux in a pod. */
+export const inPodOf = (pod: CsimuxPod, words: readonly string[], reads: boolean): readonly string[] => [
+  ...["exec", "-n", pod.namespace, pod.name, "-c", String(pod.container["name"]), ...(reads ? ["-i"] : [])],
+  ...["--", "csimux", ...words, ...ownFlags(pod, words)],
+];
+
 /** A cluster through kubectl: its configuration, its user and that user's rights. */
 export class Cluster {
   readonly #flags: ClusterFlags;
@@ -104,12 +112,13 @@ export class Cluster {
 
   /** Runs kubectl; any exit code is an answer. */
   async run(words: readonly string[], stdin?: string): Promise<Output> {
-    const { context, kubeconfig } = this.#flags;
+    const { context, kubeconfig, kubectl = ["kubectl"] } = this.#flags;
     const common = [
       ...(context === undefined ? [] : ["--context", context]),
       ...(kubeconfig === undefined ? [] : ["--kubeconfig", kubeconfig]),
     ];
-    const command = { argv: ["kubectl", ...common, ...words] as const, timeoutMs, maxBytes };
+    const [program, ...first] = kubectl;
+    const command = { argv: [program, ...first, ...common, ...words] as const, timeoutMs, maxBytes };
     return this.#runner.run({ ...command, ...(stdin !== undefined && { stdin }) }, AbortSignal.timeout(timeoutMs));
   }
 
@@ -143,9 +152,7 @@ export class Cluster {
 
   /** Runs csimux in a pod. */
   exec(pod: CsimuxPod, words: readonly string[], stdin?: string): Promise<Output> {
-    const { name, namespace, container } = pod;
-    const to = ["exec", "-n", namespace, name, "-c", String(container["name"]), ...(stdin === undefined ? [] : ["-i"])];
-    return this.run([...to, "--", "csimux", ...words, ...ownFlags(pod, words)], stdin);
+    return this.run(inPodOf(pod, words, stdin !== undefined), stdin);
   }
 
   /** Runs csimux in a pod and shows what it says. Returns its exit code. */

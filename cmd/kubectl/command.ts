@@ -53,6 +53,9 @@ export function addKubectl(program: Command, host: Host): void {
     const given = await cluster.read("pv,pvc", "-A");
     return cluster.show(pod, ["volumes", ...words, "--pvs", "-"], JSON.stringify(given));
   });
+  inPod("copies", "list, make and cancel copies between connections", (pod, cluster, words) =>
+    cluster.show(pod, ["copies", ...words]),
+  );
   common(kubectl.command("bundle"))
     .description("write the bug reports of all csimux pods, without secrets, to a new file or to standard output (-)")
     .argument("<file>")

@@ -22,6 +22,8 @@ export interface Observed {
   readonly prefix: () => string;
   /** The volumes of all connections, from their storage systems; undefined on nodes. */
   readonly inventory: (() => Promise<readonly ConnectionInventory[]>) | undefined;
+  /** The staged volumes, complete or undefined; undefined in a process without a node. */
+  readonly staged: (() => Promise<readonly string[] | undefined>) | undefined;
 }
 
 /** The observers of a running csimux: `csimux status` always, metrics if enabled. */
@@ -62,6 +64,7 @@ export async function openObservation(
         .catch(() => undefined),
     }),
     ...status(),
+    staged: await observed().staged?.(),
     details: {
       config: resolve(options.config),
       state,

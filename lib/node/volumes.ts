@@ -181,6 +181,11 @@ export class NodeVolumes {
     return this.#monitor.view().storages;
   }
 
+  /** The volumes that are staged here, or are being staged or unstaged; undefined if that cannot be read. */
+  staged(): Promise<readonly string[] | undefined> {
+    return this.#parts.records.volumes();
+  }
+
   /** The problems known now, without new checks. */
   healthView() {
     return this.#monitor.view();

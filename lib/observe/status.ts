@@ -104,6 +104,8 @@ export interface RunningDetails {
 /** The data sent by the status socket. */
 export interface StatusAnswer extends Status {
   readonly details: RunningDetails;
+  /** The volumes that are staged on this node; absent in a process without a node, and if their records cannot be read. */
+  readonly staged?: readonly string[] | undefined;
   /** Only on request, and not known to a process without connections. */
   readonly inventory?: readonly ConnectionInventory[] | undefined;
 }

@@ -45,6 +45,19 @@ export class RecordFolder<T> {
     return records.filter(record => record !== undefined);
   }
 
+  /** The records of all keys; undefined if one of them cannot be read, so that the others are not taken for all. */
+  async complete(): Promise<readonly T[] | undefined> {
+    try {
+      const files = (await readdir(this.#folder).catch(emptyIfAbsent)).filter(file => file.endsWith(ending));
+      const texts = await Promise.all(files.map(file => textOf(join(this.#folder, file)).catch(undefinedIfAbsent)));
+      // A record that was removed meanwhile is not one that is unreadable.
+      const records = texts.filter(text => text !== undefined).map(text => this.#parsed(text));
+      return records.every(record => record !== undefined) ? records : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
   /** Writes the record of a key. If `lasting`, it survives a crash of the machine once this resolves (fsync(2)). */
   async write(key: string, record: T, lasting: boolean): Promise<void> {
     const file = this.file(key);
@@ -150,4 +163,13 @@ export class OpenedSessions {
   async #bootId(): Promise<string> {
     return (await readFile(this.#boot, "utf8")).trim();
   }
+}
+
+function emptyIfAbsent(cause: unknown): readonly string[] {
+  if (errnoOf(cause) === "ENOENT") return [];
+  throw cause;
+}
+
+function undefinedIfAbsent(cause: unknown): undefined {
+  if (errnoOf(cause) !== "ENOENT") throw cause;
 }

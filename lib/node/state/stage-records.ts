@@ -145,6 +145,11 @@ export class StageRecords {
     return this.#folder.all();
   }
 
+  /** The ids of all volumes with a record; undefined if a record cannot be read. */
+  async volumes(): Promise<readonly string[] | undefined> {
+    return (await this.#folder.complete())?.map(({ volumeId }) => volumeId);
+  }
+
   /** Throws as fileFailure does. If `lasting`, the record survives a crash of the machine. */
   async save(record: StageRecord, lasting = false): Promise<void> {
     const versioned = { version, ...record };

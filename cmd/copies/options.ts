@@ -1,0 +1,9 @@
+/** The flags of all subcommands, under commander's names. */
+export interface CopiesFlags {
+  readonly endpoint?: string;
+  readonly output: string;
+  readonly wait?: string;
+}
+
+/** A subcommand of `csimux copies`. */
+export type CopiesVerb = "round" | "land" | "cancel" | "freeze" | "thaw" | "plan" | "begin" | "list";

@@ -1,0 +1,158 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { type CopyAnswer, type CopyCommandInput, type CopyState, readAnswer } from "../../lib/copy/commands.ts";
+import { CsiError } from "../../lib/core/errors.ts";
+import { listAt, textAt } from "../../lib/lint/lint-input.ts";
+import { isMapping } from "../../lib/schema/mapping.ts";
+import { type CsimuxPod, inPodOf } from "../kubectl/cluster.ts";
+import { visible } from "../terminal/terminal.ts";
+import type { Desk } from "./desk.ts";
+import { MoveRefusal } from "./refusal.ts";
+
+/** The end of a request that was done. */
+export type CopyDone = Extract<CopyAnswer, { readonly kind: "done" }>;
+
+/** News of a running request. */
+export type CopyProgress = Extract<CopyAnswer, { readonly kind: "progress" }>;
+
+/** What a new volume is to be: the request "begin" without its name. */
+export type WantedCopy = Omit<Extract<CopyCommandInput, { readonly command: "begin" }>, "command">;
+
+/** How often a request is sent again whose answer was lost, and the pause before it, in milliseconds. All of them may be repeated. */
+const attempts = 5;
+const pauseMs = 2_000;
+
+/** How long another csimux may hold a copy before that is an error, in milliseconds: a lease of a dead process ends within two minutes. */
+const heldMs = 180_000;
+
+/** A refusal of the controller, with its code. */
+export class CopyRefusal extends Error {
+  override readonly name = "CopyRefusal";
+  readonly code: string;
+  constructor(code: string, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/** The controller of csimux, through `csimux copies` in its pod. Methods throw CopyRefusal, and MoveRefusal if it cannot be asked. */
+export class CopyingController {
+  readonly #desk: Desk;
+  readonly #driver: string;
+  /** How long one `kubectl exec` waits for a round, in seconds; connections that last for hours break. */
+  readonly #waitSeconds: number;
+  #pod: CsimuxPod | undefined;
+
+  constructor(desk: Desk, driver: string, waitSeconds: number) {
+    this.#desk = desk;
+    this.#driver = driver;
+    this.#waitSeconds = waitSeconds;
+  }
+
+  /** All copies. */
+  async list(): Promise<readonly CopyState[]> {
+    const { stdout } = await this.#send(["copies", "list"], undefined, ({ exitCode }) => exitCode === 0);
+    const value: unknown = JSON.parse(stdout);
+    const states = listAt(value, "copies").map(each => readAnswer(JSON.stringify(each)));
+    return states.filter(each => each.kind === "copy");
+  }
+
+  /** Whether and how a copy would be made. Changes nothing. */
+  plan = (wanted: WantedCopy): Promise<CopyDone> => this.#ask(["plan"], undefined, JSON.stringify(wanted));
+
+  /** Makes the beginning of a copy, or finds it. */
+  begin = (wanted: WantedCopy): Promise<CopyDone> => this.#ask(["begin"], undefined, JSON.stringify(wanted));
+
+  /** Completes one round; `tell` gets its progress. */
+  round = (target: string, tell: (progress: CopyProgress) => void): Promise<CopyDone> =>
+    this.#ask(["round", target, "--wait", String(this.#waitSeconds)], tell);
+
+  /** Makes the last complete round the volume. */
+  land = (target: string): Promise<CopyDone> => this.#ask(["land", target]);
+  freeze = (volume: string): Promise<CopyDone> => this.#ask(["freeze", volume]);
+  thaw = (volume: string): Promise<CopyDone> => this.#ask(["thaw", volume]);
+  cancel = (target: string): Promise<CopyDone> => this.#ask(["cancel", target]);
+
+  /** Prints the command of kubectl that sends a request. */
+  async print(words: readonly string[], stdin?: string): Promise<void> {
+    this.#desk.print(inPodOf(await this.#found(), ["copies", ...words], stdin !== undefined), stdin);
+  }
+
+  async #ask(words: readonly string[], tell?: (progress: CopyProgress) => void, stdin?: string): Promise<CopyDone> {
+    const end = performance.now() + heldMs;
+    for (;;) {
+      const answers = await this.#answers(["copies", ...words], stdin);
+      const last = answers.at(-1);
+      for (const answer of answers) if (answer.kind === "progress") tell?.(answer);
+      if (last?.kind === "done") return last;
+      if (last?.kind !== "failed") continue;
+      if (last.code !== "aborted" || performance.now() > end) throw new CopyRefusal(last.code, visible(last.message));
+      await pause(pauseMs);
+    }
+  }
+
+  /** The answers of one request; without an end if it continues. */
+  async #answers(words: readonly string[], stdin: string | undefined): Promise<readonly CopyAnswer[]> {
+    let answers: readonly CopyAnswer[] = [];
+    await this.#send(words, stdin, ({ stdout, exitCode }) => {
+      answers = stdout.split("\n").flatMap(line => (line.startsWith("{") ? answerOf(line) : []));
+      const last = answers.at(-1)?.kind;
+      return last === "done" || last === "failed" || exitCode === stillRunning;
+    });
+    return answers;
+  }
+
+  /** Runs csimux in the pod until the answer is complete: a connection may break, and the pod may be replaced. */
+  async #send(
+    words: readonly string[],
+    stdin: string | undefined,
+    isComplete: (output: { readonly stdout: string; readonly exitCode: number }) => boolean,
+  ): Promise<{ readonly stdout: string }> {
+    for (let attempt = 1; ; attempt++) {
+      const pod = await this.#found();
+      const output = await this.#desk.run(inPodOf(pod, [...words, "-o", "json"], stdin !== undefined), stdin);
+      if (isComplete(output)) return output;
+      this.#pod = undefined;
+      const why = visible(output.stderr.trim().split("\n")[0] ?? "");
+      if (attempt === attempts)
+        throw new MoveRefusal(
+          `the controller ${pod.namespace}/${pod.name} does not answer csimux ${words.slice(0, 2).join(" ")}: ${why}`,
+        );
+      await pause(pauseMs);
+    }
+  }
+
+  /** A ready controller that serves the driver. */
+  async #found(): Promise<CsimuxPod> {
+    if (this.#pod) return this.#pod;
+    const pods = await this.#desk.cluster.pods();
+    for (const pod of pods.filter(each => each.isController && each.isReady)) {
+      const { stdout } = await this.#desk.run(inPodOf(pod, ["status", "-o", "json"], false));
+      if (!serves(stdout, this.#driver)) continue;
+      this.#pod = pod;
+      return pod;
+    }
+    throw new MoveRefusal(`no ready controller of csimux serves the driver ${this.#driver}`);
+  }
+}
+
+/** The exit code of `csimux copies` for work that continues after `--wait`. */
+const stillRunning = 3;
+
+function answerOf(line: string): readonly CopyAnswer[] {
+  try {
+    return [readAnswer(line)];
+  } catch (error) {
+    if (error instanceof CsiError) return [];
+    throw error;
+  }
+}
+
+function serves(status: string, driver: string): boolean {
+  try {
+    const value: unknown = JSON.parse(status);
+    const aliases = listAt(value, "aliases").filter(isMapping);
+    return textAt(value, "name") === driver || aliases.some(each => each["name"] === driver);
+  } catch {
+    return false;
+  }
+}

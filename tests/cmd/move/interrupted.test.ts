@@ -1,0 +1,131 @@
+import { describe, expect, test } from "bun:test";
+import type { MoveCommand, MoveFlags } from "../../../cmd/move/options.ts";
+import { text } from "../../fakes/cluster/objects.ts";
+import { moveWorld, toFast } from "./world.ts";
+
+// A command keeps nothing for the next one but what is in the cluster and on the storages. Its calls between two changes only read, so that a
+// cut after each change covers every place where it can end.
+
+type World = Awaited<ReturnType<typeof moveWorld>>;
+
+/** Loses power after `changes` further changes, and works again. Returns whether the command had ended before. */
+async function cut({ cluster, run }: World, changes: number, command: MoveCommand, flags: MoveFlags): Promise<boolean> {
+  cluster.cutAfter = cluster.changes.length + changes;
+  const { code } = await run(command, flags);
+  cluster.cutAfter = Number.POSITIVE_INFINITY;
+  return code === 0;
+}
+
+/** The claim is bound to a volume on the connection, its pod runs, and no line is lost that was written before. */
+function isWell({ cluster, claim, volumeOf, lines }: World, connection: string, written: readonly string[]): void {
+  expect(text(claim(), "status", "phase")).toBe("Bound");
+  expect(text(volumeOf(), "spec", "csi", "volumeHandle")).toStartWith(`v:${connection}/`);
+  expect(text(cluster.api.find("Pod", "db-0", "shop"), "status", "phase")).toBe("Running");
+  expect(cluster.csimux.refusedWrites).toEqual([]);
+  expect(lines().slice(0, written.length)).toEqual([...written]);
+  cluster.write();
+  expect(lines().length).toBeGreaterThan(written.length);
+}
+
+const before = ({ cluster }: World): readonly string[] =>
+  cluster.csimux.volumes.get("v:a/pvc-data-db-0")?.lines.slice() ?? [];
+
+const places = (count: number): readonly number[] => Array.from({ length: count }, (_, index) => index + 1);
+
+/** Each command makes so many changes; the last place is after its end. */
+const lasts = { copy: 6, switch: 13, undo: 9, finish: 3 } as const;
+
+async function world(...done: readonly [MoveCommand, MoveFlags][]): Promise<World> {
+  const made = await moveWorld();
+  for (const [command, flags] of done) expect(await made.run(command, flags)).toMatchObject({ code: 0, err: "" });
+  return made;
+}
+
+const losing: MoveFlags = { yes: true, loseWritesSinceSwitch: true };
+
+describe("after a power failure, the same command continues", () => {
+  test.each(places(lasts.copy))("copy, cut after change %i", async place => {
+    const here = await world();
+    try {
+      const ended = await cut(here, place, "copy", toFast);
+      expect(ended).toBe(place > lasts.copy);
+      expect(await here.run("copy", toFast)).toMatchObject({ code: 0, err: "" });
+      expect([...here.cluster.csimux.copies.keys()]).toHaveLength(1);
+      isWell(here, "a", []);
+    } finally {
+      here.close();
+    }
+  });
+
+  test.each(places(lasts.switch))("switch, cut after change %i", async place => {
+    const here = await world(["copy", toFast]);
+    try {
+      await cut(here, place, "switch", { yes: true });
+      expect(await here.run("switch", { yes: true })).toMatchObject({ code: 0, err: "" });
+      isWell(here, "b", before(here));
+      expect(here.cluster.api.find("PersistentVolume", "pvc-data-db-0")).toBeDefined();
+    } finally {
+      here.close();
+    }
+  });
+
+  test.each(places(lasts.undo))("undo of a switch, cut after change %i", async place => {
+    const here = await world(["copy", toFast], ["switch", { yes: true }]);
+    try {
+      const written = before(here);
+      await cut(here, place, "undo", losing);
+      expect(await here.run("undo", losing)).toMatchObject({ code: 0, err: "" });
+      isWell(here, "a", written);
+      expect(here.cluster.csimux.volumes.size).toBe(2);
+    } finally {
+      here.close();
+    }
+  });
+
+  test.each(places(lasts.finish))("finish, cut after change %i", async place => {
+    const here = await world(["copy", toFast], ["switch", { yes: true }]);
+    try {
+      await cut(here, place, "finish", { yes: true });
+      expect(await here.run("finish", { yes: true })).toMatchObject({ code: 0, err: "" });
+      isWell(here, "b", []);
+      expect([...here.cluster.csimux.volumes.keys()].filter(each => each.startsWith("v:a/"))).toEqual([]);
+    } finally {
+      here.close();
+    }
+  });
+});
+
+describe("after a power failure during the switch, undo gives the old volume back", () => {
+  test.each(places(lasts.switch))("cut after change %i", async place => {
+    const here = await world(["copy", toFast]);
+    try {
+      await cut(here, place, "switch", { yes: true });
+      const written = before(here);
+      expect(await here.run("undo", losing)).toMatchObject({ code: 0, err: "" });
+      isWell(here, "a", written);
+      expect(await here.run("finish", { yes: true })).toMatchObject({ code: 0, err: "" });
+      expect([...here.cluster.csimux.volumes.keys()]).toEqual(["v:a/pvc-data-db-0"]);
+      const old = here.cluster.api.find("PersistentVolume", "pvc-data-db-0");
+      expect(text(old, "spec", "persistentVolumeReclaimPolicy")).toBe("Delete");
+    } finally {
+      here.close();
+    }
+  });
+});
+
+test("the numbers of changes above are the real ones", async () => {
+  const here = await world();
+  try {
+    const count = async (command: MoveCommand, flags: MoveFlags): Promise<number> => {
+      const from = here.cluster.changes.length;
+      expect(await here.run(command, flags)).toMatchObject({ code: 0 });
+      return here.cluster.changes.length - from;
+    };
+    expect(await count("copy", toFast)).toBe(lasts.copy);
+    expect(await count("switch", { yes: true })).toBe(lasts.switch);
+    expect(await count("undo", losing)).toBe(lasts.undo);
+    expect(await count("finish", { yes: true })).toBe(lasts.finish);
+  } finally {
+    here.close();
+  }
+});

@@ -1,0 +1,177 @@
+import { type CopyAnswer, readCommand, writeLine } from "../../../lib/copy/commands.ts";
+import { CsiError } from "../../../lib/core/errors.ts";
+
+/** A volume of a storage system: lines in the order in which a program wrote them. */
+interface StoredVolume {
+  lines: string[];
+  isFrozen: boolean;
+  readonly staged: Set<string>;
+}
+
+interface Copy {
+  readonly source: string;
+  readonly name: string;
+  readonly bytes: bigint;
+  state: "copying" | "ready" | "finished" | "cancelled";
+  rounds: number;
+  /** The moment of the round that runs. */
+  running: readonly string[] | undefined;
+  /** The content of the last complete round. */
+  content: readonly string[] | undefined;
+}
+
+/** How the answers differ from the ordinary. */
+export interface CopiesOptions {
+  /** The storage cannot forbid writing. */
+  readonly cannotFreeze?: boolean;
+  /** What "plan" and "begin" refuse, with this message. */
+  readonly refuses?: string;
+}
+
+const lineOf = (answer: CopyAnswer): string => `${writeLine(answer)}\n`;
+
+/**
+ * The command socket of a controller behind `csimux copies`, by the comments of lib/copy/commands.ts: a round takes its moment at its first
+ * request, which leaves before the end, and the next one joins it. Requests are checked with the product's own schema.
+ */
+export class CopiesDouble {
+  readonly volumes = new Map<string, StoredVolume>();
+  readonly copies = new Map<string, Copy>();
+  /** What programs could not write, because the volume was frozen or gone. */
+  readonly refusedWrites: string[] = [];
+  options: CopiesOptions = {};
+
+  add(handle: string): void {
+    this.volumes.set(handle, { lines: [], isFrozen: false, staged: new Set() });
+  }
+
+  /** A program writes a line to a staged volume. */
+  write(handle: string, line: string): void {
+    const volume = this.volumes.get(handle);
+    if (!volume || volume.isFrozen) this.refusedWrites.push(`${handle}: ${line}`);
+    else volume.lines.push(line);
+  }
+
+  /** Answers one request; `waits` if its client leaves early. Returns stdout and the exit code of `csimux copies -o json`. */
+  answer(line: string, waits: boolean): { readonly out: string; readonly code: number } {
+    try {
+      const said = this.#answer(line, waits);
+      return "running" in said ? { out: lineOf(said.running), code: 3 } : { out: said.done, code: 0 };
+    } catch (error) {
+      if (!(error instanceof CsiError)) throw error;
+      return { out: lineOf({ kind: "failed", code: error.code, message: error.message }), code: 1 };
+    }
+  }
+
+  #answer(line: string, waits: boolean): { readonly done: string } | { readonly running: CopyAnswer } {
+    const request = readCommand(line);
+    switch (request.command) {
+      case "plan":
+      case "begin": {
+        if (this.options.refuses) throw new CsiError("invalid-argument", this.options.refuses);
+        if (!this.volumes.has(request.source)) throw new CsiError("not-found", `there is no volume ${request.source}`);
+        const target = `v:${request.parameters["connection"]}/${request.name}`;
+        if (request.command === "plan") return { done: lineOf({ kind: "done", way: "files", instead: [] }) };
+        const { source, name, bytes } = request;
+        const found = this.copies.get(target);
+        if (found?.state === "cancelled") throw new CsiError("failed-precondition", `the copy ${target} was cancelled`);
+        if (!found)
+          this.copies.set(target, {
+            source,
+            name,
+            bytes,
+            state: "copying",
+            rounds: 0,
+            running: undefined,
+            content: undefined,
+          });
+        return { done: lineOf({ kind: "done", target, way: "files", instead: [] }) };
+      }
+      case "round":
+        return this.#round(this.#copy(request.target), waits);
+      case "land":
+        return { done: lineOf({ kind: "done", volume: this.#land(request.target) }) };
+      case "cancel": {
+        const copy = this.#copy(request.target);
+        if (copy.state === "finished")
+          throw new CsiError("failed-precondition", `${request.target} is a finished volume`);
+        copy.state = "cancelled";
+        return { done: lineOf({ kind: "done" }) };
+      }
+      case "freeze":
+      case "thaw": {
+        const volume = this.volumes.get(request.volume);
+        if (!volume) throw new CsiError("not-found", `there is no volume ${request.volume}`);
+        if (this.options.cannotFreeze) throw new CsiError("failed-precondition", "this storage cannot forbid writing");
+        volume.isFrozen = request.command === "freeze";
+        return { done: lineOf({ kind: "done" }) };
+      }
+      case "list":
+        return {
+          done: `{"copies":[${[...this.copies].map(([target, copy]) => this.#state(target, copy)).join(",")}]}\n`,
+        };
+    }
+  }
+
+  #copy(target: string): Copy {
+    const copy = this.copies.get(target);
+    if (copy) return copy;
+    throw new CsiError("not-found", `there is no copy ${target}`);
+  }
+
+  #round(copy: Copy, waits: boolean): { readonly done: string } | { readonly running: CopyAnswer } {
+    if (copy.state === "finished") throw new CsiError("failed-precondition", "the copy is a volume already");
+    if (copy.state === "cancelled") throw new CsiError("failed-precondition", "the copy was cancelled");
+    const continued = copy.running !== undefined;
+    copy.state = "copying";
+    copy.running ??= [...(this.volumes.get(copy.source)?.lines ?? [])];
+    if (!continued && waits)
+      return {
+        running: {
+          kind: "progress",
+          text: "37 of 120 GiB, 112 MiB/s",
+          done: 37n << 30n,
+          total: 120n << 30n,
+          rate: 112n << 20n,
+        },
+      };
+    copy.content = copy.running;
+    copy.running = undefined;
+    copy.state = "ready";
+    const number = copy.rounds++;
+    return { done: lineOf({ kind: "done", round: { number, taken: 1, continued, bytes: 5n << 20n, seconds: 3 } }) };
+  }
+
+  #land(target: string) {
+    const copy = this.#copy(target);
+    if (copy.state !== "finished") {
+      if (!copy.content || copy.running) throw new CsiError("failed-precondition", "no round is complete");
+      copy.state = "finished";
+      this.add(target);
+      this.volumes.get(target)?.lines.push(...copy.content);
+    }
+    const topology = [{ "csimux.storage/zone": "z1" }];
+    return {
+      handle: target,
+      bytes: copy.bytes,
+      context: { node_attach_driver: "hostpath", path: `/data/${copy.name}` },
+      topology,
+    };
+  }
+
+  #state(target: string, { source, name, state, rounds, running }: Copy): string {
+    return writeLine({
+      ...({ kind: "copy", target, source, sourceKind: "volume", name, role: "move", state, way: "files" } as const),
+      // The number of the present round: the one that runs, or the last complete one.
+      ...{
+        round: running ? rounds : Math.max(0, rounds - 1),
+        done: 0n,
+        total: 0n,
+        rate: 0n,
+        asked: 1,
+        owner: "",
+        fault: "",
+      },
+    });
+  }
+}
