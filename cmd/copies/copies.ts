@@ -10,7 +10,7 @@ import { parseEndpoint } from "../../lib/csi/endpoint.ts";
 import type { Host } from "../host.ts";
 import { UsageError, visible } from "../terminal/terminal.ts";
 import type { CopiesFlags, CopiesVerb } from "./options.ts";
-import { askCopies, type CopyOutcome } from "./socket.ts";
+import { askCopies, type CommandOutcome } from "./socket.ts";
 import { copiesText, doneText } from "./text.ts";
 
 /** The exit code for work that continues after `--wait`. */
@@ -48,7 +48,7 @@ export async function copies(
   }
 }
 
-function show(outcome: CopyOutcome, output: "text" | "json", host: Host): void {
+function show(outcome: CommandOutcome, output: "text" | "json", host: Host): void {
   if (outcome.kind === "running") return;
   if (output === "json") host.out(`${writeLine(outcome)}\n`);
   else if (outcome.kind === "done") host.out(doneText(outcome));

@@ -6,7 +6,7 @@ import { CsiError, errnoOf } from "../../lib/core/errors.ts";
 const maxLineBytes = 1 << 20;
 
 /** How a request ended: its last answer, or "running" if the time to wait passed before. */
-export type CopyOutcome = Extract<CopyAnswer, { readonly kind: "done" | "failed" }> | { readonly kind: "running" };
+export type CommandOutcome = Extract<CopyAnswer, { readonly kind: "done" | "failed" }> | { readonly kind: "running" };
 
 /**
  * Sends a request to the command socket at `path`, and passes every answer before the last one to `tell`. After `waitMs` it leaves; the
@@ -17,7 +17,7 @@ export function askCopies(
   request: CopyCommandInput,
   waitMs: number | undefined,
   tell: (answer: CopyAnswer) => void,
-): Promise<CopyOutcome> {
+): Promise<CommandOutcome> {
   return new Promise((resolve, reject) => {
     let rest = "";
     const peer = connect({ path });

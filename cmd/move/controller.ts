@@ -12,7 +12,7 @@ import { MoveRefusal } from "./refusal.ts";
 export type CopyDone = Extract<CopyAnswer, { readonly kind: "done" }>;
 
 /** News of a running request. */
-export type CopyProgress = Extract<CopyAnswer, { readonly kind: "progress" }>;
+export type RoundProgress = Extract<CopyAnswer, { readonly kind: "progress" }>;
 
 /** What a new volume is to be: the request "begin" without its name. */
 export type WantedCopy = Omit<Extract<CopyCommandInput, { readonly command: "begin" }>, "command">;
@@ -63,7 +63,7 @@ export class CopyingController {
   begin = (wanted: WantedCopy): Promise<CopyDone> => this.#ask(["begin"], undefined, JSON.stringify(wanted));
 
   /** Completes one round; `tell` gets its progress. */
-  round = (target: string, tell: (progress: CopyProgress) => void): Promise<CopyDone> =>
+  round = (target: string, tell: (progress: RoundProgress) => void): Promise<CopyDone> =>
     this.#ask(["round", target, "--wait", String(this.#waitSeconds)], tell);
 
   /** Makes the last complete round the volume. */
@@ -77,7 +77,7 @@ export class CopyingController {
     this.#desk.print(inPodOf(await this.#found(), ["copies", ...words], stdin !== undefined), stdin);
   }
 
-  async #ask(words: readonly string[], tell?: (progress: CopyProgress) => void, stdin?: string): Promise<CopyDone> {
+  async #ask(words: readonly string[], tell?: (progress: RoundProgress) => void, stdin?: string): Promise<CopyDone> {
     const end = performance.now() + heldMs;
     for (;;) {
       const answers = await this.#answers(["copies", ...words], stdin);
