@@ -75,12 +75,16 @@ async function switchGroup(work: MoveWork, group: readonly Moving[]): Promise<nu
 
 const needsRound = (moving: Moving): boolean => stateOf(moving) === "old" && moving.fresh === undefined;
 
-/** A round, unless an interrupted switch has made the copy a volume already. */
+/** A round, unless an interrupted switch has made the copy a volume already: its record goes then. */
 async function roundUnlessLanded(work: MoveWork, moving: Moving) {
+  const state = await unlanded(work, moving);
+  return state ? { before: state.round, made: await round(work, moving) } : { before: -1, made: undefined };
+}
+
+/** The record of a copy that is not a volume yet. */
+async function unlanded({ controller }: MoveWork, moving: Moving) {
   const { target } = noted(moving).note;
-  const state = (await work.controller.list()).find(each => each.target === target);
-  if (state?.state === "finished") return { before: state.round, made: undefined };
-  return { before: state?.round ?? -1, made: await round(work, moving) };
+  return (await controller.list()).find(each => each.target === target && each.state !== "finished");
 }
 
 /** Freezes the old volume, copies what is left, and makes the PersistentVolume of the new one. */
@@ -91,7 +95,7 @@ async function land(work: MoveWork, moving: Moving): Promise<Moving> {
   const target = note.target || "TARGET";
   if (moving.fresh === undefined) await freeze(work, moving);
   if (desk.isPrint) {
-    const isLanded = (await controller.list()).some(each => each.target === note.target && each.state === "finished");
+    const isLanded = note.target !== "" && (await unlanded(work, moving)) === undefined;
     if (!isLanded && moving.fresh === undefined) {
       await controller.print(["round", target]);
       await controller.print(["land", target]);

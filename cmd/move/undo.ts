@@ -1,7 +1,7 @@
 import { textAt } from "../../lib/lint/lint-input.ts";
 import { CopyRefusal } from "./controller.ts";
 import { targetClass } from "./copy.ts";
-import { claimManifest, volumeManifest } from "./objects/manifests.ts";
+import { claimManifest, type LandedVolume, volumeManifest } from "./objects/manifests.ts";
 import { claimOfVolume, claimText, placeOfObject, textsAt } from "./objects/objects.ts";
 import { MoveRefusal } from "./refusal.ts";
 import { start, stop } from "./stop.ts";
@@ -98,13 +98,11 @@ async function giveUp(work: MoveWork, moving: Moving): Promise<Moving> {
     return moving;
   } catch (error) {
     if (!(error instanceof CopyRefusal)) throw error;
-    // "not-found": an earlier undo has cancelled it.
-    if (error.code === "not-found") return moving;
-    if (error.code !== "failed-precondition") throw error;
+    if (!["not-found", "failed-precondition"].includes(error.code)) throw error;
   }
-  const { volume } = await controller.land(note.target);
-  if (volume === undefined || volume.handle !== note.target)
-    throw new MoveRefusal(`csimux did not describe the volume ${note.target}`);
+  const volume = await finished(work, note.target);
+  // An earlier undo has cancelled it.
+  if (volume === undefined) return moving;
   const manifest = volumeManifest({
     name: note.volume,
     claim: note.claim,
@@ -115,6 +113,18 @@ async function giveUp(work: MoveWork, moving: Moving): Promise<Moving> {
   const spec = { ...textsOf(manifest["spec"]), claimRef: { ...claimOfVolume(manifest), uid: noClaim } };
   await desk.change(["create", "-f", "-"], [{ ...manifest, spec }]);
   return again(work, moving);
+}
+
+/** The volume of a copy that an interrupted switch has completed; undefined if there is none. */
+async function finished({ controller }: MoveWork, target: string): Promise<LandedVolume | undefined> {
+  try {
+    const { volume } = await controller.land(target);
+    if (volume?.handle === target) return volume;
+  } catch (error) {
+    if (!(error instanceof CopyRefusal) || error.code !== "not-found") throw error;
+    return undefined;
+  }
+  throw new MoveRefusal(`csimux did not describe the volume ${target}`);
 }
 
 const textsOf = (value: unknown): object => (typeof value === "object" && value !== null ? value : {});

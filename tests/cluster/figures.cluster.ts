@@ -1,12 +1,44 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { below } from "../../scripts/check/below.ts";
 import { byNode, deployCentral, drivers, namespace, undeploy } from "./deploy.ts";
 import { apply, bound, eventually, kube, list, type Resource, remove, running } from "./kube.ts";
 import { tidy } from "./left.ts";
-import { memory } from "./memory.ts";
 import { claim, pod, storageClass } from "./objects.ts";
 
 // Measures memory and times. The bounds are wide: exceeding one means that something is broken.
 const say = (line: string): void => void process.stdout.write(`    ${line}\n`);
+
+/** The memory of a pod's containers, in bytes. */
+interface Memory {
+  readonly container: string;
+  /** The working set as kubelet defines it: charged memory without file cache that the kernel can drop. */
+  readonly workingSet: bigint;
+  readonly anonymous: bigint;
+}
+
+const cgroups = "/sys/fs/cgroup/memory/csimux-cluster";
+
+async function memoryOf(container: string, folder: string): Promise<Memory> {
+  const stat = await readFile(join(folder, "memory.stat"), "utf8");
+  const figure = (name: string): bigint => BigInt(new RegExp(`^${name} (\\d+)$`, "m").exec(stat)?.[1] ?? 0);
+  const usage = BigInt((await readFile(join(folder, "memory.usage_in_bytes"), "utf8")).trim());
+  return { container, workingSet: usage - figure("total_inactive_file"), anonymous: figure("total_rss") };
+}
+
+/** The memory of each container of a pod (cgroup v1). */
+async function memory({ status }: Resource): Promise<readonly Memory[]> {
+  const all = below(cgroups).map(name => join(cgroups, name));
+  const containers = status.containerStatuses as { name: string; containerID: string }[];
+  return Promise.all(
+    containers.map(({ name, containerID }) => {
+      const folder = all.find(each => each.endsWith(`/${containerID.replace("containerd://", "")}`));
+      if (folder === undefined) throw new Error(`${name} has no cgroup`);
+      return memoryOf(name, folder);
+    }),
+  );
+}
 
 beforeAll(async () => {
   await deployCentral(byNode);

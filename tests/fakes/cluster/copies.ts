@@ -12,7 +12,7 @@ interface Copy {
   readonly source: string;
   readonly name: string;
   readonly bytes: bigint;
-  state: "copying" | "ready" | "finished" | "cancelled";
+  state: "copying" | "ready" | "cancelled";
   rounds: number;
   /** The moment of the round that runs. */
   running: readonly string[] | undefined;
@@ -31,7 +31,7 @@ export interface CopiesOptions {
 const lineOf = (answer: CopyAnswer): string => `${writeLine(answer)}\n`;
 
 /**
- * The command socket of a controller behind `csimux copies`, by the comments of lib/copy/commands.ts: a round takes its moment at its first
+ * The command socket of a controller behind `csimux copies`, as lib/mux/copying/commands.ts answers: a round takes its moment at its first
  * request, which leaves before the end, and the next one joins it. Requests are checked with the product's own schema.
  */
 export class CopiesDouble {
@@ -92,10 +92,7 @@ export class CopiesDouble {
       case "land":
         return { done: lineOf({ kind: "done", volume: this.#land(request.target) }) };
       case "cancel": {
-        const copy = this.#copy(request.target);
-        if (copy.state === "finished")
-          throw new CsiError("failed-precondition", `${request.target} is a finished volume`);
-        copy.state = "cancelled";
+        this.#copy(request.target).state = "cancelled";
         return { done: lineOf({ kind: "done" }) };
       }
       case "freeze":
@@ -120,7 +117,6 @@ export class CopiesDouble {
   }
 
   #round(copy: Copy, waits: boolean): { readonly done: string } | { readonly running: CopyAnswer } {
-    if (copy.state === "finished") throw new CsiError("failed-precondition", "the copy is a volume already");
     if (copy.state === "cancelled") throw new CsiError("failed-precondition", "the copy was cancelled");
     const continued = copy.running !== undefined;
     copy.state = "copying";
@@ -142,21 +138,24 @@ export class CopiesDouble {
     return { done: lineOf({ kind: "done", round: { number, taken: 1, continued, bytes: 5n << 20n, seconds: 3 } }) };
   }
 
+  /** The record of a finished copy goes at once; the volume is described by its storage from then on. */
   #land(target: string) {
-    const copy = this.#copy(target);
-    if (copy.state !== "finished") {
-      if (!copy.content || copy.running) throw new CsiError("failed-precondition", "no round is complete");
-      copy.state = "finished";
-      this.add(target);
-      this.volumes.get(target)?.lines.push(...copy.content);
-    }
+    const landed = this.volumes.has(target);
+    const { name, bytes } = landed
+      ? { name: target.slice(target.indexOf("/") + 1), bytes: 20n << 30n }
+      : this.#complete(target);
     const topology = [{ "csimux.storage/zone": "z1" }];
-    return {
-      handle: target,
-      bytes: copy.bytes,
-      context: { node_attach_driver: "hostpath", path: `/data/${copy.name}` },
-      topology,
-    };
+    return { handle: target, bytes, context: { node_attach_driver: "hostpath", path: `/data/${name}` }, topology };
+  }
+
+  #complete(target: string): Copy {
+    const copy = this.#copy(target);
+    if (!copy.content || copy.running || copy.state === "cancelled")
+      throw new CsiError("failed-precondition", `the data of volume ${target} is not complete; copy it first`);
+    this.add(target);
+    this.volumes.get(target)?.lines.push(...copy.content);
+    this.copies.delete(target);
+    return copy;
   }
 
   #state(target: string, { source, name, state, rounds, running }: Copy): string {
