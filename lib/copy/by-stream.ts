@@ -17,7 +17,7 @@ export interface StreamWork {
   readonly way: "stream-here" | "stream";
   /** Without what older pools may not support; what the first round needed holds for all others. */
   readonly basic: boolean;
-  /** Gets the bytes of the running stream so far, about each second; begins again at 0 with each stream. */
+  /** Gets the bytes of the running stream so far, every few seconds; begins again at 0 with each stream. */
   progress(bytes: bigint): void;
 }
 

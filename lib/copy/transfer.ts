@@ -40,8 +40,8 @@ const usual: StreamLimits = { stallMs: 30 * 60_000, graceMs: 30_000 };
 /** Fewer bytes in all that time do not count: ssh(1) exchanges messages on an idle connection, too. */
 const leastBytes = 64n << 10n;
 
-/** How often the progress is measured, in milliseconds. */
-const periodMs = 1_000;
+/** How often the progress is measured, in milliseconds. Each time costs this process a millisecond. */
+const periodMs = 5_000;
 
 /** Starts a program of a stream; throws CsiError for a host that has no way to do so. */
 async function start({ host }: StreamEnd, argv: Argv, streams: ChildStreams, signal: AbortSignal): Promise<Child> {
@@ -74,7 +74,7 @@ interface Running {
 
 /**
  * Runs the programs at both ends of a stream, joined by a pipe of this machine's kernel, until both have ended. `progress` gets the bytes
- * so far, about each second. Rejects with CommandError or CsiError if one could not be started; nothing runs on this machine then.
+ * so far, every few seconds. Rejects with CommandError or CsiError if one could not be started; nothing runs on this machine then.
  */
 export async function transfer(
   from: StreamEnd,
