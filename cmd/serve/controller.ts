@@ -110,7 +110,7 @@ export function openController(
     parts: { ...parts, ...offered },
     /** Runs a command of the command socket. */
     command: (command: CopyCommand, tell: (answer: CopyAnswer) => void, signal: AbortSignal) =>
-      copyCommand(command, tell, { id: command.command, log, signal, secrets: {} }),
+      copyCommand(command, tell, signal, { id: command.command, log, signal: ending.signal, secrets: {} }),
     /** Ephemeral inline volumes, for the node. */
     inline,
     /** The same for an alias. */

@@ -1,3 +1,4 @@
+import { copyByStream } from "../../lib/copy/by-stream.ts";
 import { Copies } from "../../lib/copy/copies.ts";
 import { Janitor, janitorMs } from "../../lib/copy/janitor.ts";
 import { readRecord, writeRecord } from "../../lib/copy/record.ts";
@@ -16,10 +17,7 @@ import type { ServeOptions } from "./options.ts";
 export function openCopies(connections: Connections, settings: () => CopySettings, log: Log) {
   const use = <T>(name: string, work: (driver: Driver) => Promise<T>) =>
     connections.use(name, "retry", ({ driver }) => work(driver));
-  const stream = async () => {
-    throw new CsiError("unavailable", "streams are not part of this csimux yet");
-  };
-  const copies = new Copies({ use, stream, settings, log });
+  const copies = new Copies({ use, stream: copyByStream, settings, log });
   const janitor = new Janitor({ copies, use, names: () => connections.names() });
   const rounds = new PeriodicRounds(janitorMs, async signal => {
     try {

@@ -1,8 +1,9 @@
 import type { Call, Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
-import type { CopySpec, GivingAbility, Moment, StreamSource, StreamTarget, TakingAbility } from "../drivers/copying.ts";
+import type { CopySpec, GivingAbility, TakingAbility } from "../drivers/copying.ts";
 import type { Driver } from "../drivers/driver.ts";
+import type { StreamWork } from "./by-stream.ts";
 import type { CopyRecord } from "./record.ts";
 import type { CopyTimes } from "./times.ts";
 import type { Turns } from "./turns.ts";
@@ -11,19 +12,7 @@ import type { Turns } from "./turns.ts";
 export type UseDriver = <T>(connection: string, work: (driver: Driver) => Promise<T>) => Promise<T>;
 
 /** Lets the programs of both ends exchange a stream (by-stream.ts). */
-export type CopyByStream = (
-  work: {
-    readonly source: StreamSource;
-    readonly target: StreamTarget;
-    readonly id: string;
-    readonly moment: Moment;
-    readonly earlier: Pick<Moment, "name" | "proof"> | undefined;
-    readonly way: "stream-here" | "stream";
-    readonly basic: boolean;
-    progress(bytes: bigint): void;
-  },
-  call: Call,
-) => Promise<{ readonly basic: boolean }>;
+export type CopyByStream = (work: StreamWork, call: Call) => Promise<{ readonly basic: boolean }>;
 
 /** What all copies of a process share. */
 export interface CopyParts {
@@ -43,6 +32,8 @@ export interface CopyWork {
   readonly source: Handle;
   readonly record: CopyRecord;
   readonly spec: CopySpec;
+  /** Its landing was made a moment ago; otherwise the process that wrote the record may have ended before it made it. */
+  readonly isNew: boolean;
   /** Its last owner was not asked: it may still write into the landing, should it wake up. */
   readonly isTakenOver: boolean;
   readonly dropAcls: boolean;

@@ -75,7 +75,8 @@ export class OneCopy {
     try {
       await this.#lease.claim({ state: "copying", fault: "", asked: seconds() });
       if (this.#work.isTakenOver && this.record.way !== "stream" && this.record.way !== "stream-here")
-        await this.#again(this.#moment);
+        await this.#again();
+      else if (!this.#work.isNew) await this.#place.use(taking => this.#begin(taking, this.record));
       await this.#untilComplete();
       await this.#leave({ state: "ready", done: this.record.total || this.record.done, fault: "" });
       this.#call.log.info("all data of the copy has arrived", { round: this.record.round });
@@ -180,7 +181,7 @@ export class OneCopy {
   /** What an interrupted call has written is not continued: the giver begins again in an empty folder. */
   async #fill({ fill }: GivingAbility, folder: string): Promise<void> {
     if (!fill) throw unable(this.#work.source.connection, "write its snapshots into a folder");
-    if (this.record.dirty) await this.#again(this.#moment);
+    if (this.record.dirty) await this.#again();
     await this.#lease.write({ dirty: true });
     await fill(this.#moment, folder, this.#call);
   }
@@ -189,6 +190,9 @@ export class OneCopy {
     const { record } = this;
     if (!giving.stream) throw unable(this.#work.source.connection, "send streams");
     if (!taking.stream) throw unable(this.#work.target.connection, "receive streams");
+    const total = (all: bigint, own: bigint) => (record.total > 0n && all > record.total ? own : all);
+    // A stream that continues counts from zero again.
+    const before = record.done;
     const { basic } = await this.#parts.stream(
       {
         source: giving.stream,
@@ -198,7 +202,7 @@ export class OneCopy {
         earlier: record.earlier,
         way,
         basic: record.basic,
-        progress: bytes => this.#arrived(bytes),
+        progress: bytes => this.#arrived(total(before + bytes, bytes)),
       },
       this.#call,
     );
@@ -235,13 +239,18 @@ export class OneCopy {
     await this.#lease.write({ moment: this.#moment, taken: seconds(), total: moment.toSend, done: 0n });
   }
 
+  /** Makes the landing if it is missing. */
+  async #begin(taking: TakingAbility, record: CopyRecord): Promise<void> {
+    await taking.begin(this.#work.spec, this.#moment, writeRecord(record), this.#call);
+  }
+
   /** Removes the landing and makes an empty one, into which no earlier program can write. */
-  async #again(moment: Moment): Promise<void> {
-    const { target, spec } = this.#work;
+  async #again(): Promise<void> {
+    const { target } = this.#work;
     const record = { ...this.record, owner: this.#parts.self, dirty: false, done: 0n };
     await this.#place.use(async taking => {
       await taking.drop(target.id, this.#call);
-      await taking.begin(spec, moment, writeRecord(record), this.#call);
+      await this.#begin(taking, record);
     });
     this.#lease.set({ dirty: false, done: 0n });
     this.#call.log.info("the copy begins again in an empty landing");

@@ -29,6 +29,14 @@ export class CopyRemoval {
     });
   }
 
+  /** Removes the record of a volume that will be deleted; what is still protected for it is the janitor's work. */
+  async forget(target: Handle, record: CopyRecord, call: Call): Promise<void> {
+    await this.#try("the source of a finished copy could not be released yet", target, call, () =>
+      this.release(target, record, call),
+    );
+    await this.#use(target.connection, async ({ taking }) => taking?.forget(target.id, call));
+  }
+
   /** Gives up what is protected for a copy. */
   async release(target: Handle, { origin }: Pick<CopyRecord, "origin">, call: Call): Promise<void> {
     const source = parseHandle(origin.handle, origin.kind);

@@ -66,8 +66,8 @@ export class Volumes {
     if (!handle) return call.log.warn("nothing to delete: not an id of this driver", { volume: text });
     await this.#change("delete", handle, "", call, async (connection, own) => {
       if (connection.retain) return own.log.info("volume left in place: deleteStrategy is retain", { volume: text });
+      await this.#context.copying?.beforeDelete(connection, handle, own);
       await this.#context.calls.make(connection, () => connection.driver.delete(handle.id, own));
-      await this.#context.copying?.deleted(connection, handle, own);
       this.#context.duplicates.deleted(handle);
       this.#health.forget(handle);
     });

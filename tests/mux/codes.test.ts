@@ -4,6 +4,8 @@ import { CsiError } from "../../lib/core/errors.ts";
 import { failure as asFailure, inUse } from "../../lib/drivers/failure.ts";
 import { zfsErrorMapping } from "../../lib/drivers/zfs/storage.ts";
 import { ZfsError } from "../../lib/drivers/zfs/zfs.ts";
+import { copyProcess, copyRequest } from "../copy/copy-world.ts";
+import { CopyStorage, copyDriver, streamInMemory } from "../fakes/memory-copies.ts";
 import { testCall } from "../fakes/memory-driver.ts";
 import { failure, muxWorld, request } from "./world.ts";
 
@@ -39,6 +41,27 @@ const create = (world: World, connection = "a", more: object = {}, name = "new",
 const snapshot = (world: World, volume: string, parameters = {}, name = "s") =>
   world.snapshots.create({ name, volume, parameters, accessibility: { requisite: [], preferred: [] } }, call);
 const expand = (world: World, id = "v:a/v") => world.volumes.expand(id, range, undefined, call);
+
+/** Asks once for a copy whose data does not move. */
+async function copied(enabled = true): Promise<void> {
+  const storages = new Map(["a", "b"].map(name => [name, new CopyStorage()]));
+  let open = () => {};
+  const gate = new Promise<void>(resolve => {
+    open = resolve;
+  });
+  for (const storage of storages.values()) {
+    storage.gate = () => gate;
+    storage.volumes.set("v", { content: "content", bytes: 1n });
+  }
+  const drivers = new Map([...storages].map(([name, storage]) => [name, () => copyDriver(storage, name)]));
+  const process = copyProcess({ drivers, settings: { enabled }, stream: streamInMemory(storages) });
+  try {
+    await process.volumes.create(copyRequest("new", "b", "v:a/v"), call);
+  } finally {
+    open();
+    await process.stop(1_000);
+  }
+}
 
 /** A driver of "a" whose expansion fails so; without a code it cannot expand at all. */
 function expanding(world: World, code?: CsiError["code"]): void {
@@ -97,7 +120,9 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
           { kind: "block", fsType: undefined, mountFlags: [], mountGroup: undefined, mode: "single-node-writer" },
         ],
       }),
-    "the source is on another connection": world => create(world, "b", { source: { kind: "volume", id: "v:a/v" } }),
+    "its source cannot be copied from there": world => create(world, "b", { source: { kind: "volume", id: "v:a/v" } }),
+    "the copy of its source is in progress": () => copied(),
+    "a setting forbids to copy its source": () => copied(false),
     "the source does not belong to this driver": world =>
       create(world, "a", { source: { kind: "volume", id: "foreign" } }),
     "the storage system is out of reach there": async world => {

@@ -36,14 +36,18 @@ export class CopyCommands {
     this.#groups = groups;
   }
 
-  /** Runs a command; the last line that it tells is of kind "done". Throws CsiError. */
-  async run(command: CopyCommand, tell: Tell, call: Call): Promise<void> {
-    tell({ kind: "done", ...(await this.#answer(command, tell, call)) });
+  /**
+   * Runs a command; the last line that it tells is of kind "done". Throws CsiError. `client` aborts when the client leaves, which ends
+   * nothing but the waiting.
+   */
+  async run(command: CopyCommand, tell: Tell, client: AbortSignal, call: Call): Promise<void> {
+    tell({ kind: "done", ...(await this.#answer(command, tell, client, call)) });
   }
 
   async #answer(
     command: CopyCommand,
     tell: Tell,
+    client: AbortSignal,
     call: Call,
   ): Promise<Omit<Extract<CopyAnswer, { kind: "done" }>, "kind">> {
     switch (command.command) {
@@ -52,7 +56,7 @@ export class CopyCommands {
       case "begin":
         return this.#begin(command, call);
       case "round":
-        return this.#round(known(command.target, "volume"), tell, call);
+        return this.#round(known(command.target, "volume"), tell, client, call);
       case "land":
         return this.#land(known(command.target, "volume"), call);
       case "freeze":
@@ -105,7 +109,7 @@ export class CopyCommands {
   }
 
   /** Completes the interrupted round, or takes the next one. */
-  async #round(target: Handle, tell: Tell, call: Call) {
+  async #round(target: Handle, tell: Tell, client: AbortSignal, call: Call) {
     const began = performance.now();
     const { copies } = this.#parts.engine;
     const running = copies.running(target);
@@ -113,7 +117,7 @@ export class CopyCommands {
     const isFirst = !running && before.state === "copying" && before.round === 0 && before.beat === 0;
     const record = running || before.state === "copying" ? before : await this.#next(target, before, call);
     const copy = running ?? this.#start(target, record);
-    const end = await watched(copy, tell, call);
+    const end = await watched(copy, tell, client);
     if (end.kind === "paused") throw end.why;
     if (end.kind === "failed") throw end.error;
     const source = sourceOf(end.record);
@@ -129,7 +133,8 @@ export class CopyCommands {
   #start(target: Handle, record: CopyRecord): OneCopy {
     const owner = this.#parts.engine.copies.owner(target, record);
     if (owner === "taken") throw new CsiError("aborted", `${encodeHandle(target)} is being copied by another csimux`);
-    return this.#copying.start({ target, source: sourceOf(record), spec: specOf(record) }, record, owner === "gone");
+    const request = { target, source: sourceOf(record), spec: specOf(record) };
+    return this.#copying.start(request, record, { isNew: false, isTakenOver: owner === "gone" });
   }
 
   /** The next round begins where the last one ended. */
@@ -266,9 +271,9 @@ export class CopyCommands {
 }
 
 /** Tells of the progress until the copy ends; while a client listens, it is asked for. */
-async function watched(copy: OneCopy, tell: Tell, call: Call) {
+async function watched(copy: OneCopy, tell: Tell, client: AbortSignal) {
   while (!(await within(copy.done, tellMs))) {
-    call.signal.throwIfAborted();
+    client.throwIfAborted();
     copy.ask();
     const { done, total, rate } = copy.progress;
     tell({ kind: "progress", text: copy.text, done, total, rate });

@@ -1,4 +1,5 @@
 import type { Copies } from "../../copy/copies.ts";
+import type { CopyWork } from "../../copy/copy-work.ts";
 import type { OneCopy } from "../../copy/one-copy.ts";
 import type { CopyRecord } from "../../copy/record.ts";
 import type { CopyRemoval } from "../../copy/removal.ts";
@@ -151,13 +152,24 @@ export class Copying {
     return { target, record };
   }
 
-  /** A volume was deleted: removes its landing, or the record that is left of it, and gives the source free. */
-  async deleted(connection: Connection, target: Handle, call: Call): Promise<void> {
+  /**
+   * A volume will be deleted: removes its landing, or the record that is left of its copy, and gives the source free. Throws "aborted" if
+   * another process copies it.
+   */
+  async beforeDelete(connection: Connection, target: Handle, call: Call): Promise<void> {
     const { taking } = connection.driver;
     const known = taking && (await this.find(connection, taking, target, call));
-    if (!taking || !known) return;
-    if (this.#parts.engine.copies.owner(target, known.record) === "taken") throw elsewhere(target);
-    await this.#parts.engine.removal.remove(target, known.record, call);
+    if (!known) return;
+    const { copies, removal } = this.#parts.engine;
+    if (copies.owner(target, known.record) === "taken") throw elsewhere(target);
+    if (known.record.state === "finished") return removal.forget(target, known.record, call);
+    try {
+      await removal.remove(target, known.record, call);
+    } catch (error) {
+      // It became the volume, and the process ended before it noted that.
+      if (!(error instanceof CsiError && error.code === "failed-precondition")) throw error;
+      await removal.forget(target, known.record, call);
+    }
   }
 
   /** The next request for this copy is refused for good, once. */
@@ -198,14 +210,21 @@ export class Copying {
     const owner = engine.copies.owner(target, record);
     if (owner === "taken") throw elsewhere(target, record);
     if (record.state !== "copying") return { kind: "ready", record } as const;
-    return { kind: "running", running: this.start(request, record, owner === "gone") } as const;
+    return {
+      kind: "running",
+      running: this.start(request, record, { isNew: !known, isTakenOver: owner === "gone" }),
+    } as const;
   }
 
   /** Runs a copy in this process. */
-  start({ target, source, spec }: Omit<CopyRequest, "role">, record: CopyRecord, isTakenOver: boolean): OneCopy {
+  start(
+    { target, source, spec }: Omit<CopyRequest, "role">,
+    record: CopyRecord,
+    state: Pick<CopyWork, "isNew" | "isTakenOver">,
+  ): OneCopy {
     const from = this.#parts.connections.record(source.connection)?.lastValid?.facts.copies;
     const dropAcls = from?.dropAcls ?? false;
-    return this.#parts.engine.copies.start({ target, source, spec, record, isTakenOver, dropAcls });
+    return this.#parts.engine.copies.start({ target, source, spec, record, ...state, dropAcls });
   }
 
   /** After the wait. */

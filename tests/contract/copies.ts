@@ -1,0 +1,140 @@
+import { describe, expect, test } from "bun:test";
+import type { CopyByStream } from "../../lib/copy/copy-work.ts";
+import { CsiError } from "../../lib/core/errors.ts";
+import type { Driver } from "../../lib/drivers/driver.ts";
+import { asked, type CopyProcess, copyProcess, copyRequest, until } from "../copy/copy-world.ts";
+import { testCall } from "../fakes/memory-driver.ts";
+import { codeOf } from "../mux/world.ts";
+
+/** One storage of a pair, and the hands of a person on it. */
+export interface CopyEndRig {
+  /** A driver as another process would open it. */
+  open(): Driver;
+  write(id: string, content: string): Promise<void>;
+  read(id: string): Promise<string>;
+  /** Everything that copies have left: moments, records, landings. */
+  remains(): Promise<readonly string[]>;
+  /** From now on, the storage fails at the n-th step of a copy, once; 0: never. Returns whether it did since the last call. */
+  cut(at: number): boolean;
+}
+
+/** A giver and a taker. */
+export interface CopyPairRig {
+  readonly giver: CopyEndRig;
+  readonly taker: CopyEndRig;
+  readonly stream?: CopyByStream;
+  end(): Promise<void>;
+}
+
+const call = testCall();
+const content = "the content of the first volume, longer than a piece";
+
+/** Every giver with every taker has to pass: content equal, repeats join, interruptions at each step on both sides, nothing left. */
+export function copiesContract(name: string, open: () => Promise<CopyPairRig>): void {
+  const inPair = (title: string, work: (rig: CopyPairRig, process: () => CopyProcess) => Promise<void>) =>
+    test(title, async () => {
+      const rig = await open();
+      const processes: CopyProcess[] = [];
+      const process = (): CopyProcess => {
+        const drivers = new Map([
+          ["a", () => rig.giver.open()],
+          ["b", () => rig.taker.open()],
+        ]);
+        const opened = copyProcess({ drivers, ...(rig.stream && { stream: rig.stream }) });
+        processes.push(opened);
+        return opened;
+      };
+      try {
+        await process().volumes.create(copyRequest("source", "a", "", { source: undefined }), call);
+        await rig.giver.write("source", content);
+        await work(rig, process);
+      } finally {
+        for (const each of processes) await each.stop(1_000);
+        await rig.end();
+      }
+    });
+  const make = (process: CopyProcess, volume = "copy") =>
+    process.volumes.create(copyRequest(volume, "b", "v:a/source"), call);
+  const nothingLeft = async ({ giver, taker }: CopyPairRig) => {
+    await until(async () => [...(await giver.remains()), ...(await taker.remains())].length === 0).catch(() => {});
+    expect([...(await giver.remains()), ...(await taker.remains())]).toEqual([]);
+  };
+
+  describe(`copies: ${name}`, () => {
+    inPair("a volume on one connection becomes one on another, and nothing else is left", async (rig, process) => {
+      const one = process();
+      const made = await asked(() => make(one));
+      expect(made).toMatchObject({ id: "v:b/copy", source: { kind: "volume", id: "v:a/source" } });
+      expect(await rig.taker.read("copy")).toBe(content);
+      expect((await make(one)).id).toBe("v:b/copy");
+      await nothingLeft(rig);
+    });
+
+    inPair("requests at once are one copy, and nothing is listed before its end", async (rig, process) => {
+      const one = process();
+      const answers = await Promise.all([1, 2, 3].map(() => asked(() => make(one))));
+      expect(new Set(answers.map(({ id }) => id))).toEqual(new Set(["v:b/copy"]));
+      const { items } = await one.listing.volumes({ token: "", max: 100 }, call);
+      expect(items.map(({ id }) => id).sort()).toEqual(["v:a/source", "v:b/copy"]);
+      await nothingLeft(rig);
+    });
+
+    inPair("a name with another source or size is refused, and the volume stays", async (rig, process) => {
+      const one = process();
+      await asked(() => make(one));
+      await one.volumes.create(copyRequest("other", "a", "", { source: undefined }), call);
+      expect(await codeOf(one.volumes.create(copyRequest("copy", "b", "v:a/other"), call))).toBe("already-exists");
+      const larger = { range: { required: 2n << 20n, limit: undefined } };
+      expect(await codeOf(one.volumes.create(copyRequest("copy", "b", "v:a/source", larger), call))).toBe(
+        "already-exists",
+      );
+      expect(await rig.taker.read("copy")).toBe(content);
+      await nothingLeft(rig);
+    });
+
+    inPair("a source that does not exist is not found, and nothing is left", async (rig, process) => {
+      const one = process();
+      expect(await codeOf(one.volumes.create(copyRequest("copy", "b", "v:a/none"), call))).toBe("not-found");
+      await nothingLeft(rig);
+    });
+
+    for (const side of ["giver", "taker"] as const)
+      inPair(
+        `an interruption at any step of the ${side} is repaired by the next request of a new process`,
+        async (rig, process) => {
+          let step = 1;
+          for (; step < 60; step++) {
+            rig[side].cut(step);
+            const first = process();
+            await make(first).catch(() => {});
+            const failed = rig[side].cut(0);
+            // A process that ends does not clean up: another one continues.
+            await first.stop(1_000);
+            const next = process();
+            const made = await asked(() => make(next));
+            expect(made.id).toBe("v:b/copy");
+            expect(await rig.taker.read("copy")).toBe(content);
+            const last = process();
+            await until(async () => {
+              await asked(() => make(last));
+              return (await rig.taker.remains()).length + (await rig.giver.remains()).length === 0;
+            });
+            await asked(() => next.volumes.delete("v:b/copy", call));
+            if (!failed) break;
+          }
+          expect(step).toBeGreaterThan(2);
+          expect(step).toBeLessThan(60);
+        },
+      );
+
+    inPair("a copy that is deleted before its end leaves nothing", async (rig, process) => {
+      const one = process();
+      rig.taker.cut(0);
+      await make(one).catch((error: unknown) => expect(error).toBeInstanceOf(CsiError));
+      await one.stop(1_000);
+      const other = process();
+      await asked(() => other.volumes.delete("v:b/copy", call));
+      await nothingLeft(rig);
+    });
+  });
+}

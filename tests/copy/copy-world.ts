@@ -1,0 +1,128 @@
+import { Copies } from "../../lib/copy/copies.ts";
+import type { CopyByStream } from "../../lib/copy/copy-work.ts";
+import { Janitor } from "../../lib/copy/janitor.ts";
+import { readRecord, writeRecord } from "../../lib/copy/record.ts";
+import { CopyRemoval } from "../../lib/copy/removal.ts";
+import { type CopyTimes, usualTimes } from "../../lib/copy/times.ts";
+import { CsiError, isFinal } from "../../lib/core/errors.ts";
+import { type CopySettings, type Group, usualCopies } from "../../lib/core/proxy.ts";
+import type { Driver } from "../../lib/drivers/driver.ts";
+import type { Connection } from "../../lib/mux/connection.ts";
+import { Connections } from "../../lib/mux/connections.ts";
+import type { CreateRequest } from "../../lib/mux/context.ts";
+import { openRouter } from "../../lib/mux/router.ts";
+import { testCall } from "../fakes/memory-driver.ts";
+import { request } from "../mux/world.ts";
+
+/** Short times, so that no test waits. */
+export const quick: CopyTimes = {
+  ...usualTimes,
+  beat: 20,
+  lost: 200,
+  takeOver: 60,
+  settle: 1,
+  firstPause: 1,
+  longestPause: 5,
+  ask: 30,
+};
+
+/** What a process is opened on. */
+export interface CopyWorldParts {
+  /** Drivers by the name of their connection. */
+  readonly drivers: ReadonlyMap<string, () => Driver>;
+  readonly traits?: Readonly<Record<string, Partial<Connection>>>;
+  readonly settings?: Partial<CopySettings>;
+  readonly times?: Partial<CopyTimes>;
+  readonly groups?: ReadonlyMap<string, Group>;
+  readonly stream?: CopyByStream;
+}
+
+const noStream: CopyByStream = async () => {
+  throw new CsiError("invalid-argument", "there are no streams here");
+};
+
+/** One process of csimux over these storages: its router with copies. Opening it again is another process. */
+export function copyProcess({
+  drivers,
+  traits = {},
+  settings = {},
+  times = {},
+  groups,
+  stream = noStream,
+}: CopyWorldParts) {
+  const { log } = testCall();
+  const present = { ...usualCopies, ...settings };
+  const open = (name: string): Connection => {
+    const driver = drivers.get(name)?.();
+    if (!driver) throw new CsiError("failed-precondition", "no such storage");
+    const facts = { driverName: "memory", family: "memory", accessibleTopology: [], labels: {}, suspended: false };
+    return { name, ...facts, retain: false, driver, access: driver.access, ...traits[name] };
+  };
+  const files = {
+    names: async () => [...drivers.keys()].sort(),
+    read: async (name: string) => (drivers.has(name) ? "text" : undefined),
+    labels: async () => undefined,
+  };
+  const connections = new Connections(
+    files,
+    async () => open,
+    () => files,
+    { kind: "forever" },
+    log,
+  );
+  const use = <T>(name: string, work: (driver: Driver) => Promise<T>) =>
+    connections.use(name, "retry", ({ driver }) => work(driver));
+  const copies = new Copies({ use, stream, settings: () => present, log, times: { ...quick, ...times } });
+  const engine = { copies, removal: new CopyRemoval(use), text: { read: readRecord, write: writeRecord } };
+  const janitor = new Janitor({ copies, use, names: () => connections.names() });
+  const router = openRouter(
+    connections,
+    async () => groups ?? new Map(),
+    () => ({
+      policy: { match: "lenient", report: "all", honourPreferred: "off", prefix: "t.example" },
+      ...{ legacyConnection: undefined, single: undefined, listing: "complete" },
+    }),
+    log,
+    { look: 5_000, capacity: 5_000 },
+    { hold: 0, fresh: 0 },
+    engine,
+  );
+  return { ...router, copies, janitor, connections };
+}
+
+/** A process of csimux with copies. */
+export type CopyProcess = ReturnType<typeof copyProcess>;
+
+/** A request for a copy. */
+export const copyRequest = (
+  name: string,
+  connection: string,
+  source: string,
+  more: Partial<CreateRequest> = {},
+): CreateRequest =>
+  request(name, connection, {
+    source: { kind: source.startsWith("s:") ? "snapshot" : "volume", id: source },
+    ...more,
+  });
+
+/** What callers do: asks until the answer is final. Throws the final error, and when it takes too long. */
+export async function asked<T>(work: () => Promise<T>, limitMs = 20_000): Promise<T> {
+  const end = performance.now() + limitMs;
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof CsiError) || isFinal(error) || performance.now() > end) throw error;
+      await new Promise(resolve => setTimeout(resolve, 2));
+    }
+  }
+}
+
+/** Waits until something holds; throws after a time. */
+export async function until(holds: () => boolean | Promise<boolean>, limitMs = 10_000): Promise<void> {
+  const end = performance.now() + limitMs;
+  while (!(await holds())) {
+    if (performance.now() > end) throw new Error("it does not become true");
+    await new Promise(resolve => setTimeout(resolve, 2));
+  }
+}

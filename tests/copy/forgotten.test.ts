@@ -1,0 +1,69 @@
+import { describe, expect, test } from "bun:test";
+import { writeRecord } from "../../lib/copy/record.ts";
+import { seconds } from "../../lib/copy/times.ts";
+import { CsiError } from "../../lib/core/errors.ts";
+import { codeOf, failure } from "../mux/world.ts";
+import { asked } from "./copy-world.ts";
+import { call, commanded, content, make, pair } from "./pair.ts";
+
+describe("what is forgotten", () => {
+  test("goes: a landing that was not asked for, and a moment without a copy", async () => {
+    const { process, hold, release, record, on, remains } = pair();
+    hold();
+    const one = process();
+    expect(await codeOf(make(one))).toBe("aborted");
+    await one.janitor.round(call);
+    expect(remains()).not.toEqual([]);
+    const stopping = one.stop(1_000);
+    release();
+    await stopping;
+    const two = process();
+    await two.janitor.round(call);
+    expect(remains()).toHaveLength(3);
+    on("b").records.set("copy", writeRecord({ ...record(), asked: seconds() - 73 * 3_600 }));
+    await two.janitor.round(call);
+    expect(remains()).toEqual([]);
+    const old = { content, bytes: 1n, name: "m", proof: "p", since: seconds() - 73 * 3_600 };
+    for (const target of ["v:b/gone", "v:unknown/gone"]) on("a").moments.set(target, new Map([[0, old]]));
+    on("a").moments.set("v:b/young", new Map([[0, { ...old, since: seconds() }]]));
+    await two.janitor.round(call);
+    // The target of one cannot answer, and the other may be about to begin.
+    expect(remains()).toEqual(["moment v:unknown/gone", "moment v:b/young"]);
+    await two.stop(1_000);
+  });
+
+  test("a finished volume keeps nothing but itself", async () => {
+    const { process, on, remains } = pair();
+    const one = process();
+    on("a").step = what => {
+      if (what === "release") throw new CsiError("unavailable", "no answer");
+    };
+    expect((await asked(() => make(one))).id).toBe("v:b/copy");
+    await one.stop(1_000);
+    expect(remains()).toHaveLength(2);
+    on("a").step = () => {};
+    const two = process();
+    await two.janitor.round(call);
+    expect(remains()).toEqual([]);
+    expect(on("b").volumes.has("copy")).toBe(true);
+    await two.stop(1_000);
+  });
+
+  test("a cancelled copy is gone, and its ghost learns it once", async () => {
+    const { process, hold, release, remains } = pair();
+    hold();
+    const one = process();
+    expect(await codeOf(make(one))).toBe("aborted");
+    const cancelling = commanded(one, { command: "cancel", target: "v:b/copy" });
+    release();
+    await cancelling;
+    expect(remains()).toEqual([]);
+    expect(await failure(make(one))).toMatchObject({
+      code: "failed-precondition",
+      message: expect.stringContaining("cancelled"),
+    });
+    expect(remains()).toEqual([]);
+    expect((await asked(() => make(one))).id).toBe("v:b/copy");
+    await one.stop(1_000);
+  });
+});

@@ -1,0 +1,61 @@
+import { describe, expect, test } from "bun:test";
+import type { CopyCommand } from "../../lib/copy/commands.ts";
+import { codeOf } from "../mux/world.ts";
+import { until } from "./copy-world.ts";
+import { commanded, make, pair } from "./pair.ts";
+
+describe("a move", () => {
+  const wanted = {
+    ...{ source: "v:a/source", name: "moved", bytes: 1n << 20n, parameters: { connection: "b" } },
+    ...{ capabilities: [], mutable: {} },
+  };
+
+  test("copies in rounds, lands the last one, and repeats every step", async () => {
+    const { process, on, remains } = pair();
+    const one = process();
+    expect(await commanded(one, { command: "plan", ...wanted })).toMatchObject([{ kind: "done", way: "stream" }]);
+    expect(remains()).toEqual([]);
+    for (const _ of [1, 2])
+      expect(await commanded(one, { command: "begin", ...wanted })).toMatchObject([
+        { target: "v:b/moved", way: "stream" },
+      ]);
+    const round = { command: "round", target: "v:b/moved" } as const;
+    expect((await commanded(one, round)).at(-1)).toMatchObject({ round: { number: 0, continued: false } });
+    on("a").volumes.set("source", { content: "changed since", bytes: 1n << 20n });
+    expect((await commanded(one, round)).at(-1)).toMatchObject({ round: { number: 1, continued: false } });
+    expect(on("a").moments.get("v:b/moved")?.size).toBe(1);
+    expect(on("b").volumes.has("moved")).toBe(false);
+    const landed = { kind: "done", volume: { handle: "v:b/moved", bytes: 1n << 20n, context: { at: "moved" } } };
+    for (const _ of [1, 2]) {
+      expect(await commanded(one, { command: "land", target: "v:b/moved" })).toMatchObject([landed]);
+      await until(() => remains().length === 0);
+    }
+    expect(on("b").volumes.get("moved")?.content).toBe("changed since");
+    await one.stop(1_000);
+  });
+
+  test("is listed, and refuses what does not fit", async () => {
+    const { process } = pair();
+    const one = process();
+    await commanded(one, { command: "begin", ...wanted });
+    const [listed] = await commanded(one, { command: "list" });
+    expect(listed).toMatchObject({
+      kind: "copy",
+      target: "v:b/moved",
+      source: "v:a/source",
+      role: "move",
+      state: "paused",
+    });
+    const refused = (command: CopyCommand) => codeOf(commanded(one, command));
+    expect(await refused({ command: "land", target: "v:b/moved" })).toBe("failed-precondition");
+    expect(await refused({ command: "land", target: "v:b/none" })).toBe("not-found");
+    expect(await refused({ command: "round", target: "v:b/none" })).toBe("not-found");
+    expect(await refused({ command: "freeze", volume: "v:a/source" })).toBe("failed-precondition");
+    expect(await refused({ command: "begin", ...wanted, name: "x", parameters: { connection: "a" } })).toBe(
+      "invalid-argument",
+    );
+    expect(await codeOf(make(one, "b", "moved"))).toBe("already-exists");
+    expect(await commanded(one, { command: "cancel", target: "v:b/moved" })).toMatchObject([{ kind: "done" }]);
+    await one.stop(1_000);
+  });
+});

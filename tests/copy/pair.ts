@@ -1,0 +1,43 @@
+import type { CopyAnswer, CopyCommand } from "../../lib/copy/commands.ts";
+import { readRecord } from "../../lib/copy/record.ts";
+import { CopyStorage, copyDriver, streamInMemory } from "../fakes/memory-copies.ts";
+import { testCall } from "../fakes/memory-driver.ts";
+import { type CopyWorldParts, copyProcess, copyRequest } from "./copy-world.ts";
+
+/** A patient call. */
+export const call = testCall();
+/** What the source has. */
+export const content = "x".repeat(100);
+
+/** Storages of connections a, b and c; a has the volume "source". `gate` holds all streams until it is opened. */
+export function pair() {
+  const storages = new Map(["a", "b", "c"].map(name => [name, new CopyStorage()]));
+  const on = (name: string): CopyStorage => storages.get(name) ?? new CopyStorage();
+  on("a").volumes.set("source", { content, bytes: 1n << 20n });
+  let open = () => {};
+  const hold = () => {
+    const gate = new Promise<void>(resolve => {
+      open = resolve;
+    });
+    for (const each of storages.values()) each.gate = () => gate;
+  };
+  const drivers = new Map([...storages].map(([name, storage]) => [name, () => copyDriver(storage, name)]));
+  const process = (more: Partial<CopyWorldParts> = {}) =>
+    copyProcess({ drivers, stream: streamInMemory(storages), ...more });
+  const record = (name = "copy", where = "b") => readRecord(on(where).records.get(name) ?? "", "test");
+  const remains = () => [...storages.values()].flatMap(each => each.remains());
+  return { on, hold, release: () => open(), process, record, remains };
+}
+
+/** A process over the pair. */
+export type Process = ReturnType<ReturnType<typeof pair>["process"]>;
+/** Asks once for a copy of the source. */
+export const make = (process: Process, connection = "b", name = "copy") =>
+  process.volumes.create(copyRequest(name, connection, "v:a/source"), call);
+
+/** The lines of a command. */
+export async function commanded(process: Process, command: CopyCommand): Promise<readonly CopyAnswer[]> {
+  const answers: CopyAnswer[] = [];
+  await process.copyCommand(command, answer => void answers.push(answer), call.signal, call);
+  return answers;
+}

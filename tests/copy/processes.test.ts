@@ -1,0 +1,56 @@
+import { describe, expect, test } from "bun:test";
+import { writeRecord } from "../../lib/copy/record.ts";
+import { CsiError } from "../../lib/core/errors.ts";
+import { codeOf, failure } from "../mux/world.ts";
+import { asked } from "./copy-world.ts";
+import { make, pair } from "./pair.ts";
+
+describe("two processes", () => {
+  test("of which one copies: the other says so, and takes over when the first has ended without a word", async () => {
+    const { process, hold, release, record, on } = pair();
+    hold();
+    const one = process({ times: { beat: 10 } });
+    expect(await codeOf(make(one))).toBe("aborted");
+    const two = process({ times: { takeOver: 200 } });
+    for (const _ of [1, 2, 3]) expect((await failure(make(two)))?.message).toContain("another csimux");
+    // A process that was killed leaves its name in the record.
+    const stopping = one.stop(1_000);
+    release();
+    await stopping;
+    on("b").records.set("copy", writeRecord({ ...record(), owner: "killed" }));
+    const began = performance.now();
+    expect((await asked(() => make(two))).id).toBe("v:b/copy");
+    expect(performance.now() - began).toBeGreaterThan(150);
+    await two.stop(1_000);
+  });
+
+  test("the one that loses the record ends its copy", async () => {
+    const { process, hold, release, record, on } = pair();
+    hold();
+    const one = process({ times: { beat: 10 } });
+    expect(await codeOf(make(one))).toBe("aborted");
+    on("b").records.set("copy", writeRecord({ ...record(), owner: "another" }));
+    const target = { kind: "volume", connection: "b", id: "copy" } as const;
+    const running = one.copies.running(target);
+    await new Promise(resolve => setTimeout(resolve, 50));
+    release();
+    expect(await running?.done).toMatchObject({ kind: "paused" });
+    expect(record().owner).toBe("another");
+    await one.stop(1_000);
+  });
+
+  test("one that cannot write its record ends its copy before another may begin", async () => {
+    const { process, hold, release, on } = pair();
+    hold();
+    const one = process({ times: { beat: 10, lost: 60 } });
+    expect(await codeOf(make(one))).toBe("aborted");
+    on("b").step = what => {
+      if (what === "note") throw new CsiError("unavailable", "no answer");
+    };
+    const running = one.copies.running({ kind: "volume", connection: "b", id: "copy" });
+    await new Promise(resolve => setTimeout(resolve, 150));
+    release();
+    expect(await running?.done).toMatchObject({ kind: "paused", why: { code: "unavailable" } });
+    await one.stop(1_000);
+  });
+});

@@ -1,0 +1,105 @@
+import { describe, expect, test } from "bun:test";
+import { CsiError } from "../../lib/core/errors.ts";
+import { codeOf, failure } from "../mux/world.ts";
+import { asked, type CopyWorldParts, copyRequest } from "./copy-world.ts";
+import { call, make, pair } from "./pair.ts";
+
+describe("what is refused", () => {
+  test.each([
+    ["copies are switched off", { settings: { enabled: false } }, "failed-precondition"],
+    [
+      "nothing may leave",
+      {
+        traits: {
+          a: { copies: { from: undefined, to: { kind: "members", members: [] }, allowPlain: false, dropAcls: false } },
+        },
+      },
+      "failed-precondition",
+    ],
+    [
+      "it may come from others only",
+      {
+        traits: {
+          b: {
+            copies: { from: { kind: "members", members: ["c"] }, to: undefined, allowPlain: false, dropAcls: false },
+          },
+        },
+      },
+      "failed-precondition",
+    ],
+  ] satisfies readonly (readonly [string, Partial<CopyWorldParts>, string])[])(
+    "leaves nothing: %s",
+    async (_, more, code) => {
+      const { process, remains } = pair();
+      const one = process(more);
+      expect(await codeOf(make(one))).toBe(code);
+      expect(remains()).toEqual([]);
+      await one.stop(1_000);
+    },
+  );
+
+  test("a taker without room, or with another kind of storage, leaves nothing", async () => {
+    const { process, on, remains } = pair();
+    const one = process();
+    on("b").refuses = new CsiError("resource-exhausted", "too little space");
+    expect(await codeOf(make(one))).toBe("resource-exhausted");
+    expect(remains()).toEqual([]);
+    on("b").refuses = undefined;
+    const small = { range: { required: 1n << 10n, limit: undefined } };
+    expect(await codeOf(one.volumes.create(copyRequest("copy", "b", "v:a/source", small), call))).toBe("out-of-range");
+    expect(remains()).toEqual([]);
+    await one.stop(1_000);
+    on("b").content = "blocks";
+    const two = process();
+    expect(await codeOf(make(two))).toBe("invalid-argument");
+    expect(remains()).toEqual([]);
+    expect(await codeOf(two.volumes.create(copyRequest("copy", "b", "v:gone/source"), call))).toBe("unavailable");
+    await two.stop(1_000);
+  });
+
+  test("a record of a newer csimux is left as it is", async () => {
+    const { process, on } = pair();
+    const one = process();
+    on("b").records.set("copy", '{"version":2}');
+    const answer = await failure(make(one));
+    expect(answer).toMatchObject({ code: "failed-precondition", message: expect.stringContaining("v:b/copy") });
+    await one.janitor.round(call);
+    expect(on("b").records.get("copy")).toBe('{"version":2}');
+    await one.stop(1_000);
+  });
+});
+
+describe("groups", () => {
+  const groups = new Map([["both", { from: { kind: "members", members: ["b", "c"] }, policy: "ordered" } as const]]);
+
+  test("a copy continues on the member where it has begun, whatever the order is", async () => {
+    const { process, hold, release, on } = pair();
+    hold();
+    on("b").refuses = new CsiError("resource-exhausted", "too little space");
+    const one = process({ groups });
+    expect(await codeOf(make(one, "both"))).toBe("aborted");
+    expect(on("c").records.has("copy")).toBe(true);
+    on("b").refuses = undefined;
+    release();
+    expect((await asked(() => make(one, "both"))).id).toBe("v:c/copy");
+    await one.stop(1_000);
+  });
+
+  test("the source's own connection clones; if it takes no volumes, another member copies", async () => {
+    const { process } = pair();
+    const all = new Map([["all", { from: { kind: "members", members: ["c", "a", "b"] }, policy: "ordered" } as const]]);
+    const one = process({ groups: all });
+    expect((await make(one, "all")).id).toBe("v:a/copy");
+    await one.stop(1_000);
+    const two = process({ groups: all, traits: { a: { suspended: true } } });
+    expect((await asked(() => make(two, "all", "second"))).id).toBe("v:c/second");
+    await two.stop(1_000);
+  });
+
+  test("no member with a way: the answer has the reason", async () => {
+    const { process } = pair();
+    const one = process({ groups, settings: { enabled: false } });
+    expect(await codeOf(make(one, "both"))).toBe("failed-precondition");
+    await one.stop(1_000);
+  });
+});

@@ -1,0 +1,117 @@
+import { describe, expect, test } from "bun:test";
+import { CsiError } from "../../lib/core/errors.ts";
+import { codeOf, failure, request, snapshotOf } from "../mux/world.ts";
+import { asked, copyRequest, until } from "./copy-world.ts";
+import { call, content, make, pair } from "./pair.ts";
+
+describe("a running copy", () => {
+  test("answers with its progress, and neither end can be changed meanwhile", async () => {
+    const { hold, release, process, remains } = pair();
+    hold();
+    const one = process();
+    const answer = await failure(make(one));
+    expect(answer?.code).toBe("aborted");
+    expect(answer?.message).toContain('volume "copy" is being copied from connection "a" (stream)');
+    for (const id of ["v:a/source", "v:b/copy"]) {
+      expect(await codeOf(one.volumes.delete(id, call))).toBe("aborted");
+      expect(await failure(one.volumes.delete(id, call))).toMatchObject({
+        message: expect.stringContaining("is being copied"),
+      });
+    }
+    release();
+    expect((await asked(() => make(one))).id).toBe("v:b/copy");
+    await until(() => remains().length === 0);
+    await one.volumes.delete("v:a/source", call);
+    await one.stop(1_000);
+  });
+
+  test("becomes the volume only when it is asked for", async () => {
+    const { hold, release, process, on, record } = pair();
+    hold();
+    const one = process();
+    expect(await codeOf(make(one))).toBe("aborted");
+    release();
+    await until(() => record().state === "ready");
+    expect(on("b").volumes.has("copy")).toBe(false);
+    expect((await make(one)).id).toBe("v:b/copy");
+    await one.stop(1_000);
+  });
+
+  test("pauses when it is not asked for, and continues with the next request", async () => {
+    const { hold, release, process, record } = pair();
+    hold();
+    const one = process({ settings: { idleMs: 80 } });
+    expect(await codeOf(make(one))).toBe("aborted");
+    release();
+    hold();
+    await until(
+      () => one.copies.running({ kind: "volume", connection: "b", id: "copy" }) === undefined || false,
+      5_000,
+    ).catch(() => {});
+    release();
+    await until(() => record().owner === "");
+    expect((await asked(() => make(one))).id).toBe("v:b/copy");
+    await one.stop(1_000);
+  });
+
+  test("waits for its turn behind another one of the same machine", async () => {
+    const { hold, release, process } = pair();
+    hold();
+    const one = process();
+    expect(await codeOf(make(one))).toBe("aborted");
+    expect((await failure(make(one, "c")))?.message).toContain("waits for its turn, 1 copies are in front");
+    release();
+    expect((await asked(() => make(one))).id).toBe("v:b/copy");
+    expect((await asked(() => make(one, "c"))).id).toBe("v:c/copy");
+    await one.stop(1_000);
+  });
+
+  test("is tried again after a failure, and says why meanwhile", async () => {
+    const { process, on } = pair();
+    const one = process({ times: { firstPause: 200, longestPause: 200 } });
+    let left = 1;
+    on("b").step = what => {
+      if (what === "receive" && left-- > 0) throw new CsiError("unavailable", "the pool is full");
+    };
+    expect((await failure(make(one)))?.message).toContain("the last attempt failed and is repeated: the pool is full");
+    expect((await asked(() => make(one))).id).toBe("v:b/copy");
+    await one.stop(1_000);
+  });
+
+  test("begins again when its moment was removed by hand, and ends when its source is gone", async () => {
+    const { process, on, hold, release, remains } = pair();
+    hold();
+    const one = process();
+    expect(await codeOf(make(one))).toBe("aborted");
+    await one.stop(1_000);
+    on("a").moments.clear();
+    release();
+    const two = process();
+    expect((await asked(() => make(two))).id).toBe("v:b/copy");
+    hold();
+    expect(await codeOf(make(two, "c"))).toBe("aborted");
+    await two.stop(1_000);
+    on("a").moments.clear();
+    on("a").volumes.clear();
+    release();
+    const three = process();
+    expect(await codeOf(asked(() => make(three, "c")))).toBe("not-found");
+    await until(() => remains().length === 0);
+    await three.stop(1_000);
+  });
+});
+
+test("a snapshot that is being copied is not deleted", async () => {
+  const { process, hold, release, on } = pair();
+  hold();
+  on("a").snapshots.set("snap", { content, bytes: 1n << 20n });
+  const one = process();
+  const ask = () => one.volumes.create(copyRequest("copy", "b", "s:a/snap"), call);
+  expect(await codeOf(ask())).toBe("aborted");
+  expect(await codeOf(one.snapshots.delete("s:a/snap", call))).toBe("aborted");
+  release();
+  expect((await asked(ask)).source).toEqual({ kind: "snapshot", id: "s:a/snap" });
+  expect(await codeOf(one.snapshots.create(snapshotOf("x", "v:a/source"), call))).toBe("invalid-argument");
+  expect(await codeOf(one.volumes.create(request("copy", "b"), call))).toBeUndefined();
+  await one.stop(1_000);
+});

@@ -1,0 +1,254 @@
+import type { CopyByStream } from "../../lib/copy/copy-work.ts";
+import { type Access, protocols } from "../../lib/core/access.ts";
+import { CsiError } from "../../lib/core/errors.ts";
+import type { CopySpec, GivingAbility, Moment, StreamEnd, TakingAbility } from "../../lib/drivers/copying.ts";
+import type { Driver, Volume } from "../../lib/drivers/driver.ts";
+import type { ForeignSource, Source } from "../../lib/drivers/volume.ts";
+
+interface StoredContent {
+  readonly content: string;
+  readonly bytes: bigint;
+  readonly origin?: ForeignSource | undefined;
+}
+
+interface ProtectedContent extends StoredContent {
+  readonly name: string;
+  readonly proof: string;
+  readonly since: number;
+}
+
+interface LandingContent {
+  content: string;
+  /** The proof of the moment of which it has a part, or all. */
+  proof: string;
+  isWhole: boolean;
+}
+
+/** A storage in memory that gives and takes content. It outlives the drivers on it, like a storage system. */
+export class CopyStorage {
+  readonly volumes = new Map<string, StoredContent>();
+  readonly snapshots = new Map<string, StoredContent>();
+  /** By target, then by round. */
+  readonly moments = new Map<string, Map<number, ProtectedContent>>();
+  readonly records = new Map<string, string>();
+  readonly landings = new Map<string, LandingContent>();
+  /** Runs before each step of the storage; throws to interrupt. */
+  step: (what: string) => void = () => {};
+  /** Awaited before each piece of a stream. */
+  gate: () => Promise<void> = async () => {};
+  /** The refusal of all ways. */
+  refuses: CsiError | undefined;
+  content: "files" | "blocks" = "files";
+  /** How often a moment was taken. */
+  taken = 0;
+
+  /** What is left of copies, in words. */
+  remains(): readonly string[] {
+    const all = { moment: this.moments, record: this.records, landing: this.landings };
+    return Object.entries(all).flatMap(([what, things]) => [...things.keys()].map(key => `${what} ${key}`));
+  }
+}
+
+const files: Access = protocols.hostpath;
+
+/** Never started: streamInMemory joins the storages itself. */
+const never = (): StreamEnd => {
+  throw new Error("a stream in memory runs no programs");
+};
+
+const traits = { encrypted: undefined, blockBytes: 0n, fixed: {} };
+
+function givingOn(storage: CopyStorage, machine: string): GivingAbility {
+  const step = (what: string) => storage.step(what);
+  return {
+    content: storage.content,
+    protect: async (source, target, round) => {
+      const known = storage.moments.get(target)?.get(round);
+      if (known) return momentOf(known);
+      const from = (source.kind === "volume" ? storage.volumes : storage.snapshots).get(source.id);
+      if (!from) throw new CsiError("not-found", `${source.kind} ${source.id} does not exist`);
+      step("protect");
+      storage.taken++;
+      const name = `${source.id}@${storage.taken}`;
+      const taken = { ...from, name, proof: `guid-${name}`, since: Math.floor(Date.now() / 1_000) };
+      storage.moments.set(target, (storage.moments.get(target) ?? new Map()).set(round, taken));
+      step("protected");
+      return momentOf(taken);
+    },
+    release: async (target, keep) => {
+      step("release");
+      const kept = [...(storage.moments.get(target) ?? [])].filter(([, { name }]) => name === keep?.name);
+      if (kept.length > 0) storage.moments.set(target, new Map(kept));
+      else storage.moments.delete(target);
+      step("released");
+    },
+    protectedMoments: async () =>
+      [...storage.moments].map(([target, rounds]) => ({
+        target,
+        since: Math.min(...[...rounds.values()].map(({ since }) => since)),
+      })),
+    stream: { format: "zfs:filesystem", machine, open: never },
+  };
+}
+
+const momentOf = ({ name, proof, bytes, content }: ProtectedContent): Moment => ({
+  ...{ name, proof, bytes, traits },
+  toSend: BigInt(content.length),
+  stable: true,
+});
+
+const volumeOf = (id: string, { bytes }: StoredContent): Volume => ({
+  id,
+  bytes,
+  context: { at: id },
+  source: undefined,
+});
+
+function takingOn(storage: CopyStorage, machine: string): TakingAbility {
+  const step = (what: string) => storage.step(what);
+  const landing = (id: string): LandingContent => {
+    const found = storage.landings.get(id);
+    if (found) return found;
+    throw new CsiError("unavailable", `landing ${id} does not exist`);
+  };
+  return {
+    content: storage.content,
+    idOf: name => name,
+    existing: async spec => {
+      const found = storage.volumes.get(spec.name);
+      if (!found) return undefined;
+      if (found.origin?.handle !== spec.origin.handle || found.bytes !== spec.range.required)
+        throw new CsiError("already-exists", `volume ${spec.name} is another one`);
+      return volumeOf(spec.name, found);
+    },
+    refusal: async () => storage.refuses,
+    begin: async (spec, _, record) => {
+      const id = spec.name;
+      if (storage.landings.has(id) && !storage.records.has(id))
+        throw new CsiError("failed-precondition", `landing ${id} is foreign`);
+      step("begin");
+      if (!storage.records.has(id)) storage.records.set(id, record);
+      step("recorded");
+      if (!storage.landings.has(id)) storage.landings.set(id, { content: "", proof: "", isWhole: false });
+      step("begun");
+      return { id, record: storage.records.get(id) ?? "" };
+    },
+    find: async id => {
+      const record = storage.records.get(id);
+      return record === undefined ? undefined : { id, record };
+    },
+    note: async (id, record) => {
+      if (!storage.records.has(id)) throw new CsiError("not-found", `there is no record of ${id}`);
+      step("note");
+      storage.records.set(id, record);
+      step("noted");
+    },
+    land: async (id, spec, moment) => {
+      const finished = storage.volumes.get(id);
+      if (finished) return volumeOf(id, finished);
+      const { content, proof, isWhole } = landing(id);
+      if (!isWhole || proof !== moment.proof) throw new CsiError("unavailable", `landing ${id} is not complete`);
+      step("land");
+      // A rename: both at once.
+      storage.volumes.set(id, { content, bytes: spec.range.required ?? moment.bytes, origin: spec.origin });
+      storage.landings.delete(id);
+      step("landed");
+      return volumeOf(id, { content, bytes: spec.range.required ?? moment.bytes });
+    },
+    drop: async id => {
+      if (storage.volumes.has(id) && storage.records.has(id))
+        throw new CsiError("failed-precondition", `volume ${id} is finished`);
+      step("drop");
+      storage.landings.delete(id);
+      step("emptied");
+      storage.records.delete(id);
+      step("dropped");
+    },
+    forget: async id => {
+      step("forget");
+      storage.records.delete(id);
+    },
+    landings: async () => [...storage.records].map(([id, record]) => ({ id, record })),
+    stream: {
+      format: "zfs:filesystem",
+      machine,
+      state: async () => ({ kind: "nothing" }),
+      open: never,
+      stop: async () => {},
+      discard: async () => {},
+    },
+  };
+}
+
+/** A driver on a storage in memory. */
+export function copyDriver(storage: CopyStorage, machine: string): Driver {
+  const giving = givingOn(storage, machine);
+  const taking = takingOn(storage, machine);
+  const create = async (spec: {
+    readonly name: string;
+    readonly source: Source | undefined;
+    readonly range: CopySpec["range"];
+  }) => {
+    const from = spec.source && storage.volumes.get(spec.source.id);
+    const made = storage.volumes.get(spec.name) ?? { content: from?.content ?? "", bytes: spec.range.required ?? 1n };
+    storage.volumes.set(spec.name, made);
+    return volumeOf(spec.name, made);
+  };
+  return {
+    protocol: "hostpath",
+    access: files,
+    create,
+    delete: async id => {
+      if (storage.records.has(id) && !storage.volumes.has(id)) return;
+      storage.volumes.delete(id);
+    },
+    clones: { from: ["volume", "snapshot"] },
+    names: {
+      idOf: name => name,
+      find: async name => {
+        const found = storage.volumes.get(name);
+        return found && { kind: "volume", volume: volumeOf(name, found) };
+      },
+    },
+    reading: {
+      get: async id => {
+        const found = storage.volumes.get(id);
+        if (found) return volumeOf(id, found);
+        throw new CsiError("not-found", `volume ${id} does not exist`);
+      },
+    },
+    inventory: {
+      list: async () => ({ items: [...storage.volumes].map(([id, each]) => volumeOf(id, each)), next: undefined }),
+    },
+    giving,
+    taking,
+  };
+}
+
+/** How many characters a piece of a stream has. */
+const piece = 4;
+
+/** Streams between the storages of `machines`; like the real one, it continues what has arrived of the same moment. */
+export const streamInMemory =
+  (machines: ReadonlyMap<string, CopyStorage>): CopyByStream =>
+  async ({ source, target, id, moment, basic, progress }, call) => {
+    const from = machines.get(source.machine);
+    const to = machines.get(target.machine);
+    const landing = to?.landings.get(id);
+    if (!from || !to || !landing) throw new CsiError("unavailable", `there is no landing ${id}`);
+    const sent = [...from.moments.values()]
+      .flatMap(each => [...each.values()])
+      .find(({ name }) => name === moment.name);
+    if (!sent) throw new CsiError("not-found", `moment ${moment.name} is gone`);
+    if (landing.proof !== sent.proof) Object.assign(landing, { content: "", proof: sent.proof, isWhole: false });
+    while (landing.content.length < sent.content.length) {
+      await to.gate();
+      call.signal.throwIfAborted();
+      from.step("send");
+      to.step("receive");
+      landing.content += sent.content.slice(landing.content.length, landing.content.length + piece);
+      progress(BigInt(landing.content.length));
+    }
+    landing.isWhole = true;
+    return { basic };
+  };
