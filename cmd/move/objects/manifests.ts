@@ -1,7 +1,7 @@
 import { textAt } from "../../../lib/lint/lint-input.ts";
 import { isMapping, type Mapping } from "../../../lib/schema/mapping.ts";
 import { annotation } from "./note.ts";
-import { type ClaimName, isBlock, modesOf, quantityBytes, textsAt } from "./objects.ts";
+import { type ClaimName, isBlock, modesOf, quantityBytes, quantityText, textsAt } from "./objects.ts";
 import { secretAnnotations, secretReferences } from "./secrets.ts";
 
 /** A finished volume, as the controller describes it. */
@@ -113,7 +113,7 @@ export function volumeManifest({ name, claim, old, toClass, volume }: VolumeSour
       storageClassName: textAt(toClass, "metadata", "name"),
       persistentVolumeReclaimPolicy: "Retain",
       // A storage that does not know its size answers 0.
-      capacity: { storage: String(volume.bytes > 0n ? volume.bytes : asked) },
+      capacity: { storage: quantityText(volume.bytes > 0n ? volume.bytes : asked) },
       accessModes: modesOf(claim),
       ...(mode !== undefined && { volumeMode: mode }),
       ...(Array.isArray(mountOptions) && mountOptions.length > 0 && { mountOptions }),

@@ -77,6 +77,15 @@ export function quantityBytes(text: unknown): bigint | undefined {
   return (BigInt(whole + fraction) * factor + scale - 1n) / scale;
 }
 
+/** A number of bytes as a quantity in its largest whole unit (external-provisioner 6.3, controller.go, bytesToQuantity). */
+export function quantityText(bytes: bigint): string {
+  const fitting = Object.entries(units).filter(
+    ([unit, factor]) => unit.endsWith("i") && bytes > 0n && bytes % factor === 0n,
+  );
+  const [unit = "", factor = 1n] = fitting.at(-1) ?? [];
+  return `${bytes / factor}${unit}`;
+}
+
 /** The texts of a list. */
 export const listOfTexts = (object: unknown, ...path: readonly string[]): readonly string[] =>
   listAt(object, ...path).map(String);

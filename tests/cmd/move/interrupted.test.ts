@@ -96,7 +96,9 @@ describe("after a power failure, the same command continues", () => {
 });
 
 describe("after a power failure during the switch, undo gives the old volume back", () => {
-  test.each(places(lasts.switch))("cut after change %i", async place => {
+  // Every second place; all of them with CSIMUX_FUZZ=all.
+  const chosen = places(lasts.switch).filter(place => process.env["CSIMUX_FUZZ"] === "all" || place % 2 === 0);
+  test.each(chosen)("cut after change %i", async place => {
     const here = await world(["copy", toFast]);
     try {
       await cut(here, place, "switch", { yes: true });

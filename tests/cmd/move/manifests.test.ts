@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { claimManifest, volumeManifest } from "../../../cmd/move/objects/manifests.ts";
-import { quantityBytes } from "../../../cmd/move/objects/objects.ts";
+import { quantityBytes, quantityText } from "../../../cmd/move/objects/objects.ts";
 import { createParameters } from "../../../cmd/move/objects/secrets.ts";
 import { moveOptions } from "../../../cmd/move/options.ts";
 import { progressLine } from "../../../cmd/move/progress.ts";
@@ -112,7 +112,7 @@ describe("the manifests of a move", () => {
       spec: {
         storageClassName: "fast",
         persistentVolumeReclaimPolicy: "Retain",
-        capacity: { storage: "21474836480" },
+        capacity: { storage: "20Gi" },
         accessModes: ["ReadWriteOnce"],
         volumeMode: "Filesystem",
         mountOptions: ["noatime"],
@@ -134,7 +134,7 @@ describe("the manifests of a move", () => {
   test("a storage that does not know the size gets that of the old volume; a raw block device has no file system", () => {
     const block = { ...claim, spec: { ...claim.spec, volumeMode: "Block" } };
     const { spec } = volumeManifest({ ...sources, claim: block, volume: { ...volume, bytes: 0n, topology: [] } });
-    expect(spec).toMatchObject({ capacity: { storage: "21474836480" }, volumeMode: "Block" });
+    expect(spec).toMatchObject({ capacity: { storage: "20Gi" }, volumeMode: "Block" });
     expect(spec).not.toHaveProperty("nodeAffinity");
     expect(spec).not.toHaveProperty("csi.fsType");
   });
@@ -193,6 +193,16 @@ test.each([
   ["1Xi", undefined],
 ])("the quantity %s is %p bytes", (text, bytes) => {
   expect(quantityBytes(text)).toBe(bytes);
+});
+
+test.each([
+  [20n << 30n, "20Gi"],
+  [1610612736n, "1536Mi"],
+  [1n << 60n, "1Ei"],
+  [1000n, "1000"],
+  [0n, "0"],
+])("%p bytes are the quantity %s", (bytes, text) => {
+  expect(quantityText(bytes)).toBe(text);
 });
 
 describe("the command line of csimux move", () => {
