@@ -1,7 +1,10 @@
 /** The longest line that is kept, in characters; the rest of a longer one is dropped. */
 const longest = 8192;
 
-/** Splits the output of a program into lines, which end with a line feed or, for progress, with a carriage return. */
+/**
+ * Splits the output of a program into lines. Where carriage returns replace one line by the next, as for progress, only the last one that
+ * has arrived is passed on: rsync writes one for each file.
+ */
 export class LinesOfBytes {
   readonly #decoder = new TextDecoder();
   readonly #line: (line: string) => void;
@@ -13,9 +16,12 @@ export class LinesOfBytes {
   }
 
   add(chunk: Uint8Array): void {
-    const lines = (this.#rest + this.#decoder.decode(chunk, { stream: true })).split(/[\r\n]/);
-    this.#rest = (lines.pop() ?? "").slice(0, longest);
-    for (const line of lines) this.#line(line);
+    const lines = (this.#rest + this.#decoder.decode(chunk, { stream: true })).split("\n");
+    const rest = lines.pop() ?? "";
+    for (const line of lines) this.#line(line.slice(line.lastIndexOf("\r") + 1));
+    const end = rest.lastIndexOf("\r");
+    if (end >= 0) this.#line(rest.slice(rest.lastIndexOf("\r", end - 1) + 1, end));
+    this.#rest = rest.slice(end + 1, end + 1 + longest);
   }
 
   /** The output has ended: passes on what has no end. */
