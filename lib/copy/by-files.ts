@@ -23,6 +23,13 @@ export interface FilesWork {
 /** The duration depends on the tree: the longest timer. The caller's signal ends it earlier. */
 const unlimitedMs = 2_147_483_647;
 
+/**
+ * The kernel kills rsync when this process ends for any reason: nothing writes into a landing after its owner (setpriv(1); its own exit
+ * code for a missing program is 127).
+ */
+const withThisProcess = ["setpriv", "--pdeathsig", "KILL"] as const;
+const notFound = 127;
+
 /** Magic numbers of the file systems of SMB shares (statfs(2)), in which owners, modes, ACLs and attributes come from mount options. */
 const smbTypes: ReadonlySet<string> = new Set(["517b", "ff534d42", "fe534d42"]);
 
@@ -96,17 +103,18 @@ async function rsync(
   lines: LinesOfBytes,
   call: Call,
 ): Promise<Output> {
-  const argv: Argv = ["rsync", ...words, "--", `${tree.path}/`, `${folder}/`];
+  const argv: Argv = [...withThisProcess, "rsync", ...words, "--", `${tree.path}/`, `${folder}/`];
   try {
     const onOutput = (chunk: Uint8Array) => lines.add(chunk);
     const output = await tree.runner.run({ argv, timeoutMs: unlimitedMs, onOutput }, call.signal);
     lines.end();
-    return output;
+    if (output.exitCode !== notFound) return output;
   } catch (error) {
     if (!(error instanceof CommandError) || error.failure !== "missing") throw error;
-    const text = "files are copied by rsync, which is not installed; install it where csimux runs";
-    throw new CsiError("failed-precondition", text, { cause: error });
   }
+  const text =
+    "files are copied by rsync and setpriv (util-linux), of which one is not installed; install it where csimux runs";
+  throw new CsiError("failed-precondition", text);
 }
 
 async function flagsFor({ tree, folder, stable }: FilesWork, call: Call): Promise<readonly string[]> {

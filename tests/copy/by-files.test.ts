@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
 import {
   chmod,
   chown,
@@ -56,7 +57,8 @@ const before = (answer: (command: Command, runs: number) => Promise<Output | und
   return {
     where: "test",
     run: async (command, signal) =>
-      (command.argv[0] === "rsync" ? await answer(command, ++runs) : undefined) ?? (await local.run(command, signal)),
+      (command.argv.includes("rsync") ? await answer(command, ++runs) : undefined) ??
+      (await local.run(command, signal)),
   };
 };
 
@@ -191,6 +193,47 @@ test("without rsync nothing is copied, and the message says what to install", as
     throw new CommandError("test", "rsync", "missing", "there is no such program");
   });
   expect(await codeAndText(copyFiles(work({}, missing), call))).toMatch(/^failed-precondition: .*install it/);
+});
+
+test("without setpriv or rsync, which setpriv reports, the message is the same", async () => {
+  expect(await codeAndText(copyFiles(work({}, answer(127, "setpriv: failed to execute rsync")), call))).toMatch(
+    /^failed-precondition: .*install it/,
+  );
+});
+
+test("rsync ends with the process that started it, however that ends", async () => {
+  const [pidFile, bin] = [`${base}/pid`, `${base}/bin`];
+  await mkdir(bin);
+  await writeFile(
+    `${bin}/rsync`,
+    `#!/bin/sh\necho $$ > ${pidFile}.new; mv ${pidFile}.new ${pidFile}; exec sleep 600\n`,
+    { mode: 0o755 },
+  );
+  const file = (path: string) => JSON.stringify(new URL(path, import.meta.url).pathname);
+  const program = `
+    import { copyFiles } from ${file("../../lib/copy/by-files.ts")};
+    import { localRunner } from ${file("../../lib/io/local.ts")};
+    const runner = localRunner({ env: { PATH: ${JSON.stringify(`${bin}:${process.env["PATH"]}`)} } });
+    const tree = { path: ${JSON.stringify(from)}, runner };
+    const call = { signal: new AbortController().signal };
+    await copyFiles({ tree, folder: ${JSON.stringify(to)}, stable: true, progress: () => {} }, call);`;
+  await writeFile(`${base}/program.ts`, program);
+  const owner = spawn(process.execPath, [`${base}/program.ts`], { stdio: "ignore" });
+  const until = async (done: () => boolean) => {
+    const end = Date.now() + 30_000;
+    while (!done()) {
+      if (Date.now() > end) throw new Error("it does not happen");
+      await Bun.sleep(10);
+    }
+  };
+  try {
+    await until(() => existsSync(pidFile));
+    const pid = readFileSync(pidFile, "utf8").trim();
+    owner.kill("SIGKILL");
+    await until(() => !existsSync(`/proc/${pid}`) || /^\d+ \(.*\) Z/.test(readFileSync(`/proc/${pid}/stat`, "utf8")));
+  } finally {
+    owner.kill("SIGKILL");
+  }
 });
 
 test("to a share of SMB, owners, modes, ACLs and attributes are left to its mount options", async () => {
