@@ -37,7 +37,7 @@ export function copiesText(copies: readonly CopyState[], now: number): string {
     visible(copy.target),
     visible(connectionOf(copy.source)),
     copy.way ?? "-",
-    `${copy.state}${copy.round > 0 ? ` (round ${copy.round})` : ""}`,
+    `${copy.state}${copy.round > 0 ? ` (round ${copy.round + 1})` : ""}`,
     copied(copy),
     copy.rate > 0n ? `${size(Number(copy.rate))}/s` : "-",
     left(copy),
@@ -61,7 +61,7 @@ export function doneText({
     ...(instead ?? []),
     ...(round === undefined
       ? []
-      : [`round ${round.number} copied ${size(Number(round.bytes))} in ${Math.round(round.seconds)} s`]),
+      : [`round ${round.number + 1} copied ${size(Number(round.bytes))} in ${Math.round(round.seconds)} s`]),
     ...(volume === undefined
       ? []
       : [`volume ${volume.handle} is complete: ${size(Number(volume.bytes))}, ${JSON.stringify(volume.context)}`]),

@@ -93,13 +93,7 @@ async function giveUp(work: MoveWork, moving: Moving): Promise<Moving> {
     await controller.print(["cancel", note.target]);
     return moving;
   }
-  try {
-    await controller.cancel(note.target);
-    return moving;
-  } catch (error) {
-    if (!(error instanceof CopyRefusal)) throw error;
-    if (!["not-found", "failed-precondition"].includes(error.code)) throw error;
-  }
+  if (await cancelled(work, note.target)) return moving;
   const volume = await finished(work, note.target);
   // An earlier undo has cancelled it.
   if (volume === undefined) return moving;
@@ -113,6 +107,14 @@ async function giveUp(work: MoveWork, moving: Moving): Promise<Moving> {
   const spec = { ...textsOf(manifest["spec"]), claimRef: { ...claimOfVolume(manifest), uid: noClaim } };
   await desk.change(["create", "-f", "-"], [{ ...manifest, spec }]);
   return again(work, moving);
+}
+
+/** Cancels a copy; false if it is a volume already, or there is no record of it, as for both a volume and a cancelled copy. */
+async function cancelled({ controller }: MoveWork, target: string): Promise<boolean> {
+  const known = (await controller.list()).find(each => each.target === target);
+  if (known === undefined || known.state === "finished") return false;
+  await controller.cancel(target);
+  return true;
 }
 
 /** The volume of a copy that an interrupted switch has completed; undefined if there is none. */

@@ -84,7 +84,7 @@ describe("csimux copies", () => {
     const done = await run(["round", "v:b/pvc-2"]);
     expect([done.code, done.out]).toEqual([
       0,
-      "volume is being copied: 37 of 120 GiB\nround 2 copied 5.0 MiB in 3 s\n",
+      "volume is being copied: 37 of 120 GiB\nround 3 copied 5.0 MiB in 3 s\n",
     ]);
     const left = await run(["round", "v:b/slow", "--wait", "0.3", "-o", "json"]);
     expect([left.code, JSON.parse(left.out).kind]).toEqual([3, "progress"]);

@@ -115,6 +115,22 @@ describe("after a power failure during the switch, undo gives the old volume bac
   });
 });
 
+test("after the copy became a volume, whose record has gone, both switch and undo find it", async () => {
+  for (const command of ["switch", "undo"] as const) {
+    const here = await world(["copy", toFast]);
+    try {
+      here.cluster.csimux.options = { forgets: true };
+      await cut(here, 8, "switch", { yes: true });
+      expect([...here.cluster.csimux.volumes.keys()].at(-1)).toStartWith("v:b/");
+      const written = before(here);
+      expect(await here.run(command, losing)).toMatchObject({ code: 0, err: "" });
+      isWell(here, command === "switch" ? "b" : "a", written);
+    } finally {
+      here.close();
+    }
+  }
+});
+
 test("the numbers of changes above are the real ones", async () => {
   const here = await world();
   try {

@@ -12,7 +12,7 @@ interface Copy {
   readonly source: string;
   readonly name: string;
   readonly bytes: bigint;
-  state: "copying" | "ready" | "cancelled";
+  state: "copying" | "ready" | "finished" | "cancelled";
   rounds: number;
   /** The moment of the round that runs. */
   running: readonly string[] | undefined;
@@ -24,6 +24,8 @@ interface Copy {
 export interface CopiesOptions {
   /** The storage cannot forbid writing. */
   readonly cannotFreeze?: boolean;
+  /** The record of a finished copy goes at once. */
+  readonly forgets?: boolean;
   /** What "plan" and "begin" refuse, with this message. */
   readonly refuses?: string;
 }
@@ -93,6 +95,8 @@ export class CopiesDouble {
         return { done: lineOf({ kind: "done", volume: this.#land(request.target) }) };
       case "cancel": {
         this.#copy(request.target).state = "cancelled";
+        if (this.volumes.has(request.target))
+          throw new CsiError("failed-precondition", `${request.target} is complete; delete it instead`);
         return { done: lineOf({ kind: "done" }) };
       }
       case "freeze":
@@ -117,6 +121,7 @@ export class CopiesDouble {
   }
 
   #round(copy: Copy, waits: boolean): { readonly done: string } | { readonly running: CopyAnswer } {
+    if (copy.state === "finished") throw new CsiError("failed-precondition", "the copy is finished");
     if (copy.state === "cancelled") throw new CsiError("failed-precondition", "the copy was cancelled");
     const continued = copy.running !== undefined;
     copy.state = "copying";
@@ -138,9 +143,9 @@ export class CopiesDouble {
     return { done: lineOf({ kind: "done", round: { number, taken: 1, continued, bytes: 5n << 20n, seconds: 3 } }) };
   }
 
-  /** The record of a finished copy goes at once; the volume is described by its storage from then on. */
+  /** The record of a finished copy stays for a while, or goes at once; the volume is described by its storage from then on. */
   #land(target: string) {
-    const landed = this.volumes.has(target);
+    const landed = this.volumes.has(target) && this.copies.get(target)?.state !== "cancelled";
     const { name, bytes } = landed
       ? { name: target.slice(target.indexOf("/") + 1), bytes: 20n << 30n }
       : this.#complete(target);
@@ -154,7 +159,8 @@ export class CopiesDouble {
       throw new CsiError("failed-precondition", `the data of volume ${target} is not complete; copy it first`);
     this.add(target);
     this.volumes.get(target)?.lines.push(...copy.content);
-    this.copies.delete(target);
+    copy.state = "finished";
+    if (this.options.forgets) this.copies.delete(target);
     return copy;
   }
 
