@@ -13,6 +13,9 @@ export interface CopyProgress extends Pick<CopyRecord, "name" | "way" | "done" |
 /** How long the rate is averaged, in milliseconds. */
 const window = 30_000;
 
+/** The shortest time between two samples of the rate, in milliseconds. */
+const grain = 250;
+
 /** The rate of a copy from its progress. */
 export class Rate {
   readonly #now: () => number;
@@ -28,7 +31,11 @@ export class Rate {
     const [first] = this.#samples;
     // A stream that begins again counts from zero.
     if (first && bytes < first.bytes) this.#samples = [];
-    this.#samples = [...this.#samples.filter(each => at - each.at < window), { at, bytes }];
+    // Progress may come much more often than anyone reads it.
+    const before = this.#samples.at(-2);
+    if (before && at - before.at < grain) this.#samples.pop();
+    this.#samples.push({ at, bytes });
+    while ((this.#samples[0]?.at ?? at) < at - window) this.#samples.shift();
   }
 
   /** Bytes per second; 0 if unknown. */

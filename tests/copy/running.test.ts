@@ -38,19 +38,17 @@ describe("a running copy", () => {
   });
 
   test("pauses when it is not asked for, and continues with the next request", async () => {
-    const { hold, release, process, record } = pair();
-    hold();
+    const { process, on, record } = pair();
+    on("a").volumes.set("source", { content: "x".repeat(100_000), bytes: 1n << 20n });
+    on("b").gate = () => new Promise(resolve => setTimeout(resolve, 1));
     const one = process({ settings: { idleMs: 80 } });
     expect(await codeOf(make(one))).toBe("aborted");
-    release();
-    hold();
-    await until(
-      () => one.copies.running({ kind: "volume", connection: "b", id: "copy" }) === undefined || false,
-      5_000,
-    ).catch(() => {});
-    release();
-    await until(() => record().owner === "");
+    const paused = await one.copies.running({ kind: "volume", connection: "b", id: "copy" })?.done;
+    expect(paused).toMatchObject({ kind: "paused", why: { code: "aborted" } });
+    expect(record()).toMatchObject({ state: "copying", owner: "" });
+    on("b").gate = async () => {};
     expect((await asked(() => make(one))).id).toBe("v:b/copy");
+    expect(on("b").volumes.get("copy")?.content).toHaveLength(100_000);
     await one.stop(1_000);
   });
 
