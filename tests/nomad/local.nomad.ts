@@ -55,7 +55,7 @@ describe("a monolith for the disks of each client", () => {
     for (const client of clientNames) {
       await create({ id: `on-${client}`, plugin: `csimux-${client}`, connection: "disk" });
       expect((await volumeInfo(`on-${client}`)).ExternalID).toBe(`v:disk/on-${client}`);
-      expect(stored(join(folderOf(client), "disk"))).toEqual([`v/on-${client}`]);
+      expect(stored(join(folderOf(client), "disk"))).toContain(`v/on-${client}`);
       await run(consumer({ id: `use-${client}`, volume: `on-${client}`, run: `echo ${client} > /data/f` }));
       expect((await running(`use-${client}`))[0]?.NodeName).toBe(client);
       expect(await inTask(`use-${client}`, "sleep 1; cat /data/f")).toBe(`${client}\n`);

@@ -17,6 +17,8 @@ const original = (kind: Kind): string =>
     id: name,
     kind,
     runs: "docker",
+    // Volumes of local-hostpath belong to the client of the controller.
+    ...(kind === "controller" && { client: "n1" as const }),
     mountDir: "/csi-data",
     args: [
       "--csi-version=1.5.0",
