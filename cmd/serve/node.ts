@@ -40,16 +40,32 @@ async function writable(folder: string): Promise<void> {
 /** Where Nomad mounts the plugin's folder of the client in a container, unless stage_publish_base_dir says otherwise. */
 const nomadFolder = "/local/csi";
 
+/**
+ * Where the host's root is mounted, if it is. Manifests for Kubernetes always mount it. A job of Nomad may not, and the image has an
+ * empty folder there, so the mount table decides.
+ */
+function mountedHost(
+  { env }: Pick<Host, "env">,
+  mounts: () => readonly Mount[] = ownMounts,
+  exists: (path: string) => boolean = existsSync,
+): string | undefined {
+  if (!exists(hostRoot)) return undefined;
+  if (env["NOMAD_ALLOC_ID"] === undefined) return hostRoot;
+  return mounts().some(({ at }) => at === hostRoot || at.startsWith(`${hostRoot}/`)) ? hostRoot : undefined;
+}
+
 /** The folder of the node's records, on the host where one of its folders is mounted. */
 export function stateFolder(
   { stateDir, name }: Pick<ServeOptions, "stateDir" | "name">,
-  { env }: Pick<Host, "env">,
+  host: Pick<Host, "env">,
   mounts: () => readonly Mount[] = ownMounts,
+  exists: (path: string) => boolean = existsSync,
 ): string {
   if (stateDir !== undefined) return stateDir;
-  const isInNomad = env["NOMAD_ALLOC_ID"] !== undefined && mounts().some(({ at }) => at === nomadFolder);
-  if (isInNomad && !existsSync(hostRoot)) return join(nomadFolder, ".csimux");
-  return join(existsSync(hostRoot) ? hostRoot : "/", "var/lib/csimux", name);
+  const root = mountedHost(host, mounts, exists);
+  const isInNomad = host.env["NOMAD_ALLOC_ID"] !== undefined && mounts().some(({ at }) => at === nomadFolder);
+  if (isInNomad && root === undefined) return join(nomadFolder, ".csimux");
+  return join(root ?? "/", "var/lib/csimux", name);
 }
 
 function ownMounts(): readonly Mount[] {
@@ -87,7 +103,8 @@ export function openNode(
 ) {
   const runner = measured(localRunner({ env: toolEnvironment(host.env) }), tell);
   const state = stateFolder(options, host);
-  const onHost = existsSync(hostRoot) ? hostRunner(runner, hostRoot) : runner;
+  const root = mountedHost(host);
+  const onHost = root === undefined ? runner : hostRunner(runner, root);
   const volumes = new NodeVolumes({
     drivers: [{ name: options.name }, ...options.aliases],
     runner,
@@ -108,7 +125,7 @@ export function openNode(
       devices: "/dev",
       sys: "/sys",
       proc: "/proc",
-      hostRoot: existsSync(hostRoot) ? hostRoot : "/",
+      hostRoot: root ?? "/",
       answers: answersTcp,
       opened: join(state, "opened"),
     }),

@@ -45,6 +45,8 @@ async function createLosingPower(
       const volume = await driver.create(spec, call);
       driver = await afterPowerLoss(rig);
       expect([step, await rig.read(volume)]).toEqual([step, content]);
+      await rig.write(volume, "usable");
+      expect([step, await rig.read(volume)]).toEqual([step, "usable"]);
       await driver.delete(volume.id, call);
       driver = await afterPowerLoss(rig);
       expect([step, await ours(), await leftoverOf(driver, "pvc-1")]).toEqual([step, [], undefined]);

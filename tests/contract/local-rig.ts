@@ -7,7 +7,7 @@ import { type Files, localFiles } from "../../lib/io/files.ts";
 import { localRunner } from "../../lib/io/local.ts";
 import type { CommandRunner } from "../../lib/io/runner.ts";
 import { below } from "../../scripts/check/below.ts";
-import { Power } from "../fakes/power.ts";
+import { Power, type SyncScope } from "../fakes/power.ts";
 import type { DriverRig, Foreign } from "./rig.ts";
 import { fullDisk, inSteps, mortal, type Step } from "./steps.ts";
 
@@ -26,6 +26,8 @@ export interface LocalDriver {
   /** The folder of a volume, as a pod sees it. */
   folder(volume: Volume): string;
   foreign(base: string): readonly Foreign[];
+  /** What a sync of the disk takes along; by default only the names in the folder that is synced. */
+  readonly syncs?: SyncScope;
   /** Folders below the base that exist before the driver is opened. */
   readonly folders?: readonly string[];
   /** What volumes, snapshots and interrupted calls have left; by default, everything below the base except `folders`. */
@@ -52,7 +54,7 @@ export async function localRig(
   const base = await mkdtemp(`${tmpdir()}/csimux-local-`);
   const { folders = [] } = driver;
   for (const name of folders) await mkdir(`${base}/${name}`, { recursive: true });
-  const power = await Power.on();
+  const power = await Power.on(driver.syncs);
   const runner = power.runner(plainRunner, base);
   const files = power.files(plainFiles);
   const open = (step: Step): Driver =>

@@ -1,13 +1,22 @@
 import { chmod, cp, lstat, mkdir, mkdtemp, readdir, readFile, rename, rm, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import type { Files } from "../../lib/io/files.ts";
 import type { Command, CommandRunner } from "../../lib/io/runner.ts";
 
-/** A change of names that is in the journal of the file system, but not on the disk yet. */
+/** A change of names that is not on the disk yet. */
 interface Pending {
-  undo(): Promise<void>;
+  /** What it made or removed; for a rename the new path. */
+  path: string;
+  undo(path: string): Promise<unknown>;
 }
+
+/**
+ * What a sync takes along. "folder": the names in the folder that is synced, which is all that fsync(2) promises. "journal": everything
+ * that was changed before it, because the file system has one journal for all names (Linux, Documentation/filesystems/ext4/journal.rst;
+ * XFS, log force); there a file that is flushed takes everything along, too.
+ */
+export type SyncScope = "folder" | "journal";
 
 /** Content that a tool has written without flushing it. */
 interface Unflushed {
@@ -15,21 +24,22 @@ interface Unflushed {
 }
 
 /**
- * A disk that forgets what was not synced when it loses power. Names are kept by a journal: what is synced takes everything along that
- * was changed before it, and a file that is flushed does so too (Linux, Documentation/filesystems/ext4/journal.rst; XFS, log force).
- * What a tool has written is there only after sync(1).
+ * A disk that forgets what was not synced when it loses power. A file that is flushed keeps its name. What a tool has written is there
+ * only after sync(1), which syncs the whole file system.
  */
 export class Power {
   #pending: Pending[] = [];
   #unflushed: Unflushed[] = [];
   readonly #attic: string;
+  readonly #scope: SyncScope;
 
-  private constructor(attic: string) {
+  private constructor(attic: string, scope: SyncScope) {
     this.#attic = attic;
+    this.#scope = scope;
   }
 
-  static async on(): Promise<Power> {
-    return new Power(await mkdtemp(join(tmpdir(), "csimux-power-")));
+  static async on(scope: SyncScope = "folder"): Promise<Power> {
+    return new Power(await mkdtemp(join(tmpdir(), "csimux-power-")), scope);
   }
 
   close(): Promise<void> {
@@ -38,56 +48,53 @@ export class Power {
 
   /** Takes back what is not on the disk, the last first. */
   async lose(): Promise<void> {
-    for (const { undo } of this.#pending.splice(0).reverse()) await undo();
+    for (const { path, undo } of this.#pending.splice(0).reverse()) await undo(path);
     for (const { path } of this.#unflushed.splice(0)) await emptied(path);
   }
 
   /** The files of a driver, on this disk. */
   files(files: Files): Files {
-    const changes = (undo: Pending["undo"]) => void this.#pending.push({ undo });
-    const gone = (path: string) => async () => void (await rm(path, { recursive: true, force: true }));
+    const changes = (path: string, undo: Pending["undo"]) => void this.#pending.push({ path, undo });
     return {
       ...files,
       makeFolder: async (path, mode) => {
         await files.makeFolder(path, mode);
-        changes(gone(path));
+        changes(path, made => rm(made, { recursive: true, force: true }));
       },
       removeFolder: async path => {
         const mode = (await lstat(path).catch(() => undefined))?.mode ?? 0;
         await files.removeFolder(path);
-        changes(async () => {
-          await mkdir(path);
-          await chmod(path, mode & 0o7777);
+        changes(path, async removed => {
+          await mkdir(removed);
+          await chmod(removed, mode & 0o7777);
         });
       },
       removeFile: async path => {
         const text = await readFile(path).catch(() => undefined);
         await files.removeFile(path);
-        if (text) changes(() => writeFile(path, text));
+        if (text) changes(path, removed => writeFile(removed, text));
       },
       rename: async (from, to) => {
         const replaced = await readFile(to).catch(() => undefined);
         await files.rename(from, to);
         this.#move(from, to);
-        changes(async () => {
-          await rename(to, from);
-          this.#move(to, from);
+        changes(to, async now => {
+          await rename(now, from);
+          this.#move(now, from);
           // rename(2) is atomic: one of the two files always has the name.
-          if (replaced) await writeFile(to, replaced);
+          if (replaced) await writeFile(now, replaced);
         });
       },
       writeText: async (path, text, how) => {
         await files.writeText(path, text, how);
-        this.#pending = [];
+        if (this.#scope === "journal") this.#pending = [];
       },
       sync: async folder => {
-        const before = this.#pending.splice(0);
-        try {
-          await files.sync(folder);
-        } catch (error) {
-          this.#pending.unshift(...before);
-          throw error;
-        }
+        const taken = new Set(
+          this.#pending.filter(({ path }) => this.#scope === "journal" || dirname(path) === folder),
+        );
+        await files.sync(folder);
+        this.#pending = this.#pending.filter(each => !taken.has(each));
       },
     };
   }
@@ -115,12 +122,13 @@ export class Power {
     const kept = join(this.#attic, crypto.randomUUID());
     await cp(path, kept, { recursive: true }).catch(() => undefined);
     const done = await remove();
-    this.#pending.push({ undo: () => cp(kept, path, { recursive: true }).catch(() => undefined) });
+    const undo = (removed: string) => cp(kept, removed, { recursive: true }).catch(() => undefined);
+    this.#pending.push({ path, undo });
     return done;
   }
 
   #move(from: string, to: string): void {
-    for (const each of this.#unflushed)
+    for (const each of [...this.#unflushed, ...this.#pending])
       if (each.path === from || each.path.startsWith(`${from}/`)) each.path = to + each.path.slice(from.length);
   }
 }

@@ -24,7 +24,7 @@ export async function mounted(client: Client): Promise<readonly string[]> {
 
 async function records(client: Client): Promise<readonly string[]> {
   const folder = join(folderOf(client), "records");
-  return existsSync(folder) ? below(folder).filter(name => /\/[^.][^/]*\.json$/.test(name)) : [];
+  return existsSync(folder) ? below(folder).filter(name => /\/volumes\/./.test(name)) : [];
 }
 
 /** All traces of volumes: mounts and records on the clients, and data in the storage systems. */
@@ -48,8 +48,11 @@ export const unmounted = (client: Client): Promise<boolean> =>
 /** Stops all jobs with volumes, deletes all volumes and snapshots, and waits until nothing is left of them. */
 export async function tidy(...plugins: readonly string[]): Promise<void> {
   await stop(...(await jobs()).filter(job => !job.startsWith("csimux")));
-  for (const plugin of plugins)
-    for (const { ID } of await snapshots(plugin)) await nomad("volume", "snapshot", "delete", plugin, ID);
+  for (const plugin of plugins) {
+    // A plugin that was just started may be unknown to Nomad.
+    const all = await eventually(`${plugin} lists its snapshots`, () => snapshots(plugin).catch(() => undefined));
+    for (const { ID } of all) await nomad("volume", "snapshot", "delete", plugin, ID);
+  }
   await removeVolumes(...(await volumeIds()));
   let last: readonly string[] = [];
   await eventually("nothing is left of volumes", async () => {

@@ -25,9 +25,10 @@ export async function refusal(...args: readonly string[]): Promise<string> {
 /** An answer of Nomad's HTTP API; undefined for 404. */
 export async function api<T>(path: string): Promise<T | undefined> {
   const { code, stdout, stderr } = await nomadCommand(["operator", "api", path]);
-  if (code === 0) return JSON.parse(stdout) as T;
-  if (/\b404\b|not found/i.test(stderr)) return undefined;
-  throw new Error(`${path}: ${stderr.trim()}`);
+  // Nomad prints errors of the server without an exit code.
+  if (code === 0 && /^[[{]|^null/.test(stdout)) return JSON.parse(stdout) as T;
+  if (/\b404\b|not found/i.test(stdout + stderr)) return undefined;
+  throw new Error(`${path}: ${(stderr || stdout).trim()}`);
 }
 
 /** A file for Nomad's command line, which exists during the call. */

@@ -198,5 +198,8 @@ export async function startCentral(): Promise<void> {
   await healthy("csimux", 1, clientNames.length);
 }
 
+/** The job of the controller of `startCentral`, but on any client. */
+export const freeController = pluginJob(controller);
+
 /** The job of the node plugin of `startCentral`. */
 export const centralNode = pluginJob(node);

@@ -131,7 +131,11 @@ export interface Consumer {
   /** A shell command, after which the task waits to be stopped. */
   readonly run?: string;
   readonly namespace?: string;
+  /** Whether Nomad replaces an allocation that failed or whose client is lost. */
+  readonly replaced?: boolean;
 }
+
+const neverReplaced = "reschedule {\n      attempts  = 0\n      unlimited = false\n    }";
 
 const onClient = (client: string): string =>
   `constraint {\n    attribute = "\${node.unique.name}"\n    value = "${client}"\n  }`;
@@ -157,10 +161,7 @@ export const consumer = (settings: Consumer): string => {
       attempts = 0
       mode     = "fail"
     }
-    reschedule {
-      attempts  = 0
-      unlimited = false
-    }
+    ${settings.replaced ? "" : neverReplaced}
     task "t" {
       driver       = "docker"
       kill_timeout = "2s"

@@ -115,6 +115,8 @@ export function directoryRig(options: OpenOptions = {}): Promise<DriverRig> {
     folder: ({ context }) => context["path"] ?? context["share"] ?? "",
     foreign: handmade,
     remains: leftOn,
+    // A removed record is not synced by itself: elsewhere it may be back after a loss of power, and its volume is then one to delete again.
+    syncs: "journal",
     hostileSnapshots: ["f/", "f/..", "f/../../v/pvc-1", "f/a/b", "f/-rf"],
   };
   return localRig(driver, { files: options.files ?? localFiles, runner: options.runner ?? systemRunner });
