@@ -1,11 +1,9 @@
-import { connect, createServer, type Socket } from "node:net";
-import { createInterface } from "node:readline";
+import { createServer, type Socket } from "node:net";
 import {
   type CopyAnswer,
   type CopyCommand,
   commandSocketOf,
   maxRequestBytes,
-  readAnswer,
   readCommand,
   writeLine,
 } from "../copy/commands.ts";
@@ -90,40 +88,3 @@ const requested = (peer: Socket): Promise<string> =>
     peer.once("end", () => refuse("no whole line"));
     peer.once("close", () => refuse("no whole line"));
   });
-
-/**
- * Sends a command to the process that listens at `path`, and calls `tell` with each line of its answer but the last. Returns the last one.
- * Throws what the command failed with, and "unavailable" if the process is not there, or left before the end.
- */
-export async function sendCommand(
-  path: string,
-  command: CopyCommand,
-  tell: (answer: CopyAnswer) => void,
-  signal: AbortSignal,
-): Promise<Extract<CopyAnswer, { kind: "done" }>> {
-  const peer = connect({ path });
-  const failed = new Promise<never>((_, reject) => {
-    const gone = (why: string, cause?: unknown) =>
-      reject(new CsiError("unavailable", `the command socket ${path} ${why}`, { cause }));
-    peer.once("error", error => gone(`cannot be used: ${error.message}`, error));
-    peer.once("close", () => gone("closed before the command ended"));
-    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-  });
-  failed.catch(() => {});
-  try {
-    peer.write(`${writeLine(command)}\n`);
-    return await Promise.race([lastOf(peer, tell), failed]);
-  } finally {
-    peer.destroy();
-  }
-}
-
-async function lastOf(peer: Socket, tell: (answer: CopyAnswer) => void) {
-  for await (const line of createInterface({ input: peer })) {
-    const answer = readAnswer(line);
-    if (answer.kind === "done") return answer;
-    if (answer.kind === "failed") throw new CsiError(answer.code, answer.message);
-    tell(answer);
-  }
-  throw new CsiError("unavailable", "the command socket closed before the command ended");
-}

@@ -66,4 +66,20 @@ describe("what is forgotten", () => {
     expect((await asked(() => make(one))).id).toBe("v:b/copy");
     await one.stop(1_000);
   });
+
+  test("a copy that has become the volume cannot be cancelled, whether its record says so or not", async () => {
+    const { process, on, record } = pair();
+    const one = process();
+    on("a").step = what => {
+      if (what === "release") throw new CsiError("unavailable", "no answer");
+    };
+    expect((await asked(() => make(one))).id).toBe("v:b/copy");
+    for (const state of ["finished", "ready"] as const) {
+      on("b").records.set("copy", writeRecord({ ...record(), state }));
+      const cancelling = commanded(one, { command: "cancel", target: "v:b/copy" });
+      expect(await codeOf(cancelling)).toBe("failed-precondition");
+      expect(record().state).toBe(state);
+    }
+    await one.stop(1_000);
+  });
 });

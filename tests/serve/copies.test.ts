@@ -2,8 +2,9 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import type { CopyAnswer, CopyCommand } from "../../lib/copy/commands.ts";
-import { commandSocketOf, sendCommand } from "../../lib/observe/command-socket.ts";
+import { askCopies } from "../../cmd/copies/socket.ts";
+import type { CopyAnswer, CopyCommandInput } from "../../lib/copy/commands.ts";
+import { commandSocketOf } from "../../lib/observe/command-socket.ts";
 import { status, World } from "./world.ts";
 
 let world: World;
@@ -42,10 +43,11 @@ const codeOf = (work: Promise<unknown>) =>
     (error: { code: number }) => error.code,
   );
 
-async function commanded(command: CopyCommand) {
+async function commanded(command: CopyCommandInput) {
   const lines: CopyAnswer[] = [];
   const socket = commandSocketOf(world.sandbox.socket);
-  const done = await sendCommand(socket, command, line => void lines.push(line), AbortSignal.timeout(30_000));
+  const done = await askCopies(socket, command, 30_000, line => void lines.push(line));
+  if (done.kind !== "done") throw new Error(`the command did not end well: ${JSON.stringify(done)}`);
   return { lines, done };
 }
 
@@ -104,7 +106,7 @@ test("a claim is moved by commands, in rounds, and the last content arrives", as
   await world.create("source");
   await writeFile(at("one", "source", "hello"), "first");
   const wanted = {
-    ...{ source: "v:one/source", name: "moved", bytes: 1n << 20n, parameters: { connection: "two" } },
+    ...{ source: "v:one/source", name: "moved", bytes: String(1 << 20), parameters: { connection: "two" } },
     ...{ capabilities: [{ kind: "mount", mode: "single-node-writer" } as const], mutable: {} },
   };
   expect((await stat(commandSocketOf(world.sandbox.socket))).mode & 0o777).toBe(0o600);

@@ -178,6 +178,19 @@ export class CopyCommands {
     });
   }
 
+  /** Whether a landing has become the volume already; its record may not say so yet. */
+  #isVolume(target: Handle, call: Call): Promise<boolean> {
+    return this.#on(target.connection, async connection => {
+      try {
+        await ability(connection, "reading").get(target.id, call);
+        return true;
+      } catch (error) {
+        if (error instanceof CsiError && error.code === "not-found") return false;
+        throw error;
+      }
+    });
+  }
+
   #freeze(volume: Handle, on: boolean, call: Call) {
     return this.#on(volume.connection, async ({ name, driver }) => {
       const freeze = driver.giving?.freeze;
@@ -197,6 +210,10 @@ export class CopyCommands {
     running?.stop(new CsiError("aborted", `the copy to volume ${encodeHandle(target)} was cancelled`));
     await running?.done;
     const record = await this.#landing(target, call);
+    if (record.state === "finished" || (await this.#isVolume(target, call))) {
+      const text = `the copy to volume ${encodeHandle(target)} is complete, and it is a volume; delete that`;
+      throw new CsiError("failed-precondition", text);
+    }
     const owner = engine.copies.owner(target, record);
     // Another process reads that in its next beat and ends its programs; the janitor, or the next request, removes the rest.
     const text = engine.text.write({ ...record, state: "cancelled" });
