@@ -6,7 +6,7 @@ import { clientPid, clientsReady, inClient } from "../../scripts/nomad/machine.t
 import { type Client, clientNames, executable, folderOf, onClient } from "../../scripts/nomad/place.ts";
 import { mounted, tidy, unmounted } from "./left.ts";
 import { type Allocation, allocations, eventually, inTask, nomad, run, running, stop } from "./nomad.ts";
-import { centralNode, freeController, healthy, recordsOf, startCentral } from "./plugins.ts";
+import { centralNode, freeController, healthy, recordsOf, startCentral, stopCentral } from "./plugins.ts";
 import { answers, processesOf } from "./processes.ts";
 import { consumer, create } from "./volumes.ts";
 
@@ -15,7 +15,7 @@ afterEach(async () => {
   await healthy("csimux", 1, clientNames.length);
   await tidy("csimux");
 });
-afterAll(() => stop("csimux-controller", "csimux-node"));
+afterAll(stopCentral);
 
 const counting = "while :; do date +%s >> /data/log; sleep 1; done & :";
 
@@ -158,8 +158,7 @@ describe("the volume is unmounted later", () => {
 
 test("a job of a client that died continues on the other with the same data, and so does the controller", async () => {
   // Nomad starts no job with a volume while the plugin has no healthy controller.
-  await run(freeController);
-  await healthy("csimux", 1, 2);
+  await freeController();
   await create({ id: "a", connection: "anywhere" });
   await run(consumer({ id: "one", volume: "a", run: counting, replaced: true }));
   await running("one");

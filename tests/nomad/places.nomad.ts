@@ -2,13 +2,13 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test
 import { join } from "node:path";
 import { clientNames, store } from "../../scripts/nomad/place.ts";
 import { stored, tidy } from "./left.ts";
-import { api, nodeId, refusal, run, running, stop, withFile } from "./nomad.ts";
-import { healthy, startCentral, zoneKey } from "./plugins.ts";
+import { api, nodeId, refusal, run, running, withFile } from "./nomad.ts";
+import { healthy, startCentral, stopCentral, zoneKey } from "./plugins.ts";
 import { consumer, create, placed, segmentsOf, volumeInfo, volumeText } from "./volumes.ts";
 
 beforeAll(startCentral);
 afterEach(() => tidy("csimux"));
-afterAll(() => stop("csimux-controller", "csimux-node"));
+afterAll(stopCentral);
 
 describe("the topology of a volume", () => {
   test("places it in the zone that is required, and the job on the client of that zone", async () => {

@@ -1,7 +1,7 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { type Client, clientNames, executable, images, onClient, store } from "../../scripts/nomad/place.ts";
-import { api, eventually, run } from "./nomad.ts";
+import { api, eventually, jobs, run, stop } from "./nomad.ts";
 
 /** What a plugin job is (csi_plugin, type). */
 export type Kind = "controller" | "node" | "monolith";
@@ -19,6 +19,8 @@ export interface Plugin {
   readonly runs: "docker" | "raw_exec";
   /** The client; every client if absent, or any for a controller. */
   readonly client?: Client;
+  /** The type of the job: a service for a controller, unless a drain of its client must not stop it. */
+  readonly type?: "system";
   /** Folders of the client in a container; "mount_dir" of the plugin, if it is not /csi. */
   readonly folders?: readonly string[];
   readonly mountDir?: string;
@@ -70,7 +72,7 @@ export const pluginFolder = (kind: Kind, id: string): string => `${onClient.data
 /** The text of a plugin's job. */
 export const pluginJob = (plugin: Plugin): string => {
   const { job, id, kind, runs, client, mountDir = "/csi" } = plugin;
-  const type = kind === "controller" ? "service" : "system";
+  const type = plugin.type ?? (kind === "controller" ? "service" : "system");
   const base =
     runs === "raw_exec" && kind !== "controller" ? `stage_publish_base_dir = "${pluginFolder(kind, id)}"` : "";
   const where = client && `constraint {\n    attribute = "\${node.unique.name}"\n    value = "${client}"\n  }`;
@@ -190,16 +192,26 @@ const node: Plugin = {
   files: { "local/proxy.yaml": mainFile(undefined) },
 };
 
+const pinned = "csimux-controller-n1";
+
+/** Ends the plugins of `startCentral`, and whatever replaced them. */
+export const stopCentral = async (): Promise<void> => stop(...(await jobs()).filter(job => job.startsWith("csimux")));
+
 /** Starts a controller on `n1` and a node plugin on each client, as processes of the clients. */
 export async function startCentral(): Promise<void> {
   for (const name of Object.keys(central)) await mkdir(join(store, name), { recursive: true });
-  await run(pluginJob({ ...controller, client: "n1" }));
+  await run(pluginJob({ ...controller, job: pinned, type: "system", client: "n1" }));
   await run(pluginJob(node));
   await healthy("csimux", 1, clientNames.length);
 }
 
-/** The job of the controller of `startCentral`, but on any client. */
-export const freeController = pluginJob(controller);
+/** Replaces the controller of `startCentral` by one that runs on any client. */
+export async function freeController(): Promise<void> {
+  await stop(pinned);
+  await healthy("csimux", 0, clientNames.length);
+  await run(pluginJob(controller));
+  await healthy("csimux", 1, clientNames.length);
+}
 
 /** The job of the node plugin of `startCentral`. */
 export const centralNode = pluginJob(node);

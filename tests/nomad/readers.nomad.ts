@@ -1,12 +1,12 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { mounted, tidy, unmounted } from "./left.ts";
 import { eventually, inTask, nomad, run, running, stop } from "./nomad.ts";
-import { startCentral } from "./plugins.ts";
+import { startCentral, stopCentral } from "./plugins.ts";
 import { consumer, create, register, registered, unclaimed } from "./volumes.ts";
 
 beforeAll(startCentral);
 afterEach(() => tidy("csimux"));
-afterAll(() => stop("csimux-controller", "csimux-node"));
+afterAll(stopCentral);
 
 const shared = "multi-node-multi-writer";
 

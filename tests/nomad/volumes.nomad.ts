@@ -18,12 +18,12 @@ import {
   stop,
   withFile,
 } from "./nomad.ts";
-import { startCentral } from "./plugins.ts";
+import { startCentral, stopCentral } from "./plugins.ts";
 import { consumer, create, register, registered, removeVolumes, snapshots, volumeInfo, volumeText } from "./volumes.ts";
 
 beforeAll(startCentral);
 afterEach(() => tidy("csimux"));
-afterAll(() => stop("csimux-controller", "csimux-node"));
+afterAll(stopCentral);
 
 describe("a volume", () => {
   test("is written, moved to the other client and back by two drains, and nothing stays mounted", async () => {

@@ -3,12 +3,12 @@ import { join } from "node:path";
 import { store } from "../../scripts/nomad/place.ts";
 import { stored, tidy } from "./left.ts";
 import { inTask, nomad, refusal, run, running, stop } from "./nomad.ts";
-import { startCentral } from "./plugins.ts";
+import { startCentral, stopCentral } from "./plugins.ts";
 import { consumer, create, unclaimed, volumeInfo } from "./volumes.ts";
 
 beforeAll(startCentral);
 afterEach(() => tidy("csimux"));
-afterAll(() => stop("csimux-controller", "csimux-node"));
+afterAll(stopCentral);
 
 describe("the warnings of the guide", () => {
   test("a volume in use is deleted, unless the controller sees its mount", async () => {
