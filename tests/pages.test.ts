@@ -32,8 +32,8 @@ const sources = ["lib", "cmd"].flatMap(folder =>
     .map(name => withoutValues(readFileSync(join(root, folder, name), "utf8"))),
 );
 
-/** The messages of the page: the code spans at the start of its entries. */
-const messages = page("guide/troubleshoot.md")
+/** The messages of the pages: the code spans at the start of its entries. */
+const messages = `${page("guide/troubleshoot.md")}\n${page("guide/copies.md")}`
   .replace(/\n {2,}/g, " ")
   .split("\n")
   .filter(line => line.startsWith("- `"))

@@ -43,7 +43,7 @@ const snapshot = (world: World, volume: string, parameters = {}, name = "s") =>
 const expand = (world: World, id = "v:a/v") => world.volumes.expand(id, range, undefined, call);
 
 /** Asks once for a copy whose data does not move. */
-async function copied(enabled = true): Promise<void> {
+async function copied(enabled = true, bytes = 1n): Promise<void> {
   const storages = new Map(["a", "b"].map(name => [name, new CopyStorage()]));
   let open = () => {};
   const gate = new Promise<void>(resolve => {
@@ -51,7 +51,7 @@ async function copied(enabled = true): Promise<void> {
   });
   for (const storage of storages.values()) {
     storage.gate = () => gate;
-    storage.volumes.set("v", { content: "content", bytes: 1n });
+    storage.volumes.set("v", { content: "content", bytes });
   }
   const drivers = new Map([...storages].map(([name, storage]) => [name, () => copyDriver(storage, name)]));
   const process = copyProcess({ drivers, settings: { enabled }, stream: streamInMemory(storages) });
@@ -123,6 +123,7 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
     "its source cannot be copied from there": world => create(world, "b", { source: { kind: "volume", id: "v:a/v" } }),
     "the copy of its source is in progress": () => copied(),
     "a setting forbids to copy its source": () => copied(false),
+    "its source elsewhere is larger": () => copied(true, 1n << 60n),
     "the source does not belong to this driver": world =>
       create(world, "a", { source: { kind: "volume", id: "foreign" } }),
     "the storage system is out of reach there": async world => {
