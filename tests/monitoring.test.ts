@@ -125,6 +125,13 @@ const cases: Readonly<Record<string, Case>> = {
     series: { ...calls("unavailable", "0+1x60"), ...calls("ok", "0+1x60") },
     firing: { CsimuxConnectionFailing: undefined },
   },
+  "a copy stands still, and another one does not": {
+    series: {
+      ...ofEach("csimux_copy_stalled", 'from="nas",to="nas2",way="stream"', "1x60"),
+      ...ofEach("csimux_copy_stalled", 'from="nas",to="nas3",way="stream"', "0x60"),
+    },
+    firing: { CsimuxCopyStalled: { severity: "warning", job, from: "nas", to: "nas2", way: "stream" } },
+  },
   "csimux is started again and again": {
     series: { [`csimux_start_timestamp_seconds{job="csimux",instance="${replicas[0]}"}`]: "0+300x60" },
     firing: { CsimuxRestarts: { severity: "warning", job, instance: replicas[0] } },

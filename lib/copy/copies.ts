@@ -5,6 +5,7 @@ import { encodeHandle, type Handle } from "../core/handle.ts";
 import type { CopySettings } from "../core/proxy.ts";
 import { within } from "../core/time.ts";
 import type { CopyByStream, CopyWork, UseDriver } from "./copy-work.ts";
+import { CopiedBytes, type CopiesView } from "./figures.ts";
 import { LeaseWatch } from "./lease.ts";
 import { OneCopy } from "./one-copy.ts";
 import type { CopyRecord } from "./record.ts";
@@ -33,6 +34,7 @@ export class Copies {
   readonly #parts: CopiesParts;
   readonly #turns: Turns;
   readonly #watch: LeaseWatch;
+  readonly #copied = new CopiedBytes();
   readonly #running = new Map<string, { readonly copy: OneCopy; readonly source: string }>();
   #isStopping = false;
 
@@ -47,6 +49,11 @@ export class Copies {
   /** The copy to this volume that runs or waits in this process. */
   running(target: Handle): OneCopy | undefined {
     return this.#running.get(encodeHandle(target))?.copy;
+  }
+
+  /** What runs and waits in this process, and the bytes that have arrived since it started. Sends no request to any storage system. */
+  view(): CopiesView {
+    return { running: [...this.#running.values()].map(({ copy }) => copy.view), copied: this.#copied.all() };
   }
 
   /** Why nothing may change about an object: it is the target or the source of a copy that runs here. */
@@ -70,7 +77,8 @@ export class Copies {
     const known = this.#running.get(target);
     if (known) return known.copy;
     const { use, stream, log, settings } = this.#parts;
-    const shared = { use, stream, turns: this.#turns, times: this.times, self: this.self, log };
+    const own = { turns: this.#turns, times: this.times, self: this.self, copied: this.#copied };
+    const shared = { use, stream, log, ...own };
     const copy = new OneCopy(work, target, { ...shared, idleMs: () => settings().idleMs });
     this.#running.set(target, { copy, source: encodeHandle(work.source) });
     void copy.done.finally(() => {

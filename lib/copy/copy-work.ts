@@ -4,6 +4,7 @@ import type { Handle } from "../core/handle.ts";
 import type { CopySpec, GivingAbility, TakingAbility } from "../drivers/copying.ts";
 import type { Driver } from "../drivers/driver.ts";
 import type { StreamWork } from "./by-stream.ts";
+import type { CopiedBytes } from "./figures.ts";
 import type { CopyRecord } from "./record.ts";
 import type { CopyTimes } from "./times.ts";
 import type { Turns } from "./turns.ts";
@@ -20,6 +21,7 @@ export interface CopyParts {
   readonly stream: CopyByStream;
   readonly turns: Turns;
   readonly times: CopyTimes;
+  readonly copied: CopiedBytes;
   readonly idleMs: () => number;
   /** The name of this process in records: random, new with each start. */
   readonly self: string;

@@ -4,6 +4,7 @@ import { pause } from "../core/time.ts";
 import type { GivingAbility, Moment, TakingAbility } from "../drivers/copying.ts";
 import { copyFiles } from "./by-files.ts";
 import { type CopyOutcome, type CopyParts, type CopyWork, givingOf, takingOf, unable } from "./copy-work.ts";
+import { Arrivals, type CopyView } from "./figures.ts";
 import { CopyLease, type RecordPlace } from "./lease.ts";
 import { refuseAcls } from "./nfs4-acl.ts";
 import { type CopyProgress, progressText, Rate } from "./progress.ts";
@@ -19,6 +20,7 @@ export class OneCopy {
   readonly #lease: CopyLease;
   readonly #call: Call;
   readonly #rate = new Rate();
+  readonly #arrivals: Arrivals;
   #asked = performance.now();
   #waits: number | undefined;
   #tenth = 0;
@@ -33,6 +35,7 @@ export class OneCopy {
     this.#parts = parts;
     this.#work = work;
     this.#moment = record.moment;
+    this.#arrivals = new Arrivals(record.done, parts.times.stalled);
     const log = parts.log.with({ copy: target, from: record.origin.handle });
     this.#call = { id: `copy ${target}`, signal: this.#stop.signal, log, secrets: {} };
     const use = <T>(ask: (taking: TakingAbility) => Promise<T>) =>
@@ -64,6 +67,15 @@ export class OneCopy {
     return { name, way, done, total, fault, rate, waits: this.#waits, from: this.#work.source.connection };
   }
 
+  /** What it does at present, for people and monitoring. */
+  get view(): CopyView {
+    const { way, done, total, rate, fault, waits, from } = this.progress;
+    const tells = way === "stream" || way === "files";
+    const isStalled = tells ? waits === undefined && this.#arrivals.isStalled : undefined;
+    const to = this.#work.target.connection;
+    return { target: this.#place.target, from, to, way, done, total, rate, fault, waits, isStalled };
+  }
+
   /** The sentence about it for the event of its claim. */
   get text(): string {
     return progressText(this.progress);
@@ -78,6 +90,8 @@ export class OneCopy {
         await this.#again();
       else if (!this.#work.isNew) await this.#place.use(taking => this.#begin(taking, this.record));
       await this.#untilComplete();
+      // It does not tell of its bytes meanwhile; the total is the estimate of its storage.
+      if (this.record.way === "stream-here") this.#count(this.record.total);
       await this.#leave({ state: "ready", done: this.record.total || this.record.done, fault: "" });
       this.#call.log.info("all data of the copy has arrived", { round: this.record.round });
       return { kind: "ready", record: this.record };
@@ -133,6 +147,7 @@ export class OneCopy {
       this.#waits = before;
     };
     const end = await this.#parts.turns.take(machines, this.#call.signal, told);
+    if (this.#waits !== undefined) this.#arrivals.begin();
     this.#waits = undefined;
     try {
       await this.#withBoth((giving, taking) => this.#copy(giving, taking));
@@ -213,6 +228,7 @@ export class OneCopy {
   #arrived(bytes: bigint): void {
     const { total } = this.record;
     this.#rate.add(bytes);
+    this.#count(bytes);
     this.#lease.set({ done: bytes, ...(bytes > 0n && { dirty: true, fault: "" }) });
     const tenth = total > 0n ? Number((bytes * 10n) / total) : 0;
     const now = performance.now();
@@ -220,6 +236,12 @@ export class OneCopy {
     this.#tenth = tenth;
     this.#told = now;
     this.#call.log.info(this.text);
+  }
+
+  #count(bytes: bigint): void {
+    const { from, way } = this.progress;
+    const fresh = this.#arrivals.add(bytes);
+    this.#parts.copied.add({ from, to: this.#work.target.connection, way }, fresh);
   }
 
   /**

@@ -15,6 +15,8 @@ export interface CopyTimes {
   readonly ask: number;
   /** How often the progress goes into the log at the least. */
   readonly tell: number;
+  /** A copy of which no byte has arrived for this long stands still. */
+  readonly stalled: number;
 }
 
 /** The times of a real process. */
@@ -27,6 +29,7 @@ export const usualTimes: CopyTimes = {
   longestPause: 60_000,
   ask: 8_000,
   tell: 600_000,
+  stalled: 600_000,
 };
 
 /** Seconds since 1970. */

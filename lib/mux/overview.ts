@@ -1,3 +1,4 @@
+import type { CopiesView } from "../copy/figures.ts";
 import { type Group, selects } from "../core/proxy.ts";
 import { topologyText } from "../topology/accessible-topology.ts";
 import type { Outage } from "./breaker.ts";
@@ -45,17 +46,20 @@ export interface RouterView {
   readonly connections: readonly ConnectionView[];
   readonly groups: readonly GroupView[];
   readonly jobs: readonly JobView[];
+  /** Absent where nothing is copied between connections. */
+  readonly copies?: CopiesView | undefined;
 }
 
 interface OverviewParts {
   readonly connections: Connections;
   readonly jobs: Jobs;
   readonly health: HealthMonitor;
+  readonly copies: CopiesView | undefined;
 }
 
 /** The present state, sorted by name. Sends no request and reads no file, so it never waits. */
 export function overview(
-  { connections, jobs, health }: OverviewParts,
+  { connections, jobs, health, copies }: OverviewParts,
   groups: ReadonlyMap<string, Group>,
   prefix: string,
 ): RouterView {
@@ -75,6 +79,7 @@ export function overview(
     connections: seen.map(view),
     groups: [...groups].map(([name, group]) => ({ name, policy: group.policy, members: membersOf(group, seen) })),
     jobs: jobs.running(),
+    copies,
   };
 }
 

@@ -101,7 +101,7 @@ export function openRouter(
     scopedTo: (connection: string) => parts(scopedTo(connection, context)),
     /** The present state with these groups. */
     overview: (groups: ReadonlyMap<string, Group>) =>
-      overview({ connections, jobs, health }, groups, settings().policy.prefix),
+      overview({ connections, jobs, health, copies: engine?.copies.view() }, groups, settings().policy.prefix),
     /** Like inventory(), at once for all who ask at the same time. */
     inventory: (call: Call) => jobs.run("inventory", "", call, own => inventory(context, own)),
     /** Checks the health of all storage systems once; each change is a line of the log. */

@@ -34,12 +34,14 @@ export function openMetrics(errors: () => number): Metrics {
     },
   });
   const show = gauges(registers);
+  const copies = copyFigures(registers);
   return {
     calls,
     commands,
     contentType: registry.contentType,
     text: status => {
       show(status);
+      copies(status);
       return registry.metrics();
     },
   };
@@ -137,6 +139,40 @@ function tally(health: Status["health"]) {
 
 const healthLabels = ["seen_by", "of", "connection", "storage", "reason", "severity"] as const;
 type Labels = Record<(typeof healthLabels)[number], string>;
+
+const copyLabels = ["from", "to", "way"] as const;
+
+/** The copies between connections. */
+function copyFigures(registers: Registry[]): (status: Status) => void {
+  const running = new Gauge({
+    name: "csimux_copies",
+    help: "Copies between connections that run or wait in this process.",
+    labelNames: [...copyLabels, "state"],
+    registers,
+  });
+  const stalled = new Gauge({
+    name: "csimux_copy_stalled",
+    help: "1 while a copy is asked for, but no byte of it has arrived for ten minutes; absent without a copy that tells of bytes.",
+    labelNames: copyLabels,
+    registers,
+  });
+  const bytes = new Counter({
+    name: "csimux_copy_bytes",
+    help: "Bytes that have arrived by copies between connections.",
+    labelNames: copyLabels,
+    registers,
+  });
+  return ({ copies = [], copied = [] }) => {
+    running.reset();
+    stalled.reset();
+    bytes.reset();
+    for (const { from, to, way, state } of copies) running.inc({ from, to, way, state });
+    for (const { from, to, way, stalled: isStalled } of copies)
+      if (isStalled !== undefined) stalled.inc({ from, to, way }, 0);
+    for (const { from, to, way, stalled: isStalled } of copies) if (isStalled) stalled.set({ from, to, way }, 1);
+    for (const { bytes: sum, ...labels } of copied) bytes.inc(labels, sum);
+  };
+}
 
 /** Gauges are reset at each scrape, so that a removed connection leaves no values. */
 function gauges(registers: Registry[]): (status: Status) => void {

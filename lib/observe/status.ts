@@ -52,6 +52,8 @@ export interface ConnectionStatus {
   readonly healthProblem?: string | undefined;
 }
 
+type CopyViews = NonNullable<RouterView["copies"]>;
+
 type StorageState = RouterView["connections"][number]["health"]["storage"]["state"];
 
 /** The result of the last check of a connection's storage system. Times are RFC 3339 timestamps. */
@@ -85,6 +87,36 @@ export interface Status {
     readonly since: string;
   }[];
   readonly jobs: readonly { readonly what: string; readonly since: string }[];
+  /** Absent in a process without connections. */
+  readonly copies?: readonly CopyStatus[] | undefined;
+  readonly copied?: readonly CopiedStatus[] | undefined;
+}
+
+/** A copy between connections that runs or waits in this process. Sizes are bytes; 0: unknown. */
+export interface CopyStatus {
+  /** The CSI id of the new volume. */
+  readonly target: string;
+  readonly from: string;
+  readonly to: string;
+  readonly way: CopyViews["running"][number]["way"];
+  /** "failing": the last attempt failed, and is repeated. */
+  readonly state: "waiting" | "copying" | "failing";
+  readonly done: number;
+  readonly total: number;
+  readonly perSecond: number;
+  /** The number of copies in front. */
+  readonly inFront?: number | undefined;
+  /** No byte has arrived for ten minutes; absent if its way does not tell of bytes. */
+  readonly stalled?: boolean | undefined;
+  readonly fault?: string | undefined;
+}
+
+/** Bytes that copies have brought from one connection to another since the process started. */
+export interface CopiedStatus {
+  readonly from: string;
+  readonly to: string;
+  readonly way: CopyStatus["way"];
+  readonly bytes: number;
 }
 
 /** Further details of the process, for bug reports. */
@@ -139,8 +171,21 @@ export function statusOf(
     health: healthOf(view, node, volume => parseHandle(volume, "volume")?.connection ?? single),
     calls: ledger.running().map(({ since, ...call }) => ({ ...call, since: time(since) })),
     jobs: (view?.jobs ?? []).map(({ what, since }) => ({ what, since: time(since) })),
+    copies: view?.copies?.running.map(copyStatus),
+    copied: view?.copies?.copied.map(each => ({ ...each, bytes: Number(each.bytes) })),
   };
 }
+
+const copyStatus = ({ target, from, to, way, ...copy }: CopyViews["running"][number]): CopyStatus => ({
+  ...{ target, from, to, way },
+  state: copy.waits !== undefined ? "waiting" : copy.fault === "" ? "copying" : "failing",
+  done: Number(copy.done),
+  total: Number(copy.total),
+  perSecond: Number(copy.rate),
+  inFront: copy.waits,
+  stalled: copy.isStalled,
+  fault: copy.fault || undefined,
+});
 
 function connectionStatus(view: RouterView["connections"][number], ledger: CallTracker): ConnectionStatus {
   const { since, free, volumes, outage, health: _, accessibleTopology, ...rest } = view;

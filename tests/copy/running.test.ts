@@ -25,6 +25,29 @@ describe("a running copy", () => {
     await one.stop(1_000);
   });
 
+  test("is seen with its bytes, and stands still while none arrive, unless it waits for its turn", async () => {
+    const { hold, release, process } = pair();
+    hold();
+    const one = process({ times: { stalled: 1 } });
+    const seen = () => one.overview(new Map()).copies;
+    expect(await codeOf(make(one))).toBe("aborted");
+    expect(await codeOf(make(one, "c"))).toBe("aborted");
+    await until(() => seen()?.running[0]?.isStalled === true);
+    expect(seen()?.running).toMatchObject([
+      { target: "v:b/copy", from: "a", to: "b", way: "stream", waits: undefined, done: 0n },
+      { target: "v:c/copy", from: "a", to: "c", way: "stream", waits: 1, isStalled: false },
+    ]);
+    expect(seen()?.copied).toEqual([]);
+    release();
+    await asked(() => make(one));
+    await asked(() => make(one, "c"));
+    expect(seen()).toEqual({
+      running: [],
+      copied: ["b", "c"].map(to => ({ from: "a", to, way: "stream", bytes: BigInt(content.length) })),
+    });
+    await one.stop(1_000);
+  });
+
   test("becomes the volume only when it is asked for", async () => {
     const { hold, release, process, on, record } = pair();
     hold();

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import type { RouterView } from "../../lib/mux/overview.ts";
 import { CallTracker } from "../../lib/observe/call-tracker.ts";
 import { openMetrics } from "../../lib/observe/metrics.ts";
 import { servePages } from "../../lib/observe/page-server.ts";
@@ -81,6 +82,32 @@ test("each connection has its state and figures, and nothing stays behind when i
   expect(found.get('csimux_connection_calls_in_progress{connection="nas"}')).toBe(2);
   expect(found.get("csimux_jobs_running")).toBe(1);
   expect(await metrics.text(status([]))).not.toContain('"nas"');
+});
+
+test("copies between connections are counted by their ends, and only those that tell of bytes stand still", async () => {
+  const one = { target: "v:b/x", from: "a", to: "b", done: 1n, total: 9n, rate: 1n, fault: "", waits: undefined };
+  const running = [
+    { ...one, way: "stream", isStalled: false },
+    { ...one, way: "stream", isStalled: true, fault: "no route" },
+    { ...one, way: "files", isStalled: false, waits: 2 },
+    { ...one, way: "stream-here", isStalled: undefined },
+  ] as const;
+  const copied = [{ from: "a", to: "b", way: "stream", bytes: 1n << 40n }] as const;
+  const empty = { connections: [], groups: [], jobs: [] };
+  const page = (copies: typeof empty & { copies: object }) =>
+    metrics.text(statusOf(facts, { mux: copies as RouterView }, new CallTracker()));
+  const metrics = openMetrics(() => 0);
+  for (let scrape = 0; scrape < 2; scrape++) {
+    const found = samples(await page({ ...empty, copies: { running, copied } }));
+    const of = (name: string, way: string, more = "") => found.get(`${name}{from="a",to="b",way="${way}"${more}}`);
+    expect(["copying", "failing"].map(each => of("csimux_copies", "stream", `,state="${each}"`))).toEqual([1, 1]);
+    expect(of("csimux_copies", "files", ',state="waiting"')).toBe(1);
+    expect(["stream", "files", "stream-here"].map(way => of("csimux_copy_stalled", way))).toEqual([1, 0, undefined]);
+    expect(of("csimux_copy_bytes_total", "stream")).toBe(2 ** 40);
+  }
+  const later = await page({ ...empty, copies: { running: [], copied } });
+  expect(later).not.toContain("csimux_copies{");
+  expect(later).toContain("csimux_copy_bytes_total{");
 });
 
 test("the page is served at /metrics and nothing is served anywhere else", async () => {
