@@ -16,15 +16,15 @@ import { type From, makeSnapshot } from "./zfs-pool.ts";
 const limitMs = 2_400_000;
 const key = "csimux-zfs-lab";
 
-type Place = (argv: readonly [string, ...string[]], timeoutMs?: number) => Promise<string>;
-const shell = (where: Place, text: string, ...words: readonly string[]): Promise<string> =>
+type Machine = (argv: readonly [string, ...string[]], timeoutMs?: number) => Promise<string>;
+const shell = (where: Machine, text: string, ...words: readonly string[]): Promise<string> =>
   where(["sh", "-c", text, "sh", ...words], 600_000);
 
 let before: readonly [ReadonlySet<string>, ReadonlySet<string>];
 let login: Login;
 let world: World;
 
-/** The connections: three file systems on this guest (two of them encrypted or small), two on the other one, and a disk on each. */
+/** The connections: three file systems on each guest, one of them encrypted, one small, and a disk on each. */
 function connections(): Readonly<Record<string, string>> {
   const here = login.lines("root");
   const there = login.lines("root", secondAddress);
@@ -38,7 +38,6 @@ function connections(): Readonly<Record<string, string>> {
     near: nfsFile("tank/near", here),
     also: nfsFile("tank/also", here),
     secret: nfsFile("tank/secret", here),
-    open: `${nfsFile("tank/secret/open", here)}copies:\n  allowPlain: true\n`,
     far: nfsFile("tank/far", there),
     locked: nfsFile("tank/locked", there),
     small: nfsFile("tank/small", there),
@@ -98,7 +97,7 @@ truncate -s 40M sparse && printf end >>sparse && mkdir -p a/b && printf 'one' >'
 line' && ln random a/hard && ln -s ../random a/soft && chmod 04751 a/b && touch -d @1000000000 a && setfattr -n user.k -v v random; sync`;
 const listing = `cd "$1" && find . -printf '%P %y %m %U %G %s %l %T@\\0' | sort -z | sha256sum
 find . -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum`;
-const contentOf = (where: Place, dataset: string) => shell(where, listing, `/${dataset}`);
+const contentOf = (where: Machine, dataset: string) => shell(where, listing, `/${dataset}`);
 
 /** What copies leave in a pool: their datasets, snapshots and holds. */
 const leftOf = `zfs list -H -t all -o name | grep csimux- || :
@@ -152,7 +151,7 @@ test(
     const dump = "dd if=/dev/urandom of=/dev/zvol/tank/iscsi/v/blocks bs=1M count=48 conv=fsync 2>/dev/null";
     await shell(run, dump);
     const copy = await make("disks", "blocks-copy", { volume: source }, 96);
-    const sum = (where: Place, dataset: string) =>
+    const sum = (where: Machine, dataset: string) =>
       shell(where, `head -c 67108864 "/dev/zvol/$1" | sha256sum`, dataset);
     expect(await sum(onSecond, "tank/disks/v/blocks-copy")).toBe(await sum(run, "tank/iscsi/v/blocks"));
     const size = await onSecond(["zfs", "get", "-Hpo", "value", "volsize", "tank/disks/v/blocks-copy"]);
@@ -163,23 +162,28 @@ test(
   limitMs,
 );
 
+/** OpenZFS may damage what it sends of encrypted datasets before these versions (openzfs/zfs, pull request 17340). */
+const sendsEncrypted = /^zfs-(2\.2\.([89]|\d\d)|2\.3\.([3-9]|\d\d)|2\.([4-9]|\d\d)\.)/;
+
 test(
-  "encrypted content stays encrypted unless the source's file allows otherwise",
+  "encrypted content is not sent by an OpenZFS that may damage it, nor to a plain target; an encrypted target takes plain content",
   async () => {
     const secret = await make("secret", "sealed");
     await shell(run, filling, "/tank/secret/v/sealed", "8");
     const refused = await failureOf(asking("far", "plain", { volume: secret }));
-    expect({ ...refused, code: refused.code }).toMatchObject({ code: status.failedPrecondition });
+    expect(refused.code).toBe(status.failedPrecondition);
     await nothingLeft();
-    const again = await make("locked", "again", { volume: secret });
-    expect(await contentOf(onSecond, "tank/locked/v/again")).toBe(await contentOf(run, "tank/secret/v/sealed"));
-    expect((await onSecond(["zfs", "get", "-Ho", "value", "encryption", "tank/locked/v/again"])).trim()).not.toBe("off");
-    const open = await make("open", "opened");
-    await shell(run, filling, "/tank/secret/open/v/opened", "8");
-    const plain = await make("far", "plain", { volume: open });
-    expect(await contentOf(onSecond, "tank/far/v/plain")).toBe(await contentOf(run, "tank/secret/open/v/opened"));
+    const version = await run(["zfs", "version"]);
+    if (!sendsEncrypted.test(version))
+      expect((await failureOf(asking("locked", "again", { volume: secret }))).code).toBe(status.failedPrecondition);
+    const plain = await make("near", "plain");
+    await shell(run, filling, "/tank/near/v/plain", "8");
+    const copy = await make("locked", "encrypted", { volume: plain });
+    expect(await contentOf(onSecond, "tank/locked/v/encrypted")).toBe(await contentOf(run, "tank/near/v/plain"));
+    const encryption = await onSecond(["zfs", "get", "-Ho", "value", "encryption", "tank/locked/v/encrypted"]);
+    expect(encryption.trim()).not.toBe("off");
     await nothingLeft();
-    for (const id of [secret, again, open, plain]) await remove(id);
+    for (const id of [secret, plain, copy]) await remove(id);
   },
   limitMs,
 );
