@@ -18,7 +18,7 @@ const tints: Readonly<Record<ConnectionStatus["state"], number>> = {
 export function statusText(status: Status, colour: boolean): string {
   const parts = [
     ...[head(status), wrapped(visible(summary(status))), connections(status, colour), groups(status)],
-    ...[health(status), problems(status), calls(status)],
+    ...[health(status), problems(status), copies(status), calls(status)],
   ];
   return parts.filter(part => part !== "").join("\n");
 }
@@ -103,6 +103,23 @@ const problems = ({ connections: all, now }: Status): string =>
 
 /** A text wrapped to the usual width, further lines indented. */
 const wrapped = (text: string): string => `${linesOf(text, width - 2).join("\n  ")}\n`;
+
+/** The copies that run or wait in this process, and why their last attempts failed. */
+function copies({ copies: all = [] }: Status): string {
+  if (all.length === 0) return "";
+  const rows = all.map(({ target, from, way, state, done, total, perSecond, stalled, inFront }) => [
+    visible(target),
+    visible(from),
+    way,
+    stalled ? `${state}, stalled` : inFront === undefined ? state : `${state} (${inFront} in front)`,
+    done === 0 && total === 0 ? "-" : total > 0 ? `${size(done)} of ${size(total)}` : size(done),
+    perSecond > 0 ? `${size(perSecond)}/s` : "-",
+  ]);
+  const faults = all.flatMap(({ target, fault }) =>
+    fault === undefined ? [] : [wrapped(visible(`copy to ${target}: ${fault}`))],
+  );
+  return tableWithin(width, [["COPY TO", "FROM", "WAY", "STATE", "COPIED", "RATE"], ...rows]) + faults.join("");
+}
 
 function calls({ calls: running, jobs, now }: Status): string {
   const lines = [

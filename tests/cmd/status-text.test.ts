@@ -198,3 +198,36 @@ describe("the flags", () => {
     bad => expect(() => statusOptions({ ...flags, ...bad }, {})).toThrow(UsageError),
   );
 });
+
+test("copies are shown with their progress, and why they fail", () => {
+  const one = { from: "nas", to: "b", way: "stream", done: 37 * 2 ** 30, total: 120 * 2 ** 30, perSecond: 0 } as const;
+  const copies = [
+    { ...one, target: "v:b/one", state: "copying", perSecond: 112 * 2 ** 20, stalled: false },
+    { ...one, target: "v:b/two", state: "waiting", done: 0, total: 0, inFront: 3 },
+    {
+      ...one,
+      target: "v:b/three",
+      state: "failing",
+      way: "files",
+      total: 0,
+      stalled: true,
+      fault: "no \u001b[31mroute",
+    },
+  ] as const;
+  const text = statusText({ ...status, copies }, false);
+  const section = text.slice(text.indexOf("COPY TO")).split("\n\n")[0] ?? "";
+  expect(
+    section
+      .trimEnd()
+      .split("\n")
+      .map(line => line.trim().split(/ {2,}/)),
+  ).toEqual([
+    ["COPY TO", "FROM", "WAY", "STATE", "COPIED", "RATE"],
+    ["v:b/one", "nas", "stream", "copying", "37.0 GiB of 120 GiB", "112 MiB/s"],
+    ["v:b/two", "nas", "stream", "waiting (3 in front)", "-", "-"],
+    ["v:b/three", "nas", "files", "failing, stalled", "37.0 GiB", "-"],
+    ["copy to v:b/three: no \\u001b[31mroute"],
+  ]);
+  expect(section).not.toContain("\u001b");
+  expect(statusText(status, false)).not.toContain("COPY TO");
+});
