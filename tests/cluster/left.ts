@@ -7,7 +7,7 @@ import { state } from "../../scripts/cluster/place.ts";
 import { eventually, kube, list, removeSoon } from "./kube.ts";
 
 /** The folders of csimux in an empty storage system. */
-const own = new Set(["v", "s", ".csimux", "work"]);
+const own = new Set(["v", "s", ".csimux", "work", "copies", "moments"]);
 
 const leftBelow = (folder: string): readonly string[] =>
   existsSync(folder)

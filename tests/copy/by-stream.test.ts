@@ -29,6 +29,8 @@ let noisy: StorageHost;
 const here = localHost(localRunner({ env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" } }));
 const made: FileStorage[] = [];
 let before = { fds: 0, pipes: 0 };
+/** What other files of this run have left to their end. */
+let others: ReadonlySet<number> = new Set();
 
 beforeAll(async () => {
   const profile = '#!/bin/sh\necho welcome\nexec /bin/sh "$@"\n';
@@ -38,6 +40,7 @@ beforeAll(async () => {
   [a, b, noisy] = [one, two, three];
   // The folders and sockets of the logins exist from the first one on.
   for (const host of [a, b, noisy]) await (await host.child?.(["true"], {}, calm))?.ended;
+  others = new Set(leftOver().map(({ pid }) => pid));
   before = open();
 });
 afterAll(async () => {
@@ -60,7 +63,7 @@ const leftOver = () => {
   const sessions = new Set(sshds.flatMap(({ sessions }) => sessions()));
   const own = new Set(childrenOf(process.pid));
   const daemons = new Set(sshds.map(({ pid }) => pid));
-  return processes().filter(({ pid }) => (sessions.has(pid) || own.has(pid)) && !daemons.has(pid));
+  return processes().filter(({ pid }) => (sessions.has(pid) || own.has(pid)) && !daemons.has(pid) && !others.has(pid));
 };
 
 async function storage(from: StorageHost, to: StorageHost, programs?: Programs): Promise<FileStorage> {
