@@ -1,6 +1,7 @@
 import type { Call } from "../core/call.ts";
 import { CsiError, detailOf } from "../core/errors.ts";
 import { encodeHandle, type Handle, parseHandle } from "../core/handle.ts";
+import { TimeLimit } from "../core/time.ts";
 import type { Landing, ProtectedMoment } from "../drivers/copying.ts";
 import type { Copies } from "./copies.ts";
 import type { UseDriver } from "./copy-work.ts";
@@ -14,12 +15,20 @@ const moveSeconds = 30 * 86_400;
 /** How often the janitor looks, in milliseconds. */
 export const janitorMs = 3_600_000;
 
+/** How long one look at a connection, or one removal, may keep the others waiting, in milliseconds. */
+const answerMs = 60_000;
+
+const notAnswered = (connection: string): CsiError =>
+  new CsiError("unavailable", `connection "${connection}" has not answered; it is looked at again in the next round`);
+
 /** What the janitor needs. */
 export interface JanitorParts {
   readonly copies: Copies;
   readonly use: UseDriver;
   /** The names of all connections. */
   readonly names: () => Promise<readonly string[]>;
+  /** How long one look or removal may take, in milliseconds; a minute if absent. */
+  readonly limitMs?: number;
 }
 
 /**
@@ -29,10 +38,12 @@ export interface JanitorParts {
 export class Janitor {
   readonly #parts: JanitorParts;
   readonly #removal: CopyRemoval;
+  readonly #limit: TimeLimit;
 
   constructor(parts: JanitorParts) {
     this.#parts = parts;
     this.#removal = new CopyRemoval(parts.use);
+    this.#limit = new TimeLimit(parts.limitMs ?? answerMs);
   }
 
   /** Looks at all connections once, in one listing each. Throws only if the folder of connections cannot be read. */
@@ -41,9 +52,12 @@ export class Janitor {
     const sources: string[] = [];
     for (const name of await this.#parts.names()) {
       if (call.signal.aborted) return;
+      const landings: Landing[] = [];
       await this.#quietly(name, call, async () => {
-        const landings = await this.#parts.use(name, async ({ taking }) => taking?.landings(call));
-        for (const landing of landings ?? []) await this.#quietly(name, call, () => this.#landing(name, landing, call));
+        landings.push(...((await this.#parts.use(name, async ({ taking }) => taking?.landings(call))) ?? []));
+      });
+      for (const landing of landings) await this.#quietly(name, call, () => this.#landing(name, landing, call));
+      await this.#quietly(name, call, async () => {
         const found = await this.#parts.use(name, async ({ giving }) => giving?.protectedMoments(call));
         for (const moment of found ?? []) {
           moments.push(moment);
@@ -57,10 +71,13 @@ export class Janitor {
     }
   }
 
-  /** A connection that cannot be asked now is asked in the next round. */
+  /**
+   * A connection that cannot be asked now is asked in the next round. One that hangs keeps no other waiting, and is asked nothing until it
+   * has answered: a call to a dead mount ends for no signal.
+   */
   async #quietly(connection: string, call: Call, work: () => Promise<void>): Promise<void> {
     try {
-      await work();
+      await this.#limit.ask(connection, work, () => notAnswered(connection));
     } catch (error) {
       if (!(error instanceof CsiError)) throw error;
       call.log.debug("cannot look for what copies have left", { connection, reason: error.message });

@@ -1,4 +1,6 @@
 import { describe, expect, test } from "bun:test";
+import type { UseDriver } from "../../lib/copy/copy-work.ts";
+import { Janitor } from "../../lib/copy/janitor.ts";
 import { writeRecord } from "../../lib/copy/record.ts";
 import { seconds } from "../../lib/copy/times.ts";
 import { CsiError } from "../../lib/core/errors.ts";
@@ -81,5 +83,31 @@ describe("what is forgotten", () => {
       expect(record().state).toBe(state);
     }
     await one.stop(1_000);
+  });
+
+  test("is removed although another connection hangs, which is not asked again meanwhile", async () => {
+    const { process, hold, release, record, on, remains } = pair();
+    hold();
+    const one = process();
+    expect(await codeOf(make(one))).toBe("aborted");
+    const stopping = one.stop(1_000);
+    release();
+    await stopping;
+    on("b").records.set("copy", writeRecord({ ...record(), asked: seconds() - 73 * 3_600 }));
+    const two = process();
+    const asked: string[] = [];
+    const use: UseDriver = (name, work) => {
+      asked.push(name);
+      if (name === "a") return new Promise(() => {});
+      return two.connections.use(name, "retry", ({ driver }) => work(driver));
+    };
+    const names = () => two.connections.names();
+    const janitor = new Janitor({ copies: two.copies, use, names, limitMs: 100 });
+    await janitor.round(call);
+    expect(remains().filter(each => !each.startsWith("moment"))).toEqual([]);
+    await janitor.round(call);
+    // Once for its landings, and once when the removed landing gave its source free.
+    expect(asked.filter(name => name === "a").length).toBeLessThanOrEqual(2);
+    await two.stop(1_000);
   });
 });
