@@ -15,11 +15,11 @@ const moveSeconds = 30 * 86_400;
 /** How often the janitor looks, in milliseconds. */
 export const janitorMs = 3_600_000;
 
-/** How long one look at a connection, or one removal, may keep the others waiting, in milliseconds. */
+/** How long the listing of a connection, or one removal, may keep the others waiting, in milliseconds. */
 const answerMs = 60_000;
 
 const notAnswered = (connection: string): CsiError =>
-  new CsiError("unavailable", `connection "${connection}" has not answered; it is looked at again in the next round`);
+  new CsiError("unavailable", `connection "${connection}" has not answered; the next round asks it again`);
 
 /** What the janitor needs. */
 export interface JanitorParts {
@@ -27,7 +27,7 @@ export interface JanitorParts {
   readonly use: UseDriver;
   /** The names of all connections. */
   readonly names: () => Promise<readonly string[]>;
-  /** How long one look or removal may take, in milliseconds; a minute if absent. */
+  /** The limit of one listing or removal in milliseconds; a minute if absent. */
   readonly limitMs?: number;
 }
 
