@@ -40,6 +40,8 @@ export interface DriverFacts {
   /** Parameters of classes that this driver reads, besides those of templates. */
   readonly parameters: { readonly volume: readonly string[]; readonly snapshot: readonly string[] };
   readonly territory: StorageRoots | undefined;
+  /** Copies between connections use `copies.sshConnection`; every other driver has a login of its own, or needs none. */
+  readonly copySsh?: true;
 }
 
 /** The facts of a driver that provisions volumes for one protocol; `more` overrides the defaults. */

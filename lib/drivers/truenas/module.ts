@@ -24,6 +24,7 @@ const driver = <S extends GenericSchema<unknown, TrueNasConfig>>(
       snapshotsNameVolume: true,
       parameters: zfsParameters,
       territory: zfsTerritory,
+      ...(name.startsWith("api-") && { copySsh: true }),
     }),
     schema,
     open: (identity, config, ports) => openTrueNas(identity, config, { protocol, ...kind(config) }, ports),

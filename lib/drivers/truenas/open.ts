@@ -1,10 +1,11 @@
 import type { Protocol } from "../../core/access.ts";
+import type { SshSettings } from "../../io/ssh/settings.ts";
 import type { Driver } from "../driver.ts";
 import type { ConnectionIdentity, DriverPorts } from "../module.ts";
 import type { ShareProtocol } from "../store.ts";
 import { StoreDriver } from "../store-driver.ts";
 import { cliOf, type StoreSection, storeOn } from "../zfs/open.ts";
-import type { FilesystemSettings, ZvolSettings } from "../zfs/storage.ts";
+import type { CopyTools, FilesystemSettings, ZvolSettings } from "../zfs/storage.ts";
 import type { ZfsVolume } from "../zfs/volume.ts";
 import { leasedApi } from "./api.ts";
 import { type ApiUse, withRequiredVersion } from "./requirements.ts";
@@ -12,12 +13,10 @@ import { type HttpConnection, serverOf } from "./server.ts";
 import { noteKeys, type ShareContext } from "./shares/share.ts";
 import { ZfsApi } from "./zfs/zfs-api.ts";
 
-type Ssh = Parameters<typeof cliOf>[1];
-
 /** The sections of a connection file that do not depend on the protocol. */
 export interface TrueNasConfig {
   readonly httpConnection: HttpConnection;
-  readonly sshConnection?: Ssh;
+  readonly sshConnection?: SshSettings | undefined;
   readonly zfs: StoreSection & Parameters<typeof cliOf>[0];
 }
 
@@ -47,10 +46,41 @@ export function openTrueNas(
   // TrueNAS resizes zvols: it announces a new size to initiators only if it made the change.
   const overSsh = config.sshConnection && cliOf(config.zfs, config.sshConnection, ports, server);
   const zfs = overSsh?.zfs ?? server;
+  const copying = overSsh
+    ? { tools: overSsh.tools, close: overSsh.close }
+    : copyTools(config, identity, ports, server, kind.protocol);
   const close = async () => {
-    await Promise.all([lease.release(), overSsh?.close()]);
+    await Promise.all([lease.release(), copying?.close()]);
   };
   const sharing = { protocol: kind.protocol, noteKeys: noteKeys[kind.protocol] };
-  const store = storeOn(zfs, identity, config.zfs, kind.volumes, sharing, close);
+  const store = storeOn(zfs, identity, config.zfs, kind.volumes, sharing, close, copying?.tools);
   return new StoreDriver(identity, store, kind.share({ api, connection, driver, use }));
+}
+
+/** What the API sets on a dataset for SMB (plugins/pool_/dataset.py of TS-24.10.2.4 to TS-25.10.6, share_type). */
+const smbValues = {
+  casesensitivity: "insensitive",
+  acltype: "nfsv4",
+  aclmode: "restricted",
+  aclinherit: "passthrough",
+} as const;
+
+/** zfs(8) over `copies.sshConnection`, for a connection that does everything else over the API. Opened when it is first used. */
+function copyTools(
+  { zfs: section }: TrueNasConfig,
+  { copySsh }: ConnectionIdentity,
+  ports: DriverPorts,
+  server: ZfsApi,
+  protocol: ShareKind["protocol"],
+): { readonly tools: () => CopyTools; close(): Promise<void> } | undefined {
+  if (!copySsh) return undefined;
+  const made = protocol === "smb" ? smbValues : undefined;
+  let opened: ReturnType<typeof cliOf> | undefined;
+  return {
+    tools() {
+      opened ??= cliOf(section, copySsh, ports, server);
+      return { ...opened.tools(), made };
+    },
+    close: async () => opened?.close(),
+  };
 }

@@ -2,17 +2,17 @@ import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { type CopySpec, type CopyWay, type Landing, type Moment, maxRecordBytes, whyNotPlain } from "../copying.ts";
 import type { LandingStore } from "../store.ts";
-import { creationPlan } from "./creation.ts";
+import { type CreationPlan, creationPlan } from "./creation.ts";
 import { isReceived, isVolumeId, receivedName } from "./names.ts";
 import { bytesOf, markProperties, markValues, otherOwner, ownValue, property, shownValue } from "./properties.ts";
 import { settled } from "./settling.ts";
 import { refuseSameShare } from "./shares.ts";
 import { destroyFamily } from "./sources.ts";
-import type { ZfsStorage } from "./storage.ts";
+import type { CopyAccess } from "./storage.ts";
 import { receivingProperties, spaceFor, whyNotReceived } from "./streams.ts";
 import { blockBytes, blockSizeOf } from "./values.ts";
 import type { ZfsVolume } from "./volume.ts";
-import { type Entry, untrue, ZfsError, type ZfsStreams } from "./zfs.ts";
+import { type Entry, untrue, ZfsError } from "./zfs.ts";
 
 /** Nothing mounts or shares a record, or a landing: `zfs mount -a` passes both over. */
 const unreachable = { mountpoint: "none", sharenfs: "off", sharesmb: "off" } as const;
@@ -39,7 +39,7 @@ function recordIn(text: string): string {
  * Landings of copies: a dataset with the record, which holds no data, and next to it the dataset that receives the content. Neither is ever a
  * volume; the second becomes one by its last rename.
  */
-export function datasetLandings(storage: ZfsStorage, streams: ZfsStreams): LandingStore<ZfsVolume> {
+export function datasetLandings({ storage, streams, made = {} }: CopyAccess): LandingStore<ZfsVolume> {
   const { zfs, names, settings, identity } = storage;
   const { marks } = settings;
   const isZvol = settings.volumes.type === "volume";
@@ -84,8 +84,10 @@ export function datasetLandings(storage: ZfsStorage, streams: ZfsStreams): Landi
     return entries.get(all.filter(name => entries.has(name)).at(-1) ?? "");
   }
 
-  const planOf = (spec: CopySpec, { bytes, traits }: Moment) =>
-    creationPlan(storage, spec, bytes, isZvol && traits.blockBytes > 0n ? traits.blockBytes : 1n);
+  function planOf(spec: CopySpec, { bytes, traits }: Moment): CreationPlan {
+    const plan = creationPlan(storage, spec, bytes, isZvol && traits.blockBytes > 0n ? traits.blockBytes : 1n);
+    return { ...plan, values: { ...made, ...plan.values } };
+  }
 
   /** Throws why this moment cannot become this volume. */
   async function refuse(way: CopyWay, spec: CopySpec, moment: Moment, call: Call): Promise<void> {

@@ -34,8 +34,8 @@ function openShared(
   { zfs: section, sshConnection }: SharedConfig,
   ports: DriverPorts,
 ): StoreDriver<ZfsVolume> {
-  const { zfs, streams, close } = cliOf(section, sshConnection, ports);
-  const store = storeOn(zfs, identity, section, filesystems(section), { protocol, values }, close, streams);
+  const { zfs, tools, close } = cliOf(section, sshConnection, ports);
+  const store = storeOn(zfs, identity, section, filesystems(section), { protocol, values }, close, tools);
   return new StoreDriver(identity, store, propertyShare(protocol, server));
 }
 
@@ -78,11 +78,11 @@ export const zfs: readonly DriverModule[] = [
     facts: local("zfs-local-dataset", { access: localDatasets }),
     schema: schemas.localDataset,
     open(identity, { zfs: section }, ports) {
-      const { zfs, streams, close } = cliOf(section, undefined, ports);
+      const { zfs, tools, close } = cliOf(section, undefined, ports);
       // Its node mounts it; until then it is mounted nowhere, so its owner and mode are the node's to set.
       const volumes = { ...filesystems(section), permissions: undefined };
       const sharing = { protocol: "zfs-local", values: { mountpoint: "legacy" } } as const;
-      const store = storeOn(zfs, identity, section, volumes, sharing, close, streams);
+      const store = storeOn(zfs, identity, section, volumes, sharing, close, tools);
       return new StoreDriver(identity, store, localShare(localDatasets, false));
     },
   }),
@@ -91,8 +91,8 @@ export const zfs: readonly DriverModule[] = [
     facts: local("zfs-local-zvol", { access: disk }),
     schema: schemas.localZvol,
     open(identity, { zfs: section }, ports) {
-      const { zfs, streams, close } = cliOf(section, undefined, ports);
-      const store = storeOn(zfs, identity, section, devices(section), { protocol: "zfs-local" }, close, streams);
+      const { zfs, tools, close } = cliOf(section, undefined, ports);
+      const store = storeOn(zfs, identity, section, devices(section), { protocol: "zfs-local" }, close, tools);
       return new StoreDriver(identity, store, localShare(disk, true));
     },
   }),

@@ -17,10 +17,10 @@ import {
 import { protectedOf } from "./protected.ts";
 import { destroyTombstones } from "./removal.ts";
 import { copySourceOf, findSnapshot, snapshotBytes, snapshotProperties } from "./sources.ts";
-import type { ZfsStorage } from "./storage.ts";
+import type { CopyAccess } from "./storage.ts";
 import { whyNotSent } from "./streams.ts";
 import { volumeIn, volumeQuery } from "./volume.ts";
-import { type Entry, untrue, type ZfsStreams } from "./zfs.ts";
+import { type Entry, untrue } from "./zfs.ts";
 
 /** What a stream forces on its receiver, or can be sent at all. */
 const traitProperties = [
@@ -48,7 +48,7 @@ interface MomentSource {
  * Moments of volumes, which are snapshots that csimux takes, and CSI snapshots. Both are held with a tag of their own for each copy, and
  * a property names its target, so that one listing finds them again.
  */
-export function datasetMoments(storage: ZfsStorage, streams: ZfsStreams): GivingAbility {
+export function datasetMoments({ storage, streams }: CopyAccess): GivingAbility {
   const { zfs, names, settings, identity } = storage;
   const format = settings.volumes.type === "volume" ? "zfs:volume" : "zfs:filesystem";
 

@@ -1,19 +1,26 @@
 import type { Protocol } from "../../core/access.ts";
 import type { Lease } from "../../io/lease.ts";
 import type { StorageHost } from "../../io/script.ts";
+import type { SshSettings } from "../../io/ssh/settings.ts";
 import type { DriverFacts } from "../facts.ts";
 import type { ConnectionIdentity, DriverPorts } from "../module.ts";
 import type { VolumeStore } from "../store.ts";
 import { ZfsCli } from "./cli/cli.ts";
 import type { Programs } from "./cli/steps.ts";
 import { streamsCli } from "./cli/streams.ts";
-import type { DatasetSection, Ssh, ZvolSection } from "./config/schema.ts";
+import type { DatasetSection, ZvolSection } from "./config/schema.ts";
 import { DatasetNames } from "./names.ts";
-import { type FilesystemSettings, type StoreSettings, ZfsStorage, type ZvolSettings } from "./storage.ts";
+import {
+  type CopyTools,
+  type FilesystemSettings,
+  type StoreSettings,
+  ZfsStorage,
+  type ZvolSettings,
+} from "./storage.ts";
 import { DatasetStore } from "./store.ts";
 import { choosable } from "./values.ts";
 import type { ZfsVolume } from "./volume.ts";
-import type { Zfs, ZfsStreams } from "./zfs.ts";
+import type { Zfs } from "./zfs.ts";
 
 /** Parameters of classes that every driver on ZFS reads. */
 export const zfsParameters: DriverFacts["parameters"] = {
@@ -59,7 +66,7 @@ const pathsOf = ({ cli }: CliSection) => (cli && "paths" in cli ? cli.paths : un
 export const sudoOf = (section: CliSection): readonly [string, "-n"] => [pathsOf(section).sudo ?? "sudo", "-n"];
 
 /** How programs are called for this section; accounts other than root need sudo for tools that change files. */
-export function programsOf(section: CliSection, ssh: Ssh | undefined): Programs {
+export function programsOf(section: CliSection, ssh: SshSettings | undefined): Programs {
   const sudo = sudoOf(section);
   const { zfs = "zfs", zpool = "zpool" } = pathsOf(section);
   const needed = section.cli?.sudoEnabled === true;
@@ -90,7 +97,7 @@ export const devices = (section: Pick<ZvolSection, ZvolKeys>): ZvolSettings => (
 });
 
 /**
- * The store of a section on a host. Does no I/O; `close` is called when the store is not needed any more. Without `streams` it gives and
+ * The store of a section on a host. Does no I/O; `close` is called when the store is not needed any more. Without `tools` it gives and
  * takes no copies.
  */
 export function storeOn(
@@ -100,7 +107,7 @@ export function storeOn(
   volumes: FilesystemSettings | ZvolSettings,
   sharing: SharedVolumes,
   close: () => Promise<void>,
-  streams?: () => ZfsStreams,
+  tools?: () => CopyTools,
 ): VolumeStore<ZfsVolume> {
   const { datasetParentName, detachedSnapshotsDatasetParentName } = section;
   const { driver, instanceId, maxIdBytes } = identity;
@@ -117,17 +124,23 @@ export function storeOn(
     dependents: section.deleteWithDependents,
     foreignSnapshots: section.foreignSnapshots,
   };
-  return new DatasetStore(new ZfsStorage(identity, settings, names, zfs, streams), close);
+  return new DatasetStore(new ZfsStorage(identity, settings, names, zfs, tools), close);
 }
 
 /**
  * zfs(8) on the host of a connection: behind ssh, or this one where its file names none. `close` releases it. `resizer`: as ZfsCli's.
  */
-export function cliOf(section: CliSection, ssh: Ssh | undefined, ports: DriverPorts, resizer?: Pick<Zfs, "set">) {
+export function cliOf(
+  section: CliSection,
+  ssh: SshSettings | undefined,
+  ports: DriverPorts,
+  resizer?: Pick<Zfs, "set">,
+) {
   const local: Lease<StorageHost> = { value: ports.local, release: async () => {} };
   const { value: host, release } = ssh ? ports.ssh(ssh) : local;
   const programs = programsOf(section, ssh);
   const machine = ssh ? `ssh ${ssh.username}@${ssh.host.toLowerCase()}:${ssh.port}` : "local";
-  const streams = () => streamsCli(host, programs, machine);
-  return { zfs: new ZfsCli(host, programs, resizer), streams, host, programs, close: release };
+  const zfs = new ZfsCli(host, programs, resizer);
+  const tools = (): CopyTools => ({ zfs, streams: streamsCli(host, programs, machine) });
+  return { zfs, tools, host, programs, close: release };
 }

@@ -36,13 +36,13 @@ export async function refuseWhileCopied(
   snapshots: readonly Entry[],
   call: Call,
 ): Promise<void> {
-  const { streams } = storage;
+  // Some versions of TrueNAS do not answer how many holds there are.
   const kept = snapshots.filter(
-    ({ name, properties }) =>
-      name.includes("@") && ((properties.get("userrefs")?.value ?? "0") !== "0" || keyOfMoment(name) !== undefined),
+    each => each.name.includes("@") && (shownValue(each, "userrefs") !== "0" || keyOfMoment(each.name) !== undefined),
   );
-  if (!streams || kept.length === 0) return;
-  const found = [...(await protectedOf(storage, streams, kept, call)).values()].flat();
+  const copying = kept.length === 0 ? undefined : storage.copying;
+  if (!copying) return;
+  const found = [...(await protectedOf(copying.storage, copying.streams, kept, call)).values()].flat();
   const targets = [...new Set(found.map(({ target }) => `"${target.slice(0, 160)}"`))];
   if (targets.length === 0) return;
   throw new CsiError(

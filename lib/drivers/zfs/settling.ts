@@ -106,6 +106,6 @@ export async function settled(
   // zfs mount alone does not share (OpenZFS 2.1 to 2.3, cmd/zfs/zfs_main.c, share_mount_one).
   const isShared = ["sharenfs", "sharesmb"].some(key => (settings.sharing[key] ?? "off") !== "off");
   if (isShared) await zfs.share?.(dataset, signal);
-  if (filesystem?.permissions) await zfs.permit(dataset, filesystem.permissions, signal);
+  if (filesystem?.permissions) await storage.permit(dataset, filesystem.permissions, signal);
   return volume;
 }

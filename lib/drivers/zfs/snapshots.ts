@@ -4,6 +4,7 @@ import { afterFailure } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { isVolumeId, snapshotId } from "./names.ts";
 import { markValues, otherOwner, ownValue, property, shownValue, whoseSnapshot } from "./properties.ts";
+import { refuseWhileCopied } from "./protected.ts";
 import { destroyTombstones } from "./removal.ts";
 import {
   anySnapshot,
@@ -165,7 +166,11 @@ export function datasetSnapshots(storage: ZfsStorage): SnapshotAbility {
       if (entry && parts.detached) {
         await zfs.finishRename?.(names.snapshotStaging(volume, name), entry.name, call.signal);
         await removeCopy(storage, entry.name, call);
-      } else if (entry) await zfs.destroy(entry.name, { deferred: true }, call.signal);
+      } else if (entry) {
+        // The API of TrueNAS renames a snapshot whose destruction it defers, and then its stream would not be found.
+        if (storage.copying?.storage !== storage) await refuseWhileCopied(storage, `snapshot "${id}"`, [entry], call);
+        await zfs.destroy(entry.name, { deferred: true }, call.signal);
+      }
       if (parts.detached) await tidy(volume, name, call);
       else await destroyTombstones(storage, call);
     },

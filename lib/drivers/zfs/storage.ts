@@ -50,32 +50,63 @@ export interface StoreSettings {
   readonly foreignSnapshots: "delete" | "keep";
 }
 
+/** zfs(8) on the host of a storage, for copies between connections. */
+export interface CopyTools {
+  readonly zfs: Zfs;
+  readonly streams: ZfsStreams;
+  /** Values of every new volume that the connection's system sets by itself, and zfs(8) does not. */
+  readonly made?: Readonly<Record<string, string>> | undefined;
+}
+
+/** A storage as copies between connections reach it. */
+export interface CopyAccess extends Omit<CopyTools, "zfs"> {
+  readonly storage: ZfsStorage;
+}
+
 /** The storage of one connection. */
 export class ZfsStorage implements FailureContext {
   readonly identity: ConnectionIdentity;
   readonly settings: StoreSettings;
   readonly names: DatasetNames;
   readonly zfs: Zfs;
-  readonly #streams: (() => ZfsStreams) | undefined;
+  readonly #tools: (() => CopyTools) | undefined;
+  readonly #permit: Zfs["permit"] | undefined;
 
-  /** Without `streams`, they cannot be sent and received. */
+  /** Without `tools`, streams cannot be sent and received. `permit` replaces that of `zfs`. */
   constructor(
     identity: ConnectionIdentity,
     settings: StoreSettings,
     names: DatasetNames,
     zfs: Zfs,
-    streams?: () => ZfsStreams,
+    tools?: () => CopyTools,
+    permit?: Zfs["permit"],
   ) {
     this.identity = identity;
     this.settings = settings;
     this.names = names;
     this.zfs = zfs;
-    this.#streams = streams;
+    this.#tools = tools;
+    this.#permit = permit;
   }
 
-  /** Absent where streams cannot be sent and received. */
-  get streams(): ZfsStreams | undefined {
-    return this.#streams?.();
+  /**
+   * The same storage as copies between connections reach it: by zfs(8), also where an API manages everything else. Absent where streams
+   * cannot be sent and received.
+   */
+  get copying(): CopyAccess | undefined {
+    const tools = this.#tools?.();
+    if (!tools) return undefined;
+    const { identity, settings, names, zfs } = this;
+    const { streams, made } = tools;
+    if (tools.zfs === zfs) return { storage: this, streams, made };
+    const permit: Zfs["permit"] = (...asked) => zfs.permit(...asked);
+    const storage = new ZfsStorage(identity, settings, names, tools.zfs, () => tools, permit);
+    return { storage, streams, made };
+  }
+
+  /** As Zfs.permit; the API of a system has its own programs for access control lists. */
+  permit(...asked: Parameters<Zfs["permit"]>): Promise<void> {
+    return this.#permit ? this.#permit(...asked) : this.zfs.permit(...asked);
   }
 
   get connection(): string {

@@ -82,13 +82,13 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
   }
 
   get moments(): GivingAbility | undefined {
-    const { streams } = this.#storage;
-    return streams && datasetMoments(this.#storage, streams);
+    const { copying } = this.#storage;
+    return copying && datasetMoments(copying);
   }
 
   get landings(): LandingStore<ZfsVolume> | undefined {
-    const { streams } = this.#storage;
-    return streams && datasetLandings(this.#storage, streams);
+    const { copying } = this.#storage;
+    return copying && datasetLandings(copying);
   }
 
   /** Repairs a lost share; ZFS shares what it mounts. */

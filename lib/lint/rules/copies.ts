@@ -1,5 +1,6 @@
 import { selects } from "../../core/proxy.ts";
 import { meant, nearest } from "../../schema/nearest.ts";
+import { factsOf } from "../facts.ts";
 import type { ConnectionFile, LintInput } from "../lint-input.ts";
 import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
 import { labelsOf, namesOf } from "./connections.ts";
@@ -13,6 +14,10 @@ const rule = rulesById({
     "Selectors for copies select a connection",
     "`copies.from` or `copies.to` selects no connection, so every copy is refused.",
   ),
+  "copy-login-unused": warning(
+    "Logins for copies are used",
+    "`copies.sshConnection` has an effect only on drivers that do everything else over the API of TrueNAS. Every other driver copies with the login that it has.",
+  ),
 });
 
 /** Rules about which connections exchange content. */
@@ -20,8 +25,10 @@ export const copies: Theme = {
   rules: Object.values(rule),
   *check(input) {
     const names = namesOf(input);
-    for (const connection of input.connections)
+    for (const connection of input.connections) {
       for (const side of ["from", "to"] as const) yield* problems(connection, side, names, input);
+      yield* login(connection);
+    }
   },
 };
 
@@ -44,4 +51,12 @@ function* problems(connection: ConnectionFile, side: "from" | "to", names: reado
   const message = "no connection has such labels";
   const fix = 'correct the condition, or set "proxy.perDriver.labels" in the connection files';
   yield report(document, rule["copy-selector-empty"], ["copies", side, "selector"], message, fix);
+}
+
+function* login(connection: ConnectionFile): Found {
+  const { document, read } = connection;
+  const facts = factsOf(connection);
+  if (!facts || facts.copySsh || read.config?.copySsh === undefined) return;
+  const message = `"${read.config.driver}" does not use this login`;
+  yield report(document, rule["copy-login-unused"], ["copies", "sshConnection"], message, "remove it", "key");
 }

@@ -3,6 +3,8 @@ import { CsiError } from "../../../lib/core/errors.ts";
 import type { Driver, Volume } from "../../../lib/drivers/driver.ts";
 import { modules } from "../../../lib/drivers/index.ts";
 import type { DriverModule } from "../../../lib/drivers/module.ts";
+import type { StorageHost } from "../../../lib/io/script.ts";
+import { sshConnection } from "../../../lib/schema/connecting.ts";
 import { normalize } from "../../../lib/schema/normalize.ts";
 import type { DriverRig } from "../../contract/rig.ts";
 import { localPorts } from "../../fakes/ports.ts";
@@ -42,6 +44,8 @@ export interface Opening {
   readonly more?: Sections;
   readonly connection?: string;
   readonly spelling?: "freenas" | "truenas";
+  /** The system behind `copies.sshConnection`; the file has no such key where it is absent. */
+  readonly host?: StorageHost;
 }
 
 /** The module of a driver's name. */
@@ -55,7 +59,7 @@ export function moduleOf(name: string): DriverModule {
 export function openOn(
   double: Double,
   protocol: Protocol,
-  { key = "1-secret", username, zfs, more, connection = "c1", spelling = "freenas" }: Opening = {},
+  { key = "1-secret", username, zfs, more, connection = "c1", spelling = "freenas", host }: Opening = {},
 ): Driver {
   const name = `${spelling}-api-${protocol}`;
   const module = moduleOf(name);
@@ -66,9 +70,10 @@ export function openOn(
     ...sections[protocol],
     ...more,
   };
-  const identity = { connection, driver: name, instanceId: undefined, maxIdBytes: 100 };
+  const copySsh = host && v.parse(sshConnection, { host: "nas", username: "root", password: "x" });
+  const identity = { connection, driver: name, instanceId: undefined, maxIdBytes: 100, copySsh };
   const { value } = normalize(module.schema, config, { env: () => undefined, file: () => undefined });
-  return module.open(identity, v.parse(module.schema, value) as never, localPorts(neverRun));
+  return module.open(identity, v.parse(module.schema, value) as never, localPorts(neverRun, host));
 }
 
 /** What a test does with a driver and what it works on. */

@@ -34,7 +34,7 @@ function openOn(double: Double, host: StorageHost, name: string, protocol: Proto
 }
 
 /** A host whose scripts count as requests of this credential: the process ends with all that it reaches. */
-const mortal = (host: StorageHost, double: Double, key: string): StorageHost => ({
+export const mortal = (host: StorageHost, double: Double, key: string): StorageHost => ({
   ...host,
   async script(script, signal) {
     const fault = double.faults.next(key, "script");

@@ -1,10 +1,24 @@
-import { type Examples, main, nfs, smb } from "./files.ts";
+import { type Examples, main, nfs, smb, truenas } from "./files.ts";
+
+const api = "  protocol: https\n  host: nas.example.org\n  port: 443\n  apiKey: 1-abc\n";
+
+const login = `copies:
+  sshConnection:
+    host: nas.example.org
+    username: root
+    password: secret
+    knownHosts: /etc/csimux/known_hosts
+`;
 
 /** Examples of the rules in lib/lint/rules/copies.ts. */
 export const copies: Examples = {
   "copy-connection-missing": {
     bad: { "proxy.yaml": main(""), "c1.yaml": nfs("copies: { from: { members: [c3] } }\n"), "c2.yaml": smb },
     good: { "proxy.yaml": main(""), "c1.yaml": nfs("copies: { from: { members: [c2] } }\n"), "c2.yaml": smb },
+  },
+  "copy-login-unused": {
+    bad: { "proxy.yaml": main(""), "c1.yaml": nfs(login) },
+    good: { "proxy.yaml": main(""), "c1.yaml": `${truenas(api)}${login}` },
   },
   "copy-selector-empty": {
     bad: { "proxy.yaml": main(""), "c1.yaml": nfs("copies: { to: { selector: tier=fast } }\n") },

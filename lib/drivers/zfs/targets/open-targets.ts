@@ -117,11 +117,11 @@ function subsystems({ zfs: section, nvmeof }: SubsystemConfig, host: Cli["host"]
 function opened(
   identity: ConnectionIdentity,
   section: TargetConfig["zfs"],
-  { zfs, streams, host, close }: Cli,
+  { zfs, tools, host, close }: Cli,
   tool: () => TargetTool,
   settings: TargetSettings,
 ): Driver {
   const { protocol, note } = settings;
-  const store = storeOn(zfs, identity, section, devices(section), { protocol, noteKeys: [note] }, close, streams);
+  const store = storeOn(zfs, identity, section, devices(section), { protocol, noteKeys: [note] }, close, tools);
   return new StoreDriver(identity, store, new TargetShare(settings, () => targetGuard(host, tool())));
 }

@@ -124,17 +124,17 @@ export const codeOf = (work: Promise<unknown>): Promise<string> =>
   );
 
 /** All holds in a model. */
-export const holdsIn = ({ fake }: ZfsRig): readonly string[] =>
+export const holdsIn = ({ fake }: Pick<ZfsRig, "fake">): readonly string[] =>
   fake.with(pools => pools.all().flatMap(({ name, holds = [] }) => holds.map(tag => `${name} ${tag}`)));
 
 /** Names of datasets and snapshots below the parents of a rig. */
-export const namesIn = ({ fake }: ZfsRig): readonly string[] =>
+export const namesIn = ({ fake }: Pick<ZfsRig, "fake">): readonly string[] =>
   fake.with(pools =>
     pools.all().flatMap(({ name }) => (/^tank\/k\/[vs]\//.test(name) ? [name.replace(/^tank\/k\/(?:v\/)?/, "")] : [])),
   );
 
 /** The user properties of copies in a model, by the names of what has them. */
-export const copyProperties = ({ fake }: ZfsRig): readonly string[] =>
+export const copyProperties = ({ fake }: Pick<ZfsRig, "fake">): readonly string[] =>
   fake.with(pools =>
     pools.all().flatMap(({ name, own }) =>
       Object.keys(own)
