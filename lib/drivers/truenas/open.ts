@@ -11,6 +11,7 @@ import { leasedApi } from "./api.ts";
 import { type ApiUse, withRequiredVersion } from "./requirements.ts";
 import { type HttpConnection, serverOf } from "./server.ts";
 import { noteKeys, type ShareContext } from "./shares/share.ts";
+import { ofServer } from "./zfs/values.ts";
 import { ZfsApi } from "./zfs/zfs-api.ts";
 
 /** The sections of a connection file that do not depend on the protocol. */
@@ -53,8 +54,17 @@ export function openTrueNas(
     await Promise.all([lease.release(), copying?.close()]);
   };
   const sharing = { protocol: kind.protocol, noteKeys: noteKeys[kind.protocol] };
-  const store = storeOn(zfs, identity, config.zfs, kind.volumes, sharing, close, copying?.tools);
+  const section = overSsh ? config.zfs : withoutServers(config.zfs);
+  const store = storeOn(zfs, identity, section, kind.volumes, sharing, close, copying?.tools);
   return new StoreDriver(identity, store, kind.share({ api, connection, driver, use }));
+}
+
+/** Without the properties that volumes made over the API never get: copies would bring them by zfs(8). */
+function withoutServers(section: TrueNasConfig["zfs"]): TrueNasConfig["zfs"] {
+  const { datasetProperties } = section;
+  if (!datasetProperties) return section;
+  const kept = Object.entries(datasetProperties).filter(([name]) => !ofServer.has(name));
+  return { ...section, datasetProperties: Object.fromEntries(kept) };
 }
 
 /** What the API sets on a dataset for SMB (plugins/pool_/dataset.py of TS-24.10.2.4 to TS-25.10.6, share_type). */

@@ -6,11 +6,12 @@ import type { StorageHost } from "../../../lib/io/script.ts";
 import { perTest } from "../../contract/per-test.ts";
 import { callWith, getVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { atEachStep } from "../../contract/steps.ts";
+import type { Double } from "../../fakes/truenas/double.ts";
 import type { Version } from "../../fakes/truenas/versions.ts";
 import { zfsOf } from "../../fakes/truenas/zfs-program.ts";
 import { type FakeZfs, fakeZfs } from "../../fakes/zfs/pools.ts";
 import { codeOf, copied, copyOf, copyProperties, giving, holdsIn, targetOf } from "../zfs/copies/copy-rig.ts";
-import { type Opening, openOn, type Protocol, refusal, truenasRig } from "./rig.ts";
+import { type Opening, openOn, type Protocol, parent, refusal, truenasRig } from "./rig.ts";
 import { mortal, sshRig } from "./ssh-rig.ts";
 
 // Copies between connections of TrueNAS: content travels by zfs(8), shares are made over the API.
@@ -20,6 +21,7 @@ const call = callWith();
 /** A TrueNAS with a driver that can give and take. */
 interface System {
   readonly fake: FakeZfs;
+  readonly double: Double;
   open(): Driver;
   /** A driver whose process ends before or after its n-th request or script. */
   dying(step: number, when: "before" | "after"): { readonly driver: Driver; dead(): boolean };
@@ -30,7 +32,7 @@ interface System {
 }
 
 /** A system with ZFS over ssh, or the API with `copies.sshConnection`. */
-async function systemOf(way: "ssh" | "api", protocol: Protocol, version: Version): Promise<System> {
+async function systemOf(...[way, protocol, version, opening]: Kind): Promise<System> {
   if (way === "ssh") return sshRig(protocol, version);
   const fake = await fakeZfs();
   const rig = await truenasRig(protocol, { version });
@@ -38,7 +40,7 @@ async function systemOf(way: "ssh" | "api", protocol: Protocol, version: Version
   const host: StorageHost = localHost(zfsOf(rig.double.state, fake, others));
   const opened: Driver[] = [];
   const open = (more: Opening) => {
-    const driver = openOn(rig.double, protocol, more);
+    const driver = openOn(rig.double, protocol, { ...opening, ...more });
     opened.push(driver);
     return driver;
   };
@@ -62,7 +64,7 @@ async function systemOf(way: "ssh" | "api", protocol: Protocol, version: Version
   };
 }
 
-type Kind = readonly ["ssh" | "api", Protocol, Version];
+type Kind = readonly ["ssh" | "api", Protocol, Version, Opening?];
 
 const opened = perTest(async (from: Kind, to: Kind) => {
   const [there, here] = [await systemOf(...from), await systemOf(...to)];
@@ -188,6 +190,21 @@ test.each(pairs.filter((_, at) => at === 0 || at === 3))(
   },
   longMs,
 );
+
+test("a copy to a connection of the API gets permissions over the API, and no property that the API leaves to TrueNAS", async () => {
+  const zfs = { datasetPermissionsMode: "0770", datasetProperties: { sharenfs: "rw", canmount: "off", atime: "off" } };
+  const { here, a, b } = await opened(["ssh", "nfs", "25.10"], ["api", "nfs", "25.10", { zfs }]);
+  await a.create(volumeOf("v"), call);
+  const source: Source = { kind: "volume", id: "v" };
+  const { id } = await copied(a, b, copyOf("c", source), source);
+  const { double } = here;
+  expect(double.state.datasets[`${parent}/${id}`]).toMatchObject({
+    mode: 0o770,
+    native: { atime: "off", canmount: "on" },
+  });
+  expect(double.state.datasets[`${parent}/${id}`]?.native["sharenfs"]).toBeUndefined();
+  expect(double.requests.filter(({ method }) => method === "filesystem.setperm")).toHaveLength(1);
+});
 
 test("without copies.sshConnection, a driver of the API neither gives nor takes", async () => {
   const rig = await truenasRig("nfs", { version: "26.0" });

@@ -30,7 +30,7 @@ const settable: ReadonlySet<string> = new Set([
 export const unsettable: ReadonlySet<string> = new Set(["logbias", "primarycache", "relatime", "secondarycache"]);
 
 /** Properties that are ignored: TrueNAS mounts and shares datasets itself. */
-const ofServer: ReadonlySet<string> = new Set(["canmount", "sharenfs", "sharesmb"]);
+export const ofServer: ReadonlySet<string> = new Set(["canmount", "sharenfs", "sharesmb"]);
 
 /** User properties that TrueNAS keeps under names of its own. */
 const owned: Readonly<Record<string, string>> = {
