@@ -127,14 +127,14 @@ test(
   "a stream takes about as long as the bare commands",
   async () => {
     const source = await make("near", "speed");
-    await shell(run, filling, "/tank/near/v/speed", "384");
-    const target = `-o StrictHostKeyChecking=no -o LogLevel=ERROR root@${secondAddress}`;
+    await shell(run, filling, "/tank/near/v/speed", "192");
+    const ssh = "ssh -o StrictHostKeyChecking=no -o LogLevel=ERROR";
     const bare = async (name: string) => {
       const began = performance.now();
       await shell(
         run,
-        `zfs snapshot tank/near/v/speed@${name} && zfs send -Lc tank/near/v/speed@${name} |
-         ssh ${target} zfs receive -s -u tank/far/v/bare-${name}`,
+        `zfs snapshot tank/near/v/speed@${name} && ${ssh} root@127.0.0.1 zfs send -Lc tank/near/v/speed@${name} |
+         ${ssh} root@${secondAddress} zfs receive -s -u tank/far/v/bare-${name}`,
       );
       const ms = performance.now() - began;
       await shell(run, `zfs destroy tank/near/v/speed@${name}`);
@@ -151,7 +151,7 @@ test(
     for (const round of ["one", "two"]) {
       const [bareMs, ownMs] = [await bare(round), await own(`speed-${round}`)];
       process.stderr.write(
-        `384 MiB: zfs send | ssh zfs receive ${(bareMs / 1000).toFixed(1)} s, csimux ${(ownMs / 1000).toFixed(1)} s\n`,
+        `192 MiB: ssh a zfs send | ssh b zfs receive -s ${(bareMs / 1000).toFixed(1)} s, csimux ${(ownMs / 1000).toFixed(1)} s\n`,
       );
     }
     await nothingLeft();
