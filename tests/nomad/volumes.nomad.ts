@@ -49,18 +49,18 @@ describe("a volume", () => {
 
   test("of one writer is withheld from a second job until the first has ended", async () => {
     await create({ id: "one", connection: "anywhere" });
-    await run(consumer({ id: "first", volume: "one", client: "n1", run: "echo first > /data/f" }));
-    await running("first");
-    await run(consumer({ id: "second", volume: "one", client: "n2" }));
+    await run(consumer({ id: "holder", volume: "one", client: "n1", run: "echo first > /data/f" }));
+    await running("holder");
+    await run(consumer({ id: "waiting", volume: "one", client: "n2" }));
     await eventually("the second is blocked", async () =>
-      (await api<readonly { readonly Status: string }[]>("/v1/job/second/evaluations"))?.some(
+      (await api<readonly { readonly Status: string }[]>("/v1/job/waiting/evaluations"))?.some(
         ({ Status }) => Status === "blocked",
       ),
     );
-    expect(await allocations("second")).toEqual([]);
-    await stop("first");
-    await running("second");
-    expect(await inTask("second", "cat /data/f")).toBe("first\n");
+    expect(await allocations("waiting")).toEqual([]);
+    await stop("holder");
+    await running("waiting");
+    expect(await inTask("waiting", "cat /data/f")).toBe("first\n");
   });
 
   test("of many writers serves two tasks on each client", async () => {
