@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
-import { readdirSync } from "node:fs";
+import { readdirSync, readlinkSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { copyByStream, type StreamWork } from "../../lib/copy/by-stream.ts";
@@ -53,8 +53,18 @@ afterEach(async () => {
   await Promise.all(made.splice(0).map(({ remove }) => remove()));
 });
 
+/** What a descriptor of this process leads to; empty for one that was closed meanwhile. */
+function leadsTo(descriptor: string): string {
+  try {
+    return readlinkSync(`/proc/self/fd/${descriptor}`);
+  } catch {
+    return "";
+  }
+}
+
+/** Descriptors and names of pipes. Other files of this run have descriptors of other kinds. */
 const open = () => ({
-  fds: readdirSync("/proc/self/fd").length,
+  fds: readdirSync("/proc/self/fd").filter(each => leadsTo(each).includes("csimux-pipe-")).length,
   pipes: readdirSync("/dev/shm").filter(name => name.startsWith("csimux-pipe-")).length,
 });
 

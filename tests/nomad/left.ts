@@ -8,7 +8,7 @@ import { eventually, jobs, nomad, stop } from "./nomad.ts";
 import { removeVolumes, snapshots, volumeIds } from "./volumes.ts";
 
 /** The folders of csimux in an empty storage system. */
-const own = new Set(["v", "s", ".csimux", "work"]);
+const own = new Set(["v", "s", ".csimux", "work", "copies", "moments"]);
 
 /** What is in a storage system, without csimux's own folders. */
 export const stored = (folder: string): readonly string[] =>
