@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
-import { readdirSync, readlinkSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { copyByStream, type StreamWork } from "../../lib/copy/by-stream.ts";
@@ -9,7 +9,7 @@ import { localRunner } from "../../lib/io/local.ts";
 import { localHost } from "../../lib/io/local-host.ts";
 import type { StorageHost } from "../../lib/io/script.ts";
 import { testCall } from "../fakes/memory-driver.ts";
-import { calm, hosts, until } from "../io/ssh/rig.ts";
+import { calm, hosts, leadsTo, until } from "../io/ssh/rig.ts";
 import { freePort, type Sshd, startSshd } from "../io/ssh/sshd.ts";
 import {
   childrenOf,
@@ -52,15 +52,6 @@ afterEach(async () => {
   expect(open().pipes).toBe(before.pipes);
   await Promise.all(made.splice(0).map(({ remove }) => remove()));
 });
-
-/** What a descriptor of this process leads to; empty for one that was closed meanwhile. */
-function leadsTo(descriptor: string): string {
-  try {
-    return readlinkSync(`/proc/self/fd/${descriptor}`);
-  } catch {
-    return "";
-  }
-}
 
 /** Descriptors and names of pipes. Other files of this run have descriptors of other kinds. */
 const open = () => ({

@@ -1,3 +1,4 @@
+import { readlinkSync } from "node:fs";
 import { join } from "node:path";
 import type { Log } from "../../../lib/core/call.ts";
 import { CommandError } from "../../../lib/io/runner.ts";
@@ -40,5 +41,14 @@ export async function until(what: string, holds: () => boolean | Promise<boolean
   while (!(await holds())) {
     if (Date.now() > end) throw new Error(`not within ${limitMs} ms: ${what}`);
     await Bun.sleep(10);
+  }
+}
+
+/** What a descriptor of this process leads to; empty for one that was closed meanwhile. */
+export function leadsTo(descriptor: string): string {
+  try {
+    return readlinkSync(`/proc/self/fd/${descriptor}`);
+  } catch {
+    return "";
   }
 }
