@@ -147,9 +147,16 @@ describe("the volume is unmounted later", () => {
     await healthy("csimux", 1, 2);
     await use("next", "a", "n1");
     await stop("next");
-    await eventually("the mounts of the forgotten one are left", async () => (await mounted("n1")).length === 2);
-    const target = (await mounted("n1")).find(point => point.includes("/per-alloc/"));
-    expect((await inClient("n1", ["umount", `${onClient.data}/client/csi/${target}`])).code).toBe(0);
+    // Both were seen with Nomad 1.11.3: its client unmounts the volume after its restart, or forgets it.
+    let same = 0;
+    const left = await eventually("only the mounts of the forgotten one are left, or none", async () => {
+      const points = await mounted("n1");
+      same = points.length === 0 || points.length === 2 ? same + 1 : 0;
+      return same > 20 ? points : undefined;
+    });
+    const target = left.find(point => point.includes("/per-alloc/"));
+    if (target !== undefined)
+      expect((await inClient("n1", ["umount", `${onClient.data}/client/csi/${target}`])).code).toBe(0);
     await use("last", "a", "n1");
     await stop("last");
     await unmounted("n1");
