@@ -33,7 +33,14 @@ type ControllerMethods = typeof Controller.method;
 type NodeMethods = typeof Node.method;
 
 /** The folders that a directory driver keeps once they are there. */
-const staying: ReadonlySet<string> = new Set(["v", "s", ".csimux", ".csimux/work"]);
+const staying: ReadonlySet<string> = new Set([
+  "v",
+  "s",
+  ".csimux",
+  ".csimux/work",
+  ".csimux/copies",
+  ".csimux/moments",
+]);
 
 /** Every path below a base folder, except the folders that stay there. */
 export const leftBelow = async (base: string): Promise<readonly string[]> =>

@@ -121,12 +121,15 @@ test("the same name with another size or source is ALREADY_EXISTS and leaves the
   for (const name of ["pvc-same", "pvc-other"]) await world.controller("deleteVolume", { volumeId: `v:one/${name}` });
 });
 
-test("a source on another connection is INVALID_ARGUMENT, an unknown one NOT_FOUND", async () => {
+test("a source on another connection is copied, an unknown one is NOT_FOUND", async () => {
   await world.create("pvc-src", "two");
   const from = (volumeId: string) => ({
     volumeContentSource: { type: { case: "volume" as const, value: { volumeId } } },
   });
-  expect(await codeOf(world.create("pvc-new", "one", from("v:two/pvc-src")))).toBe(status.invalidArgument);
+  const copied = await untilDone(() => world.create("pvc-new", "one", from("v:two/pvc-src")));
+  expect(copied.volume?.volumeId).toBe("v:one/pvc-new");
+  for (const volumeId of ["v:one/pvc-new", "v:two/pvc-src"])
+    await untilDone(() => world.controller("deleteVolume", { volumeId }));
   expect(await codeOf(world.create("pvc-new", "one", from("v:one/nothing")))).toBe(status.notFound);
   expect(await codeOf(world.create("pvc-new", "one", from("nonsense")))).toBe(status.notFound);
   expect(await world.stored("one")).toEqual([]);
