@@ -41,10 +41,14 @@ export interface CopyWork {
   readonly dropAcls: boolean;
 }
 
-/** How a copy ended: all data has arrived; it paused, and continues when it is asked for; or why it cannot continue. */
+/**
+ * How a copy ended: all data has arrived; it paused, and continues when it is asked for; it was cancelled through another process, and
+ * nothing is left; or why it cannot continue.
+ */
 export type CopyOutcome =
   | { readonly kind: "ready"; readonly record: CopyRecord }
   | { readonly kind: "paused"; readonly why: CsiError }
+  | { readonly kind: "cancelled"; readonly why: CsiError }
   | { readonly kind: "failed"; readonly error: CsiError };
 
 /** The ability of a driver to take content. Throws "unavailable": the connection's file was changed meanwhile. */

@@ -61,6 +61,7 @@ export class CopyLease {
   #queue: Promise<unknown> = Promise.resolve();
   #timers: ReturnType<typeof setInterval>[] = [];
   #isLost = false;
+  #isCancelled = false;
 
   /** `call` is that of the copy; `lost` is called once if another process has it, or the record cannot be written any more. */
   constructor(
@@ -82,6 +83,11 @@ export class CopyLease {
   /** What is, or will be, in the record. */
   get record(): CopyRecord {
     return this.#record;
+  }
+
+  /** Whether the record said, when it was read last, that another process has cancelled the copy. */
+  get isCancelled(): boolean {
+    return this.#isCancelled;
   }
 
   /** Becomes the owner. Throws "aborted" if another process became it at the same time. */
@@ -151,6 +157,7 @@ export class CopyLease {
     const landing = await taking.find(id, call);
     const found = landing && readRecord(landing.record, `volume ${target}`);
     if (found?.owner === this.#self && found.state !== "cancelled") return;
+    this.#isCancelled = found?.state === "cancelled" && found.owner === this.#self;
     const why = !found || found.state === "cancelled" ? cancelled(target) : taken(target);
     this.#lose(why);
     throw why;

@@ -9,6 +9,7 @@ import { CopyLease, type RecordPlace } from "./lease.ts";
 import { refuseAcls } from "./nfs4-acl.ts";
 import { type CopyProgress, progressText, Rate } from "./progress.ts";
 import { type CopyRecord, writeRecord } from "./record.ts";
+import { CopyRemoval } from "./removal.ts";
 import { seconds } from "./times.ts";
 
 /** A copy that runs in this process, or waits here for its turn. It never becomes the volume by itself. */
@@ -105,12 +106,19 @@ export class OneCopy {
   async #ended(error: unknown): Promise<CopyOutcome> {
     const why = asCsiError(this.#stop.signal.aborted ? this.#stop.signal.reason : error);
     await this.#leave({ fault: this.#stop.signal.aborted ? this.record.fault : why.message }).catch(() => {});
+    if (this.#lease.isCancelled && (await this.#removed())) return { kind: "cancelled", why };
     if (this.#stop.signal.aborted) {
       this.#call.log.info("the copy is interrupted; the next request continues it", { reason: why.message });
       return { kind: "paused", why };
     }
     this.#call.log.warn("the copy cannot continue", { reason: why.message });
     return { kind: "failed", error: why };
+  }
+
+  /** Whoever cancelled it could not remove what this process still wrote into. */
+  #removed(): Promise<boolean> {
+    const signal = AbortSignal.timeout(this.#parts.times.stalled);
+    return new CopyRemoval(this.#parts.use).removed(this.#work.target, this.record, { ...this.#call, signal });
   }
 
   /** The last write must not be aborted with the copy itself. */

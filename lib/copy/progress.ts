@@ -76,7 +76,8 @@ function left(seconds: bigint): string {
 export function progressText({ name, from, way, done, total, rate, waits, fault }: CopyProgress): string {
   const what = `volume "${name}" is being copied from connection "${from}" (${way})`;
   const failed = fault === "" ? "" : `; the last attempt failed and is repeated: ${fault}`;
-  if (waits !== undefined) return `${what}: it waits for its turn, ${waits} copies are in front${failed}`;
+  const front = waits === 1 ? "1 copy is" : `${waits} copies are`;
+  if (waits !== undefined) return `${what}: it waits for its turn, ${front} in front${failed}`;
   const parts = [
     ...(done > 0n ? [amount(done, total)] : []),
     ...(rate > 0n ? [`${inUnit(rate, scale(rate))} ${units[scale(rate)]}/s`] : []),

@@ -21,6 +21,16 @@ export class CopyRemoval {
     );
   }
 
+  /** Removes a copy like `remove`. Returns false if it cannot be removed now: the next request, or the janitor, does that. */
+  async removed(target: Handle, record: CopyRecord, call: Call): Promise<boolean> {
+    let isRemoved = false;
+    await this.#try("a cancelled copy could not be removed yet", target, call, async () => {
+      await this.remove(target, record, call);
+      isRemoved = true;
+    });
+    return isRemoved;
+  }
+
   /** A finished copy gives its source free, and its record goes. What fails here is the janitor's work. */
   async settle(target: Handle, record: CopyRecord, call: Call): Promise<void> {
     await this.#try("the source of a finished copy could not be released yet", target, call, async () => {

@@ -2,8 +2,8 @@ import { describe, expect, test } from "bun:test";
 import { writeRecord } from "../../lib/copy/record.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { codeOf, failure } from "../mux/world.ts";
-import { asked } from "./copy-world.ts";
-import { make, pair } from "./pair.ts";
+import { asked, until } from "./copy-world.ts";
+import { commanded, make, pair } from "./pair.ts";
 
 describe("two processes", () => {
   test("of which one copies: the other says so, and takes over when the first has ended without a word", async () => {
@@ -37,6 +37,39 @@ describe("two processes", () => {
     expect(await running?.done).toMatchObject({ kind: "paused" });
     expect(record().owner).toBe("another");
     await one.stop(1_000);
+  });
+
+  test("a copy that is cancelled through the other process is removed by its own, which refuses the next request for it once", async () => {
+    const { process, hold, release, record, remains } = pair();
+    hold();
+    const one = process();
+    expect(await codeOf(make(one))).toBe("aborted");
+    const two = process({ times: { takeOver: 60_000 } });
+    const cancelling = commanded(two, { command: "cancel", target: "v:b/copy" });
+    await until(() => record().state === "cancelled");
+    release();
+    expect(await cancelling).toMatchObject([{ kind: "done", target: "v:b/copy" }]);
+    expect(remains()).toEqual([]);
+    expect(await codeOf(make(one))).toBe("failed-precondition");
+    expect(remains()).toEqual([]);
+    expect((await asked(() => make(one))).id).toBe("v:b/copy");
+    await one.stop(1_000);
+    await two.stop(1_000);
+  });
+
+  test("the copy of a process that was killed is cancelled when that has not written for some time", async () => {
+    const { process, hold, release, record, on, remains } = pair();
+    hold();
+    const one = process();
+    expect(await codeOf(make(one))).toBe("aborted");
+    const stopping = one.stop(1_000);
+    release();
+    await stopping;
+    on("b").records.set("copy", writeRecord({ ...record(), owner: "killed" }));
+    const two = process();
+    expect(await commanded(two, { command: "cancel", target: "v:b/copy" })).toMatchObject([{ kind: "done" }]);
+    expect(remains()).toEqual([]);
+    await two.stop(1_000);
   });
 
   test("one that cannot write its record ends its copy before another may begin", async () => {

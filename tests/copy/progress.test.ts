@@ -14,6 +14,7 @@ describe("the progress of a copy", () => {
     ],
     ["its size is unknown", { done: 3n * gib, total: 0n }, ": 3.0 GiB"],
     ["it waits", { done: 0n, total: gib, waits: 2 }, ": it waits for its turn, 2 copies are in front"],
+    ["one is in front", { done: 0n, total: gib, waits: 1 }, ": it waits for its turn, 1 copy is in front"],
     [
       "it failed",
       { done: gib, total: 2n * gib, fault: "full" },

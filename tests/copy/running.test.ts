@@ -80,7 +80,7 @@ describe("a running copy", () => {
     hold();
     const one = process();
     expect(await codeOf(make(one))).toBe("aborted");
-    expect((await failure(make(one, "c")))?.message).toContain("waits for its turn, 1 copies are in front");
+    expect((await failure(make(one, "c")))?.message).toContain("waits for its turn, 1 copy is in front");
     release();
     expect((await asked(() => make(one))).id).toBe("v:b/copy");
     expect((await asked(() => make(one, "c"))).id).toBe("v:c/copy");

@@ -10,6 +10,7 @@ import type { Connection } from "../connection.ts";
 import type { Groups } from "../groups.ts";
 import { ability, refuseUnmet } from "../placement.ts";
 import { allowed } from "./admission.ts";
+import { cancelCopy } from "./cancellation.ts";
 import { type Copying, type CopyingParts, takingOn } from "./copying.ts";
 import { described, known, other, sourceOf, specOf } from "./ends.ts";
 import type { WayChoice } from "./ways.ts";
@@ -63,7 +64,7 @@ export class CopyCommands {
       case "thaw":
         return this.#freeze(known(command.volume, "volume"), command.command === "freeze", call);
       case "cancel":
-        return this.#cancel(known(command.target, "volume"), call);
+        return this.#cancel(known(command.target, "volume"), client, call);
       case "list":
         return this.#list(tell, call);
     }
@@ -118,7 +119,7 @@ export class CopyCommands {
     const record = running || before.state === "copying" ? before : await this.#next(target, before, call);
     const copy = running ?? this.#start(target, record);
     const end = await watched(copy, tell, client);
-    if (end.kind === "paused") throw end.why;
+    if (end.kind === "paused" || end.kind === "cancelled") throw end.why;
     if (end.kind === "failed") throw end.error;
     const source = sourceOf(end.record);
     await this.#on(source.connection, async ({ driver }) =>
@@ -178,19 +179,6 @@ export class CopyCommands {
     });
   }
 
-  /** Whether a landing has become the volume already; its record may not say so yet. */
-  #isVolume(target: Handle, call: Call): Promise<boolean> {
-    return this.#on(target.connection, async connection => {
-      try {
-        await ability(connection, "reading").get(target.id, call);
-        return true;
-      } catch (error) {
-        if (error instanceof CsiError && error.code === "not-found") return false;
-        throw error;
-      }
-    });
-  }
-
   #freeze(volume: Handle, on: boolean, call: Call) {
     return this.#on(volume.connection, async ({ name, driver }) => {
       const freeze = driver.giving?.freeze;
@@ -203,23 +191,8 @@ export class CopyCommands {
     });
   }
 
-  /** Its next request is answered that it was cancelled, so that the ghost of a deleted claim goes. */
-  async #cancel(target: Handle, call: Call) {
-    const { engine } = this.#parts;
-    const running = engine.copies.running(target);
-    running?.stop(new CsiError("aborted", `the copy to volume ${encodeHandle(target)} was cancelled`));
-    await running?.done;
-    const record = await this.#landing(target, call);
-    if (record.state === "finished" || (await this.#isVolume(target, call))) {
-      const text = `the copy to volume ${encodeHandle(target)} is complete, and it is a volume; delete that`;
-      throw new CsiError("failed-precondition", text);
-    }
-    const owner = engine.copies.owner(target, record);
-    // Another process reads that in its next beat and ends its programs; the janitor, or the next request, removes the rest.
-    const text = engine.text.write({ ...record, state: "cancelled" });
-    await this.#on(target.connection, async connection => takingOn(connection).note(target.id, text, call));
-    if (record.role === "create") this.#copying.cancelled(target);
-    if (owner !== "taken") await engine.removal.remove(target, record, call);
+  async #cancel(target: Handle, client: AbortSignal, call: Call) {
+    await cancelCopy(this.#parts, this.#copying, target, client, call);
     return { target: encodeHandle(target) };
   }
 

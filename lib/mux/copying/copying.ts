@@ -224,7 +224,9 @@ export class Copying {
   ): OneCopy {
     const from = this.#parts.connections.record(source.connection)?.lastValid?.facts.copies;
     const dropAcls = from?.dropAcls ?? false;
-    return this.#parts.engine.copies.start({ target, source, spec, record, ...state, dropAcls });
+    const copy = this.#parts.engine.copies.start({ target, source, spec, record, ...state, dropAcls });
+    void copy.done.then(({ kind }) => kind === "cancelled" && record.role === "create" && this.cancelled(target));
+    return copy;
   }
 
   /** After the wait. */
@@ -239,7 +241,9 @@ export class Copying {
     if (this.#parts.engine.copies.running(request.target)) throw new CsiError("aborted", running.text);
     const end = await running.done;
     if (end.kind === "ready") return this.land(connection, taking, request, end.record, call);
-    if (end.kind === "paused") throw end.why;
+    if (end.kind === "cancelled" && this.#cancelled.delete(encodeHandle(request.target)))
+      throw wasCancelledFor(request.spec.name);
+    if (end.kind === "paused" || end.kind === "cancelled") throw end.why;
     if (isFinal(end.error)) await this.#parts.engine.removal.remove(request.target, running.record, call);
     throw end.error;
   }

@@ -1,0 +1,60 @@
+import type { CopyRecord } from "../../copy/record.ts";
+import type { Call } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import { encodeHandle, type Handle } from "../../core/handle.ts";
+import { pause } from "../../core/time.ts";
+import type { Connection } from "../connection.ts";
+import { ability } from "../placement.ts";
+import { type Copying, type CopyingParts, takingOn } from "./copying.ts";
+
+/** How often it is looked whether another process has given the copy up, in milliseconds. */
+const lookMs = 1_000;
+
+/**
+ * Cancels an unfinished copy and removes what it has left. If another process works on it, that one reads the cancellation with its next
+ * beat, ends its programs and removes the copy; if it has ended meanwhile, this one does that. Resolves when nothing is left. `client`
+ * ends the waiting only. Throws "not-found" if there is no copy, and "failed-precondition" for one that is a volume.
+ */
+export async function cancelCopy(
+  parts: CopyingParts,
+  copying: Copying,
+  target: Handle,
+  client: AbortSignal,
+  call: Call,
+): Promise<void> {
+  const { engine } = parts;
+  const volume = encodeHandle(target);
+  const on = <T>(work: (connection: Connection) => Promise<T>): Promise<T> =>
+    parts.connections.use(target.connection, "retry", work);
+  const find = (): Promise<CopyRecord | undefined> =>
+    on(async connection => (await copying.find(connection, takingOn(connection), target, call))?.record);
+  const running = engine.copies.running(target);
+  running?.stop(new CsiError("aborted", `the copy to volume ${volume} was cancelled`));
+  await running?.done;
+  const record = await find();
+  if (!record) throw new CsiError("not-found", `there is no copy to volume ${volume}`);
+  if (record.state === "finished" || (await on(connection => isVolume(connection, target, call)))) {
+    const text = `the copy to volume ${volume} is complete, and it is a volume; delete that`;
+    throw new CsiError("failed-precondition", text);
+  }
+  const text = engine.text.write({ ...record, state: "cancelled" });
+  await on(async connection => takingOn(connection).note(target.id, text, call));
+  if (record.role === "create") copying.cancelled(target);
+  for (;;) {
+    const left = await find();
+    if (left?.state !== "cancelled") return;
+    if (engine.copies.owner(target, left) !== "taken") return engine.removal.remove(target, left, call);
+    await pause(lookMs, AbortSignal.any([client, call.signal]));
+  }
+}
+
+/** Whether a landing has become the volume already; its record may not say so yet. */
+async function isVolume(connection: Connection, target: Handle, call: Call): Promise<boolean> {
+  try {
+    await ability(connection, "reading").get(target.id, call);
+    return true;
+  } catch (error) {
+    if (error instanceof CsiError && error.code === "not-found") return false;
+    throw error;
+  }
+}
