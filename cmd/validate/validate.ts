@@ -11,6 +11,7 @@ import { rules } from "../../lib/lint/rules/index.ts";
 import { patternCompiler } from "../../lib/topology/pattern.ts";
 import { type Host, valueResolver } from "../host.ts";
 import { version } from "../version.ts";
+import { copyData, copyNotes } from "./copies.ts";
 import { InputError, type Inputs, readInputs } from "./files.ts";
 import type { OnlineResult } from "./online.ts";
 import type { Format, ValidateOptions } from "./options.ts";
@@ -44,8 +45,10 @@ export async function validate(options: ValidateOptions, host: Host): Promise<nu
   const folder = missingFolder === undefined || !without ? [] : [absentFolder(missingFolder)];
   const unseen = [...folder, ...linted.unseen, ...asked.flatMap(each => each.unseen)];
   const code = failing.length > 0 ? 1 : unseen.length > 0 ? 2 : 0;
-  host.out(printed(shown, options, { files: linted.files, unseen, code }, host.colour));
-  if (options.format === "text" && !options.quiet) for (const each of linted.deployments) host.out(changes(each));
+  const copies = options.format === "json" ? linted.deployments.flatMap(copyData) : [];
+  host.out(printed(shown, options, { files: linted.files, unseen, code, copies }, host.colour));
+  if (options.format === "text" && !options.quiet)
+    for (const each of linted.deployments) host.out(changes(each) + copyNotes(each));
   for (const each of unseen) host.err(`csimux: ${each}\n`);
   return code;
 }
@@ -70,7 +73,7 @@ async function linting(inputs: readonly Input[], { online }: ValidateOptions, ho
 function printed(
   problems: readonly LintProblem[],
   { format, quiet, strict }: ValidateOptions,
-  seen: { readonly files: readonly string[]; readonly unseen: readonly string[]; readonly code: number },
+  seen: Parameters<typeof json>[1] & { readonly code: number },
   colour: boolean,
 ): string {
   if (format === "json") return json(problems, seen);

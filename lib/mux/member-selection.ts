@@ -231,5 +231,5 @@ async function noWayTo(to: Connection, source: Handle, copying: Copying | undefi
   if (to.name === source.connection) return undefined;
   if (!copying) return new CsiError("invalid-argument", `the source is on connection "${source.connection}"`);
   const choice = await copying.ways(source, to);
-  return choice.kind === "refused" ? choice.error : undefined;
+  return choice.kind === "refused" ? choice.error() : undefined;
 }

@@ -44,7 +44,11 @@ const layers: readonly Layer[] = [
   },
   {
     folder: "lib/lint/",
-    lib: ["lib/core/", "lib/schema/", "lib/yaml/", "lib/config/", "lib/drivers/", "lib/topology/"],
+    lib: [
+      ...["lib/core/", "lib/schema/", "lib/yaml/", "lib/config/", "lib/drivers/", "lib/topology/"],
+      "lib/mux/copying/ways\\.ts",
+    ],
+    types: ["lib/io/script\\.ts"],
     packages: ["yaml"],
   },
   {

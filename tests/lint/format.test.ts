@@ -36,7 +36,7 @@ describe("output", () => {
   });
 
   test("JSON has the documented form", () => {
-    const { diagnostics } = JSON.parse(json([problem, bare], { files: [], unseen: [] }));
+    const { diagnostics } = JSON.parse(json([problem, bare], { files: [], unseen: [], copies: [] }));
     expect(Object.keys(diagnostics[0])).toEqual([
       "file",
       "line",

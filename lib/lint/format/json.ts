@@ -1,13 +1,14 @@
 import type { LintProblem } from "../lint.ts";
 
-/** The checked files, and in words what could not be checked. */
+/** The checked files, in words what could not be checked, and the ways of copies between the connections of each deployment. */
 interface Extent {
   readonly files: readonly string[];
   readonly unseen: readonly string[];
+  readonly copies: readonly object[];
 }
 
-/** `{"diagnostics": [...], "files": [...], "notLookedAt": [...]}`: a stable form. `fix` is null without advice. */
-export function json(problems: readonly LintProblem[], { files, unseen }: Extent): string {
+/** `{"diagnostics": [...], "files": [...], "notLookedAt": [...], "copies": [...]}`: a stable form. `fix` is null without advice. */
+export function json(problems: readonly LintProblem[], { files, unseen, copies }: Extent): string {
   const diagnostics = problems.map(({ file, line, column, severity, rule, path, message, fix }) => ({
     file,
     line,
@@ -18,5 +19,5 @@ export function json(problems: readonly LintProblem[], { files, unseen }: Extent
     message,
     fix: fix ?? null,
   }));
-  return `${JSON.stringify({ diagnostics, files, notLookedAt: unseen }, undefined, 2)}\n`;
+  return `${JSON.stringify({ diagnostics, files, notLookedAt: unseen, copies }, undefined, 2)}\n`;
 }

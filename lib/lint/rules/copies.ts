@@ -1,5 +1,7 @@
 import { selects } from "../../core/proxy.ts";
+import { type Obstacle, waysBetween } from "../../mux/copying/ways.ts";
 import { meant, nearest } from "../../schema/nearest.ts";
+import { copyEndOf, copySettingsOf } from "../copy-ends.ts";
 import { factsOf } from "../facts.ts";
 import type { ConnectionFile, LintInput } from "../lint-input.ts";
 import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
@@ -14,6 +16,10 @@ const rule = rulesById({
     "Selectors for copies select a connection",
     "`copies.from` or `copies.to` selects no connection, so every copy is refused.",
   ),
+  "copy-way-missing": warning(
+    "Connections named for copies can exchange content",
+    "`copies.from` or `copies.to` names a connection, but there is no way between the two: the kind of storage or the other file forbids it. `csimux validate` prints the ways between all connections.",
+  ),
   "copy-login-unused": warning(
     "Logins for copies are used",
     "`copies.sshConnection` has an effect only on drivers that do everything else over the API of TrueNAS. Every other driver copies with the login that it has.",
@@ -26,7 +32,10 @@ export const copies: Theme = {
   *check(input) {
     const names = namesOf(input);
     for (const connection of input.connections) {
-      for (const side of ["from", "to"] as const) yield* problems(connection, side, names, input);
+      for (const side of ["from", "to"] as const) {
+        yield* problems(connection, side, names, input);
+        yield* withoutWay(connection, side, input);
+      }
       yield* login(connection);
     }
   },
@@ -51,6 +60,38 @@ function* problems(connection: ConnectionFile, side: "from" | "to", names: reado
   const message = "no connection has such labels";
   const fix = 'correct the condition, or set "proxy.perDriver.labels" in the connection files';
   yield report(document, rule["copy-selector-empty"], ["copies", side, "selector"], message, fix);
+}
+
+function* withoutWay(connection: ConnectionFile, side: "from" | "to", input: LintInput): Found {
+  const set = connection.read.config?.copies[side];
+  const own = set?.kind === "members" ? copyEndOf(connection) : undefined;
+  const settings = copySettingsOf(input);
+  if (set?.kind !== "members" || !own || !settings.enabled) return;
+  for (const [index, name] of set.members.entries()) {
+    const named = input.connections.find(each => each.name === name);
+    const other = named && named !== connection ? copyEndOf(named) : undefined;
+    if (!named || !other) continue;
+    const choice = waysBetween(
+      ...(side === "to" ? ([own, other] as const) : ([other, own] as const)),
+      "snapshot",
+      settings,
+    );
+    if (choice.kind === "ways") continue;
+    const fix = otherFix(choice.because, side === "to" ? [connection, named] : [named, connection]);
+    const path = ["copies", side, "members", index];
+    yield report(connection.document, rule["copy-way-missing"], path, choice.why, fix);
+  }
+}
+
+/** What would open a way. */
+function otherFix(because: Obstacle, [from, to]: readonly [ConnectionFile, ConnectionFile]): string {
+  const needs = (connection: ConnectionFile) =>
+    factsOf(connection)?.copySsh ? `set "copies.sshConnection" in the file of "${connection.name}", or ` : "";
+  if (because === "gives-nothing") return `${needs(from)}remove the name`;
+  if (because === "takes-nothing") return `${needs(to)}remove the name`;
+  if (because === "source-forbids") return `add it to "copies.to" of "${from.name}", or remove the name`;
+  if (because === "target-forbids") return `add it to "copies.from" of "${to.name}", or remove the name`;
+  return "remove the name";
 }
 
 function* login(connection: ConnectionFile): Found {

@@ -34,7 +34,7 @@ export interface CopyRequest {
 
 /** Throws the error of a refusal. */
 export function allowed(choice: WayChoice): Extract<WayChoice, { kind: "ways" }> {
-  if (choice.kind === "refused") throw choice.error;
+  if (choice.kind === "refused") throw choice.error();
   return choice;
 }
 

@@ -34,7 +34,20 @@ export interface CopyEnd extends CopyAbilities {
 /** How content can get from one connection to another, the cheapest way first, and why there is no cheaper one; or why it cannot. */
 export type WayChoice =
   | { readonly kind: "ways"; readonly ways: readonly CopyWay[]; readonly instead: readonly string[] }
-  | { readonly kind: "refused"; readonly error: CsiError };
+  | { readonly kind: "refused"; readonly because: Obstacle; readonly why: string; readonly error: () => CsiError };
+
+/**
+ * Why there is no way: the source's driver cannot give content; the target's cannot take it; copies are switched off; the source's or the
+ * target's file forbids it; one has files and the other disks; no way of one is one of the other.
+ */
+export type Obstacle =
+  | "gives-nothing"
+  | "takes-nothing"
+  | "switched-off"
+  | "source-forbids"
+  | "target-forbids"
+  | "content"
+  | "no-way";
 
 /** The abilities of a driver. */
 export const copyAbilities = ({ giving, taking }: Pick<Driver, "giving" | "taking">): CopyAbilities => ({
@@ -49,7 +62,7 @@ export const copyAbilities = ({ giving, taking }: Pick<Driver, "giving" | "takin
 
 /**
  * The ways from one connection to another for a source of this kind. "invalid-argument" if the two kinds of storage have no way,
- * "failed-precondition" if a setting forbids it. Pure.
+ * "failed-precondition" if a setting forbids it. Pure: csimux uses it for requests, and says the same beforehand.
  */
 export function waysBetween(
   from: CopyEnd,
@@ -60,31 +73,47 @@ export function waysBetween(
   const { giving } = from;
   const { taking } = to;
   const between = `from connection "${from.name}" to connection "${to.name}"`;
-  const refused = (code: CsiError["code"], why: string): WayChoice => ({
-    kind: "refused",
-    error: new CsiError(code, `content cannot be copied ${between}: ${why}`),
+  const refused = (because: Obstacle, why: string): WayChoice => ({
+    ...{ kind: "refused", because, why },
+    error: () => new CsiError(codes[because], `content cannot be copied ${between}: ${why}`),
   });
-  if (!giving) return refused("invalid-argument", `${who(from)} cannot give content to other connections`);
-  if (!taking) return refused("invalid-argument", `${who(to)} cannot take content of other connections`);
+  if (!giving) return refused("gives-nothing", `${who(from)} cannot give content to other connections`);
+  if (!taking) return refused("takes-nothing", `${who(to)} cannot take content of other connections`);
   const forbidden = forbids(from, to, settings);
-  if (forbidden !== undefined) return refused("failed-precondition", forbidden);
+  if (forbidden) return refused(...forbidden);
   if (giving.content !== taking.content)
-    return refused("invalid-argument", `"${from.name}" has ${things(giving)}, "${to.name}" has ${things(taking)}`);
+    return refused("content", `"${from.name}" has ${things(giving)}, "${to.name}" has ${things(taking)}`);
   const { ways, instead } = possible(from, giving, to, taking, kind);
-  return ways.length > 0 ? { kind: "ways", ways, instead } : refused("invalid-argument", instead.join("; "));
+  return ways.length > 0 ? { kind: "ways", ways, instead } : refused("no-way", instead.join("; "));
 }
+
+/** What a request is answered: what a change of a setting heals is not final for its claim. */
+const codes: Readonly<Record<Obstacle, CsiError["code"]>> = {
+  "gives-nothing": "invalid-argument",
+  "takes-nothing": "invalid-argument",
+  "switched-off": "failed-precondition",
+  "source-forbids": "failed-precondition",
+  "target-forbids": "failed-precondition",
+  content: "invalid-argument",
+  "no-way": "invalid-argument",
+};
 
 const who = ({ name, driverName }: CopyEnd): string => `"${name}" (driver ${driverName})`;
 
 const things = ({ content }: Pick<GivingFacts, "content">): string => (content === "files" ? "files" : "disks");
 
 /** The setting that forbids it. */
-function forbids(from: CopyEnd, to: CopyEnd, { enabled }: Pick<CopySettings, "enabled">): string | undefined {
-  if (!enabled) return 'copies between connections are switched off ("proxy.copies.enabled" of the main file)';
+function forbids(
+  from: CopyEnd,
+  to: CopyEnd,
+  { enabled }: Pick<CopySettings, "enabled">,
+): readonly [Obstacle, string] | undefined {
+  if (!enabled)
+    return ["switched-off", 'copies between connections are switched off ("proxy.copies.enabled" of the main file)'];
   if (!hasConnection(from.copies?.to, to.name, to.labels))
-    return `"copies.to" of "${from.name}" does not include "${to.name}"`;
+    return ["source-forbids", `"copies.to" of "${from.name}" does not include "${to.name}"`];
   if (!hasConnection(to.copies?.from, from.name, from.labels))
-    return `"copies.from" of "${to.name}" does not include "${from.name}"`;
+    return ["target-forbids", `"copies.from" of "${to.name}" does not include "${from.name}"`];
   return undefined;
 }
 

@@ -1,0 +1,142 @@
+import { groupBy } from "../../core/group-by.ts";
+import { type ConnectionSet, type CopySettings, hasConnection } from "../../core/proxy.ts";
+import type { CopyWay } from "../../drivers/copying.ts";
+import type { Source } from "../../drivers/driver.ts";
+import { type CopyEnd, type Obstacle, waysBetween } from "./ways.ts";
+
+/** How volumes and snapshots of one connection get to another, the cheapest way first, or what forbids it. */
+export type MatrixReach =
+  | { readonly kind: "ways"; readonly volume: readonly CopyWay[]; readonly snapshot: readonly CopyWay[] }
+  | { readonly kind: "refused"; readonly because: Obstacle; readonly why: string };
+
+/** The connections to which content of a row gets in the same manner. */
+export interface Targets {
+  readonly to: readonly string[];
+  /** The sources of the row are among the targets: from each of them to the others. */
+  readonly isMutual: boolean;
+  /** On one machine, where only some of these pairs are; undefined: all pairs have `reach`. */
+  readonly onOneMachine: MatrixReach | undefined;
+  readonly reach: MatrixReach;
+}
+
+/** Connections with the same ways, and what they reach. */
+export interface MatrixRow {
+  readonly from: readonly string[];
+  readonly targets: readonly Targets[];
+}
+
+/** The ways between all connections. */
+export interface CopyMatrix {
+  readonly rows: readonly MatrixRow[];
+  /** Connections of further rows, which are not shown because there are too many different ones. */
+  readonly left: readonly string[];
+  readonly givesNothing: readonly string[];
+  readonly takesNothing: readonly string[];
+}
+
+/** Connections that differ in name and machine only. */
+interface Alike {
+  readonly members: readonly CopyEnd[];
+  readonly first: CopyEnd;
+}
+
+/**
+ * The ways between connections, those with equal ways together: at most `most` rows. Pure; asks waysBetween for one pair of each kind, so
+ * that it takes little time for a thousand connections.
+ */
+export function copyMatrix(
+  ends: readonly CopyEnd[],
+  settings: Pick<CopySettings, "enabled">,
+  most: number,
+): CopyMatrix {
+  const groups = alike(ends);
+  const givers = groups.filter(({ first }) => first.giving);
+  const takers = groups.filter(({ first }) => first.taking);
+  const rows = givers.slice(0, most).map(source => rowOf(source, takers, settings));
+  return {
+    rows: rows.filter(({ targets }) => targets.length > 0),
+    left: givers.slice(most).flatMap(namesOf),
+    givesNothing: groups.filter(({ first }) => !first.giving).flatMap(namesOf),
+    takesNothing: groups.filter(({ first }) => !first.taking).flatMap(namesOf),
+  };
+}
+
+const namesOf = ({ members }: Alike): readonly string[] => members.map(({ name }) => name);
+
+/** Groups what no way can tell apart: equal abilities, equal lists of their own, and on the same lists of others. */
+function alike(ends: readonly CopyEnd[]): readonly Alike[] {
+  const sets = new Map<string, ConnectionSet>();
+  for (const { copies } of ends)
+    for (const set of [copies?.from, copies?.to]) if (set) sets.set(JSON.stringify(set), set);
+  const tests = [...sets.values()].map(set => {
+    const names = set.kind === "members" ? new Set(set.members) : undefined;
+    return ({ name, labels }: CopyEnd) => (names ? names.has(name) : hasConnection(set, name, labels));
+  });
+  const keyOf = (end: CopyEnd): string => {
+    const { giving, taking, copies } = end;
+    const abilities = [
+      giving && { ...giving, stream: giving.stream?.format },
+      taking && { ...taking, stream: taking.stream?.format },
+    ];
+    const isOn = tests.map(test => (test(end) ? 1 : 0)).join("");
+    return JSON.stringify([abilities, copies?.from, copies?.to, isOn]);
+  };
+  return [...groupBy(ends, keyOf).values()].flatMap(members => {
+    const [first] = members;
+    return first ? [{ members, first }] : [];
+  });
+}
+
+function rowOf(source: Alike, takers: readonly Alike[], settings: Pick<CopySettings, "enabled">): MatrixRow {
+  const found = takers.flatMap(target => {
+    const { apart, together } = pairsOf(source, target);
+    const [onOneMachine, elsewhere] = [together, apart].map(pair => pair && reachOf(...pair, settings));
+    const reach = elsewhere ?? onOneMachine;
+    if (!reach) return [];
+    const differs = elsewhere && onOneMachine && keyOf(elsewhere) !== keyOf(onOneMachine);
+    return [{ target, reach, onOneMachine: differs ? onOneMachine : undefined }];
+  });
+  const groups = groupBy(found, each => [each.reach, each.onOneMachine].map(keyOf).join());
+  const targets = [...groups.values()].flatMap(group => {
+    const [first] = group;
+    const to = group.flatMap(({ target }) => (target === source ? [] : namesOf(target)));
+    const isMutual = group.some(({ target }) => target === source);
+    return first ? [{ to, isMutual, onOneMachine: first.onOneMachine, reach: first.reach }] : [];
+  });
+  const order = ({ isMutual, reach }: Targets): number => (reach.kind === "refused" ? 2 : isMutual ? 0 : 1);
+  return { from: namesOf(source), targets: targets.sort((a, b) => order(a) - order(b)) };
+}
+
+const keyOf = (reach: MatrixReach | undefined): string => {
+  if (!reach) return "";
+  return reach.kind === "refused" ? reach.because : JSON.stringify([reach.volume, reach.snapshot]);
+};
+
+type Pair = readonly [CopyEnd, CopyEnd];
+
+/** A pair on one machine and a pair on two, as far as there are such. Without streams, machines do not matter. */
+function pairsOf(source: Alike, target: Alike) {
+  const byMachine = groupBy(target.members, ({ taking }) => taking?.stream?.machine);
+  const others = [...byMachine.values()];
+  const pair = (candidates: (machine: string | undefined) => readonly (readonly CopyEnd[])[]): Pair | undefined => {
+    for (const from of source.members)
+      for (const all of candidates(from.giving?.stream?.machine)) {
+        const to = all.find(each => each !== from);
+        if (to) return [from, to];
+      }
+    return undefined;
+  };
+  const here = (machine: string | undefined) => (machine === undefined ? [] : (byMachine.get(machine) ?? []));
+  return {
+    together: pair(machine => [here(machine)]),
+    apart: pair(machine => others.filter(all => all !== here(machine))),
+  };
+}
+
+function reachOf(from: CopyEnd, to: CopyEnd, settings: Pick<CopySettings, "enabled">): MatrixReach {
+  const of = (kind: Source["kind"]) => waysBetween(from, to, kind, settings);
+  const [volume, snapshot] = [of("volume"), of("snapshot")];
+  // What only snapshots can is in `snapshot`; the other way round there is nothing.
+  if (snapshot.kind === "refused") return { kind: "refused", because: snapshot.because, why: snapshot.why };
+  return { kind: "ways", volume: volume.kind === "ways" ? volume.ways : [], snapshot: snapshot.ways };
+}
