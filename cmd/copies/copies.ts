@@ -13,6 +13,8 @@ import type { CopiesFlags, CopiesVerb } from "./options.ts";
 import { askCopies, type CommandOutcome } from "./socket.ts";
 import { copiesText, doneText } from "./text.ts";
 
+type ListDone = Extract<CopyAnswer, { readonly kind: "done" }>;
+
 /** The exit code for work that continues after `--wait`. */
 export const stillRunning = 3;
 
@@ -36,9 +38,7 @@ export async function copies(
   try {
     const outcome = await askCopies(path, request, milliseconds(flags.wait), tell);
     if (verb === "list" && outcome.kind === "done")
-      host.out(
-        output === "json" ? `{"copies":[${states.map(writeLine).join(",")}]}\n` : copiesText(states, Date.now()),
-      );
+      host.out(output === "json" ? listJson(states, outcome) : listText(states, outcome));
     else show(outcome, output, host);
     return { done: 0, failed: 1, running: stillRunning }[outcome.kind];
   } catch (error) {
@@ -47,6 +47,13 @@ export async function copies(
     return error.code === "unavailable" ? 2 : 1;
   }
 }
+
+const listJson = (states: readonly CopyState[], { listed = [], unlisted = [] }: ListDone): string =>
+  `{"copies":[${states.map(writeLine).join(",")}],"listed":${JSON.stringify(listed)},"unlisted":${JSON.stringify(unlisted)}}\n`;
+
+const listText = (states: readonly CopyState[], { unlisted = [] }: ListDone): string =>
+  copiesText(states, Date.now()) +
+  (unlisted.length === 0 ? "" : `not listed, because they cannot be asked now: ${visible(unlisted.join(", "))}\n`);
 
 function show(outcome: CommandOutcome, output: "text" | "json", host: Host): void {
   if (outcome.kind === "running") return;

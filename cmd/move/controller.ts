@@ -1,11 +1,13 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { type CopyAnswer, type CopyCommandInput, type CopyState, readAnswer } from "../../lib/copy/commands.ts";
 import { CsiError } from "../../lib/core/errors.ts";
+import { parseHandle } from "../../lib/core/handle.ts";
 import { listAt, textAt } from "../../lib/lint/lint-input.ts";
 import { isMapping } from "../../lib/schema/mapping.ts";
 import { type CsimuxPod, inPodOf } from "../kubectl/cluster.ts";
 import { visible } from "../terminal/terminal.ts";
 import type { Desk } from "./desk.ts";
+import { listOfTexts } from "./objects/objects.ts";
 import { MoveRefusal } from "./refusal.ts";
 
 /** The end of a request that was done. */
@@ -48,12 +50,25 @@ export class CopyingController {
     this.#waitSeconds = waitSeconds;
   }
 
-  /** All copies. */
+  /** The copies of all connections that can be asked. */
   async list(): Promise<readonly CopyState[]> {
+    return (await this.#list()).copies;
+  }
+
+  /** The copy to a volume; undefined if it is proved that there is no record of one. Throws MoveRefusal if that cannot be known now. */
+  async find(target: string): Promise<CopyState | undefined> {
+    const { copies, listed } = await this.#list();
+    const found = copies.find(each => each.target === target);
+    const connection = parseHandle(target, "volume")?.connection;
+    if (found || (connection !== undefined && listed.includes(connection))) return found;
+    throw new MoveRefusal(`connection ${connection} cannot say now how far the copy ${target} is; repeat the command`);
+  }
+
+  async #list() {
     const { stdout } = await this.#send(["copies", "list"], undefined, ({ exitCode }) => exitCode === 0);
     const value: unknown = JSON.parse(stdout);
     const states = listAt(value, "copies").map(each => readAnswer(JSON.stringify(each)));
-    return states.filter(each => each.kind === "copy");
+    return { copies: states.filter(each => each.kind === "copy"), listed: listOfTexts(value, "listed") };
   }
 
   /** Whether and how a copy would be made. Changes nothing. */

@@ -83,8 +83,8 @@ async function roundUnlessLanded(work: MoveWork, moving: Moving) {
 
 /** The record of a copy that is not a volume yet. */
 async function unlanded({ controller }: MoveWork, moving: Moving) {
-  const { target } = noted(moving).note;
-  return (await controller.list()).find(each => each.target === target && each.state !== "finished");
+  const found = await controller.find(noted(moving).note.target);
+  return found?.state === "finished" ? undefined : found;
 }
 
 /** Freezes the old volume, copies what is left, and makes the PersistentVolume of the new one. */

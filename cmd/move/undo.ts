@@ -111,7 +111,7 @@ async function giveUp(work: MoveWork, moving: Moving): Promise<Moving> {
 
 /** Cancels a copy; false if it is a volume already, or there is no record of it, as for both a volume and a cancelled copy. */
 async function cancelled({ controller }: MoveWork, target: string): Promise<boolean> {
-  const known = (await controller.list()).find(each => each.target === target);
+  const known = await controller.find(target);
   if (known === undefined || known.state === "finished") return false;
   await controller.cancel(target);
   return true;

@@ -63,7 +63,10 @@ const commandSchema = v.variant("command", [
   v.strictObject({ command: v.literal("thaw"), volume: handle }),
   /** Removes the landing and the protected moments. Fails with "failed-precondition" for a finished volume. */
   v.strictObject({ command: v.literal("cancel"), target }),
-  /** Lines of kind "copy", one for each record of each connection, then done. */
+  /**
+   * Lines of kind "copy", one for each record of each connection. Done: `listed` and `unlisted`; nothing follows from the absence of a copy
+   * whose connection is not in `listed`.
+   */
   v.strictObject({ command: v.literal("list") }),
 ]);
 
@@ -148,6 +151,10 @@ const answerSchema = v.variant("kind", [
     instead: v.optional(v.array(v.string())),
     round: v.optional(roundDone),
     volume: v.optional(volume),
+    /** The connections whose copies were all listed. */
+    listed: v.optional(v.array(v.string())),
+    /** The connections that could not be asked. */
+    unlisted: v.optional(v.array(v.string())),
   }),
   v.strictObject({ kind: v.literal("failed"), code: v.picklist(codes), message: v.string() }),
 ]);

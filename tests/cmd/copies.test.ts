@@ -23,7 +23,11 @@ const server = await serveCommands(
   commandSocketOf(join(folder, "csi.sock")),
   async (command, tell) => {
     asked.push(command);
-    if (command.command === "list") tell(state);
+    if (command.command === "list") {
+      tell(state);
+      tell({ kind: "done", listed: ["b"], unlisted: ["c\x1b"] });
+      return;
+    }
     if (command.command === "cancel") throw new CsiError("not-found", `there is no copy to volume ${command.target}`);
     if (command.command === "round") {
       tell({ kind: "progress", text: "volume is being copied: 37 of 120 GiB", done: 1n, total: 2n, rate: 3n });
@@ -63,8 +67,13 @@ describe("csimux copies", () => {
       /^v:b\/pvc-2 +a +stream +copying +37.0 GiB of 120 GiB +112 MiB\/s +13m +\d+s +link\\u001b\[2J lost$/m,
     );
     expect(text.out).not.toContain("\x1b");
+    expect(text.out).toEndWith("\nnot listed, because they cannot be asked now: c\\u001b\n");
     const json = await run(["list", "-o", "json"]);
-    expect(JSON.parse(json.out)).toMatchObject({ copies: [{ target: "v:b/pvc-2", done: String(37n << 30n) }] });
+    expect(JSON.parse(json.out)).toMatchObject({
+      copies: [{ target: "v:b/pvc-2", done: String(37n << 30n) }],
+      listed: ["b"],
+      unlisted: ["c\x1b"],
+    });
   });
 
   test("a refusal is exit code 1 with its reason; for programs with its code", async () => {

@@ -46,6 +46,11 @@ describe("a move", () => {
       role: "move",
       state: "paused",
     });
+    expect((await commanded(one, { command: "list" })).at(-1)).toEqual({
+      kind: "done",
+      listed: ["a", "b", "c"],
+      unlisted: [],
+    });
     const refused = (command: CopyCommand) => codeOf(commanded(one, command));
     expect(await refused({ command: "land", target: "v:b/moved" })).toBe("failed-precondition");
     expect(await refused({ command: "land", target: "v:b/none" })).toBe("not-found");

@@ -197,17 +197,20 @@ export class CopyCommands {
   }
 
   async #list(tell: Tell, call: Call) {
-    const names = await this.#parts.connections.names();
-    for (const name of names) {
+    const listed: string[] = [];
+    const unlisted: string[] = [];
+    for (const name of await this.#parts.connections.names()) {
       try {
         const landings = await this.#on(name, async ({ driver }) => driver.taking?.landings(call));
         for (const landing of landings ?? []) tell(this.#state(name, landing));
+        if (landings) listed.push(name);
       } catch (error) {
         if (!(error instanceof CsiError)) throw error;
         call.log.info("cannot list the copies of a connection", { connection: name, reason: error.message });
+        unlisted.push(name);
       }
     }
-    return {};
+    return { listed, unlisted };
   }
 
   #state(connection: string, { id, record: text }: Landing): CopyState {

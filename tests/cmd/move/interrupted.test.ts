@@ -131,6 +131,28 @@ test("after the copy became a volume, whose record has gone, both switch and und
   }
 });
 
+test("while the new connection does not say how far its copies are, nothing is landed, and nothing written is lost", async () => {
+  const here = await world(["copy", toFast]);
+  try {
+    here.cluster.write();
+    here.cluster.csimux.options = { silent: "b" };
+    for (const command of ["switch", "undo"] as const) {
+      const { code, err } = await here.run(command, { yes: true });
+      expect([command, code, err]).toEqual([
+        command,
+        1,
+        expect.stringContaining("connection b cannot say now how far the copy"),
+      ]);
+    }
+    expect([...here.cluster.csimux.volumes.keys()]).toEqual(["v:a/pvc-data-db-0"]);
+    here.cluster.csimux.options = {};
+    expect(await here.run("switch", { yes: true })).toMatchObject({ code: 0, err: "" });
+    isWell(here, "b", before(here));
+  } finally {
+    here.close();
+  }
+});
+
 test.each([[["copy", "switch", "finish"] as const], [["copy", "switch", "undo"] as const]])(
   "%p make as many changes as above",
   async commands => {

@@ -28,6 +28,8 @@ export interface CopiesOptions {
   readonly forgets?: boolean;
   /** What "plan" and "begin" refuse, with this message. */
   readonly refuses?: string;
+  /** A connection that cannot be asked for its copies. */
+  readonly silent?: string;
 }
 
 const lineOf = (answer: CopyAnswer): string => `${writeLine(answer)}\n`;
@@ -108,9 +110,7 @@ export class CopiesDouble {
         return { done: lineOf({ kind: "done" }) };
       }
       case "list":
-        return {
-          done: `{"copies":[${[...this.copies].map(([target, copy]) => this.#state(target, copy)).join(",")}]}\n`,
-        };
+        return { done: this.#list() };
     }
   }
 
@@ -162,6 +162,14 @@ export class CopiesDouble {
     copy.state = "finished";
     if (this.options.forgets) this.copies.delete(target);
     return copy;
+  }
+
+  #list(): string {
+    const { silent = "" } = this.options;
+    const [listed, unlisted] = [["a", "b"].filter(each => each !== silent), silent === "" ? [] : [silent]];
+    const copies = [...this.copies].filter(([target]) => !target.startsWith(`v:${silent}/`));
+    const states = copies.map(([target, copy]) => this.#state(target, copy));
+    return `{"copies":[${states.join(",")}],"listed":${JSON.stringify(listed)},"unlisted":${JSON.stringify(unlisted)}}\n`;
   }
 
   #state(target: string, { source, name, state, rounds, running }: Copy): string {
