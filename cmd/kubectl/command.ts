@@ -3,9 +3,7 @@ import { mapLimit } from "../../lib/core/semaphore.ts";
 import type { Host } from "../host.ts";
 import { exit, UsageError } from "../terminal/terminal.ts";
 import type { Cluster, ClusterFlags, CsimuxPod } from "./cluster.ts";
-
-/** The name under which kubectl finds its plugin `kubectl csimux` (kubectl's documentation, "Extend kubectl with plugins"). */
-export const pluginName = "kubectl-csimux";
+import { pluginName } from "./plugin-name.ts";
 
 /** How many pods write their part of a bug report at once. */
 const width = 4;

@@ -36,6 +36,15 @@ describe("one habit on every command line", () => {
     for (const word of words) expect(text).toContain(word);
   });
 
+  test("each subcommand of the help is defined under its own name", () => {
+    const [, list = ""] = ended(["--help"]).stdout.split("Commands:");
+    const names = [...list.matchAll(/^ {2}([a-z]+) /gm)]
+      .flatMap(([, name]) => name ?? [])
+      .filter(name => name !== "help");
+    expect(names).toContain("serve");
+    for (const name of names) expect(ended([name, "--help"]).stdout).toStartWith(`Usage: csimux ${name} `);
+  });
+
   test.each([
     [["--confg", "x"], "unknown flag --confg; did you mean --config?"],
     [["serve", "--endpiont=unix:///x"], "unknown flag --endpiont; did you mean --endpoint?"],
