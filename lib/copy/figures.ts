@@ -15,7 +15,7 @@ export interface CopiedSum extends CopyRoute {
 export interface CopyView extends CopyRoute, Pick<CopyProgress, "done" | "total" | "rate" | "fault" | "waits"> {
   /** The CSI id of the new volume. */
   readonly target: string;
-  /** No byte has arrived for ten minutes, although it does not wait for its turn. Undefined: its way does not tell of bytes. */
+  /** No byte has arrived for ten minutes, although it does not wait for its turn. Undefined: its way ("fill") does not tell of bytes. */
   readonly isStalled: boolean | undefined;
 }
 

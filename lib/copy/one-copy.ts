@@ -71,8 +71,7 @@ export class OneCopy {
   /** What it does at present, for people and monitoring. */
   get view(): CopyView {
     const { way, done, total, rate, fault, waits, from } = this.progress;
-    const tells = way === "stream" || way === "files";
-    const isStalled = tells ? waits === undefined && this.#arrivals.isStalled : undefined;
+    const isStalled = way !== "fill" ? waits === undefined && this.#arrivals.isStalled : undefined;
     const to = this.#work.target.connection;
     return { target: this.#place.target, from, to, way, done, total, rate, fault, waits, isStalled };
   }
@@ -91,8 +90,8 @@ export class OneCopy {
         await this.#again();
       else if (!this.#work.isNew) await this.#place.use(taking => this.#begin(taking, this.record));
       await this.#untilComplete();
-      // It does not tell of its bytes meanwhile; the total is the estimate of its storage.
-      if (this.record.way === "stream-here") this.#count(this.record.total);
+      // What came after the last line of its sender; the total is the estimate of its storage.
+      if (this.record.way === "stream-here") this.#count(larger(this.record.done, this.record.total));
       await this.#leave({ state: "ready", done: this.record.total || this.record.done, fault: "" });
       this.#call.log.info("all data of the copy has arrived", { round: this.record.round });
       return { kind: "ready", record: this.record };
@@ -292,6 +291,8 @@ export class OneCopy {
     this.#stop.abort(new CsiError("aborted", text));
   }
 }
+
+const larger = (one: bigint, other: bigint): bigint => (one > other ? one : other);
 
 /** An error that no driver should throw counts as a fault of csimux. */
 const asCsiError = (error: unknown): CsiError =>

@@ -112,7 +112,7 @@ export async function transfer(
   return await watch(running, bytes, progress, limits);
 }
 
-/** Like `transfer`, for ends on one machine: a shell there joins them, and no byte leaves it. */
+/** Like `transfer`, for ends on one machine: a shell there joins them, and no byte leaves it. The bytes are those that the sender tells. */
 export async function transferHere(
   from: StreamEnd,
   to: StreamEnd,
@@ -120,7 +120,7 @@ export async function transferHere(
   call: Call,
   limits = usual,
 ): Promise<Transferred> {
-  let said: bigint | undefined;
+  let said = 0n;
   const stderr = sentBytes(bytes => {
     said = bytes;
   });
@@ -140,7 +140,7 @@ async function allOf(started: readonly PromiseSettledResult<Child>[]): Promise<r
 /** Waits until all have ended; ends them when no byte moves, and the others some time after one has failed. */
 async function watch(
   running: readonly Running[],
-  bytes: () => Promise<bigint | undefined>,
+  bytes: () => Promise<bigint>,
   progress: (bytes: bigint) => void,
   { stallMs, graceMs }: StreamLimits,
 ): Promise<Transferred> {
@@ -157,7 +157,6 @@ async function watch(
   let isStalled = false;
   const look = async (): Promise<void> => {
     const now = await bytes();
-    if (now === undefined) return;
     if (now > 0n) progress(now);
     if (now >= mark.bytes + leastBytes) mark = { bytes: now, at: performance.now() };
     else if (performance.now() - mark.at > stallMs) {

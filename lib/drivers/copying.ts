@@ -82,8 +82,11 @@ export interface StreamSource {
   readonly format: StreamFormat;
   /** Equal for connections whose storage is on one machine, reached by the same host. */
   readonly machine: string;
-  /** `basic`: without what older pools may not support (zfs-send(8), -L and -c). Does no I/O. */
-  open(moment: Moment, start: StreamStart, basic: boolean): StreamEnd;
+  /**
+   * `basic`: without what older pools may not support (zfs-send(8), -L and -c). `tells`: with a line on stderr each second that says how
+   * many bytes were sent (-v and -P). Does no I/O.
+   */
+  open(moment: Moment, start: StreamStart, basic: boolean, tells?: boolean): StreamEnd;
 }
 
 /**

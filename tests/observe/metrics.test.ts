@@ -90,7 +90,7 @@ test("copies between connections are counted by their ends, and only those that 
     { ...one, way: "stream", isStalled: false },
     { ...one, way: "stream", isStalled: true, fault: "no route" },
     { ...one, way: "files", isStalled: false, waits: 2 },
-    { ...one, way: "stream-here", isStalled: undefined },
+    { ...one, way: "fill", isStalled: undefined },
   ] as const;
   const copied = [{ from: "a", to: "b", way: "stream", bytes: 1n << 40n }] as const;
   const empty = { connections: [], groups: [], jobs: [] };
@@ -102,7 +102,7 @@ test("copies between connections are counted by their ends, and only those that 
     const of = (name: string, way: string, more = "") => found.get(`${name}{from="a",to="b",way="${way}"${more}}`);
     expect(["copying", "failing"].map(each => of("csimux_copies", "stream", `,state="${each}"`))).toEqual([1, 1]);
     expect(of("csimux_copies", "files", ',state="waiting"')).toBe(1);
-    expect(["stream", "files", "stream-here"].map(way => of("csimux_copy_stalled", way))).toEqual([1, 0, undefined]);
+    expect(["stream", "files", "fill"].map(way => of("csimux_copy_stalled", way))).toEqual([1, 0, undefined]);
     expect(of("csimux_copy_bytes_total", "stream")).toBe(2 ** 40);
   }
   const later = await page({ ...empty, copies: { running: [], copied } });

@@ -197,9 +197,9 @@ export function datasetMoments({ storage, streams }: CopyAccess): GivingAbility 
     stream: {
       format,
       machine: streams.machine,
-      open(moment: Moment, start: StreamStart, basic: boolean) {
-        if (start.kind === "token") return streams.resume(start.token);
-        return streams.send(moment.name, start.kind === "since" ? start.moment.name : undefined, basic);
+      open(moment: Moment, start: StreamStart, basic: boolean, tells = false) {
+        if (start.kind === "token") return streams.resume(start.token, tells);
+        return streams.send(moment.name, start.kind === "since" ? start.moment.name : undefined, basic, tells);
       },
     },
   };

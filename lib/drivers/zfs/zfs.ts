@@ -223,10 +223,10 @@ export interface Taken extends Held {
 /** Streams of snapshots, and the holds that protect them, on one host. Throws like `Zfs`. */
 export interface ZfsStreams {
   readonly machine: string;
-  /** The program that sends a snapshot. `basic`: as every pool can receive it. */
-  send(snapshot: string, base: StreamBase | undefined, basic: boolean): StreamEnd;
+  /** The program that sends a snapshot. `basic`: as every pool can receive it. `tells`: it reports its progress. */
+  send(snapshot: string, base: StreamBase | undefined, basic: boolean, tells: boolean): StreamEnd;
   /** The program that sends the rest of an interrupted stream. */
-  resume(token: string): StreamEnd;
+  resume(token: string, tells: boolean): StreamEnd;
   /** The program that receives a new dataset, or the rest of one, as this snapshot; the values are set before the content arrives. */
   receive(snapshot: string, values: Readonly<Record<string, string>>): StreamEnd;
   /** The program that receives what was changed since an earlier snapshot, if the dataset itself has this value of a property. */

@@ -8,6 +8,7 @@ const folder = process.env["FAKE_ZFS"] ?? "";
 const stdin = argv[0] === "receive" && !argv.includes("-A") ? await received() : "";
 const result = run(folder, program, argv, stdin);
 writeSync(1, result.out);
+writeSync(2, result.told ?? "");
 if (result.later) {
   if (result.later.ms > 0) await Bun.sleep(result.later.ms);
   writeSync(1, result.later.text);

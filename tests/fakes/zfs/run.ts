@@ -12,6 +12,8 @@ export interface Result extends Printed {
   readonly code: number;
   /** Written after `out` and a pause of `ms` milliseconds. */
   readonly later?: { readonly text: string; readonly ms: number };
+  /** Written on stderr after `out`. */
+  readonly told?: string;
 }
 
 const changes: Readonly<Record<string, (pools: Pools, argv: readonly string[]) => void>> = {
@@ -38,8 +40,8 @@ function answer(pools: Pools, program: string, argv: readonly string[], stdin: s
   if (verb === "holds") return holds(pools, rest);
   if (verb === "version") return { out: `zfs-2.2.9-1\nzfs-kmod-${pools.state.faults.version ?? "2.2.9-1"}\n`, err: "" };
   if (verb === "send") {
-    const { parts, err } = send(pools, rest);
-    return { out: parts[0], err, later: { text: parts[1], ms: pools.state.faults.sendMs ?? 0 } };
+    const { parts, err, told = "" } = send(pools, rest);
+    return { out: parts[0], err, told, later: { text: parts[1], ms: pools.state.faults.sendMs ?? 0 } };
   }
   if (verb === "receive") {
     const cut = pools.state.faults.cutReceive;

@@ -59,9 +59,11 @@ const contents = ({ guid, from, toname, large, compressed }: Head): string =>
 export interface Sent {
   readonly parts: readonly [string, string];
   readonly err: string;
+  /** What it prints on stderr between the two parts, without having failed. */
+  readonly told?: string;
 }
 
-/** zfs send [-n [-v] -P] [-L] [-c] [-i @BASE] SNAPSHOT, or zfs send [-n -v] -t TOKEN. */
+/** zfs send [-n [-v] -P] [-v -P] [-L] [-c] [-i @BASE] SNAPSHOT, or zfs send [-n -v] [-v -P] -t TOKEN. */
 export function send(pools: Pools, argv: readonly string[]): Sent {
   const { words, set, values } = flags(argv, "ti");
   const refused = [..."pRhew"].find(each => set.has(each));
@@ -86,9 +88,12 @@ export function send(pools: Pools, argv: readonly string[]): Sent {
     const text = `${shown}${kind}\t${snapshot.name}\t${head.bytes}\nsize\t${head.bytes}\n`;
     return { parts: [set.has("P") ? text : "", ""], err: "" };
   }
+  // OpenZFS 2.2.9, lib/libzfs/libzfs_sendrecv.c, send_print_verbose and send_progress_thread.
+  const estimate = `full\t${snapshot.name}\t${head.bytes}\nsize\t${head.bytes}\n`;
+  const told = set.has("v") && set.has("P") ? `${estimate}12:00:01\t${bodyBytes / 2}\t${snapshot.name}\n` : "";
   const content = JSON.stringify(filesBelow(pools.place(snapshot)));
   const half = ".".repeat(bodyBytes / 2);
-  return { parts: [`${JSON.stringify(head)}\n${half}`, `${half}\n${content}\n${tail}`], err: "" };
+  return { parts: [`${JSON.stringify(head)}\n${half}`, `${half}\n${content}\n${tail}`], err: "", told };
 }
 
 function headOf(

@@ -12,6 +12,9 @@ import { options, type Programs, readStep } from "./steps.ts";
  */
 const flags = ["-L", "-c"] as const;
 
+/** Each second a line on stderr with the bytes so far (zfs-send(8)). */
+const telling = (tells: boolean): readonly string[] => (tells ? ["-v", "-P"] : []);
+
 /** How long a receiving program may take to end after the signal, and the pauses between looks, in milliseconds. */
 const stopMs = 15_000;
 const stopPauseMs = 200;
@@ -101,11 +104,11 @@ export function streamsCli(host: StorageHost, programs: Programs, machine: strin
 
   return {
     machine,
-    send: (snapshot, base, basic): StreamEnd => ({
+    send: (snapshot, base, basic, tells): StreamEnd => ({
       host,
-      argv: zfs("send", ...(basic ? [] : flags), ...baseWords(base), snapshot),
+      argv: zfs("send", ...telling(tells), ...(basic ? [] : flags), ...baseWords(base), snapshot),
     }),
-    resume: token => ({ host, argv: zfs("send", "-t", token) }),
+    resume: (token, tells) => ({ host, argv: zfs("send", ...telling(tells), "-t", token) }),
     receive: (snapshot, values) => ({ host, argv: zfs("receive", "-u", "-s", ...options(values), snapshot) }),
     receiveLater(snapshot, property, value) {
       const dataset = snapshot.slice(0, snapshot.indexOf("@"));

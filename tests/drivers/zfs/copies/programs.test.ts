@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
 import { spawn } from "node:child_process";
+import { sentBytes, wordsOf } from "../../../../lib/copy/zfs-stream.ts";
 import { perTest } from "../../../contract/per-test.ts";
 import { callWith, gib, volumeOf } from "../../../contract/rig.ts";
 import type { ZfsOptions } from "../zfs-rig.ts";
@@ -28,6 +29,11 @@ test("a receive whose sender is gone is ended, keeps what it has, and is continu
   const { stdout } = await ends.source
     .open(moment, { kind: "whole" }, false)
     .host.runner.run({ argv, maxBytes: 1 << 20 }, call.signal);
+  const verbose = ends.source.open(moment, { kind: "whole" }, false, true);
+  const told: bigint[] = [];
+  const said = await verbose.host.runner.run({ argv: verbose.argv, maxBytes: 1 << 20 }, call.signal);
+  sentBytes(bytes => void told.push(bytes))(Buffer.from(said.stderr));
+  expect([said.stdout, told, wordsOf(said.stderr)]).toEqual([stdout, [2048n], ""]);
   const [program, ...words] = ends.target.open("c", moment, false).argv;
   const env = { PATH: `${here.fake.bin}:/usr/bin:/bin` };
   const child = spawn(program, words, { env, stdio: ["pipe", "ignore", "ignore"] });

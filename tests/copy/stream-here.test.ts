@@ -1,0 +1,81 @@
+import { afterAll, describe, expect, test } from "bun:test";
+import { copyByStream } from "../../lib/copy/by-stream.ts";
+import type { CopyByStream } from "../../lib/copy/copy-work.ts";
+import { transferHere } from "../../lib/copy/transfer.ts";
+import { localRunner } from "../../lib/io/local.ts";
+import { localHost } from "../../lib/io/local-host.ts";
+import { CopyStorage, copyDriver } from "../fakes/memory-copies.ts";
+import { testCall } from "../fakes/memory-driver.ts";
+import { failure } from "../mux/world.ts";
+import { asked, copyProcess, until } from "./copy-world.ts";
+import { make } from "./pair.ts";
+import { type FileStorage, fileStorage } from "./stream-rig.ts";
+
+const here = localHost(localRunner({ env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" } }));
+const made: FileStorage[] = [];
+afterAll(() => Promise.all(made.map(each => each.remove())));
+
+/** What zfs-send(8) with -v and -P prints each second. */
+const line = (bytes: string) => `printf '12:00:01\\t%s\\ttank/a@m\\n' ${bytes} >&2`;
+const shell = (text: string) => ({ host: here, argv: ["sh", "-c", text] as const });
+const limits = { stallMs: 400, graceMs: 300 };
+
+describe("a stream within one machine", () => {
+  test("tells of its bytes by the lines of its sender, which are no reason of a failure", async () => {
+    const seen: bigint[] = [];
+    const slow = `i=0; while [ $i -lt 12 ]; do i=$((i + 1)); ${line("$((i * 1000000))")}; sleep 0.1; done`;
+    const progress = (bytes: bigint) => void seen.push(bytes);
+    const fine = await transferHere(shell(slow), shell("cat"), progress, testCall(), limits);
+    expect(fine).toEqual({ isComplete: true, failures: [], isStalled: false });
+    expect(seen.length).toBeGreaterThan(1);
+    expect(seen.toSorted((a, b) => Number(a - b))).toEqual(seen);
+    expect(Number(seen.at(-1))).toBeWithin(2_000_000, 12_000_001);
+  });
+
+  test.each([
+    ["says nothing", "sleep 600"],
+    ["says the same number", `while sleep 0.1; do ${line("1000000")}; done`],
+  ])("is ended if its sender %s for too long", async (_, text) => {
+    const stuck = await transferHere(shell(text), shell("cat"), () => {}, testCall(), limits);
+    expect([stuck.isStalled, stuck.isComplete]).toEqual([true, false]);
+  });
+
+  test("is the only one whose sender is asked for these lines", async () => {
+    for (const way of ["stream-here", "stream"] as const) {
+      const files = await fileStorage(here, here, { bytes: 100_000 });
+      made.push(files);
+      const told: (boolean | undefined)[] = [];
+      const open: typeof files.source.open = (moment, start, basic, tells) => {
+        told.push(tells);
+        return files.source.open(moment, start, basic);
+      };
+      await copyByStream(files.work({ way, source: { ...files.source, machine: "b", open } }), testCall());
+      expect([await files.isCopied(), told]).toEqual([true, [way === "stream-here"]]);
+    }
+  });
+
+  test("is seen with its progress, and as one that stands still", async () => {
+    const [from, to] = [new CopyStorage(), new CopyStorage()];
+    from.volumes.set("source", { content: "x".repeat(100), bytes: 1n << 20n });
+    const end = Promise.withResolvers<void>();
+    const stream: CopyByStream = async ({ id, moment, basic, progress }) => {
+      progress(40n);
+      await end.promise;
+      Object.assign(to.landings.get(id) ?? {}, { content: "x".repeat(100), proof: moment.proof, isWhole: true });
+      return { basic };
+    };
+    const drivers = new Map([
+      ["a", () => copyDriver(from, "one")],
+      ["b", () => copyDriver(to, "one")],
+    ]);
+    const one = copyProcess({ drivers, stream, times: { stalled: 1 } });
+    const answer = await failure(make(one));
+    expect(answer?.message).toContain('is being copied from connection "a" (stream-here): 40 of 100 bytes');
+    await until(() => one.copies.view().running[0]?.isStalled === true);
+    expect(one.copies.view().running).toMatchObject([{ way: "stream-here", done: 40n, total: 100n }]);
+    end.resolve();
+    expect((await asked(() => make(one))).id).toBe("v:b/copy");
+    expect(one.copies.view().copied).toEqual([{ from: "a", to: "b", way: "stream-here", bytes: 100n }]);
+    await one.stop(1_000);
+  });
+});
