@@ -89,7 +89,7 @@ const copyState = v.strictObject({
   role: v.picklist(["create", "move"]),
   /**
    * "copying": a csimux works on it, or waits for its turn; "paused": it is not asked for; "ready": the data is complete, and it becomes
-   * the volume when it is asked for; "finished": it is the volume, and the record will go; "cancelled": it is being removed;
+   * the volume when it is asked for; "finished": it is the volume, and the record will go; "cancelled": only its record waits for the next request;
    * "unreadable": the record is damaged or of a newer csimux.
    */
   state: v.picklist(["copying", "paused", "ready", "finished", "cancelled", "unreadable"]),

@@ -43,7 +43,7 @@ export interface CopyWork {
 
 /**
  * How a copy ended: all data has arrived; it paused, and continues when it is asked for; it was cancelled through another process, and
- * nothing is left; or why it cannot continue.
+ * its landing is removed; or why it cannot continue.
  */
 export type CopyOutcome =
   | { readonly kind: "ready"; readonly record: CopyRecord }

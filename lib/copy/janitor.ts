@@ -12,6 +12,9 @@ import { seconds } from "./times.ts";
 /** How long the landing of a move is kept that is not asked for, in seconds: a claim is moved over days. */
 const moveSeconds = 30 * 86_400;
 
+/** How long the record of a cancelled copy waits for the request that it refuses, in seconds: far longer than any pause of a provisioner. */
+const cancelledSeconds = 3_600;
+
 /** How often the janitor looks, in milliseconds. */
 export const janitorMs = 3_600_000;
 
@@ -100,10 +103,13 @@ export class Janitor {
       if (owner !== "taken") await this.#removal.settle(target, record, call);
       return;
     }
-    const keep = record.role === "move" ? moveSeconds : copies.settings().keepSeconds;
-    const isForgotten = record.state === "cancelled" || seconds() - record.asked > keep;
-    if (!isForgotten || owner === "taken") return;
+    if (seconds() - record.asked <= this.#keptSeconds(record) || owner === "taken") return;
     await this.#drop(target, record, call);
+  }
+
+  #keptSeconds({ state, role }: CopyRecord): number {
+    if (state === "cancelled") return cancelledSeconds;
+    return role === "move" ? moveSeconds : this.#parts.copies.settings().keepSeconds;
   }
 
   async #drop(target: Handle, record: CopyRecord, call: Call): Promise<void> {

@@ -117,7 +117,7 @@ export class OneCopy {
   /** Whoever cancelled it could not remove what this process still wrote into. */
   #removed(): Promise<boolean> {
     const signal = AbortSignal.timeout(this.#parts.times.stalled);
-    return new CopyRemoval(this.#parts.use).removed(this.#work.target, this.record, { ...this.#call, signal });
+    return new CopyRemoval(this.#parts.use).cancelled(this.#work.target, this.record, { ...this.#call, signal });
   }
 
   /** The last write must not be aborted with the copy itself. */

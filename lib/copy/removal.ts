@@ -2,7 +2,8 @@ import type { Call } from "../core/call.ts";
 import { detailOf } from "../core/errors.ts";
 import { encodeHandle, type Handle, parseHandle } from "../core/handle.ts";
 import type { UseDriver } from "./copy-work.ts";
-import type { CopyRecord } from "./record.ts";
+import { type CopyRecord, writeRecord } from "./record.ts";
+import { seconds } from "./times.ts";
 
 /** Removes what copies leave: landings, records, and the protection of sources. The caller knows that no process works on the copy. */
 export class CopyRemoval {
@@ -16,16 +17,29 @@ export class CopyRemoval {
   async remove(target: Handle, record: CopyRecord, call: Call): Promise<void> {
     await this.#use(target.connection, async ({ taking }) => taking?.drop(target.id, call));
     call.log.info("removed an unfinished copy", { volume: encodeHandle(target), source: record.origin.handle });
-    await this.#try("the source of a removed copy could not be released yet", target, call, () =>
-      this.release(target, record, call),
-    );
+    await this.#released(target, record, call);
   }
 
-  /** Removes a copy like `remove`. Returns false if it cannot be removed now: the next request, or the janitor, does that. */
-  async removed(target: Handle, record: CopyRecord, call: Call): Promise<boolean> {
+  /**
+   * Removes a copy that a person has cancelled. The record of a claim's copy stays, without an owner: the next request, to any process,
+   * is refused because of it and removes it. Throws if the landing cannot be removed.
+   */
+  async cancel(target: Handle, record: CopyRecord, call: Call): Promise<void> {
+    if (record.role === "move") return this.remove(target, record, call);
+    const text = writeRecord({ ...record, state: "cancelled", owner: "", asked: seconds() });
+    await this.#use(target.connection, async ({ taking }) => {
+      await taking?.empty(target.id, call);
+      await taking?.note(target.id, text, call);
+    });
+    call.log.info("removed a cancelled copy", { volume: encodeHandle(target), source: record.origin.handle });
+    await this.#released(target, record, call);
+  }
+
+  /** Like `cancel`. Returns false if the copy cannot be removed now: the next request, or the janitor, does that. */
+  async cancelled(target: Handle, record: CopyRecord, call: Call): Promise<boolean> {
     let isRemoved = false;
     await this.#try("a cancelled copy could not be removed yet", target, call, async () => {
-      await this.remove(target, record, call);
+      await this.cancel(target, record, call);
       isRemoved = true;
     });
     return isRemoved;
@@ -54,6 +68,11 @@ export class CopyRemoval {
     const volume = encodeHandle(target);
     await this.#use(source.connection, async ({ giving }) => giving?.release(volume, undefined, call));
     call.log.info("released the source of a copy", { volume, source: origin.handle });
+  }
+
+  #released(target: Handle, record: CopyRecord, call: Call): Promise<void> {
+    const text = "the source of a removed copy could not be released yet";
+    return this.#try(text, target, call, () => this.release(target, record, call));
   }
 
   async #try(text: string, target: Handle, call: Call, work: () => Promise<void>): Promise<void> {

@@ -171,6 +171,8 @@ export interface TakingAbility {
    * interrupted at any step, and returns the finished volume. The record stays until `forget`.
    */
   land(id: string, spec: CopySpec, moment: Moment, call: Call): Promise<Volume>;
+  /** Removes the landing and keeps its record. Throws like `drop`. */
+  empty(id: string, call: Call): Promise<void>;
   /** Removes the landing, its record last. Throws "failed-precondition" for a finished volume. Succeeds if there is nothing. */
   drop(id: string, call: Call): Promise<void>;
   /** Removes the record of a finished volume. */

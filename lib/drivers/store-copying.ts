@@ -10,6 +10,7 @@ export type Guard = <T>(doing: string, object: string, call: Call, work: () => P
 interface CopiedVolumes {
   existing(spec: CopySpec, call: Call): Promise<Volume | undefined>;
   land(id: string, spec: CopySpec, moment: Moment, call: Call): Promise<Volume>;
+  empty(id: string, call: Call): Promise<void>;
   drop(id: string, call: Call): Promise<void>;
 }
 
@@ -50,6 +51,7 @@ export function takingOf<A extends StoredVolume>(
     find: (id, call) => copying(id, call, () => landings.find(id, call)),
     note: (id, record, call) => copying(id, call, () => landings.note(id, record, call)),
     land: (id, spec, moment, call) => copying(id, call, () => volumes.land(id, spec, moment, call)),
+    empty: (id, call) => guard("empty the unfinished copy", id, call, () => volumes.empty(id, call)),
     drop: (id, call) => guard("remove the unfinished copy", id, call, () => volumes.drop(id, call)),
     forget: (id, call) => copying(id, call, () => landings.forget(id, call)),
     landings: call => guard("list copies", "", call, () => landings.landings(call)),

@@ -85,8 +85,18 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     });
   }
 
+  /** Like TakingAbility.empty. */
+  empty(id: string, call: Call): Promise<void> {
+    return this.#unmade(id, async () => this.#store.landings?.empty(id, call), call);
+  }
+
   /** Like TakingAbility.drop. */
   drop(id: string, call: Call): Promise<void> {
+    return this.#unmade(id, async () => this.#store.landings?.drop(id, call), call);
+  }
+
+  /** Removes the beginnings of a volume that was being copied, then what `work` removes. */
+  #unmade(id: string, work: () => Promise<void>, call: Call): Promise<void> {
     return this.#alone(id, async () => {
       const asset = await this.#store.find(id, call);
       if (asset?.finished) {
@@ -94,7 +104,7 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
         throw new CsiError("failed-precondition", `connection "${this.connection}": ${text}`);
       }
       if (asset?.copyOf) await this.#remove(id, refuseFinished, call);
-      await this.#store.landings?.drop(id, call);
+      await work();
     });
   }
 

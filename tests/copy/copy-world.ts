@@ -60,7 +60,8 @@ export function copyProcess({
   };
   const files = {
     names: async () => [...drivers.keys()].sort(),
-    read: async (name: string) => (drivers.has(name) ? "text" : undefined),
+    // A test that changes the traits of a connection has changed its file.
+    read: async (name: string) => (drivers.has(name) ? JSON.stringify(traits[name] ?? {}) : undefined),
     labels: async () => undefined,
   };
   const connections = new Connections(

@@ -51,22 +51,46 @@ describe("what is forgotten", () => {
     await two.stop(1_000);
   });
 
-  test("a cancelled copy is gone, and its ghost learns it once", async () => {
-    const { process, hold, release, remains } = pair();
-    hold();
-    const one = process();
+  /** A copy that was cancelled in the process that made it. */
+  async function cancelled() {
+    const world = pair();
+    world.hold();
+    const one = world.process();
     expect(await codeOf(make(one))).toBe("aborted");
     const cancelling = commanded(one, { command: "cancel", target: "v:b/copy" });
-    release();
+    world.release();
     await cancelling;
-    expect(remains()).toEqual([]);
-    expect(await failure(make(one))).toMatchObject({
+    expect(world.remains()).toEqual(["record copy"]);
+    return { ...world, one };
+  }
+
+  test("a cancelled copy is gone, and its ghost learns it once, from any process", async () => {
+    const { process, remains, one } = await cancelled();
+    await one.stop(1_000);
+    const two = process();
+    await two.janitor.round(call);
+    expect(await failure(make(two))).toMatchObject({
       code: "failed-precondition",
       message: expect.stringContaining("cancelled"),
     });
     expect(remains()).toEqual([]);
-    expect((await asked(() => make(one))).id).toBe("v:b/copy");
+    expect((await asked(() => make(two))).id).toBe("v:b/copy");
+    await two.stop(1_000);
+  });
+
+  test("the record of a cancelled copy that is not asked for goes after an hour, or with the deletion of its volume", async () => {
+    const { on, record, remains, one } = await cancelled();
+    on("b").records.set("copy", writeRecord({ ...record(), asked: seconds() - 3_500 }));
+    await one.janitor.round(call);
+    expect(remains()).toEqual(["record copy"]);
+    on("b").records.set("copy", writeRecord({ ...record(), asked: seconds() - 3_700 }));
+    await one.janitor.round(call);
+    expect(remains()).toEqual([]);
     await one.stop(1_000);
+    const again = await cancelled();
+    await again.one.volumes.delete("v:b/copy", call);
+    expect(again.remains()).toEqual([]);
+    await again.one.stop(1_000);
   });
 
   test("a copy that has become the volume cannot be cancelled, whether its record says so or not", async () => {

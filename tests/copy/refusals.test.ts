@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { CsiError } from "../../lib/core/errors.ts";
 import { codeOf, failure } from "../mux/world.ts";
-import { asked, type CopyWorldParts, copyRequest } from "./copy-world.ts";
-import { call, make, pair } from "./pair.ts";
+import { asked, type CopyWorldParts, copyRequest, until } from "./copy-world.ts";
+import { call, commanded, make, pair } from "./pair.ts";
 
 describe("what is refused", () => {
   test.each([
@@ -37,6 +37,74 @@ describe("what is refused", () => {
       await one.stop(1_000);
     },
   );
+
+  const nothing = {
+    from: undefined,
+    to: { kind: "members", members: [] },
+    allowPlain: false,
+    dropAcls: false,
+  } as const;
+  const none = {
+    to: undefined,
+    from: { kind: "members", members: ["c"] },
+    allowPlain: false,
+    dropAcls: false,
+  } as const;
+
+  test.each(["a", "b"] as const)(
+    "a copy that runs is refused once the file of %s forbids it, and leaves nothing",
+    async where => {
+      const world = pair();
+      world.hold();
+      const traits: { a?: { copies: typeof nothing }; b?: { copies: typeof none } } = {};
+      const one = world.process({ traits });
+      expect(await codeOf(make(one))).toBe("aborted");
+      if (where === "a") traits.a = { copies: nothing };
+      else traits.b = { copies: none };
+      const answer = failure(make(one));
+      world.release();
+      expect(await answer).toMatchObject({
+        code: "failed-precondition",
+        message: expect.stringContaining("is not allowed any more"),
+      });
+      expect([world.remains(), one.copies.view().running]).toEqual([[], []]);
+      await one.stop(1_000);
+    },
+  );
+
+  test("so is one whose data is complete, in another process; one that is a volume already stays", async () => {
+    const { process, hold, release, on, record, remains } = pair();
+    hold();
+    const one = process();
+    expect(await codeOf(make(one))).toBe("aborted");
+    release();
+    await until(() => record().state === "ready");
+    expect((await asked(() => make(one, "c", "whole"))).id).toBe("v:c/whole");
+    await one.stop(1_000);
+    const two = process({ traits: { a: { copies: nothing } } });
+    expect(await codeOf(make(two))).toBe("failed-precondition");
+    expect([remains(), on("b").volumes.size]).toEqual([[], 0]);
+    expect((await make(two, "c", "whole")).id).toBe("v:c/whole");
+    await two.stop(1_000);
+  });
+
+  test("a move that is forbidden meanwhile keeps its progress", async () => {
+    const { process, on, remains } = pair();
+    const wanted = { source: "v:a/source", name: "moved", bytes: 1n << 20n, parameters: { connection: "b" } };
+    const one = process();
+    await commanded(one, { command: "begin", ...wanted, capabilities: [], mutable: {} });
+    await commanded(one, { command: "round", target: "v:b/moved" });
+    await one.stop(1_000);
+    const two = process({ traits: { b: { copies: none } } });
+    for (const command of ["round", "land"] as const)
+      expect(await codeOf(commanded(two, { command, target: "v:b/moved" }))).toBe("failed-precondition");
+    expect([remains().length, on("b").landings.get("moved")?.isWhole]).toEqual([3, true]);
+    await two.stop(1_000);
+    const three = process();
+    await commanded(three, { command: "land", target: "v:b/moved" });
+    expect(on("b").volumes.has("moved")).toBe(true);
+    await three.stop(1_000);
+  });
 
   test("a taker without room, or with another kind of storage, leaves nothing", async () => {
     const { process, on, remains } = pair();

@@ -155,6 +155,13 @@ function takingOn(storage: CopyStorage, machine: string): TakingAbility {
       step("landed");
       return volumeOf(id, { content, bytes: spec.range.required ?? moment.bytes });
     },
+    empty: async id => {
+      if (storage.volumes.has(id) && storage.records.has(id))
+        throw new CsiError("failed-precondition", `volume ${id} is finished`);
+      step("empty");
+      storage.landings.delete(id);
+      step("emptied");
+    },
     drop: async id => {
       if (storage.volumes.has(id) && storage.records.has(id))
         throw new CsiError("failed-precondition", `volume ${id} is finished`);

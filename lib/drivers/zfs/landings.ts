@@ -132,14 +132,14 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): La
     return entry;
   }
 
-  /** Removes a landing, and then its record; both only if they are this connection's. */
-  async function removed(id: string, call: Call): Promise<void> {
+  /** Removes a landing, and then its record unless that stays; both only if they are this connection's. */
+  async function removed(id: string, call: Call, what: "landing" | "both" = "both"): Promise<void> {
     const { record, landing } = await read(id, call);
     if (!record) return;
     if (!recordOf(record)) throw foreign(record.name, "a record");
     if (landing && !isOwnLanding(id, landing)) throw foreign(landing.name, "a landing");
     const query = { names: [names.pool], properties: ["type"] };
-    for (const { name } of [landing, record].filter(each => each !== undefined)) {
+    for (const { name } of [landing, what === "both" ? record : undefined].filter(each => each !== undefined)) {
       const family = await zfs.family(name, query, call.signal);
       const refused = (text: string) => storage.error("failed-precondition", text);
       if (family.has(name)) await destroyFamily(zfs, name, family, refused, call);
@@ -188,6 +188,9 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): La
       if (!volume && !(await landingOf(id, call)))
         throw storage.error("aborted", `the copy of "${id.slice(0, 128)}" has received nothing yet`);
       return settled(storage, id, planOf(spec, moment), spec, moment, call);
+    },
+    async empty(id, call) {
+      if (isVolumeId(id)) await removed(id, call, "landing");
     },
     async drop(id, call) {
       if (isVolumeId(id)) await removed(id, call);

@@ -108,6 +108,20 @@ export class CopyAdmission {
   }
 }
 
+/** Throws "already-exists" for a copy from another source, of another size, or for another purpose. */
+export function refuseOther(record: CopyRecord, { spec, role }: CopyRequest): void {
+  const { origin, range, name } = spec;
+  const fault =
+    record.name !== name || record.origin.handle !== origin.handle || record.origin.kind !== origin.kind
+      ? `it is being copied from ${record.origin.kind} ${record.origin.handle}`
+      : record.required !== range.required || record.limit !== range.limit
+        ? "it is being copied with another size"
+        : record.role !== role
+          ? `it is being copied by ${record.role === "move" ? "csimux move" : "a request for a volume"}`
+          : undefined;
+  if (fault !== undefined) throw new CsiError("already-exists", `volume "${name}" exists already: ${fault}`);
+}
+
 /** How this source is kept, the target cannot take it. */
 const noWay = ({ origin }: CopySpec, { ways }: Moment, from: Connection, to: Connection): CsiError =>
   new CsiError(

@@ -12,8 +12,8 @@ const lookMs = 1_000;
 
 /**
  * Cancels an unfinished copy and removes what it has left. If another process works on it, that one reads the cancellation with its next
- * beat, ends its programs and removes the copy; if it has ended meanwhile, this one does that. Resolves when nothing is left. `client`
- * ends the waiting only. Throws "not-found" if there is no copy, and "failed-precondition" for one that is a volume.
+ * beat, ends its programs and removes the copy; if it has ended meanwhile, this one does that. Resolves when nothing is left but the record
+ * that refuses the next request of a claim. `client` ends the waiting only. Throws "not-found" if there is no copy, and "failed-precondition" for one that is a volume.
  */
 export async function cancelCopy(
   parts: CopyingParts,
@@ -37,13 +37,15 @@ export async function cancelCopy(
     const text = `the copy to volume ${volume} is complete, and it is a volume; delete that`;
     throw new CsiError("failed-precondition", text);
   }
-  const text = engine.text.write({ ...record, state: "cancelled" });
+  const asked = Math.floor(Date.now() / 1_000);
+  const text = engine.text.write({ ...record, state: "cancelled", asked });
   await on(async connection => takingOn(connection).note(target.id, text, call));
-  if (record.role === "create") copying.cancelled(target);
   for (;;) {
     const left = await find();
     if (left?.state !== "cancelled") return;
-    if (engine.copies.owner(target, left) !== "taken") return engine.removal.remove(target, left, call);
+    // Its process has done that.
+    if (left.owner === "" && record.owner !== "") return;
+    if (engine.copies.owner(target, left) !== "taken") return engine.removal.cancel(target, left, call);
     await pause(lookMs, AbortSignal.any([client, call.signal]));
   }
 }

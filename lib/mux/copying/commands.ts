@@ -115,6 +115,7 @@ export class CopyCommands {
     const { copies } = this.#parts.engine;
     const running = copies.running(target);
     const before = running?.record ?? (await this.#landing(target, call));
+    await this.#on(target.connection, to => this.#copying.refuseForbidden(to, target, before, call));
     const isFirst = !running && before.state === "copying" && before.round === 0 && before.beat === 0;
     const record = running || before.state === "copying" ? before : await this.#next(target, before, call);
     const copy = running ?? this.#start(target, record);
@@ -165,6 +166,7 @@ export class CopyCommands {
         `the data of volume ${encodeHandle(target)} is not complete; copy it first`,
       );
     return this.#on(target.connection, async connection => {
+      await this.#copying.refuseForbidden(connection, target, record, call);
       const request = { target, spec: specOf(record) };
       const volume = await this.#copying.land(connection, takingOn(connection), request, record, call);
       return { volume: described(connection, volume) };
@@ -224,22 +226,8 @@ export class CopyCommands {
       const state = record.state === "copying" && owner === "" && !running ? "paused" : record.state;
       const rate = running?.progress.rate ?? 0n;
       const source = { source: origin.handle, sourceKind: origin.kind };
-      return {
-        kind: "copy",
-        target: handle,
-        ...source,
-        name,
-        role,
-        state,
-        way,
-        round,
-        done,
-        total,
-        rate,
-        asked,
-        owner,
-        fault,
-      };
+      const figures = { round, done, total, rate, asked, owner, fault };
+      return { kind: "copy", target: handle, ...source, name, role, state, way, ...figures };
     } catch (error) {
       if (!(error instanceof CsiError)) throw error;
       const nothing = { source: "", sourceKind: "volume", name: "", role: "create", state: "unreadable" } as const;

@@ -12,8 +12,9 @@ import type { Volume } from "../../drivers/driver.ts";
 import type { Connection } from "../connection.ts";
 import type { Connections } from "../connections.ts";
 import type { StorageCalls } from "../storage-calls.ts";
-import { CopyAdmission, type CopyRequest, type RecordText, waysOf } from "./admission.ts";
-import type { WayChoice } from "./ways.ts";
+import { CopyAdmission, type CopyRequest, type RecordText, refuseOther, waysOf } from "./admission.ts";
+import { sourceOf } from "./ends.ts";
+import { forbids, type WayChoice } from "./ways.ts";
 
 /** The part of lib/copy that the router uses. */
 export interface CopyEngine {
@@ -42,8 +43,6 @@ export interface KnownLanding {
 export class Copying {
   readonly #parts: CopyingParts;
   readonly #admission: CopyAdmission;
-  /** Copies that a person has cancelled: their next request is refused for good. */
-  readonly #cancelled = new Set<string>();
   /** What is still done after an answer. */
   readonly #after = new Set<Promise<void>>();
 
@@ -172,9 +171,24 @@ export class Copying {
     }
   }
 
-  /** The next request for this copy is refused for good, once. */
-  cancelled(target: Handle): void {
-    this.#cancelled.add(encodeHandle(target));
+  /**
+   * Throws "failed-precondition" if the settings forbid now what they allowed when the copy began, and ends it. That of a claim is removed,
+   * because a final answer promises that nothing is left; a move keeps its progress. A source without a valid file forbids nothing.
+   */
+  async refuseForbidden(to: Connection, target: Handle, record: CopyRecord, call: Call): Promise<void> {
+    const { connections, engine } = this.#parts;
+    const judge = async (from: Connection) => forbids(from, to, engine.copies.settings())?.[1];
+    const why = await connections.use(sourceOf(record).connection, "retry", judge).catch((error: unknown) => {
+      if (!(error instanceof CsiError)) throw error;
+    });
+    if (why === undefined) return;
+    const text = `the copy to volume "${record.name}" is not allowed any more: ${why}`;
+    const error = new CsiError("failed-precondition", text);
+    const running = engine.copies.running(target);
+    running?.stop(error);
+    await running?.done;
+    if (record.role === "create") await engine.removal.remove(target, record, call);
+    throw error;
   }
 
   /** Waits for what is done after answers. */
@@ -194,6 +208,7 @@ export class Copying {
     const running = engine.copies.running(target);
     if (running) {
       refuseOther(running.record, request);
+      await this.refuseForbidden(connection, target, running.record, call);
       return { kind: "running", running } as const;
     }
     const volume = await calls.make(connection, () => taking.existing(spec, call));
@@ -202,13 +217,15 @@ export class Copying {
       return { kind: "volume", volume } as const;
     }
     const known = await this.find(connection, taking, target, call);
-    const wasCancelled = this.#cancelled.delete(encodeHandle(target));
-    if (known?.record.state === "cancelled") await engine.removal.remove(target, known.record, call);
-    if (wasCancelled || known?.record.state === "cancelled") throw wasCancelledFor(spec.name);
+    if (known?.record.state === "cancelled") {
+      await engine.removal.remove(target, known.record, call);
+      throw wasCancelledFor(spec.name);
+    }
     const record = known?.record ?? (await this.#admission.begin(request, connection, taking, call));
     refuseOther(record, request);
     const owner = engine.copies.owner(target, record);
     if (owner === "taken") throw elsewhere(target, record);
+    if (known) await this.refuseForbidden(connection, target, record, call);
     if (record.state !== "copying") return { kind: "ready", record } as const;
     return {
       kind: "running",
@@ -224,9 +241,7 @@ export class Copying {
   ): OneCopy {
     const from = this.#parts.connections.record(source.connection)?.lastValid?.facts.copies;
     const dropAcls = from?.dropAcls ?? false;
-    const copy = this.#parts.engine.copies.start({ target, source, spec, record, ...state, dropAcls });
-    void copy.done.then(({ kind }) => kind === "cancelled" && record.role === "create" && this.cancelled(target));
-    return copy;
+    return this.#parts.engine.copies.start({ target, source, spec, record, ...state, dropAcls });
   }
 
   /** After the wait. */
@@ -241,9 +256,11 @@ export class Copying {
     if (this.#parts.engine.copies.running(request.target)) throw new CsiError("aborted", running.text);
     const end = await running.done;
     if (end.kind === "ready") return this.land(connection, taking, request, end.record, call);
-    if (end.kind === "cancelled" && this.#cancelled.delete(encodeHandle(request.target)))
+    if (end.kind === "paused") throw end.why;
+    if (end.kind === "cancelled") {
+      await this.#parts.engine.removal.remove(request.target, running.record, call);
       throw wasCancelledFor(request.spec.name);
-    if (end.kind === "paused" || end.kind === "cancelled") throw end.why;
+    }
     if (isFinal(end.error)) await this.#parts.engine.removal.remove(request.target, running.record, call);
     throw end.error;
   }
@@ -266,20 +283,6 @@ export function takingOn({ name, driverName, driver }: Connection): TakingAbilit
   if (driver.taking) return driver.taking;
   const text = `connection "${name}" (driver ${driverName}) cannot take content of other connections; name the source's connection`;
   throw new CsiError("invalid-argument", text);
-}
-
-/** Throws "already-exists" for a copy from another source, of another size, or for another purpose. */
-function refuseOther(record: CopyRecord, { spec, role }: CopyRequest): void {
-  const { origin, range, name } = spec;
-  const fault =
-    record.name !== name || record.origin.handle !== origin.handle || record.origin.kind !== origin.kind
-      ? `it is being copied from ${record.origin.kind} ${record.origin.handle}`
-      : record.required !== range.required || record.limit !== range.limit
-        ? "it is being copied with another size"
-        : record.role !== role
-          ? `it is being copied by ${record.role === "move" ? "csimux move" : "a request for a volume"}`
-          : undefined;
-  if (fault !== undefined) throw new CsiError("already-exists", `volume "${name}" exists already: ${fault}`);
 }
 
 /** Another process works on it. */

@@ -102,10 +102,13 @@ const who = ({ name, driverName }: CopyEnd): string => `"${name}" (driver ${driv
 
 const things = ({ content }: Pick<GivingFacts, "content">): string => (content === "files" ? "files" : "disks");
 
-/** The setting that forbids it. */
-function forbids(
-  from: CopyEnd,
-  to: CopyEnd,
+/** What settings say about an end. */
+type CopyPolicyEnd = Pick<CopyEnd, "name" | "labels" | "copies">;
+
+/** The setting that forbids copies between two connections, and the sentence about it; undefined if none does. Pure. */
+export function forbids(
+  from: CopyPolicyEnd,
+  to: CopyPolicyEnd,
   { enabled }: Pick<CopySettings, "enabled">,
 ): readonly [Obstacle, string] | undefined {
   if (!enabled)

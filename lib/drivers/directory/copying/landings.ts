@@ -151,12 +151,20 @@ export class Landings {
 
   /** Like TakingAbility.drop. */
   async drop(id: string, call: Call): Promise<void> {
+    if (await this.empty(id, call)) await this.#files.drop(id);
+  }
+
+  /** Like TakingAbility.empty. Returns whether there is a record. */
+  async empty(id: string, call: Call): Promise<boolean> {
     const { trees, records } = this.#parts;
     const { files, layout } = this.#context;
-    if (!isVolumeId(id)) return;
+    if (!isVolumeId(id)) return false;
     if (await trees.has(id)) throw this.#error("failed-precondition", `volume "${id}" is complete; delete it instead`);
     const kept = await this.#files.read(id);
-    if (!kept) return await present(this.#context);
+    if (!kept) {
+      await present(this.#context);
+      return false;
+    }
     if ((await this.#landing(id)) !== undefined) await this.#discardLanding(id, call);
     await this.#sweep(id, call);
     // Content that reappeared in the work folder after a power failure would never be removed.
@@ -167,7 +175,7 @@ export class Landings {
       await dropRecord(this.#context, layout.record("v", id));
       await files.sync(layout.own);
     }
-    await this.#files.drop(id);
+    return true;
   }
 
   /** Like TakingAbility.forget. Throws "failed-precondition" for an unfinished copy. */

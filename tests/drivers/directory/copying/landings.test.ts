@@ -135,6 +135,25 @@ describe("a landing", () => {
     expect(await taking.landings(call)).toEqual([]);
   });
 
+  test("can be emptied, and its record stays until it is dropped", async () => {
+    const { b, to } = await connections(base);
+    await begin(to);
+    const { taking } = abilities(to);
+    await writeFile(`${b}/.csimux/work/c~copy/file`, "x");
+    for (const _ of [1, 2]) {
+      await taking.empty("copy", call);
+      expect(await readdir(`${b}/.csimux/work`)).toEqual([]);
+    }
+    expect(await taking.find("copy", call)).toEqual({ id: "copy", record: "begun" });
+    await taking.drop("copy", call);
+    expect(await taking.find("copy", call)).toBeUndefined();
+    await taking.empty("copy", call);
+    await begin(to);
+    await taking.land("copy", copyOf("copy"), anyMoment, call);
+    expect(await codeOf(taking.empty("copy", call))).toBe("failed-precondition");
+    expect(existsSync(`${b}/v/copy`)).toBe(true);
+  });
+
   test("with an unreadable record is listed without text, and others with theirs", async () => {
     const { b, to } = await connections(base);
     await begin(to, "one");

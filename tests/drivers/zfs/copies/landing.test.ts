@@ -49,6 +49,21 @@ test("a record keeps any text, the first one until it is replaced, and is found 
   expect([namesIn(here), await taking(b).landings(call)]).toEqual([[], []]);
 });
 
+test("a landing can be emptied, and its record stays until it is dropped", async () => {
+  const { here, a, b, moment } = await made();
+  await begin(b, moment);
+  await sent(a, b, moment);
+  for (const _ of [1, 2]) {
+    await taking(b).empty("c", call);
+    expect(namesIn(here)).toEqual(["csimux-copy-c"]);
+  }
+  expect(await taking(b).find("c", call)).toMatchObject({ id: "c" });
+  await taking(b).drop("c", call);
+  expect(namesIn(here)).toEqual([]);
+  await taking(b).empty("c", call);
+  expect(namesIn(here)).toEqual([]);
+});
+
 test("neither a record nor a landing is a volume: nothing lists, counts, adopts, finds, deletes or mounts one", async () => {
   const { here, a, b, moment } = await made();
   await begin(b, moment);
