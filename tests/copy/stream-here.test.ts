@@ -21,7 +21,7 @@ const shell = (text: string) => ({ host: here, argv: ["sh", "-c", text] as const
 const limits = { stallMs: 400, graceMs: 300 };
 
 describe("a stream within one machine", () => {
-  test("tells of its bytes by the lines of its sender, which are no reason of a failure", async () => {
+  test("tells of its bytes by the lines of its sender", async () => {
     const seen: bigint[] = [];
     const slow = `i=0; while [ $i -lt 12 ]; do i=$((i + 1)); ${line("$((i * 1000000))")}; sleep 0.1; done`;
     const progress = (bytes: bigint) => void seen.push(bytes);
