@@ -69,11 +69,24 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): La
     storage.notOwn(`the dataset ${name} exists, and nothing proves that it is ${what} of this connection`);
 
   /** The landing itself, if there is one. Throws "failed-precondition" unless it is this connection's, with its record. */
-  async function landingOf(id: string, call: Call): Promise<Entry | undefined> {
-    const { record, landing } = await read(id, call);
+  const landingOf = async (id: string, call: Call) => landingIn(id, await read(id, call));
+
+  function landingIn(id: string, { record, landing }: Awaited<ReturnType<typeof read>>): Entry | undefined {
     if (landing && !recordOf(record)) throw foreign(landing.name, "a landing");
     if (landing && !isOwnLanding(id, landing)) throw foreign(landing.name, "a landing");
     return landing;
+  }
+
+  /**
+   * The token of a landing that has no mark yet. ZFS sets the properties of a dataset after it has begun to receive it
+   * (module/zfs/zfs_ioctl.c, zfs_ioc_recv_impl), and a loss of power in between leaves one; the stream that continues it sets them again.
+   */
+  function unmarkedToken({ record, landing }: Awaited<ReturnType<typeof read>>): string | undefined {
+    if (!landing || !recordOf(record)) return undefined;
+    const marks = [...markProperties, property.landing, property.proof];
+    return marks.every(name => shownValue(landing, name) === undefined)
+      ? shownValue(landing, "receive_resume_token")
+      : undefined;
   }
 
   /** The nearest dataset above all volumes that exists. */
@@ -208,9 +221,14 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): La
       async state(id, call) {
         const name = names.landing(id);
         if (await streams.isReceiving(name, call.signal)) return { kind: "busy" };
-        const landing = await landingOf(id, call);
+        const found = await read(id, call);
+        const begun = unmarkedToken(found);
+        // The guid in it proves which copy it is of; with another one, it is left alone like every foreign dataset.
+        if (begun !== undefined)
+          return { kind: "partial", token: begun, proof: await streams.guidOf(begun, call.signal) };
+        const landing = landingIn(id, found);
         // What was proved keeps that while it becomes the volume.
-        const proof = ownValue(landing ?? (await read(id, call)).volume, property.proof);
+        const proof = ownValue(landing ?? found.volume, property.proof);
         if (proof !== undefined) return { kind: "whole", proof };
         if (!landing) return { kind: "nothing" };
         const token = shownValue(landing, "receive_resume_token");

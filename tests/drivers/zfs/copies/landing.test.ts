@@ -191,6 +191,36 @@ test("only a landing with exactly the moment is landed", async () => {
   expect(await volumeIds(b)).toEqual([]);
 });
 
+test("a landing that a loss of power left without its marks is continued by its token, and no other one is touched", async () => {
+  const { here, a, b, moment } = await made();
+  await begin(b, moment);
+  const { source: from, target: to } = streamsOf(a, b);
+  const broken = async (of: Moment) => {
+    const [send, receive] = [from.open(of, { kind: "whole" }, false), to.open("c", of, false)];
+    await expect(joined(send, receive, 3000)).rejects.toThrow("incomplete stream");
+    here.fake.with(pools => {
+      const landing = pools.find("tank/k/v/csimux-land-c");
+      if (landing) landing.own = {};
+    });
+    return to.state("c", call);
+  };
+  const state = await broken(moment);
+  expect(state).toMatchObject({ kind: "partial", proof: moment.proof });
+  expect(await codeOf(landed(b, moment))).toBe("failed-precondition");
+  const token = state.kind === "partial" ? state.token : "";
+  await joined(from.open(moment, { kind: "token", token }, false), to.open("c", moment, false));
+  expect(await here.read(await landed(b, moment))).toBe("content");
+  await b.delete("c", call);
+  await taking(b).forget("c", call);
+  await begin(b, moment);
+  const other = await giving(a).protect(source, targetOf("d"), 0, call);
+  expect(await broken(other)).toMatchObject({ kind: "partial", proof: other.proof });
+  expect(await codeOf(to.discard("c", call))).toBe("failed-precondition");
+  expect(namesIn(here)).toContain("csimux-land-c");
+  here.fake.zfs("destroy", "tank/k/v/csimux-copy-c");
+  expect(await codeOf(to.state("c", call))).toBe("failed-precondition");
+});
+
 test("a finished copy is answered to the same request, and refused to any other", async () => {
   const { a, b } = await made();
   const volume = await copied(a, b, spec, source);
