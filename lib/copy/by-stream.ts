@@ -3,7 +3,7 @@ import { CsiError } from "../core/errors.ts";
 import type { Moment, ReceivedState, StreamSource, StreamStart, StreamTarget } from "../drivers/copying.ts";
 import { CommandError, commandFailure } from "../io/runner.ts";
 import { type StreamFailure, type Transferred, transfer, transferHere } from "./transfer.ts";
-import { faultOf, wordsOf } from "./zfs-stream.ts";
+import { faultOf, saysAbsent, wordsOf } from "./zfs-stream.ts";
 
 /** One moment that goes into one landing. */
 export interface StreamWork {
@@ -30,8 +30,8 @@ const stopMs = 30_000;
 /**
  * Sends a moment into a landing as a stream; continues what an earlier stream has left. Resolves when the target says that it holds the
  * moment, with what the stream had to be like. The caller owns the copy: nothing else writes to the landing. Throws CsiError:
- * "unavailable" if another attempt may succeed, with what has arrived kept; "aborted" when the call ends; "failed-precondition" or
- * "invalid-argument" if a person must change something first.
+ * "unavailable" if another attempt may succeed, with what has arrived kept; "aborted" when the call ends; "not-found" if the source does not
+ * see the moment; "failed-precondition" or "invalid-argument" if a person must change something first.
  */
 export async function copyByStream(work: StreamWork, call: Call): Promise<{ readonly basic: boolean }> {
   refuseUnfit(work);
@@ -178,12 +178,14 @@ async function judge(
   { failures, isStalled }: Transferred,
   call: Call,
 ): Promise<StreamFailed> {
-  const found = faultOf(failures.map(wordsFrom).join("\n"));
+  const words = failures.map(wordsFrom).join("\n");
+  const found = faultOf(words);
   const left = found && (await idleState(work, call).catch(() => undefined))?.kind;
   // What has arrived is worth more than a final answer.
   const isFinal = found !== undefined && found.fault !== "full" && left === "nothing";
   const advice = found?.advice ?? (isStalled ? "no byte has moved for too long; retrying" : "retrying");
   const text = `${taskOf(work)}: ${failures.map(textOf).join("; ")}; ${advice}`;
+  if (saysAbsent(words, work.moment.name)) return { fault: undefined, error: new CsiError("not-found", text) };
   const error = new CsiError(isFinal ? "failed-precondition" : "unavailable", text);
   if (found?.fault === "token" && start.kind === "token") return { fault: "token", error };
   // Later rounds must be like the first one: a stream with other block sizes would leave files with zeros.

@@ -252,17 +252,17 @@ export class OneCopy {
   }
 
   /**
-   * The protected moment is gone. A volume has another one, with which the copy continues; what is left of a snapshot cannot be
-   * taken again. Throws "not-found" if the source itself is gone.
+   * The protected moment seems to be gone: the source is asked, because its pool may only have been away. A volume has another moment, with
+   * which the copy continues; a snapshot cannot be taken again. Throws "not-found" if the source itself is gone.
    */
   async #sourceGone(why: CsiError): Promise<void> {
     const { source, target } = this.#work;
-    if (source.kind === "snapshot") throw why;
-    const from = { kind: source.kind, id: source.id } as const;
+    const from = { kind: source.kind, id: source.id };
     const moment = await this.#withBoth(giving =>
       giving.protect(from, this.#place.target, this.record.round, this.#call),
     );
     if (moment.name === this.#moment.name && moment.proof === this.#moment.proof) return;
+    if (source.kind === "snapshot") throw why;
     this.#call.log.warn("the moment of the copy is gone; it continues with a new one", { target: target.id });
     this.#moment = { ...moment, traits: { ...moment.traits, encrypted: this.#moment.traits.encrypted } };
     await this.#lease.write({ moment: this.#moment, taken: seconds(), total: moment.toSend, done: 0n });

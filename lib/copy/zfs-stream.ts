@@ -47,6 +47,10 @@ export function faultOf(words: string): { readonly fault: ZfsStreamFault; readon
   return found && { fault: found[0], advice: found[2] };
 }
 
+/** Whether `zfs send` says that a snapshot does not exist (libzfs_dataset.c, zfs_open): it is gone, or its pool is not imported. */
+export const saysAbsent = (words: string, snapshot: string): boolean =>
+  words.includes(`cannot open '${snapshot}': dataset does not exist`);
+
 /** A line of `zfs send -vP` each second: the time, the bytes so far and the snapshot. */
 const progressLine = /^\d\d:\d\d:\d\d\t(\d+)\t/;
 

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { faultOf, sentBytes, wordsOf } from "../../lib/copy/zfs-stream.ts";
+import { faultOf, saysAbsent, sentBytes, wordsOf } from "../../lib/copy/zfs-stream.ts";
 
 // The texts are those of OpenZFS 2.4.99, lib/libzfs/libzfs_sendrecv.c and libzfs_util.c.
 test.each<[string, string | undefined]>([
@@ -25,6 +25,15 @@ test.each<[string, string | undefined]>([
   ["", undefined],
 ])("%p is the fault %p", (words, fault) => {
   expect(faultOf(words)?.fault).toBe(fault as never);
+});
+
+test("a snapshot is absent only if its own name is said to be", () => {
+  const words = "cannot open 'tank/a@m': dataset does not exist\n";
+  expect([saysAbsent(words, "tank/a@m"), saysAbsent(words, "tank/a"), saysAbsent(words, "tank/a@")]).toEqual([
+    true,
+    false,
+    false,
+  ]);
 });
 
 const verbose = [
