@@ -1,5 +1,5 @@
 import { CsiError } from "../../lib/core/errors.ts";
-import { type CopyEndRig, copiesContract } from "../contract/copies.ts";
+import { type CopyEndRig, copiesContract } from "../contract/copies/copies.ts";
 import { CopyStorage, copyDriver, streamInMemory } from "../fakes/memory-copies.ts";
 
 /** A storage in memory for the contract. */

@@ -27,6 +27,8 @@ export interface ZfsOptions {
   readonly zfs?: object;
   readonly instanceId?: string;
   readonly maxIdBytes?: number;
+  /** The host that its file names, which is reached by ssh. */
+  readonly ssh?: string;
   /** Programs are started, where otherwise the model runs in this process. */
   readonly programs?: true;
   /** Where the model of the host lies. */
@@ -119,7 +121,9 @@ export function openZfs(options: ZfsOptions, host: StorageHost): Driver {
   const quotas = /nfs|smb|dataset/.test(options.driver) ? { datasetEnableQuotas: true } : {};
   const { folder = "" } = options;
   const shared = options.driver === "zfs-generic-nvmeof" ? { nvmeof: nvmeof(options, folder) } : sectionOf(options);
-  const config = { ...shared, zfs: { ...parentsOf(options.driver), ...quotas, ...options.zfs } };
+  const reached =
+    options.ssh === undefined ? {} : { sshConnection: { host: options.ssh, username: "root", password: "x" } };
+  const config = { ...reached, ...shared, zfs: { ...parentsOf(options.driver), ...quotas, ...options.zfs } };
   if (!module?.open) throw new Error(`${options.driver} cannot be opened`);
   const parsed = safeParse(module.schema, config);
   if (!parsed.success) throw new Error(JSON.stringify(parsed.issues));

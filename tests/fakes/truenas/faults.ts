@@ -18,6 +18,7 @@ interface Mortal {
 /** Requests that are lost, by the credential that they were sent with or by their method. */
 export class Faults {
   readonly #mortals = new Map<string, Mortal>();
+  readonly #fates = new Map<string, () => When | undefined>();
   readonly #full = new Map<string, { readonly step: number; count: number }>();
   #silent: { readonly method: RegExp; readonly how: Silence; times: number } | undefined;
   #once: { readonly method: RegExp; readonly when: When; skip: number } | undefined;
@@ -25,6 +26,11 @@ export class Faults {
   /** From its n-th request on, counted from 1, everything of this credential is cut off, as with a process that was killed. */
   kill(credential: string, step: number, when: When): void {
     this.#mortals.set(credential, { step, when, count: 0 });
+  }
+
+  /** From now on, `fate` says of each request of this credential whether the connection is cut. */
+  decide(credential: string, fate: () => When | undefined): void {
+    this.#fates.set(credential, fate);
   }
 
   /** The n-th method that this credential calls, counted from 1, finds the pool full and does nothing. */
@@ -67,6 +73,8 @@ export class Faults {
 
   /** What happens to this request. */
   next(credential: string, method: string): When | Silence | undefined {
+    const fate = this.#fates.get(credential)?.();
+    if (fate) return fate;
     if (this.#silent && this.#silent.times > 0 && this.#silent.method.test(method)) {
       this.#silent.times--;
       return this.#silent.how;

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import type { Command, CommandRunner, Output } from "../../../lib/io/runner.ts";
 import { nvmetcli } from "../nvmetcli.ts";
 import { targetcli } from "../targetcli.ts";
+import type { RunningStreams } from "./child.ts";
 import { deviceText, flushed } from "./nfsd.ts";
 import { type Faults, Pools, type Thing } from "./pool.ts";
 import { locked, type Result, run } from "./run.ts";
@@ -15,6 +16,8 @@ export interface FakeZfs {
   readonly folder: string;
   /** Holds zfs and zpool. */
   readonly bin: string;
+  /** The programs of streams that run in this process. */
+  readonly streams: RunningStreams;
   /** Runs zfs as an administrator would. Throws what it says when it fails. */
   zfs(...argv: readonly string[]): string;
   /** Reads or changes the model directly. */
@@ -96,6 +99,7 @@ exec cat '${folder}'/devices/"$(printf %s "$4" | tr / _)"
   return {
     folder,
     bin,
+    streams: { middle: async () => {}, receiving: new Map() },
     zfs(...argv) {
       const { out, err, code } = run(folder, "zfs", argv, "");
       if (code !== 0) throw new Error(err);
@@ -215,8 +219,10 @@ const outputOf = ({ out, err, code, later }: Result) => ({
 /** The programs that receive into a dataset, or their end (lib/drivers/zfs/cli/streams.ts, receiversText). */
 function receivers(fake: FakeZfs, dataset: string, mode: string): Result {
   const running = fake.with(({ state }) => state.faults.receiving ?? []);
+  const end = fake.streams.receiving.get(dataset);
   if (mode === "stop") fake.faults({ receiving: running.filter(each => each !== dataset) });
-  return { out: running.includes(dataset) ? "4711\n" : "", err: "", code: 0 };
+  if (mode === "stop") end?.();
+  return { out: running.includes(dataset) || end ? "4711\n" : "", err: "", code: 0 };
 }
 
 /** A receive that runs only into a landing (lib/drivers/zfs/cli/streams.ts, guarded); undefined for any other line. */

@@ -5,7 +5,7 @@ import { CsiError } from "../../../../lib/core/errors.ts";
 import type { GivingAbility, TakingAbility } from "../../../../lib/drivers/copying.ts";
 import type { Driver } from "../../../../lib/drivers/driver.ts";
 import { below } from "../../../../scripts/check/below.ts";
-import { type CopyEndRig, copiesContract } from "../../../contract/copies.ts";
+import { type CopyEndRig, copiesContract } from "../../../contract/copies/copies.ts";
 import { openOn } from "../directory-rig.ts";
 
 /** The folders that stay. */

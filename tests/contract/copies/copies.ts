@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import type { CopyByStream } from "../../lib/copy/copy-work.ts";
-import { CsiError } from "../../lib/core/errors.ts";
-import type { Driver } from "../../lib/drivers/driver.ts";
-import { asked, type CopyProcess, copyProcess, copyRequest, until } from "../copy/copy-world.ts";
-import { testCall } from "../fakes/memory-driver.ts";
-import { codeOf } from "../mux/world.ts";
+import type { CopyByStream } from "../../../lib/copy/copy-work.ts";
+import { CsiError } from "../../../lib/core/errors.ts";
+import type { Driver } from "../../../lib/drivers/driver.ts";
+import { asked, type CopyProcess, copyProcess, copyRequest, until } from "../../copy/copy-world.ts";
+import { testCall } from "../../fakes/memory-driver.ts";
+import { codeOf } from "../../mux/world.ts";
 
 /** One storage of a pair, and the hands of a person on it. */
 export interface CopyEndRig {
@@ -29,30 +29,53 @@ export interface CopyPairRig {
 const call = testCall();
 const content = "the content of the first volume, longer than a piece";
 
+/** Which steps are cut: each one, or one of `every`, from the step `first` on. */
+export interface CopySample {
+  readonly every: number;
+  readonly first: number;
+}
+
+/** Every step, counted from 1. */
+export const everyStep: CopySample = { every: 1, first: 1 };
+
+/** One step of `every` for the pair of this number, another one for each pair; with CSIMUX_FUZZ=all, each step. */
+export const sampleOf = (pair: number, every: number): CopySample =>
+  process.env["CSIMUX_FUZZ"] === "all" ? everyStep : { every, first: 1 + ((2 * pair) % every) };
+
+/** The time limit of a test that makes a copy for each of its steps, in milliseconds. */
+const longMs = 600_000;
+
+/** More steps than a copy has. */
+export const mostSteps = 400;
+
 /** Every giver with every taker has to pass: content equal, repeats join, interruptions at each step on both sides, nothing left. */
-export function copiesContract(name: string, open: () => Promise<CopyPairRig>): void {
+export function copiesContract(name: string, open: () => Promise<CopyPairRig>, sample = everyStep): void {
   const inPair = (title: string, work: (rig: CopyPairRig, process: () => CopyProcess) => Promise<void>) =>
-    test(title, async () => {
-      const rig = await open();
-      const processes: CopyProcess[] = [];
-      const process = (): CopyProcess => {
-        const drivers = new Map([
-          ["a", () => rig.giver.open()],
-          ["b", () => rig.taker.open()],
-        ]);
-        const opened = copyProcess({ drivers, ...(rig.stream && { stream: rig.stream }) });
-        processes.push(opened);
-        return opened;
-      };
-      try {
-        await process().volumes.create(copyRequest("source", "a", "", { source: undefined }), call);
-        await rig.giver.write("source", content);
-        await work(rig, process);
-      } finally {
-        for (const each of processes) await each.stop(1_000);
-        await rig.end();
-      }
-    });
+    test(
+      title,
+      async () => {
+        const rig = await open();
+        const processes: CopyProcess[] = [];
+        const process = (): CopyProcess => {
+          const drivers = new Map([
+            ["a", () => rig.giver.open()],
+            ["b", () => rig.taker.open()],
+          ]);
+          const opened = copyProcess({ drivers, ...(rig.stream && { stream: rig.stream }) });
+          processes.push(opened);
+          return opened;
+        };
+        try {
+          await process().volumes.create(copyRequest("source", "a", "", { source: undefined }), call);
+          await rig.giver.write("source", content);
+          await work(rig, process);
+        } finally {
+          for (const each of processes) await each.stop(1_000);
+          await rig.end();
+        }
+      },
+      longMs,
+    );
   const make = (process: CopyProcess, volume = "copy") =>
     process.volumes.create(copyRequest(volume, "b", "v:a/source"), call);
   const nothingLeft = async ({ giver, taker }: CopyPairRig) => {
@@ -102,8 +125,8 @@ export function copiesContract(name: string, open: () => Promise<CopyPairRig>): 
       inPair(
         `an interruption at any step of the ${side} is repaired by the next request of a new process`,
         async (rig, process) => {
-          let step = 1;
-          for (; step < 60; step++) {
+          let step = sample.first;
+          for (; step < mostSteps; step += sample.every) {
             rig[side].cut(step);
             const first = process();
             await make(first).catch(() => {});
@@ -123,7 +146,7 @@ export function copiesContract(name: string, open: () => Promise<CopyPairRig>): 
             if (!failed) break;
           }
           expect(step).toBeGreaterThan(2);
-          expect(step).toBeLessThan(60);
+          expect(step).toBeLessThan(mostSteps);
         },
       );
 
