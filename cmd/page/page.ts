@@ -5,10 +5,12 @@ import { allReasons, reasonText, severityWords } from "../../lib/health/reasons.
 import type { HealthStatus } from "../../lib/observe/health.ts";
 import type { StatusAnswer } from "../../lib/observe/status.ts";
 import { age, memberText, problemsOf, size, summary, worstFirst } from "../status/problems.ts";
+import { copies } from "./copies.ts";
 import script from "./filter.js" with { type: "text" };
 import { type Html, html, type Part, trusted } from "./html.ts";
-import { mapStyle, mapSvg, signs, type Tone } from "./map.ts";
+import { mapStyle, mapSvg, type Tone } from "./map.ts";
 import style from "./page.css" with { type: "text" };
+import { section, table, toned, wide } from "./parts.ts";
 import { reachMap, stateWords, toneOf } from "./places.ts";
 
 const hash = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
@@ -34,6 +36,7 @@ export function pageText(answer: StatusAnswer, cluster: ClusterFacts | undefined
         cluster?.problems.map(each => html`<p class="dim">${each}</p>`),
       ],
     ),
+    section("copies", "Copies between connections", copies(answer)),
     section("volumes", "Volumes", volumes(answer, cluster)),
     section("failures", "Last failed calls", failures(answer)),
     section("calls", "In progress", running(answer)),
@@ -65,52 +68,6 @@ ${sections.map(({ text }) => text)}
 </html>
 `.text;
 }
-
-interface Section {
-  readonly id: string;
-  readonly title: string;
-  readonly text: Html;
-}
-
-/** A section, unless it has no content. */
-const section = (id: string, title: string, content: Part): Section | undefined =>
-  content === undefined || content === false
-    ? undefined
-    : {
-        id,
-        title,
-        text: html`<section><h2 id="${id}" tabindex="-1">${title}</h2>${content}</section>`,
-      };
-
-/** Content that may be wider than the screen: it scrolls by itself, also by keyboard. */
-const wide = (label: string, content: Html): Html =>
-  html`<div class="wide" role="region" aria-label="${label}" tabindex="0">${content}</div>`;
-
-/** A cell, with the class of its column: "number", "minor" (omitted on narrow screens). */
-interface Column {
-  readonly title: string;
-  readonly kind?: string;
-}
-
-/** A table; the first cell of each row is its heading. The filter also finds a row by its key. */
-const table = (
-  label: string,
-  columns: readonly Column[],
-  rows: readonly (readonly Part[])[],
-  keys: readonly string[] = [],
-): Html =>
-  wide(
-    label,
-    html`<table><thead><tr>${columns.map(({ title, kind }) => html`<th scope="col" class="${kind}">${title}</th>`)}</tr></thead><tbody>${rows.map(
-      (row, index) =>
-        html`<tr data-row="${keys[index]}">${row.map((cell, column) =>
-          column === 0 ? html`<th scope="row">${cell}</th>` : html`<td class="${columns[column]?.kind}">${cell}</td>`,
-        )}</tr>\n`,
-    )}</tbody></table>`,
-  );
-
-const toned = (tone: Tone, text: string): Html =>
-  html`<span class="${tone}"><span aria-hidden="true">${signs[tone]}</span> ${text}</span>`;
 
 /** The most volumes listed for each condition. */
 const mostAlike = 10;

@@ -1,5 +1,7 @@
+import type { CopyState } from "../copy/commands.ts";
 import type { Call } from "../core/call.ts";
 import { mapLimit } from "../core/semaphore.ts";
+import type { Landing } from "../drivers/copying.ts";
 import type { Page, PageRequest } from "../drivers/driver.ts";
 import type { Connection } from "./connection.ts";
 import type { RouterContext } from "./context.ts";
@@ -23,26 +25,48 @@ export interface InventoryVolume {
   readonly snapshots: number | undefined;
 }
 
+/** A copy to a connection, as its record tells. Sizes are bytes; 0: unknown. */
+export interface InventoryCopy extends Pick<CopyState, "target" | "source" | "role" | "state" | "way" | "fault"> {
+  readonly done: number;
+  readonly total: number;
+  /** When it was last asked for, in seconds since 1970; 0: unknown. */
+  readonly asked: number;
+}
+
 /** What one connection has, as far as it could be listed. */
 export interface ConnectionInventory {
   readonly connection: string;
   readonly volumes: readonly InventoryVolume[];
+  /** Copies from other connections, also those that nothing works on; absent if there are none. */
+  readonly copies?: readonly InventoryCopy[] | undefined;
   /** Why this is not everything; undefined if it is. */
   readonly problem: string | undefined;
 }
 
+/** Reads the record of a landing of a connection. */
+type ReadCopy = (connection: string, landing: Landing) => CopyState;
+
 /**
- * The volumes of all connections with the number of their snapshots, for people; updates the figures of the connections. Unlike a listing
+ * The volumes of all connections with the number of their snapshots, and the copies to them, for people; updates the figures of the connections. Unlike a listing
  * of CSI, it does not fail if a connection cannot be listed, but says so. Throws "unavailable" if the folder of connection files cannot be
  * read.
  */
-export async function inventory(context: RouterContext, call: Call): Promise<readonly ConnectionInventory[]> {
+export async function inventory(
+  context: RouterContext,
+  call: Call,
+  readCopy?: ReadCopy,
+): Promise<readonly ConnectionInventory[]> {
   const { single } = context.settings();
   const names = single === undefined ? await context.connections.names() : [single];
-  return mapLimit(names, width, name => ofConnection(context, name, call));
+  return mapLimit(names, width, name => ofConnection(context, name, call, readCopy));
 }
 
-async function ofConnection({ connections, calls, handles }: RouterContext, name: string, call: Call) {
+async function ofConnection(
+  { connections, calls, handles }: RouterContext,
+  name: string,
+  call: Call,
+  readCopy: ReadCopy | undefined,
+): Promise<ConnectionInventory> {
   const read = <T>(list: (connection: Connection, page: PageRequest, call: Call) => Promise<Page<T>> | undefined) =>
     connections.useIfHealthy(name, connection =>
       calls.read("listing", connection, call, own => everything(page => list(connection, page, own), most)),
@@ -60,9 +84,14 @@ async function ofConnection({ connections, calls, handles }: RouterContext, name
   // People look for it with the volumes; its failure shows in its age.
   await connections.useIfHealthy(name, each => calls.freeSpace(each, {}, call)).catch(() => {});
   const list = { volumeId: undefined };
-  const snapshots = await read(({ driver }, page, own) => driver.snapshots?.list(list, page, own)).catch(
-    failed("snapshots"),
-  );
+  const landings = () =>
+    connections.useIfHealthy(name, connection =>
+      calls.read("listing", connection, call, async own => connection.driver.taking?.landings(own)),
+    );
+  const [snapshots, copies] = await Promise.all([
+    read(({ driver }, page, own) => driver.snapshots?.list(list, page, own)).catch(failed("snapshots")),
+    readCopy && landings().catch(failed("copies")),
+  ]);
   const counts = new Map<string, number>();
   for (const { volumeId } of snapshots?.items ?? []) counts.set(volumeId, (counts.get(volumeId) ?? 0) + 1);
   if (volumes.more) problem ??= `it has more than ${most} volumes`;
@@ -74,9 +103,15 @@ async function ofConnection({ connections, calls, handles }: RouterContext, name
       bytes: Number(bytes),
       snapshots: snapshots && !snapshots.more ? (counts.get(id) ?? 0) : undefined,
     })),
+    ...(readCopy && copies && copies.length > 0 && { copies: copies.map(each => copyOf(readCopy(name, each))) }),
     problem,
   };
 }
+
+const copyOf = ({ target, source, role, state, way, fault, done, total, asked }: CopyState): InventoryCopy => ({
+  ...{ target, source, role, state, way, fault, asked },
+  ...{ done: Number(done), total: Number(total) },
+});
 
 /**
  * The items of all pages of a listing, until there are `limit` or more; `more`: whether it has others. Not `able`: the driver cannot list, so

@@ -9,6 +9,7 @@ import type { Connections } from "./connections.ts";
 import type { RouterContext, RouterSettings } from "./context.ts";
 import { CopyCommands } from "./copying/commands.ts";
 import { type CopyEngine, Copying } from "./copying/copying.ts";
+import { copyState } from "./copying/listing.ts";
 import { DuplicateVolumes } from "./duplicate-volumes.ts";
 import { type ConfiguredGroups, Groups } from "./groups.ts";
 import { Handles } from "./handles.ts";
@@ -103,7 +104,10 @@ export function openRouter(
     overview: (groups: ReadonlyMap<string, Group>) =>
       overview({ connections, jobs, health, copies: engine?.copies.view() }, groups, settings().policy.prefix),
     /** Like inventory(), at once for all who ask at the same time. */
-    inventory: (call: Call) => jobs.run("inventory", "", call, own => inventory(context, own)),
+    inventory: (call: Call) =>
+      jobs.run("inventory", "", call, own =>
+        inventory(context, own, engine && ((...landing) => copyState(engine, ...landing))),
+      ),
     /** Checks the health of all storage systems once; each change is a line of the log. */
     checkHealth: async (call: Call) => {
       await duplicates.round(call);

@@ -74,6 +74,23 @@ export const answerOf = (
   ...more,
 });
 
+type Running = NonNullable<StatusAnswer["copies"]>[number];
+type Recorded = NonNullable<NonNullable<StatusAnswer["inventory"]>[number]["copies"]>[number];
+
+/** A copy that runs. */
+export const copyRunning = (target: string, more: Partial<Running> = {}): Running => ({
+  ...{ target, from: "nas1", to: "nas2", way: "stream", state: "copying", stalled: false },
+  ...{ done: 37 * 1024 ** 3, total: 120 * 1024 ** 3, perSecond: 112 * 1024 ** 2 },
+  ...more,
+});
+
+/** A copy as its record tells; it was last asked for an hour ago. */
+export const copyRecorded = (target: string, more: Partial<Recorded> = {}): Recorded => ({
+  ...{ target, source: "v:nas1/pvc-source", role: "create", state: "paused", way: "stream", fault: "" },
+  ...{ done: 37 * 1024 ** 3, total: 120 * 1024 ** 3, asked: Date.parse(ago(3_600)) / 1_000 },
+  ...more,
+});
+
 /** 30 connections in 12 zones, one of them dead, with 5,100 volumes, and 100 nodes. */
 export function large(): { readonly answer: StatusAnswer; readonly cluster: ClusterFacts } {
   const connections = Array.from({ length: 30 }, (_, index) => {
@@ -99,6 +116,12 @@ export function large(): { readonly answer: StatusAnswer; readonly cluster: Clus
       },
     ],
     calls: [{ method: "CreateVolume", connection: "storage-berlin-01", object: "pvc-9", since: ago(3) }],
+    copies: connections.map(({ name }, index) =>
+      copyRunning(`v:${name}/pvc-1f0c2a77-5b1e-4c53-9d0e-0123456789ab`, {
+        ...(index === 3 && { state: "failing", perSecond: 0, fault: `${name}: cannot receive: out of space` }),
+        ...(index > 3 && { state: "waiting", inFront: index, done: 0, perSecond: 0 }),
+      }),
+    ),
   });
   const claims = (answer.inventory ?? []).flatMap(({ volumes }) =>
     volumes.map(({ id }, index) => ({ handle: id, volume: `pvc-${id}`, claim: `team-${index % 9}/data-${index}` })),
@@ -131,8 +154,15 @@ export function hostile(): { readonly answer: StatusAnswer; readonly cluster: Cl
     ],
     calls: [{ method: name, connection: name, object: name, since: now }],
     jobs: [{ what: name, since: now }],
+    copies: [copyRunning(`v:a/${name}`, { from: name, to: name, state: "failing", fault: name })],
     inventory: [
-      { connection: name, volumes: [{ id: name, bytes: 1, snapshots: 1 }], problem: name },
+      {
+        ...{ connection: name, volumes: [{ id: name, bytes: 1, snapshots: 1 }], problem: name },
+        copies: [
+          copyRecorded(`v:a/${name}`, { source: name, fault: name }),
+          copyRecorded(name, { source: name, fault: name, done: Number.MAX_VALUE, asked: Number.MAX_VALUE }),
+        ],
+      },
       { connection: "ok", volumes: [], problem: undefined },
     ],
   });

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pageText } from "../../cmd/page/page.ts";
-import { answerOf, connection, dead, hostile, large } from "./answers.ts";
+import { answerOf, connection, copyRunning, dead, hostile, large } from "./answers.ts";
 import { Browser, browserProgram } from "./browser.ts";
 
 /** Needs a browser without a screen, such as Debian's package chromium-headless-shell; `make test` installs none. */
@@ -14,7 +14,11 @@ describe.skipIf(browserProgram === undefined)("the status page in a browser", ()
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "csimux-page-"));
-    const small = answerOf([connection("nas1", { accessibleTopology: ["zone=a"] }), dead("nas2")], 3);
+    const copies = [
+      copyRunning("v:nas1/pvc-1"),
+      copyRunning("v:nas1/pvc-2", { state: "failing", fault: "out of space" }),
+    ];
+    const small = answerOf([connection("nas1", { accessibleTopology: ["zone=a"] }), dead("nas2")], 3, { copies });
     const pages = { small: { answer: small, cluster: undefined }, large: large(), hostile: hostile() };
     for (const [name, { answer, cluster }] of Object.entries(pages))
       await writeFile(join(folder, `${name}.html`), pageText(answer, cluster));
@@ -48,7 +52,7 @@ describe.skipIf(browserProgram === undefined)("the status page in a browser", ()
     await browser.open(url("hostile"));
     expect(await browser.evaluate<string>("typeof window.pwned")).toBe("undefined");
     expect(await browser.evaluate<number>("document.querySelectorAll('img, script').length")).toBe(1);
-    expect(await browser.evaluate<number>("document.querySelectorAll('main section').length")).toBe(7);
+    expect(await browser.evaluate<number>("document.querySelectorAll('main section').length")).toBe(8);
     expect(browser.messages).toEqual([]);
   }, 120_000);
 
@@ -108,11 +112,12 @@ describe.skipIf(browserProgram === undefined)("the status page in a browser", ()
         "searchbox Filter by name",
         "navigation Sections",
       ],
+      ...["region Copies between connections", "rowheader v:nas1/pvc-1", "progressbar copied"],
       ...["region Connections", "region Map of places and connections", "rowheader nas2", "columnheader State"],
       "image Which places reach which connections nas1: zone=a. nas2 (unreachable): zone=a.",
     ])
       expect(all).toContain(wanted);
-    const nameless = /^(?:link|button|searchbox|region|image|heading|DisclosureTriangle) $/;
+    const nameless = /^(?:link|button|searchbox|region|image|heading|progressbar|DisclosureTriangle) $/;
     expect(all.filter(each => nameless.test(each))).toEqual([]);
   }, 120_000);
 

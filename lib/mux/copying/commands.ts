@@ -1,11 +1,11 @@
-import type { CopyAnswer, CopyCommand, CopyState } from "../../copy/commands.ts";
+import type { CopyAnswer, CopyCommand } from "../../copy/commands.ts";
 import type { OneCopy } from "../../copy/one-copy.ts";
 import type { CopyRecord } from "../../copy/record.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { encodeHandle, type Handle } from "../../core/handle.ts";
 import { within } from "../../core/time.ts";
-import type { CopySpec, Landing } from "../../drivers/copying.ts";
+import type { CopySpec } from "../../drivers/copying.ts";
 import type { Connection } from "../connection.ts";
 import type { Groups } from "../groups.ts";
 import { ability, refuseUnmet } from "../placement.ts";
@@ -13,6 +13,7 @@ import { allowed } from "./admission.ts";
 import { cancelCopy } from "./cancellation.ts";
 import { type Copying, type CopyingParts, takingOn } from "./copying.ts";
 import { described, known, other, sourceOf, specOf } from "./ends.ts";
+import { copyState } from "./listing.ts";
 import type { WayChoice } from "./ways.ts";
 
 /** How often a client hears of progress, in milliseconds. */
@@ -204,7 +205,7 @@ export class CopyCommands {
     for (const name of await this.#parts.connections.names()) {
       try {
         const landings = await this.#on(name, async ({ driver }) => driver.taking?.landings(call));
-        for (const landing of landings ?? []) tell(this.#state(name, landing));
+        for (const landing of landings ?? []) tell(copyState(this.#parts.engine, name, landing));
         if (landings) listed.push(name);
       } catch (error) {
         if (!(error instanceof CsiError)) throw error;
@@ -213,27 +214,6 @@ export class CopyCommands {
       }
     }
     return { listed, unlisted };
-  }
-
-  #state(connection: string, { id, record: text }: Landing): CopyState {
-    const target: Handle = { kind: "volume", connection, id };
-    const handle = encodeHandle(target);
-    const { engine } = this.#parts;
-    try {
-      const running = engine.copies.running(target);
-      const record = running?.record ?? engine.text.read(text, `volume ${handle}`);
-      const { origin, name, role, way, round, done, total, asked, owner, fault } = record;
-      const state = record.state === "copying" && owner === "" && !running ? "paused" : record.state;
-      const rate = running?.progress.rate ?? 0n;
-      const source = { source: origin.handle, sourceKind: origin.kind };
-      const figures = { round, done, total, rate, asked, owner, fault };
-      return { kind: "copy", target: handle, ...source, name, role, state, way, ...figures };
-    } catch (error) {
-      if (!(error instanceof CsiError)) throw error;
-      const nothing = { source: "", sourceKind: "volume", name: "", role: "create", state: "unreadable" } as const;
-      const zero = { round: 0, done: 0n, total: 0n, rate: 0n, asked: 0, owner: "" };
-      return { kind: "copy", target: handle, ...nothing, ...zero, fault: error.message };
-    }
   }
 
   /** The record of a landing. Throws "not-found". */
