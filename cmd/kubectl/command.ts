@@ -51,9 +51,11 @@ export function addKubectl(program: Command, host: Host): void {
     const given = await cluster.read("pv,pvc", "-A");
     return cluster.show(pod, ["volumes", ...words, "--pvs", "-"], JSON.stringify(given));
   });
-  inPod("copies", "list, make and cancel copies between connections", (pod, cluster, words) =>
-    cluster.show(pod, ["copies", ...words]),
-  );
+  inPod("copies", "list, make and cancel copies between connections", async (pod, cluster, words) => {
+    // These two read what is wanted.
+    const reads = words.includes("plan") || words.includes("begin");
+    return cluster.show(pod, ["copies", ...words], reads ? await host.stdin() : undefined);
+  });
   common(kubectl.command("bundle"))
     .description("write the bug reports of all csimux pods, without secrets, to a new file or to standard output (-)")
     .argument("<file>")

@@ -6,7 +6,7 @@ import { addKubectl } from "../../cmd/kubectl/command.ts";
 import { fakeKubectl, type KubectlAnswer } from "../fakes/kubectl.ts";
 
 /** Runs the plugin with a kubectl that gives these answers. */
-export async function run(words: readonly string[], answers: readonly KubectlAnswer[]) {
+export async function run(words: readonly string[], answers: readonly KubectlAnswer[], stdin = "") {
   const bin = mkdtempSync(join(tmpdir(), "csimux-kubectl-"));
   const calls = fakeKubectl(bin, answers);
   const out: string[] = [];
@@ -14,7 +14,7 @@ export async function run(words: readonly string[], answers: readonly KubectlAns
   const program = new Command("csimux").exitOverride();
   const env = { PATH: `${bin}:${process.env["PATH"]}` };
   const host = { out: (text: string) => void out.push(text), err: (text: string) => void err.push(text), env };
-  addKubectl(program, { ...host, stdin: async () => "", hostname: "box", colour: false });
+  addKubectl(program, { ...host, stdin: async () => stdin, hostname: "box", colour: false });
   const before = process.exitCode;
   await program.parseAsync(["node", "csimux", "kubectl", ...words]);
   const code = Number(process.exitCode ?? 0);

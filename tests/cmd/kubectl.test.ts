@@ -51,6 +51,20 @@ describe("kubectl csimux runs csimux in its pods", () => {
     expect(JSON.parse(calls.at(-1)?.stdin ?? "")).toEqual(nodes);
   });
 
+  test("copies asks a controller, and passes what a plan reads", async () => {
+    const answers = [csimuxPods(node, controller), { to: "exec", out: "no copies\n" }];
+    const { code, out, calls } = await run(["copies", "list", "-o", "json"], answers);
+    expect([code, out]).toEqual([0, "no copies\n"]);
+    expect(calls.at(-1)?.argv).toContain("csimux-controller-1");
+    expect(calls.at(-1)?.argv.slice(-5)).toEqual(["csimux", "copies", "list", "-o", "json"]);
+    const cancelled = await run(["copies", "cancel", "v:nas2/pvc-1f0c"], answers);
+    expect(cancelled.calls.at(-1)?.argv.slice(-4)).toEqual(["csimux", "copies", "cancel", "v:nas2/pvc-1f0c"]);
+    expect(cancelled.calls.at(-1)?.argv).not.toContain("-i");
+    const planned = await run(["copies", "plan"], answers, '"wanted"');
+    expect(planned.calls.at(-1)?.argv).toContain("-i");
+    expect(planned.calls.at(-1)?.stdin).toBe('"wanted"');
+  });
+
   test("volumes gets the PersistentVolumes, with any of its subcommands", async () => {
     const pvs = list({ kind: "PersistentVolume", metadata: { name: "pvc-1" } });
     const answers = [csimuxPods(controller), { to: "get pv,pvc -A", out: pvs }, { to: "exec", out: "kind: List" }];
