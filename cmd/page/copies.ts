@@ -114,8 +114,10 @@ function ofRecord({ target, state, role, fault, asked }: Recorded, now: string):
       return { tone: "warning", words: `paused${lastAsked}`, reason, advice: isMove ? moving : gone };
     }
     case "cancelled": {
-      const advice = isMove ? undefined : "delete its claim, or a new copy begins";
-      return { tone: "warning", words: "cancelled, being removed", reason, advice };
+      const advice = isMove
+        ? undefined
+        : "delete its claim: the next request is refused, and a later one begins a new copy";
+      return { tone: "warning", words: "cancelled", reason, advice };
     }
     case "unreadable": {
       const advice = "update csimux, if a newer one has made it; otherwise see the message";

@@ -72,7 +72,7 @@ test("copies that nothing works on come from their records, each with what conti
       "▲ paused, last asked for 60m ago: the next request of its claim continues it. If the claim no longer exists: csimux copies cancel v:nas2/paused",
     "v:nas2/copying": "● copying, by another csimux, last asked for 60m ago: nothing",
     "v:nas2/ready": "● all data has arrived, last asked for 60m ago: the next request of its claim makes it the volume",
-    "v:nas2/cancelled": "▲ cancelled, being removed: delete its claim, or a new copy begins",
+    "v:nas2/cancelled": "▲ cancelled: delete its claim: the next request is refused, and a later one begins a new copy",
     "v:nas2/unreadable":
       "✕ its record cannot be used: newer | update csimux, if a newer one has made it; otherwise see the message",
   });
