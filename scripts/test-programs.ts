@@ -20,6 +20,7 @@ const ssh = [
   situations,
   "tests/copy/by-stream.test.ts",
   "tests/copy/stream-cuts.test.ts",
+  "tests/serve/faults/copy-kills.test.ts",
 ];
 const healthMonitor = "tests/node/health-monitor.test.ts";
 const certificates = [

@@ -1,0 +1,20 @@
+import { janitorMs } from "../../../lib/copy/janitor.ts";
+import { usualTimes } from "../../../lib/copy/times.ts";
+
+// What a real csimux lets minutes and hours pass for, in seconds; nothing else of it is different. One process runs at a time, so the
+// time until one without an owner's beat is taken over may be shorter than the one after which an owner that cannot write gives up.
+
+Object.assign(usualTimes, {
+  ...{ beat: 1_500, takeOver: 4_000, settle: 50, firstPause: 50, longestPause: 500, ask: 400 },
+});
+
+const wait = globalThis.setTimeout;
+globalThis.setTimeout = Object.assign(
+  (work: () => void, ms?: number, ...more: unknown[]) => wait(work, ms === janitorMs ? 300 : ms, ...more),
+  wait,
+) as typeof wait;
+
+/** How far the clock is ahead, in milliseconds. */
+const ahead = Number(process.env["HURRIED_AHEAD_MS"] ?? 0);
+const { now } = Date;
+Date.now = () => now() + ahead;
