@@ -52,9 +52,10 @@ async function switchGroup(work: MoveWork, group: readonly Moving[]): Promise<nu
       await desk.confirm(
         `${workloads.size === 0 ? "Nothing" : [...workloads].join(", ")} will be stopped for the switch of ${group.map(claimText).join(", ")}. Continue?`,
       );
-    // While the pods still run, so that the round of the stop is short.
-    if (!desk.isPrint)
-      await forEachClaim(group.filter(needsRound), async each => void (await roundUnlessLanded(work, each)));
+    await forEachClaim(
+      group.filter(each => stateOf(each) === "old"),
+      each => prepare(work, each),
+    );
     times.begin();
     claims = await stop(work, group);
     times.lap("the pods' end");
@@ -73,7 +74,24 @@ async function switchGroup(work: MoveWork, group: readonly Moving[]): Promise<nu
   return missing === undefined ? 0 : 1;
 }
 
-const needsRound = (moving: Moving): boolean => stateOf(moving) === "old" && moving.fresh === undefined;
+/**
+ * While the pods still run, makes a round, so that the one of the stop is short. No round follows once an interrupted switch has made the
+ * copy a volume: throws MoveRefusal if pods have run since then.
+ */
+async function prepare(work: MoveWork, moving: Moving): Promise<void> {
+  const { target } = noted(moving).note;
+  if (work.desk.isPrint && target === "") return;
+  const isUnlanded = moving.fresh === undefined && (await unlanded(work, moving)) !== undefined;
+  if (isUnlanded) {
+    if (!work.desk.isPrint) await round(work, moving);
+    return;
+  }
+  const { pods, workloads } = usersOf(work.world, moving);
+  if (pods.length === 0 && workloads.every(each => each.replicas === 0)) return;
+  throw new MoveRefusal(
+    `pods use claim ${claimText(moving)} again since its copy became the volume ${target}, which lacks what they write; run csimux move undo and finish, and copy it again`,
+  );
+}
 
 /** A round, unless an interrupted switch has made the copy a volume already: its record goes then. */
 async function roundUnlessLanded(work: MoveWork, moving: Moving) {

@@ -131,6 +131,27 @@ test("after the copy became a volume, whose record has gone, both switch and und
   }
 });
 
+test.each(places(2))("what pods write after their copy has become a volume is not left behind (%i)", async place => {
+  const here = await world(["copy", toFast]);
+  try {
+    const { cluster } = here;
+    cluster.csimux.options = { cannotFreeze: true };
+    await cut(here, 7 + place, "switch", { yes: true });
+    expect([...cluster.csimux.volumes.keys()].at(-1)).toStartWith("v:b/");
+    cluster.answer({ argv: ["scale", "statefulset/db", "-n", "shop", "--replicas=1"], stdin: "" });
+    cluster.write();
+    expect(await here.run("switch", { yes: true })).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("pods use claim shop/data-db-0 again since its copy became the volume v:b/"),
+    });
+    isWell(here, "a", before(here));
+    expect(await here.run("undo", { yes: true })).toMatchObject({ code: 0, err: "" });
+    isWell(here, "a", before(here));
+  } finally {
+    here.close();
+  }
+});
+
 test("while the new connection does not say how far its copies are, nothing is landed, and nothing written is lost", async () => {
   const here = await world(["copy", toFast]);
   try {
