@@ -141,6 +141,12 @@ export class ZfsError extends Error {
   }
 }
 
+/** The refusal of a dataset that has the name of an unfinished copy. */
+export function unproven(name: string): ZfsError {
+  const head = `${name} exists, and neither its properties nor its snapshots prove that it is an unfinished copy of csimux`;
+  return new ZfsError("used", `${head}: check its content, and destroy or rename it if it is not needed`);
+}
+
 /** How many levels of names a listing has below its dataset. */
 export type Depth = 1 | 2 | 3;
 
@@ -202,7 +208,10 @@ export interface Zfs {
   exported?(signal: AbortSignal): Promise<ReadonlySet<string> | undefined>;
   /** Shares a file system according to its properties; success when it is shared. */
   share?(name: string, signal: AbortSignal): Promise<void>;
-  /** Makes a copy, or continues an interrupted one, to its end. While someone else does, waits for their end or throws "busy". */
+  /**
+   * Makes a copy, or continues an interrupted one, to its end; one of an earlier snapshot is replaced. Throws "used" for a dataset that nothing
+   * proves to be such a copy. While someone else copies, waits for their end or throws "busy".
+   */
   copy(copy: Copy, signal: AbortSignal): Promise<void>;
 }
 

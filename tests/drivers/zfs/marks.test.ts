@@ -1,5 +1,7 @@
 import { describe, expect, test } from "bun:test";
+import { backendName } from "../../../lib/core/name.ts";
 import type { Driver, Source } from "../../../lib/drivers/driver.ts";
+
 import { modules } from "../../../lib/drivers/index.ts";
 import { familyOf, property } from "../../../lib/drivers/zfs/properties.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
@@ -107,6 +109,26 @@ describe.each(pairs)("a connection with another one on one parent, %s,", (_, fir
     await b.delete("x", call);
     expect(await rig.remains()).toEqual([]);
   });
+});
+
+test("a dataset with the name of an unfinished copy, but without marks, is left as it is", async () => {
+  const { rig, on } = await pools();
+  const driver = on(nfs("a"));
+  await driver.create(volumeOf("x"), call);
+  const foreign = [dataset("csimux-recv-c"), `tank/k/s/csimux-recv-${backendName("x s", 64)}`];
+  for (const name of foreign) rig.fake.zfs("create", "-p", name);
+  const before = foreign.map(name => structuredClone(rig.fake.find(name)));
+  const refused = [
+    driver.create({ ...volumeOf("c", gib, from("x")), parameters: copied }, call),
+    snapshotsOf(driver).create("s", "x", { detachedSnapshots: "true" }, call),
+  ];
+  for (const each of refused) {
+    expect(await codeOf(each)).toBe("failed-precondition");
+    await expect(each).rejects.toThrow("prove that it is an unfinished copy of csimux");
+  }
+  await driver.delete("c", call);
+  expect(foreign.map(name => rig.fake.find(name))).toEqual(before);
+  expect(await volumeIds(driver)).toEqual(["x"]);
 });
 
 test("a volume of democratic-csi without marks belongs to every connection, one with an instance_id to that connection", async () => {

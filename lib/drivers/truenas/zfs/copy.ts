@@ -1,5 +1,5 @@
 import { ownValue, property } from "../../zfs/properties.ts";
-import { type Copy, type Values, ZfsError } from "../../zfs/zfs.ts";
+import { type Copy, unproven, type Values, ZfsError } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
 import { ApiError } from "../api-error.ts";
 import { rowsOf, snapshotService, zfsError } from "./queries.ts";
@@ -42,12 +42,6 @@ async function landingOf(
   const mark = ownValue(landing, property.managed);
   if (mark === undefined) throw unproven(to);
   return mark === unfinishedMark[property.managed] && !entries.has(end) ? "partial" : "outdated";
-}
-
-/** The refusal of a dataset that has the name of an unfinished copy. */
-export function unproven(name: string): ZfsError {
-  const head = `${name} exists, and neither its properties nor its snapshots prove that it is an unfinished copy of csimux`;
-  return new ZfsError("used", `${head}: check its content, and destroy or rename it if it is not needed`);
 }
 
 /** Makes a copy, or continues an unfinished one. Throws "unfinished" if a further call can continue what this one has left. */

@@ -13,12 +13,13 @@ import {
   type PropertyQuery,
   type SnapshotName,
   type SnapshotsOfName,
+  unproven,
   type Values,
   type Zfs,
   ZfsError,
 } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
-import { copied, moved, unproven } from "./copy.ts";
+import { copied, moved } from "./copy.ts";
 import { permitted } from "./permissions.ts";
 import {
   ofVersion,

@@ -1,21 +1,22 @@
 import type { Argv, Output } from "../../../io/runner.ts";
 import type { Outputs, Step, StorageHost } from "../../../io/script.ts";
-import type {
-  CloneOrigin,
-  Copy,
-  CreationResult,
-  DatasetType,
-  DestroyOptions,
-  Entries,
-  Entry,
-  NewDataset,
-  Permissions,
-  PropertyQuery,
-  SnapshotName,
-  SnapshotsOfName,
-  Values,
-  Zfs,
-  ZfsError,
+import {
+  type CloneOrigin,
+  type Copy,
+  type CreationResult,
+  type DatasetType,
+  type DestroyOptions,
+  type Entries,
+  type Entry,
+  type NewDataset,
+  type Permissions,
+  type PropertyQuery,
+  type SnapshotName,
+  type SnapshotsOfName,
+  unproven,
+  type Values,
+  type Zfs,
+  type ZfsError,
 } from "../zfs.ts";
 import { incomplete, isGone, outputOf, poolStates, readEntries, refusal } from "./answers.ts";
 import { destroyDataset } from "./destroy.ts";
@@ -184,17 +185,23 @@ export class ZfsCli implements Zfs {
 
   /** `receive -s` keeps what has been received, and a token to continue. While another process copies, the target is busy. */
   async copy(copy: Copy, signal: AbortSignal): Promise<void> {
-    const { from, to } = copy;
+    const { from, to, values } = copy;
     const snapshot = from.slice(from.indexOf("@") + 1);
     const end = `${to}@${snapshot}`;
     const tokenProperty = "receive_resume_token";
-    const found = await this.read({ names: [to, end, from], properties: ["guid", tokenProperty] }, signal);
+    // Set with the first byte: a dataset without them is not csimux's.
+    const marks = Object.keys(values).filter(key => key.includes(":"));
+    const properties = ["guid", tokenProperty, ...marks];
+    const found = await this.read({ names: [to, end, from], properties }, signal);
     const [received, sent] = [end, from].map(name => found.get(name)?.properties.get("guid")?.value);
     // A received snapshot has the guid of the sent one.
     if (received !== undefined && received === sent) return;
-    const token = found.get(to)?.properties.get(tokenProperty)?.value;
-    if (found.has(to) && token === undefined)
+    const left = found.get(to);
+    const token = left?.properties.get(tokenProperty)?.value;
+    if (left && token === undefined) {
+      if (marks.length === 0 || !marks.every(key => left.properties.get(key)?.own)) throw unproven(to);
       await this.destroy(to, { snapshots: found.has(end) ? [snapshot] : [] }, signal);
+    }
     const steps = [copyStep(this.#programs, copy, token)] as const;
     const output = outputOf(await this.#host.script({ steps, timeoutMs: copyMs, long: true }, signal), "copy");
     if (output.exitCode !== 0) throw refusal(output);
