@@ -104,7 +104,9 @@ export class Janitor {
       return;
     }
     if (seconds() - record.asked <= this.#keptSeconds(record) || owner === "taken") return;
-    await this.#drop(target, record, call);
+    // The listing may be minutes old, and a request may have come since.
+    const now = await this.#parts.use(connection, async ({ taking }) => taking?.find(landing.id, call));
+    if (now?.record === landing.record && !copies.running(target)) await this.#drop(target, record, call);
   }
 
   #keptSeconds({ state, role }: CopyRecord): number {

@@ -90,15 +90,23 @@ export class CopyLease {
     return this.#isCancelled;
   }
 
-  /** Becomes the owner. Throws "aborted" if another process became it at the same time. */
+  /**
+   * Becomes the owner. Throws "aborted" if another process is it, or became it at the same time. If the write took long, another process
+   * may have become the owner and begun before it arrived: then this one waits until that one has read it and ended its programs.
+   */
   async claim(change: Partial<CopyRecord>): Promise<void> {
-    this.#record = { ...this.#record, ...change, owner: this.#self, beat: this.#record.beat + 1 };
-    const text = writeRecord(this.#record);
+    const { owner, beat: before } = this.#record;
     const began = performance.now();
+    await this.#place.use(taking => this.#verify(taking, this.#call, owner, before));
+    this.#record = { ...this.#record, ...change, owner: this.#self, beat: before + 1 };
+    const text = writeRecord(this.#record);
     await this.#place.use(taking => taking.note(this.#place.id, text, this.#call));
-    await pause(this.#times.settle, this.#call.signal);
-    await this.#place.use(taking => this.#verify(taking));
-    this.#written = began;
+    const { settle, late } = this.#times;
+    const isLate = performance.now() - began > settle;
+    await pause(isLate ? late : settle, this.#call.signal);
+    if (isLate) await this.#writeNow();
+    else await this.#place.use(taking => this.#verify(taking));
+    if (!isLate) this.#written = began;
     const beat = setInterval(() => void this.write({}).catch(() => {}), this.#times.beat);
     const watch = setInterval(() => this.#watch(), this.#times.lost / 4);
     this.#timers = [beat, watch];
@@ -151,12 +159,13 @@ export class CopyLease {
     }
   }
 
-  /** Throws "aborted" unless the record is still this process's. */
-  async #verify(taking: TakingAbility, call = this.#call): Promise<void> {
+  /** Throws "aborted" unless the record is still this process's, or that of `owner` with this beat. */
+  async #verify(taking: TakingAbility, call = this.#call, owner = this.#self, beat?: number): Promise<void> {
     const { id, target } = this.#place;
     const landing = await taking.find(id, call);
     const found = landing && readRecord(landing.record, `volume ${target}`);
-    if (found?.owner === this.#self && found.state !== "cancelled") return;
+    const isSame = found?.owner === owner && (beat === undefined || found.beat === beat);
+    if (isSame && found.state !== "cancelled") return;
     this.#isCancelled = found?.state === "cancelled" && found.owner === this.#self;
     const why = !found || found.state === "cancelled" ? cancelled(target) : taken(target);
     this.#lose(why);

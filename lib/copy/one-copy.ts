@@ -209,6 +209,8 @@ export class OneCopy {
   }
 
   async #stream(giving: GivingAbility, taking: TakingAbility, way: "stream" | "stream-here"): Promise<void> {
+    // Time may have passed in which another process became the owner: only the owner ends what receives, and sends.
+    await this.#lease.write({});
     const { record } = this;
     if (!giving.stream) throw unable(this.#work.source.connection, "send streams");
     if (!taking.stream) throw unable(this.#work.target.connection, "receive streams");

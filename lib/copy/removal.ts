@@ -1,7 +1,7 @@
 import type { Call } from "../core/call.ts";
 import { detailOf } from "../core/errors.ts";
 import { encodeHandle, type Handle, parseHandle } from "../core/handle.ts";
-import type { UseDriver } from "./copy-work.ts";
+import { givingOf, takingOf, type UseDriver } from "./copy-work.ts";
 import { type CopyRecord, writeRecord } from "./record.ts";
 import { seconds } from "./times.ts";
 
@@ -15,7 +15,7 @@ export class CopyRemoval {
 
   /** Removes a landing, then gives its source free; if that fails, the janitor does it. Throws if the landing cannot be removed. */
   async remove(target: Handle, record: CopyRecord, call: Call): Promise<void> {
-    await this.#use(target.connection, async ({ taking }) => taking?.drop(target.id, call));
+    await this.#use(target.connection, driver => takingOf(driver, target.connection).drop(target.id, call));
     call.log.info("removed an unfinished copy", { volume: encodeHandle(target), source: record.origin.handle });
     await this.#released(target, record, call);
   }
@@ -27,9 +27,10 @@ export class CopyRemoval {
   async cancel(target: Handle, record: CopyRecord, call: Call): Promise<void> {
     if (record.role === "move") return this.remove(target, record, call);
     const text = writeRecord({ ...record, state: "cancelled", owner: "", asked: seconds() });
-    await this.#use(target.connection, async ({ taking }) => {
-      await taking?.empty(target.id, call);
-      await taking?.note(target.id, text, call);
+    await this.#use(target.connection, async driver => {
+      const taking = takingOf(driver, target.connection);
+      await taking.empty(target.id, call);
+      await taking.note(target.id, text, call);
     });
     call.log.info("removed a cancelled copy", { volume: encodeHandle(target), source: record.origin.handle });
     await this.#released(target, record, call);
@@ -49,7 +50,7 @@ export class CopyRemoval {
   async settle(target: Handle, record: CopyRecord, call: Call): Promise<void> {
     await this.#try("the source of a finished copy could not be released yet", target, call, async () => {
       await this.release(target, record, call);
-      await this.#use(target.connection, async ({ taking }) => taking?.forget(target.id, call));
+      await this.#use(target.connection, driver => takingOf(driver, target.connection).forget(target.id, call));
     });
   }
 
@@ -58,7 +59,7 @@ export class CopyRemoval {
     await this.#try("the source of a finished copy could not be released yet", target, call, () =>
       this.release(target, record, call),
     );
-    await this.#use(target.connection, async ({ taking }) => taking?.forget(target.id, call));
+    await this.#use(target.connection, driver => takingOf(driver, target.connection).forget(target.id, call));
   }
 
   /** Gives up what is protected for a copy. */
@@ -66,7 +67,7 @@ export class CopyRemoval {
     const source = parseHandle(origin.handle, origin.kind);
     if (!source) return;
     const volume = encodeHandle(target);
-    await this.#use(source.connection, async ({ giving }) => giving?.release(volume, undefined, call));
+    await this.#use(source.connection, driver => givingOf(driver, source.connection).release(volume, undefined, call));
     call.log.info("released the source of a copy", { volume, source: origin.handle });
   }
 

@@ -8,6 +8,11 @@ export interface CopyTimes {
   readonly takeOver: number;
   /** How long a new owner waits before it verifies that no other process has become the owner at the same time. */
   readonly settle: number;
+  /**
+   * How long a new owner waits whose write took longer than `settle`: until another one, which it has overwritten, has noticed that (`lost`,
+   * looked at four times in that time), and less than `takeOver`.
+   */
+  readonly late: number;
   /** The first pause before a failed copy is tried again, and the longest. */
   readonly firstPause: number;
   readonly longestPause: number;
@@ -24,7 +29,8 @@ export const usualTimes: CopyTimes = {
   beat: 30_000,
   lost: 60_000,
   takeOver: 90_000,
-  settle: 1_000,
+  settle: 2_000,
+  late: 80_000,
   firstPause: 1_000,
   longestPause: 60_000,
   ask: 8_000,

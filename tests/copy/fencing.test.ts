@@ -1,0 +1,124 @@
+import { describe, expect, test } from "bun:test";
+import { CopyLease } from "../../lib/copy/lease.ts";
+import { type CopyRecord, readRecord, writeRecord } from "../../lib/copy/record.ts";
+import { CopyRemoval } from "../../lib/copy/removal.ts";
+import { seconds } from "../../lib/copy/times.ts";
+import { CsiError } from "../../lib/core/errors.ts";
+import type { TakingAbility } from "../../lib/drivers/copying.ts";
+import type { Driver } from "../../lib/drivers/driver.ts";
+import { CopyStorage, copyDriver } from "../fakes/memory-copies.ts";
+import { codeOf, failure } from "../mux/world.ts";
+import { quick, until } from "./copy-world.ts";
+import { call, make, pair } from "./pair.ts";
+
+const target = { kind: "volume", connection: "b", id: "copy" } as const;
+
+const record: CopyRecord = {
+  ...{ origin: { kind: "volume", handle: "v:a/source" }, name: "copy", role: "create", way: "files", basic: false },
+  ...{ required: 1n, limit: undefined, round: 0, taken: 1, earlier: undefined, state: "copying", dirty: false },
+  moment: {
+    ...{ name: "m", proof: "", bytes: 1n, toSend: 0n, stable: true },
+    traits: { encrypted: undefined, blockBytes: 0n, fixed: {} },
+  },
+  ...{ done: 0n, total: 0n, asked: 1, owner: "", beat: 0, fault: "", move: undefined },
+};
+
+/** A storage with the record of a copy that nobody works on, and leases of it for several processes. */
+function claims(times: Partial<typeof quick> = {}) {
+  const storage = new CopyStorage();
+  storage.records.set("copy", writeRecord(record));
+  const { taking } = copyDriver(storage, "b");
+  if (!taking) throw new Error("the storage takes content");
+  const lost: string[] = [];
+  const lease = (self: string, note: TakingAbility["note"] = taking.note) => {
+    const use = <T>(work: (ability: TakingAbility) => Promise<T>) => work({ ...taking, note });
+    const own = { ...quick, lost: 10_000, ...times };
+    return new CopyLease({ target: "v:b/copy", id: "copy", use }, record, self, own, call, () => void lost.push(self));
+  };
+  const owner = () => readRecord(storage.records.get("copy") ?? "", "test").owner;
+  return { storage, taking, lease, lost, owner };
+}
+
+describe("two processes that become the owner of one copy at the same time", () => {
+  test("of which one writes late: it begins only after the other has noticed, and ended its programs", async () => {
+    const { taking, lease, lost, owner } = claims({ settle: 5, beat: 150, late: 400 });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const late = lease("late", async (id, text, own) => {
+      await promise;
+      await taking.note(id, text, own);
+    });
+    const claiming = late.claim({});
+    const first = lease("first");
+    await first.claim({});
+    expect(owner()).toBe("first");
+    resolve();
+    await claiming;
+    expect(owner()).toBe("late");
+    expect(lost).toEqual(["first"]);
+    await late.leave({}, call);
+  });
+
+  test("of which one was faster: the other one leaves its record alone", async () => {
+    const { storage, lease, lost, owner } = claims();
+    const slow = lease("slow");
+    storage.records.set("copy", writeRecord({ ...record, owner: "other", beat: 1 }));
+    expect(await codeOf(slow.claim({}))).toBe("aborted");
+    expect([owner(), lost]).toEqual(["other", ["slow"]]);
+  });
+});
+
+test("a copy that another process has taken over meanwhile sends no second stream", async () => {
+  const world = pair();
+  let streams = 0;
+  const stream = async () => {
+    streams++;
+    world.on("b").records.set("copy", writeRecord({ ...world.record(), owner: "another" }));
+    throw new CsiError("unavailable", "the connection is lost");
+  };
+  const one = world.process({ stream, times: { beat: 60_000, firstPause: 1 } });
+  const asking = make(one);
+  await until(() => one.copies.running(target) !== undefined);
+  expect(await one.copies.running(target)?.done).toMatchObject({ kind: "paused" });
+  expect((await failure(asking))?.message).toContain("another csimux");
+  expect([streams, world.record().owner]).toEqual([1, "another"]);
+  await one.stop(1_000);
+});
+
+test("the janitor leaves a copy that was asked for after its listing", async () => {
+  const world = pair();
+  const old = seconds() - 73 * 3_600;
+  world.on("b").records.set("copy", writeRecord({ ...record, asked: old }));
+  const driver = (): Driver => {
+    const whole = copyDriver(world.on("b"), "b");
+    const { taking } = whole;
+    if (!taking) return whole;
+    const landings: TakingAbility["landings"] = async own => {
+      const all = await taking.landings(own);
+      world.on("b").records.set("copy", writeRecord({ ...record, asked: seconds() }));
+      return all;
+    };
+    return { ...whole, taking: { ...taking, landings } };
+  };
+  const one = world.process({ drivers: new Map([["b", driver]]) });
+  await one.janitor.round(call);
+  expect(world.remains()).toEqual(["record copy"]);
+  await one.stop(1_000);
+});
+
+describe("a connection that has lost its ability to copy", () => {
+  const removal = (storage: CopyStorage, lost: "giving" | "taking") =>
+    new CopyRemoval(async (_, work) => work({ ...copyDriver(storage, "b"), [lost]: undefined }));
+
+  test("is not reported to have removed a landing", async () => {
+    const storage = new CopyStorage();
+    storage.records.set("copy", "text");
+    expect(await codeOf(removal(storage, "taking").remove(target, record, call))).toBe("unavailable");
+  });
+
+  test("keeps the record from which its protected moments are found again", async () => {
+    const storage = new CopyStorage();
+    storage.records.set("copy", "text");
+    await removal(storage, "giving").settle(target, record, call);
+    expect(storage.remains()).toEqual(["record copy"]);
+  });
+});
