@@ -114,7 +114,7 @@ const roundDone = v.strictObject({
   number: v.number(),
   /** When its moment was taken. */
   taken: v.number(),
-  /** Whether it was begun by an earlier request, so that its moment is from before this one. */
+  /** Whether its moment is from before this request: it was interrupted, or it is the first round, whose moment `begin` took. */
   continued: v.boolean(),
   /** Bytes that this round moved. */
   bytes: size,

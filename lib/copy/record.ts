@@ -89,11 +89,13 @@ export interface CopyRecord {
 /** The longest text of a failure that a record keeps, in characters. */
 const maxFault = 300;
 
-/** The text of a record. Throws "invalid-argument" if it would be too long: then the parameters are. */
+/** The text of a record, which leaves out its failure if there is no room. Throws "invalid-argument" if it would be too long: then the parameters are. */
 export function writeRecord(record: CopyRecord): string {
-  const whole = { version, ...record, fault: record.fault.slice(0, maxFault) };
-  const text = JSON.stringify(whole, (_, value: unknown) => (typeof value === "bigint" ? String(value) : value));
-  if (Buffer.byteLength(text) <= maxRecordBytes) return text;
+  for (const fault of [record.fault.slice(0, maxFault), ""]) {
+    const whole = { version, ...record, fault };
+    const text = JSON.stringify(whole, (_, value: unknown) => (typeof value === "bigint" ? String(value) : value));
+    if (Buffer.byteLength(text) <= maxRecordBytes) return text;
+  }
   const message = `the copy to volume "${record.name}" cannot be recorded: its parameters are too long`;
   throw new CsiError("invalid-argument", message);
 }

@@ -1,12 +1,28 @@
 import { describe, expect, test } from "bun:test";
 import type { UseDriver } from "../../lib/copy/copy-work.ts";
 import { Janitor } from "../../lib/copy/janitor.ts";
-import { writeRecord } from "../../lib/copy/record.ts";
+import { readRecord, writeRecord } from "../../lib/copy/record.ts";
 import { seconds } from "../../lib/copy/times.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { codeOf, failure } from "../mux/world.ts";
 import { asked } from "./copy-world.ts";
 import { call, commanded, content, make, pair } from "./pair.ts";
+
+test("a record without room for its failure leaves that out", async () => {
+  const { process, record } = pair();
+  const one = process();
+  await commanded(one, {
+    ...({ command: "begin", source: "v:a/source", name: "moved", bytes: 1n << 20n, mutable: {} } as const),
+    ...{ capabilities: [], parameters: { connection: "b", more: "x".repeat(3_300) } },
+  });
+  const begun = record("moved");
+  for (const fault of ["short", "é".repeat(300)])
+    expect([fault, readRecord(writeRecord({ ...begun, fault }), "test").fault]).toEqual([
+      fault,
+      fault === "short" ? fault : "",
+    ]);
+  await one.stop(1_000);
+});
 
 describe("what is forgotten", () => {
   test("goes: a landing that was not asked for, and a moment without a copy", async () => {

@@ -1,8 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import type { CopyCommand } from "../../lib/copy/commands.ts";
+import type { TakingAbility } from "../../lib/drivers/copying.ts";
+import type { Driver } from "../../lib/drivers/driver.ts";
+import { copyDriver } from "../fakes/memory-copies.ts";
 import { codeOf } from "../mux/world.ts";
 import { until } from "./copy-world.ts";
-import { commanded, make, pair } from "./pair.ts";
+import { commanded, content, make, pair } from "./pair.ts";
 
 describe("a move", () => {
   const wanted = {
@@ -20,7 +23,7 @@ describe("a move", () => {
         { target: "v:b/moved", way: "stream" },
       ]);
     const round = { command: "round", target: "v:b/moved" } as const;
-    expect((await commanded(one, round)).at(-1)).toMatchObject({ round: { number: 0, continued: false } });
+    expect((await commanded(one, round)).at(-1)).toMatchObject({ round: { number: 0, continued: true } });
     on("a").volumes.set("source", { content: "changed since", bytes: 1n << 20n });
     expect((await commanded(one, round)).at(-1)).toMatchObject({ round: { number: 1, continued: false } });
     expect(on("a").moments.get("v:b/moved")?.size).toBe(1);
@@ -31,6 +34,43 @@ describe("a move", () => {
       await until(() => remains().length === 0);
     }
     expect(on("b").volumes.get("moved")?.content).toBe("changed since");
+    await one.stop(1_000);
+  });
+
+  test("starts no round while its landing becomes the volume", async () => {
+    const world = pair();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const driver = (): Driver => {
+      const whole = copyDriver(world.on("b"), "b");
+      const { taking } = whole;
+      if (!taking) return whole;
+      const land: TakingAbility["land"] = async (...given) => {
+        world.on("b").step("landing");
+        await promise;
+        return taking.land(...given);
+      };
+      return { ...whole, taking: { ...taking, land } };
+    };
+    const drivers = new Map([
+      ["a", () => copyDriver(world.on("a"), "a")],
+      ["b", driver],
+    ]);
+    const one = world.process({ drivers });
+    const target = "v:b/moved";
+    await commanded(one, { command: "begin", ...wanted });
+    await commanded(one, { command: "round", target });
+    let isLanding = false;
+    world.on("b").step = what => {
+      isLanding ||= what === "landing";
+    };
+    const landing = commanded(one, { command: "land", target });
+    await until(() => isLanding);
+    world.on("a").volumes.set("source", { content: "changed since", bytes: 1n << 20n });
+    expect(await codeOf(commanded(one, { command: "round", target }))).toBe("aborted");
+    expect(await codeOf(commanded(one, { command: "land", target }))).toBe("aborted");
+    resolve();
+    await landing;
+    expect(world.on("b").volumes.get("moved")?.content).toBe(content);
     await one.stop(1_000);
   });
 

@@ -2,7 +2,7 @@ import type { CopyAnswer, CopyCommand } from "../../lib/copy/commands.ts";
 import { readRecord } from "../../lib/copy/record.ts";
 import { CopyStorage, copyDriver, streamInMemory } from "../fakes/memory-copies.ts";
 import { testCall } from "../fakes/memory-driver.ts";
-import { type CopyWorldParts, copyProcess, copyRequest } from "./copy-world.ts";
+import { type CopyWorldParts, copyProcess, copyRequest, until } from "./copy-world.ts";
 
 /** A patient call. */
 export const call = testCall();
@@ -19,14 +19,21 @@ export function pair() {
     const gate = new Promise<void>(resolve => {
       open = resolve;
     });
-    for (const each of storages.values()) each.gate = () => gate;
+    for (const each of storages.values())
+      each.gate = () => {
+        isReached = true;
+        return gate;
+      };
   };
+  let isReached = false;
+  /** Waits until a stream is held: its process has become the owner of the copy. */
+  const reached = () => until(() => isReached);
   const drivers = new Map([...storages].map(([name, storage]) => [name, () => copyDriver(storage, name)]));
   const process = (more: Partial<CopyWorldParts> = {}) =>
     copyProcess({ drivers, stream: streamInMemory(storages), ...more });
   const record = (name = "copy", where = "b") => readRecord(on(where).records.get(name) ?? "", "test");
   const remains = () => [...storages.values()].flatMap(each => each.remains());
-  return { on, hold, release: () => open(), process, record, remains };
+  return { on, hold, reached, release: () => open(), process, record, remains };
 }
 
 /** A process over the pair. */

@@ -7,10 +7,11 @@ import { commanded, make, pair } from "./pair.ts";
 
 describe("two processes", () => {
   test("of which one copies: the other says so, and takes over when the first has ended without a word", async () => {
-    const { process, hold, release, record, on } = pair();
+    const { process, hold, reached, release, record, on } = pair();
     hold();
     const one = process({ times: { beat: 10 } });
     expect(await codeOf(make(one))).toBe("aborted");
+    await reached();
     const two = process({ times: { takeOver: 200 } });
     for (const _ of [1, 2, 3]) expect((await failure(make(two)))?.message).toContain("another csimux");
     // A process that was killed leaves its name in the record.
@@ -25,10 +26,11 @@ describe("two processes", () => {
   });
 
   test("the one that loses the record ends its copy", async () => {
-    const { process, hold, release, record, on } = pair();
+    const { process, hold, reached, release, record, on } = pair();
     hold();
     const one = process({ times: { beat: 10 } });
     expect(await codeOf(make(one))).toBe("aborted");
+    await reached();
     on("b").records.set("copy", writeRecord({ ...record(), owner: "another" }));
     const target = { kind: "volume", connection: "b", id: "copy" } as const;
     const running = one.copies.running(target);
@@ -40,10 +42,11 @@ describe("two processes", () => {
   });
 
   test("a copy that is cancelled through the other process is removed by its own, which refuses the next request for it once", async () => {
-    const { process, hold, release, record, remains } = pair();
+    const { process, hold, reached, release, record, remains } = pair();
     hold();
     const one = process();
     expect(await codeOf(make(one))).toBe("aborted");
+    await reached();
     const two = process({ times: { takeOver: 60_000 } });
     const cancelling = commanded(two, { command: "cancel", target: "v:b/copy" });
     await until(() => record().state === "cancelled");
@@ -57,11 +60,34 @@ describe("two processes", () => {
     await two.stop(1_000);
   });
 
-  test("the copy of a process that was killed is cancelled when that has not written for some time", async () => {
-    const { process, hold, release, record, on, remains } = pair();
+  test("a cancellation that the other process overwrites is written again", async () => {
+    const { process, hold, reached, release, record, on, remains } = pair();
     hold();
     const one = process();
     expect(await codeOf(make(one))).toBe("aborted");
+    await reached();
+    const two = process({ times: { takeOver: 60_000 } });
+    let isOverwritten = false;
+    on("b").step = what => {
+      if (what !== "noted" || isOverwritten || record().state !== "cancelled") return;
+      isOverwritten = true;
+      on("b").records.set("copy", writeRecord({ ...record(), state: "copying", beat: record().beat + 1 }));
+    };
+    const cancelling = commanded(two, { command: "cancel", target: "v:b/copy" });
+    await until(() => record().state === "cancelled");
+    release();
+    expect(await cancelling).toMatchObject([{ kind: "done", target: "v:b/copy" }]);
+    expect([isOverwritten, remains()]).toEqual([true, []]);
+    await one.stop(1_000);
+    await two.stop(1_000);
+  });
+
+  test("the copy of a process that was killed is cancelled when that has not written for some time", async () => {
+    const { process, hold, reached, release, record, on, remains } = pair();
+    hold();
+    const one = process();
+    expect(await codeOf(make(one))).toBe("aborted");
+    await reached();
     const stopping = one.stop(1_000);
     release();
     await stopping;
@@ -73,10 +99,11 @@ describe("two processes", () => {
   });
 
   test("one that cannot write its record ends its copy before another may begin", async () => {
-    const { process, hold, release, on } = pair();
+    const { process, hold, reached, release, on } = pair();
     hold();
     const one = process({ times: { beat: 10, lost: 60 } });
     expect(await codeOf(make(one))).toBe("aborted");
+    await reached();
     on("b").step = what => {
       if (what === "note") throw new CsiError("unavailable", "no answer");
     };

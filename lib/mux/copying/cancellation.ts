@@ -37,15 +37,19 @@ export async function cancelCopy(
     const text = `the copy to volume ${volume} is complete, and it is a volume; delete that`;
     throw new CsiError("failed-precondition", text);
   }
-  const asked = Math.floor(Date.now() / 1_000);
-  const text = engine.text.write({ ...record, state: "cancelled", asked });
-  await on(async connection => takingOn(connection).note(target.id, text, call));
+  const cancel = (present: CopyRecord): Promise<void> => {
+    const text = engine.text.write({ ...present, state: "cancelled", asked: Math.floor(Date.now() / 1_000) });
+    return on(async connection => takingOn(connection).note(target.id, text, call));
+  };
+  await cancel(record);
   for (;;) {
     const left = await find();
-    if (left?.state !== "cancelled") return;
+    // Its owner looked before, and wrote after the cancellation.
+    if (left?.state === "copying" && left.owner === record.owner && left.beat > record.beat) await cancel(left);
+    else if (left?.state !== "cancelled") return;
     // Its process has done that.
-    if (left.owner === "" && record.owner !== "") return;
-    if (engine.copies.owner(target, left) !== "taken") return engine.removal.cancel(target, left, call);
+    else if (left.owner === "" && record.owner !== "") return;
+    else if (engine.copies.owner(target, left) !== "taken") return engine.removal.cancel(target, left, call);
     await pause(lookMs, AbortSignal.any([client, call.signal]));
   }
 }

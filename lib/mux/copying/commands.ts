@@ -117,7 +117,6 @@ export class CopyCommands {
     const running = copies.running(target);
     const before = running?.record ?? (await this.#landing(target, call));
     await this.#on(target.connection, to => this.#copying.refuseForbidden(to, target, before, call));
-    const isFirst = !running && before.state === "copying" && before.round === 0 && before.beat === 0;
     const record = running || before.state === "copying" ? before : await this.#next(target, before, call);
     const copy = running ?? this.#start(target, record);
     const end = await watched(copy, tell, client);
@@ -129,7 +128,7 @@ export class CopyCommands {
     );
     const { round: number, taken, done: bytes } = end.record;
     const seconds = (performance.now() - began) / 1_000;
-    const continued = !isFirst && record === before;
+    const continued = record === before;
     return { target: encodeHandle(target), way: end.record.way, round: { number, taken, continued, bytes, seconds } };
   }
 

@@ -43,6 +43,8 @@ export interface KnownLanding {
 export class Copying {
   readonly #parts: CopyingParts;
   readonly #admission: CopyAdmission;
+  /** The copies that become volumes at present. */
+  readonly #becoming = new Set<string>();
   /** What is still done after an answer. */
   readonly #after = new Set<Promise<void>>();
 
@@ -106,7 +108,9 @@ export class Copying {
     call: Call,
   ): Promise<Volume> {
     const { calls, engine } = this.#parts;
-    if (engine.copies.owner(target, record) === "taken") throw elsewhere(target);
+    const handle = encodeHandle(target);
+    if (this.#becoming.has(handle) || engine.copies.owner(target, record) === "taken") throw elsewhere(target);
+    this.#becoming.add(handle);
     try {
       await this.#own(connection, taking, target, record, call);
       const volume = await calls.make(connection, () => taking.land(target.id, spec, record.moment, call));
@@ -116,7 +120,7 @@ export class Copying {
         ? "its content is proved to be that of its source"
         : "its source may have changed meanwhile";
       call.log.info(`volume "${spec.name}" is complete: ${proof}`, {
-        ...{ volume: encodeHandle(target), source: spec.origin.handle, moment: record.moment.name },
+        ...{ volume: handle, source: spec.origin.handle, moment: record.moment.name },
         ...(record.moment.proof && { proof: record.moment.proof }),
       });
       this.#afterwards(engine.removal.settle(target, record, call));
@@ -125,6 +129,8 @@ export class Copying {
       // The landing is left, so the caller must come back, whatever the reason.
       if (!isFinal(error) || !(error instanceof Error)) throw error;
       throw new CsiError("unavailable", error.message, { cause: error });
+    } finally {
+      this.#becoming.delete(handle);
     }
   }
 
@@ -233,12 +239,13 @@ export class Copying {
     } as const;
   }
 
-  /** Runs a copy in this process. */
+  /** Runs a copy in this process. Throws "aborted" while its landing becomes the volume: nothing may write into that. */
   start(
     { target, source, spec }: Omit<CopyRequest, "role">,
     record: CopyRecord,
     state: Pick<CopyWork, "isNew" | "isTakenOver">,
   ): OneCopy {
+    if (this.#becoming.has(encodeHandle(target))) throw elsewhere(target);
     const from = this.#parts.connections.record(source.connection)?.lastValid?.facts.copies;
     const dropAcls = from?.dropAcls ?? false;
     return this.#parts.engine.copies.start({ target, source, spec, record, ...state, dropAcls });
@@ -285,7 +292,7 @@ export function takingOn({ name, driverName, driver }: Connection): TakingAbilit
   throw new CsiError("invalid-argument", text);
 }
 
-/** Another process works on it. */
+/** Another process works on it, or another request of this one. */
 function elsewhere(target: Handle, record?: CopyRecord): CsiError {
   const done = record && record.done > 0n ? `: ${record.done >> 20n} of ${record.total >> 20n} MiB` : "";
   return new CsiError("aborted", `volume ${encodeHandle(target)} is being copied by another csimux${done}`);
