@@ -21,7 +21,7 @@ export const quick: CopyTimes = {
   lost: 200,
   takeOver: 60,
   settle: 1,
-  late: 20,
+  late: 1,
   firstPause: 1,
   longestPause: 5,
   ask: 30,

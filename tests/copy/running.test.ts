@@ -89,7 +89,7 @@ describe("a running copy", () => {
 
   test("is tried again after a failure, and says why meanwhile", async () => {
     const { process, on } = pair();
-    const one = process({ times: { firstPause: 200, longestPause: 200 } });
+    const one = process({ times: { firstPause: 500, longestPause: 500, ask: 200 } });
     let left = 1;
     on("b").step = what => {
       if (what === "receive" && left-- > 0) throw new CsiError("unavailable", "the pool is full");
