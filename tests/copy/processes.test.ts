@@ -77,7 +77,7 @@ describe("two processes", () => {
     await until(() => record().state === "cancelled");
     release();
     expect(await cancelling).toMatchObject([{ kind: "done", target: "v:b/copy" }]);
-    expect([isOverwritten, remains()]).toEqual([true, []]);
+    expect([isOverwritten, record().state, remains()]).toEqual([true, "cancelled", ["record copy"]]);
     await one.stop(1_000);
     await two.stop(1_000);
   });

@@ -13,7 +13,7 @@ import type { Connection } from "../connection.ts";
 import type { Connections } from "../connections.ts";
 import type { StorageCalls } from "../storage-calls.ts";
 import { CopyAdmission, type CopyRequest, type RecordText, refuseOther, waysOf } from "./admission.ts";
-import { sourceOf } from "./ends.ts";
+import { assurance, sourceOf } from "./ends.ts";
 import { forbids, type WayChoice } from "./ways.ts";
 
 /** The part of lib/copy that the router uses. */
@@ -116,10 +116,7 @@ export class Copying {
       const volume = await calls.make(connection, () => taking.land(target.id, spec, record.moment, call));
       const text = engine.text.write({ ...record, state: "finished", owner: "", fault: "" });
       await calls.make(connection, () => taking.note(target.id, text, call));
-      const proof = record.moment.stable
-        ? "its content is proved to be that of its source"
-        : "its source may have changed meanwhile";
-      call.log.info(`volume "${spec.name}" is complete: ${proof}`, {
+      call.log.info(`volume "${spec.name}" is complete: ${assurance(record)}`, {
         ...{ volume: handle, source: spec.origin.handle, moment: record.moment.name },
         ...(record.moment.proof && { proof: record.moment.proof }),
       });

@@ -26,6 +26,10 @@ export function other(source: Handle, { name }: Connection): Handle {
   throw new CsiError("invalid-argument", `volume ${encodeHandle(source)} is on connection "${name}" already`);
 }
 
+/** What is known of the content of a complete copy, in words. */
+export const assurance = ({ moment }: CopyRecord): string =>
+  moment.stable ? "its content is proved to be that of its source" : "its source may have changed meanwhile";
+
 /** The source of a copy. Throws "internal" for a record that admission cannot have written. */
 export function sourceOf({ origin }: CopyRecord): Handle {
   const source = parseHandle(origin.handle, origin.kind);
