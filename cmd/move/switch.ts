@@ -5,6 +5,7 @@ import { claimManifest, type LandedVolume, volumeManifest } from "./objects/mani
 import { claimOfVolume, claimText } from "./objects/objects.ts";
 import { MoveRefusal } from "./refusal.ts";
 import { refusalsOf } from "./refusals.ts";
+import { holders } from "./staged.ts";
 import { start, stop } from "./stop.ts";
 import { createClaim, deleteClaim } from "./swap.ts";
 import { setAdvice } from "./templates.ts";
@@ -187,7 +188,15 @@ async function swap(work: MoveWork, moving: Moving): Promise<Moving> {
   const { note } = noted(moving);
   if (state === "other")
     throw new MoveRefusal(`claim ${claimText(moving)} is for another volume now; delete it, and repeat the command`);
-  if (state === "old") await deleteClaim(work, moving);
+  if (state === "old") {
+    // Pods may have come since the last round, which the claim's protection would only wait for.
+    const missing = desk.isPrint ? undefined : await holders(desk, [moving], note.nodes);
+    if (missing !== undefined)
+      throw new MoveRefusal(
+        `${missing}: what they write would stay behind; run csimux move undo and finish, and copy again`,
+      );
+    await deleteClaim(work, moving);
+  }
   await createClaim(work, moving, claimManifest(note.claim, note.toClass, note.volume));
   return desk.isPrint ? moving : again(work, moving);
 }

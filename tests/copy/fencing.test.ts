@@ -84,6 +84,35 @@ test("a copy that another process has taken over meanwhile sends no second strea
   await one.stop(1_000);
 });
 
+test("a refusal does not give up the source of a copy that another process has begun meanwhile", async () => {
+  const world = pair();
+  world.hold();
+  const one = world.process();
+  const refused = new CsiError("resource-exhausted", "the copy needs 100 bytes, and 50 are available");
+  let isBegun = false;
+  const driver = (): Driver => {
+    const whole = copyDriver(world.on("b"), "b");
+    const { taking } = whole;
+    if (!taking) return whole;
+    const refusal: TakingAbility["refusal"] = async () => {
+      expect(await codeOf(make(one))).toBe("aborted");
+      isBegun = true;
+      return refused;
+    };
+    return { ...whole, taking: { ...taking, refusal } };
+  };
+  const drivers = new Map([
+    ["a", () => copyDriver(world.on("a"), "a")],
+    ["b", driver],
+  ]);
+  const two = world.process({ drivers });
+  expect([await codeOf(make(two)), isBegun]).toEqual(["aborted", true]);
+  expect(world.on("a").moments.size).toBe(1);
+  world.release();
+  await one.stop(1_000);
+  await two.stop(1_000);
+});
+
 test("the janitor leaves a copy that was asked for after its listing", async () => {
   const world = pair();
   const old = seconds() - 73 * 3_600;

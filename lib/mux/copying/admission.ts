@@ -78,8 +78,11 @@ export class CopyAdmission {
         });
         return this.#parts.text.read(landing.record, `volume ${key}`);
       } catch (error) {
+        if (!isFinal(error)) throw error;
+        // Its moment is the same one.
+        if (await calls.make(to, () => taking.find(target.id, call))) throw begunElsewhere(key, error);
         // A final answer promises that nothing is left.
-        if (isFinal(error)) await calls.make(from, () => giving.release(key, undefined, call)).catch(notFinal(error));
+        await calls.make(from, () => giving.release(key, undefined, call)).catch(notFinal(error));
         throw error;
       }
     });
@@ -152,6 +155,10 @@ function newRecord({ spec, role }: CopyRequest, way: CopyWay, moment: Moment): C
     move: role === "move" ? { parameters, mutable } : undefined,
   };
 }
+
+/** Another process has begun the copy meanwhile; what was refused here may only be its own effect, such as too little space. */
+const begunElsewhere = (volume: string, cause: unknown): CsiError =>
+  new CsiError("aborted", `volume ${volume} is being copied by another csimux`, { cause });
 
 /** After a refusal whose traces could not be removed, the caller must come back. */
 const notFinal = (refusal: unknown) => (cause: unknown) => {

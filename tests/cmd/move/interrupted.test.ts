@@ -152,6 +152,25 @@ test.each(places(2))("what pods write after their copy has become a volume is no
   }
 });
 
+test("a claim is not replaced if its pods came back after the last round", async () => {
+  const here = await world(["copy", toFast]);
+  try {
+    const { cluster } = here;
+    const landed = () =>
+      void cluster.answer({ argv: ["scale", "statefulset/db", "-n", "shop", "--replicas=1"], stdin: "" });
+    cluster.csimux.options = { cannotFreeze: true, landed };
+    expect(await here.run("switch", { yes: true })).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("pods still use the claims: db-0: what they write would stay behind"),
+    });
+    isWell(here, "a", before(here));
+    expect(await here.run("undo", { yes: true })).toMatchObject({ code: 0, err: "" });
+    isWell(here, "a", before(here));
+  } finally {
+    here.close();
+  }
+});
+
 test("while the new connection does not say how far its copies are, nothing is landed, and nothing written is lost", async () => {
   const here = await world(["copy", toFast]);
   try {

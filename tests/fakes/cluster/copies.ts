@@ -28,6 +28,8 @@ export interface CopiesOptions {
   readonly forgets?: boolean;
   /** What "plan" and "begin" refuse, with this message. */
   readonly refuses?: string;
+  /** Runs after a copy has become the volume. */
+  readonly landed?: () => void;
   /** A connection that cannot be asked for its copies. */
   readonly silent?: string;
 }
@@ -160,6 +162,7 @@ export class CopiesDouble {
     this.add(target);
     this.volumes.get(target)?.lines.push(...copy.content);
     copy.state = "finished";
+    this.options.landed?.();
     if (this.options.forgets) this.copies.delete(target);
     return copy;
   }
