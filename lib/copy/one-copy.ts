@@ -209,8 +209,7 @@ export class OneCopy {
   }
 
   async #stream(giving: GivingAbility, taking: TakingAbility, way: "stream" | "stream-here"): Promise<void> {
-    // Time may have passed in which another process became the owner: only the owner ends what receives, and sends.
-    await this.#lease.write({});
+    await this.#lease.write({}); // Only the owner ends what receives, and another process may be it by now.
     const { record } = this;
     if (!giving.stream) throw unable(this.#work.source.connection, "send streams");
     if (!taking.stream) throw unable(this.#work.target.connection, "receive streams");

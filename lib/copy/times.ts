@@ -9,8 +9,8 @@ export interface CopyTimes {
   /** How long a new owner waits before it verifies that no other process has become the owner at the same time. */
   readonly settle: number;
   /**
-   * How long a new owner waits whose write took longer than `settle`: until another one, which it has overwritten, has noticed that (`lost`,
-   * looked at four times in that time), and less than `takeOver`.
+   * How long a new owner waits whose write took longer than `settle`: until another one, which it has overwritten, has noticed that, which
+   * takes a beat, or `lost` and a quarter of it. Less than `takeOver`.
    */
   readonly late: number;
   /** The first pause before a failed copy is tried again, and the longest. */

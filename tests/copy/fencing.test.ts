@@ -23,7 +23,7 @@ const record: CopyRecord = {
   ...{ done: 0n, total: 0n, asked: 1, owner: "", beat: 0, fault: "", move: undefined },
 };
 
-/** A storage with the record of a copy that nobody works on, and leases of it for several processes. */
+/** A storage with the record of a copy without an owner, and leases of it for several processes. */
 function claims(times: Partial<typeof quick> = {}) {
   const storage = new CopyStorage();
   storage.records.set("copy", writeRecord(record));
