@@ -90,7 +90,8 @@ function asking(name: string, route: Route, source: CopySource) {
         const { volume } = await rig.world.create(name, route.to, contentSource(source), 15_000);
         return { kind: "volume", id: volume?.volumeId ?? "" };
       } catch (error) {
-        const { code, details } = error as { readonly code: number; readonly details: string };
+        // The client that a restart has closed throws an error without a code.
+        const { code = status.unavailable, details = String(error) } = error as { code?: number; details?: string };
         if (!pending.includes(code)) return { kind: "refused", code, details };
         last = details;
       }
