@@ -1,4 +1,4 @@
-import { createServer, type Socket } from "node:net";
+import type { Socket } from "node:net";
 import {
   type CopyAnswer,
   type CopyCommand,
@@ -9,12 +9,9 @@ import {
 } from "../copy/commands.ts";
 import type { Log } from "../core/call.ts";
 import { CsiError, detailOf } from "../core/errors.ts";
-import { putSocketFile } from "../csi/socket-file.ts";
+import { type OwnSocket, serveOwnSocket } from "./own-socket.ts";
 
 export { commandSocketOf };
-
-/** Only the user that runs csimux may connect. */
-const mode = 0o600;
 
 /** How long a client may take to send its request, in milliseconds. */
 const requestMs = 10_000;
@@ -27,43 +24,25 @@ export type RunCommand = (
 ) => Promise<void>;
 
 /** Serves the command socket. Throws "failed-precondition" if it cannot be created. */
-export async function serveCommands(path: string, run: RunCommand, log: Log): Promise<{ readonly close: () => void }> {
-  const peers = new Set<Socket>();
-  const server = createServer({ allowHalfOpen: true }, peer => {
-    peers.add(peer);
-    const left = new AbortController();
-    peer.on("close", () => {
-      peers.delete(peer);
-      left.abort(new CsiError("aborted", "the client of the command socket has left"));
-    });
-    peer.on("error", () => peer.destroy());
-    const tell = (answer: CopyAnswer): void => void peer.write(`${writeLine(answer)}\n`);
-    void requested(peer)
-      .then(line => run(readCommand(line), tell, left.signal))
-      .catch((error: unknown) => {
-        if (!(error instanceof CsiError)) log.error("a command failed", { reason: detailOf(error) });
-        const { code, message } = error instanceof CsiError ? error : unexpected;
-        tell({ kind: "failed", code, message });
-      })
-      .finally(() => peer.end());
-  });
-  server.on("error", error => log.warn("a connection to the command socket failed", { reason: error.message }));
-  const file = await putSocketFile(
+export function serveCommands(path: string, run: RunCommand, log: Log): Promise<OwnSocket> {
+  return serveOwnSocket(
     path,
-    mode,
-    own =>
-      new Promise((resolve, reject) => {
-        server.once("error", reject);
-        server.listen(own, resolve);
-      }),
-  );
-  return {
-    close: () => {
-      file.release();
-      server.close();
-      for (const peer of peers) peer.destroy();
+    "command socket",
+    peer => {
+      const left = new AbortController();
+      peer.on("close", () => left.abort(new CsiError("aborted", "the client of the command socket has left")));
+      const tell = (answer: CopyAnswer): void => void peer.write(`${writeLine(answer)}\n`);
+      void requested(peer)
+        .then(line => run(readCommand(line), tell, left.signal))
+        .catch((error: unknown) => {
+          if (!(error instanceof CsiError)) log.error("a command failed", { reason: detailOf(error) });
+          const { code, message } = error instanceof CsiError ? error : unexpected;
+          tell({ kind: "failed", code, message });
+        })
+        .finally(() => peer.end());
     },
-  };
+    log,
+  );
 }
 
 const unexpected = { code: "internal", message: "the command failed unexpectedly; see the log of csimux" } as const;

@@ -1,12 +1,9 @@
-import { connect, createServer, type Socket } from "node:net";
+import { connect, type Socket } from "node:net";
 import type { Log } from "../core/call.ts";
 import { CsiError, detailOf, errnoOf } from "../core/errors.ts";
 import { withoutKnownSecrets } from "../core/secrets.ts";
-import { putSocketFile } from "../csi/socket-file.ts";
+import { type OwnSocket, serveOwnSocket } from "./own-socket.ts";
 import type { StatusAnswer } from "./status.ts";
-
-/** Only the user that runs csimux may connect. */
-const mode = 0o600;
 
 /** The longest status accepted, in bytes. */
 const maxBytes = 64 << 20;
@@ -31,47 +28,30 @@ export type StatusRequest = "status" | "volumes";
  * client, and no client and no error in the status can end the process: if generating the status fails, it is logged,
  * and the client receives no text. Throws "failed-precondition" if the socket cannot be created.
  */
-export async function serveStatus(
+export function serveStatus(
   path: string,
   status: (request: StatusRequest) => StatusAnswer | Promise<StatusAnswer>,
   log: Log,
-): Promise<{ readonly close: () => void }> {
-  const peers = new Set<Socket>();
-  const server = createServer({ allowHalfOpen: true }, peer => {
-    peers.add(peer);
-    peer.on("close", () => peers.delete(peer));
-    peer.on("error", () => peer.destroy());
-    peer.on("timeout", () => peer.destroy());
-    void requested(peer)
-      .then(async request => {
-        peer.setTimeout(request === "volumes" ? volumesMs : readMs);
-        const answer = await status(request);
-        peer.setTimeout(readMs);
-        peer.end(`${withoutKnownSecrets(JSON.stringify(answer))}\n`);
-      })
-      .catch((error: unknown) => {
-        log.error("cannot generate the status", { reason: detailOf(error) });
-        peer.destroy();
-      });
-  });
-  // A listener may report failed accepts, for example for lack of descriptors, as errors at any time.
-  server.on("error", error => log.warn("a connection to the status socket failed", { reason: error.message }));
-  const file = await putSocketFile(
+): Promise<OwnSocket> {
+  return serveOwnSocket(
     path,
-    mode,
-    own =>
-      new Promise((resolve, reject) => {
-        server.once("error", reject);
-        server.listen(own, resolve);
-      }),
-  );
-  return {
-    close: () => {
-      file.release();
-      server.close();
-      for (const peer of peers) peer.destroy();
+    "status socket",
+    peer => {
+      peer.on("timeout", () => peer.destroy());
+      void requested(peer)
+        .then(async request => {
+          peer.setTimeout(request === "volumes" ? volumesMs : readMs);
+          const answer = await status(request);
+          peer.setTimeout(readMs);
+          peer.end(`${withoutKnownSecrets(JSON.stringify(answer))}\n`);
+        })
+        .catch((error: unknown) => {
+          log.error("cannot generate the status", { reason: detailOf(error) });
+          peer.destroy();
+        });
     },
-  };
+    log,
+  );
 }
 
 /** The request of a client: its first bytes. */

@@ -190,19 +190,9 @@ export class Landings {
 
   /** Like TakingAbility.landings. The record of a file that cannot be read is empty. */
   async list(call: Call): Promise<readonly Landing[]> {
-    const all: Landing[] = [];
-    for (const id of (await this.#files.names()).filter(isVolumeId)) {
-      try {
-        const kept = await this.#files.read(id);
-        if (kept) all.push({ id, record: kept.record });
-      } catch (cause) {
-        if (!(cause instanceof CsiError)) throw cause;
-        call.log.warn("the record of a copy cannot be read", { volume: id, cause });
-        all.push({ id, record: "" });
-      }
-    }
+    const all = await this.#files.all(isVolumeId, call);
     if (all.length === 0) await present(this.#context);
-    return all;
+    return all.map(({ name, value }) => ({ id: name, record: value?.record ?? "" }));
   }
 
   /** Like TakingAbility.folder. Makes the landing again if an interrupted call has left none. */

@@ -164,17 +164,8 @@ export class Moments {
   }
 
   async #all(call: Call): Promise<readonly Protection[]> {
-    const all: Protection[] = [];
-    for (const name of await this.#files.names()) {
-      try {
-        const kept = await this.#files.read(name);
-        if (kept) all.push(kept);
-      } catch (cause) {
-        if (!(cause instanceof CsiError)) throw cause;
-        call.log.warn("what a copy needs cannot be read", { file: `${name}.json`, cause });
-      }
-    }
-    return all;
+    const all = await this.#files.all(() => true, call);
+    return all.flatMap(({ value }) => value ?? []);
   }
 
   #gone(name: string): CsiError {

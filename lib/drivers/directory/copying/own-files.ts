@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
 import { unless } from "../../../io/files.ts";
 import { type OperationContext, withFolders } from "../operation-context.ts";
@@ -31,6 +32,25 @@ export class OwnFiles<T> {
     return names
       .filter(name => name.endsWith(ending) && !name.includes("~"))
       .map(name => name.slice(0, -ending.length));
+  }
+
+  /** The files with these names; the value of one that cannot be read is undefined, and the log tells. */
+  async all(
+    isWanted: (name: string) => boolean,
+    call: Call,
+  ): Promise<readonly { readonly name: string; readonly value: T | undefined }[]> {
+    const all: { readonly name: string; readonly value: T | undefined }[] = [];
+    for (const name of (await this.names()).filter(isWanted)) {
+      try {
+        const value = await this.read(name);
+        if (value !== undefined) all.push({ name, value });
+      } catch (cause) {
+        if (!(cause instanceof CsiError)) throw cause;
+        call.log.warn("the record of a copy cannot be read", { file: `${this.#folder}/${name}${ending}`, cause });
+        all.push({ name, value: undefined });
+      }
+    }
+    return all;
   }
 
   /** Whether there is anything with this name, readable or not. */
