@@ -169,10 +169,10 @@ export async function failureOf(call: Promise<unknown>): Promise<{ readonly code
   throw new Error("the call did not fail");
 }
 
-/** Repeats a call as a sidecar does until it succeeds or fails for good; a minute at most. */
-export async function untilDone<T>(attempt: () => Promise<T>): Promise<T> {
+/** Repeats a call as a sidecar does until it succeeds or fails for good; `limitMs` milliseconds at most. */
+export async function untilDone<T>(attempt: () => Promise<T>, limitMs = 60_000): Promise<T> {
   const pending: readonly number[] = [1, status.deadlineExceeded, status.aborted, status.unavailable];
-  const until = Date.now() + 60_000;
+  const until = Date.now() + limitMs;
   for (;;) {
     try {
       return await attempt();

@@ -4,7 +4,7 @@ import { askCopies } from "../../../cmd/copies/socket.ts";
 import { commandSocketOf } from "../../../lib/copy/commands.ts";
 import { processes } from "../../copy/stream-rig.ts";
 import { signal } from "../../io/ssh/sshd.ts";
-import { status, untilDone } from "../world.ts";
+import { untilDone as repeated, status } from "../world.ts";
 import { type CopyKills, copyKills, digest, fillFolder, type Route, routes } from "./copy-kills-rig.ts";
 
 /** How many copies are disturbed. CSIMUX_SEED: the same choices again. */
@@ -13,8 +13,9 @@ const seed = Number(process.env["CSIMUX_SEED"] ?? Date.now() % 100_000);
 
 /** The answers after which external-provisioner asks again. */
 const pending: readonly number[] = [1, status.deadlineExceeded, status.aborted, status.unavailable];
-/** How long one copy may take under kills, in milliseconds. */
-const limitMs = 120_000;
+/** How long one copy, or one call, may take under kills and on a busy machine, in milliseconds. */
+const limitMs = 300_000;
+const untilDone = <T>(call: () => Promise<T>): Promise<T> => repeated(call, limitMs);
 
 let rig: CopyKills;
 beforeAll(async () => {
