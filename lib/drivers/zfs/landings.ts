@@ -227,19 +227,19 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): La
         if (begun !== undefined)
           return { kind: "partial", token: begun, proof: await streams.guidOf(begun, call.signal) };
         const landing = landingIn(id, found);
-        // What was proved keeps that while it becomes the volume.
-        const proof = ownValue(landing ?? found.volume, property.proof);
-        if (proof !== undefined) return { kind: "whole", proof };
-        if (!landing) return { kind: "nothing" };
         const token = shownValue(landing, "receive_resume_token");
         if (token !== undefined) return { kind: "partial", token, proof: await streams.guidOf(token, call.signal) };
+        // What was proved keeps that while it becomes the volume; a round after an attempt at that has left a snapshot.
+        const proof = ownValue(landing ?? found.volume, property.proof);
+        const proved = proof === undefined ? ({ kind: "nothing" } as const) : ({ kind: "whole", proof } as const);
+        if (!landing) return proved;
         const below = await zfs.below(name, ["snapshot"], ["guid", "createtxg"], 1, call.signal);
         const txg = (entry: Entry) => Number(shownValue(entry, "createtxg") ?? 0);
         const last = below
           .filter(each => isReceived(each.name))
           .sort((a, b) => txg(a) - txg(b))
           .at(-1);
-        return last ? { kind: "whole", proof: shownValue(last, "guid") ?? "" } : { kind: "nothing" };
+        return last ? { kind: "whole", proof: shownValue(last, "guid") ?? "" } : proved;
       },
       open(id, { proof }, isLater) {
         const snapshot = `${names.landing(id)}@${receivedName(proof)}`;
@@ -255,8 +255,9 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): La
       /** Without a token and a snapshot there is nothing to continue from, and a new stream needs the name. */
       async discard(id, call) {
         const landing = await landingOf(id, call);
+        if (shownValue(landing, "receive_resume_token") !== undefined)
+          return streams.abort(names.landing(id), call.signal);
         if (!landing || ownValue(landing, property.proof) !== undefined) return;
-        if (shownValue(landing, "receive_resume_token") !== undefined) return streams.abort(landing.name, call.signal);
         const query = { names: [names.pool], properties: ["type"] };
         const family = await zfs.family(landing.name, query, call.signal);
         const kept = [...family.keys()].some(

@@ -39,9 +39,9 @@ export async function settled(
     if (ownValue(entry, property.landing) !== id || otherOwner(entry, settings.marks) !== undefined)
       throw storage.notOwn(`the dataset ${landing} is not a landing of this connection`);
     if (shownValue(entry, "type") !== settings.volumes.type) throw unproved(`it is a ${shownValue(entry, "type")}`);
+    if (shownValue(entry, "receive_resume_token") !== undefined) throw unproved("a stream into it was interrupted");
     if (isProved(entry)) return;
     if (moment.proof === "") throw unproved("the moment has no guid");
-    if (shownValue(entry, "receive_resume_token") !== undefined) throw unproved("a stream into it was interrupted");
     if (!snapshot || shownValue(snapshot, "guid") !== moment.proof)
       throw unproved("it lacks the snapshot that was sent");
     const changed = shownValue(entry, written);

@@ -155,6 +155,34 @@ describe.each(pairs)("a copy of %s", (_, from, to) => {
   });
 });
 
+test("a round after an interrupted attempt to make the landing the volume is continued, proved and landed", async () => {
+  const { there, here, a, b, source } = await madeOn(
+    { driver: "zfs-generic-nfs" },
+    { driver: "zfs-generic-nfs" },
+    "volume",
+  );
+  const [spec, target, landing] = [copyOf("c", source), targetOf("c"), "tank/k/v/csimux-land-c"];
+  const first = await giving(a).protect(source, target, 0, call);
+  await taking(b).begin(spec, first, "record", call);
+  const ends = streamsOf(a, b);
+  await joined(ends.source.open(first, { kind: "whole" }, false), ends.target.open("c", first, false));
+  here.fake.zfs("set", `csimux:proof=${first.proof}`, landing);
+  await there.write(await getVolume(a, "v"), "changed");
+  const second = await giving(a).protect(source, target, 1, call);
+  const [send, receive] = [
+    ends.source.open(second, { kind: "since", moment: first }, false),
+    ends.target.open("c", second, true),
+  ];
+  await expect(joined(send, receive, 3000)).rejects.toThrow("incomplete stream");
+  expect(await ends.target.state("c", call)).toMatchObject({ kind: "partial", proof: second.proof });
+  expect(await codeOf(taking(b).land("c", spec, first, call))).toBe("failed-precondition");
+  await ends.target.discard("c", call);
+  expect(await ends.target.state("c", call)).toEqual({ kind: "whole", proof: first.proof });
+  await joined(send, receive);
+  expect(await ends.target.state("c", call)).toEqual({ kind: "whole", proof: second.proof });
+  expect(await here.read(await taking(b).land("c", spec, second, call))).toBe("changed");
+});
+
 /** The time limit of a test that makes a copy for each of its steps, in milliseconds. */
 const longMs = 600_000;
 
