@@ -83,7 +83,7 @@ export function openRouter(
   );
   const copying = engine && new Copying({ connections, calls, engine });
   const context: RouterContext = { connections, calls, groups, handles, locks, jobs, duplicates, settings, copying };
-  const commands = engine && copying && new CopyCommands({ connections, calls, engine }, copying, groups);
+  const commands = engine && copying && new CopyCommands({ connections, calls, engine }, copying, groups, handles);
   const health = new HealthMonitor(context, healthTimes);
   const parts = (own: RouterContext) => ({
     volumes: new Volumes(own, health),

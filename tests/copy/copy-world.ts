@@ -36,6 +36,8 @@ export interface CopyWorldParts {
   readonly times?: Partial<CopyTimes>;
   readonly groups?: ReadonlyMap<string, Group>;
   readonly stream?: CopyByStream;
+  /** The connection of ids without a prefix. */
+  readonly legacyConnection?: string;
 }
 
 const noStream: CopyByStream = async () => {
@@ -50,6 +52,7 @@ export function copyProcess({
   times = {},
   groups,
   stream = noStream,
+  legacyConnection,
 }: CopyWorldParts) {
   const { log } = testCall();
   const present = { ...usualCopies, ...settings };
@@ -82,7 +85,7 @@ export function copyProcess({
     async () => groups ?? new Map(),
     () => ({
       policy: { match: "lenient", report: "all", honourPreferred: "off", prefix: "t.example" },
-      ...{ legacyConnection: undefined, single: undefined, listing: "complete" },
+      ...{ legacyConnection, single: undefined, listing: "complete" },
     }),
     log,
     { look: 5_000, capacity: 5_000 },

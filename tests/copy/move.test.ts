@@ -37,6 +37,15 @@ describe("a move", () => {
     await one.stop(1_000);
   });
 
+  test("begins with an id from before csimux, which has no prefix", async () => {
+    const one = pair().process({ legacyConnection: "a" });
+    expect(await commanded(one, { command: "begin", ...wanted, source: "source" })).toMatchObject([
+      { target: "v:b/moved" },
+    ]);
+    expect(await codeOf(commanded(one, { command: "freeze", volume: "source" }))).toBe("failed-precondition");
+    await one.stop(1_000);
+  });
+
   test("starts no round while its landing becomes the volume", async () => {
     const world = pair();
     const { promise, resolve } = Promise.withResolvers<void>();

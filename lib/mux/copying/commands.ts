@@ -8,11 +8,12 @@ import { within } from "../../core/time.ts";
 import type { CopySpec } from "../../drivers/copying.ts";
 import type { Connection } from "../connection.ts";
 import type { Groups } from "../groups.ts";
+import type { Handles } from "../handles.ts";
 import { ability, refuseUnmet } from "../placement.ts";
 import { allowed } from "./admission.ts";
 import { cancelCopy } from "./cancellation.ts";
 import { type Copying, type CopyingParts, takingOn } from "./copying.ts";
-import { described, known, other, sourceOf, specOf } from "./ends.ts";
+import { described, other, sourceOf, specOf } from "./ends.ts";
 import { copyState } from "./listing.ts";
 import type { WayChoice } from "./ways.ts";
 
@@ -31,8 +32,10 @@ export class CopyCommands {
   readonly #parts: CopyingParts;
   readonly #copying: Copying;
   readonly #groups: Groups;
+  readonly #handles: Pick<Handles, "known">;
 
-  constructor(parts: CopyingParts, copying: Copying, groups: Groups) {
+  constructor(parts: CopyingParts, copying: Copying, groups: Groups, handles: Pick<Handles, "known">) {
+    this.#handles = handles;
     this.#parts = parts;
     this.#copying = copying;
     this.#groups = groups;
@@ -58,14 +61,14 @@ export class CopyCommands {
       case "begin":
         return this.#begin(command, call);
       case "round":
-        return this.#round(known(command.target, "volume"), tell, client, call);
+        return this.#round(this.#handles.known(command.target, "volume"), tell, client, call);
       case "land":
-        return this.#land(known(command.target, "volume"), call);
+        return this.#land(this.#handles.known(command.target, "volume"), call);
       case "freeze":
       case "thaw":
-        return this.#freeze(known(command.volume, "volume"), command.command === "freeze", call);
+        return this.#freeze(this.#handles.known(command.volume, "volume"), command.command === "freeze", call);
       case "cancel":
-        return this.#cancel(known(command.target, "volume"), client, call);
+        return this.#cancel(this.#handles.known(command.target, "volume"), client, call);
       case "list":
         return this.#list(tell, call);
     }
@@ -76,7 +79,7 @@ export class CopyCommands {
   }
 
   #plan(wanted: Wanted) {
-    const source = known(wanted.source, "volume");
+    const source = this.#handles.known(wanted.source, "volume");
     return this.#to(source, wanted, async (_, { ways, instead }) => ({ way: ways[0], instead: [...instead] }));
   }
 
@@ -98,7 +101,7 @@ export class CopyCommands {
   }
 
   #begin(wanted: Wanted, call: Call) {
-    const source = known(wanted.source, "volume");
+    const source = this.#handles.known(wanted.source, "volume");
     return this.#to(source, wanted, async (connection, { instead }) => {
       const spec: CopySpec = {
         ...{ name: wanted.name, range: { required: wanted.bytes, limit: undefined }, source: undefined },

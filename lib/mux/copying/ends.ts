@@ -13,13 +13,6 @@ export function described(connection: Connection, { id, bytes, context }: Volume
   return { handle, bytes, context: { ...context }, topology };
 }
 
-/** Throws "not-found" for a text that is not a CSI id of this driver. */
-export function known(text: string, kind: Handle["kind"]): Handle {
-  const handle = parseHandle(text, kind);
-  if (handle) return handle;
-  throw new CsiError("not-found", `${kind} "${text}" is not an id of this driver (${kind[0]}:<connection>/<id>)`);
-}
-
 /** Throws "invalid-argument" if the source is on the same connection. */
 export function other(source: Handle, { name }: Connection): Handle {
   if (source.connection !== name) return source;
