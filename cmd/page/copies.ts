@@ -101,8 +101,11 @@ function ofRecord({ target, state, role, fault, asked }: Recorded, now: string):
   const isMove = role === "move";
   const lastAsked = askedText(asked, now);
   switch (state) {
-    case "copying":
-      return { tone: "good", words: `copying, by another csimux${lastAsked}`, reason };
+    case "copying": {
+      const next = isMove ? "csimux move copy" : "a request of its claim";
+      const advice = `nothing while that csimux runs; if it was killed, ${next} takes over after about 90 s`;
+      return { tone: "good", words: `copying, by another csimux${lastAsked}`, reason, advice };
+    }
     case "ready": {
       const advice = isMove
         ? "csimux move switch makes it the volume"

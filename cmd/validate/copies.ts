@@ -87,7 +87,7 @@ function remarks({ connections }: LintInput, { rows, givesNothing }: CopyMatrix)
       ? named('  unless it comes from …: "copies.allowPlain"', ({ read }) => read.config?.copies.allowPlain)
       : []),
     ...named('… could with "copies.sshConnection"', each => factsOf(each)?.copySsh && givesNothing.includes(each.name)),
-    ...(rows.length > 0 ? named("only a csimux on the node with the pool, with both files, copies …", isLocal) : []),
+    ...(rows.length > 0 ? named("only a csimux on their node, with both files, copies …", isLocal) : []),
     ...(rows.length > 0
       ? named("suspended, so they take no new volumes: …", ({ read }) => read.config?.suspended)
       : []),

@@ -70,7 +70,8 @@ test("copies that nothing works on come from their records, each with what conti
   expect(said).toEqual({
     "v:nas2/paused":
       "▲ paused, last asked for 60m ago: the next request of its claim continues it. If the claim no longer exists: csimux copies cancel v:nas2/paused",
-    "v:nas2/copying": "● copying, by another csimux, last asked for 60m ago: nothing",
+    "v:nas2/copying":
+      "● copying, by another csimux, last asked for 60m ago: nothing while that csimux runs; if it was killed, a request of its claim takes over after about 90 s",
     "v:nas2/ready": "● all data has arrived, last asked for 60m ago: the next request of its claim makes it the volume",
     "v:nas2/cancelled": "▲ cancelled: delete its claim: the next request is refused, and a later one begins a new copy",
     "v:nas2/unreadable":
