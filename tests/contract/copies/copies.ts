@@ -26,6 +26,9 @@ export interface CopyPairRig {
   end(): Promise<void>;
 }
 
+/** A size that every storage has: TrueNAS gives file systems no less than 1 GiB. */
+export const sized = { range: { required: 1n << 30n, limit: undefined } };
+
 const call = testCall();
 const content = "the content of the first volume, longer than a piece";
 
@@ -66,7 +69,7 @@ export function copiesContract(name: string, open: () => Promise<CopyPairRig>, s
           return opened;
         };
         try {
-          await process().volumes.create(copyRequest("source", "a", "", { source: undefined }), call);
+          await process().volumes.create(copyRequest("source", "a", "", { ...sized, source: undefined }), call);
           await rig.giver.write("source", content);
           await work(rig, process);
         } finally {
@@ -77,7 +80,7 @@ export function copiesContract(name: string, open: () => Promise<CopyPairRig>, s
       longMs,
     );
   const make = (process: CopyProcess, volume = "copy") =>
-    process.volumes.create(copyRequest(volume, "b", "v:a/source"), call);
+    process.volumes.create(copyRequest(volume, "b", "v:a/source", sized), call);
   const nothingLeft = async ({ giver, taker }: CopyPairRig) => {
     await until(async () => [...(await giver.remains()), ...(await taker.remains())].length === 0).catch(() => {});
     expect([...(await giver.remains()), ...(await taker.remains())]).toEqual([]);
@@ -105,9 +108,11 @@ export function copiesContract(name: string, open: () => Promise<CopyPairRig>, s
     inPair("a name with another source or size is refused, and the volume stays", async (rig, process) => {
       const one = process();
       await asked(() => make(one));
-      await one.volumes.create(copyRequest("other", "a", "", { source: undefined }), call);
-      expect(await codeOf(one.volumes.create(copyRequest("copy", "b", "v:a/other"), call))).toBe("already-exists");
-      const larger = { range: { required: 2n << 20n, limit: undefined } };
+      await one.volumes.create(copyRequest("other", "a", "", { ...sized, source: undefined }), call);
+      expect(await codeOf(one.volumes.create(copyRequest("copy", "b", "v:a/other", sized), call))).toBe(
+        "already-exists",
+      );
+      const larger = { range: { required: 2n << 30n, limit: undefined } };
       expect(await codeOf(one.volumes.create(copyRequest("copy", "b", "v:a/source", larger), call))).toBe(
         "already-exists",
       );
@@ -117,7 +122,7 @@ export function copiesContract(name: string, open: () => Promise<CopyPairRig>, s
 
     inPair("a source that does not exist is not found, and nothing is left", async (rig, process) => {
       const one = process();
-      expect(await codeOf(one.volumes.create(copyRequest("copy", "b", "v:a/none"), call))).toBe("not-found");
+      expect(await codeOf(one.volumes.create(copyRequest("copy", "b", "v:a/none", sized), call))).toBe("not-found");
       await nothingLeft(rig);
     });
 

@@ -13,7 +13,7 @@ import {
 } from "../../copy/copy-world.ts";
 import { testCall } from "../../fakes/memory-driver.ts";
 import { failure } from "../../mux/world.ts";
-import type { CopyEndRig, CopyPairRig } from "./copies.ts";
+import { type CopyEndRig, type CopyPairRig, sized } from "./copies.ts";
 import { type CopyLife, copyLife } from "./life.ts";
 
 /** One storage of a pair that exchanges streams. */
@@ -62,7 +62,7 @@ const forgetful = { keepSeconds: -1 };
 
 /** Asks once for a copy of the volume "source", or of a snapshot. */
 export const make = (process: CopyProcess, source = "v:a/source") =>
-  process.volumes.create(copyRequest("copy", "b", source), call);
+  process.volumes.create(copyRequest("copy", "b", source, sized), call);
 
 /** Asks until the answer says this. */
 export const told = (process: CopyProcess, text: RegExp, source?: string): Promise<void> =>
@@ -141,6 +141,14 @@ export class StreamWorld {
     expect(await this.remains()).toEqual([]);
   }
 
+  /** Nothing is left of a cancelled copy but its record, which goes with the next request. */
+  async cancelled(process: CopyProcess, before: readonly (readonly string[])[]): Promise<void> {
+    expect((await this.record())?.state).toBe("cancelled");
+    expect((await this.remains()).filter(each => !/csimux-copy-copy(?: |$)/.test(each))).toEqual([]);
+    expect(await failure(make(process))).toMatchObject({ code: "failed-precondition" });
+    expect(await this.everything()).toEqual(before);
+  }
+
   /** Deletes the copy, after which both storages are as they were. */
   async deleted(before: readonly (readonly string[])[]): Promise<void> {
     const process = this.opened();
@@ -178,7 +186,7 @@ export const streamTest = (
       const rig = await open();
       const world = new StreamWorld(rig);
       try {
-        await world.opened().volumes.create(copyRequest("source", "a", "", { source: undefined }), call);
+        await world.opened().volumes.create(copyRequest("source", "a", "", { ...sized, source: undefined }), call);
         await rig.giver.write("source", content);
         await work(world, rig);
       } finally {
