@@ -46,6 +46,8 @@ export interface Opening {
   readonly spelling?: "freenas" | "truenas";
   /** The system behind `copies.sshConnection`; the file has no such key where it is absent. */
   readonly host?: StorageHost;
+  /** The name of that system in the file. */
+  readonly machine?: string;
 }
 
 /** The module of a driver's name. */
@@ -59,7 +61,16 @@ export function moduleOf(name: string): DriverModule {
 export function openOn(
   double: Double,
   protocol: Protocol,
-  { key = "1-secret", username, zfs, more, connection = "c1", spelling = "freenas", host }: Opening = {},
+  {
+    key = "1-secret",
+    username,
+    zfs,
+    more,
+    connection = "c1",
+    spelling = "freenas",
+    host,
+    machine = "nas",
+  }: Opening = {},
 ): Driver {
   const name = `${spelling}-api-${protocol}`;
   const module = moduleOf(name);
@@ -70,7 +81,7 @@ export function openOn(
     ...sections[protocol],
     ...more,
   };
-  const copySsh = host && v.parse(sshConnection, { host: "nas", username: "root", password: "x" });
+  const copySsh = host && v.parse(sshConnection, { host: machine, username: "root", password: "x" });
   const identity = { connection, driver: name, instanceId: undefined, maxIdBytes: 100, copySsh };
   const { value } = normalize(module.schema, config, { env: () => undefined, file: () => undefined });
   return module.open(identity, v.parse(module.schema, value) as never, localPorts(neverRun, host));

@@ -16,12 +16,25 @@ import { handmade, unmarked, wholeState } from "../zfs/handmade.ts";
 import { full } from "../zfs/zfs-rig.ts";
 import { moduleOf, type Protocol, remainsOf, sections } from "./rig.ts";
 
+/** A connection to a double. */
+interface OverSsh {
+  readonly double: Double;
+  readonly host: StorageHost;
+  /** The driver. */
+  readonly name: string;
+  readonly protocol: Protocol;
+  /** The key that it logs in with. */
+  readonly key: string;
+  /** The name of the machine in its file. */
+  readonly machine?: string;
+}
+
 /** A driver with ZFS over ssh: the program zfs is a model of it, the shares are those of a double. */
-function openOn(double: Double, host: StorageHost, name: string, protocol: Protocol, key: string): Driver {
+export function openOverSsh({ double, host, name, protocol, key, machine = "nas" }: OverSsh): Driver {
   const module = moduleOf(name);
   const config = {
     httpConnection: { protocol: "http", host: "127.0.0.1", port: double.port, apiKey: key },
-    sshConnection: { host: "nas", username: "root", password: "x" },
+    sshConnection: { host: machine, username: "root", password: "x" },
     zfs: {
       ...{ datasetParentName: "tank/k/v", detachedSnapshotsDatasetParentName: "tank/k/s" },
       ...(protocol === "nfs" || protocol === "smb" ? { datasetEnableQuotas: true } : {}),
@@ -65,7 +78,7 @@ export async function sshRig(
   const double = await startDouble({ version, elsewhere: datasetsOf(fake) });
   const opened: Driver[] = [];
   const open = (on: StorageHost, key: string): Driver => {
-    const driver = openOn(double, on, `${spelling}-${protocol}`, protocol, key);
+    const driver = openOverSsh({ double, host: on, name: `${spelling}-${protocol}`, protocol, key });
     opened.push(driver);
     return driver;
   };

@@ -11,20 +11,27 @@ const file = "content";
 
 /**
  * zfs(8) on the system of a double: what a command sees is what the API made, and what it changes is seen by the API. `fake` has nothing of
- * its own but holds, tokens and mounts, which the double does not know. Commands must not run while the API changes something.
+ * its own but holds, tokens and mounts, which the double does not know. Commands run one after another.
  */
 export function zfsOf(state: State, fake: FakeZfs, others: CommandRunner): CommandRunner {
   const inner = inProcess(fake, others);
+  let last: Promise<unknown> = Promise.resolve();
+  const one: CommandRunner["run"] = async (command, signal) => {
+    fake.with(pools => shownTo(pools, state));
+    try {
+      const output = await inner.run(command, signal);
+      return { ...output, stdout: output.stdout.replaceAll(`${fake.folder}/mnt/`, "/mnt/") };
+    } finally {
+      // The API may change something while another program runs.
+      if (command.argv.some(word => /\bzfs\b/.test(word))) fake.with(pools => takenFrom(pools, state));
+    }
+  };
   return {
     ...inner,
-    async run(command, signal) {
-      fake.with(pools => shownTo(pools, state));
-      try {
-        const output = await inner.run(command, signal);
-        return { ...output, stdout: output.stdout.replaceAll(`${fake.folder}/mnt/`, "/mnt/") };
-      } finally {
-        fake.with(pools => takenFrom(pools, state));
-      }
+    run(command, signal) {
+      const done = last.then(() => one(command, signal));
+      last = done.catch(() => {});
+      return done;
     },
   };
 }

@@ -8,6 +8,9 @@ import type { Destroyed, StreamEndRig, StreamPairRig } from "../../../contract/c
 import { type FakeZfs, fakeZfs, inProcess } from "../../../fakes/zfs/pools.ts";
 import { openZfs, type ZfsOptions } from "../zfs-rig.ts";
 
+/** The properties of copies that go with them. */
+export const copyProperty = /^csimux:(?:copy(?:-[a-z2-7]{16})?|landing)$/;
+
 /** Everything in a model below a dataset that a command can see: names, holds, and the properties of copies. */
 export const thingsBelow = (fake: FakeZfs, parent: string): readonly string[] =>
   fake.with(pools =>
@@ -18,7 +21,7 @@ export const thingsBelow = (fake: FakeZfs, parent: string): readonly string[] =>
         name,
         ...holds.map(tag => `${name} is held by ${tag}`),
         ...Object.keys(own)
-          .filter(key => /^csimux:(?:copy(?:-[a-z2-7]{16})?|landing)$/.test(key))
+          .filter(key => copyProperty.test(key))
           .map(key => `${name} has ${key}`),
       ]),
   );
@@ -93,7 +96,20 @@ export function endOf(
   };
 }
 
-const marker = "content.txt";
+/** The content of volumes that are datasets of a model below `parent`. */
+export function filesBelow(fake: FakeZfs, parent: string): Pick<StreamEndRig, "write" | "read"> {
+  const folder = (id: string) => fake.place(`${parent}/${id}`);
+  return {
+    async write(id, content) {
+      mkdirSync(folder(id), { recursive: true });
+      writeFileSync(join(folder(id), "content"), content);
+    },
+    async read(id) {
+      const path = join(folder(id), "content");
+      return existsSync(path) ? readFileSync(path, "utf8") : "";
+    },
+  };
+}
 
 /** A connection of a ZFS driver to the pools of a model, below the dataset `parent`. */
 export function zfsEnd(side: CopySide, fake: FakeZfs, parent: string, given: ZfsOptions): StreamEndRig {
@@ -101,16 +117,8 @@ export function zfsEnd(side: CopySide, fake: FakeZfs, parent: string, given: Zfs
   const runner = inProcess(fake, others);
   const parents = { datasetParentName: `${parent}/v`, detachedSnapshotsDatasetParentName: `${parent}/s` };
   const options = { ...given, folder: fake.folder, zfs: { ...given.zfs, ...parents } };
-  const place = (id: string) => fake.place(`${parent}/v/${id}`);
   return endOf(side, life => openZfs(options, localHost(livingRunner(runner, fake.streams, side, life))), {
-    async write(id, content) {
-      mkdirSync(place(id), { recursive: true });
-      writeFileSync(join(place(id), marker), content);
-    },
-    async read(id) {
-      const path = join(place(id), marker);
-      return existsSync(path) ? readFileSync(path, "utf8") : "";
-    },
+    ...filesBelow(fake, `${parent}/v`),
     everything: async () =>
       [...thingsBelow(fake, parent).filter(name => !/^tank\/[kl]\/[vs]$/.test(name)), ...fake.targets()].sort(),
   });

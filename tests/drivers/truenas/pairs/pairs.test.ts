@@ -1,0 +1,44 @@
+import { copiesContract, sampleOf } from "../../../contract/copies/copies.ts";
+import { streamsContract } from "../../../contract/copies/streams.ts";
+import { type PairKind, trueNasPair } from "./pair-rig.ts";
+
+// Connections to TrueNAS with each other, and with those of ZFS drivers.
+
+const pairs: readonly (readonly [string, PairKind, PairKind, 1 | 2])[] = [
+  [
+    "file systems of two TrueNAS with the API",
+    { kind: "api", protocol: "nfs", version: "25.10" },
+    { kind: "api", protocol: "nfs", version: "26.0" },
+    2,
+  ],
+  [
+    "zvols of TrueNAS with ssh and of one with the API",
+    { kind: "ssh", protocol: "iscsi", version: "24.10" },
+    { kind: "api", protocol: "iscsi", version: "25.04" },
+    2,
+  ],
+  [
+    "file systems of one TrueNAS with the API",
+    { kind: "api", protocol: "nfs", version: "25.10" },
+    { kind: "api", protocol: "nfs", version: "25.10" },
+    1,
+  ],
+  [
+    "file systems of TrueNAS with the API and of a ZFS driver",
+    { kind: "api", protocol: "nfs", version: "24.10" },
+    { kind: "zfs", options: { driver: "zfs-generic-nfs" } },
+    2,
+  ],
+  [
+    "zvols of a ZFS driver and of TrueNAS with ssh",
+    { kind: "zfs", options: { driver: "zfs-generic-iscsi" } },
+    { kind: "ssh", protocol: "nvmeof", version: "25.10" },
+    2,
+  ],
+];
+
+for (const [at, [name, from, to, systems]] of pairs.entries()) {
+  const sample = sampleOf(at + 5, 11);
+  copiesContract(name, () => trueNasPair(from, to, systems), sample);
+  streamsContract(name, () => trueNasPair(from, to, systems), sample);
+}
