@@ -111,7 +111,7 @@ export const copyRequest = (
   });
 
 /** What callers do: asks until the answer is final. Throws the final error, and when it takes too long. */
-export async function asked<T>(work: () => Promise<T>, limitMs = 20_000): Promise<T> {
+export async function asked<T>(work: () => Promise<T>, limitMs = 60_000): Promise<T> {
   const end = performance.now() + limitMs;
   for (;;) {
     try {
@@ -124,7 +124,7 @@ export async function asked<T>(work: () => Promise<T>, limitMs = 20_000): Promis
 }
 
 /** Waits until something holds; throws after a time. */
-export async function until(holds: () => boolean | Promise<boolean>, limitMs = 10_000): Promise<void> {
+export async function until(holds: () => boolean | Promise<boolean>, limitMs = 60_000): Promise<void> {
   const end = performance.now() + limitMs;
   while (!(await holds())) {
     if (performance.now() > end) throw new Error("it does not become true");
