@@ -48,6 +48,10 @@ async function configured(): Promise<readonly string[]> {
   return found.flat().filter(name => !own.test(name));
 }
 
+const datasets = "dataset, zvol or snapshot";
+/** The trace of a dataset. */
+export const datasetTrace = (name: string): string => `${datasets}: ${name}`;
+
 /** The traces of volumes in this machine, by kind. */
 const kinds: Readonly<Record<string, () => Promise<readonly string[]>>> = {
   mount: mounts,
@@ -56,7 +60,7 @@ const kinds: Readonly<Record<string, () => Promise<readonly string[]>>> = {
   "iSCSI record": iscsiRecords,
   "NVMe controller": () => described("/sys/class/nvme", "subsysnqn"),
   "target, backstore, subsystem or port": configured,
-  "dataset, zvol or snapshot": async () => lines(await run(["zfs", "list", "-H", "-t", "all", "-o", "name"])),
+  [datasets]: async () => lines(await run(["zfs", "list", "-H", "-t", "all", "-o", "name"])),
   "NFS export": async () => lines(await text("/var/lib/nfs/etab")).map(line => line.split("\t")[0] ?? ""),
   "SMB share": () => entries("/var/lib/samba/usershares"),
   "namespace of the network": () => entries("/run/netns"),

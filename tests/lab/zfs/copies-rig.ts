@@ -5,7 +5,7 @@ import { persistently } from "../persistently.ts";
 import { startCsimux } from "../rig.ts";
 import { run } from "../run.ts";
 import { onSecond, secondAddress, secondTraces } from "../second.ts";
-import { leftSince, traces } from "../traces.ts";
+import { datasetTrace, leftSince, traces } from "../traces.ts";
 import { type Login, makeLogin } from "./ssh-login.ts";
 import { nfsFile, zfsDrivers } from "./zfs-drivers.ts";
 import type { From } from "./zfs-pool.ts";
@@ -23,12 +23,14 @@ export const shell = (where: Machine, text: string, ...words: readonly string[])
   where(["sh", "-c", text, "sh", ...words], 600_000);
 
 let before: readonly [ReadonlySet<string>, ReadonlySet<string>];
-let login: Login;
 /** csimux on the first guest. */
 export let world: World;
 
-/** The connections: three file systems on each guest, one of them encrypted, one small, and a disk on each. */
-function connections(): Readonly<Record<string, string>> {
+/** The files of connections; `login` logs in to both guests. */
+type Connections = (login: Login) => Readonly<Record<string, string>>;
+
+/** Three file systems on each guest, one of them encrypted, one small, and a disk on each. */
+const usual: Connections = login => {
   const here = login.lines("root");
   const there = login.lines("root", secondAddress);
   const disk = zfsDrivers.find(({ connection }) => connection === "iscsi");
@@ -47,31 +49,43 @@ function connections(): Readonly<Record<string, string>> {
     disk: disk.file(login),
     disks: diskThere,
   };
-}
+};
 
 const encrypted = 'echo passphrase | zfs create -o encryption=on -o keyformat=passphrase "$1"';
 
-beforeAll(async () => {
-  before = [await traces(), await secondTraces()];
-  login = await makeLogin();
-  const authorized = (await readFile("/root/.ssh/authorized_keys", "utf8")).split("\n");
-  const line = authorized.find(each => each.includes(key)) ?? "";
-  await shell(onSecond, 'echo "$1" >>/root/.ssh/authorized_keys', line);
-  await shell(run, encrypted, "tank/secret");
-  await shell(onSecond, encrypted, "tank/locked");
-  await onSecond(["zfs", "create", "-o", "quota=96M", "tank/small"]);
-  world = await startCsimux({ connections: connections() });
-}, limitMs);
-afterAll(async () => {
-  expect(await world.end()).toEqual([]);
-  await login.remove();
-  await onSecond(["sed", "-i", `/${key}/d`, "/root/.ssh/authorized_keys"]);
-  const destroy = 'for name; do zfs destroy -r "tank/$name" 2>/dev/null || :; done';
-  await shell(run, destroy, "near", "also", "secret", "iscsi");
-  await shell(onSecond, destroy, "far", "locked", "small", "disks");
-  expect(await leftSince(before[0])).toEqual([]);
-  expect(await leftSince(before[1], secondTraces)).toEqual([]);
-}, limitMs);
+/** Destroys the datasets below the pool that were not there before. */
+async function destroyNew(where: Machine, known: ReadonlySet<string>): Promise<void> {
+  const listed = (await where(["zfs", "list", "-H", "-d", "1", "-o", "name", "tank"])).split("\n");
+  for (const name of listed.filter(each => each.includes("/") && !known.has(datasetTrace(each))))
+    await where(["zfs", "destroy", "-r", name]);
+}
+
+/** csimux for the tests of a file, with its connections and further lines of its main file. Their datasets go in the end. */
+export function withCopies(connections = usual, proxy: readonly string[] = []): void {
+  let login: Login;
+  beforeAll(async () => {
+    before = [await traces(), await secondTraces()];
+    login = await makeLogin();
+    const authorized = (await readFile("/root/.ssh/authorized_keys", "utf8")).split("\n");
+    const line = authorized.find(each => each.includes(key)) ?? "";
+    await shell(onSecond, 'echo "$1" >>/root/.ssh/authorized_keys', line);
+    await shell(run, encrypted, "tank/secret");
+    await shell(onSecond, encrypted, "tank/locked");
+    await onSecond(["zfs", "create", "-o", "quota=96M", "tank/small"]);
+    // The key and the programs outlive a loss of power.
+    await onSecond(["sync"]);
+    world = await startCsimux({ connections: connections(login), proxy });
+  }, limitMs);
+  afterAll(async () => {
+    expect(await world.end()).toEqual([]);
+    await login.remove();
+    await onSecond(["sed", "-i", `/${key}/d`, "/root/.ssh/authorized_keys"]);
+    await destroyNew(run, before[0]);
+    await destroyNew(onSecond, before[1]);
+    expect(await leftSince(before[0])).toEqual([]);
+    expect(await leftSince(before[1], secondTraces)).toEqual([]);
+  }, limitMs);
+}
 
 const sourceOf = (from: From) =>
   "snapshot" in from

@@ -3,7 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { failureOf, status } from "../../serve/world.ts";
 import { persistently } from "../persistently.ts";
 import { run } from "../run.ts";
-import { onSecond, secondAddress } from "../second.ts";
+import { onSecond } from "../second.ts";
 import {
   asking,
   contentOf,
@@ -14,9 +14,12 @@ import {
   nothingLeft,
   remove,
   shell,
+  withCopies,
   world,
 } from "./copies-rig.ts";
 import { makeSnapshot } from "./zfs-pool.ts";
+
+withCopies();
 
 test(
   "a claim of another connection on another machine gets the content of a volume, and of a snapshot",
@@ -119,44 +122,6 @@ test(
     expect(await contentOf(onSecond, "tank/small/v/large-copy")).toBe(await contentOf(run, "tank/near/v/large"));
     await nothingLeft();
     for (const id of [source, copy]) await remove(id);
-  },
-  limitMs,
-);
-
-test(
-  "a stream takes about as long as the bare commands",
-  async () => {
-    const source = await make("near", "speed");
-    await shell(run, filling, "/tank/near/v/speed", "192");
-    const ssh = "ssh -o StrictHostKeyChecking=no -o LogLevel=ERROR";
-    const bare = async (name: string) => {
-      const began = performance.now();
-      await shell(
-        run,
-        `zfs snapshot tank/near/v/speed@${name} && ${ssh} root@127.0.0.1 zfs send -Lc tank/near/v/speed@${name} |
-         ${ssh} root@${secondAddress} zfs receive -s -u tank/far/v/bare-${name}`,
-      );
-      const ms = performance.now() - began;
-      await shell(run, `zfs destroy tank/near/v/speed@${name}`);
-      await onSecond(["zfs", "destroy", "-r", `tank/far/v/bare-${name}`]);
-      return ms;
-    };
-    const own = async (name: string) => {
-      const began = performance.now();
-      const copy = await make("far", name, { volume: source });
-      const ms = performance.now() - began;
-      await remove(copy);
-      return ms;
-    };
-    for (const round of ["one", "two"]) {
-      const ownMs = await own(`speed-${round}`);
-      const bareMs = await bare(round);
-      process.stderr.write(
-        `192 MiB: ssh a zfs send | ssh b zfs receive -s ${(bareMs / 1000).toFixed(1)} s, csimux ${(ownMs / 1000).toFixed(1)} s\n`,
-      );
-    }
-    await nothingLeft();
-    await remove(source);
   },
   limitMs,
 );
