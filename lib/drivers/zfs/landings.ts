@@ -182,7 +182,7 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): La
       const found = await read(id, call);
       const known = recordOf(found.record);
       if (found.record && !known) throw foreign(found.record.name, "a record");
-      if (found.landing && !(known && isOwnLanding(id, found.landing))) throw foreign(found.landing.name, "a landing");
+      if (unmarkedToken(found) === undefined) landingIn(id, found);
       if (known) return known;
       if (found.volume) throw storage.notOwn(`the dataset ${found.volume.name} exists`);
       await refuseSameShare(storage, id, call);

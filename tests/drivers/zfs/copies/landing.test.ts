@@ -207,6 +207,7 @@ test("a landing that a loss of power left without its marks is continued by its 
   const state = await broken(moment);
   expect(state).toMatchObject({ kind: "partial", proof: moment.proof });
   expect(await codeOf(landed(b, moment))).toBe("failed-precondition");
+  expect(await begin(b, moment, "another")).toEqual({ id: "c", record: "record" });
   const token = state.kind === "partial" ? state.token : "";
   await joined(from.open(moment, { kind: "token", token }, false), to.open("c", moment, false));
   expect(await here.read(await landed(b, moment))).toBe("content");
