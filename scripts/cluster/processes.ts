@@ -34,12 +34,12 @@ export async function processesBelow(first: number | undefined): Promise<readonl
   );
 }
 
-/** Kills processes, and returns how many existed. */
-export function kill(victims: readonly Process[]): number {
+/** Sends processes a signal, and returns how many existed. */
+export function send(signal: "SIGKILL" | "SIGSTOP", processes: readonly Process[]): number {
   let met = 0;
-  for (const { pid } of victims) {
+  for (const { pid } of processes) {
     try {
-      process.kill(pid, "SIGKILL");
+      process.kill(pid, signal);
       met++;
     } catch {
       // It had already ended.
@@ -47,3 +47,6 @@ export function kill(victims: readonly Process[]): number {
   }
   return met;
 }
+
+/** Kills processes, and returns how many existed. */
+export const kill = (victims: readonly Process[]): number => send("SIGKILL", victims);

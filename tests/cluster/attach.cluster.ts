@@ -4,7 +4,7 @@ import { deployCentral, drivers, folderConnection, undeploy } from "./deploy.ts"
 import { apply, bound, eventually, find, inPod, kube, remove, running } from "./kube.ts";
 import { tidy } from "./left.ts";
 import { claim, pod, storageClass } from "./objects.ts";
-import { nodesOf, other, otherNode, refused, removeThere, there } from "./other-node.ts";
+import { nodesOf, other, otherNode, refused, removeThere, there } from "./scenes/other-node.ts";
 
 beforeAll(async () => {
   await deployCentral({ connections: { fast: folderConnection("fast") } });

@@ -18,8 +18,8 @@ import {
   warnings,
 } from "./kube.ts";
 import { tidy } from "./left.ts";
-import { ask } from "./life.ts";
 import { claim, pod, snapshot, storageClass } from "./objects.ts";
+import { ask } from "./scenes/life.ts";
 
 const good = byNode.connections;
 const { fast = "", archive = "" } = good;

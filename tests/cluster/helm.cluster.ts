@@ -8,9 +8,9 @@ import { root } from "../../scripts/spawned.ts";
 import { deployCentral, drivers, namespace, settled, undeploy } from "./deploy.ts";
 import { apply, bound, eventually, find, get, inPod, kube, remove, running } from "./kube.ts";
 import { nothingLeft, tidy } from "./left.ts";
-import { ask, grown, lifeOf } from "./life.ts";
-import { nasConnection, startNas, stopNas } from "./nas.ts";
 import { claim, pod, storageClass } from "./objects.ts";
+import { ask, grown, lifeOf } from "./scenes/life.ts";
+import { nasConnection, startNas, stopNas } from "./scenes/nas.ts";
 
 /** Runs helm against the cluster; throws its error output. */
 async function helm(...args: readonly string[]): Promise<string> {

@@ -1,12 +1,11 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { kill } from "../../scripts/cluster/processes.ts";
-import { byNode, dataOutside, deployCentral, drivers, namespace, undeploy } from "./deploy.ts";
-import { apply, eventually, find, kube, list, type Resource, removeSoon } from "./kube.ts";
+import { byNode, dataOutside, deployCentral, drivers, undeploy } from "./deploy.ts";
+import { apply, eventually, find, kube, list, removeSoon } from "./kube.ts";
 import { tidy } from "./left.ts";
 import { claim, snapshot, storageClass } from "./objects.ts";
-import { processes } from "./processes.ts";
+import { killLeader } from "./processes.ts";
 
 const kills = Number(process.env["KILLS"] || 40);
 const claims = Number(process.env["CLAIMS"] || 200);
@@ -19,26 +18,6 @@ afterAll(async () => {
   await kube("delete", "storageclass", "now");
   await undeploy("cluster");
 });
-
-/** The pod with the leading provisioner. */
-async function leader(): Promise<Resource | undefined> {
-  const leases = await list("leases", namespace);
-  const lease = leases.find(({ metadata }) => metadata.name === drivers.central.replaceAll(".", "-"));
-  const holder: string | undefined = lease?.spec.holderIdentity;
-  const pods = await list("pods", namespace, "-l", "app.kubernetes.io/component=controller");
-  return pods.find(({ metadata }) => holder?.includes(metadata.name));
-}
-
-/** Kills every process of the leading pod, and waits for another leader. */
-async function killLeader(): Promise<boolean> {
-  const pod = await leader();
-  const uid = pod?.metadata.uid;
-  if (pod === undefined || uid === undefined) return false;
-  const own = (await processes()).filter(({ cgroup }) => cgroup.includes(uid));
-  const met = kill(own);
-  await kube("-n", namespace, "delete", "pod", pod.metadata.name, "--grace-period=0", "--force", "--wait=false");
-  return met > 0;
-}
 
 async function removeBound(names: readonly string[]): Promise<void> {
   const claims = await list("pvc");

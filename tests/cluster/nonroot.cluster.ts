@@ -3,10 +3,10 @@ import { readFile } from "node:fs/promises";
 import { deployCentral, drivers, namespace, undeploy } from "./deploy.ts";
 import { apply, bound, eventually, find, kube, ready, remove } from "./kube.ts";
 import { tidy } from "./left.ts";
-import { ask, grown } from "./life.ts";
-import { nas, nasConnection, startNas, stopNas } from "./nas.ts";
 import { claim, snapshot, storageClass } from "./objects.ts";
 import { csimux } from "./processes.ts";
+import { ask, grown } from "./scenes/life.ts";
+import { nas, nasConnection, startNas, stopNas } from "./scenes/nas.ts";
 
 beforeAll(async () => {
   await startNas();

@@ -1,5 +1,7 @@
 import { machinePid } from "../../scripts/cluster/machine.ts";
-import { type Process, processesBelow } from "../../scripts/cluster/processes.ts";
+import { kill, type Process, processesBelow } from "../../scripts/cluster/processes.ts";
+import { drivers, namespace } from "./deploy.ts";
+import { kube, list, type Resource } from "./kube.ts";
 
 /** All processes of the cluster's machine. */
 export const processes = async (): Promise<readonly Process[]> => processesBelow(await machinePid());
@@ -10,4 +12,27 @@ export async function csimux(mode: "controller" | "node"): Promise<readonly Proc
   return all.filter(
     ({ command }) => /^\/usr\/local\/bin\/csimux serve /.test(command) && command.includes(`--mode=${mode}`),
   );
+}
+
+/** The pod with the leading provisioner of the central driver; undefined between two leaders. */
+export async function leader(): Promise<Resource | undefined> {
+  const leases = await list("leases", namespace);
+  const lease = leases.find(({ metadata }) => metadata.name === drivers.central.replaceAll(".", "-"));
+  const holder: string | undefined = lease?.spec.holderIdentity;
+  const pods = await list("pods", namespace, "-l", "app.kubernetes.io/component=controller");
+  return pods.find(({ metadata }) => holder?.includes(metadata.name));
+}
+
+/** The processes of a pod. */
+export async function processesOf({ metadata: { uid } }: Resource): Promise<readonly Process[]> {
+  return uid === undefined ? [] : (await processes()).filter(({ cgroup }) => cgroup.includes(uid));
+}
+
+/** Kills every process of the leading pod and removes the pod. Returns whether there was one. */
+export async function killLeader(): Promise<boolean> {
+  const pod = await leader();
+  if (pod === undefined) return false;
+  const met = kill(await processesOf(pod));
+  await kube("-n", namespace, "delete", "pod", pod.metadata.name, "--grace-period=0", "--force", "--wait=false");
+  return met > 0;
 }

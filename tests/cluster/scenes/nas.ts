@@ -1,8 +1,8 @@
-import { inMachine } from "../../scripts/cluster/machine.ts";
-import { kill } from "../../scripts/cluster/processes.ts";
-import { root, tool } from "../../scripts/spawned.ts";
-import { eventually } from "./kube.ts";
-import { processes } from "./processes.ts";
+import { inMachine } from "../../../scripts/cluster/machine.ts";
+import { kill } from "../../../scripts/cluster/processes.ts";
+import { root, tool } from "../../../scripts/spawned.ts";
+import { eventually } from "../kube.ts";
+import { processes } from "../processes.ts";
 
 /** The address of the machine for its pods. */
 export const nas = { host: "10.99.0.2", port: 6071 };

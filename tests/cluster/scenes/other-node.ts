@@ -1,5 +1,5 @@
-import { drivers } from "./deploy.ts";
-import { eventually, home, kube, list, type Resource, warnings } from "./kube.ts";
+import { drivers } from "../deploy.ts";
+import { eventually, home, kube, list, type Resource, warnings } from "../kube.ts";
 
 /**
  * A second node that exists only as objects, like a node with a broken network. Without the label of its operating system, no

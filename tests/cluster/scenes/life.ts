@@ -1,6 +1,6 @@
 import { expect } from "bun:test";
-import { apply, bound, eventually, get, inPod, kube, ready, remove, running } from "./kube.ts";
-import { claim, pod, snapshot } from "./objects.ts";
+import { apply, bound, eventually, get, inPod, kube, ready, remove, running } from "../kube.ts";
+import { claim, pod, snapshot } from "../objects.ts";
 
 /** Optional features of a class. */
 interface Abilities {
