@@ -30,11 +30,15 @@ interface Judgement {
 
 const columns = [
   ...[{ title: "New volume" }, { title: "Source" }, { title: "State" }, { title: "Copied", kind: "number" }],
-  ...[{ title: "Rate", kind: "number minor" }, { title: "Way", kind: "minor" }, { title: "What to do" }],
+  ...[
+    { title: "Rate", kind: "number minor" },
+    { title: "Way", kind: "minor" },
+    { title: "What to do", kind: "text" },
+  ],
 ];
 
-/** Copies that run, wait or pause, the worst first; undefined if there are none. Of a copy in another process, only the record is known. */
-export function copies({ copies: running = [], inventory = [], now }: StatusAnswer): Part {
+/** All copies that run, wait or pause, the worst first. Of a copy in another process, only the record is known. */
+function judgedCopies({ copies: running = [], inventory = [], now }: StatusAnswer) {
   const recorded = new Map(
     inventory.flatMap(({ copies: all = [] }) => all.filter(isUnfinished)).map(each => [each.target, each]),
   );
@@ -43,15 +47,25 @@ export function copies({ copies: running = [], inventory = [], now }: StatusAnsw
     const copy: Copy = { target, running: ofProcess.get(target), recorded: recorded.get(target) };
     return { copy, judgement: judged(copy, now) };
   });
-  if (all.length === 0) return undefined;
   const rank: Readonly<Record<Tone, number>> = { bad: 0, warning: 1, good: 2 };
-  const sorted = all.sort((a, b) => rank[a.judgement.tone] - rank[b.judgement.tone]);
-  return table(
-    "Copies between connections",
-    columns,
-    sorted.map(({ copy, judgement }) => rowOf(copy, judgement)),
-  );
+  return all.sort((a, b) => rank[a.judgement.tone] - rank[b.judgement.tone]);
 }
+
+/** The table of copies; undefined if there are none. */
+export function copies(answer: StatusAnswer): Part {
+  const all = judgedCopies(answer);
+  if (all.length === 0) return undefined;
+  const rows = all.map(({ copy, judgement }) => rowOf(copy, judgement));
+  return table("Copies between connections", columns, rows);
+}
+
+/** The copies that fail or stand still. */
+export const copyProblems = (answer: StatusAnswer) =>
+  judgedCopies(answer).flatMap(({ copy, judgement: { tone, words, reason, advice } }) =>
+    tone === "bad"
+      ? [{ target: copy.target, text: `copy: ${words}${reason === undefined ? "" : `: ${reason}`}`, advice }]
+      : [],
+  );
 
 function rowOf({ target, running, recorded }: Copy, { tone, words, reason, advice }: Judgement): readonly Part[] {
   const { done = 0, total = 0 } = running ?? recorded ?? {};

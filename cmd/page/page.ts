@@ -5,7 +5,7 @@ import { allReasons, reasonText, severityWords } from "../../lib/health/reasons.
 import type { HealthStatus } from "../../lib/observe/health.ts";
 import type { StatusAnswer } from "../../lib/observe/status.ts";
 import { age, memberText, problemsOf, size, summary, worstFirst } from "../status/problems.ts";
-import { copies } from "./copies.ts";
+import { copies, copyProblems } from "./copies.ts";
 import script from "./filter.js" with { type: "text" };
 import { type Html, html, type Part, trusted } from "./html.ts";
 import { mapStyle, mapSvg, type Tone } from "./map.ts";
@@ -73,7 +73,8 @@ ${sections.map(({ text }) => text)}
 const mostAlike = 10;
 
 /** What is wrong, the worst first, and what to do. */
-function problems({ connections: all, health, folderProblem, now }: StatusAnswer): Html {
+function problems(answer: StatusAnswer): Html {
+  const { connections: all, health, folderProblem, now } = answer;
   const item = (tone: Tone, subject: string, text: string, remedy: string | undefined) =>
     html`<li data-row class="${tone}"><strong>${toned(tone, subject)}</strong><p>${text}</p>${remedy && html`<p><strong>What to do:</strong> ${remedy}</p>`}</li>`;
   const folder =
@@ -102,7 +103,13 @@ function problems({ connections: all, health, folderProblem, now }: StatusAnswer
       ? [html`<li data-row class="warning"><p>and ${group.length - mostAlike} more of ${group[0]?.reason}</p></li>`]
       : []),
   ]);
-  const items = [...folder, ...ofConnections, ...conditions];
+  const ofCopies = copyProblems(answer).map(({ target, text, advice }) => item("bad", target, text, advice));
+  const shown = ofCopies.slice(0, mostAlike);
+  const more = ofCopies.length - shown.length;
+  const items = [
+    ...[...folder, ...ofConnections, ...conditions, ...shown],
+    ...(more > 0 ? [html`<li data-row class="bad"><p>and ${more} more copies, below</p></li>`] : []),
+  ];
   return items.length === 0
     ? html`<p>${toned("good", "No problems are known.")}</p>`
     : html`<ul class="problems">${items}</ul>`;

@@ -100,3 +100,16 @@ test("a hostile name is one word of the command that is shown", () => {
   const [row] = rowsOf(answer([], [copyRecorded("v:nas2/x; rm -rf ~")]));
   expect(row?.[6]).toEndWith("csimux copies cancel &#39;v:nas2/x; rm -rf ~&#39;");
 });
+
+test("what fails or stands still is a problem, too, and what pauses is none", () => {
+  const many = Array.from({ length: 15 }, (_, index) =>
+    copyRunning(`v:nas2/f${index}`, { state: "failing", fault: "full" }),
+  );
+  const problemsIn = (given: StatusAnswer) => pageText(given, undefined).split('id="connections"')[0] ?? "";
+  expect(problemsIn(answer([copyRunning("v:nas2/a")], [copyRecorded("v:nas2/b")]))).toContain("No problems are known.");
+  const text = problemsIn(answer(many));
+  expect(text).toContain("<p>copy: failing: full</p>");
+  expect(text).toContain("csimux copies cancel v:nas2/f9");
+  expect(text).not.toContain("v:nas2/f10");
+  expect(text).toContain("and 5 more copies, below");
+});
