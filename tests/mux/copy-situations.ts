@@ -115,7 +115,7 @@ export const copySituations: Readonly<Record<string, () => Promise<unknown>>> = 
           throw lost;
         };
       },
-      "is gone",
+      "does not exist",
     ),
   "its copy was cancelled": () =>
     interrupted(
