@@ -31,6 +31,8 @@ const made: FileStorage[] = [];
 let before = 0;
 /** What other files of this run have left to their end. */
 let others: ReadonlySet<number> = new Set();
+/** What processes have left that were killed. */
+let earlierPipes: ReadonlySet<string> = new Set();
 
 beforeAll(async () => {
   const profile = '#!/bin/sh\necho welcome\nexec /bin/sh "$@"\n';
@@ -42,6 +44,7 @@ beforeAll(async () => {
   for (const host of [a, b, noisy]) await (await host.child?.(["true"], {}, calm))?.ended;
   others = new Set(leftOver().map(({ pid }) => pid));
   before = descriptors();
+  earlierPipes = new Set(pipes());
 });
 afterAll(async () => {
   await opened.hosts.close();
@@ -50,7 +53,7 @@ afterAll(async () => {
 afterEach(async () => {
   await until("nothing runs any more", () => leftOver().length === 0 && descriptors() <= before);
   // Other runs on this machine make pipes, whose names also exist for a moment.
-  const names = pipes();
+  const names = pipes().filter(name => !earlierPipes.has(name));
   await until("no name of a pipe stays", () => pipes().every(name => !names.includes(name)));
   await Promise.all(made.splice(0).map(({ remove }) => remove()));
 });
