@@ -5,7 +5,7 @@ import { usualTimes } from "../../../lib/copy/times.ts";
 // time until one without an owner's beat is taken over may be shorter than the one after which an owner that cannot write gives up.
 
 Object.assign(usualTimes, {
-  ...{ beat: 1_500, takeOver: 4_000, settle: 50, firstPause: 50, longestPause: 500, ask: 400 },
+  ...{ beat: 1_500, takeOver: 4_000, settle: 50, late: 3_500, firstPause: 50, longestPause: 500, ask: 400 },
 });
 
 const wait = globalThis.setTimeout;
