@@ -1,5 +1,5 @@
 import type { Call } from "../core/call.ts";
-import { detailOf } from "../core/errors.ts";
+import { CsiError, detailOf } from "../core/errors.ts";
 import { encodeHandle, type Handle, parseHandle } from "../core/handle.ts";
 import { givingOf, takingOf, type UseDriver } from "./copy-work.ts";
 import { type CopyRecord, writeRecord } from "./record.ts";
@@ -30,7 +30,10 @@ export class CopyRemoval {
     await this.#use(target.connection, async driver => {
       const taking = takingOf(driver, target.connection);
       await taking.empty(target.id, call);
-      await taking.note(target.id, text, call);
+      // A request that came meanwhile was refused because of the record, and has removed it.
+      await taking.note(target.id, text, call).catch((error: unknown) => {
+        if (!(error instanceof CsiError && error.code === "not-found")) throw error;
+      });
     });
     call.log.info("removed a cancelled copy", { volume: encodeHandle(target), source: record.origin.handle });
     await this.#released(target, record, call);

@@ -94,6 +94,19 @@ describe("what is forgotten", () => {
     await two.stop(1_000);
   });
 
+  test("a cancellation succeeds although a request removes the record meanwhile", async () => {
+    const { process, hold, release, on, remains } = pair();
+    hold();
+    const one = process();
+    expect(await codeOf(make(one))).toBe("aborted");
+    on("b").step = what => void (what === "emptied" && on("b").records.delete("copy"));
+    const cancelling = commanded(one, { command: "cancel", target: "v:b/copy" });
+    release();
+    expect(await cancelling).toMatchObject([{ kind: "done", target: "v:b/copy" }]);
+    expect(remains()).toEqual([]);
+    await one.stop(1_000);
+  });
+
   test("the record of a cancelled copy that is not asked for goes after an hour, or with the deletion of its volume", async () => {
     const { on, record, remains, one } = await cancelled();
     on("b").records.set("copy", writeRecord({ ...record(), asked: seconds() - 3_500 }));
