@@ -8,14 +8,18 @@ import { untilDone as repeated, status } from "../world.ts";
 import { type CopyKills, copyKills, digest, fillFolder, type Route, routes } from "./copy-kills-rig.ts";
 
 /** How many copies are disturbed. CSIMUX_SEED: the same choices again. */
-const count = Number(process.env["CSIMUX_KILLS"] ?? 10);
+const count = Number(process.env["CSIMUX_KILLS"] ?? 5);
 const seed = Number(process.env["CSIMUX_SEED"] ?? Date.now() % 100_000);
 
 /** The answers after which external-provisioner asks again. */
 const pending: readonly number[] = [1, status.deadlineExceeded, status.aborted, status.unavailable];
 /** How long one copy, or one call, may take under kills and on a busy machine, in milliseconds. */
 const limitMs = 300_000;
-const untilDone = <T>(call: () => Promise<T>): Promise<T> => repeated(call, limitMs);
+/** The client that a restart has closed throws an error without a code. */
+const asUnavailable = (error: unknown): never => {
+  throw Object.assign(new Error(String(error)), { code: (error as { code?: number }).code ?? status.unavailable });
+};
+const untilDone = <T>(call: () => Promise<T>): Promise<T> => repeated(() => call().catch(asUnavailable), limitMs);
 
 let rig: CopyKills;
 beforeAll(async () => {
@@ -174,9 +178,17 @@ async function cancelled(name: string, { to }: Route): Promise<void> {
   }
 }
 
+/** Deletes a source. A copy that a killed csimux has left protects it, so its deletion is repeated (CSI DeleteVolume, "Volume in use"). */
 async function removed({ kind, id }: CopySource): Promise<void> {
-  if (kind === "volume") await untilDone(() => rig.world.controller("deleteVolume", { volumeId: id }));
-  else await untilDone(() => rig.world.controller("deleteSnapshot", { snapshotId: id }));
+  await untilDone(async () => {
+    try {
+      if (kind === "volume") await rig.world.controller("deleteVolume", { volumeId: id });
+      else await rig.world.controller("deleteSnapshot", { snapshotId: id });
+    } catch (error) {
+      const isProtected = (error as { code?: number }).code === status.failedPrecondition;
+      throw isProtected ? Object.assign(new Error(String(error)), { code: status.unavailable }) : error;
+    }
+  });
 }
 
 type Fate = "asked again" | "forgotten" | "cancelled" | "source deleted";
