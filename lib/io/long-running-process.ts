@@ -52,7 +52,7 @@ export function startProcess(
   };
 }
 
-/** The time limit for the program to return the first line, in milliseconds. */
+/** The time limit for the program to return a line, in milliseconds. */
 const answerMs = 30_000;
 
 /** Like CommandRunner.hold, with `env` as the program's complete environment. */
@@ -63,24 +63,32 @@ export async function hold(
 ): Promise<BackgroundProcess> {
   const failed = (failure: CommandFailure, reason: string) => new CommandError("local", argv[0], failure, reason);
   if (signal.aborted) throw failed("cancelled", "not started, because the call has ended");
-  const first = Promise.withResolvers<CommandError | undefined>();
   const words = new Capture();
+  let echoed = (): void => {};
   const stderr = (chunk: Uint8Array) => words.add(chunk);
-  const { pid, write, kill, ended } = startProcess(argv, env, { stdout: () => first.resolve(undefined), stderr });
+  const { pid, write, kill, ended } = startProcess(argv, env, { stdout: () => echoed(), stderr });
   const release = async (): Promise<void> => {
     kill();
     await ended;
   };
-  const early = (end: string) => failed(pid ? "denied" : "missing", `${end}: ${words.text().trim()}`);
-  void ended.then(end => first.resolve(early(end)));
-  const cancel = () => first.resolve(failed("cancelled", "ended, because the call has ended"));
-  const limit = setTimeout(() => first.resolve(failed("timeout", `no answer within ${answerMs} ms`)), answerMs);
-  signal.addEventListener("abort", cancel, { once: true });
-  write("\n");
-  const error = await first.promise;
-  clearTimeout(limit);
-  signal.removeEventListener("abort", cancel);
-  if (error === undefined && pid !== undefined) return { pid, release };
+  /** Writes a line. Resolves with undefined when it comes back, otherwise with why it does not. */
+  const answer = async (cancelled?: AbortSignal): Promise<CommandError | undefined> => {
+    const { promise, resolve } = Promise.withResolvers<CommandError | undefined>();
+    echoed = () => resolve(undefined);
+    const failure = (end: string) => (pid === undefined ? "missing" : end.startsWith("SIG") ? "killed" : "denied");
+    void ended.then(end => resolve(failed(failure(end), `${end}: ${words.text().trim()}`)));
+    const cancel = () => resolve(failed("cancelled", "ended, because the call has ended"));
+    const limit = setTimeout(() => resolve(failed("timeout", `no answer within ${answerMs} ms`)), answerMs);
+    cancelled?.addEventListener("abort", cancel, { once: true });
+    write("\n");
+    const error = await promise;
+    clearTimeout(limit);
+    cancelled?.removeEventListener("abort", cancel);
+    return error;
+  };
+  const error = await answer(signal);
+  if (error === undefined && pid !== undefined)
+    return { pid, release, answers: async () => (await answer()) === undefined };
   await release();
   throw error;
 }

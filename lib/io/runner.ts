@@ -36,6 +36,8 @@ export interface Output {
 export interface BackgroundProcess {
   /** Its process id on this machine. */
   readonly pid: number;
+  /** Whether it still echoes a line; false if it has ended, or does not answer within 30 seconds. One call at a time. */
+  answers(): Promise<boolean>;
   /** Ends it; resolves when it has ended. */
   release(): Promise<void>;
 }
@@ -70,7 +72,7 @@ export interface CommandRunner {
   /**
    * Starts a program that echoes its input, such as cat(1) in a namespace, and resolves when it has echoed a line.
    * It ends when released, and when this process ends for any reason, because its input is then closed.
-   * Rejects with CommandError, "denied" if the program ended by itself. Absent if programs do not run on this machine.
+   * Rejects with CommandError, "denied" if the program exited, "killed" if a signal ended it. Absent if programs do not run on this machine.
    */
   readonly hold?: (argv: Argv, signal: AbortSignal) => Promise<BackgroundProcess>;
   /** Like StorageHost.child. */

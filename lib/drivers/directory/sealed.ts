@@ -102,7 +102,10 @@ async function seal(
   );
 }
 
-/** Runs `work` with programs for which `point`, a path without links, is sealed. */
+/**
+ * Runs `work` with programs for which `point`, a path without links, is sealed. Throws "unavailable" if that fails because the
+ * process that keeps the mounts was killed: the mounts are gone then, which looks as if the kernel had never made them.
+ */
 async function withSeal<T>(
   context: OperationContext,
   point: string,
@@ -115,6 +118,13 @@ async function withSeal<T>(
     const runner = entered(context.runner, held);
     await seal(context, runner, held, point, call);
     return await work(runner);
+  } catch (error) {
+    if (await held.answers()) throw error;
+    throw new CsiError(
+      "unavailable",
+      `connection "${context.connection}": the process that keeps the mounts for a copy was killed; repeat the request`,
+      { cause: error },
+    );
   } finally {
     await held.release();
   }

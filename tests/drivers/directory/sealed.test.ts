@@ -84,6 +84,27 @@ describe.skipIf(!isRoot)("a system that cannot keep a copy inside its source", (
     expect((await readdir(`${base}/.csimux`)).filter(name => name !== "work")).toEqual(["v.a.json"]);
   });
 
+  // The command line of nsenter(1) has the process that keeps the mounts: --mount=/proc/PID/ns/mnt.
+  const killHolder = 'pid=${1#--mount=/proc/}; kill -KILL "${pid%/ns/mnt}"';
+  test.each([
+    ["before it answers", "unshare", "kill -KILL $$"],
+    ["before the mount", "nsenter", `${killHolder}; exec /usr/bin/nsenter "$@"`],
+    ["after the mount", "nsenter", `/usr/bin/nsenter "$@" || exit; ${killHolder}`],
+    ["before the copy", "nsenter", `case "$*" in *" cp "*) ${killHolder};; esac; exec /usr/bin/nsenter "$@"`],
+  ])("asks for another request if the process that keeps the mounts is killed %s", async (_, program, script) => {
+    await writeFile(`${base}/bin/${program}`, `#!/bin/sh\n${script}\n`);
+    await chmod(`${base}/bin/${program}`, 0o755);
+    const driver = openOn(base, { runner: localRunner({ env: { PATH: `${base}/bin:${systemPath}` } }) });
+    const source = { kind: "volume", id: "a" } as const;
+    const error = await driver.create(volumeOf("b", gib, source), call).catch(reason => reason);
+    expect(error).toMatchObject({ code: "unavailable" });
+    expect(error.message).toMatch(/was killed|SIGKILL/);
+    expect(await volumeIds(driver)).toEqual(["a"]);
+    await rm(`${base}/bin`, { recursive: true });
+    await openOn(base).create(volumeOf("b", gib, source), call);
+    expect(await volumeIds(driver)).toEqual(["a", "b"]);
+  });
+
   test("refuses a copy if no program can hold the mounts", async () => {
     const { where, run } = localRunner({ env: { PATH: systemPath } });
     const driver = openOn(base, { runner: { where, run } });
