@@ -4,28 +4,28 @@ import type { ReadableTree } from "../drivers/copying.ts";
 import { type Argv, CommandError, complaint, type Output } from "../io/runner.ts";
 import { LinesOfBytes } from "./lines.ts";
 
-/** A copy of a tree into a landing. */
+/** The parameters of `copyFiles`: a tree, and the landing into which it is copied. */
 export interface FilesWork {
   readonly tree: ReadableTree;
-  /** The absolute path of the landing's folder, where an earlier run may have put a part; nothing else writes to it. */
+  /** The absolute path of the landing's folder. It may contain what an earlier run has copied; nothing else writes to it. */
   readonly folder: string;
-  /** Whether the tree stays as it is meanwhile. */
+  /** Whether the tree does not change while it is copied. */
   readonly stable: boolean;
   /**
-   * Whether content that is there already is compared byte by byte instead of by size and time: another process has written it, and a
-   * loss of power may have taken content of files that have their final size and time.
+   * Whether existing content is compared by checksum instead of by size and time. Needed if another process has written it: after a loss of
+   * power, files that have their final size and time may lack content.
    */
   readonly compare?: boolean | undefined;
   /** Gets the bytes that the running pass has copied. */
   progress(bytes: bigint): void;
 }
 
-/** The duration depends on the tree: the longest timer. The caller's signal ends it earlier. */
+/** The longest timer, because the duration depends on the tree. The caller's signal ends rsync earlier. */
 const unlimitedMs = 2_147_483_647;
 
 /**
- * The kernel kills rsync when this process ends for any reason: nothing writes into a landing after its owner (setpriv(1); its own exit
- * code for a missing program is 127).
+ * The kernel kills rsync when this process ends for any reason, so that nothing writes into a landing that has no owner (setpriv(1), which
+ * exits with 127 if the program is missing).
  */
 const withThisProcess = ["setpriv", "--pdeathsig", "KILL"] as const;
 const notFound = 127;
@@ -36,22 +36,22 @@ const smbTypes: ReadonlySet<string> = new Set(["517b", "ff534d42", "fe534d42"]);
 /** File systems that keep times less precisely than Linux: those of SMB shares in 100 ns, Lustre's in seconds. */
 const coarseTypes: ReadonlySet<string> = new Set([...smbTypes, "bd00bd0"]);
 
-/** How often a stable tree is copied until it equals its copy. The second time sets what a loss of power took from folders. */
+/** How often a stable tree is copied until the copy equals it. The second pass restores what folders lost in a loss of power. */
 const passes = 2;
 
 /** Compares times by nanoseconds (rsync(1), --modify-window). */
 const exactTimes = "--modify-window=-1";
 
-/** rsync's notice of a device node, which is not carried (rsync(1), --no-devices). */
+/** The beginning of rsync's message about a device node, which is not copied (rsync(1), --no-devices). */
 const omitted = 'skipping non-regular file "';
 
 /** Some files of the source vanished before they were transferred (rsync(1), "EXIT VALUES"). */
 const vanished = 24;
 
 /**
- * Copies a tree into a folder with rsync, which a repeat continues file by file: content, holes, hard links, times, and, except to SMB,
- * owners, modes, ACLs and extended attributes; what is not in the tree is removed. A stable tree is then compared with its copy, which
- * must be equal. Omits device nodes, and logs their number. Throws "failed-precondition" without rsync, and "unavailable" for every other
+ * Copies a tree into a folder with rsync: content, holes, hard links, times, and, except to SMB, owners, modes, ACLs and extended
+ * attributes. Removes what is not in the tree. A repetition skips the files that are complete. A stable tree is then compared with its
+ * copy, which must be equal. Omits device nodes, and logs their number. Throws "failed-precondition" without rsync, and "unavailable" for every other
  * failure, after which the folder keeps its progress; the message names the first path that rsync reports.
  */
 export async function copyFiles(work: FilesWork, call: Call): Promise<void> {
@@ -90,7 +90,7 @@ async function firstDifference(work: FilesWork, flags: readonly string[], call: 
   const lines = new LinesOfBytes(line => {
     if (line !== "" && !line.startsWith(omitted)) first ??= line;
   });
-  // Storage that rounds times is known only for some types.
+  // Only some of the file systems that round times are known (coarseTypes).
   const words = [...flags.filter(flag => flag !== exactTimes), "--dry-run", "--itemize-changes"];
   const output = await rsync(work, words, lines, call);
   if (output.exitCode !== 0) throw copyFailure(output);
@@ -112,8 +112,7 @@ async function rsync(
   } catch (error) {
     if (!(error instanceof CommandError) || error.failure !== "missing") throw error;
   }
-  const text =
-    "files are copied by rsync and setpriv (util-linux), of which one is not installed; install it where csimux runs";
+  const text = "rsync or setpriv (util-linux), which copy files, is not installed; install both where csimux runs";
   throw new CsiError("failed-precondition", text);
 }
 
@@ -126,18 +125,18 @@ async function flagsFor({ tree, folder, stable }: FilesWork, call: Call): Promis
   return [...kept, "--sparse", "--delete", "--no-devices", "--one-file-system", ...times];
 }
 
-/** The ends of rsync's messages about what people can change, and what to do. */
+/** What rsync reports for causes that a person can correct, and the correction. */
 const advice: readonly (readonly [RegExp, string])[] = [
   [/No space left on device|Disk quota exceeded/, "make room on the target"],
   [
     /Permission denied|Operation not permitted/,
     "let root of the machine of csimux read and write it (NFS: no_root_squash)",
   ],
-  [/Operation not supported/, "the target cannot keep such an attribute or file; remove it from the source"],
+  [/Operation not supported/, "the target does not support this attribute or type of file; remove it from the source"],
   [/Read-only file system/, "mount the target writable"],
 ];
 
-/** The error of rsync for one path comes first; its last line is a summary. */
+/** Prefers the first message that names a path: rsync's last line is only a summary. */
 function copyFailure(output: Output): CsiError {
   const lines = output.stderr.split("\n").filter(line => line !== "");
   const first = lines.find(line => line.includes('"')) ?? complaint(output);

@@ -5,7 +5,7 @@ import { CommandError, commandFailure } from "../io/runner.ts";
 import { type StreamFailure, type Transferred, transfer, transferHere } from "./transfer.ts";
 import { faultOf, saysAbsent, wordsOf } from "./zfs-stream.ts";
 
-/** One moment that goes into one landing. */
+/** The parameters of `copyByStream`: a moment, and the landing that receives it. */
 export interface StreamWork {
   readonly source: StreamSource;
   readonly target: StreamTarget;
@@ -15,23 +15,23 @@ export interface StreamWork {
   /** The moment that the landing has completely, from an earlier round. */
   readonly earlier: Pick<Moment, "name" | "proof"> | undefined;
   readonly way: "stream-here" | "stream";
-  /** Without what older pools may not support; what the first round needed holds for all others. */
+  /** Omits the stream features that older pools may lack. All rounds of a copy use the value of the first one. */
   readonly basic: boolean;
-  /** Gets the bytes of the running stream so far, every few seconds; begins again at 0 with each stream. */
+  /** Gets the bytes of the running stream every few seconds; each stream starts at 0. */
   progress(bytes: bigint): void;
 }
 
-/** How long a program that still receives may take to end, in milliseconds. */
+/** How long a receiving program may take to end, in milliseconds. */
 const busyMs = 30_000;
 
 /** How long `stop` may take after the call has ended, in milliseconds. */
 const stopMs = 30_000;
 
 /**
- * Sends a moment into a landing as a stream; continues what an earlier stream has left. Resolves when the target says that it holds the
- * moment, with what the stream had to be like. The caller owns the copy: nothing else writes to the landing. Throws CsiError:
- * "unavailable" if another attempt may succeed, with what has arrived kept; "aborted" when the call ends; "not-found" if the source does not
- * see the moment; "failed-precondition" or "invalid-argument" if a person must change something first.
+ * Sends a moment into a landing as a stream, or continues an earlier stream. Resolves when the target confirms that it holds the moment,
+ * with the value of `basic` for later rounds. The caller must own the copy, so that nothing else writes to the landing. Throws CsiError:
+ * "unavailable" if another attempt may succeed, for which the received data is kept; "aborted" when the call ends; "not-found" if the
+ * moment does not exist on the source; "failed-precondition" or "invalid-argument" if a person must change something first.
  */
 export async function copyByStream(work: StreamWork, call: Call): Promise<{ readonly basic: boolean }> {
   refuseUnfit(work);
@@ -56,11 +56,12 @@ function refuseUnfit(work: StreamWork): void {
   const { source, target, moment, way } = work;
   const refuse = (reason: string) => new CsiError("invalid-argument", `${taskOf(work)}: ${reason}`);
   if (source.format !== target.format) throw refuse(`a stream of ${source.format} cannot become ${target.format}`);
-  if (moment.proof === "") throw refuse("the moment has nothing that proves a complete copy");
-  if (way === "stream-here" && source.machine !== target.machine) throw refuse("source and target are on two machines");
+  if (moment.proof === "") throw refuse("the snapshot has no guid, which is needed to prove that a copy is complete");
+  if (way === "stream-here" && source.machine !== target.machine)
+    throw refuse("source and target are on different machines, so no stream can stay within one");
 }
 
-/** Where the next stream starts, or that none is needed. Ends what a dead process left, and discards what cannot be continued. */
+/** Where the next stream starts, or that none is needed. Ends programs of a dead process, and discards a part that cannot be continued. */
 async function nextStart(work: StreamWork, call: Call): Promise<StreamStart | "complete"> {
   const { target, id, moment, earlier } = work;
   let state = await idleState(work, call);
@@ -72,7 +73,7 @@ async function nextStart(work: StreamWork, call: Call): Promise<StreamStart | "c
   if (state.kind === "partial") return { kind: "token", token: state.token };
   if (state.proof === moment.proof) return "complete";
   if (earlier !== undefined && state.proof === earlier.proof) return { kind: "since", moment: earlier };
-  const reason = "the target holds another moment than the ones of this copy; cancel the copy, and let it start again";
+  const reason = "the target holds a snapshot that is not of this copy; cancel the copy and let it start again";
   throw new CsiError("failed-precondition", `${taskOf(work)}: ${reason}`);
 }
 
@@ -88,7 +89,7 @@ async function idleState(work: StreamWork, call: Call): Promise<Exclude<Received
     if (performance.now() > until)
       throw new CsiError(
         "unavailable",
-        `${taskOf(work)}: an earlier program still receives, and does not end; retrying`,
+        `${taskOf(work)}: a program of an earlier attempt still receives and does not end; retrying`,
       );
     if (!isStopped) await target.stop(id, call);
     else await pause(500, call.signal);
@@ -107,7 +108,7 @@ const pause = (ms: number, signal: AbortSignal): Promise<void> =>
     }
   });
 
-/** A stream that failed, and the fault that another kind of stream may not have. */
+/** Why a stream failed; `fault` is set if a stream with another start or other features may succeed. */
 interface StreamFailed {
   readonly fault: "token" | "unsupported" | undefined;
   readonly error: CsiError;
@@ -122,7 +123,7 @@ async function sendOnce(
 ): Promise<StreamFailed | undefined> {
   const { source, target, id, moment, way } = work;
   const isLater = start.kind === "since" || (start.kind === "token" && work.earlier !== undefined);
-  // Within one machine no byte passes this one, which could count it.
+  // Data that stays on one machine does not pass csimux, which therefore cannot count it.
   const from = source.open(moment, start, basic, way === "stream-here");
   const to = target.open(id, moment, isLater);
   let result: Transferred;
@@ -140,7 +141,7 @@ async function sendOnce(
   return await judge(work, start, result, call);
 }
 
-/** A shell that prints before each command spoils a stream: nothing may come before its first byte. */
+/** Refuses an account whose shell prints before each command: the text would become the beginning of the stream. */
 async function refuseNoise(work: StreamWork, host: StreamEndHost, call: Call): Promise<void> {
   const child = await host.child?.(["true"], {}, call.signal);
   const end = await child?.ended;
@@ -149,18 +150,18 @@ async function refuseNoise(work: StreamWork, host: StreamEndHost, call: Call): P
   const heard = JSON.stringify(end.stdout.slice(0, 100));
   const why =
     end.exitCode === 0
-      ? `the account prints at login (${heard}), which would be part of the stream; let its profile print only in terminals`
-      : `the account cannot run commands: "true" ended with exit code ${end.exitCode}`;
+      ? `the account prints at login (${heard}), which would corrupt the stream; make its profile print only in terminals`
+      : `the account cannot run commands: "true" ended with exit code ${end.exitCode}; give it a shell that runs them`;
   throw new CsiError("failed-precondition", `${taskOf(work)}: ${where}: ${why}`);
 }
 
 type StreamEndHost = ReturnType<StreamSource["open"]>["host"];
 
-/** Programs on another machine do not end with the connection to it: only the target can end them. */
+/** Ends the receiving program through the target: programs on another machine continue when the ssh connection breaks. */
 async function stopLeft({ target, id }: StreamWork, call: Call): Promise<void> {
   const signal = AbortSignal.timeout(stopMs);
   await target.stop(id, { ...call, signal }).catch((error: unknown) => {
-    call.log.warn(`volume "${id}": what receives it may still run: ${String(error)}`);
+    call.log.warn(`volume "${id}": its receiving program may still run: ${String(error)}`);
   });
 }
 
@@ -168,7 +169,7 @@ async function stopLeft({ target, id }: StreamWork, call: Call): Promise<void> {
 async function prove(work: StreamWork, call: Call): Promise<undefined> {
   const state = await work.target.state(work.id, call);
   if (state.kind === "whole" && state.proof === work.moment.proof) return;
-  const held = state.kind === "whole" ? "another moment" : "not the whole moment";
+  const held = state.kind === "whole" ? "another snapshot" : "not the whole snapshot";
   throw new CsiError("unavailable", `${taskOf(work)}: the stream has ended, but the target holds ${held}; retrying`);
 }
 
@@ -181,14 +182,14 @@ async function judge(
   const words = failures.map(wordsFrom).join("\n");
   const found = faultOf(words);
   const left = found && (await idleState(work, call).catch(() => undefined))?.kind;
-  // What has arrived is worth more than a final answer.
+  // A final error would lose the received data.
   const isFinal = found !== undefined && found.fault !== "full" && left === "nothing";
   const advice = found?.advice ?? (isStalled ? "no byte has moved for too long; retrying" : "retrying");
   const text = `${taskOf(work)}: ${failures.map(textOf).join("; ")}; ${advice}`;
   if (saysAbsent(words, work.moment.name)) return { fault: undefined, error: new CsiError("not-found", text) };
   const error = new CsiError(isFinal ? "failed-precondition" : "unavailable", text);
   if (found?.fault === "token" && start.kind === "token") return { fault: "token", error };
-  // Later rounds must be like the first one: a stream with other block sizes would leave files with zeros.
+  // Later rounds need the features of the first one: a stream with other block sizes would fill parts of files with zeros.
   const isFirst = start.kind === "whole" && work.earlier === undefined && left === "nothing";
   return { fault: found?.fault === "unsupported" && isFirst ? "unsupported" : undefined, error };
 }
@@ -202,4 +203,4 @@ const textOf = ({ task, where, end }: StreamFailure): string => {
 };
 
 const aborted = (work: StreamWork): CsiError =>
-  new CsiError("aborted", `${taskOf(work)}: stopped; what has arrived is kept, and the next attempt continues`);
+  new CsiError("aborted", `${taskOf(work)}: stopped; the next attempt continues with the data that has arrived`);

@@ -4,13 +4,13 @@ export interface CopyTimes {
   readonly beat: number;
   /** An owner that could not write for this long ends its programs: less than `takeOver`. */
   readonly lost: number;
-  /** A copy whose record has not changed for this long has no owner any more. */
+  /** A copy whose record has not changed for this long no longer has an owner. */
   readonly takeOver: number;
   /** How long a new owner waits before it verifies that no other process has become the owner at the same time. */
   readonly settle: number;
   /**
-   * How long a new owner waits whose write took longer than `settle`: until another one, which it has overwritten, has noticed that, which
-   * takes a beat, or `lost` and a quarter of it. Less than `takeOver`.
+   * How long a new owner waits if its write took longer than `settle`. The write may have replaced that of another owner, which notices it
+   * after a beat, or at the latest after 1.25 times `lost`. Less than `takeOver`.
    */
   readonly late: number;
   /** The first pause before a failed copy is tried again, and the longest. */
@@ -18,9 +18,9 @@ export interface CopyTimes {
   readonly longestPause: number;
   /** How long a request waits for the end of a copy: less than the 10 s that external-provisioner waits by default. */
   readonly ask: number;
-  /** How often the progress goes into the log at the least. */
+  /** The longest time between two log lines about progress. */
   readonly tell: number;
-  /** A copy of which no byte has arrived for this long stands still. */
+  /** A copy that has received no data for this long is reported as stalled. */
   readonly stalled: number;
 }
 

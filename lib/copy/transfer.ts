@@ -7,16 +7,16 @@ import { piped } from "../io/script.ts";
 import { openPipe } from "./pipe.ts";
 import { sentBytes } from "./zfs-stream.ts";
 
-/** How a program of a stream ended: with its output and exit code, or without. */
+/** How a program of a stream ended: its output and exit code, or the error if it has none. */
 type ProgramEnd = Output | CommandError;
 
-/** A stream that has ended, well or not. */
+/** The result of a stream. */
 export interface Transferred {
   /** Both programs ended with exit code 0. */
   readonly isComplete: boolean;
-  /** The programs that failed, the one that failed first before the other. */
+  /** The programs that failed, in the order in which they failed. */
   readonly failures: readonly StreamFailure[];
-  /** No byte has moved for as long as is allowed, so both were ended. */
+  /** Both programs were ended because no data moved for `stallMs`. */
   readonly isStalled: boolean;
 }
 
@@ -29,7 +29,7 @@ export interface StreamFailure {
 
 /** The time limits of a stream in milliseconds. */
 export interface StreamLimits {
-  /** Without a byte. A storage may think for long before the first one, and after the last one. */
+  /** Without data. A storage system may need minutes before the first byte and after the last one. */
   readonly stallMs: number;
   /** For the other program, after one has failed. */
   readonly graceMs: number;
@@ -37,23 +37,23 @@ export interface StreamLimits {
 
 const usual: StreamLimits = { stallMs: 30 * 60_000, graceMs: 30_000 };
 
-/** Fewer bytes in all that time do not count: ssh(1) exchanges messages on an idle connection, too. */
+/** Fewer bytes than this in `stallMs` do not count as data: ssh(1) exchanges messages on an idle connection, too. */
 const leastBytes = 64n << 10n;
 
-/** How often the progress is measured, in milliseconds. Each time costs this process a millisecond. */
+/** How often the progress is measured, in milliseconds. A measurement takes a millisecond. */
 const periodMs = 5_000;
 
-/** Starts a program of a stream; throws CsiError for a host that has no way to do so. */
+/** Starts a program of a stream. Throws "failed-precondition" for a host that cannot run one. */
 async function start({ host }: StreamEnd, argv: Argv, streams: ChildStreams, signal: AbortSignal): Promise<Child> {
   if (!host.child)
     throw new CsiError(
       "failed-precondition",
-      `${host.runner.where} cannot run one end of a stream; choose another way`,
+      `${host.runner.where} cannot run one end of a stream; use another connection`,
     );
   return await host.child(argv, streams, signal);
 }
 
-/** The sizes of what a process of this machine has read and written (proc(5), /proc/pid/io); 0 if they cannot be read. */
+/** How many bytes a process of this machine has read or written, the larger of both (proc(5), /proc/pid/io); 0 if unknown. */
 async function moved(pid: number): Promise<bigint> {
   const text = await readFile(`/proc/${pid}/io`, "latin1").catch(() => "");
   const [read = 0n, written = 0n] = ["rchar", "wchar"].map(name =>
@@ -103,7 +103,7 @@ export async function transfer(
     { child: receiving, task: "receiving", where: to.host.runner.where },
   ];
   const pids = running.map(({ child }) => child.pid);
-  // What starting and logging in have read and written is not part of the stream.
+  // Bytes that were read and written by the start and the login are not part of the stream.
   const before = await Promise.all(pids.map(moved));
   const bytes = async (): Promise<bigint> => {
     const now = await Promise.all(pids.map(moved));
@@ -112,7 +112,7 @@ export async function transfer(
   return await watch(running, bytes, progress, limits);
 }
 
-/** Like `transfer`, for ends on one machine: a shell there joins them, and no byte leaves it. The bytes are those that the sender tells. */
+/** Like `transfer`, for ends on one machine: a shell there joins them, so that no data leaves it. The sender reports the bytes. */
 export async function transferHere(
   from: StreamEnd,
   to: StreamEnd,
@@ -129,7 +129,7 @@ export async function transferHere(
   return await watch(running, async () => said, progress, limits);
 }
 
-/** Both children; ends the one that was started if the other was not. */
+/** Returns both children. If only one was started, ends it and throws the error of the other. */
 async function allOf(started: readonly PromiseSettledResult<Child>[]): Promise<readonly [Child, Child]> {
   const [first, second] = started;
   if (first?.status === "fulfilled" && second?.status === "fulfilled") return [first.value, second.value];
@@ -137,7 +137,7 @@ async function allOf(started: readonly PromiseSettledResult<Child>[]): Promise<r
   throw started.find(each => each.status === "rejected")?.reason;
 }
 
-/** Waits until all have ended; ends them when no byte moves, and the others some time after one has failed. */
+/** Waits until all programs have ended. Ends them after `stallMs` without data, and `graceMs` after one has failed. */
 async function watch(
   running: readonly Running[],
   bytes: () => Promise<bigint>,

@@ -5,7 +5,7 @@ interface Waiting {
   readonly begin: () => void;
 }
 
-/** Who may copy now: some copies at once, and fewer of them with the same machine as source or target. The others wait in line. */
+/** Limits how many copies run at once (`atOnce`), and how many with the same machine as source or target (`perMachine`). Others wait in a queue. */
 export class Turns {
   readonly #settings: () => Pick<CopySettings, "atOnce" | "perMachine">;
   readonly #running = new Set<readonly string[]>();
@@ -16,8 +16,8 @@ export class Turns {
   }
 
   /**
-   * Resolves when it is the turn of a copy between these machines, with the function that ends the turn. Before that, `told` is called
-   * with the number of copies in front. Rejects with the signal's reason.
+   * Resolves when a copy between these machines may run, with the function that ends its turn. If it must wait, `told` first gets the number
+   * of copies before it. Rejects with the signal's reason.
    */
   take(machines: readonly string[], signal: AbortSignal, told: (before: number) => void): Promise<() => void> {
     const own = [...new Set(machines)];
@@ -46,7 +46,7 @@ export class Turns {
     });
   }
 
-  /** Starts the first in line whose machines are free, and so on. */
+  /** Starts each waiting copy whose machines have room, in the order of the queue. */
   #next(): void {
     const { atOnce, perMachine } = this.#settings();
     for (const entry of [...this.#waiting]) {

@@ -1,15 +1,15 @@
 /**
- * What `zfs send` and `zfs receive` print, in the C locale (OpenZFS 2.4.99, lib/libzfs/libzfs_sendrecv.c and libzfs_util.c; the words
- * are the same since 0.8). Both exit with 1 for every failure, so only their words tell why.
+ * What `zfs send` and `zfs receive` print, in the C locale (OpenZFS 2.4.99, lib/libzfs/libzfs_sendrecv.c and libzfs_util.c; the messages
+ * have been the same since 0.8). Both exit with 1 for every failure, so only the messages distinguish them.
  */
 
 /**
- * Why a stream failed: the receiver's pool or programs do not know something in it; its token cannot be continued; the target is full;
- * something must be changed by a person before it can ever work.
+ * Why a stream failed: the receiver's pool or programs do not support one of its features ("unsupported"); its resume token is no longer
+ * valid ("token"); the target is full ("full"); a person must change something first ("refused").
  */
 export type ZfsStreamFault = "unsupported" | "token" | "full" | "refused";
 
-/** Each fault with its words, and what to do. */
+/** Each fault with its messages, and what to do. */
 const faults: readonly (readonly [ZfsStreamFault, RegExp, string])[] = [
   [
     "unsupported",
@@ -19,7 +19,7 @@ const faults: readonly (readonly [ZfsStreamFault, RegExp, string])[] = [
   [
     "token",
     /used in the initial send|incremental source 0x\w+ no longer exists|resume token is corrupt/,
-    "it starts again at the beginning",
+    "retrying from the beginning",
   ],
   [
     "full",
@@ -41,13 +41,13 @@ const faults: readonly (readonly [ZfsStreamFault, RegExp, string])[] = [
   ],
 ];
 
-/** The fault that a program's words name, and what to do about it; undefined for all others, which may be over at the next attempt. */
+/** The fault in a program's messages, and what to do about it; undefined for all others, which the next attempt may not meet. */
 export function faultOf(words: string): { readonly fault: ZfsStreamFault; readonly advice: string } | undefined {
   const found = faults.find(([, pattern]) => pattern.test(words));
   return found && { fault: found[0], advice: found[2] };
 }
 
-/** Whether `zfs send` says that a snapshot does not exist (libzfs_dataset.c, zfs_open): it is gone, or its pool is not imported. */
+/** Whether `zfs send` reports that a snapshot does not exist (libzfs_dataset.c, zfs_open): it was destroyed, or its pool is not imported. */
 export const saysAbsent = (words: string, snapshot: string): boolean =>
   words.includes(`cannot open '${snapshot}': dataset does not exist`);
 

@@ -179,7 +179,7 @@ describe.each(["from one host to another", "within this machine"])("a stream %s 
       "cannot receive: I/O error",
     ],
     ["a sender that ends too early", { send: () => 'head -c 1000000 "$1"' }, "unavailable", "incomplete stream"],
-    ["a receiver that only says so", { receive: "cat >/dev/null" }, "unavailable", "not the whole moment"],
+    ["a receiver that only says so", { receive: "cat >/dev/null" }, "unavailable", "not the whole snapshot"],
     ["a program that a signal ends", { send: () => "kill -9 $$" }, "unavailable", "sending"],
   ])("%s", async (_, programs, code, words) => {
     const { files, work } = await world(name, programs);
