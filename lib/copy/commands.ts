@@ -3,9 +3,9 @@ import { accessModes } from "../core/access.ts";
 import { CsiError, codes } from "../core/errors.ts";
 
 /**
- * The requests and answers of the command socket: a client sends one request as one line of JSON, and gets lines of JSON, of which the
- * last is of kind "done" or "failed". Sizes are decimal texts of bytes, because JSON has no whole numbers above 2^53; times are seconds
- * since 1970. A process whose client leaves finishes nothing early: repeat the request, which joins what is running.
+ * The requests and answers of the command socket: a client sends one request as one line of JSON and receives lines of JSON; the last one
+ * is of kind "done" or "failed". Sizes are bytes as decimal strings, because JSON numbers are exact only up to 2^53; times are seconds since
+ * 1970. Work continues when the client disconnects; a repeated request joins it.
  */
 
 /** The command socket of a process with the CSI socket `path`. */
@@ -28,7 +28,7 @@ const capability = v.strictObject({
   mode: v.picklist(accessModes),
 });
 
-/** What a new volume with the content of another connection's volume is to be. */
+/** The new volume, and the volume of another connection whose content it gets. */
 const wanted = {
   /** The volume to copy, a CSI id. */
   source: handle,
@@ -38,7 +38,7 @@ const wanted = {
   bytes: size,
   /** The parameters of its class; "connection" names the connection or group. */
   parameters: texts,
-  /** What it is used for: refused if the connection does not offer that. */
+  /** How it will be used; refused if the connection does not support that. */
   capabilities: v.optional(v.array(capability), []),
   /** The parameters of a VolumeAttributesClass. */
   mutable: v.optional(texts, {}),
@@ -47,25 +47,25 @@ const wanted = {
 const target = handle;
 
 const commandSchema = v.variant("command", [
-  /** Whether and how the copy would be made; changes nothing. Done: `way` and `instead`. */
+  /** Checks whether and how the copy would be made; changes nothing. Done: `way` and `instead`. */
   v.strictObject({ command: v.literal("plan"), ...wanted }),
-  /** Makes the empty landing, or finds it. Done: `target`, `way` and `instead`. Copies nothing yet. */
+  /** Creates the empty landing, or finds it. Done: `target`, `way` and `instead`. Copies nothing yet. */
   v.strictObject({ command: v.literal("begin"), ...wanted }),
   /**
-   * Completes the round that was interrupted; without one, takes a new moment and copies what has changed since the last one. Lines of
-   * progress. Done: `round`. After `freeze`, repeat until `round.continued` is false: only then was its moment taken afterwards.
+   * Completes the interrupted round, if there is one. Otherwise takes a new moment and copies the changes since the last one. Sends lines of
+   * progress. Done: `round`. After `freeze`, repeat it until `round.continued` is false: only that round's moment is from after the freeze.
    */
   v.strictObject({ command: v.literal("round"), target }),
   /** Makes the last complete round the volume. Done: `volume`. */
   v.strictObject({ command: v.literal("land"), target }),
-  /** Forbids, or allows again, writing to a volume. Fails with "failed-precondition" where that is impossible. */
+  /** Sets a volume to read-only, or back to writable. Fails with "failed-precondition" if its storage cannot do that. */
   v.strictObject({ command: v.literal("freeze"), volume: handle }),
   v.strictObject({ command: v.literal("thaw"), volume: handle }),
-  /** Removes the landing and the protected moments. Fails with "failed-precondition" for a finished volume. */
+  /** Removes the landing and ends the protection of the source. Fails with "failed-precondition" for a finished volume. */
   v.strictObject({ command: v.literal("cancel"), target }),
   /**
-   * Lines of kind "copy", one for each record of each connection. Done: `listed` and `unlisted`; nothing follows from the absence of a copy
-   * whose connection is not in `listed`.
+   * Sends a line of kind "copy" for each record. Done: `listed` and `unlisted`, names of connections; copies on connections that are not in
+   * `listed` are unknown.
    */
   v.strictObject({ command: v.literal("list") }),
 ]);
@@ -73,7 +73,7 @@ const commandSchema = v.variant("command", [
 /** A request. */
 export type CopyCommand = v.InferOutput<typeof commandSchema>;
 
-/** How a client writes a request: sizes as text. */
+/** A request as a client writes it: sizes are strings. */
 export type CopyCommandInput = v.InferInput<typeof commandSchema>;
 
 const ways = v.picklist(["stream-here", "stream", "files", "fill"]);
@@ -88,24 +88,24 @@ const copyState = v.strictObject({
   name: v.string(),
   role: v.picklist(["create", "move"]),
   /**
-   * "copying": a csimux works on it, or waits for its turn; "paused": it is not asked for; "ready": the data is complete, and it becomes
-   * the volume when it is asked for; "finished": it is the volume, and the record will go; "cancelled": only its record waits for the next request;
-   * "unreadable": the record is damaged or of a newer csimux.
+   * "copying": a csimux process works on it, or it waits for its turn; "paused": no process works on it, because no request came; "ready": all
+   * data has arrived, and the next request makes it the volume; "finished": it is the volume, and its record will be removed; "cancelled":
+   * only its record is left, which refuses the next request; "unreadable": the record is damaged or of a newer csimux.
    */
   state: v.picklist(["copying", "paused", "ready", "finished", "cancelled", "unreadable"]),
   way: v.optional(ways),
-  /** The number of the present round, from 0. */
+  /** The number of the current round, from 0. */
   round: v.number(),
   done: size,
   /** 0: unknown. */
   total: size,
-  /** Bytes per second at present; 0: unknown, or nothing runs in this process. */
+  /** Bytes per second; 0: unknown, or this process does not copy. */
   rate: size,
-  /** When it was last asked for. */
+  /** The time of the last request for it. */
   asked: v.number(),
-  /** The process that works on it, a random text; empty: none. */
+  /** The random id of the process that works on it; empty: none. */
   owner: v.string(),
-  /** The last failure; empty if there was none since. */
+  /** The last failure; empty after a success. */
   fault: v.string(),
 });
 
@@ -114,9 +114,9 @@ const roundDone = v.strictObject({
   number: v.number(),
   /** When its moment was taken. */
   taken: v.number(),
-  /** Whether its moment is from before this request: it was interrupted, or it is the first round, whose moment `begin` took. */
+  /** Whether its moment was taken before this request: the round was interrupted, or it is the first one, whose moment `begin` takes. */
   continued: v.boolean(),
-  /** Bytes that this round moved. */
+  /** Bytes that this round copied. */
   bytes: size,
   /** How long this request worked on it. */
   seconds: v.number(),
@@ -128,12 +128,12 @@ const volume = v.strictObject({
   bytes: size,
   /** `volume_context`, for the volumeAttributes of a PersistentVolume. */
   context: texts,
-  /** Where it is reachable from, one of these; empty: everywhere. */
+  /** Its accessible topology: nodes with all segments of one entry reach it; empty: all nodes. */
   topology: v.array(texts),
 });
 
 const answerSchema = v.variant("kind", [
-  /** Several times while data moves or the copy waits for its turn; `text` is the sentence of the claim's event. */
+  /** Sent repeatedly while the copy runs or waits for its turn; `text` is the text of the claim's event. */
   v.strictObject({
     kind: v.literal("progress"),
     text: v.string(),
@@ -147,13 +147,13 @@ const answerSchema = v.variant("kind", [
     kind: v.literal("done"),
     target: v.optional(v.string()),
     way: v.optional(ways),
-    /** Why no better way is taken, one sentence for each. */
+    /** Why each cheaper way is not used, one sentence each. */
     instead: v.optional(v.array(v.string())),
     round: v.optional(roundDone),
     volume: v.optional(volume),
     /** The connections whose copies were all listed. */
     listed: v.optional(v.array(v.string())),
-    /** The connections that could not be asked. */
+    /** The connections that did not answer. */
     unlisted: v.optional(v.array(v.string())),
   }),
   v.strictObject({ kind: v.literal("failed"), code: v.picklist(codes), message: v.string() }),
@@ -162,10 +162,10 @@ const answerSchema = v.variant("kind", [
 /** One line of an answer. */
 export type CopyAnswer = v.InferOutput<typeof answerSchema>;
 
-/** A copy as `list` tells it. */
+/** A copy as `list` reports it. */
 export type CopyState = v.InferOutput<typeof copyState>;
 
-/** Why a text is not a request or an answer. */
+/** Why a text is not a valid request or answer. */
 const fault = (issues: readonly v.BaseIssue<unknown>[]): string =>
   issues.map(issue => `${v.getDotPath(issue) ?? "the text"}: ${issue.message}`).join("; ");
 

@@ -12,24 +12,24 @@ import type { CopyRecord } from "./record.ts";
 import { type CopyTimes, usualTimes } from "./times.ts";
 import { Turns } from "./turns.ts";
 
-/** What the copies of a process need. */
+/** The parts that the copies of a process use. */
 export interface CopiesParts {
   readonly use: UseDriver;
   readonly stream: CopyByStream;
-  /** The settings of the main file at present. */
+  /** The current settings of the main file. */
   readonly settings: () => CopySettings;
   readonly log: Log;
   readonly times?: CopyTimes;
 }
 
 /**
- * The copies that run in this process. It knows nothing that it may not lose: what a copy is, and how far it got, is in the record on
- * its target.
+ * The copies that run in this process. Their parameters and progress are in the records on their targets, so that another process can
+ * continue them.
  */
 export class Copies {
   readonly times: CopyTimes;
   readonly settings: () => CopySettings;
-  /** The name of this process in records. */
+  /** The random id of this process in records. */
   readonly self = randomUUID();
   readonly #parts: CopiesParts;
   readonly #turns: Turns;
@@ -51,12 +51,12 @@ export class Copies {
     return this.#running.get(encodeHandle(target))?.copy;
   }
 
-  /** What runs and waits in this process, and the bytes that have arrived since it started. Sends no request to any storage system. */
+  /** The copies that run or wait in this process, and the bytes that they have received since it started. Does no I/O. */
   view(): CopiesView {
     return { running: [...this.#running.values()].map(({ copy }) => copy.view), copied: this.#copied.all() };
   }
 
-  /** Why nothing may change about an object: it is the target or the source of a copy that runs here. */
+  /** Why an object must not be changed: a running copy of this process has it as target or source. Undefined if none has. */
   busy(handle: Handle): string | undefined {
     const text = encodeHandle(handle);
     const target = this.#running.get(text);
@@ -64,13 +64,13 @@ export class Copies {
     return [...this.#running.values()].find(({ source }) => source === text)?.copy.text;
   }
 
-  /** Who works on the copy with this record: no process ("free"), one that has ended ("gone"), or another one ("taken"). */
+  /** Which process works on the copy with this record: none ("free"), one that has ended ("gone"), or another running one ("taken"). */
   owner(target: Handle, record: CopyRecord): "free" | "gone" | "taken" {
     if (this.running(target)) return "taken";
     return this.#watch.judge(encodeHandle(target), record, this.self);
   }
 
-  /** Begins or continues a copy; the caller has looked into its record. One that runs already is returned. Throws "unavailable" at the end. */
+  /** Starts or continues a copy from the record that the caller has read; returns it if it already runs. Throws "unavailable" while csimux stops. */
   start(work: CopyWork): OneCopy {
     if (this.#isStopping) throw new CsiError("unavailable", "csimux is stopping; retry");
     const target = encodeHandle(work.target);
@@ -88,7 +88,7 @@ export class Copies {
     return copy;
   }
 
-  /** Interrupts all copies, and waits up to `limitMs` milliseconds until they have left their records. */
+  /** Interrupts all copies, and waits up to `limitMs` milliseconds until they have given up the ownership of their records. */
   async stop(limitMs: number): Promise<void> {
     this.#isStopping = true;
     const all = [...this.#running.values()].map(({ copy }) => copy);

@@ -9,13 +9,13 @@ import type { CopyRecord } from "./record.ts";
 import type { CopyTimes } from "./times.ts";
 import type { Turns } from "./turns.ts";
 
-/** The connections, as copies use them: `work` gets the driver, which stays open until it settles. */
+/** Runs `work` with the driver of a connection, which stays open until `work` settles. */
 export type UseDriver = <T>(connection: string, work: (driver: Driver) => Promise<T>) => Promise<T>;
 
-/** Lets the programs of both ends exchange a stream (by-stream.ts). */
+/** Copies by a stream between programs of both ends (`copyByStream`). */
 export type CopyByStream = (work: StreamWork, call: Call) => Promise<{ readonly basic: boolean }>;
 
-/** What all copies of a process share. */
+/** The parts that all copies of a process share. */
 export interface CopyParts {
   readonly use: UseDriver;
   readonly stream: CopyByStream;
@@ -23,7 +23,7 @@ export interface CopyParts {
   readonly times: CopyTimes;
   readonly copied: CopiedBytes;
   readonly idleMs: () => number;
-  /** The name of this process in records: random, new with each start. */
+  /** The id of this process in records: random, new with each start. */
   readonly self: string;
   readonly log: Log;
 }
@@ -34,16 +34,16 @@ export interface CopyWork {
   readonly source: Handle;
   readonly record: CopyRecord;
   readonly spec: CopySpec;
-  /** Its landing was made a moment ago; otherwise the process that wrote the record may have ended before it made it. */
+  /** Whether its landing was just created. Otherwise it may be missing: the process that wrote the record may have ended before that. */
   readonly isNew: boolean;
-  /** Its last owner was not asked: it may still write into the landing, should it wake up. */
+  /** Whether another process was its owner and gave no answer: if it was suspended, it may still write into the landing. */
   readonly isTakenOver: boolean;
   readonly dropAcls: boolean;
 }
 
 /**
- * How a copy ended: all data has arrived; it paused, and continues when it is asked for; it was cancelled through another process, and
- * its landing is removed; or why it cannot continue.
+ * How a copy ended: all data has arrived; it paused, and the next request continues it; another process cancelled it, and its landing is
+ * removed; or it cannot continue.
  */
 export type CopyOutcome =
   | { readonly kind: "ready"; readonly record: CopyRecord }
@@ -51,18 +51,18 @@ export type CopyOutcome =
   | { readonly kind: "cancelled"; readonly why: CsiError }
   | { readonly kind: "failed"; readonly error: CsiError };
 
-/** The ability of a driver to take content. Throws "unavailable": the connection's file was changed meanwhile. */
+/** The ability of a driver to take content. Throws "unavailable" if it lacks it, because the connection's file was changed during the copy. */
 export const takingOf = ({ taking }: Driver, connection: string): TakingAbility => {
   if (taking) return taking;
   throw unable(connection, "take content of other connections any more");
 };
 
-/** The ability of a driver to give content. Throws "unavailable" likewise. */
+/** The ability of a driver to give content. Throws like `takingOf`. */
 export const givingOf = ({ giving }: Driver, connection: string): GivingAbility => {
   if (giving) return giving;
   throw unable(connection, "give its content to other connections any more");
 };
 
-/** The file of a connection was changed while a copy runs. */
+/** The error for a connection whose file was changed during a copy. */
 export const unable = (connection: string, what: string): CsiError =>
   new CsiError("unavailable", `connection "${connection}" cannot ${what}; restore its file`);

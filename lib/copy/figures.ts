@@ -15,7 +15,7 @@ export interface CopiedSum extends CopyRoute {
 export interface CopyView extends CopyRoute, Pick<CopyProgress, "done" | "total" | "rate" | "fault" | "waits"> {
   /** The CSI id of the new volume. */
   readonly target: string;
-  /** No byte has arrived for ten minutes, although it does not wait for its turn. Undefined: its way ("fill") does not tell of bytes. */
+  /** Whether it has received no data for ten minutes while it did not wait for its turn. Undefined: its way ("fill") reports no progress. */
   readonly isStalled: boolean | undefined;
 }
 
@@ -25,7 +25,7 @@ export interface CopiesView {
   readonly copied: readonly CopiedSum[];
 }
 
-/** The bytes that have arrived in this process, of copies that have ended, too. */
+/** The bytes that the copies of this process have received, including copies that have ended. */
 export class CopiedBytes {
   readonly #sums = new Map<string, CopiedSum>();
 
@@ -46,7 +46,7 @@ export class Arrivals {
   #done: bigint;
   #at: number;
 
-  /** `done` bytes have arrived before; `now` returns monotonic milliseconds. */
+  /** `done`: bytes that arrived earlier; `now` returns monotonic milliseconds. */
   constructor(done: bigint, stalledMs: number, now: () => number = () => performance.now()) {
     this.#done = done;
     this.#stalledMs = stalledMs;
@@ -54,12 +54,12 @@ export class Arrivals {
     this.#at = now();
   }
 
-  /** It does not wait for its turn any more. */
+  /** Starts the measurement: the copy no longer waits for its turn. */
   begin(): void {
     this.#at = this.#now();
   }
 
-  /** So many bytes have arrived altogether. Returns how many of them are new; one that begins again counts from zero. */
+  /** `done`: all bytes that have arrived. Returns how many are new; a smaller number than before means that the transfer started again. */
   add(done: bigint): bigint {
     const fresh = done < this.#done ? done : done - this.#done;
     this.#done = done;

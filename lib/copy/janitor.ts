@@ -9,22 +9,22 @@ import { type CopyRecord, readRecord } from "./record.ts";
 import { CopyRemoval } from "./removal.ts";
 import { seconds } from "./times.ts";
 
-/** How long the landing of a move is kept that is not asked for, in seconds: a claim is moved over days. */
+/** How long the landing of a move is kept after its last request, in seconds: a move may take days. */
 const moveSeconds = 30 * 86_400;
 
-/** How long the record of a cancelled copy waits for the request that it refuses, in seconds: far longer than any pause of a provisioner. */
+/** How long the record of a cancelled copy is kept to refuse the next request, in seconds: longer than any pause of external-provisioner. */
 const cancelledSeconds = 3_600;
 
-/** How often the janitor looks, in milliseconds. */
+/** The interval between two rounds of the janitor, in milliseconds. */
 export const janitorMs = 3_600_000;
 
-/** How long the listing of a connection, or one removal, may keep the others waiting, in milliseconds. */
+/** How long the listing of one connection, or one removal, may delay the others, in milliseconds. */
 const answerMs = 60_000;
 
 const notAnswered = (connection: string): CsiError =>
   new CsiError("unavailable", `connection "${connection}" has not answered; the next round asks it again`);
 
-/** What the janitor needs. */
+/** The parts that the janitor uses. */
 export interface JanitorParts {
   readonly copies: Copies;
   readonly use: UseDriver;
@@ -35,8 +35,8 @@ export interface JanitorParts {
 }
 
 /**
- * Removes what copies have left that are not asked for any more: landings, and moments whose copy is gone. Anything that cannot be judged
- * stays: a record that cannot be read, a moment whose target does not answer. Every removal is a line of the log.
+ * Removes the remains of abandoned copies: landings without recent requests, and the protection of moments whose copy no longer exists. Keeps
+ * everything in doubt: a record that cannot be read, a moment whose target does not answer. Logs every removal.
  */
 export class Janitor {
   readonly #parts: JanitorParts;
@@ -49,7 +49,7 @@ export class Janitor {
     this.#limit = new TimeLimit(parts.limitMs ?? answerMs);
   }
 
-  /** Looks at all connections once, in one listing each. Throws only if the folder of connections cannot be read. */
+  /** Checks all connections once, with one listing each. Throws only if the folder of connections cannot be read. */
   async round(call: Call): Promise<void> {
     const moments: ProtectedMoment[] = [];
     const sources: string[] = [];
@@ -75,15 +75,15 @@ export class Janitor {
   }
 
   /**
-   * A connection that cannot be asked now is asked in the next round. One that hangs keeps no other waiting, and is asked nothing until it
-   * has answered: a call to a dead mount ends for no signal.
+   * Logs the failure of a connection, which the next round tries again. A connection that hangs does not delay the others and gets no further
+   * calls until it has answered: a call to a dead mount cannot be aborted.
    */
   async #quietly(connection: string, call: Call, work: () => Promise<void>): Promise<void> {
     try {
       await this.#limit.ask(connection, work, () => notAnswered(connection));
     } catch (error) {
       if (!(error instanceof CsiError)) throw error;
-      call.log.debug("cannot look for what copies have left", { connection, reason: error.message });
+      call.log.debug("the remains of copies on a connection cannot be listed", { connection, reason: error.message });
     }
   }
 
@@ -104,7 +104,7 @@ export class Janitor {
       return;
     }
     if (seconds() - record.asked <= this.#keptSeconds(record) || owner === "taken") return;
-    // The listing may be minutes old, and a request may have come since.
+    // The listing may be minutes old; a request may have arrived since.
     const now = await this.#parts.use(connection, async ({ taking }) => taking?.find(landing.id, call));
     if (now?.record === landing.record && !copies.running(target)) await this.#drop(target, record, call);
   }
@@ -119,7 +119,7 @@ export class Janitor {
       await this.#removal.remove(target, record, call);
     } catch (error) {
       if (!(error instanceof CsiError && error.code === "failed-precondition")) throw error;
-      // It became the volume, and the process ended before it noted that.
+      // The landing became the volume, but its process ended before it wrote that into the record.
       if (await this.#isVolume(target, call)) return this.#removal.settle(target, record, call);
       call.log.warn("an unfinished copy cannot be removed", { volume: encodeHandle(target), reason: error.message });
     }
@@ -136,7 +136,7 @@ export class Janitor {
     });
   }
 
-  /** A moment is given free if its target answers that it has neither a landing nor a record. */
+  /** Ends the protection of a moment if the target's connection answers that there is no record of the copy. */
   async #moment(connection: string, { target: text, since }: ProtectedMoment, call: Call): Promise<void> {
     const { copies, use } = this.#parts;
     if (seconds() - since <= copies.settings().keepSeconds) return;
@@ -147,6 +147,6 @@ export class Janitor {
     );
     if (isNeeded) return;
     await use(connection, async ({ giving }) => giving?.release(text, undefined, call));
-    call.log.info("released a source whose copy is gone", { connection, volume: text });
+    call.log.info("released a source whose copy no longer exists", { connection, volume: text });
   }
 }

@@ -6,8 +6,8 @@ import { type CopyRecord, readRecord, writeRecord } from "./record.ts";
 import type { CopyTimes } from "./times.ts";
 
 /**
- * Which copies other processes work on. A record that names an owner is judged by this machine's monotonic clock alone: its owner has
- * gone if it did not raise the beat for `takeOver`, counted from when this process first saw that beat.
+ * Knows which copies other processes work on. An owner has gone if the beat in its record has not changed for `takeOver` since this process
+ * first saw it. Only this machine's monotonic clock is used.
  */
 export class LeaseWatch {
   readonly #times: CopyTimes;
@@ -20,7 +20,7 @@ export class LeaseWatch {
     this.#now = now;
   }
 
-  /** "free": it has no owner, or `self`, which does not work on it; "gone": its owner has gone; "taken": another process works on it. */
+  /** "free": it has no owner, or the owner is `self`, which does not run it; "gone": its owner has gone; "taken": another process works on it. */
   judge(target: string, { owner, beat }: CopyRecord, self: string): "free" | "gone" | "taken" {
     if (owner === "" || owner === self) {
       this.#seen.delete(target);
@@ -33,7 +33,7 @@ export class LeaseWatch {
     return "taken";
   }
 
-  /** The copy has ended. */
+  /** Forgets a copy that has ended. */
   forget(target: string): void {
     this.#seen.delete(target);
   }
@@ -48,7 +48,7 @@ export interface RecordPlace {
   readonly use: <T>(work: (taking: TakingAbility) => Promise<T>) => Promise<T>;
 }
 
-/** The ownership of one copy: this process writes its record, until it leaves it or loses it. */
+/** The ownership of one copy: only its owner writes the record, until it gives the ownership up or loses it. */
 export class CopyLease {
   readonly #place: RecordPlace;
   readonly #self: string;
@@ -56,14 +56,14 @@ export class CopyLease {
   readonly #call: Call;
   readonly #lost: (why: CsiError) => void;
   #record: CopyRecord;
-  /** When the last write that succeeded began. */
+  /** When the last successful write began. */
   #written = performance.now();
   #queue: Promise<unknown> = Promise.resolve();
   #timers: ReturnType<typeof setInterval>[] = [];
   #isLost = false;
   #isCancelled = false;
 
-  /** `call` is that of the copy; `lost` is called once if another process has it, or the record cannot be written any more. */
+  /** `call`: the call of the copy. `lost` is called once if another process becomes the owner, or the record can no longer be written. */
   constructor(
     place: RecordPlace,
     record: CopyRecord,
@@ -80,19 +80,19 @@ export class CopyLease {
     this.#lost = lost;
   }
 
-  /** What is, or will be, in the record. */
+  /** The record as it is on the target, with changes that the next write adds. */
   get record(): CopyRecord {
     return this.#record;
   }
 
-  /** Whether the record said, when it was read last, that another process has cancelled the copy. */
+  /** Whether another process has cancelled the copy, according to the last read of the record. */
   get isCancelled(): boolean {
     return this.#isCancelled;
   }
 
   /**
-   * Becomes the owner. Throws "aborted" if another process is it, or became it at the same time. If the write took long, another process
-   * may have become the owner and begun before it arrived: then this one waits until that one has read it and ended its programs.
+   * Becomes the owner. Throws "aborted" if another process is the owner, or becomes it at the same time. If the write was slow, another
+   * process may have become the owner before it took effect: this one then waits until the other has read the record and ended its programs.
    */
   async claim(change: Partial<CopyRecord>): Promise<void> {
     const { owner, beat: before } = this.#record;
@@ -113,7 +113,7 @@ export class CopyLease {
     for (const timer of this.#timers) timer.unref();
   }
 
-  /** Changes the record; durable when it resolves. Throws if the copy is no longer this process's. */
+  /** Changes the record; durable when it resolves. Throws if this process is no longer the owner. */
   write(change: Partial<CopyRecord>): Promise<void> {
     this.#record = { ...this.#record, ...change };
     const done = this.#queue.then(() => this.#writeNow());
@@ -121,12 +121,12 @@ export class CopyLease {
     return done;
   }
 
-  /** Changes what the next write will write: progress. */
+  /** Changes the record with the next write; for progress. */
   set(change: Partial<CopyRecord>): void {
     this.#record = { ...this.#record, ...change };
   }
 
-  /** Gives the copy up with a last change, unless another process has it. Throws if that cannot be written. */
+  /** Gives the ownership up with a last change, unless another process is the owner. Throws if the record cannot be written. */
   async leave(change: Partial<CopyRecord>, call: Call): Promise<void> {
     this.#stop();
     await this.#queue;
@@ -159,7 +159,7 @@ export class CopyLease {
     }
   }
 
-  /** Throws "aborted" unless the record is still this process's, or that of `owner` with this beat. */
+  /** Throws "aborted" unless the record still names this process, or `owner` with this beat. */
   async #verify(taking: TakingAbility, call = this.#call, owner = this.#self, beat?: number): Promise<void> {
     const { id, target } = this.#place;
     const landing = await taking.find(id, call);

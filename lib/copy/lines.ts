@@ -2,8 +2,8 @@
 const longest = 8192;
 
 /**
- * Splits the output of a program into lines. Where carriage returns replace one line by the next, as for progress, only the last one that
- * has arrived is passed on: rsync writes one for each file.
+ * Splits the output of a program into lines. Of lines that replace each other by carriage returns (rsync writes its progress so, for each
+ * file), only the last one of each chunk is passed on.
  */
 export class LinesOfBytes {
   readonly #decoder = new TextDecoder();
@@ -24,7 +24,7 @@ export class LinesOfBytes {
     this.#rest = rest.slice(end + 1, end + 1 + longest);
   }
 
-  /** The output has ended: passes on what has no end. */
+  /** Ends the output: passes on a last line without a line break. */
   end(): void {
     if (this.#rest !== "") this.#line(this.#rest);
     this.#rest = "";

@@ -28,8 +28,8 @@ export function namesInAcl(acl: Buffer): readonly string[] | undefined {
 }
 
 /**
- * Throws "failed-precondition" if the top folder has an NFSv4 ACL that says more than its mode: rsync copies no attributes of the system
- * (rsync(1), "-X"), so its protection would be lost. Without getfattr nothing can be said, and the log tells.
+ * Throws "failed-precondition" if the top folder has an NFSv4 ACL with more entries than its mode has: rsync does not copy attributes in the
+ * "system" namespace (rsync(1), "-X"), so the ACL would be lost. Without getfattr nothing is checked, which is logged.
  */
 export async function refuseAcls({ path, runner }: ReadableTree, connection: string, call: Call): Promise<void> {
   const argv = ["getfattr", "--absolute-names", "-e", "hex", "-n", attribute, "--", path] as const;
@@ -41,7 +41,10 @@ export async function refuseAcls({ path, runner }: ReadableTree, connection: str
     if (names?.every(name => ofMode.has(name))) return;
   } catch (error) {
     if (!(error instanceof CommandError) || error.failure !== "missing") throw error;
-    call.log.info("getfattr is not installed, so NFSv4 ACLs of copied files are not noticed", { connection });
+    call.log.info(
+      "getfattr is not installed, so NFSv4 ACLs of copied files are lost without a message; install it where csimux runs",
+      { connection },
+    );
     return;
   }
   const text = `connection "${connection}": its files have NFSv4 ACLs, which cannot be copied; to lose them, set "copies.drop: [acls]" in its file`;

@@ -12,7 +12,7 @@ import { type CopyRecord, writeRecord } from "./record.ts";
 import { CopyRemoval } from "./removal.ts";
 import { seconds } from "./times.ts";
 
-/** A copy that runs in this process, or waits here for its turn. It never becomes the volume by itself. */
+/** A copy that runs in this process or waits for its turn. Only `Copying.land` makes its landing the volume. */
 export class OneCopy {
   readonly #parts: CopyParts;
   readonly #work: CopyWork;
@@ -28,7 +28,7 @@ export class OneCopy {
   #told = performance.now();
   #moment: Moment;
   #hasWritten = false;
-  /** Resolves when it has ended and left its record; never rejects. */
+  /** Resolves when it has ended and given up the ownership of its record; never rejects. */
   readonly done: Promise<CopyOutcome>;
 
   constructor(work: CopyWork, target: string, parts: CopyParts) {
@@ -50,25 +50,25 @@ export class OneCopy {
     return this.#lease.record;
   }
 
-  /** It is asked for: it does not pause. */
+  /** Notes a request for the copy, so that it does not pause. */
   ask(): void {
     this.#asked = performance.now();
     this.#lease.set({ asked: seconds() });
   }
 
-  /** Ends its programs and leaves the record. */
+  /** Ends its programs and gives up the ownership of the record. */
   stop(why: CsiError): void {
     this.#stop.abort(why);
   }
 
-  /** What it does at present. */
+  /** Its state and progress. */
   get progress(): CopyProgress {
     const { name, way, done, total, fault } = this.record;
     const rate = this.#rate.perSecond;
     return { name, way, done, total, fault, rate, waits: this.#waits, from: this.#work.source.connection };
   }
 
-  /** What it does at present, for people and monitoring. */
+  /** Its state and progress, for people and monitoring. */
   get view(): CopyView {
     const { way, done, total, rate, fault, waits, from } = this.progress;
     const isStalled = way !== "fill" ? waits === undefined && this.#arrivals.isStalled : undefined;
@@ -76,7 +76,7 @@ export class OneCopy {
     return { target: this.#place.target, from, to, way, done, total, rate, fault, waits, isStalled };
   }
 
-  /** The sentence about it for the event of its claim. */
+  /** The text for the event of its claim. */
   get text(): string {
     return progressText(this.progress);
   }
@@ -90,7 +90,7 @@ export class OneCopy {
         await this.#again();
       else if (!this.#work.isNew) await this.#place.use(taking => this.#begin(taking, this.record));
       await this.#untilComplete();
-      // What came after the last line of its sender; the total is the estimate of its storage.
+      // Counts the bytes that followed the sender's last progress line, by the estimated total.
       if (this.record.way === "stream-here") this.#count(larger(this.record.done, this.record.total));
       await this.#leave({ state: "ready", done: this.record.total || this.record.done, fault: "" });
       this.#call.log.info("all data of the copy has arrived", { round: this.record.round });
@@ -114,7 +114,7 @@ export class OneCopy {
     return { kind: "failed", error: why };
   }
 
-  /** Whoever cancelled it could not remove what this process still wrote into. */
+  /** Removes a landing that another process has cancelled, which could not remove it while this one still wrote into it. */
   #removed(): Promise<boolean> {
     const signal = AbortSignal.timeout(this.#parts.times.stalled);
     return new CopyRemoval(this.#parts.use).cancelled(this.#work.target, this.record, { ...this.#call, signal });
@@ -125,7 +125,7 @@ export class OneCopy {
     return this.#lease.leave(change, { ...this.#call, signal: AbortSignal.timeout(this.#parts.times.lost) });
   }
 
-  /** Tries until the data is complete; pauses grow while nothing arrives. */
+  /** Repeats attempts until the data is complete; the pauses between them grow while no data arrives. */
   async #untilComplete(): Promise<void> {
     const { times } = this.#parts;
     let ms = times.firstPause;
@@ -187,7 +187,7 @@ export class OneCopy {
     const folder = await taking.folder(id, this.#call);
     if (record.way === "fill") return this.#fill(giving, folder);
     if (!giving.tree) throw unable(this.#work.source.connection, "give files");
-    // What another process has written is compared, because it may have ended with a loss of power.
+    // Files that another process has written are compared by content, because a loss of power may have ended it.
     const compare = record.dirty && !this.#hasWritten;
     const { stable } = this.#moment;
     await giving.tree(this.#moment, this.#call, async tree => {
@@ -200,7 +200,7 @@ export class OneCopy {
       this.#call.log.info("the copied files are from different times, because the volume may have been in use");
   }
 
-  /** What an interrupted call has written is not continued: the giver begins again in an empty folder. */
+  /** Restores into an empty folder; the result of an interrupted attempt is removed first. */
   async #fill({ fill }: GivingAbility, folder: string): Promise<void> {
     if (!fill) throw unable(this.#work.source.connection, "write its snapshots into a folder");
     if (this.record.dirty) await this.#again();
@@ -232,7 +232,7 @@ export class OneCopy {
     this.#lease.set({ basic });
   }
 
-  /** So many bytes of this round have arrived altogether. */
+  /** `bytes`: all bytes of this round that have arrived. */
   #arrived(bytes: bigint): void {
     const { total } = this.record;
     this.#rate.add(bytes);
@@ -253,8 +253,8 @@ export class OneCopy {
   }
 
   /**
-   * The protected moment seems to be gone: the source is asked, because its pool may only have been away. A volume has another moment, with
-   * which the copy continues; a snapshot cannot be taken again. Throws "not-found" if the source itself is gone.
+   * Handles a protected moment that was not found. Checks the source first, because its pool may only have been exported. If the moment no
+   * longer exists, a volume gets a new one, with which the copy continues; for a snapshot, throws `why`. Throws "not-found" without a source.
    */
   async #sourceGone(why: CsiError): Promise<void> {
     const { source, target } = this.#work;
@@ -264,7 +264,7 @@ export class OneCopy {
     );
     if (moment.name === this.#moment.name && moment.proof === this.#moment.proof) return;
     if (source.kind === "snapshot") throw why;
-    this.#call.log.warn("the moment of the copy is gone; it continues with a new one", { target: target.id });
+    this.#call.log.warn("the copied snapshot is gone; the copy takes a new one", { target: target.id });
     this.#moment = { ...moment, traits: { ...moment.traits, encrypted: this.#moment.traits.encrypted } };
     await this.#lease.write({ moment: this.#moment, taken: seconds(), total: moment.toSend, done: 0n });
   }
@@ -274,7 +274,7 @@ export class OneCopy {
     await taking.begin(this.#work.spec, this.#moment, writeRecord(record), this.#call);
   }
 
-  /** Removes the landing and makes an empty one, into which no earlier program can write. */
+  /** Replaces the landing by an empty one, into which no program of an earlier owner can write. */
   async #again(): Promise<void> {
     const { target } = this.#work;
     const record = { ...this.record, owner: this.#parts.self, dirty: false, done: 0n };
@@ -283,12 +283,12 @@ export class OneCopy {
       await this.#begin(taking, record);
     });
     this.#lease.set({ dirty: false, done: 0n });
-    this.#call.log.info("the copy begins again in an empty landing");
+    this.#call.log.info("the copy starts again in an empty volume");
   }
 
   #watchIdle(): void {
     if (performance.now() - this.#asked < this.#parts.idleMs()) return;
-    const text = `the copy to volume ${this.#place.target} pauses, because it is not asked for`;
+    const text = `the copy to volume ${this.#place.target} pauses, because no request for it has arrived`;
     this.#stop.abort(new CsiError("aborted", text));
   }
 }

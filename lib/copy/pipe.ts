@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { localRunner } from "../io/local.ts";
 import { hostPath, runToSuccess } from "../io/runner.ts";
 
-/** A pipe of the kernel between two programs: no byte of it passes this process. */
+/** A pipe of the kernel between two programs: its data does not pass through this process. */
 export interface Pipe {
   /** The descriptor for the stdin of the one that reads. */
   readonly reader: number;

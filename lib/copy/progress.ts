@@ -1,12 +1,12 @@
 import type { CopyRecord } from "./record.ts";
 
-/** A copy at present, for messages. */
+/** The state of a copy, for messages. */
 export interface CopyProgress extends Pick<CopyRecord, "name" | "way" | "done" | "total" | "fault"> {
   /** The connection of its source. */
   readonly from: string;
   /** Bytes per second; 0: unknown. */
   readonly rate: bigint;
-  /** The number of copies in front while it waits for its turn; undefined: it runs. */
+  /** While it waits for its turn: the number of copies before it; undefined: it runs. */
   readonly waits: number | undefined;
 }
 
@@ -25,13 +25,13 @@ export class Rate {
     this.#now = now;
   }
 
-  /** So many bytes have arrived altogether. */
+  /** `done`: all bytes that have arrived. */
   add(bytes: bigint): void {
     const at = this.#now();
     const [first] = this.#samples;
     // A stream that begins again counts from zero.
     if (first && bytes < first.bytes) this.#samples = [];
-    // Progress may come much more often than anyone reads it.
+    // Progress may be reported much more often than it is read.
     const before = this.#samples.at(-2);
     if (before && at - before.at < grain) this.#samples.pop();
     this.#samples.push({ at, bytes });
@@ -72,7 +72,7 @@ function left(seconds: bigint): string {
   return seconds < 7_200n ? `about ${seconds / 60n} min left` : `about ${seconds / 3_600n} h left`;
 }
 
-/** The sentence about a copy for the event of its claim. */
+/** The text about a copy for the event of its claim. */
 export function progressText({ name, from, way, done, total, rate, waits, fault }: CopyProgress): string {
   const what = `volume "${name}" is being copied from connection "${from}" (${way})`;
   const failed = fault === "" ? "" : `; the last attempt failed and is repeated: ${fault}`;

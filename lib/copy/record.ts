@@ -49,18 +49,18 @@ const recordSchema = v.strictObject({
   move: v.optional(v.strictObject({ parameters: texts, mutable: texts })),
 });
 
-/** What a target's storage keeps about a copy. Times are seconds since 1970. */
+/** The record of a copy, which the target's storage keeps. Sizes are bytes, times are seconds since 1970. */
 export interface CopyRecord {
   readonly origin: ForeignSource;
   /** The name of the new volume. */
   readonly name: string;
-  /** What drives it: requests for a volume, or the commands with which a claim is moved. */
+  /** What continues it: the requests for a volume ("create"), or the commands of `csimux move` ("move"). */
   readonly role: "create" | "move";
   /** The requested size. */
   readonly required: bigint | undefined;
   readonly limit: bigint | undefined;
   readonly way: CopyWay;
-  /** The stream does without what older pools may not support, in all rounds. */
+  /** Whether the streams of all rounds omit the features that older pools may lack. */
   readonly basic: boolean;
   /** The number of the round, from 0, its moment, and when that was taken. */
   readonly round: number;
@@ -72,31 +72,31 @@ export interface CopyRecord {
   readonly state: "copying" | "ready" | "finished" | "cancelled";
   /** Whether data may have been written into the landing. */
   readonly dirty: boolean;
-  /** Bytes of the round that have arrived, and that there are; 0: unknown. */
+  /** The bytes of the round that have arrived, and all bytes of the round (0: unknown). */
   readonly done: bigint;
   readonly total: bigint;
-  /** When it was last asked for. */
+  /** The time of the last request for it. */
   readonly asked: number;
   /** The process that works on it; empty: none. It raises `beat` at intervals. */
   readonly owner: string;
   readonly beat: number;
-  /** The last failure; empty if there was none since. */
+  /** The last failure; empty after a success. */
   readonly fault: string;
-  /** What the requests of a volume bring themselves each time. */
+  /** The parameters of the new volume; absent if requests for a volume contain them. */
   readonly move: { readonly parameters: Context; readonly mutable: Context } | undefined;
 }
 
 /** The longest text of a failure that a record keeps, in characters. */
 const maxFault = 300;
 
-/** The text of a record, which leaves out its failure if there is no room. Throws "invalid-argument" if it would be too long: then the parameters are. */
+/** The text of a record, without its failure if that does not fit. Throws "invalid-argument" if its parameters are too long. */
 export function writeRecord(record: CopyRecord): string {
   for (const fault of [record.fault.slice(0, maxFault), ""]) {
     const whole = { version, ...record, fault };
     const text = JSON.stringify(whole, (_, value: unknown) => (typeof value === "bigint" ? String(value) : value));
     if (Buffer.byteLength(text) <= maxRecordBytes) return text;
   }
-  const message = `the copy to volume "${record.name}" cannot be recorded: its parameters are too long`;
+  const message = `the copy to volume "${record.name}" cannot be recorded: the parameters of its class are too long; shorten them`;
   throw new CsiError("invalid-argument", message);
 }
 

@@ -5,7 +5,7 @@ import { givingOf, takingOf, type UseDriver } from "./copy-work.ts";
 import { type CopyRecord, writeRecord } from "./record.ts";
 import { seconds } from "./times.ts";
 
-/** Removes what copies leave: landings, records, and the protection of sources. The caller knows that no process works on the copy. */
+/** Removes landings, records, and the protection of sources. The caller must know that no process works on the copy. */
 export class CopyRemoval {
   readonly #use: UseDriver;
 
@@ -13,7 +13,7 @@ export class CopyRemoval {
     this.#use = use;
   }
 
-  /** Removes a landing, then gives its source free; if that fails, the janitor does it. Throws if the landing cannot be removed. */
+  /** Removes a landing, then ends the protection of its source; if that fails, the janitor repeats it. Throws if the landing cannot be removed. */
   async remove(target: Handle, record: CopyRecord, call: Call): Promise<void> {
     await this.#use(target.connection, driver => takingOf(driver, target.connection).drop(target.id, call));
     call.log.info("removed an unfinished copy", { volume: encodeHandle(target), source: record.origin.handle });
@@ -21,8 +21,8 @@ export class CopyRemoval {
   }
 
   /**
-   * Removes a copy that a person has cancelled. The record of a claim's copy stays, without an owner: the next request, to any process,
-   * is refused because of it and removes it. Throws if the landing cannot be removed.
+   * Removes a copy that a person has cancelled. The record of a claim's copy stays without an owner: it refuses the next request to any
+   * process, which then removes it. Throws if the landing cannot be removed.
    */
   async cancel(target: Handle, record: CopyRecord, call: Call): Promise<void> {
     if (record.role === "move") return this.remove(target, record, call);
@@ -30,7 +30,7 @@ export class CopyRemoval {
     await this.#use(target.connection, async driver => {
       const taking = takingOf(driver, target.connection);
       await taking.empty(target.id, call);
-      // A request that came meanwhile was refused because of the record, and has removed it.
+      // The record refused a request that arrived meanwhile, which removed it.
       await taking.note(target.id, text, call).catch((error: unknown) => {
         if (!(error instanceof CsiError && error.code === "not-found")) throw error;
       });
@@ -39,7 +39,7 @@ export class CopyRemoval {
     await this.#released(target, record, call);
   }
 
-  /** Like `cancel`. Returns false if the copy cannot be removed now: the next request, or the janitor, does that. */
+  /** Like `cancel`. Returns false if the copy cannot be removed now; the next request or the janitor then removes it. */
   async cancelled(target: Handle, record: CopyRecord, call: Call): Promise<boolean> {
     let isRemoved = false;
     await this.#try("a cancelled copy could not be removed yet", target, call, async () => {
@@ -49,7 +49,7 @@ export class CopyRemoval {
     return isRemoved;
   }
 
-  /** A finished copy gives its source free, and its record goes. What fails here is the janitor's work. */
+  /** Ends the protection of a finished copy's source and removes its record. The janitor repeats what fails. */
   async settle(target: Handle, record: CopyRecord, call: Call): Promise<void> {
     await this.#try("the source of a finished copy could not be released yet", target, call, async () => {
       await this.release(target, record, call);
@@ -57,7 +57,7 @@ export class CopyRemoval {
     });
   }
 
-  /** Removes the record of a volume that will be deleted; what is still protected for it is the janitor's work. */
+  /** Removes the record of a volume that will be deleted. The janitor ends any protection that is left for it. */
   async forget(target: Handle, record: CopyRecord, call: Call): Promise<void> {
     await this.#try("the source of a finished copy could not be released yet", target, call, () =>
       this.release(target, record, call),
@@ -65,7 +65,7 @@ export class CopyRemoval {
     await this.#use(target.connection, driver => takingOf(driver, target.connection).forget(target.id, call));
   }
 
-  /** Gives up what is protected for a copy. */
+  /** Ends the protection of the moments of a copy. */
   async release(target: Handle, { origin }: Pick<CopyRecord, "origin">, call: Call): Promise<void> {
     const source = parseHandle(origin.handle, origin.kind);
     if (!source) return;

@@ -5,17 +5,17 @@ import type { StorageHost } from "../io/script.ts";
 import type { Context, ForeignSource, Source, Volume, VolumeSpec } from "./volume.ts";
 
 /**
- * Copies between connections: a moment of a source on one connection becomes a volume on another one. Until it is complete it is a
- * landing: nothing lists it, and no node can reach it. All state of a copy is in a record on the target's storage, which is written
- * before the first byte; a process keeps only what it may lose.
+ * Copies between connections: a moment of a source on one connection becomes a volume on another one. An incomplete copy is a landing,
+ * which is not listed and which no node can reach (glossary: CONTRIBUTING.md). The state of a copy is in a record on the target's storage,
+ * which is written before the first byte, so that any csimux process can continue it.
  */
 
 /** The request for a volume with the content of another connection's volume or snapshot. */
 export type CopySpec = VolumeSpec & { readonly origin: ForeignSource };
 
 /**
- * Why encrypted content must not become a volume, in words; undefined if it may. Unknown counts as encrypted for a source, and as plain for
- * a target. Where the file of the source's connection allows plain copies, the caller passes a moment with `encrypted: false`.
+ * Why encrypted content must not become a volume, in words; undefined if it may. A source of which nothing is known counts as encrypted, such
+ * a target as not encrypted. Where the file of the source's connection allows plain copies, the caller passes a moment with `encrypted: false`.
  */
 export function whyNotPlain(source: boolean | undefined, target: boolean | undefined): string | undefined {
   if (source === false || target === true) return undefined;
@@ -23,7 +23,7 @@ export function whyNotPlain(source: boolean | undefined, target: boolean | undef
   return `${what}, and the new volume would not be; set copies.allowPlain in the file of the source's connection, or encrypt the parent`;
 }
 
-/** What a stream of a moment forces on its receiver. */
+/** Properties of a moment that a volume made from it must have, too. */
 export interface MomentTraits {
   /** Undefined if unknown. */
   readonly encrypted: boolean | undefined;
@@ -35,17 +35,17 @@ export interface MomentTraits {
 
 /** A moment of a source, protected so that it can be read for hours, and again after a restart. */
 export interface Moment {
-  /** The name that the source's storage knows: a ZFS snapshot, a folder. */
+  /** Its name on the source's storage, such as that of a ZFS snapshot or of a folder. */
   readonly name: string;
-  /** The same on a true copy: the guid of a ZFS snapshot. Empty if there is none. */
+  /** A value that only a complete copy has, too: the guid of a ZFS snapshot. Empty for folders. */
   readonly proof: string;
-  /** The smallest size in bytes of a volume that takes it. */
+  /** The smallest size in bytes of a volume that can hold it. */
   readonly bytes: bigint;
   /** An estimate of the bytes to send; 0 if unknown. */
   readonly toSend: bigint;
   /** False for a folder that may change while it is read. */
   readonly stable: boolean;
-  /** The only ways in which it can be given, of those for which the giver has members; undefined: all of them. */
+  /** The ways in which it can be given; undefined: all for which the GivingAbility has a member. */
   readonly ways?: readonly CopyWay[] | undefined;
   readonly traits: MomentTraits;
 }
@@ -65,7 +65,7 @@ export type CopyWay = "stream-here" | "stream" | "files" | "fill";
 /** What a stream contains; only equal formats can be joined. */
 export type StreamFormat = "zfs:filesystem" | "zfs:volume";
 
-/** Where a stream starts: at the beginning, at an earlier moment that the receiver has, or where the receiver's token says. */
+/** Where a stream starts: at the beginning, at an earlier moment that the receiver has, or at the receiver's resume token. */
 export type StreamStart =
   | { readonly kind: "whole" }
   | { readonly kind: "since"; readonly moment: Pick<Moment, "name" | "proof"> }
@@ -83,15 +83,15 @@ export interface StreamSource {
   /** Equal for connections whose storage is on one machine, reached by the same host. */
   readonly machine: string;
   /**
-   * `basic`: without what older pools may not support (zfs-send(8), -L and -c). `tells`: with a line on stderr each second that says how
-   * many bytes were sent (-v and -P). Does no I/O.
+   * `basic`: without the features that older pools may lack (zfs-send(8), -L and -c). `tells`: prints the number of sent bytes to stderr
+   * each second (-v and -P). Does no I/O.
    */
   open(moment: Moment, start: StreamStart, basic: boolean, tells?: boolean): StreamEnd;
 }
 
 /**
- * What a landing has received: nothing; something that a running program is still writing; everything up to the moment with this
- * proof; or a part, with the token to continue it and the proof of the moment that it belongs to (empty if unknown).
+ * What a landing has received: nothing; an unknown part, which a running program still writes ("busy"); the whole moment with this proof;
+ * or a part, with the token that continues it and the proof of its moment (empty if unknown).
  */
 export type ReceivedState =
   | { readonly kind: "nothing" }
@@ -106,7 +106,7 @@ export interface StreamTarget {
   state(id: string, call: Call): Promise<ReceivedState>;
   /** `isLater`: the landing has an earlier moment already. Does no I/O. */
   open(id: string, moment: Moment, isLater: boolean): StreamEnd;
-  /** Ends the receiving program that a dead process left. The caller owns the copy. */
+  /** Ends a receiving program that a dead process has left. The caller must own the copy. */
   stop(id: string, call: Call): Promise<void>;
   /** Discards a partial stream, so that the next one starts at the beginning or at the last complete moment. */
   discard(id: string, call: Call): Promise<void>;
@@ -118,7 +118,7 @@ export interface ReadableTree {
   readonly runner: CommandRunner;
 }
 
-/** The ability to give the content of other connections' new volumes. Every method may be repeated. */
+/** The ability to provide content for new volumes of other connections. Every method may be repeated. */
 export interface GivingAbility {
   readonly content: "files" | "blocks";
   /**
@@ -126,14 +126,14 @@ export interface GivingAbility {
    * round 0. Throws "not-found".
    */
   protect(source: Source, target: string, round: number, call: Call): Promise<Moment>;
-  /** Gives up what is protected for `target`, except `keep`. Succeeds if there is nothing. */
+  /** Ends the protection of all moments for `target`, except `keep`. Succeeds if there is none. */
   release(target: string, keep: Pick<Moment, "name"> | undefined, call: Call): Promise<void>;
-  /** Everything that is protected here. */
+  /** All protected moments of the connection. */
   protectedMoments(call: Call): Promise<readonly ProtectedMoment[]>;
-  /** Forbids or allows writing to a volume. Absent where that is impossible. */
+  /** Sets a volume to read-only (`on`) or back to writable. Absent if the storage cannot do that. */
   readonly freeze?: ((id: string, on: boolean, call: Call) => Promise<void>) | undefined;
   readonly stream?: StreamSource | undefined;
-  /** Runs `work` on the tree of a moment. */
+  /** Runs `work` with the files of a moment. */
   readonly tree?: (<T>(moment: Moment, call: Call, work: (tree: ReadableTree) => Promise<T>) => Promise<T>) | undefined;
   /** Writes a moment into an existing empty folder. */
   readonly fill?: ((moment: Moment, folder: string, call: Call) => Promise<void>) | undefined;
@@ -148,36 +148,36 @@ export interface Landing {
 /** The longest text of a record, in bytes of UTF-8. */
 export const maxRecordBytes = 4096;
 
-/** The ability to make volumes of content that comes from other connections. Every method may be repeated, and interrupted after any step. */
+/** The ability to create volumes with the content of other connections. Every method may be repeated, and interrupted after any step. */
 export interface TakingAbility {
   readonly content: "files" | "blocks";
   /** The id of a volume with this name. Pure. */
   idOf(name: string): string;
-  /** The finished volume of this request, if it exists. Throws "already-exists" for one of another size or origin. */
+  /** The finished volume of this request, if it exists. Throws "already-exists" if it has another size or origin. */
   existing(spec: CopySpec, call: Call): Promise<Volume | undefined>;
   /**
-   * Why this moment cannot become this volume by this way, as the error to answer; undefined if it can. "invalid-argument",
-   * "failed-precondition", "out-of-range" or "resource-exhausted" (too little space). Changes nothing.
+   * The error to answer if this moment cannot become this volume by this way: "invalid-argument", "failed-precondition", "out-of-range" or
+   * "resource-exhausted" (too little space). Undefined if it can. Changes nothing.
    */
   refusal(way: CopyWay, spec: CopySpec, moment: Moment, call: Call): Promise<Error | undefined>;
-  /** Writes the record, then makes the empty landing; or finds both, with the record that is there. Throws "failed-precondition" for foreign objects at its name. */
+  /** Writes the record, then creates the empty landing. If both exist, returns them with the existing record. Throws "failed-precondition" for foreign objects at its name. */
   begin(spec: CopySpec, moment: Moment, record: string, call: Call): Promise<Landing>;
-  /** The landing of an id, from its record. */
+  /** The landing with this id, if it has a record. */
   find(id: string, call: Call): Promise<Landing | undefined>;
   /** Replaces the record of a landing; durable when it resolves. */
   note(id: string, record: string, call: Call): Promise<void>;
   /**
-   * Proves that the landing holds `moment`, and makes it the volume: size, properties, name, share. May be repeated after it was
-   * interrupted at any step, and returns the finished volume. The record stays until `forget`.
+   * Proves that the landing holds `moment`, and makes it the volume: size, properties, name, share. Returns the volume, also when repeated
+   * after an interruption at any step. The record stays until `forget`.
    */
   land(id: string, spec: CopySpec, moment: Moment, call: Call): Promise<Volume>;
   /** Removes the landing and keeps its record. Throws like `drop`. */
   empty(id: string, call: Call): Promise<void>;
-  /** Removes the landing, its record last. Throws "failed-precondition" for a finished volume. Succeeds if there is nothing. */
+  /** Removes the landing, then its record. Throws "failed-precondition" for a finished volume. Succeeds if there is nothing. */
   drop(id: string, call: Call): Promise<void>;
   /** Removes the record of a finished volume. */
   forget(id: string, call: Call): Promise<void>;
-  /** All records, those of finished volumes included. */
+  /** All landings that have a record, including finished ones. */
   landings(call: Call): Promise<readonly Landing[]>;
   readonly stream?: StreamTarget | undefined;
   /** The folder of a landing, which this process can write to. */

@@ -192,12 +192,12 @@ test("without rsync nothing is copied, and the message says what to install", as
   const missing = before(async () => {
     throw new CommandError("test", "rsync", "missing", "there is no such program");
   });
-  expect(await codeAndText(copyFiles(work({}, missing), call))).toMatch(/^failed-precondition: .*install it/);
+  expect(await codeAndText(copyFiles(work({}, missing), call))).toMatch(/^failed-precondition: .*install both/);
 });
 
 test("without setpriv or rsync, which setpriv reports, the message is the same", async () => {
   expect(await codeAndText(copyFiles(work({}, answer(127, "setpriv: failed to execute rsync")), call))).toMatch(
-    /^failed-precondition: .*install it/,
+    /^failed-precondition: .*install both/,
   );
 });
 

@@ -13,7 +13,7 @@ import { checkTools, copied } from "../tools.ts";
 import { discard, dropRecord, immovable, type Trees } from "../trees.ts";
 import { OwnFiles } from "./own-files.ts";
 
-/** A file below `.csimux/copies`: the record of a copy, and whose it is. */
+/** A file below `.csimux/copies`: the record of a copy, with its volume and connection. */
 interface CopyFile {
   readonly name: string;
   readonly copyOf: ForeignSource;
@@ -22,7 +22,7 @@ interface CopyFile {
   readonly record: string;
 }
 
-/** The parts of a store that landings become volumes of. */
+/** The parts of a store in which landings become volumes. */
 export interface LandingParts {
   readonly trees: Trees;
   readonly owner: OwnershipAndMode;
@@ -83,7 +83,7 @@ export class Landings {
   /** Like TakingAbility.begin. Throws "already-exists" for the landing of another request, and "aborted" if the volume exists. */
   async begin(spec: CopySpec, record: string, call: Call): Promise<Landing> {
     const id = this.#parts.idOf(spec.name);
-    if (await this.#parts.trees.has(id)) throw this.#error("aborted", `volume "${id}" appeared meanwhile; retrying`);
+    if (await this.#parts.trees.has(id)) throw this.#error("aborted", `volume "${id}" was created meanwhile; retrying`);
     const kept = await this.#files.read(id);
     if (kept) {
       this.#refuseOther(kept, spec);
@@ -93,7 +93,10 @@ export class Landings {
     await present(this.#context);
     const folder = this.#path(id);
     if ((await this.#context.files.entry(folder)) !== undefined)
-      throw this.#error("failed-precondition", `${folder} is not a copy of csimux, which keeps a record; move it away`);
+      throw this.#error(
+        "failed-precondition",
+        `${folder} exists, but csimux has no record of a copy for it; move it away`,
+      );
     const { connection } = this.#context;
     await this.#files.put(id, { name: spec.name, copyOf: spec.origin, connection, record: short(record) });
     await this.#makeLanding(id, call);
@@ -128,7 +131,7 @@ export class Landings {
     const folder = this.#path(id);
     const entry = await this.#landing(id);
     if (entry === undefined)
-      throw this.#error("unavailable", `the content that was copied to ${folder} has disappeared; remove the copy`);
+      throw this.#error("unavailable", `the content that was copied to ${folder} no longer exists; cancel the copy`);
     await owner.apply(folder);
     await copied(this.#context, folder, call);
     throwIfCancelled(this.#context, call);
@@ -141,7 +144,7 @@ export class Landings {
       connection: this.#context.connection,
     };
     if (!(await records.start(id, record))) {
-      // Of an earlier attempt, or of an interrupted creation without a source.
+      // The record of an earlier attempt, or of an interrupted creation without a source.
       await trees.sweep(id, call);
       await records.replace(id, record);
     }
@@ -240,7 +243,7 @@ export class Landings {
     await withFolders(this.#context, [layout.own, layout.work], make);
   }
 
-  /** Renamed first, so that what still writes into it writes nowhere. */
+  /** Renames it first, so that a program that still writes cannot write into a new landing. */
   async #discardLanding(id: string, call: Call): Promise<void> {
     const { files, layout } = this.#context;
     const aside = layout.landingAside(id);

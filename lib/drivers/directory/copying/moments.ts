@@ -21,7 +21,7 @@ interface Protection extends ProtectedMoment {
   readonly connection: string;
 }
 
-/** What can be given of a source: the tree at a path below the base folder, such as `s/_a`, or a backup, such as `r/<its id>`. */
+/** The content of a source that a copy can use: the tree at a path below the base folder, such as `s/_a`, or a backup, such as `r/<its id>`. */
 export interface GivenContent {
   readonly kind: "tree" | "backup";
   readonly name: string;
@@ -29,7 +29,7 @@ export interface GivenContent {
   readonly bytes: bigint;
 }
 
-/** What Moments needs of volumes and snapshots. */
+/** The functions on volumes and snapshots that Moments uses. */
 export interface MomentParts {
   /** Throws "not-found". */
   content(source: Source, call: Call): Promise<GivenContent>;
@@ -59,8 +59,8 @@ const endedBy = (runner: CommandRunner, signal: AbortSignal): CommandRunner => (
 });
 
 /**
- * Volumes and snapshots as sources of copies on other connections. A file for each copy says what it needs, and neither a volume nor a
- * snapshot that a file names is deleted. A volume is given as it is while pods use it; a snapshot does not change.
+ * Volumes and snapshots as sources of copies to other connections. Each copy has a file that names its source, and csimux deletes no
+ * volume or snapshot that such a file names. A volume is copied while pods may use it; a snapshot does not change.
  */
 export class Moments {
   readonly #context: OperationContext;
@@ -120,7 +120,7 @@ export class Moments {
     const user = (await this.#all(call)).find(kept => this.#parts.sameSource(kept.source, source));
     if (user === undefined) return;
     const what = `${source.kind} "${source.id.slice(0, 160)}" is being copied to "${user.target.slice(0, 200)}"`;
-    const fix = "it can be deleted when that has ended; retrying";
+    const fix = "it can be deleted when the copy has ended; retrying";
     throw new CsiError("aborted", `connection "${this.#context.connection}": ${what}; ${fix}`);
   }
 
@@ -141,7 +141,7 @@ export class Moments {
     throw new CsiError("aborted", text);
   }
 
-  /** Like GivingAbility.fill. Removes what an interrupted call has put into the folder. */
+  /** Like GivingAbility.fill. First removes what an interrupted call has written into the folder. */
   async fill({ name }: Pick<Moment, "name">, folder: string, call: Call): Promise<void> {
     const { files } = this.#context;
     const content = await this.#parts.backup(name, call);
@@ -169,12 +169,12 @@ export class Moments {
   }
 
   #gone(name: string): CsiError {
-    const text = `${name.slice(0, 160)} does not exist below the base folder any more`;
+    const text = `${name.slice(0, 160)} no longer exists below the base folder`;
     return new CsiError("not-found", `connection "${this.#context.connection}": ${text}`);
   }
 }
 
-/** The moments of the store of an operation, found at its beginning. */
+/** A GivingAbility that opens the store at the beginning of each operation. */
 export const givingBy = (at: () => Promise<{ readonly giving: Moments }>): GivingAbility => ({
   content: "files",
   protect: async (source, target, _round, call) => (await at()).giving.protect(source, target, call),

@@ -7,12 +7,12 @@ import { isFields, type RecordFields } from "../records.ts";
 
 const ending = ".json";
 
-/** The version of the files of this folder. A later csimux that changes their meaning raises it, and this one then leaves them alone. */
+/** The version of the files of this folder. A csimux that changes their format must raise it; older ones then leave the files unchanged. */
 const version = 1;
 
 /**
- * The JSON files of one folder of csimux. Each change replaces a file in one step, so that an interruption leaves the old one or the new
- * one, and is on stable storage when it resolves. Files that cannot be read are never changed or removed.
+ * The JSON files of one folder of csimux. A change replaces a file atomically and is on stable storage when it resolves. Files that cannot
+ * be read are never changed or removed.
  */
 export class OwnFiles<T> {
   readonly #context: OperationContext;
@@ -34,7 +34,7 @@ export class OwnFiles<T> {
       .map(name => name.slice(0, -ending.length));
   }
 
-  /** The files with these names; the value of one that cannot be read is undefined, and the log tells. */
+  /** The files with these names. If one cannot be read, its value is undefined and a warning is logged. */
   async all(
     isWanted: (name: string) => boolean,
     call: Call,
@@ -65,7 +65,7 @@ export class OwnFiles<T> {
     if (text === undefined && !(await this.has(name))) return undefined;
     const value = text === undefined ? undefined : this.#parsed(text);
     if (value !== undefined) return value;
-    const what = `${path} is not what this version of csimux writes there, and stays as it is; restore it, or remove it if no copy needs it`;
+    const what = `${path} is damaged or from another version of csimux, and is left unchanged; restore it, or remove it if no copy needs it`;
     throw new CsiError("failed-precondition", `connection "${this.#context.connection}": ${what}`);
   }
 
@@ -82,7 +82,7 @@ export class OwnFiles<T> {
     if (isNew) await Promise.all([files.sync(layout.own), files.sync(layout.base)]);
   }
 
-  /** Removes a file, and what interrupted calls left of it. Throws like `read`, with the file unchanged. */
+  /** Removes a file and the temporary files of interrupted calls. Throws like `read`, and then leaves the file unchanged. */
   async drop(name: string): Promise<void> {
     const { files } = this.#context;
     if ((await this.read(name)) === undefined) return;
