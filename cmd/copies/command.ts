@@ -3,19 +3,19 @@ import type { Host } from "../host.ts";
 import { exit, unlessMisused } from "../terminal/terminal.ts";
 import type { CopiesFlags, CopiesVerb } from "./options.ts";
 
-/** The requests about one volume, which is named by its CSI id, with what they do. */
+/** The requests about one volume, which its CSI id names, with their descriptions. */
 const aboutOne = {
-  round: "copy what has changed since the last round; an interrupted round is completed",
-  land: "make the last complete round of a copy the volume",
-  cancel: "remove an unfinished copy, and what is kept for it on the source",
-  freeze: "forbid writing to a volume, if its storage can do that",
-  thaw: "allow writing to a volume again",
+  round: "copy what has changed since the last round, or complete an interrupted round",
+  land: "turn the last complete round of a copy into the volume",
+  cancel: "remove an unfinished copy and its protected snapshots on the source",
+  freeze: "set a volume to read-only, if its storage can do that",
+  thaw: "set a volume back to writable",
 } as const;
 
-/** The requests that say on standard input what is wanted. */
+/** The requests that read the parameters of the new volume from standard input. */
 const aboutNew = {
   plan: "say how a copy would be made, without changing anything",
-  begin: "make the empty beginning of a copy, or find it",
+  begin: "create the unfinished, empty volume of a copy, or find it",
 } as const;
 
 /** `csimux copies`. */
@@ -45,7 +45,7 @@ export function addCopies(program: Command, host: Host): void {
         .description(aboutOne[verb])
         .option(
           "--wait <seconds>",
-          "leave after this time with exit code 3; the work continues, and a repetition joins it",
+          "exit after this time with exit code 3; the work continues, and the same command joins it",
         ),
       (volume, flags) => ask(verb, volume, flags),
     ).addHelpText("after", exits);

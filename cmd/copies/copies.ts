@@ -53,7 +53,9 @@ const listJson = (states: readonly CopyState[], { listed = [], unlisted = [] }: 
 
 const listText = (states: readonly CopyState[], { unlisted = [] }: ListDone): string =>
   copiesText(states, Date.now()) +
-  (unlisted.length === 0 ? "" : `not listed, because they cannot be asked now: ${visible(unlisted.join(", "))}\n`);
+  (unlisted.length === 0
+    ? ""
+    : `not listed, because these connections do not answer: ${visible(unlisted.join(", "))}\n`);
 
 function show(outcome: CommandOutcome, output: "text" | "json", host: Host): void {
   if (outcome.kind === "running") return;
@@ -66,7 +68,7 @@ async function requestOf(verb: CopiesVerb, volume: string | undefined, host: Hos
   if (verb === "list") return { command: "list" };
   if (verb === "plan" || verb === "begin") {
     const wanted: unknown = parsed(await host.stdin());
-    // The controller checks the rest, so that only one place says what a request may contain.
+    // The controller validates the rest.
     return { ...(wanted as object), command: verb } as CopyCommandInput;
   }
   const id = volume ?? "";
@@ -78,9 +80,9 @@ function parsed(text: string): unknown {
     const value: unknown = JSON.parse(text);
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
   } catch {
-    // Said below.
+    // Reported below.
   }
-  throw new UsageError("standard input is not a JSON object");
+  throw new UsageError("standard input is not a JSON object; it must have source, name, bytes and parameters");
 }
 
 function milliseconds(text: string | undefined): number | undefined {
@@ -94,7 +96,9 @@ function socketOf({ endpoint }: CopiesFlags, { env }: Pick<Host, "env">): string
   const given = endpoint ?? (env["CSI_ENDPOINT"] || "unix:///csi/csi.sock");
   const { kind, ...rest } = endpointOf(given);
   if (kind === "unix" && "path" in rest) return commandSocketOf(rest.path);
-  throw new UsageError(`${given} is not a Unix socket, and only such have a command socket`);
+  throw new UsageError(
+    `${given} is not a Unix socket, so it has no command socket; give --endpoint unix:///…/csi.sock`,
+  );
 }
 
 function endpointOf(text: string): ReturnType<typeof parseEndpoint> {

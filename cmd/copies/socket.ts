@@ -9,8 +9,8 @@ const maxLineBytes = 1 << 20;
 export type CommandOutcome = Extract<CopyAnswer, { readonly kind: "done" | "failed" }> | { readonly kind: "running" };
 
 /**
- * Sends a request to the command socket at `path`, and passes every answer before the last one to `tell`. After `waitMs` it leaves; the
- * process continues its work, and the same request joins it. Throws "unavailable" if no csimux answers there, or it leaves early.
+ * Sends a request to the command socket at `path`, and passes every answer before the last one to `tell`. Disconnects after `waitMs`;
+ * the process continues its work, and the same request joins it. Throws "unavailable" if no csimux answers, or it disconnects early.
  */
 export function askCopies(
   path: string,

@@ -67,7 +67,7 @@ describe("csimux copies", () => {
       /^v:b\/pvc-2 +a +stream +copying +37.0 GiB of 120 GiB +112 MiB\/s +13m +\d+s +link\\u001b\[2J lost$/m,
     );
     expect(text.out).not.toContain("\x1b");
-    expect(text.out).toEndWith("\nnot listed, because they cannot be asked now: c\\u001b\n");
+    expect(text.out).toEndWith("\nnot listed, because these connections do not answer: c\\u001b\n");
     const json = await run(["list", "-o", "json"]);
     expect(JSON.parse(json.out)).toMatchObject({
       copies: [{ target: "v:b/pvc-2", done: String(37n << 30n) }],
@@ -107,7 +107,10 @@ describe("csimux copies", () => {
       code: 1,
       err: expect.stringContaining("bytes"),
     });
-    expect(await run(["plan"], "[]")).toMatchObject({ code: 2, err: "csimux: standard input is not a JSON object\n" });
+    expect(await run(["plan"], "[]")).toMatchObject({
+      code: 2,
+      err: "csimux: standard input is not a JSON object; it must have source, name, bytes and parameters\n",
+    });
     // The command line decides which request it is.
     expect(await run(["begin"], JSON.stringify({ ...wanted, command: "cancel" }))).toMatchObject({ code: 0 });
     expect(asked.at(-1)?.command).toBe("begin");

@@ -65,7 +65,7 @@ describe("what is refused", () => {
       world.release();
       expect(await answer).toMatchObject({
         code: "failed-precondition",
-        message: expect.stringContaining("is not allowed any more"),
+        message: expect.stringContaining("is no longer allowed"),
       });
       expect([world.remains(), one.copies.view().running]).toEqual([[], []]);
       await one.stop(1_000);

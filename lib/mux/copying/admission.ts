@@ -10,13 +10,13 @@ import type { Connections } from "../connections.ts";
 import type { StorageCalls } from "../storage-calls.ts";
 import { copyAbilities, type WayChoice, waysBetween } from "./ways.ts";
 
-/** What lib/copy does with records. */
+/** The functions of lib/copy on the texts of records. */
 export interface RecordText {
   readonly read: (text: string, place: string) => CopyRecord;
   readonly write: (record: CopyRecord) => string;
 }
 
-/** What admission needs. */
+/** The parts that admission uses. */
 export interface AdmissionParts {
   readonly connections: Connections;
   readonly calls: StorageCalls;
@@ -24,7 +24,7 @@ export interface AdmissionParts {
   readonly settings: () => CopySettings;
 }
 
-/** A copy that was asked for. */
+/** The request for a copy. */
 export interface CopyRequest {
   readonly target: Handle;
   readonly source: Handle;
@@ -32,7 +32,7 @@ export interface CopyRequest {
   readonly role: CopyRecord["role"];
 }
 
-/** Throws the error of a refusal. */
+/** Returns the ways; throws the error of a refusal. */
 export function allowed(choice: WayChoice): Extract<WayChoice, { kind: "ways" }> {
   if (choice.kind === "refused") throw choice.error();
   return choice;
@@ -43,8 +43,8 @@ export const waysOf = (from: Connection, to: Connection, kind: Handle["kind"], s
   waysBetween({ ...from, ...copyAbilities(from.driver) }, { ...to, ...copyAbilities(to.driver) }, kind, settings);
 
 /**
- * Begins copies: protects a moment of the source, chooses the way, and makes the landing with its record. After a refusal nothing is left
- * on either end; after any other failure something may be, and a repeat finds it.
+ * Begins copies: protects a moment of the source, chooses the way, and creates the landing with its record. A refusal leaves nothing on
+ * either end. Another failure may leave something, which a repeated request finds.
  */
 export class CopyAdmission {
   readonly #parts: AdmissionParts;
@@ -53,7 +53,7 @@ export class CopyAdmission {
     this.#parts = parts;
   }
 
-  /** The record of the new landing, or of one that another process has made meanwhile. */
+  /** Returns the record of the new landing, or of one that another process has created meanwhile. */
   async begin(request: CopyRequest, to: Connection, taking: TakingAbility, call: Call): Promise<CopyRecord> {
     const { connections, calls, settings } = this.#parts;
     const { source, target, spec } = request;
@@ -79,9 +79,9 @@ export class CopyAdmission {
         return this.#parts.text.read(landing.record, `volume ${key}`);
       } catch (error) {
         if (!isFinal(error)) throw error;
-        // Its moment is the same one.
+        // The other process has protected the same moment.
         if (await calls.make(to, () => taking.find(target.id, call))) throw begunElsewhere(key, error);
-        // A final answer promises that nothing is left.
+        // With a final error code, nothing may be left: no request follows.
         await calls.make(from, () => giving.release(key, undefined, call)).catch(notFinal(error));
         throw error;
       }
@@ -105,7 +105,7 @@ export class CopyAdmission {
     }
     const [first, ...others] = refused;
     if (!first) throw new CsiError("internal", "a choice has at least one way");
-    // Another member of a group, or another node, may have room.
+    // Another member of a group, or another node, may have enough space.
     const code = refused.some(each => each.code === "resource-exhausted") ? "resource-exhausted" : first.code;
     throw new CsiError(code, [first, ...others].map(({ message }) => message).join("; "));
   }
@@ -125,14 +125,14 @@ export function refuseOther(record: CopyRecord, { spec, role }: CopyRequest): vo
   if (fault !== undefined) throw new CsiError("already-exists", `volume "${name}" exists already: ${fault}`);
 }
 
-/** How this source is kept, the target cannot take it. */
+/** The error for a source that can be given only in ways that the target cannot take, such as a snapshot in a repository. */
 const noWay = ({ origin }: CopySpec, { ways }: Moment, from: Connection, to: Connection): CsiError =>
   new CsiError(
     "invalid-argument",
     `${origin.kind} ${origin.handle} of connection "${from.name}" can be given only by ${ways?.join(", ")}, which connection "${to.name}" cannot take`,
   );
 
-/** Content that may lie unencrypted elsewhere is not refused for it. */
+/** With `allowPlain`, marks a moment as not encrypted, so that no target refuses it for that. */
 const relaxed = (moment: Moment, { copies }: Connection): Moment =>
   copies?.allowPlain ? { ...moment, traits: { ...moment.traits, encrypted: false } } : moment;
 
@@ -156,12 +156,14 @@ function newRecord({ spec, role }: CopyRequest, way: CopyWay, moment: Moment): C
   };
 }
 
-/** Another process has begun the copy meanwhile; what was refused here may only be its own effect, such as too little space. */
+/** The error if another process has begun the copy meanwhile: its landing may be the cause of this refusal, such as too little space. */
 const begunElsewhere = (volume: string, cause: unknown): CsiError =>
   new CsiError("aborted", `volume ${volume} is being copied by another csimux`, { cause });
 
-/** After a refusal whose traces could not be removed, the caller must come back. */
+/** The error after a refusal if the source is still protected: the code makes the caller retry. */
 const notFinal = (refusal: unknown) => (cause: unknown) => {
   const text = refusal instanceof Error ? refusal.message : String(refusal);
-  throw new CsiError("unavailable", `${text}; the protection of its source could not be removed yet`, { cause });
+  throw new CsiError("unavailable", `${text}; the protection of its source could not be removed yet; retrying`, {
+    cause,
+  });
 };

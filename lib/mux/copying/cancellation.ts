@@ -7,13 +7,13 @@ import type { Connection } from "../connection.ts";
 import { ability } from "../placement.ts";
 import { type Copying, type CopyingParts, takingOn } from "./copying.ts";
 
-/** How often it is looked whether another process has given the copy up, in milliseconds. */
+/** The interval of checks whether another process has ended the copy, in milliseconds. */
 const lookMs = 1_000;
 
 /**
- * Cancels an unfinished copy and removes what it has left. If another process works on it, that one reads the cancellation with its next
- * beat, ends its programs and removes the copy; if it has ended meanwhile, this one does that. Resolves when nothing is left but the record
- * that refuses the next request of a claim. `client` ends the waiting only. Throws "not-found" if there is no copy, and "failed-precondition" for one that is a volume.
+ * Cancels an unfinished copy and removes its data. If another process works on it, that process reads the cancellation with its next beat,
+ * ends its programs and removes the copy; if it has died, this one does. Resolves when only the record is left, which refuses the next
+ * request of a claim. `client` only ends the waiting. Throws "not-found" if there is no copy, and "failed-precondition" for one that is a volume.
  */
 export async function cancelCopy(
   parts: CopyingParts,
@@ -34,7 +34,7 @@ export async function cancelCopy(
   const record = await find();
   if (!record) throw new CsiError("not-found", `there is no copy to volume ${volume}`);
   if (record.state === "finished" || (await on(connection => isVolume(connection, target, call)))) {
-    const text = `the copy to volume ${volume} is complete, and it is a volume; delete that`;
+    const text = `the copy to volume ${volume} is complete; delete the volume instead`;
     throw new CsiError("failed-precondition", text);
   }
   const cancel = (present: CopyRecord): Promise<void> => {
@@ -44,10 +44,10 @@ export async function cancelCopy(
   await cancel(record);
   for (;;) {
     const left = await find();
-    // Its owner looked before, and wrote after the cancellation.
+    // The owner's write, with what it read before, has replaced the cancellation.
     if (left?.state === "copying" && left.owner === record.owner && left.beat > record.beat) await cancel(left);
     else if (left?.state !== "cancelled") return;
-    // Its process has done that.
+    // The other process has removed it.
     else if (left.owner === "" && record.owner !== "") return;
     else if (engine.copies.owner(target, left) !== "taken") return engine.removal.cancel(target, left, call);
     await pause(lookMs, AbortSignal.any([client, call.signal]));

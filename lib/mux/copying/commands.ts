@@ -17,7 +17,7 @@ import { described, other, sourceOf, specOf } from "./ends.ts";
 import { copyState } from "./listing.ts";
 import type { WayChoice } from "./ways.ts";
 
-/** How often a client hears of progress, in milliseconds. */
+/** The interval of progress lines to a client, in milliseconds. */
 const tellMs = 2_000;
 
 /** Sends a line to the client. */
@@ -27,7 +27,7 @@ type Ways = Extract<WayChoice, { kind: "ways" }>;
 
 type Wanted = Extract<CopyCommand, { command: "plan" | "begin" }>;
 
-/** The commands of the command socket (lib/copy/commands.ts): what `csimux move` and `csimux copies` ask of the controller. */
+/** The commands of the command socket (lib/copy/commands.ts): the requests of `csimux move` and `csimux copies` to the controller. */
 export class CopyCommands {
   readonly #parts: CopyingParts;
   readonly #copying: Copying;
@@ -42,8 +42,8 @@ export class CopyCommands {
   }
 
   /**
-   * Runs a command; the last line that it tells is of kind "done". Throws CsiError. `client` aborts when the client leaves, which ends
-   * nothing but the waiting.
+   * Runs a command and sends its answers to `tell`; the last one is of kind "done". Throws CsiError. `client` aborts when the client
+   * disconnects, which only ends the waiting.
    */
   async run(command: CopyCommand, tell: Tell, client: AbortSignal, call: Call): Promise<void> {
     tell({ kind: "done", ...(await this.#answer(command, tell, client, call)) });
@@ -87,7 +87,7 @@ export class CopyCommands {
   async #to<T>(source: Handle, { parameters, capabilities }: Wanted, work: (to: Connection, ways: Ways) => Promise<T>) {
     const named = parameters["connection"] ?? "";
     if (await this.#groups.has(named)) {
-      const text = `"${named}" is a group; a claim is moved to a class that names a connection: one of ${(await this.#groups.members(named)).join(", ")}`;
+      const text = `the class names the group "${named}", but a move needs a connection; use a class that names one of ${(await this.#groups.members(named)).join(", ")}`;
       throw new CsiError("invalid-argument", text);
     }
     return this.#parts.connections.use(named, "refuse", async connection => {
@@ -95,7 +95,8 @@ export class CopyCommands {
         connection,
         capabilities.map(each => ({ ...each, fsType: each.fsType, mountFlags: [], mountGroup: undefined })),
       );
-      if (connection.suspended) throw new CsiError("resource-exhausted", `connection "${named}" takes no new volumes`);
+      if (connection.suspended)
+        throw new CsiError("resource-exhausted", `connection "${named}" takes no new volumes (suspended: true)`);
       return work(connection, allowed(await this.#copying.ways(other(source, connection), connection)));
     });
   }
@@ -149,7 +150,11 @@ export class CopyCommands {
     const { source, round } = { source: sourceOf(before), round: before.round + 1 };
     return this.#on(source.connection, async ({ driver, copies }) => {
       const { giving } = driver;
-      if (!giving) throw new CsiError("unavailable", `connection "${source.connection}" cannot give content any more`);
+      if (!giving)
+        throw new CsiError(
+          "unavailable",
+          `connection "${source.connection}" can no longer give content; restore its file`,
+        );
       const taken = Math.floor(Date.now() / 1_000);
       const from = { kind: source.kind, id: source.id };
       const made = await giving.protect(from, encodeHandle(target), round, call);
@@ -176,7 +181,7 @@ export class CopyCommands {
     });
   }
 
-  /** A volume that landed before, and whose record has gone. */
+  /** The volume of an earlier `land`, whose record is removed. */
   #landed(target: Handle, call: Call) {
     return this.#on(target.connection, async connection => {
       const volume = await ability(connection, "reading").get(target.id, call);
@@ -187,9 +192,9 @@ export class CopyCommands {
   #freeze(volume: Handle, on: boolean, call: Call) {
     return this.#on(volume.connection, async ({ name, driver }) => {
       const freeze = driver.giving?.freeze;
-      if (!freeze) throw new CsiError("failed-precondition", `connection "${name}" cannot forbid writing to a volume`);
+      if (!freeze) throw new CsiError("failed-precondition", `connection "${name}" cannot set a volume to read-only`);
       await freeze(volume.id, on, call);
-      call.log.info(on ? "writing to a volume is forbidden" : "writing to a volume is allowed again", {
+      call.log.info(on ? "set a volume to read-only" : "set a volume back to writable", {
         volume: encodeHandle(volume),
       });
       return {};
@@ -233,7 +238,7 @@ export class CopyCommands {
   }
 }
 
-/** Tells of the progress until the copy ends; while a client listens, it is asked for. */
+/** Sends the progress until the copy ends. A connected client counts as a request, so that the copy does not pause. */
 async function watched(copy: OneCopy, tell: Tell, client: AbortSignal) {
   while (!(await within(copy.done, tellMs))) {
     client.throwIfAborted();

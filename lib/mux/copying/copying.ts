@@ -23,29 +23,29 @@ export interface CopyEngine {
   readonly text: RecordText;
 }
 
-/** What copies need of the router. */
+/** The parts of the router that copies use. */
 export interface CopyingParts {
   readonly connections: Connections;
   readonly calls: StorageCalls;
   readonly engine: CopyEngine;
 }
 
-/** A landing, read. */
+/** A landing with its parsed record. */
 export interface KnownLanding {
   readonly target: Handle;
   readonly record: CopyRecord;
 }
 
 /**
- * Requests for volumes with the content of another connection's. A request begins a copy or joins it, waits a few seconds, and otherwise
- * answers "aborted" with the progress. Only a request makes a complete landing the volume, so nothing appears that is not asked for.
+ * Handles requests for volumes with the content of another connection. A request begins a copy or joins it and waits a few seconds; if the
+ * copy takes longer, the answer is "aborted" with the progress. Only a request makes a complete landing the volume.
  */
 export class Copying {
   readonly #parts: CopyingParts;
   readonly #admission: CopyAdmission;
-  /** The copies that become volumes at present. */
+  /** The copies whose landing is being made the volume. */
   readonly #becoming = new Set<string>();
-  /** What is still done after an answer. */
+  /** Work that continues after an answer. */
   readonly #after = new Set<Promise<void>>();
 
   constructor(parts: CopyingParts) {
@@ -54,13 +54,13 @@ export class Copying {
     this.#admission = new CopyAdmission({ calls, connections, text: engine.text, settings: engine.copies.settings });
   }
 
-  /** Throws "aborted" if the object is an end of a copy that runs here. Synchronous, for callers that hold its lock. */
+  /** Throws "aborted" if the object is source or target of a copy that runs here. Synchronous, for callers that hold its lock. */
   refuseBusy(handle: Handle): void {
     const why = this.#parts.engine.copies.busy(handle);
     if (why !== undefined) throw new CsiError("aborted", `${encodeHandle(handle)} cannot be changed now: ${why}`);
   }
 
-  /** How the content of a source gets to a connection. Throws "unavailable" if the source's connection cannot be used. */
+  /** The ways from a source to a connection. Throws "unavailable" if the source's connection cannot be used. */
   ways(source: Handle, to: Connection): Promise<WayChoice> {
     const settings = this.#parts.engine.copies.settings();
     return this.#parts.connections.use(source.connection, "retry", async from =>
@@ -99,7 +99,7 @@ export class Copying {
     return this.#answer(connection, taking, request, copy.running, call);
   }
 
-  /** Makes complete data the volume. */
+  /** Makes the landing of a complete copy the volume. */
   async land(
     connection: Connection,
     taking: TakingAbility,
@@ -123,7 +123,7 @@ export class Copying {
       this.#afterwards(engine.removal.settle(target, record, call));
       return volume;
     } catch (error) {
-      // The landing is left, so the caller must come back, whatever the reason.
+      // The landing still exists, so the code must make the caller retry, whatever the reason.
       if (!isFinal(error) || !(error instanceof Error)) throw error;
       throw new CsiError("unavailable", error.message, { cause: error });
     } finally {
@@ -131,7 +131,7 @@ export class Copying {
     }
   }
 
-  /** Of two processes that land one copy at the same time, the last one continues. */
+  /** If two processes land one copy at the same time, the one that wrote the record last continues. */
   async #own(connection: Connection, taking: TakingAbility, target: Handle, record: CopyRecord, call: Call) {
     const { calls, engine } = this.#parts;
     const { self } = engine.copies;
@@ -155,8 +155,8 @@ export class Copying {
   }
 
   /**
-   * A volume will be deleted: removes its landing, or the record that is left of its copy, and gives the source free. Throws "aborted" if
-   * another process copies it.
+   * Prepares the deletion of a volume: removes its landing, or the record of its copy, and ends the protection of the source. Throws
+   * "aborted" if another process copies it.
    */
   async beforeDelete(connection: Connection, target: Handle, call: Call): Promise<void> {
     const { taking } = connection.driver;
@@ -168,15 +168,15 @@ export class Copying {
     try {
       await removal.remove(target, known.record, call);
     } catch (error) {
-      // It became the volume, and the process ended before it noted that.
+      // The landing became the volume, but its process ended before it wrote that into the record.
       if (!(error instanceof CsiError && error.code === "failed-precondition")) throw error;
       await removal.forget(target, known.record, call);
     }
   }
 
   /**
-   * Throws "failed-precondition" if the settings forbid now what they allowed when the copy began, and ends it. That of a claim is removed,
-   * because a final answer promises that nothing is left; a move keeps its progress. A source without a valid file forbids nothing.
+   * Ends a copy that the settings no longer allow, and throws "failed-precondition". Removes the copy of a claim, because after a final error
+   * nothing may be left; a move keeps its progress. A source without a valid file forbids nothing.
    */
   async refuseForbidden(to: Connection, target: Handle, record: CopyRecord, call: Call): Promise<void> {
     const { connections, engine } = this.#parts;
@@ -185,7 +185,7 @@ export class Copying {
       if (!(error instanceof CsiError)) throw error;
     });
     if (why === undefined) return;
-    const text = `the copy to volume "${record.name}" is not allowed any more: ${why}`;
+    const text = `the copy to volume "${record.name}" is no longer allowed: ${why}`;
     const error = new CsiError("failed-precondition", text);
     const running = engine.copies.running(target);
     running?.stop(error);
@@ -194,7 +194,7 @@ export class Copying {
     throw error;
   }
 
-  /** Waits for what is done after answers. */
+  /** Waits for work that continues after answers. */
   async stop(limitMs: number): Promise<void> {
     await this.#parts.engine.copies.stop(limitMs);
     await within(Promise.all(this.#after), limitMs);
@@ -248,7 +248,7 @@ export class Copying {
     return this.#parts.engine.copies.start({ target, source, spec, record, ...state, dropAcls });
   }
 
-  /** After the wait. */
+  /** The answer of a request after its wait. */
   async #answer(
     connection: Connection,
     taking: TakingAbility,
@@ -289,7 +289,7 @@ export function takingOn({ name, driverName, driver }: Connection): TakingAbilit
   throw new CsiError("invalid-argument", text);
 }
 
-/** Another process works on it, or another request of this one. */
+/** The error if another process, or another request to this one, works on the copy. */
 function elsewhere(target: Handle, record?: CopyRecord): CsiError {
   const done = record && record.done > 0n ? `: ${record.done >> 20n} of ${record.total >> 20n} MiB` : "";
   return new CsiError("aborted", `volume ${encodeHandle(target)} is being copied by another csimux${done}`);

@@ -6,7 +6,7 @@ import type { Volume } from "../../drivers/driver.ts";
 import { segmentsOf } from "../../topology/accessible-topology.ts";
 import type { Connection } from "../connection.ts";
 
-/** A finished volume for the client. */
+/** A finished volume as the answer to a client describes it. */
 export function described(connection: Connection, { id, bytes, context }: Volume) {
   const handle = encodeHandle({ kind: "volume", connection: connection.name, id });
   const topology = connection.accessibleTopology.map(each => ({ ...segmentsOf(each) }));
@@ -19,9 +19,9 @@ export function other(source: Handle, { name }: Connection): Handle {
   throw new CsiError("invalid-argument", `volume ${encodeHandle(source)} is on connection "${name}" already`);
 }
 
-/** What is known of the content of a complete copy, in words. */
+/** What a complete copy proves about its content, in words. */
 export const assurance = ({ moment }: CopyRecord): string =>
-  moment.stable ? "its content is proved to be that of its source" : "its source may have changed meanwhile";
+  moment.stable ? "its content is proved to be that of its source" : "its source may have changed during the copy";
 
 /** The source of a copy. Throws "internal" for a record that admission cannot have written. */
 export function sourceOf({ origin }: CopyRecord): Handle {
@@ -33,5 +33,8 @@ export function sourceOf({ origin }: CopyRecord): Handle {
 /** The volume that a move makes. Throws "failed-precondition" for a copy that requests for a volume drive. */
 export function specOf({ name, required, limit, origin, move }: CopyRecord): CopySpec {
   if (move) return { name, range: { required, limit }, origin, source: undefined, ...move };
-  throw new CsiError("failed-precondition", `the copy to volume "${name}" belongs to a claim, which drives it itself`);
+  throw new CsiError(
+    "failed-precondition",
+    `the copy to volume "${name}" belongs to a claim, whose requests continue it; wait for the claim`,
+  );
 }

@@ -4,7 +4,7 @@ import { encodeHandle, type Handle } from "../../core/handle.ts";
 import type { Landing } from "../../drivers/copying.ts";
 import type { CopyEngine } from "./copying.ts";
 
-/** A copy as its record tells, and as this process knows it if it runs here. A record that cannot be used is one of state "unreadable". */
+/** The state of a copy from its record, with the progress if it runs in this process. The state is "unreadable" if the record cannot be used. */
 export function copyState(engine: CopyEngine, connection: string, { id, record: text }: Landing): CopyState {
   const target: Handle = { kind: "volume", connection, id };
   const handle = encodeHandle(target);

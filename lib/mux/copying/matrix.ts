@@ -4,15 +4,15 @@ import type { CopyWay } from "../../drivers/copying.ts";
 import type { Source } from "../../drivers/driver.ts";
 import { type CopyEnd, type Obstacle, waysBetween } from "./ways.ts";
 
-/** How volumes and snapshots of one connection get to another, the cheapest way first, or what forbids it. */
+/** The ways of volumes and snapshots from one connection to another, the cheapest first, or what forbids them. */
 export type MatrixReach =
   | { readonly kind: "ways"; readonly volume: readonly CopyWay[]; readonly snapshot: readonly CopyWay[] }
   | { readonly kind: "refused"; readonly because: Obstacle; readonly why: string };
 
-/** The connections to which content of a row gets in the same manner. */
+/** Target connections that have the same ways from the sources of a row. */
 export interface Targets {
   readonly to: readonly string[];
-  /** The sources of the row are among the targets: from each of them to the others. */
+  /** Whether the sources of the row are also targets, each of the others. */
   readonly isMutual: boolean;
   /** On one machine, where only some of these pairs are; undefined: all pairs have `reach`. */
   readonly onOneMachine: MatrixReach | undefined;
@@ -41,8 +41,8 @@ interface Alike {
 }
 
 /**
- * The ways between connections, those with equal ways together: at most `most` rows. Pure; asks waysBetween for one pair of each kind, so
- * that it takes little time for a thousand connections.
+ * The ways between connections, in at most `most` rows; connections with equal ways share a row. Pure. Calls waysBetween for only one pair
+ * of each kind, so that it is fast for a thousand connections.
  */
 export function copyMatrix(
   ends: readonly CopyEnd[],
@@ -63,7 +63,7 @@ export function copyMatrix(
 
 const namesOf = ({ members }: Alike): readonly string[] => members.map(({ name }) => name);
 
-/** Groups what no way can tell apart: equal abilities, equal lists of their own, and on the same lists of others. */
+/** Groups connections with the same ways: equal abilities, equal `from` and `to`, and in the same `from` and `to` of others. */
 function alike(ends: readonly CopyEnd[]): readonly Alike[] {
   const sets = new Map<string, ConnectionSet>();
   for (const { copies } of ends)
@@ -114,7 +114,7 @@ const keyOf = (reach: MatrixReach | undefined): string => {
 
 type Pair = readonly [CopyEnd, CopyEnd];
 
-/** A pair on one machine and a pair on two, as far as there are such. Without streams, machines do not matter. */
+/** A pair on one machine and a pair on two, if they exist. Without streams, machines do not matter. */
 function pairsOf(source: Alike, target: Alike) {
   const byMachine = groupBy(target.members, ({ taking }) => taking?.stream?.machine);
   const others = [...byMachine.values()];

@@ -31,7 +31,7 @@ export interface CopyEnd extends CopyAbilities {
   readonly copies?: CopyPolicy | undefined;
 }
 
-/** How content can get from one connection to another, the cheapest way first, and why there is no cheaper one; or why it cannot. */
+/** The ways from one connection to another, the cheapest first, with why no cheaper one is possible; or why there is none. */
 export type WayChoice =
   | { readonly kind: "ways"; readonly ways: readonly CopyWay[]; readonly instead: readonly string[] }
   | { readonly kind: "refused"; readonly because: Obstacle; readonly why: string; readonly error: () => CsiError };
@@ -62,7 +62,7 @@ export const copyAbilities = ({ giving, taking }: Pick<Driver, "giving" | "takin
 
 /**
  * The ways from one connection to another for a source of this kind. "invalid-argument" if the two kinds of storage have no way,
- * "failed-precondition" if a setting forbids it. Pure: csimux uses it for requests, and says the same beforehand.
+ * "failed-precondition" if a setting forbids it. Pure: csimux uses it for requests and for `csimux validate`.
  */
 export function waysBetween(
   from: CopyEnd,
@@ -87,7 +87,7 @@ export function waysBetween(
   return ways.length > 0 ? { kind: "ways", ways, instead } : refused("no-way", instead.join("; "));
 }
 
-/** What a request is answered: what a change of a setting heals is not final for its claim. */
+/** The code of the answer. "failed-precondition" lets the claim retry, because a change of a setting can remove the obstacle. */
 const codes: Readonly<Record<Obstacle, CsiError["code"]>> = {
   "gives-nothing": "invalid-argument",
   "takes-nothing": "invalid-argument",
@@ -102,7 +102,7 @@ const who = ({ name, driverName }: CopyEnd): string => `"${name}" (driver ${driv
 
 const things = ({ content }: Pick<GivingFacts, "content">): string => (content === "files" ? "files" : "disks");
 
-/** What settings say about an end. */
+/** The settings of one end of a copy. */
 type CopyPolicyEnd = Pick<CopyEnd, "name" | "labels" | "copies">;
 
 /** The setting that forbids copies between two connections, and the sentence about it; undefined if none does. Pure. */
@@ -147,5 +147,8 @@ function streamWay(from: CopyEnd, giving: GivingFacts, to: CopyEnd, taking: Taki
   if (giving.stream.format !== taking.stream.format)
     return none(`"${from.name}" sends ${giving.stream.format}, "${to.name}" receives ${taking.stream.format}`);
   if (giving.stream.machine === taking.stream.machine) return { way: "stream-here", why: undefined };
-  return { way: "stream", why: "not within one machine: the connections are on two, so data passes through csimux" };
+  return {
+    way: "stream",
+    why: "not within one machine: the connections are on different machines, so data passes through csimux",
+  };
 }
