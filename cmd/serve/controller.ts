@@ -76,8 +76,19 @@ export function openController(
     };
   };
   const copies = openCopies(connections, () => main.config.copies, log);
-  const { stop, overview, scopedTo, checkHealth, checkNew, examples, inline, inventory, copyCommand, ...parts } =
-    openRouter(connections, configured, settings, log, undefined, healthTimes(healthMs), copies.engine);
+  const {
+    stop,
+    overview,
+    scopedTo,
+    checkHealth,
+    checkNew,
+    examples,
+    inline,
+    inventory,
+    copyWays,
+    copyCommand,
+    ...parts
+  } = openRouter(connections, configured, settings, log, undefined, healthTimes(healthMs), copies.engine);
   const offered = {
     modifies: () => connections.anyCan("modify"),
     tellsHealth: () => connections.anyCan("health"),
@@ -99,6 +110,8 @@ export function openController(
     },
     /** The present state of all connections and groups; sends no request to any storage system. */
     overview: () => overview(main.config.groups),
+    /** Like overview, for the ways of content between the connections; undefined if there are none. */
+    copyWays,
     /** The volumes of all connections; asks the storage systems. Rejects if the folder of connection files cannot be read. */
     inventory: () => inventory({ id: "inventory", log, signal: ending.signal, secrets: {} }),
     /** Why the folder of connection files cannot be read; undefined if it can. */

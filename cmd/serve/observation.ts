@@ -4,6 +4,7 @@ import { CsiError } from "../../lib/core/errors.ts";
 import type { CallObserver, CommandObserver } from "../../lib/core/observer.ts";
 import { parseEndpoint } from "../../lib/csi/endpoint.ts";
 import type { Machine } from "../../lib/daemon/node-facts.ts";
+import type { CopyWays } from "../../lib/mux/copying/matrix-data.ts";
 import type { ConnectionInventory } from "../../lib/mux/inventory.ts";
 import { CallTracker } from "../../lib/observe/call-tracker.ts";
 import { type KnownNames, onlyKnownNames, toBoth } from "../../lib/observe/names.ts";
@@ -22,6 +23,8 @@ export interface Observed {
   readonly prefix: () => string;
   /** The volumes of all connections, from their storage systems; undefined on nodes. */
   readonly inventory: (() => Promise<readonly ConnectionInventory[]>) | undefined;
+  /** How content gets from one connection to another; undefined if it does not, and on nodes. */
+  readonly copyWays: (() => CopyWays | undefined) | undefined;
   /** The staged volumes, complete or undefined; undefined in a process without a node. */
   readonly staged: (() => Promise<readonly string[] | undefined>) | undefined;
 }
@@ -64,6 +67,7 @@ export async function openObservation(
         .catch(() => undefined),
     }),
     ...status(),
+    copyWays: observed().copyWays?.(),
     staged: await observed().staged?.(),
     details: {
       config: resolve(options.config),

@@ -1,5 +1,6 @@
 import type { ConnectionStatus, Status } from "../../lib/observe/status.ts";
-import { type Cell, linesOf, table, tableWithin } from "../terminal/table.ts";
+import { targetNames, waysText } from "../copies/ways-text.ts";
+import { type Cell, linesOf, someOf, table, tableWithin } from "../terminal/table.ts";
 import { visible } from "../terminal/terminal.ts";
 import { age, memberText, problemsOf, size, stateText, summary, worstFirst } from "./problems.ts";
 
@@ -18,7 +19,7 @@ const tints: Readonly<Record<ConnectionStatus["state"], number>> = {
 export function statusText(status: Status, colour: boolean): string {
   const parts = [
     ...[head(status), wrapped(visible(summary(status))), connections(status, colour), groups(status)],
-    ...[health(status), problems(status), copies(status), calls(status)],
+    ...[health(status), problems(status), copies(status), ways(status), calls(status)],
   ];
   return parts.filter(part => part !== "").join("\n");
 }
@@ -119,6 +120,24 @@ function copies({ copies: all = [] }: Status): string {
     fault === undefined ? [] : [wrapped(visible(`copy to ${target}: ${fault}`))],
   );
   return tableWithin(width, [["COPY TO", "FROM", "WAY", "STATE", "COPIED", "RATE"], ...rows]) + faults.join("");
+}
+
+/** The most sources of which the ways are shown, and the most names in a cell. */
+const mostSources = 8;
+const mostNames = 3;
+
+/** Which connections can give content to which others. */
+function ways({ copyWays: known }: Status): string {
+  if (!known) return "";
+  const { rows, omitted } = known;
+  const names = (all: readonly string[]) => visible(someOf(all, mostNames));
+  const lines = rows.flatMap(({ from, targets }) =>
+    targets.map(each => [names(from), targetNames(each, names), waysText(each)]),
+  );
+  if (lines.length === 0) return "";
+  const isPart = omitted.length > 0 || lines.length > mostSources;
+  const more = isPart ? [["and others", "", "see --output json"]] : [];
+  return tableWithin(width, [["CONTENT OF", "GETS TO", "WAY"], ...lines.slice(0, mostSources), ...more]);
 }
 
 function calls({ calls: running, jobs, now }: Status): string {

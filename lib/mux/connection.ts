@@ -7,6 +7,7 @@ import type { ConditionTracker } from "../health/condition-tracker.ts";
 import type { VolumeFindings } from "../health/finding.ts";
 import type { AccessibleTopology } from "../topology/accessible-topology.ts";
 import type { Breaker, Outage } from "./breaker.ts";
+import { type CopyAbilities, copyAbilities } from "./copying/ways.ts";
 
 /** One connection file, opened. */
 export interface Connection {
@@ -30,7 +31,10 @@ export interface Connection {
 }
 
 /** What a valid file says, without its driver. */
-export type ConnectionFacts = Omit<Connection, "name" | "driver" | "access">;
+export interface ConnectionFacts extends Omit<Connection, "name" | "driver" | "access"> {
+  /** What its driver can do for copies, also known while the driver is closed. */
+  readonly abilities: CopyAbilities;
+}
 
 /** A valid file; `defaults` is the part of the main file that it was read over. */
 export interface ValidFile {
@@ -96,6 +100,14 @@ export interface ConnectionHealth {
   example: Context | undefined;
   /** What the last successful check has found about volumes. */
   found: VolumeFindings;
+}
+
+/** The file of an open connection. */
+export function fileOf({ text, defaults, connection }: OpenConnection): ValidFile {
+  const { driverName, family, suspended, retain, accessibleTopology, labels, copies, driver } = connection;
+  const abilities = copyAbilities(driver);
+  const facts = { driverName, family, suspended, retain, accessibleTopology, labels, copies, abilities };
+  return { text, defaults, facts };
 }
 
 /** An open connection and its users. */

@@ -5,7 +5,7 @@ import { OrderedReads } from "../core/ordered-reads.ts";
 import type { CacheTimeout } from "../core/proxy.ts";
 import { mapLimit } from "../core/semaphore.ts";
 import type { Ability } from "../drivers/driver.ts";
-import { type Connection, ConnectionRecord, forgetMs, type OpenConnection } from "./connection.ts";
+import { type Connection, ConnectionRecord, fileOf, forgetMs, type OpenConnection } from "./connection.ts";
 import { Pool } from "./pool.ts";
 
 /** Where connection files come from. */
@@ -266,11 +266,6 @@ function csiError(error: unknown): CsiError {
   if (error instanceof CsiError) return error;
   throw error;
 }
-
-const fileOf = ({ text, defaults, connection }: OpenConnection) => {
-  const { driverName, family, suspended, retain, accessibleTopology, labels, copies } = connection;
-  return { text, defaults, facts: { driverName, family, suspended, retain, accessibleTopology, labels, copies } };
-};
 
 /** A text that cannot be the name of a connection. */
 const badName = (name: string): CsiError =>

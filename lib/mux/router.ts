@@ -9,7 +9,10 @@ import type { Connections } from "./connections.ts";
 import type { RouterContext, RouterSettings } from "./context.ts";
 import { CopyCommands } from "./copying/commands.ts";
 import { type CopyEngine, Copying } from "./copying/copying.ts";
+import { knownEnds } from "./copying/ends.ts";
 import { copyState } from "./copying/listing.ts";
+import { copyMatrix } from "./copying/matrix.ts";
+import { type CopyWays, copyWays, onlyPossible } from "./copying/matrix-data.ts";
 import { DuplicateVolumes } from "./duplicate-volumes.ts";
 import { type ConfiguredGroups, Groups } from "./groups.ts";
 import { Handles } from "./handles.ts";
@@ -25,6 +28,8 @@ import { type ResponseTimes, StorageCalls } from "./storage-calls.ts";
 import { Volumes } from "./volumes.ts";
 
 const usualTimes: ResponseTimes = { look: 10_000, capacity: 5_000 };
+/** The most kinds of sources of which a status has the ways. */
+const mostWays = 20;
 const usualHealth: HealthTimes = { hold: 45_000, fresh: 120_000 };
 
 /**
@@ -103,6 +108,13 @@ export function openRouter(
     /** The present state with these groups. */
     overview: (groups: ReadonlyMap<string, Group>) =>
       overview({ connections, jobs, health, copies: engine?.copies.view() }, groups, settings().policy.prefix),
+    /** How content gets from one connection to another; undefined if copies are switched off or there are fewer than two connections. */
+    copyWays: (): CopyWays | undefined => {
+      const copySettings = engine?.copies.settings();
+      const ends = knownEnds(connections.seen());
+      if (!copySettings?.enabled || ends.length < 2) return undefined;
+      return onlyPossible(copyWays(copyMatrix(ends, copySettings, mostWays)));
+    },
     /** Like inventory(), at once for all who ask at the same time. */
     inventory: (call: Call) =>
       jobs.run("inventory", "", call, own =>

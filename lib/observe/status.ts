@@ -1,4 +1,5 @@
 import { parseHandle } from "../core/handle.ts";
+import type { CopyWays } from "../mux/copying/matrix-data.ts";
 import type { ConnectionInventory } from "../mux/inventory.ts";
 import type { RouterView } from "../mux/overview.ts";
 import type { CallTracker, LastCall, LastFailure } from "./call-tracker.ts";
@@ -90,6 +91,11 @@ export interface Status {
   /** Absent in a process without connections. */
   readonly copies?: readonly CopyStatus[] | undefined;
   readonly copied?: readonly CopiedStatus[] | undefined;
+  /**
+   * Which connections can give content to which others; connections with equal ways share a row. Absent for fewer than two connections, and
+   * if copies are switched off. Only in the answer of the status socket, not for metrics.
+   */
+  readonly copyWays?: CopyWays | undefined;
 }
 
 /** A copy between connections that runs or waits in this process. Sizes are bytes; 0: unknown. */

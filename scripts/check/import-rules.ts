@@ -82,7 +82,7 @@ const layers: readonly Layer[] = [
   {
     folder: "lib/observe/",
     lib: ["lib/core/", "lib/health/", "lib/csi/socket-file\\.ts", "lib/copy/commands\\.ts"],
-    types: ["lib/mux/(overview|inventory)\\.ts"],
+    types: ["lib/mux/(overview|inventory|copying/matrix-data)\\.ts"],
     packages: ["prom-client"],
   },
 ];

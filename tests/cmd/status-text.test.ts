@@ -231,3 +231,43 @@ test("copies are shown with their progress, and why they fail", () => {
   expect(section).not.toContain("\u001b");
   expect(statusText(status, false)).not.toContain("COPY TO");
 });
+
+test("the ways between connections are a line per kind of source, with few names, and nothing where there are none", () => {
+  const names = (from: number, to: number) => Array.from({ length: to - from }, (_, index) => `nas${from + index}`);
+  const stream = { volumes: ["stream"], snapshots: ["stream"] } as const;
+  const here = { volumes: ["stream-here"], snapshots: ["stream-here"] } as const;
+  const files = { volumes: ["files"], snapshots: ["files", "fill"] } as const;
+  const row = (from: readonly string[], to: readonly string[]) => ({
+    from,
+    targets: [{ to, eachOther: false, ...files }],
+  });
+  const none = { omitted: [], givesNothing: [], takesNothing: [] };
+  const section = (copyWays: Status["copyWays"]) => {
+    const text = statusText({ ...status, copyWays }, false);
+    for (const line of text.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
+    const found = text.split("\n\n").find(each => each.startsWith("CONTENT OF"));
+    return found
+      ?.trimEnd()
+      .split("\n")
+      .map(line => line.trim().split(/ {2,}/));
+  };
+  const many = { from: names(0, 1_000), targets: [{ to: ["dir"], eachOther: true, ...stream, onOneMachine: here }] };
+  expect(section({ rows: [many, row(["dir"], ["a", "b", "c"])], ...none })).toEqual([
+    ["CONTENT OF", "GETS TO", "WAY"],
+    ["nas0, nas1 and 998 more", "each other and dir", "stream; on one machine: stream-here"],
+    ["dir", "a, b, c", "files, or fill from snapshots in a"],
+    ["repository"],
+  ]);
+  const each = names(0, 9).map(name => row([name], ["x"]));
+  expect(section({ rows: each.slice(0, 8), ...none })).toHaveLength(9);
+  expect(section({ rows: each, ...none })?.slice(8)).toEqual([
+    ["nas7", "x", "files, or fill from snapshots in a repository"],
+    ["and others", "see --output json"],
+  ]);
+  expect(section({ rows: each.slice(0, 2), ...none, omitted: ["z"] })?.at(-1)).toEqual([
+    "and others",
+    "see --output json",
+  ]);
+  expect(section({ rows: [], ...none })).toBeUndefined();
+  expect(section(undefined)).toBeUndefined();
+});

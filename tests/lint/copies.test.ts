@@ -106,8 +106,8 @@ describe("what validate says about copies", () => {
 
   test("JSON has the same with all names", () => {
     const [data] = copyData(deploymentOf({ "a.yaml": zfs("one"), "b.yaml": zfs("one"), "c.yaml": zfs("two") }));
-    const stream = { volumes: ["stream"], snapshots: ["stream"] };
-    const here = { volumes: ["stream-here"], snapshots: ["stream-here"] };
+    const stream = { volumes: ["stream"], snapshots: ["stream"] } as const;
+    const here = { volumes: ["stream-here"], snapshots: ["stream-here"] } as const;
     expect(data).toEqual({
       rows: [{ from: ["a", "b", "c"], targets: [{ to: [], eachOther: true, ...stream, onOneMachine: here }] }],
       ...{ omitted: [], givesNothing: [], takesNothing: [] },

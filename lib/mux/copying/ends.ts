@@ -4,7 +4,14 @@ import { encodeHandle, type Handle, parseHandle } from "../../core/handle.ts";
 import type { CopySpec } from "../../drivers/copying.ts";
 import type { Volume } from "../../drivers/driver.ts";
 import { segmentsOf } from "../../topology/accessible-topology.ts";
-import type { Connection } from "../connection.ts";
+import type { Connection, ConnectionRecord } from "../connection.ts";
+import type { CopyEnd } from "./ways.ts";
+
+/** The connections with a file that was valid at some time, as it was last. Opens none. */
+export const knownEnds = (records: readonly ConnectionRecord[]): readonly CopyEnd[] =>
+  records.flatMap(({ name, lastValid }) =>
+    lastValid ? [{ name, ...lastValid.facts, ...lastValid.facts.abilities }] : [],
+  );
 
 /** A finished volume as the answer to a client describes it. */
 export function described(connection: Connection, { id, bytes, context }: Volume) {

@@ -1,0 +1,19 @@
+import type { ReachData, TargetsData } from "../../lib/mux/copying/matrix-data.ts";
+
+/** The targets of a row in words; `names` shortens a list of connections. */
+export const targetNames = (
+  { to, eachOther }: Pick<TargetsData, "to" | "eachOther">,
+  names: (all: readonly string[]) => string,
+): string => [...(eachOther ? ["each other"] : []), ...(to.length > 0 ? [names(to)] : [])].join(" and ");
+
+/** The ways in words. */
+export function waysText({ onOneMachine, ...elsewhere }: ReachData & Pick<TargetsData, "onOneMachine">): string {
+  return reachText(elsewhere) + (onOneMachine ? `; on one machine: ${reachText(onOneMachine)}` : "");
+}
+
+function reachText({ volumes, snapshots, why }: ReachData): string {
+  if (why !== undefined) return why;
+  const more = snapshots.filter(way => !volumes.includes(way));
+  const own = more.length > 0 ? [`${more.join(", else ")} from snapshots in a repository`] : [];
+  return [...(volumes.length > 0 ? [volumes.join(", else ")] : []), ...own].join(", or ");
+}
