@@ -3,6 +3,7 @@ import { type Paint, paint } from "../../lib/lint/format/text.ts";
 import { topologyText } from "../../lib/topology/accessible-topology.ts";
 import { quoted } from "../../lib/topology/labels.ts";
 import { type Cell, someOf, table, tableWithin } from "../terminal/table.ts";
+import { dataSourcesText } from "./data-sources.ts";
 import { isOverruled, type NodeAnswer, reasonOf } from "./node-answer.ts";
 import {
   type ClassReach,
@@ -135,14 +136,15 @@ function others(groups: readonly (readonly [string, readonly EvaluatedNode[]])[]
   return many > 0 ? `and ${count(many, "more node")}; see --details\n` : "";
 }
 
-function classText({ name, connection, nodes, reasons }: ClassReach, view: TopologyView, tint: Paint): string {
+function classText(each: ClassReach, view: TopologyView, tint: Paint): string {
+  const { name, connection, nodes, reasons, dataSources } = each;
   const head = `class ${name || "without a name"} (connection: ${connection})`;
   const all = registered(view.nodes).length;
   if (nodes.length === 0)
     return `${tint.error(head)} can never be bound${view.many ? "" : " here"}: ${someReasons(reasons)}\n`;
-  if (!view.many) return `${head} can be used here\n`;
-  if (nodes.length === all) return `${head} can be used on every node\n`;
-  return `${head} can be used on ${nodes.length} of ${count(all, "node")}: ${someOf(nodes, 6)}\n`;
+  const where = nodes.length === all ? "every node" : `${nodes.length} of ${count(all, "node")}: ${someOf(nodes, 6)}`;
+  const sources = dataSources ? `  ${dataSourcesText(dataSources)}\n` : "";
+  return `${head} can be used ${view.many ? `on ${where}` : "here"}\n${sources}`;
 }
 
 function someReasons(reasons: readonly string[]): string {

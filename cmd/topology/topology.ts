@@ -3,9 +3,10 @@ import type { StorageClass } from "../../lib/config/cluster.ts";
 import type { ProxyConfig } from "../../lib/config/proxy.ts";
 import { CsiError, errnoOf } from "../../lib/core/errors.ts";
 import { yamlText } from "../../lib/yaml/print.ts";
-import { connectionFolder, type Host, isFolder } from "../host.ts";
+import { connectionFolder, type Host, isFolder, valueResolver } from "../host.ts";
 import { UsageError } from "../terminal/terminal.ts";
 import { changesData, changesText } from "./changes.ts";
+import { folderWays } from "./data-sources.ts";
 import { type CompiledMainFile, ConfigError, type NodeInput, readNodes, readRules } from "./input.ts";
 import { codeName, report } from "./node-answer.ts";
 import type { OutputFormat, TopologyOptions } from "./options.ts";
@@ -21,7 +22,7 @@ export async function topology(options: TopologyOptions, host: Host): Promise<nu
     const given = await readNodes(options, host);
     const nodes = await evaluated(main, given.nodes);
     if (changesFrom === undefined)
-      return await show(await viewOf(main.config, nodes, given.classes, options), options, host);
+      return await show(await viewOf(main.config, nodes, given.classes, options, host), options, host);
     const before = await evaluated(await readRules(changesFrom, host), given.nodes);
     const changes = nodes.map((node, index) => ({ node, before: before[index]?.report.segments }));
     host.out(output === "text" ? changesText(changes) : encoded(changesData(changes), output));
@@ -90,10 +91,12 @@ async function viewOf(
   nodes: readonly EvaluatedNode[],
   classes: readonly StorageClass[],
   options: TopologyOptions,
+  host: Host,
 ): Promise<TopologyView> {
   const { connection, details = false } = options;
   const many = options.nodes !== undefined;
   const found = await connectionsOf(config, classes.length > 0, options);
+  const ways = found && classes.length > 0 ? folderWays(found.files, config, valueResolver(host.env)) : undefined;
   return {
     prefix: config.defaults.prefix,
     configured: config.nodeTopology !== undefined,
@@ -101,7 +104,7 @@ async function viewOf(
     nodes,
     connections: found && (connection === undefined ? found.all : connectionsNamed(connection, found, config)),
     broken: found && connection === undefined ? found.broken : new Map(),
-    classes: found ? classes.map(each => classReach(each, nodes, found, config)) : [],
+    classes: found ? classes.map(each => classReach(each, nodes, found, config, ways)) : [],
     whole: connection === undefined,
     details,
     warnings: many
@@ -128,7 +131,11 @@ async function connectionsOf(
   const { single, nodeTopology } = config;
   if (single !== undefined) {
     const accessibleTopology = nodeTopology ? "own" : [];
-    return { all: [{ name: single, accessibleTopology, suspended: false, labels: {} }], broken: new Map() };
+    return {
+      all: [{ name: single, accessibleTopology, suspended: false, labels: {} }],
+      broken: new Map(),
+      files: new Map(),
+    };
   }
   const folder = given ?? connectionFolder(config.configFolder, main);
   if (folder !== undefined && isFolder(folder)) return readConnections(folder, config);

@@ -3,6 +3,7 @@ import { groupBy } from "../../lib/core/group-by.ts";
 import { topologyText } from "../../lib/topology/accessible-topology.ts";
 import type { ReachMap } from "../page/map.ts";
 import { labelChanges } from "./changes.ts";
+import { dataSourcesData } from "./data-sources.ts";
 import { reportData } from "./node-answer.ts";
 import {
   type ClassReach,
@@ -93,11 +94,9 @@ export function viewData({ many, nodes, connections, classes, warnings, prefix }
       })),
     }),
     ...(classes.length > 0 && {
-      classes: classes.map(({ name, connection, nodes: usableOn, reasons }) => ({
-        name,
-        connection,
-        usableOn,
-        reasons,
+      classes: classes.map(({ name, connection, nodes: usableOn, reasons, dataSources }) => ({
+        ...{ name, connection, usableOn, reasons },
+        ...(dataSources && { dataSources: dataSourcesData(dataSources) }),
       })),
     }),
     ...(many && { warnings }),

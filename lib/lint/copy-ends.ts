@@ -19,15 +19,18 @@ const nowhere: StorageHost = {
 /** Opening a driver does no I/O, so it needs no machine. */
 const ports: DriverPorts = { local: nowhere, ssh: () => ({ value: nowhere, release: async () => {} }) };
 
-const known = new WeakMap<ConnectionFile, CopyEnd | undefined>();
+/** What is needed of a connection file. */
+type ReadFile = Pick<ConnectionFile, "name" | "read">;
+
+const known = new WeakMap<ReadFile, CopyEnd | undefined>();
 
 /** A connection with what its driver can do for copies; undefined if its file is not valid. */
-export function copyEndOf(connection: ConnectionFile): CopyEnd | undefined {
+export function copyEndOf(connection: ReadFile): CopyEnd | undefined {
   if (!known.has(connection)) known.set(connection, opened(connection));
   return known.get(connection);
 }
 
-function opened({ name, read: { config } }: ConnectionFile): CopyEnd | undefined {
+function opened({ name, read: { config } }: ReadFile): CopyEnd | undefined {
   if (!config) return undefined;
   const { module, driver: driverName, instanceId, mountFlags, copySsh, labels, copies, settings } = config;
   const identity = { connection: name, driver: driverName, instanceId, mountFlags, copySsh, maxIdBytes: idBytes(name) };
