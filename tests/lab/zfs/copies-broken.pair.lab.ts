@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
 import { setTimeout as pause } from "node:timers/promises";
+import { persistently } from "../persistently.ts";
 import { run } from "../run.ts";
 import { onSecond, secondAddress } from "../second.ts";
 import {
@@ -63,9 +64,10 @@ test(
         copy = undefined;
         made += 1;
       }
-      // A volume of that name is either absent or whole.
-      const listed = await onSecond(["zfs", "list", "-H", "-o", "name", "-r", "tank/far"]);
-      expect(listed.split("\n").filter(name => name.startsWith("tank/far/v/cut-"))).toEqual([]);
+      // A volume of that name is either absent or whole; csimux lists none that is unfinished.
+      const { entries } = await persistently(() => world.controller("listVolumes", {}, 60_000));
+      const ids = entries.map(({ volume }) => volume?.volumeId ?? "");
+      expect(ids.filter(id => id.startsWith("v:far/cut-"))).toEqual([]);
     }
     const last = await make("far", `cut-${made}`, { volume: source });
     expect(await contentOf(onSecond, `tank/far/v/cut-${made}`)).toBe(wanted);
