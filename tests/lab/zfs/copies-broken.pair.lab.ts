@@ -49,8 +49,8 @@ test(
         await ask;
         await world.daemon.stop();
         await world.restart();
-      } else if (kind === 1) await shell(run, "pkill -KILL -x -f 'zfs send.*' || pkill -KILL -f '[z]fs send' || :");
-      else if (kind === 2) await shell(onSecond, "pkill -KILL -f '[z]fs receive' || :");
+      } else if (kind === 1) await shell(run, "pkill -KILL -f '^[^ ]*zfs send' || :");
+      else if (kind === 2) await shell(onSecond, "pkill -KILL -f '^[^ ]*zfs receive' || :");
       else if (kind === 3) await shell(run, `pkill -KILL -f '[s]sh.*${secondAddress}' || :`);
       else {
         await shell(run, cutLink, secondAddress);
