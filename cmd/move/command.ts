@@ -4,7 +4,7 @@ import { exit } from "../terminal/terminal.ts";
 import { type MoveCommand, type MoveFlags, moveCommands } from "./options.ts";
 
 const about: Readonly<Record<MoveCommand, string>> = {
-  plan: "say what would be moved and how, or why it cannot be; changes nothing",
+  plan: "print what would be moved and how, or why it cannot be; changes nothing",
   rehearse:
     "make a second claim with the content of each, in the new class, and print a pod for a check; nothing stops",
   copy: "copy in rounds while the pods run; repeat it to shorten the stop",

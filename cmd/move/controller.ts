@@ -10,20 +10,20 @@ import type { Desk } from "./desk.ts";
 import { listOfTexts } from "./objects/objects.ts";
 import { MoveRefusal } from "./refusal.ts";
 
-/** The end of a request that was done. */
+/** The last answer of a successful request. */
 export type CopyDone = Extract<CopyAnswer, { readonly kind: "done" }>;
 
-/** News of a running request. */
+/** A progress line of a running request. */
 export type RoundProgress = Extract<CopyAnswer, { readonly kind: "progress" }>;
 
-/** What a new volume is to be: the request "begin" without its name. */
+/** The parameters of a new volume: the request "begin" without the name of the command. */
 export type WantedCopy = Omit<Extract<CopyCommandInput, { readonly command: "begin" }>, "command">;
 
-/** How often a request is sent again whose answer was lost, and the pause before it, in milliseconds. All of them may be repeated. */
+/** How often a request without an answer is repeated, and the pause before that, in milliseconds. All requests may be repeated. */
 const attempts = 5;
 const pauseMs = 2_000;
 
-/** How long another csimux may hold a copy before that is an error, in milliseconds: a lease of a dead process ends within two minutes. */
+/** How long another csimux may own a copy before that is an error, in milliseconds: the ownership of a dead process ends within two minutes. */
 const heldMs = 180_000;
 
 /** A refusal of the controller, with its code. */
@@ -36,7 +36,7 @@ export class CopyRefusal extends Error {
   }
 }
 
-/** The controller of csimux, through `csimux copies` in its pod. Methods throw CopyRefusal, and MoveRefusal if it cannot be asked. */
+/** The controller of csimux, through `csimux copies` in its pod. Methods throw CopyRefusal, and MoveRefusal if it does not answer. */
 export class CopyingController {
   readonly #desk: Desk;
   readonly #driver: string;
@@ -50,18 +50,20 @@ export class CopyingController {
     this.#waitSeconds = waitSeconds;
   }
 
-  /** The copies of all connections that can be asked. */
+  /** The copies of all connections that answer. */
   async list(): Promise<readonly CopyState[]> {
     return (await this.#list()).copies;
   }
 
-  /** The copy to a volume; undefined if it is proved that there is no record of one. Throws MoveRefusal if that cannot be known now. */
+  /** The copy to a volume; undefined if there is no record of one. Throws MoveRefusal if the connection does not answer. */
   async find(target: string): Promise<CopyState | undefined> {
     const { copies, listed } = await this.#list();
     const found = copies.find(each => each.target === target);
     const connection = parseHandle(target, "volume")?.connection;
     if (found || (connection !== undefined && listed.includes(connection))) return found;
-    throw new MoveRefusal(`connection ${connection} cannot say now how far the copy ${target} is; repeat the command`);
+    throw new MoveRefusal(
+      `connection ${connection} does not list its copies, so the state of the copy to ${target} is unknown; repeat the command`,
+    );
   }
 
   async #list() {
@@ -74,7 +76,7 @@ export class CopyingController {
   /** Whether and how a copy would be made. Changes nothing. */
   plan = (wanted: WantedCopy): Promise<CopyDone> => this.#ask(["plan"], undefined, JSON.stringify(wanted));
 
-  /** Makes the beginning of a copy, or finds it. */
+  /** Creates the unfinished volume of a copy, or finds it. */
   begin = (wanted: WantedCopy): Promise<CopyDone> => this.#ask(["begin"], undefined, JSON.stringify(wanted));
 
   /** Completes one round; `tell` gets its progress. */

@@ -11,7 +11,7 @@ import { refusalsOf } from "./refusals.ts";
 import { again, forEachClaim, type MoveWork, noted, setPolicy, stateOf, writeNote } from "./work.ts";
 import { handleOf, type Moving } from "./world.ts";
 
-/** The rounds of one command: the last one is short enough for the stop, or further ones would not be shorter. */
+/** The most rounds of one command, and how short a round must be so that no further one follows. */
 const shortSeconds = 60;
 const maxRounds = 5;
 
@@ -28,7 +28,7 @@ const accessModes: Readonly<
   ReadWriteOncePod: "single-node-single-writer",
 };
 
-/** What the new volume of a claim is to be. Throws MoveRefusal for a size that cannot be read. */
+/** The parameters of the new volume of a claim. Throws MoveRefusal for a size that cannot be read. */
 export function wantedCopy(
   { claim, old, ...place }: Moving,
   name: string,
@@ -91,7 +91,7 @@ async function checkPlan(work: MoveWork, claim: Moving): Promise<CopyDone> {
 const nameOf = ({ claim }: Pick<Moving, "claim">, attempt: number): string =>
   `moved-${textAt(claim, "metadata", "uid")}-${attempt}`;
 
-/** The name of a copy that no earlier move of this claim has used: a cancelled one stays known for a while. */
+/** A name that no earlier move of this claim has used: the record of a cancelled copy may still exist. */
 async function freeName({ controller, world }: MoveWork, moving: Moving): Promise<string> {
   const used = new Set([
     ...(await controller.list()).map(each => each.name),
@@ -102,7 +102,7 @@ async function freeName({ controller, world }: MoveWork, moving: Moving): Promis
   return nameOf(moving, attempt);
 }
 
-/** Notes the move on the old volume, which from then on survives its claim: both in one change. */
+/** Writes the annotation of the move and the policy Retain to the old PersistentVolume, in one change. */
 async function note(work: MoveWork, moving: Moving, toClass: string): Promise<Moving> {
   const { desk } = work;
   const { claim, old } = moving;
@@ -135,7 +135,7 @@ async function begin(work: MoveWork, moving: Moving): Promise<Moving> {
   const wanted = wantedCopy(moving, note.volume, targetClass(work, note.toClass), await attributesOf(work, moving));
   if (work.desk.isPrint) {
     await work.controller.print(["begin"], JSON.stringify(wanted));
-    if (note.target === "") work.desk.say("it prints the id of the new volume: put it in place of TARGET");
+    if (note.target === "") work.desk.say("this prints the id of the new volume; replace TARGET by it");
     return moving;
   }
   const { target, way, instead } = await work.controller.begin(wanted);

@@ -9,16 +9,16 @@ import { visible } from "../terminal/terminal.ts";
 import type { MoveOptions } from "./options.ts";
 import { MoveRefusal } from "./refusal.ts";
 
-/** How often the cluster is asked while a step waits, in milliseconds. */
+/** The interval of polls while a step waits, in milliseconds. */
 const pollMs = 1_000;
 
 /** What a command of kubectl reads: manifests as YAML, or JSON as it is. */
 export type KubectlInput = readonly object[] | string;
 
-/** A poll: "done", or what is still missing, in words. */
+/** The result of a poll: "done", or what is still missing, in words. */
 export type Waited = "done" | { readonly missing: string };
 
-/** The last line of what kubectl says, without its advice. */
+/** The last line of kubectl's messages, without its advice. */
 const said = ({ stderr, stdout }: Output): string =>
   visible(
     (stderr.trim() || stdout.trim())
@@ -28,8 +28,8 @@ const said = ({ stderr, stdout }: Output): string =>
   );
 
 /**
- * The desk of a person who moves claims: reads the cluster with kubectl, and changes it, or only prints the commands that would. Methods
- * throw MoveRefusal with what kubectl says.
+ * The cluster through kubectl, and the terminal: reads objects, changes them or prints the commands that would (`--print`), and talks to the
+ * person. Methods throw MoveRefusal with kubectl's message.
  */
 export class Desk {
   readonly cluster: Cluster;
@@ -74,7 +74,7 @@ export class Desk {
     await this.#read(words, typeof input === "object" ? JSON.stringify(listOf(input)) : input);
   }
 
-  /** Merges a patch into an object that is still at the version that was read, so that a change of somewhere else is not overwritten. */
+  /** Merges a patch into an object that is still at the version that was read, so that a change by another client is not overwritten. */
   async patch(kind: string, object: Mapping, patch: Mapping): Promise<void> {
     const metadata = isMapping(object["metadata"]) ? object["metadata"] : {};
     const more = isMapping(patch["metadata"]) ? patch["metadata"] : {};
@@ -94,7 +94,7 @@ export class Desk {
     this.#host.out(input === undefined ? `${line}\n` : `${line} <<'EOF'\n${text}EOF\n`);
   }
 
-  /** Asks until it is done. Throws MoveRefusal with what is missing after `limitMs`. A printed script only names it. */
+  /** Polls until it is done. Throws MoveRefusal with what is missing after `limitMs` milliseconds. A printed script only names it. */
   async wait(what: string, limitMs: number, ask: () => Promise<Waited>): Promise<void> {
     if (this.isPrint) return this.say(`wait until ${what}`);
     const end = performance.now() + limitMs;
@@ -129,7 +129,7 @@ function objectOf(text: string): Mapping {
     const value: unknown = JSON.parse(text);
     if (isMapping(value)) return value;
   } catch {
-    // Said below.
+    // Reported below.
   }
   throw new MoveRefusal("kubectl printed something that is not a JSON object; is --kubectl right?");
 }

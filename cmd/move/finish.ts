@@ -8,7 +8,7 @@ import { handleOf, type Moving } from "./world.ts";
 /** How long a deletion may take before a message says that it continues, in milliseconds. */
 const deletionMs = 60_000;
 
-/** `csimux move finish`: the volume that is no longer used gets the policy that it had, or is deleted after an undo; the move is over. */
+/** `csimux move finish`: gives the unused volume its old policy, or deletes it after an undo, and ends the move. */
 export async function finish(work: MoveWork): Promise<number> {
   const { claims, desk, options } = work;
   const moved = claims.filter(each => each.note !== undefined);
@@ -21,7 +21,7 @@ export async function finish(work: MoveWork): Promise<number> {
   return 0;
 }
 
-/** The volume of a claim that loses its data. */
+/** The volume that `finish` deletes with its data. */
 function loser(moving: Moving) {
   const { note, old } = noted(moving);
   if (note.step === "undone") return moving.fresh ? [moving.fresh] : [];
@@ -70,7 +70,7 @@ async function keepOld(work: MoveWork, moving: Moving): Promise<void> {
   await endMove(work, work.desk.isPrint ? old : await volumeNow(work, placeOfObject(old).name));
 }
 
-/** A frozen volume may refuse its deletion, and one that stays must be writable. */
+/** Sets a volume back to writable: storage may refuse to delete a read-only one, and one that stays must be writable. */
 async function thawUnlessGone({ controller, desk }: MoveWork, handle: string): Promise<void> {
   if (desk.isPrint) return controller.print(["thaw", handle]);
   try {

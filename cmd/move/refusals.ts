@@ -15,7 +15,7 @@ import type { MoveOptions } from "./options.ts";
 import { templateOf, type Users, usersOf, type Workload, workloadText } from "./users.ts";
 import { handleOf, type Moving, type World } from "./world.ts";
 
-/** What a person has said about pauses. */
+/** The flags with which a person confirms that operators and GitOps tools are paused. */
 export type Pauses = Pick<MoveOptions, "isOwnerPaused" | "isGitopsPaused">;
 
 /** Why these claims cannot be moved to a class, one line for each reason; empty if they can. Pure. */
@@ -54,7 +54,7 @@ function claimRefusals(moving: Moving, target: Mapping, pauses: Pauses): readonl
     ...ownerRefusals(name, claim, pauses),
     ...(isExpanding(claim) ? [`${name} is being expanded; wait until it has its new size`] : []),
     ...(JSON.stringify(claim).length > maxClaimBytes
-      ? [`${name} has more than ${maxClaimBytes >> 10} KiB of labels and annotations`]
+      ? [`${name} has more than ${maxClaimBytes >> 10} KiB of labels and annotations; remove some`]
       : []),
     ...markedBy(claim).flatMap(by =>
       pauses.isGitopsPaused ? [] : [`${name} is managed by ${by}, which would restore its class: ${pauseIt}`],
@@ -75,7 +75,7 @@ function boundRefusals(name: string, { note }: Moving, old: Mapping, target: Map
     return [`the PersistentVolume of ${name} is being deleted`];
   const policy = textAt(old, "spec", "persistentVolumeReclaimPolicy") ?? "Retain";
   if (policy !== "Retain" && policy !== "Delete")
-    return [`the PersistentVolume of ${name} has the reclaim policy ${policy}`];
+    return [`the PersistentVolume of ${name} has the reclaim policy ${policy}; set it to Retain or Delete`];
   const connection = parseHandle(handleOf(old), "volume")?.connection;
   const to = textsAt(target, "parameters")["connection"];
   if (connection !== undefined && connection === to)
@@ -93,7 +93,8 @@ function boundRefusals(name: string, { note }: Moving, old: Mapping, target: Map
 function ownerRefusals(name: string, claim: Mapping, { isOwnerPaused }: Pauses): readonly string[] {
   return mappingsAt(claim, "metadata", "ownerReferences").flatMap(({ kind, name: owner }) => {
     if (kind === "StatefulSet") return [];
-    if (kind === "Pod") return [`${name} is an ephemeral volume of pod ${owner}, which goes with it`];
+    if (kind === "Pod")
+      return [`${name} is an ephemeral volume of pod ${owner} and is deleted with it, so it cannot be moved`];
     return isOwnerPaused ? [] : [`${name} is owned by ${kind} ${owner}: pause its operator, and give --owner-paused`];
   });
 }
@@ -128,7 +129,7 @@ function userRefusals(moving: Moving, users: Users | undefined, { nodes }: World
       const node = textAt(pod, "spec", "nodeName");
       return node !== undefined && unready.includes(node)
         ? [
-            `pod ${placeOfObject(pod).name} uses claim ${name} on node ${node}, which is not ready: its end could not be proved`,
+            `pod ${placeOfObject(pod).name} uses claim ${name} on node ${node}, which is not ready, so csimux could not prove that it has ended: wait for the node`,
           ]
         : [];
     }),
@@ -164,7 +165,7 @@ function workloadRefusals(workload: Workload, { autoscalers }: World, pauses: Pa
 }
 
 /**
- * What keeps an object as a repository describes it. Sources: argo-cd 3.1, docs/user-guide/resource_tracking.md; Flux 2.6, kustomize-controller
+ * The GitOps tools and autoscalers that restore an object. Sources: argo-cd 3.1, docs/user-guide/resource_tracking.md; Flux 2.6, kustomize-controller
  * and helm-controller, owner labels; KEDA 2.17 scales through a HorizontalPodAutoscaler, and pods at 0 by itself (scaledobject labels).
  */
 function markedBy(object: Mapping): readonly string[] {

@@ -22,14 +22,14 @@ export async function rehearse(work: MoveWork, out: (text: string) => void): Pro
     if (!isObjectName(name)) throw new MoveRefusal(`the name of claim ${claimText(claim)} is too long for a rehearsal`);
     const before = await desk.get("pvc", name, claim.namespace);
     if (before !== undefined && textAt(before, "spec", "dataSource", "name") !== claim.name)
-      throw new MoveRefusal(`claim ${claim.namespace}/${name} exists, and is not a rehearsal`);
+      throw new MoveRefusal(`claim ${claim.namespace}/${name} exists and is not a rehearsal; delete or rename it`);
   });
   for (const manifest of manifests) {
     const { namespace, name } = placeOfObject(manifest);
     if ((await desk.get("pvc", name, namespace)) === undefined) await desk.change(["create", "-f", "-"], [manifest]);
     desk.say(`${namespace}/${name}: copied while it is Pending (kubectl describe pvc ${name} -n ${namespace})`);
   }
-  desk.say("pods to check the copies; apply what follows, then delete pods and claims again:");
+  desk.say("pods to check the copies; apply these manifests, then delete pods and claims:");
   out(claims.map(each => yamlText(podOf(each))).join("---\n"));
   desk.say(claims.map(each => `kubectl delete pod,pvc ${each.name}${ending} -n ${each.namespace}`).join("; "));
   return 0;
@@ -51,7 +51,7 @@ const rehearsal = ({ claim, namespace, name }: Moving, storageClassName: string)
   };
 };
 
-/** A pod that has the copy at /rehearsal and sleeps. */
+/** A pod that mounts the copy at /rehearsal and sleeps. */
 const podOf = ({ claim, namespace, name }: Moving): Mapping => ({
   apiVersion: "v1",
   kind: "Pod",

@@ -3,8 +3,8 @@ import type { Desk } from "./desk.ts";
 import { MoveRefusal } from "./refusal.ts";
 
 /**
- * Verbs and resources, as kubectl auth can-i takes them: everything that changes the cluster, and what is read only after the first change.
- * What is read before fails by itself, with kubectl's own message.
+ * Verbs and resources, as kubectl auth can-i takes them: all changes of the cluster, and reads that follow the first change. Earlier reads need
+ * no check: they fail with kubectl's own message before anything is changed.
  */
 const everywhere = [
   ["get", "persistentvolumes"],
@@ -28,7 +28,7 @@ const inNamespace = [
 /** How many checks run at once. */
 const width = 6;
 
-/** Throws MoveRefusal with every right that is missing; nothing has been changed then. */
+/** Throws MoveRefusal with every missing right, before anything is changed. */
 export async function checkRights(desk: Desk, namespaces: readonly string[]): Promise<void> {
   const pods = await desk.cluster.pods();
   const own = [...new Set(pods.map(({ namespace }) => namespace))];
@@ -42,10 +42,10 @@ export async function checkRights(desk: Desk, namespaces: readonly string[]): Pr
     return exitCode === 0 && stdout.trim() === "yes" ? [] : [words.join(" ").replace(" -n ", " in namespace ")];
   });
   const all = missing.flat();
-  if (all.length > 0) throw new MoveRefusal(`you may not ${all.join("; ")} (kubectl auth can-i)`);
+  if (all.length > 0) throw new MoveRefusal(`you may not ${all.join("; ")} (kubectl auth can-i); ask for these rights`);
 }
 
-/** A subresource is a flag of its own. */
+/** kubectl auth can-i takes a subresource as a flag. */
 const subresource = ([verb = "", resource = "", ...rest]: readonly string[]): readonly string[] => {
   const [whole = "", part] = resource.split("/");
   return [verb, whole, ...rest, ...(part === undefined ? [] : [`--subresource=${part}`])];

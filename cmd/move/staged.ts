@@ -5,13 +5,13 @@ import type { Desk } from "./desk.ts";
 import { claimsInPod, placeOfObject } from "./objects/objects.ts";
 import { handleOf, type Moving } from "./world.ts";
 
-/** How many nodes are asked at once. */
+/** How many nodes are checked at once. */
 const width = 8;
 
 /**
- * What still holds volumes, in words; undefined if it is proved that nothing does: no pod names a claim, no VolumeAttachment names a volume,
- * and csimux on the nodes has none of them staged. Where `attachRequired` is false, only the last one shows a mount. `nodes`: where pods
- * were; if empty, every node is asked.
+ * What still uses the volumes, in words; undefined if it is proved that nothing does: no pod names a claim, no VolumeAttachment names a volume,
+ * and csimux on the nodes has none of them staged. Where `attachRequired` is false, only the last check finds a mount. `nodes`: where the
+ * pods ran; if empty, every node is checked.
  */
 export async function holders(
   desk: Desk,
@@ -43,7 +43,7 @@ async function podsUsing(desk: Desk, claims: readonly Moving[]): Promise<readonl
   return using;
 }
 
-/** Why volumes may still be staged. A node that does not exist any more holds nothing. */
+/** Why volumes may still be staged. A node that no longer exists has nothing staged. */
 async function stagedOn(
   desk: Desk,
   handles: ReadonlySet<string>,
@@ -57,7 +57,7 @@ async function stagedOn(
     if (here.length === 0) return `no pod of csimux on node ${node} says whether volumes are staged there`;
     const lists = await Promise.all(here.map(pod => stagedIn(desk, pod)));
     if (lists.some(list => list === undefined))
-      return `csimux on node ${node} does not say which volumes are staged; is it older than this one?`;
+      return `csimux on node ${node} does not report which volumes are staged; update it if it is older than this csimux`;
     return lists.flat().some(each => each !== undefined && handles.has(each))
       ? `node ${node} still has a volume staged`
       : undefined;
@@ -68,7 +68,7 @@ async function stagedOn(
 const isOnNode = ({ isController, container }: CsimuxPod): boolean =>
   !isController || JSON.stringify(container["args"] ?? []).includes("node");
 
-/** The volumes that a pod has staged; undefined if it does not say. */
+/** The volumes that a pod has staged; undefined if it does not report them. */
 async function stagedIn(desk: Desk, pod: CsimuxPod): Promise<readonly string[] | undefined> {
   const { stdout } = await desk.run(inPodOf(pod, ["status", "-o", "json"], false));
   try {

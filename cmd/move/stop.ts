@@ -38,7 +38,7 @@ export async function stop(work: MoveWork, claims: readonly Moving[]): Promise<r
         ...(note.step === "copy" && { step: "stop" }),
         workloads: joined(note.workloads, users.workloads),
         nodes: [...new Set([...note.nodes, ...nodes])].sort(),
-        // As it is at the stop: labels may have changed since the copy began.
+        // The claim as it is at the stop: labels may have changed since the copy began.
         ...(claim.claim !== undefined &&
           stateOf(claim) === "old" && {
             claim: claimManifest(claim.claim, classNameOf(claim), placeOfObject(old).name),
@@ -82,7 +82,7 @@ export async function start(work: MoveWork, claims: readonly Moving[]): Promise<
   for (const { kind, name, namespace, replicas } of all.values()) {
     const now = await desk.get(kind.toLowerCase(), name, namespace);
     if (now === undefined) {
-      desk.say(`${kind} ${namespace}/${name} is gone, and is not started`);
+      desk.say(`${kind} ${namespace}/${name} no longer exists, so it is not started`);
       continue;
     }
     // One that runs already was started by hand, or by an earlier command.

@@ -118,7 +118,7 @@ async function land(work: MoveWork, moving: Moving): Promise<Moving> {
     if (!isLanded && moving.fresh === undefined) {
       await controller.print(["round", target]);
       await controller.print(["land", target]);
-      throw new MoveRefusal("the manifests need the answer of land: run this command again after it");
+      throw new MoveRefusal("the manifests need the answer of csimux copies land: run that, then repeat this command");
     }
   }
   if (moving.fresh === undefined) {
@@ -154,7 +154,7 @@ async function landed(work: MoveWork, moving: Moving): Promise<LandedVolume> {
   return volume;
 }
 
-/** What is under the name of the new volume must be this move's, or it is not touched. */
+/** Throws MoveRefusal if a PersistentVolume that this move has not created has the name of the new one. */
 function checkFresh(moving: Moving): void {
   const { note } = noted(moving);
   const owner = claimOfVolume(moving.fresh);
@@ -176,8 +176,8 @@ async function freeze(work: MoveWork, moving: Moving): Promise<void> {
     await work.controller.freeze(handle);
   } catch (error) {
     if (!(error instanceof CopyRefusal) || error.code !== "failed-precondition") throw error;
-    // Nothing has it mounted; a freeze would only turn a mistake into an error.
-    work.desk.say(`${claimText(moving)}: ${handle} cannot be frozen on its storage`);
+    // No node has the volume mounted; read-only would only turn a mistaken write into an error.
+    work.desk.say(`${claimText(moving)}: ${handle} stays writable, because its storage cannot set it to read-only`);
   }
 }
 
@@ -189,11 +189,11 @@ async function swap(work: MoveWork, moving: Moving): Promise<Moving> {
   if (state === "other")
     throw new MoveRefusal(`claim ${claimText(moving)} is for another volume now; delete it, and repeat the command`);
   if (state === "old") {
-    // Pods may have come since the last round, which the claim's protection would only wait for.
+    // Pods may have started since the last round; the claim's protection would only delay its deletion.
     const missing = desk.isPrint ? undefined : await holders(desk, [moving], note.nodes);
     if (missing !== undefined)
       throw new MoveRefusal(
-        `${missing}: what they write would stay behind; run csimux move undo and finish, and copy again`,
+        `${missing}: their writes would not be in the new volume; run csimux move undo and finish, and copy again`,
       );
     await deleteClaim(work, moving);
   }
@@ -201,7 +201,7 @@ async function swap(work: MoveWork, moving: Moving): Promise<Moving> {
   return desk.isPrint ? moving : again(work, moving);
 }
 
-/** The parts of the stop in seconds. */
+/** Measures the steps of the stop. */
 class Stopwatch {
   #from: number | undefined;
   #last = 0;

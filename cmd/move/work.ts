@@ -15,7 +15,7 @@ import { claimsMeant, type Moving, movingOf, readWorld, type World } from "./wor
 /** How many claims are worked on at once. */
 const width = 4;
 
-/** What every command has: the cluster, the controller, and the claims that are meant. */
+/** What every command uses: the cluster, the controller, and the claims to move. */
 export interface MoveWork {
   readonly desk: Desk;
   readonly controller: CopyingController;
@@ -37,7 +37,7 @@ export async function beginWork(options: MoveOptions, desk: Desk, host: Host): P
   const [driver] = drivers;
   if (driver === undefined)
     throw new MoveRefusal(...claims.map(each => `claim ${claimText(each)} ${withoutVolume(each)}`));
-  // A person wants to see the bar move; where there is none, few calls are better.
+  // A terminal shows a progress bar, which needs frequent calls; without one, few calls are enough.
   const controller = new CopyingController(desk, driver, host.colour ? 2 : 20);
   return { desk, controller, options, claims, world, progress: new Progress(host) };
 }

@@ -48,7 +48,7 @@ export async function readWorld(desk: Desk, namespaces: readonly string[]): Prom
   };
 }
 
-/** The claims that the command line means. Throws MoveRefusal if there is none. */
+/** The claims that the command line names or selects. Throws MoveRefusal if there is none. */
 export async function claimsMeant(desk: Desk, { what }: Pick<MoveOptions, "what">): Promise<readonly ClaimName[]> {
   if ("claims" in what) return what.claims.map(name => ({ namespace: what.namespace, name }));
   const { connection, namespace } = what;
@@ -56,7 +56,7 @@ export async function claimsMeant(desk: Desk, { what }: Pick<MoveOptions, "what"
     const claim = claimOfVolume(volume);
     const handle = parseHandle(textAt(volume, "spec", "csi", "volumeHandle") ?? "", "volume");
     const isMeant = handle?.connection === connection && (namespace === undefined || claim?.namespace === namespace);
-    // The old volume of a finished move may stay; its claim is elsewhere.
+    // The old volume of a finished move may still exist; its claim has another volume.
     const isUsed = textAt(volume, "status", "phase") === "Bound" || noteOf(volume) !== undefined;
     return claim && isMeant && isUsed ? [{ namespace: claim.namespace, name: claim.name }] : [];
   });

@@ -12,18 +12,18 @@ type Recorded = Listed & { readonly state: Exclude<Listed["state"], "finished"> 
 /** A finished copy is a volume, which another table has. */
 const isUnfinished = (copy: Listed): copy is Recorded => copy.state !== "finished";
 
-/** A copy: what this process does for it, and what its record tells; one of the two may be absent. */
+/** A copy: its state in this process, and its record; one of the two may be absent. */
 interface Copy {
   readonly target: string;
   readonly running: Running | undefined;
   readonly recorded: Recorded | undefined;
 }
 
-/** How a copy is, and what to do about it. */
+/** The condition of a copy, and what to do about it. */
 interface Judgement {
   readonly tone: Tone;
   readonly words: string;
-  /** Why it does not get on. */
+  /** Why it makes no progress. */
   readonly reason?: string | undefined;
   readonly advice?: string | undefined;
 }
@@ -59,7 +59,7 @@ export function copies(answer: StatusAnswer): Part {
   return table("Copies between connections", columns, rows);
 }
 
-/** The copies that fail or stand still. */
+/** The copies that fail or are stalled. */
 export const copyProblems = (answer: StatusAnswer) =>
   judgedCopies(answer).flatMap(({ copy, judgement: { tone, words, reason, advice } }) =>
     tone === "bad"
@@ -92,7 +92,7 @@ function judged({ target, running, recorded }: Copy, now: string): Judgement {
   return recorded ? ofRecord(recorded, now) : { tone: "warning", words: "unknown" };
 }
 
-/** A command for a person: a name from outside stays one word of it. */
+/** The command that cancels a copy, with the name quoted for a shell. */
 const cancelling = (target: string): string => `csimux copies cancel ${quoted(target)}`;
 
 function ofRunning({ state, inFront = 0, stalled = false, fault }: Running, target: string): Judgement {

@@ -34,7 +34,7 @@ const kept = (
 
 const isDropped = (key: string): boolean => dropped.some(each => each.test(key));
 
-/** A claim as a manifest: what users and other programs said of it, for another class and volume. Its data source is over. */
+/** A claim as a manifest for another class and volume, with what users and other programs have set; without its data source. */
 export function claimManifest(claim: Mapping, storageClassName: string, volumeName: string): Mapping {
   const metadata = isMapping(claim["metadata"]) ? claim["metadata"] : {};
   const spec = isMapping(claim["spec"]) ? claim["spec"] : {};
@@ -65,7 +65,7 @@ export function claimManifest(claim: Mapping, storageClassName: string, volumeNa
 const texts = (key: string, values: Readonly<Record<string, string>>): object =>
   Object.keys(values).length === 0 ? {} : { [key]: values };
 
-/** What a volume's manifest is made of. */
+/** The sources of a volume's manifest. */
 export interface VolumeSources {
   readonly name: string;
   /** The claim as it was before the move, and its PersistentVolume. */

@@ -14,7 +14,7 @@ describe("csimux move changes nothing", () => {
       const { code, err } = await run("copy", toFast);
       expect(code).toBe(1);
       expect(err).toBe(
-        "csimux: you may not delete persistentvolumeclaims in namespace shop; create pods/exec in namespace storage (kubectl auth can-i)\n",
+        "csimux: you may not delete persistentvolumeclaims in namespace shop; create pods/exec in namespace storage (kubectl auth can-i); ask for these rights\n",
       );
       expect(cluster.changes).toEqual([]);
     } finally {
@@ -80,7 +80,7 @@ describe("csimux move changes nothing", () => {
       const printed = await run("switch", { print: true });
       expect(printed.out).toContain("kubectl scale statefulset/db -n shop --replicas=0 --current-replicas=1");
       expect(printed.out).toContain("csimux copies land v:b/moved-");
-      expect(printed.err).toContain("run this command again after it");
+      expect(printed.err).toContain("run that, then repeat this command");
       expect(cluster.changes.length).toBe(length);
     } finally {
       close();

@@ -161,7 +161,7 @@ test("a claim is not replaced if its pods came back after the last round", async
     cluster.csimux.options = { cannotFreeze: true, landed };
     expect(await here.run("switch", { yes: true })).toMatchObject({
       code: 1,
-      err: expect.stringContaining("pods still use the claims: db-0: what they write would stay behind"),
+      err: expect.stringContaining("pods still use the claims: db-0: their writes would not be in the new volume"),
     });
     isWell(here, "a", before(here));
     expect(await here.run("undo", { yes: true })).toMatchObject({ code: 0, err: "" });
@@ -181,7 +181,7 @@ test("while the new connection does not say how far its copies are, nothing is l
       expect([command, code, err]).toEqual([
         command,
         1,
-        expect.stringContaining("connection b cannot say now how far the copy"),
+        expect.stringContaining("connection b does not list its copies, so the state of the copy"),
       ]);
     }
     expect([...here.cluster.csimux.volumes.keys()]).toEqual(["v:a/pvc-data-db-0"]);
