@@ -115,3 +115,12 @@ test("what cannot be copied, and a source with nothing else, is left out", () =>
     ...{ omitted: ["z"], givesNothing: [], takesNothing: [] },
   });
 });
+
+test("what can be copied on one machine only stays", () => {
+  const reach = { kind: "refused", because: "no-way", why: "no stream" } as const;
+  const onOneMachine = { kind: "ways", volume: ["stream-here"], snapshot: ["stream-here"] } as const;
+  const rows = [{ from: ["a"], targets: [{ to: ["b"], isMutual: false, reach, onOneMachine }] }];
+  const all = copyWays({ rows, left: [], givesNothing: [], takesNothing: [] });
+  expect(all.rows[0]?.targets[0]?.onOneMachine).toEqual({ volumes: ["stream-here"], snapshots: ["stream-here"] });
+  expect(onlyPossible(all)).toEqual(all);
+});

@@ -44,11 +44,11 @@ const reachData = (reach: MatrixReach): ReachData =>
     ? { volumes: reach.volume, snapshots: reach.snapshot }
     : { volumes: [], snapshots: [], because: reach.because, why: reach.why };
 
-/** The same without what cannot be copied, and so without the reasons. Pure. */
+/** The same without targets that content does not reach; what is possible on one machine only stays, with the reason why. Pure. */
 export const onlyPossible = (ways: CopyWays): CopyWays => ({
   ...ways,
   rows: ways.rows.flatMap(({ from, targets }) => {
-    const possible = targets.filter(({ why }) => why === undefined);
+    const possible = targets.filter(({ why, onOneMachine }) => why === undefined || onOneMachine !== undefined);
     return possible.length > 0 ? [{ from, targets: possible }] : [];
   }),
 });
