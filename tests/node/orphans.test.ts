@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { rm } from "node:fs/promises";
+import { mkdir, rm } from "node:fs/promises";
 import { OrphanedVolumes } from "../../lib/node/state/maintenance.ts";
+import { stagingRootOf } from "../../lib/node/state/mount-points.ts";
 import { StageRecords } from "../../lib/node/state/stage-records.ts";
 import { callOf, calm, isRoot, keptLog, Lab, local } from "./lab.ts";
 
@@ -42,4 +43,37 @@ test.skipIf(!isRoot)("a published volume without a staging folder stays", async 
   for (let run = 0; run < 3; run++) await orphans.run(keptLog().log, calm);
   expect(await records.all()).toHaveLength(1);
   await node.unpublish({ volumeId: "a", targetPath: lab.publish("a").targetPath }, callOf());
+});
+
+const kubelet = (name: string) => ["kubelet", "plugins", "kubernetes.io", "csi", "csimux", name, "globalmount"];
+
+test.skipIf(!isRoot)(
+  "a process that does not see the kubelet's folder unstages nothing; one that sees it emptied does",
+  async () => {
+    const node = lab.node();
+    await lab.source("a");
+    const stagingPath = lab.at(...kubelet("a"));
+    await mkdir(stagingPath, { recursive: true });
+    await node.stage(lab.stage("a", { stagingPath }), callOf());
+    await local.run({ argv: ["umount", stagingPath] }, calm);
+    await rm(lab.at("kubelet"), { recursive: true });
+    // A wrong hostPath of the pod is an empty folder where the kubelet's is expected.
+    await mkdir(lab.at("kubelet"));
+    const records = new StageRecords(lab.at("records"));
+    const orphans = new OrphanedVolumes(lab.parts(), (request, call) => node.unstage(request, call));
+    for (let run = 0; run < 3; run++) await orphans.run(keptLog().log, calm);
+    expect(await records.all()).toHaveLength(1);
+    await mkdir(lab.at("kubelet", "plugins"));
+    for (let run = 0; run < 2; run++) await orphans.run(keptLog().log, calm);
+    expect(await records.all()).toEqual([]);
+  },
+);
+
+test.each([
+  ["/var/lib/kubelet/plugins/kubernetes.io/csi/org.csimux/0f/globalmount", "/var/lib/kubelet/plugins"],
+  ["/var/lib/kubelet/plugins/kubernetes.io/csi/volumeDevices/staging/pvc-1", "/var/lib/kubelet/plugins"],
+  ["/local/csi/staging/default/v1/rw-file-system-single-node-writer", "/local/csi"],
+  ["/srv/staging/v1", "/srv/staging"],
+])("the orchestrator's folder of %s is %s", (stagingPath, root) => {
+  expect(stagingRootOf(stagingPath)).toBe(root);
 });

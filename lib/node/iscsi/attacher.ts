@@ -70,7 +70,10 @@ class Iscsi implements Attacher {
     const isMultipath = await this.#multipath.runs();
     const attributes = attributesOf(ownSecrets(call.secrets, context), isMultipath);
     const sessions = await this.#portalSessions.sessions(target, attributes, isMultipath, call);
-    const units = await this.#portalSessions.units(sessions, target, () => note({ added: "yes" }), call);
+    const added = () => note({ added: "yes" });
+    // Its sessions show no disk that csimux did not scan for (node.session.scan = manual), also if a record of that was lost.
+    if (await this.#login.hasOpened(target)) await added();
+    const units = await this.#portalSessions.units(sessions, target, added, call);
     const names = units.map(({ name }) => name);
     const map = await this.#multipath.waitForMap(names, target.portals.length > 1, call);
     return await this.#multipath.device(names, map, "device/wwid", `${target.iqn} LUN ${target.lun}`);

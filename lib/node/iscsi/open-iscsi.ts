@@ -65,15 +65,15 @@ export class OpenIscsi {
     if (found?.isLoggedIn) return found;
     const name = `${target.iqn} at ${portalText(portal)}`;
     if (!found) {
-      await this.#record(target, portal, attributes, call);
       const key = keyOf(target, portal);
-      const recorded = await this.#ports.opened.has(key);
+      const opened = await this.#openedBy(target, portal);
+      await this.#record(target, portal, attributes, call);
       await this.#ports.opened.add(key);
       const output = await this.#run(target, portal, ["--login"], call.signal, loginMs);
       if (output.exitCode !== 0 && output.exitCode !== exit.sessionExists)
         throw refused(output, `logging in to ${name}`);
       // Another program opened the session in the meantime, so csimux must not close it.
-      if (output.exitCode === exit.sessionExists && recorded !== "now") await this.#ports.opened.remove(key);
+      if (output.exitCode === exit.sessionExists && opened !== "now") await this.#disown(target, portal);
     }
     const ask = async () => {
       const session = await this.find(target, portal, call);
@@ -94,13 +94,18 @@ export class OpenIscsi {
     return undefined;
   }
 
+  /** Whether csimux opened a session with one of the target's portals since the last boot. */
+  async hasOpened(target: Target): Promise<boolean> {
+    for (const portal of target.portals) if ((await this.#openedBy(target, portal)) === "now") return true;
+    return false;
+  }
+
   /** Closes the session with a portal and deletes its record, each only if csimux created it. */
   async close(target: Target, portal: Portal, call: Call): Promise<void> {
-    const key = keyOf(target, portal);
-    const opened = await this.#ports.opened.has(key);
+    const opened = await this.#openedBy(target, portal);
     if (!opened) return;
     const session = await this.find(target, portal, call);
-    if (session && opened === "before") return await this.#ports.opened.remove(key);
+    if (session && opened === "before") return await this.#disown(target, portal);
     if (session) await this.#logout(session, call);
     const file = await recordFile(this.#ports.hostRoot, target, portal);
     if (file && (await attributeOf(file, "node.startup")) === "manual") {
@@ -108,7 +113,28 @@ export class OpenIscsi {
       if (output.exitCode !== 0 && output.exitCode !== exit.noRecord)
         throw refused(output, `deleting the node record of ${target.iqn} at ${portalText(portal)}`);
     }
-    await this.#ports.opened.remove(key);
+    await this.#ports.opened.remove(keyOf(target, portal));
+  }
+
+  /**
+   * When csimux opened the session with a portal: since the last boot ("now"), earlier ("before"), or not at all. If the
+   * state folder was lost, the node record of open-iscsi says so, which is outside of it.
+   */
+  async #openedBy(target: Target, portal: Portal): Promise<"now" | "before" | undefined> {
+    const { opened, hostRoot } = this.#ports;
+    const kept = await opened.has(keyOf(target, portal));
+    if (kept !== undefined) return kept;
+    const file = await recordFile(hostRoot, target, portal);
+    const boot = file && (await markedBoot(file));
+    if (!boot) return undefined;
+    return boot === (await opened.bootId()) ? "now" : "before";
+  }
+
+  /** Remembers that the session with a portal is not csimux's. */
+  async #disown(target: Target, portal: Portal): Promise<void> {
+    const file = await recordFile(this.#ports.hostRoot, target, portal);
+    if (file && (await markedBoot(file))) await changeRecord(file, {}, undefined);
+    await this.#ports.opened.remove(keyOf(target, portal));
   }
 
   async #logout({ id, iqn }: Session, call: Call): Promise<void> {
@@ -131,7 +157,7 @@ export class OpenIscsi {
     const made = await this.#run(target, portal, ["-o", "new"], call.signal);
     if (made.exitCode !== 0) throw refused(made, task);
     const file = await recordFile(this.#ports.hostRoot, target, portal);
-    if (file) return await setAttributes(file, attributes);
+    if (file) return await changeRecord(file, attributes, await this.#ports.opened.bootId());
     const text = `${task}: found no record in the folders of open-iscsi below ${this.#ports.hostRoot}`;
     throw new CsiError("failed-precondition", text);
   }
@@ -201,16 +227,28 @@ async function attributeOf(file: string, name: string): Promise<string> {
   return line?.slice(name.length + 3).trim() ?? "";
 }
 
+/** Begins the comment by which csimux knows its sessions. iscsiadm skips comments (open-iscsi 2.1.8, usr/idbm.c, idbm_recinfo_config). */
+const mark = "# opened by csimux in boot ";
+
+/** The id of the boot in which csimux opened a session with this record; undefined without its comment. */
+async function markedBoot(file: string): Promise<string | undefined> {
+  const line = (await readFile(file, "utf8")).split("\n").find(each => each.startsWith(mark));
+  return line?.slice(mark.length).trim() || undefined;
+}
+
 /**
  * Sets attributes in the record file itself: iscsiadm accepts a password only as an argument, which every process of
- * the node can read. Writes a new file, readable by root only, and renames it. Throws "failed-precondition".
+ * the node can read. Adds csimux's comment for this boot, or removes it. Writes a new file, readable by root only, and
+ * renames it. Throws "failed-precondition".
  */
-async function setAttributes(file: string, attributes: Attributes): Promise<void> {
+async function changeRecord(file: string, attributes: Attributes, boot: string | undefined): Promise<void> {
   try {
     const text = await readFile(file, "utf8");
-    const kept = text.split("\n").filter(line => !Object.keys(attributes).some(name => line.startsWith(`${name} =`)));
+    const replaced = [...Object.keys(attributes).map(name => `${name} =`), mark];
+    const kept = text.split("\n").filter(line => !replaced.some(start => line.startsWith(start)));
     const end = kept.findIndex(line => line.startsWith("# END RECORD"));
     const lines = Object.entries(attributes).map(([name, value]) => `${name} = ${value}`);
+    if (boot !== undefined) lines.push(`${mark}${boot}`);
     const at = end < 0 ? kept.length : end;
     const beside = `${file}.csimux`;
     await writeFile(beside, [...kept.slice(0, at), ...lines, ...kept.slice(at)].join("\n"), { mode: 0o600 });

@@ -10,7 +10,7 @@ import { withTargetLock } from "../attach/attachers.ts";
 import type { MountTable } from "../mount/mount-table.ts";
 import type { NodeParts } from "../parts.ts";
 import type { UnstageRequest } from "../requests.ts";
-import { isKubeletMountPoint } from "./mount-points.ts";
+import { isKubeletMountPoint, stagingRootOf } from "./mount-points.ts";
 import { mountPointsOf, namesPath, type StageRecord } from "./stage-records.ts";
 
 /**
@@ -61,7 +61,7 @@ export class PathRestorer {
  * Unstages volumes that are no longer used: none of their mounts exists, and neither does the staging folder, which the
  * kubelet creates before staging and removes after unstaging. This happens after pods are deleted by force or the
  * kubelet's folder is emptied; otherwise their sessions would stay forever. As with every unstaging, a disk in use
- * stays attached.
+ * stays attached. Nothing is concluded while the orchestrator's folder itself is not seen, as with a wrong hostPath of the pod.
  */
 export class OrphanedVolumes {
   readonly #parts: NodeParts;
@@ -87,9 +87,8 @@ export class OrphanedVolumes {
   async #isOrphan(record: StageRecord): Promise<boolean> {
     const table = await this.#parts.mounts.table();
     if (isSeen(record, table)) return false;
-    return await access(record.stagingPath).then(
-      () => false,
-      cause => errnoOf(cause) === "ENOENT",
+    return (
+      (await isAbsent(record.stagingPath)) === true && (await isAbsent(stagingRootOf(record.stagingPath))) === false
     );
   }
 
@@ -103,6 +102,13 @@ export class OrphanedVolumes {
     }
   }
 }
+
+/** Whether nothing is at a path; undefined if that cannot be said. */
+const isAbsent = async (path: string): Promise<boolean | undefined> =>
+  await access(path).then(
+    () => false,
+    cause => (errnoOf(cause) === "ENOENT" ? true : undefined),
+  );
 
 const isSeen = (record: StageRecord, table: MountTable): boolean =>
   mountPointsOf(record).some(path => table.layers(path) > 0);

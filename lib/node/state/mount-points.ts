@@ -1,3 +1,4 @@
+import { dirname } from "node:path";
 import { readSmallFile } from "../../io/small-file.ts";
 import type { MountTable } from "../mount/mount-table.ts";
 
@@ -38,6 +39,16 @@ export function nomadFolderOf(path: string, table: MountTable): string | undefin
   if (base === undefined) return undefined;
   return nomadPluginFolder.test(table.top(base)?.root ?? base) ? base : undefined;
 }
+
+/** The kubelet's folder for plugins, which it creates at each start (pkg/kubelet/kubelet.go, setupDataDirs). */
+const kubeletPlugins = /^(.*\/plugins)\/kubernetes\.io\/csi\//;
+
+/**
+ * The folder that the orchestrator has for the staging folders of all volumes, and that does not disappear with the last of them:
+ * if it is not there, this process does not see the orchestrator's folders, and a missing staging folder means nothing.
+ */
+export const stagingRootOf = (stagingPath: string): string =>
+  kubeletPlugins.exec(stagingPath)?.[1] ?? nomadMountPoint.exec(stagingPath)?.[1] ?? dirname(stagingPath);
 
 /** A volume in the kubelet's records. */
 export interface KubeletVolume {

@@ -142,17 +142,14 @@ export class OpenedSessions {
 
   /** Records that a session is about to be opened. Throws as fileFailure does. */
   async add(name: string): Promise<void> {
-    const boot = await this.#bootId().catch((cause: unknown) => {
-      throw fileFailure(cause, `reading ${this.#boot}`);
-    });
-    await this.#records.write(name, { name, boot }, false);
+    await this.#records.write(name, { name, boot: await this.bootId() }, false);
   }
 
   /** "now" if csimux opened it since the last boot, "before" if earlier, undefined if csimux did not open it. */
   async has(name: string): Promise<"now" | "before" | undefined> {
     const found = await this.#records.read(name).catch(() => undefined);
     if (!found) return undefined;
-    return found.record?.name === name && found.record.boot === (await this.#bootId()) ? "now" : "before";
+    return found.record?.name === name && found.record.boot === (await this.bootId()) ? "now" : "before";
   }
 
   /** Removes the record; succeeds if there is none. */
@@ -160,8 +157,13 @@ export class OpenedSessions {
     await this.#records.remove(name);
   }
 
-  async #bootId(): Promise<string> {
-    return (await readFile(this.#boot, "utf8")).trim();
+  /** The id that the kernel gave to this boot (random(4)). Throws as fileFailure does. */
+  async bootId(): Promise<string> {
+    try {
+      return (await readFile(this.#boot, "utf8")).trim();
+    } catch (cause) {
+      throw fileFailure(cause, `reading ${this.#boot}`);
+    }
   }
 }
 
