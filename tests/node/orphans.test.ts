@@ -1,6 +1,9 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { mkdir, rm } from "node:fs/promises";
-import { OrphanedVolumes } from "../../lib/node/state/maintenance.ts";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import type { Log } from "../../lib/core/call.ts";
+import { CsiError } from "../../lib/core/errors.ts";
+import type { Attacher } from "../../lib/node/attach/attacher.ts";
+import { OrphanedVolumes, PathRestorer } from "../../lib/node/state/maintenance.ts";
 import { stagingRootOf } from "../../lib/node/state/mount-points.ts";
 import { StageRecords } from "../../lib/node/state/stage-records.ts";
 import { callOf, calm, isRoot, keptLog, Lab, local } from "./lab.ts";
@@ -77,3 +80,37 @@ test.each([
 ])("the orchestrator's folder of %s is %s", (stagingPath, root) => {
   expect(stagingRootOf(stagingPath)).toBe(root);
 });
+
+test.skipIf(!isRoot)(
+  "a path that cannot be reopened is logged once for each reason, and again after it was reopened",
+  async () => {
+    await lab.source("a");
+    await lab.node().stage(lab.stage("a"), callOf());
+    const [file = ""] = await readdir(lab.at("records"));
+    const record = JSON.parse(await readFile(lab.at("records", file), "utf8"));
+    const attached = { kind: "share", fsType: "fake", source: "somewhere" };
+    await writeFile(lab.at("records", file), JSON.stringify({ ...record, attached }));
+    const parts = lab.parts();
+    const hostpath = parts.attachers.get("hostpath");
+    if (!hostpath) throw new Error("the test needs the attacher of hostpath");
+    let answer = async (): Promise<readonly string[]> => [];
+    const { access, attach } = hostpath;
+    const attacher: Attacher = { access, attach, restore: () => answer() };
+    const paths = new PathRestorer({ ...parts, attachers: new Map([["hostpath", attacher]]) });
+    const reasons: unknown[] = [];
+    const log: Log = {
+      ...keptLog().log,
+      warn: (_text, fields?: Readonly<Record<string, unknown>>) => reasons.push(fields?.["reason"]),
+    };
+    const failing = (reason: string) => async () => {
+      throw new CsiError("unavailable", reason);
+    };
+    const rounds = [failing("a"), failing("a"), failing("b"), async () => ["session1"], failing("b")];
+    for (const round of rounds) {
+      answer = round;
+      await paths.run(log, calm);
+    }
+    expect(reasons).toEqual(["a", "b", "b"]);
+    await lab.node().unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
+  },
+);

@@ -121,6 +121,8 @@ test.skipIf(!hasLoops)("a check that corrected errors passes, one that could not
   const node = disk.filesystems(undefined, { ...noSettings, check: { ext4: on } });
   await node.prepare(disk.device, disk.wanted(), callOf());
   expect(sh('dumpe2fs -h "$1" 2>/dev/null | grep "^Free blocks"', disk.path)).not.toMatch(/ 7$/m);
+  // e2fsck(8) ends with 0 now, because it finds no errors.
+  expect(await node.prepare(disk.device, disk.wanted(), callOf())).toMatchObject({ fsType: "ext4" });
 
   sh('debugfs -w -R "clri <2>" "$1" 2>/dev/null', disk.path);
   const broken = node.prepare(disk.device, disk.wanted(), callOf());
@@ -141,5 +143,17 @@ test.skipIf(!(hasLoops && toolOf("xfs")))(
     sh('cp "$1" "$2"; blockdev --flushbufs "$3"', source.file, disk.file, disk.path);
     const node = disk.filesystems(undefined, { ...noSettings, check: { xfs: { enabled: true, options: [] } } });
     expect(await codeOf(node.prepare(disk.device, disk.wanted(), callOf()))).toBe("ok");
+  },
+);
+
+test.skipIf(!hasLoops)(
+  "a disk of less than 2 MiB is too small for a file system: a final error, and it stays as it is",
+  async () => {
+    using disk = new Disk(1);
+    const before = disk.hash();
+    const refused = disk.filesystems().prepare(disk.device, disk.wanted(), callOf());
+    await expect(refused).rejects.toThrow("1048576 bytes, too few for a file system");
+    expect(await codeOf(refused)).toBe("failed-precondition");
+    expect(disk.hash()).toBe(before);
   },
 );

@@ -1,0 +1,60 @@
+import { expect, test } from "bun:test";
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import { FakeVolume } from "../fake-volume.ts";
+import { FakeHost, iqn } from "./fake-host.ts";
+
+const one = "10.0.0.1:3260";
+
+const volumeOf = (id: string) => new FakeVolume(id, { node_attach_driver: "iscsi", iqn, lun: "0", portal: one });
+
+/** What csimux has left on a node. */
+const left = (host: FakeHost) => ({ sessions: host.sessions, disks: host.disks, records: host.records });
+const nothing = { sessions: [], disks: [], records: [] };
+
+test("a session is closed after the loss of the state folder, once the volume was staged again", async () => {
+  using host = new FakeHost(one);
+  await volumeOf("a").attach(host);
+  rmSync(join(host.root, "opened"), { recursive: true });
+  const again = volumeOf("a");
+  await again.attach(host);
+  await again.detach(host);
+  expect(left(host)).toEqual(nothing);
+});
+
+test("after the loss of the state folder, a session that the host opened after a restart of the machine stays", async () => {
+  using host = new FakeHost(one);
+  await volumeOf("a").attach(host);
+  rmSync(join(host.root, "opened"), { recursive: true });
+  host.boot("second");
+  host.foreignSession(one, "0");
+  const again = volumeOf("a");
+  await again.attach(host);
+  await again.detach(host);
+  expect([host.sessions, host.disks]).toEqual([["session2"], ["sda"]]);
+  await again.detach(host);
+  expect(host.sessions).toEqual(["session2"]);
+});
+
+test("a session that another program opened during the login is not marked as csimux's", async () => {
+  using host = new FakeHost(one);
+  host.before = line => {
+    if (line.endsWith("--login")) host.foreignSession(one, "0");
+  };
+  const volume = volumeOf("a");
+  await volume.attach(host);
+  expect(host.recordText("10.0.0.1,3260,1")).not.toContain("opened by csimux");
+  rmSync(join(host.root, "opened"), { recursive: true, force: true });
+  await volume.detach(host);
+  expect(host.sessions).toEqual(["session1"]);
+});
+
+test("two volumes of one LUN: the last one that is detached takes the disk and the session along", async () => {
+  using host = new FakeHost(one);
+  const [first, second] = [volumeOf("a"), volumeOf("b")];
+  await first.attach(host);
+  await second.attach(host);
+  await first.detach(host, second);
+  await second.detach(host);
+  expect(left(host)).toEqual(nothing);
+});
