@@ -25,10 +25,19 @@ export const nameOf = (row: ApiRow): string => String(row["id"] ?? row["name"]);
 export const wantsUser = (properties: readonly string[]): boolean => properties.some(isUserProperty);
 
 /** The fields of a resource request that select properties. */
-export function resourceFields(properties: readonly string[]): object {
+export function resourceFields(properties: readonly string[]) {
   const native = properties.filter(name => !isUserProperty(name) && name !== "type");
   // An empty list would select the default properties.
   return { properties: native.length > 0 ? native : null, get_user_properties: wantsUser(properties) };
+}
+
+/**
+ * The same for zfs.resource.query, with the sources of native properties. Without such a property, 26 fails when it is asked for sources
+ * (plugins/zfs/normalization.py of TS-26.0.0-BETA.3).
+ */
+export function datasetFields(properties: readonly string[]) {
+  const fields = resourceFields(properties);
+  return { ...fields, get_source: fields.properties !== null };
 }
 
 /** A system of a known version, for one call. */

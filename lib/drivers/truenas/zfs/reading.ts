@@ -10,10 +10,10 @@ import {
 import type { Api } from "../api.ts";
 import type { ApiRow } from "../api-error.ts";
 import {
+  datasetFields,
   nameOf,
   poolOf,
   present,
-  resourceFields,
   rowsOf,
   type System,
   systemOf,
@@ -188,7 +188,7 @@ async function datasetRows(
   const one = (name: string) =>
     rowsOf(system, "pool.dataset.query", [["id", "=", name]], { extra: { retrieve_children: false } });
   if (system.version < withResources) return (await Promise.all(names.map(one))).flat();
-  const request = { paths: names, ...resourceFields(properties), get_source: true };
+  const request = { paths: names, ...datasetFields(properties) };
   const rows = await present(system, "zfs.resource.query", request);
   if (rows.length > 0 || names.length === 1) return rows;
   // A missing one fails the query of all: ancestors usually exist, so they are read together, and all others one by one.
@@ -211,7 +211,7 @@ async function treeOf(
       await rowsOf(system, "pool.dataset.query", [["id", "=", parent]], { extra: { retrieve_children: true } }),
     );
   const children = { get_children: true, ...(version >= withSnapshotResources && { max_depth: depth }) };
-  const request = { paths: [parent], ...resourceFields(properties), get_source: true, ...children };
+  const request = { paths: [parent], ...datasetFields(properties), ...children };
   return present(system, "zfs.resource.query", request);
 }
 

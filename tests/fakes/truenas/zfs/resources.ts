@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { Invalid } from "../failure.ts";
+import { CallError, Invalid } from "../failure.ts";
 import { flag, modelled, or, whole } from "../models.ts";
 import { propertiesOf, property, userProperties } from "../properties.ts";
 import type { Dataset, Nas } from "../state.ts";
@@ -60,14 +60,30 @@ function resource(nas: Nas, dataset: Dataset, wanted: readonly string[] | null, 
   };
 }
 
+/**
+ * With children no path may be below another (validate_query_args in plugins/zfs/resource_crud.py of TS-25.10.6 and TS-26.0.0-BETA.3).
+ * assumed: its words.
+ */
+function checkPaths(paths: readonly string[], children: boolean): void {
+  const lower = children ? paths.find(path => paths.some(other => path.startsWith(`${other}/`))) : undefined;
+  if (lower !== undefined)
+    throw new Invalid(["zfs.resource.query", `'${lower}' overlaps with another path, and get_children is set`, 22]);
+}
+
 export function query(nas: Nas, [data]: readonly unknown[]): unknown {
   const fields = modelled(nas.number >= 2600 ? query26 : query25, data ?? {}, "data");
   const depth = "max_depth" in fields ? fields.max_depth : 0;
+  checkPaths(fields.paths, fields.get_children || depth > 0);
   const found: Dataset[] = [];
   for (const path of fields.paths) {
     const dataset = nas.state.datasets[path];
+    // 25.10 refuses the whole query (__query_impl_paths), 26 leaves the path out (plugins/zfs/query_impl.py:81-91 of TS-26.0.0-BETA.3).
+    if (!dataset && nas.number >= 2600) continue;
     if (!dataset) throw new Invalid(["zfs.resource.query", `'${path}' not found`, 2]);
     found.push(dataset);
+    // Sources of no properties (plugins/zfs/normalization.py:94 of TS-26.0.0-BETA.3; 25.10 reads an empty set).
+    if (nas.number >= 2600 && (fields.properties ?? null) === null && fields.get_source)
+      throw new CallError("EINVAL", "'NoneType' object has no attribute 'values'", "AttributeError");
     if (!fields.get_children && depth === 0) continue;
     const below = Object.values(nas.state.datasets).filter(each => each.name.startsWith(`${path}/`));
     const levels = (name: string): number => name.slice(path.length + 1).split("/").length;
