@@ -9,7 +9,7 @@ help:
 	@echo "make run          build dist/csimux and serve examples/quickstart"
 	@echo "make try          walk through what make run serves, from a second terminal"
 	@echo "make check        types, lint, imports, generated files and conventions (ONLY=types: these)"
-	@echo "make test         all tests, including the CSI conformance suite (ONLY=tests/core: these files or folders)"
+	@echo "make test         all tests, including the CSI conformance suite (ONLY=tests/core: these files or folders, ONLY=changed)"
 	@echo "make test-lab     tests on real NFS, SMB, iSCSI, NVMe/TCP and ZFS in an emulated machine (ONLY='nfs iscsi': these)"
 	@echo "make test-cluster tests of the image and the manifests on a real Kubernetes (ONLY='life kills': these)"
 	@echo "make test-nomad   tests of the executable and the image on a real Nomad (ONLY='volumes kills': these)"
@@ -39,9 +39,11 @@ run: $(STAMP)
 try: $(STAMP)
 	@$(BUN) scripts/try.ts
 
-# ONLY="tests/core tests/io/ssh": only these files and folders.
+# ONLY="tests/core tests/io/ssh": only these files and folders. ONLY=changed: what imports what has changed since the last commit, or
+# since the commit SINCE. ONLY="sanity portable": these parts. CASES=regexp: only cases with such titles. JOBS=4: so many processes.
+test: export CASES := $(value CASES)
 test: $(STAMP)
-	@$(if $(ONLY),$(BUN) test --timeout=60000 $(ONLY),$(BUN) scripts/test.ts)
+	@$(BUN) scripts/test.ts $(ONLY)
 
 # GUEST=1: use a running guest (bun scripts/lab/main.ts up). MINUTES=45: time limit. CASES=iscsi: only matching cases.
 test-lab: $(STAMP)

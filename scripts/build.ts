@@ -93,11 +93,7 @@ async function removeAbandoned(): Promise<void> {
   }
 }
 
-/**
- * Makes dist/csimux unless it is current, and answers its path.
- * The file is replaced in one step, so that a running build never leaves half an executable behind.
- */
-export async function build(): Promise<string> {
+async function buildOnce(): Promise<string> {
   const stamp = `${root}/dist/.fingerprint`;
   const wanted = await fingerprint();
   const current = await readFile(stamp, "utf8").catch(() => "");
@@ -112,6 +108,20 @@ export async function build(): Promise<string> {
     await rm(folder, { recursive: true, force: true });
   }
   return executable;
+}
+
+let built: Promise<string> | undefined;
+
+/**
+ * Makes dist/csimux unless it is current, and answers its path. The file is replaced in one step, so that a running build never leaves
+ * half an executable behind. A process that has built it once uses it to its end.
+ */
+export function build(): Promise<string> {
+  built ??= buildOnce();
+  built.catch(() => {
+    built = undefined;
+  });
+  return built;
 }
 
 if (import.meta.main) {

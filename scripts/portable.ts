@@ -117,7 +117,7 @@ async function smoke(runtime: string, command: Argv): Promise<Tally> {
 }
 
 /** Runs the same sources under Node and Deno: the small commands, and one volume through the daemon. */
-export async function portable(): Promise<Tally> {
+async function portable(): Promise<Tally> {
   await mkdir(`${root}/.cache`, { recursive: true });
   const node = await nodeCommand();
   const onNode = await smoke("Node", node).finally(() => rm(node[1] ?? "", { force: true }));

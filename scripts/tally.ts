@@ -66,3 +66,35 @@ export function junitCases(xml: string): readonly JunitCase[] {
   const cases = xml.matchAll(/<testcase\b((?:[^>"]|"[^"]*")*?)(?:\/>|>([\s\S]*?)<\/testcase>)/g);
   return [...cases].map(([, tag = "", body = ""]) => toCase(tag, body));
 }
+
+/** The cases of one file in a report by bun. */
+export interface JunitSuite {
+  /** The path, as bun was given it. */
+  readonly file: string;
+  readonly seconds: number;
+  /** `titles`: those of the groups around the case, outermost first, and its own. */
+  readonly cases: readonly { readonly titles: readonly string[]; readonly outcome: JunitCase["outcome"] }[];
+}
+
+const element = /<(\/?)(testsuite|testcase|failure|error|skipped)\b((?:[^>"]|"[^"]*")*?)(\/?)>/g;
+
+/** The files of a report by bun, in which a group of cases is an element inside that of its file. */
+export function junitSuites(xml: string): readonly JunitSuite[] {
+  const files: { file: string; seconds: number; cases: { titles: string[]; outcome: JunitCase["outcome"] }[] }[] = [];
+  const around: string[] = [];
+  for (const [, closing, kind, tag = "", empty] of xml.matchAll(element)) {
+    const name = attribute(tag, "name");
+    const cases = files.at(-1)?.cases;
+    if (kind === "testcase" && !closing) cases?.push({ titles: [...around.slice(1), name], outcome: "passed" });
+    const last = cases?.at(-1);
+    if (last && (kind === "failure" || kind === "error") && !closing) last.outcome = "failed";
+    if (last && kind === "skipped") last.outcome = "skipped";
+    if (kind !== "testsuite") continue;
+    if (closing) around.pop();
+    else {
+      if (around.length === 0) files.push({ file: name, seconds: Number(attribute(tag, "time")), cases: [] });
+      if (!empty) around.push(name);
+    }
+  }
+  return files;
+}

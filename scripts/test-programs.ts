@@ -70,3 +70,9 @@ export const testPackages: Packages = Object.fromEntries(
 export const filesWithout = (has: (program: string) => boolean): readonly string[] => [
   ...new Set(Object.entries(testPrograms).flatMap(([program, { files = [] }]) => (has(program) ? [] : files))),
 ];
+
+/** The programs that these test files call. */
+export const programsOf = (wanted: readonly string[]): readonly string[] =>
+  Object.entries(testPrograms)
+    .filter(([, { files = [], cases = [] }]) => [...files, ...cases].some(file => wanted.includes(file)))
+    .map(([program]) => program);

@@ -1,90 +1,100 @@
-import { chmod, mkdtemp, readdir, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { availableParallelism, freemem, tmpdir } from "node:os";
 import { join } from "node:path";
-import { build } from "./build.ts";
-import { bunTest, countSkipped } from "./bun-test.ts";
-import { buildGoPrograms } from "./cluster/tools.ts";
-import { installMissing, missingPackages, onPath, widenPath } from "./packages.ts";
-import { portable } from "./portable.ts";
-import { unmountBelow } from "./sandbox.ts";
-import { sanity } from "./sanity.ts";
-import { spawned, tool } from "./spawned.ts";
-import { nothing, plus, type Tally, tallyLine } from "./tally.ts";
-import { filesWithout, testPackages, testPrograms } from "./test-programs.ts";
+import { widenPath } from "./packages.ts";
+import { root, spawned, tool } from "./spawned.ts";
+import { plus, tallyLine } from "./tally.ts";
+import { readImports } from "./test/imports.ts";
+import { prepare, seedOfCommit } from "./test/prepare.ts";
+import { lastScreen, repeat, runJobs } from "./test/run.ts";
+import { affected, changedSince, type Selection, select, testFiles } from "./test/selection.ts";
+import type { Seconds } from "./test/unit.ts";
 
-/** `bun test` without the files that need missing programs; those count as skipped. Requires the built executable. */
-async function unit(): Promise<Tally> {
-  const missing = Object.keys(testPrograms).filter(program => !onPath(program));
-  const without = filesWithout(onPath);
-  if (missing.length > 0)
-    console.log(
-      `Missing programs, so the tests that need them are skipped: ${missing.join(", ")}. On Debian: apt-get install ${missingPackages(testPackages).join(" ")}`,
-    );
-  const tally = await bunTest(
-    without.map(file => `--path-ignore-patterns=${file}`),
-    true,
-  );
-  return without.length === 0 ? tally : plus(tally, await countSkipped(without));
+/** The path of a Unix socket has at most 107 bytes (unix(7)), of which the tests need 45 below the folder of a job. */
+const temporary = (): string => (Buffer.byteLength(tmpdir()) > 56 ? "/tmp" : tmpdir());
+
+/** Many tests wait for something. Each process of bun may need a gibibyte. JOBS=1: one at a time. */
+const workersHere = (): number =>
+  Number(process.env["JOBS"]) ||
+  Math.max(1, Math.min(Math.ceil(availableParallelism() * 1.5), Math.floor(freemem() / 1024 ** 3)));
+
+/** How long everything took in the last run on this machine, and on another one where it never ran. */
+const recorded = `${root}/.cache/test-seconds.json`;
+
+const readSeconds = async (path: string): Promise<Seconds> =>
+  JSON.parse(await readFile(path, "utf8").catch(() => "{}"));
+
+async function record(seconds: Seconds): Promise<void> {
+  const all = { ...(await readSeconds(recorded)), ...seconds };
+  const rounded = Object.entries(all).map(([name, each]) => [name, Math.round(each * 10) / 10] as const);
+  await mkdir(`${root}/.cache`, { recursive: true });
+  await writeFile(recorded, JSON.stringify(Object.fromEntries(rounded.sort()), undefined, 1));
 }
 
-const parts: Readonly<Record<string, (executable: string) => Promise<Tally>>> = { unit, sanity, portable };
-
-async function run(name: string, part: (executable: string) => Promise<Tally>, executable: string): Promise<Tally> {
-  console.log(`\n--- ${name}`);
-  const tally = await part(executable).catch((error: unknown) => {
-    console.log(`FAILED: ${error instanceof Error ? error.message : String(error)}`);
-    return { ...nothing, failed: 1 };
-  });
-  console.log(`--- ${name}: ${tallyLine(tally)}`);
-  return tally;
+/** "changed" stands for the files that import what differs from the commit SINCE, or HEAD. */
+async function selected(words: readonly string[], imports: ReturnType<typeof readImports>): Promise<Selection> {
+  const all = testFiles();
+  if (!words.includes("changed")) return select(words, all);
+  const changed = await changedSince(process.env["SINCE"] || "HEAD");
+  const files = affected(changed, all, imports);
+  const others = changed.filter(file => !imports.has(file));
+  if (others.length > 0) console.log(`Not considered, because tests read them by their paths: ${others.join(", ")}`);
+  const rest = words.filter(word => word !== "changed");
+  const more = rest.length === 0 ? { parts: [], files: [] } : select(rest, all);
+  return { parts: ["unit", ...more.parts], files: [...new Set([...files, ...more.files])].sort() };
 }
 
-/** All temporary files of the tests are below one folder; anything left there is a failure. */
-async function leftovers(folder: string): Promise<Tally> {
-  const mounted = await unmountBelow(folder);
-  const files = await readdir(folder);
-  await rm(folder, { recursive: true, force: true });
-  if (mounted.length + files.length === 0) return { ...nothing, passed: 1 };
-  console.log(`\nFAILED: the tests left behind: ${[...mounted.map(point => `mount ${point}`), ...files].join(", ")}`);
-  return { ...nothing, failed: 1 };
-}
-
-/** The path of a Unix socket has at most 107 bytes (unix(7)), of which the tests need 45 below this folder. */
-const temporary = (): string => (Buffer.byteLength(tmpdir()) > 60 ? "/tmp" : tmpdir());
-
-async function main(wanted: readonly string[]): Promise<number> {
-  const unknown = wanted.find(name => parts[name] === undefined);
-  if (unknown !== undefined) {
-    console.error(`unknown part "${unknown}"; the parts are ${Object.keys(parts).join(", ")}`);
-    return 2;
+async function main(words: readonly string[]): Promise<number> {
+  const imports = readImports();
+  const selection = await selected(words, imports);
+  if (selection.parts.length === 1 && selection.files.length === 0 && selection.parts[0] === "unit") {
+    console.log("nothing that a test imports has changed\n\n0 passed, 0 failed");
+    return 0;
   }
-  await installMissing(testPackages);
-  await buildGoPrograms();
-  const executable = await build();
+  const seed = await seedOfCommit();
+  process.env["CSIMUX_SEED"] = String(seed);
+  const cases = process.env["CASES"] || undefined;
+  const seconds = { ...(await readSeconds(`${root}/scripts/test/seconds.json`)), ...(await readSeconds(recorded)) };
+  const { jobs, skipped } = await prepare(selection, { imports, seconds, ...(cases !== undefined && { cases }) });
+  const workers = workersHere();
+  console.log(`${jobs.length} jobs, ${workers} at a time; seed ${seed} (CSIMUX_SEED)`);
+  const interrupted = new AbortController();
+  for (const name of ["SIGINT", "SIGTERM"] as const) process.once(name, () => interrupted.abort());
   const folder = await mkdtemp(join(temporary(), "csimux-test-"));
   // Some tests run as an ordinary user, who must be able to enter but not list it.
   await chmod(folder, 0o711);
-  process.env["TMPDIR"] = folder;
-  let total = nothing;
-  for (const [name, part] of Object.entries(parts))
-    if (wanted.length === 0 || wanted.includes(name)) total = plus(total, await run(name, part, executable));
-  total = plus(total, await leftovers(folder));
-  console.log(`\n${tallyLine(total)}`);
-  return total.failed > 0 || total.passed === 0 ? 1 : 0;
+  try {
+    const options = { folder, workers, signal: interrupted.signal };
+    const result = await runJobs(jobs, options);
+    if (cases === undefined && !interrupted.signal.aborted) await record(result.seconds);
+    const failures = result.failures;
+    if (failures.length > 0)
+      console.log(`\nwhat failed:\n${lastScreen(failures, await repeat(failures, options), seed)}`);
+    const sum = plus(result.tally, skipped);
+    console.log(`${interrupted.signal.aborted ? "\ninterrupted" : ""}\n${tallyLine(sum)}`);
+    return sum.failed > 0 || sum.passed === 0 || interrupted.signal.aborted ? 1 : 0;
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
 }
 
 /** Mounting requires root. Without it, the tests run in a user and mount namespace. */
-async function asRoot(wanted: readonly string[]): Promise<number> {
-  if (process.getuid?.() === 0) return main(wanted);
+async function asRoot(words: readonly string[]): Promise<number> {
+  if (process.getuid?.() === 0) return main(words);
   const namespace = ["unshare", "--user", "--map-root-user", "--mount"] as const;
   if ((await spawned([...namespace, "true"])).code !== 0) {
     console.error("Not root, and user namespaces are not allowed: tests that mount will fail. Try: sudo make test");
-    return main(wanted);
+    return main(words);
   }
   console.log("Not root: the tests run in a user namespace, and those that need root of the machine are skipped.");
-  const again = [...namespace, tool("bun"), import.meta.path, ...wanted] as const;
+  const again = [...namespace, tool("bun"), import.meta.path, ...words] as const;
   return (await spawned(again, { show: true, timeoutMs: 5_400_000 })).code;
 }
 
 widenPath();
-process.exitCode = await asRoot(process.argv.slice(2));
+try {
+  process.exitCode = await asRoot(process.argv.slice(2).flatMap(words => words.split(/\s+/).filter(Boolean)));
+} catch (error) {
+  console.error(error instanceof Error ? error.message : String(error));
+  process.exitCode = 2;
+}
