@@ -3,6 +3,7 @@ import { CsiError } from "../core/errors.ts";
 import type { ReadableTree } from "../drivers/copying.ts";
 import { type Argv, CommandError, complaint, type Output } from "../io/runner.ts";
 import { LinesOfBytes } from "./lines.ts";
+import { copySparse, exclusion, largeBytes, skippedFile } from "./sparse-files.ts";
 
 /** The parameters of `copyFiles`: a tree, and the landing into which it is copied. */
 export interface FilesWork {
@@ -42,6 +43,9 @@ const passes = 2;
 /** Compares times by nanoseconds (rsync(1), --modify-window). */
 const exactTimes = "--modify-window=-1";
 
+/** Compares content instead of size and time (rsync(1), --checksum). */
+const byContent = "--checksum";
+
 /** The beginning of rsync's message about a device node, which is not copied (rsync(1), --no-devices). */
 const omitted = 'skipping non-regular file "';
 
@@ -51,14 +55,14 @@ const vanished = 24;
 /**
  * Copies a tree into a folder with rsync: content, holes, hard links, times, and, except to SMB, owners, modes, ACLs and extended
  * attributes. Removes what is not in the tree. A repetition skips the files that are complete. A stable tree is then compared with its
- * copy, which must be equal. Omits device nodes, and logs their number. Throws "failed-precondition" without rsync, and "unavailable" for every other
- * failure, after which the folder keeps its progress; the message names the first path that rsync reports.
+ * copy, which must be equal. Omits device nodes, and logs their number. Throws "failed-precondition" without rsync, "invalid-argument" for a path
+ * that no repetition copies, and "unavailable" for every other failure, after which the folder keeps its progress; the message names the first path that rsync reports.
  */
 export async function copyFiles(work: FilesWork, call: Call): Promise<void> {
   const flags = await flagsFor(work, call);
   let compare = work.compare === true;
   for (let pass = 1; ; pass++) {
-    await copyOnce(work, compare ? [...flags, "--checksum"] : flags, call);
+    await copyOnce(work, compare ? [...flags, byContent] : flags, call);
     if (!work.stable) return;
     const difference = await firstDifference(work, flags, call);
     if (difference === undefined) return;
@@ -71,17 +75,61 @@ export async function copyFiles(work: FilesWork, call: Call): Promise<void> {
   }
 }
 
+/** Copies everything but large files first; of those, the ones that are mostly holes apart from rsync, which would read the holes. */
 async function copyOnce(work: FilesWork, flags: readonly string[], call: Call): Promise<void> {
+  const large: string[] = [];
+  let isComplete = true;
+  const skipped = (line: string): void => {
+    if (!line.endsWith(" is over max-size")) return;
+    isComplete = false;
+    const path = skippedFile(line);
+    if (path !== undefined) large.push(path);
+  };
+  const isByContent = flags.includes(byContent);
+  const plain = flags.filter(flag => flag !== byContent);
+  // With --checksum, rsync would read the large files, too.
+  const first = [...plain, `--max-size=${largeBytes}`, "--info=skip1"];
+  const total = await transfer(work, 0n, first, call, { skipped });
+  if (isComplete && !isByContent) return;
+  const run = (argv: Argv) =>
+    work.tree.runner.run({ argv: [...withThisProcess, ...argv], timeoutMs: unlimitedMs }, call.signal);
+  const sparse = await copySparse(work, large, isByContent, run, call);
+  // Their content is there; their owners, modes, attributes and links are not. The last run sets the times of the folders.
+  if (sparse.length > 0) {
+    const kept = plain.filter(flag => flag !== "--delete");
+    const missing = work.stable ? [] : ["--ignore-missing-args"];
+    const only = [...kept, ...missing, "--size-only", "--no-times", "--force", "--from0", "--files-from=-"];
+    await transfer(work, total, only, call, { stdin: nulls(sparse) });
+  }
+  const others = [...flags, "--from0", "--exclude-from=-"];
+  await transfer(work, total, others, call, { stdin: nulls(sparse.map(exclusion)) });
+}
+
+const nulls = (texts: readonly string[]): string => texts.map(text => `${text}\0`).join("");
+
+/** Runs rsync, which reports its progress from `before` bytes on. Returns the bytes then. */
+async function transfer(
+  work: FilesWork,
+  before: bigint,
+  flags: readonly string[],
+  call: Call,
+  { skipped, stdin = "" }: { readonly skipped?: (line: string) => void; readonly stdin?: string },
+): Promise<bigint> {
   let devices = 0;
+  let done = before;
   const lines = new LinesOfBytes(line => {
     if (line.startsWith(omitted)) devices++;
+    skipped?.(line);
     const [, bytes] = /^ *(\d+) +\d+% /.exec(line) ?? [];
-    if (bytes !== undefined) work.progress(BigInt(bytes));
+    if (bytes === undefined) return;
+    done = before + BigInt(bytes);
+    work.progress(done);
   });
   const words = ["--no-human-readable", "--info=progress2,nonreg1", "--outbuf=L"];
-  const output = await rsync(work, [...flags, ...words], lines, call);
+  const output = await rsync(work, [...flags, ...words], lines, call, stdin);
   if (output.exitCode !== 0 && (output.exitCode !== vanished || work.stable)) throw copyFailure(output);
-  if (devices > 0) call.log.warn("device nodes are not copied", { devices });
+  if (devices > 0 && skipped) call.log.warn("device nodes are not copied", { devices });
+  return done;
 }
 
 /** The first line that rsync prints about what it would change; undefined if nothing. */
@@ -102,11 +150,14 @@ async function rsync(
   words: readonly string[],
   lines: LinesOfBytes,
   call: Call,
+  stdin = "",
 ): Promise<Output> {
   const argv: Argv = [...withThisProcess, "rsync", ...words, "--", `${tree.path}/`, `${folder}/`];
   try {
     const onOutput = (chunk: Uint8Array) => lines.add(chunk);
-    const output = await tree.runner.run({ argv, timeoutMs: unlimitedMs, onOutput }, call.signal);
+    // In the C locale it prints names in a way that can be read back.
+    const command = { argv, stdin, env: { LC_ALL: "C" }, timeoutMs: unlimitedMs, onOutput };
+    const output = await tree.runner.run(command, call.signal);
     lines.end();
     if (output.exitCode !== notFound) return output;
   } catch (error) {
@@ -136,9 +187,25 @@ const advice: readonly (readonly [RegExp, string])[] = [
   [/Read-only file system/, "mount the target writable"],
 ];
 
+/** What rsync reports about paths that no repetition copies, and why: longer than PATH_MAX (rsync 3.5.0, flist.c), or than the target keeps. */
+const uncopyable: readonly (readonly [RegExp, string])[] = [
+  [/^filename overflows max-path len by \d+: (.+)/, "it has more than 4096 bytes, and rsync copies none so long"],
+  [/^rsync: .*"(.+)" failed: File name too long/, "the target keeps no name so long"],
+];
+
+/** The longest part of a path that a message shows, in characters. */
+const shown = 200;
+
 /** Prefers the first message that names a path: rsync's last line is only a summary. */
 function copyFailure(output: Output): CsiError {
   const lines = output.stderr.split("\n").filter(line => line !== "");
+  for (const [shape, why] of uncopyable) {
+    const path = lines.flatMap(line => shape.exec(line)?.[1] ?? []).at(0);
+    if (path === undefined) continue;
+    const name = JSON.stringify(path.length > shown ? `${path.slice(0, shown)}...` : path);
+    const text = `the source has a path that cannot be copied, ${name}: ${why}; shorten it in the source or remove it`;
+    return new CsiError("invalid-argument", text, { cause: new Error(output.stderr.slice(-2000)) });
+  }
   const first = lines.find(line => line.includes('"')) ?? complaint(output);
   const what = output.exitCode === vanished ? "files of the source vanished" : first.slice(0, 300) || "no reason given";
   const fix = advice.find(([shape]) => shape.test(first))?.[1] ?? "retrying";

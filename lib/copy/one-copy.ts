@@ -1,7 +1,7 @@
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
 import { pause } from "../core/time.ts";
-import type { GivingAbility, Moment, TakingAbility } from "../drivers/copying.ts";
+import type { CopyWay, GivingAbility, Moment, TakingAbility } from "../drivers/copying.ts";
 import { copyFiles } from "./by-files.ts";
 import { type CopyOutcome, type CopyParts, type CopyWork, givingOf, takingOf, unable } from "./copy-work.ts";
 import { Arrivals, type CopyView } from "./figures.ts";
@@ -86,8 +86,7 @@ export class OneCopy {
     idle.unref();
     try {
       await this.#lease.claim({ state: "copying", fault: "", asked: seconds() });
-      if (this.#work.isTakenOver && this.record.way !== "stream" && this.record.way !== "stream-here")
-        await this.#again();
+      if (this.#work.isTakenOver && !isStream(this.record.way)) await this.#again();
       else if (!this.#work.isNew) await this.#place.use(taking => this.#begin(taking, this.record));
       await this.#untilComplete();
       // Counts the bytes that followed the sender's last progress line, by the estimated total.
@@ -125,7 +124,7 @@ export class OneCopy {
     return this.#lease.leave(change, { ...this.#call, signal: AbortSignal.timeout(this.#parts.times.lost) });
   }
 
-  /** Repeats attempts until the data is complete; the pauses between them grow while no data arrives. */
+  /** Repeats attempts until the data is complete, or none can succeed; the pauses between them grow while no data arrives. */
   async #untilComplete(): Promise<void> {
     const { times } = this.#parts;
     let ms = times.firstPause;
@@ -138,7 +137,7 @@ export class OneCopy {
         this.#call.signal.throwIfAborted();
         const why = asCsiError(error);
         if (why.code === "not-found") await this.#sourceGone(why);
-        else if (isFinal(why) && !this.record.dirty) throw why;
+        else if (isFinal(why) && (!this.record.dirty || why.code === "invalid-argument")) throw why;
         if (this.record.done > before) ms = times.firstPause;
         this.#call.log.warn("the copy was interrupted and is tried again", { reason: why.message, inMs: ms });
         this.#lease.set({ fault: why.message });
@@ -165,9 +164,8 @@ export class OneCopy {
 
   #machines({ stream: source }: GivingAbility, { stream: target }: TakingAbility): readonly string[] {
     const { source: from, target: to } = this.#work;
-    const isStream = this.record.way === "stream" || this.record.way === "stream-here";
     const names = [from.connection, to.connection].map(name => `connection ${name}`);
-    return isStream && source && target ? [source.machine, target.machine] : names;
+    return isStream(this.record.way) && source && target ? [source.machine, target.machine] : names;
   }
 
   #withBoth<T>(work: (giving: GivingAbility, taking: TakingAbility) => Promise<T>): Promise<T> {
@@ -182,7 +180,7 @@ export class OneCopy {
   async #copy(giving: GivingAbility, taking: TakingAbility): Promise<void> {
     const { record } = this;
     const { id } = this.#work.target;
-    if (record.way === "stream" || record.way === "stream-here") return this.#stream(giving, taking, record.way);
+    if (isStream(record.way)) return this.#stream(giving, taking, record.way);
     if (!taking.folder) throw unable(this.#work.target.connection, "take files");
     const folder = await taking.folder(id, this.#call);
     if (record.way === "fill") return this.#fill(giving, folder);
@@ -292,6 +290,8 @@ export class OneCopy {
     this.#stop.abort(new CsiError("aborted", text));
   }
 }
+
+const isStream = (way: CopyWay): way is "stream" | "stream-here" => way === "stream" || way === "stream-here";
 
 const larger = (one: bigint, other: bigint): bigint => (one > other ? one : other);
 

@@ -39,8 +39,11 @@ export interface Files {
   realPath(path: string): Promise<string>;
   /** Names in no particular order. */
   names(folder: string): Promise<readonly string[]>;
-  /** Undefined if the file does not exist. */
-  readText(path: string): Promise<string | undefined>;
+  /**
+   * Undefined if the file does not exist. With `mostBytes`, rejects with EFBIG for a longer file, and with EISDIR at once for a pipe, a
+   * device or a folder.
+   */
+  readText(path: string, mostBytes?: number): Promise<string | undefined>;
   /** On stable storage when it resolves. "create" rejects with EEXIST if the file exists. */
   writeText(path: string, text: string, how: "create" | "replace" | "append"): Promise<void>;
   /** Puts the names in a folder on stable storage; syncing its files does not guarantee that (fsync(2)). */
@@ -66,7 +69,7 @@ export async function unless<T>(work: Promise<T>, ...names: readonly string[]): 
 
 const writeFlags = { create: "wx", replace: "w", append: "a" } as const;
 
-const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = fs.constants;
+const { O_DIRECTORY, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 
 /** Keeps an owner (chown(2)). */
 const keep = -1;
@@ -91,10 +94,29 @@ const sync = (path: string): Promise<void> => withFolder(path, O_RDONLY, folder 
 const chmod = (path: string, mode: number): Promise<void> =>
   withFolder(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, folder => fchmod(folder, mode));
 
-async function readText(path: string): Promise<string | undefined> {
+async function readText(path: string, mostBytes?: number): Promise<string | undefined> {
   // The kernel produces these from memory, so reading returns at once even while a disk hangs.
   const text = path.startsWith("/proc/") ? async () => readFileSync(path, "utf8") : () => fs.readFile(path, "utf8");
-  return unless(text(), "ENOENT", "ENOTDIR");
+  return unless(mostBytes === undefined ? text() : readShort(path, mostBytes), "ENOENT", "ENOTDIR");
+}
+
+const refused = (code: string, path: string): Error => Object.assign(new Error(`${code}: ${path}`), { code });
+
+async function readShort(path: string, mostBytes: number): Promise<string> {
+  const file = await fs.open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  try {
+    if (!(await file.stat()).isFile()) throw refused("EISDIR", path);
+    const buffer = Buffer.alloc(mostBytes + 1);
+    let filled = 0;
+    for (;;) {
+      const { bytesRead } = await file.read(buffer, filled, buffer.length - filled, null);
+      filled += bytesRead;
+      if (filled > mostBytes) throw refused("EFBIG", path);
+      if (bytesRead === 0) return buffer.toString("utf8", 0, filled);
+    }
+  } finally {
+    await file.close();
+  }
 }
 
 const unbounded: Files = {

@@ -183,6 +183,10 @@ test.each([
   [24, true, "", /^unavailable: rsync ended with 24: files of the source vanished/],
   [24, false, "", /^done$/],
   [11, true, 'rsync: [receiver] write failed on "/y": No space left on device (28)', /^unavailable: .*make room/],
+  [
+    ...([23, true, 'rsync: [receiver] mkstemp "/to/.a.xyz" failed: File name too long (36)'] as const),
+    /^invalid-argument: .*"\/to\/\.a\.xyz": the target keeps no name so long/,
+  ],
   [14, true, "", /^unavailable: rsync ended with 14: no reason given; retrying$/],
 ] as const)("exit code %p of rsync, stable %p", async (code, stable, stderr, expected) => {
   expect(await codeAndText(copyFiles(work({ stable }, answer(code, stderr)), call))).toMatch(expected);

@@ -99,6 +99,20 @@ describe("a running copy", () => {
     await one.stop(1_000);
   });
 
+  test("ends with its data when no repetition can succeed, and says why", async () => {
+    const { process, on, remains } = pair();
+    const one = process();
+    on("b").step = what => {
+      if (what !== "receive" || (on("b").landings.get("copy")?.content ?? "") === "") return;
+      throw new CsiError("invalid-argument", "the source has a path that cannot be copied");
+    };
+    const end = await failure(asked(() => make(one), 10_000));
+    expect(end?.code).toBe("invalid-argument");
+    expect(end?.message).toContain("the source has a path that cannot be copied");
+    await until(() => remains().length === 0);
+    await one.stop(1_000);
+  });
+
   test("begins again when its moment was removed by hand, and ends when its source is gone", async () => {
     const { process, on, hold, release, remains } = pair();
     hold();

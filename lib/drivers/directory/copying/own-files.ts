@@ -7,6 +7,12 @@ import { isFields, type RecordFields } from "../records.ts";
 
 const ending = ".json";
 
+/** The longest file: a record of a copy is much shorter, and csimux must not read whatever others put there. */
+const mostBytes = 256 << 10;
+
+/** How often a file is read that was absent and then exists: another process may just have created it. A link to nothing stays so. */
+const reads = 3;
+
 /** The version of the files of this folder. A csimux that changes their format must raise it; older ones then leave the files unchanged. */
 const version = 1;
 
@@ -61,10 +67,13 @@ export class OwnFiles<T> {
   /** Undefined if there is no such file. Throws "failed-precondition" for one that this csimux cannot read. */
   async read(name: string): Promise<T | undefined> {
     const path = this.#path(name);
-    const text = await unless(this.#context.files.readText(path), "EISDIR", "ELOOP");
-    if (text === undefined && !(await this.has(name))) return undefined;
-    const value = text === undefined ? undefined : this.#parsed(text);
-    if (value !== undefined) return value;
+    for (let left = reads; left > 0; left--) {
+      const text = await unless(this.#context.files.readText(path, mostBytes), "EISDIR", "ELOOP", "EFBIG");
+      const value = text === undefined ? undefined : this.#parsed(text);
+      if (value !== undefined) return value;
+      if (text !== undefined) break;
+      if (!(await this.has(name))) return undefined;
+    }
     const what = `${path} is damaged or from another version of csimux, and is left unchanged; restore it, or remove it if no copy needs it`;
     throw new CsiError("failed-precondition", `connection "${this.#context.connection}": ${what}`);
   }

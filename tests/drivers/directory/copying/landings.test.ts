@@ -175,6 +175,42 @@ describe("a landing", () => {
     expect(await readFile(`${b}/.csimux/copies/one.json`, "utf8")).toBe("half");
   });
 
+  test("whose record another process creates while it is looked for is found, and not called damaged", async () => {
+    const { a, b } = await connections(base);
+    const other = openOn(b);
+    const late: typeof localFiles = {
+      ...localFiles,
+      async readText(path, mostBytes) {
+        const text = await localFiles.readText(path, mostBytes);
+        if (path.endsWith("copies/copy.json") && text === undefined) await begin(other);
+        return text;
+      },
+    };
+    expect(await abilities(openOn(b, { files: late })).taking.find("copy", call)).toEqual({
+      id: "copy",
+      record: "begun",
+    });
+    await symlink(`${a}/nothing`, `${b}/.csimux/copies/link.json`);
+    expect(await codeOf(abilities(openOn(b)).taking.find("link", call))).toBe("failed-precondition");
+  });
+
+  test.each([
+    ["a file of 4 TiB", (path: string) => execFileSync("truncate", ["-s", "4T", path])],
+    ["a pipe", (path: string) => execFileSync("mkfifo", [path])],
+    ["a folder", (path: string) => mkdir(path)],
+  ])("whose record was replaced by %s is refused at once, and that stays", async (_, make) => {
+    const { b, to } = await connections(base);
+    await begin(to);
+    await rm(`${b}/.csimux/copies/copy.json`);
+    await make(`${b}/.csimux/copies/copy.json`);
+    const before = await stat(`${b}/.csimux/copies/copy.json`);
+    const { taking } = abilities(to);
+    for (const work of [() => taking.find("copy", call), () => taking.drop("copy", call), () => begin(to)])
+      expect(await codeOf(work())).toBe("failed-precondition");
+    expect(await taking.landings(call)).toEqual([{ id: "copy", record: "" }]);
+    expect((await stat(`${b}/.csimux/copies/copy.json`)).ino).toBe(before.ino);
+  });
+
   test("of two processes on one base folder becomes one volume, whichever is first", async () => {
     const { b, to } = await connections(base);
     const all = [to, openOn(b)].map(driver => abilities(driver).taking);
