@@ -54,26 +54,25 @@ export function openTrueNas(
     await Promise.all([lease.release(), copying?.close()]);
   };
   const sharing = { protocol: kind.protocol, noteKeys: noteKeys[kind.protocol] };
-  const section = overSsh ? config.zfs : withoutServers(config.zfs);
+  const section = overSsh ? config.zfs : apiSection(config.zfs, kind.protocol);
   const store = storeOn(zfs, identity, section, kind.volumes, sharing, close, copying?.tools);
   return new StoreDriver(identity, store, kind.share({ api, connection, driver, use }));
 }
 
-/** Without the properties that volumes made over the API never get: copies would bring them by zfs(8). */
-function withoutServers(section: TrueNasConfig["zfs"]): TrueNasConfig["zfs"] {
-  const { datasetProperties } = section;
-  if (!datasetProperties) return section;
-  const kept = Object.entries(datasetProperties).filter(([name]) => !ofServer.has(name));
-  return { ...section, datasetProperties: Object.fromEntries(kept) };
-}
+/** What the API sets on a new dataset for SMB (plugins/pool_/dataset.py of TS-24.10.2.4 to TS-25.10.6, share_type). */
+const smbLists = { acltype: "nfsv4", aclmode: "restricted" } as const;
+const smbValues = { ...smbLists, casesensitivity: "insensitive", aclinherit: "passthrough" } as const;
 
-/** What the API sets on a dataset for SMB (plugins/pool_/dataset.py of TS-24.10.2.4 to TS-25.10.6, share_type). */
-const smbValues = {
-  casesensitivity: "insensitive",
-  acltype: "nfsv4",
-  aclmode: "restricted",
-  aclinherit: "passthrough",
-} as const;
+/**
+ * Without the properties that volumes made over the API never get: copies would bring them by zfs(8). For SMB with those that the API
+ * sets only on a new dataset, so that clones and copies have them, too.
+ */
+function apiSection(section: TrueNasConfig["zfs"], protocol: ShareKind["protocol"]): TrueNasConfig["zfs"] {
+  const { datasetProperties = {} } = section;
+  const kept = Object.entries(datasetProperties).filter(([name]) => !ofServer.has(name));
+  const lists = protocol === "smb" ? smbLists : {};
+  return { ...section, datasetProperties: { ...lists, ...Object.fromEntries(kept) } };
+}
 
 /** zfs(8) over `copies.sshConnection`, for a connection that does everything else over the API. Opened when it is first used. */
 function copyTools(

@@ -11,9 +11,9 @@ import type { ZfsStorage } from "./storage.ts";
 import {
   blockBytes,
   blockSizeOf,
-  cloneValues,
   isSwitchedOn,
   laterValues,
+  listProperties,
   type NewValues,
   volumeValues,
 } from "./values.ts";
@@ -42,6 +42,12 @@ export function creationPlan(
   const bytes = wholeUnits(asked > smallest ? asked : smallest, unit, spec.range.limit);
   return { bytes, values: volumeValues(settings, identity, spec, bytes) };
 }
+
+/** The values of a volume with the content of a source, whose access control lists are kept as the source keeps them. */
+const valuesFrom = ({ values }: CreationPlan, { lists }: CopySource): NewValues => ({
+  ...laterValues(values),
+  ...lists,
+});
 
 /** Does something else where ZFS failed for one of these reasons. */
 const on =
@@ -128,7 +134,7 @@ export function makeVolume(storage: ZfsStorage, spec: VolumeSpec, call: Call): P
     if (isSwitchedOn(spec.parameters, identity, key)) return copied(plan, source);
     const snapshot = snapshotOf(source);
     const origin = { snapshot, temporary: snapshot !== source.name };
-    return ensureComplete(plan, await zfs.clone(newDataset(plan, cloneValues(plan.values)), origin, query, signal));
+    return ensureComplete(plan, await zfs.clone(newDataset(plan, valuesFrom(plan, source)), origin, query, signal));
   }
 
   /** The snapshot that the volume is made from: the source itself, or one that is taken of it for this volume. */
@@ -149,7 +155,7 @@ export function makeVolume(storage: ZfsStorage, spec: VolumeSpec, call: Call): P
     const unmounted = filesystem ? { canmount: "noauto" } : {};
     await zfs.copy({ from, to: staging, values: { ...unmounted, ...markValues(identity) } }, signal);
     const changes = filesystem ? { canmount: "on" } : { volsize: String(plan.bytes) };
-    await zfs.set(staging, { ...changes, ...laterValues(plan.values) }, signal);
+    await zfs.set(staging, { ...changes, ...valuesFrom(plan, source) }, signal);
     await zfs.rename(staging, dataset, signal);
     return ensureComplete(plan, { made: false, entries: await zfs.read(query, signal) });
   }
@@ -189,7 +195,10 @@ export function makeVolume(storage: ZfsStorage, spec: VolumeSpec, call: Call): P
     if (made || volume.finished || !equal || !sameSource || volume.copyOf) return volume;
     const bytes = volume.bytes > plan.bytes ? volume.bytes : plan.bytes;
     const size = filesystem ? {} : { volsize: String(bytes) };
-    await zfs.set(dataset, { ...laterValues(plan.values), ...size }, signal);
+    // A volume made from a source has got these with its content.
+    const all = Object.entries(laterValues(plan.values));
+    const values = spec.source ? all.filter(([name]) => !listProperties.includes(name)) : all;
+    await zfs.set(dataset, { ...Object.fromEntries(values), ...size }, signal);
     const isCopy = volume.origin === undefined || volume.origin.startsWith(`${staging}@`);
     if (spec.source && isCopy) await afterCopy(volume, spec.source);
     if (filesystem?.permissions) await zfs.permit(dataset, filesystem.permissions, signal);

@@ -5,6 +5,7 @@ import { isDiscarded, isVolumeId, snapshotId } from "./names.ts";
 import { bytesOf, markProperties, otherOwner, ownValue, property, shownValue, whoseSnapshot } from "./properties.ts";
 import { refuseWhileCopied } from "./protected.ts";
 import type { ZfsStorage } from "./storage.ts";
+import { listProperties, type NewValues } from "./values.ts";
 import { volumeIn, volumeQuery } from "./volume.ts";
 import type { Entries, Entry, Zfs } from "./zfs.ts";
 
@@ -13,6 +14,19 @@ export interface CopySource {
   readonly name: string;
   /** The smallest size in bytes of a volume made from it; 0 when unknown. */
   readonly bytes: bigint;
+  /** How its access control lists are kept, if its dataset does not inherit that; a clone would (zfsprops(7)). */
+  readonly lists: NewValues;
+}
+
+/** Both properties, because their values must fit together, if one of them is set on the dataset itself. */
+function listsOf(entry: Entry | undefined): NewValues {
+  if (!listProperties.some(name => ownValue(entry, name) !== undefined)) return {};
+  return Object.fromEntries(
+    listProperties.flatMap(name => {
+      const value = shownValue(entry, name);
+      return value === undefined ? [] : [[name, value]];
+    }),
+  );
 }
 
 /** The properties of a snapshot, attached or detached. */
@@ -62,13 +76,32 @@ export async function findSnapshot(storage: ZfsStorage, id: string, call: Call):
 }
 
 /** Like findSnapshot(), but of any owner. */
-export async function anySnapshot(storage: ZfsStorage, id: string, { signal }: Call): Promise<Entry | undefined> {
+export const anySnapshot = async (storage: ZfsStorage, id: string, call: Call): Promise<Entry | undefined> =>
+  (await locatedSnapshot(storage, id, false, call))?.entry;
+
+/** A snapshot, and its dataset if that was read, too. */
+interface LocatedSnapshot {
+  readonly entry: Entry;
+  readonly dataset: Entry | undefined;
+}
+
+async function locatedSnapshot(
+  storage: ZfsStorage,
+  id: string,
+  withDataset: boolean,
+  { signal }: Call,
+): Promise<LocatedSnapshot | undefined> {
   const parts = snapshotId(id);
   if (!parts) return undefined;
   const { names, zfs } = storage;
   const read = async (name: string, pools: readonly string[]) => {
-    const entry = (await zfs.read({ names: [...pools, name], properties: snapshotProperties }, signal)).get(name);
-    return isSnapshot(entry) ? entry : undefined;
+    const dataset = name.split("@")[0] ?? "";
+    const query = withDataset
+      ? { names: [...pools, dataset, name], properties: [...snapshotProperties, ...listProperties] }
+      : { names: [...pools, name], properties: snapshotProperties };
+    const entries = await zfs.read(query, signal);
+    const entry = entries.get(name);
+    return isSnapshot(entry) ? { entry, dataset: withDataset ? entries.get(dataset) : undefined } : undefined;
   };
   const found = await read(names.snapshot(parts), names.pools);
   if (found || parts.detached) return found;
@@ -79,19 +112,21 @@ export async function anySnapshot(storage: ZfsStorage, id: string, { signal }: C
 /** The dataset or snapshot of a source. Throws "not-found". */
 export async function copySourceOf(storage: ZfsStorage, { kind, id }: Source, call: Call): Promise<CopySource> {
   const missing = () => storage.error("not-found", `the source ${kind} "${id.slice(0, 128)}" does not exist`);
+  const { names, settings, zfs } = storage;
+  const isFilesystem = settings.volumes.type === "filesystem";
   if (kind === "snapshot") {
-    const entry = await findSnapshot(storage, id, call);
-    if (!entry) throw missing();
-    return { name: entry.name, bytes: snapshotBytes(entry) };
+    const { entry, dataset } = (await locatedSnapshot(storage, id, isFilesystem, call)) ?? {};
+    if (!entry || whoseSnapshot(id, entry, settings.marks) !== undefined) throw missing();
+    return { name: entry.name, bytes: snapshotBytes(entry), lists: listsOf(dataset) };
   }
   if (!isVolumeId(id)) throw missing();
-  const { names, settings, zfs } = storage;
   const name = names.dataset(id);
   const { properties } = volumeQuery(settings, names, id);
-  const entries = await zfs.read({ names: [names.pool, name], properties }, call.signal);
+  const asked = isFilesystem ? [...properties, ...listProperties] : properties;
+  const entries = await zfs.read({ names: [names.pool, name], properties: asked }, call.signal);
   const volume = volumeIn(id, entries.get(name), settings);
   if (!volume?.finished) throw missing();
-  return { name, bytes: volume.bytes };
+  return { name, bytes: volume.bytes, lists: listsOf(entries.get(name)) };
 }
 
 /** Whether a copy, unfinished or left behind, belongs to another connection with the same parent. */

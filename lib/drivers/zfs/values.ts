@@ -85,8 +85,8 @@ const onCreation = new Set([
   "keylocation",
 ]);
 
-/** Properties that a clone keeps from its origin, as with democratic-csi. */
-const ofOrigin = new Set(["aclmode", "aclinherit", "acltype"]);
+/** Properties that say how access control lists are kept and changed. */
+export const listProperties: readonly string[] = ["acltype", "aclmode"];
 
 /** The bytes of a block size such as "16K". */
 export const blockBytes = (text: string): bigint =>
@@ -142,14 +142,9 @@ export function volumeValues(
   return values;
 }
 
-const without = (values: NewValues, ...sets: readonly ReadonlySet<string>[]): NewValues =>
-  Object.fromEntries(Object.entries(values).filter(([name]) => !sets.some(set => set.has(name))));
-
-/** The values that an existing dataset accepts. */
-export const laterValues = (values: NewValues): NewValues => without(values, onCreation);
-
-/** The values that a clone accepts. */
-export const cloneValues = (values: NewValues): NewValues => without(values, onCreation, ofOrigin);
+/** The values that a clone or an existing dataset accepts. */
+export const laterValues = (values: NewValues): NewValues =>
+  Object.fromEntries(Object.entries(values).filter(([name]) => !onCreation.has(name)));
 
 /** All properties of a new snapshot; `bytes`: the size of its volume, 0 when unknown. */
 export function snapshotValues(

@@ -35,6 +35,31 @@ describe("a volume from another", () => {
     expect(own(rig, dataset("b"), "casesensitivity")).toBe("insensitive");
   });
 
+  test.each([
+    ["thin", {}],
+    ["full", { detachedVolumesFromVolumes: "true", detachedVolumesFromSnapshots: "true" }],
+  ])("%s, keeps its access control lists as its source does, whose class chose that", async (_, parameters) => {
+    const rig = await open("zfs-generic-nfs");
+    const driver = rig.open();
+    await driver.create(withParameters(volumeOf("a"), { "zfs.acltype": "posix" }), call);
+    const snapshot = await snapshotsOf(driver).create("s", "a", {}, call);
+    await driver.create(withParameters(volumeOf("b", gib, from("a")), parameters), call);
+    await driver.create(withParameters(volumeOf("c", gib, from(snapshot.id)), parameters), call);
+    expect(["a", "b", "c"].map(id => own(rig, dataset(id), "acltype"))).toEqual(["posix", "posix", "posix"]);
+  });
+
+  test.each([{}, { detachedVolumesFromSnapshots: "true" }])(
+    "and restored from a detached snapshot keeps its lists as the connection says: %j",
+    async parameters => {
+      const rig = await open({ driver: "zfs-generic-nfs", zfs: { datasetProperties: { acltype: "posix" } } });
+      const driver = rig.open();
+      await driver.create(volumeOf("a"), call);
+      const snapshot = await snapshotsOf(driver).create("s", "a", { detachedSnapshots: "true" }, call);
+      await driver.create(withParameters(volumeOf("b", gib, from(snapshot.id)), parameters), call);
+      expect(own(rig, dataset("b"), "acltype")).toBe("posix");
+    },
+  );
+
   test.each([{}, { detachedVolumesFromVolumes: "true" }])(
     "that is a block device keeps its reservation and never shrinks: %j",
     async parameters => {

@@ -68,9 +68,7 @@ async function marked(api: Api, to: string, values: Copy["values"], signal: Abor
 }
 
 /** Properties that a clone cannot get, because they are fixed when the content is created. */
-const keptByContent: ReadonlySet<string> = new Set([
-  ...["aclmode", "acltype", "casesensitivity", "encryption", "volblocksize"],
-]);
+const keptByContent: ReadonlySet<string> = new Set(["casesensitivity", "encryption", "volblocksize"]);
 
 /**
  * Gives a copy of csimux the name of its volume on versions that cannot rename (before 25.10): clones the copy with all its properties,

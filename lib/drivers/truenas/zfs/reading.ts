@@ -115,7 +115,8 @@ export class DatasetReader {
   ): Promise<ReadonlyMap<string, ApiRow>> {
     const upper = [...new Set([...upperOnes, ...headsOf(names, properties, system)])];
     const single = [...new Set(names)].filter(name => !upper.includes(name));
-    const key = JSON.stringify([system.version, upper, properties]);
+    // Older versions answer all properties, whichever are asked for.
+    const key = JSON.stringify([system.version, upper, system.version >= withResources && properties]);
     const known = this.#recentRows(key);
     const datasets = [...(known ? [] : upper), ...single.filter(name => !isSnapshot(name))];
     const read = await Promise.all([

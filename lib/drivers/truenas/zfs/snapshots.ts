@@ -33,10 +33,13 @@ function withHolds(row: ApiRow): ApiRow {
 
 const resources = "zfs.resource.snapshot.query";
 
+/** Properties that datasets alone have (zfsprops(7)). */
+const ofDatasets: ReadonlySet<string> = new Set(["acltype", "aclmode"]);
+
 /** The snapshot with this name, or no row. */
 export const snapshotRow = (system: System, name: string, properties: readonly string[]): Promise<readonly ApiRow[]> =>
   system.version >= withSnapshotResources
-    ? present(system, resources, { paths: [name], ...resourceFields(properties) })
+    ? present(system, resources, { paths: [name], ...resourceFields(properties.filter(each => !ofDatasets.has(each))) })
     : oldRows(system, [["id", "=", name]], {});
 
 /** The snapshots of a dataset; with `depth` 2 also those of its children. */
