@@ -40,6 +40,8 @@ export interface DsmCall {
   /** The version of the API; "1" if absent. */
   readonly version?: string;
   readonly params?: Readonly<Record<string, unknown>>;
+  /** Waits until no other call of this kind runs on the system: DSM takes one change of shared folders at a time. */
+  readonly alone?: true;
 }
 
 interface Session {
@@ -70,18 +72,25 @@ export class DsmClient {
   readonly #http: Http;
   readonly #turns: Semaphore;
   readonly #one = new Semaphore(1);
+  readonly #changes: Semaphore;
   readonly #now: () => number;
   readonly #shown: () => void;
   #session: Session | undefined;
   #opening: Promise<Session> | undefined;
   #refused: { readonly error: unknown; readonly until: number } | undefined;
 
-  /** `turns` is shared by all clients of the system. */
-  constructor(server: DsmServer, turns: Semaphore, now: () => number = () => performance.now()) {
+  /** `turns` and `changes`, those of calls that run alone, are shared by all clients of the system. */
+  constructor(
+    server: DsmServer,
+    turns: Semaphore,
+    changes: Semaphore = new Semaphore(1),
+    now: () => number = () => performance.now(),
+  ) {
     this.where = originOf(server.http);
     this.#server = server;
     this.#http = httpClient(server.http);
     this.#turns = turns;
+    this.#changes = changes;
     this.#now = now;
     this.#shown = keepSecret([server.password]);
   }
@@ -92,7 +101,8 @@ export class DsmClient {
    * ended while it waited.
    */
   call(owner: string, what: DsmCall, signal: AbortSignal): Promise<Row> {
-    const work = () => this.#turns.run(() => this.#asked(what, signal), signal, owner);
+    const turn = () => this.#turns.run(() => this.#asked(what, signal), signal, owner);
+    const work = () => (what.alone ? this.#changes.run(turn, signal, owner) : turn());
     return this.#server.serialize ? this.#one.run(work, signal) : work();
   }
 
@@ -134,7 +144,7 @@ export class DsmClient {
     session: Session | undefined,
     signal: AbortSignal,
   ): Promise<Row> {
-    // DSM 7 accepts the session in a cookie only, DSM 6 also in the body.
+    // DSM 7.1 accepts the session in a cookie only, DSM 6 and later versions of DSM 7 also in the body.
     const headers = {
       "Content-Type": "application/x-www-form-urlencoded",
       ...(session && { Cookie: `id=${session.sid}` }),
@@ -193,6 +203,7 @@ function dataOf(answer: unknown, { api, method }: { readonly api: string; readon
 const callsAtOnce = 4;
 
 const turns = semaphores(callsAtOnce);
+const changes = semaphores(1);
 const clients = new SharedInstances<DsmClient>(0);
 
 /** A mapping in an answer of DSM. */
@@ -209,6 +220,9 @@ export interface Dsm {
 /** A connection's use of a system, whose session and call slots are shared with other connections. Does no I/O. */
 export function leasedDsm(server: DsmServer, connection: string): Dsm {
   const where = originOf(server.http);
-  const { value, release } = clients.lease(serverKey(server), () => new DsmClient(server, turns(where)));
+  const { value, release } = clients.lease(
+    serverKey(server),
+    () => new DsmClient(server, turns(where), changes(where)),
+  );
   return { where, call: (what, signal) => value.call(connection, what, signal), release };
 }

@@ -23,13 +23,25 @@ export class NotDsm extends Error {
 
 /** The codes that the driver acts on. */
 export const errors = {
-  noLun: 18990531,
   noSnapshot: 18990532,
   lunExists: 18990538,
   noTarget: 18990710,
-  targetExists: 18990744,
+  targetNameExists: 18990744,
+  iqnExists: 18990745,
   shareExists: 3301,
+  noNfsRule: 2301,
 } as const;
+
+/** DSM has two answers for a LUN that does not exist: "no such LUN" and "bad UUID". */
+const noLun: readonly number[] = [18990531, 18990505];
+export const isNoLun = (error: unknown): boolean => error instanceof DsmError && noLun.includes(error.code);
+
+/** Whether DSM was busy with another change of shared folders or NFS rules, and did nothing. */
+export const isShareBusy = (error: unknown): boolean =>
+  error instanceof DsmError && [3328, 3330, 3332, 2370].includes(error.code);
+
+/** Whether DSM refused a change of a shared folder without a reason, as it does while an earlier change settles. */
+export const isShareUnsettled = (error: unknown): boolean => error instanceof DsmError && error.code === 3300;
 
 /** Whether DSM answered with this code. */
 export const isAnswer = (error: unknown, code: number): error is DsmError =>
@@ -37,7 +49,7 @@ export const isAnswer = (error: unknown, code: number): error is DsmError =>
 
 /** Whether the session has ended: timed out, replaced by another login, unknown. DSM 7 also answers so if a permission is missing. */
 export const endsSession = (error: unknown): boolean =>
-  error instanceof DsmError && [105, 106, 107, 119].includes(error.code);
+  error instanceof DsmError && [105, 106, 107, 119, 150].includes(error.code);
 
 const authApi = "SYNO.API.Auth";
 
@@ -63,6 +75,7 @@ const login: Numbers = {
   408: ["unauthenticated", "the password has expired"],
   409: ["unauthenticated", "the password has expired"],
   410: ["unauthenticated", "the password must be changed first"],
+  411: ["unauthenticated", "the account is locked"],
 };
 
 /** Codes below 400 are the same in every API. */
@@ -74,38 +87,74 @@ const common: Numbers = {
   105: ["permission-denied", "the account lacks the permission: it must be an administrator"],
   106: ["unavailable", "the session has ended"],
   107: ["unavailable", "another login has ended the session: every installation needs its own httpConnection.session"],
+  109: ["unavailable", "DSM could not be asked; it may be starting"],
+  110: ["unavailable", "DSM could not be asked; it may be starting"],
+  111: ["unavailable", "DSM could not be asked; it may be starting"],
   117: ["unavailable", "DSM is busy"],
+  118: ["unavailable", "DSM is busy"],
   119: ["unavailable", "the session is unknown"],
+  150: ["unavailable", "the session belongs to another address: this machine's address has changed"],
 };
 
 const san: Numbers = {
   18990002: ["resource-exhausted", "the volume is full"],
-  18990318: ["invalid-argument", "this type of LUN does not fit the file system: BLUN on Btrfs, THIN or FILE on ext4"],
-  18990500: ["invalid-argument", "this type of LUN does not exist there"],
-  18990503: ["invalid-argument", "DSM rejects this name"],
-  [errors.noLun]: ["not-found", "the LUN does not exist"],
+  18990318: [
+    "invalid-argument",
+    "DSM could not create the LUN in its file system: BLUN needs Btrfs, use THIN or FILE on ext4",
+  ],
+  18990500: ["invalid-argument", "this type of LUN does not exist there, or cannot do this"],
+  18990501: ["failed-precondition", "DSM cannot make LUNs on this volume: check synology.volume"],
+  18990502: ["out-of-range", "DSM rejects this size"],
+  18990503: ["invalid-argument", "DSM rejects this name or type"],
+  18990505: ["not-found", "the LUN does not exist"],
+  18990513: ["already-exists", "a snapshot of this name exists"],
+  18990531: ["not-found", "the LUN does not exist"],
   [errors.noSnapshot]: ["not-found", "the snapshot does not exist"],
   [errors.lunExists]: ["already-exists", "a LUN of this name exists"],
   18990541: ["resource-exhausted", "the system has its maximum number of LUNs"],
   18990542: ["resource-exhausted", "the system has its maximum number of targets"],
   18990543: ["resource-exhausted", "the LUN has its maximum number of snapshots"],
+  18990619: ["invalid-argument", "an attribute of dev_attribs does not fit the type of the LUN"],
+  18990622: ["invalid-argument", "an attribute of dev_attribs does not fit the type of the LUN"],
   18990635: ["invalid-argument", "direct_io_pattern does not fit the type of the LUN"],
+  18990700: ["invalid-argument", "DSM rejects the target's settings: check targetTemplate"],
+  18990702: ["invalid-argument", "DSM rejects the target's name: check baseiqn, namePrefix and nameSuffix"],
   18990708: [
     "invalid-argument",
     "DSM rejects the CHAP credentials: use 12 to 16 letters and digits, different ones for node and target",
   ],
   [errors.noTarget]: ["not-found", "the target does not exist"],
-  [errors.targetExists]: ["already-exists", "a target of this name exists"],
+  [errors.targetNameExists]: ["already-exists", "a target of this name exists"],
+  [errors.iqnExists]: ["already-exists", "a target with this IQN exists"],
 };
 
 const shares: Numbers = {
   402: ["not-found", "the shared folder does not exist"],
   403: ["invalid-argument", "DSM rejects a value of this request"],
+  [errors.noNfsRule]: [
+    "failed-precondition",
+    "DSM takes no NFS rules: switch NFS on (Control Panel, File Services, NFS), and check nfs.squash and nfs.allowedHosts",
+  ],
+  2370: ["unavailable", "DSM is busy with NFS rules"],
+  2371: ["failed-precondition", "DSM cannot resolve a host of nfs.allowedHosts"],
+  2372: ["failed-precondition", "DSM rejects a host of nfs.allowedHosts"],
   3300: ["failed-precondition", "DSM cannot do this with the shared folder: is its volume Btrfs?"],
   [errors.shareExists]: ["already-exists", "a shared folder of this name exists"],
+  3304: ["failed-precondition", "DSM has no such volume: check synology.volume"],
+  3305: ["invalid-argument", "DSM rejects the name of the shared folder"],
   3309: ["resource-exhausted", "the system has its maximum number of shared folders"],
+  3312: ["failed-precondition", "a folder of this name that is not shared exists on the volume of DSM; move it away"],
+  3313: ["failed-precondition", "DSM has no such volume: check synology.volume"],
+  3319: ["invalid-argument", "DSM rejects the name of the shared folder"],
+  3320: ["resource-exhausted", "the volume of DSM has not enough free space"],
   3328: ["unavailable", "DSM is busy with shared folders"],
+  3329: ["resource-exhausted", "the shared folder has its maximum number of snapshots"],
+  3330: ["unavailable", "DSM is busy with shared folders"],
+  3332: ["unavailable", "DSM is busy with shared folders"],
+  3350: ["failed-precondition", "the shared folder has snapshots that DSM keeps for a set time"],
 };
+
+const volumes: Numbers = { 117: ["failed-precondition", "DSM has no such volume: check synology.volume"] };
 
 /** Whether DSM answered that the shared folder does not exist. */
 export const isNoShare = (error: unknown): boolean =>
@@ -115,6 +164,7 @@ const tables: readonly (readonly [api: RegExp, Numbers])[] = [
   [/^SYNO\.API\.Auth$/, login],
   [/^SYNO\.Core\.ISCSI\./, san],
   [/^SYNO\.Core\.(?:Share|FileServ)(?:\.|$)/, shares],
+  [/^SYNO\.Core\.Storage\.Volume$/, volumes],
 ];
 
 /** The meaning of a failure of DSM's API; undefined for any other error. */

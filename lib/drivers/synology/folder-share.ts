@@ -1,7 +1,11 @@
 import { protocols } from "../../core/access.ts";
+import type { Call } from "../../core/call.ts";
+import { inUse } from "../failure.ts";
 import type { ShareProtocol } from "../store.ts";
 import type { FolderContext, FolderVolume } from "./contexts.ts";
+import { errors, isAnswer } from "./dsm-error.ts";
 import type { NfsRule } from "./folders.ts";
+import { textOf } from "./rows.ts";
 
 /** The hosts that may mount the volumes over NFS. */
 export interface NfsSettings {
@@ -11,18 +15,40 @@ export interface NfsSettings {
   readonly squash: string;
 }
 
+/** The two names that versions of DSM have for each mapping, by the names in the connection file: most versions take the first. */
+const squashWords: Readonly<Record<string, readonly [string, string]>> = {
+  no_map: ["root", "no_map"],
+  root_admin: ["admin", "root_admin"],
+  root_guest: ["guest", "root_guest"],
+  all_admin: ["all_admin", "all_admin"],
+  all_guest: ["all_guest", "all_guest"],
+};
+
 /** Shared folders over NFS, with a rule for each host that may mount them. */
 export function nfsFolders(on: FolderContext, settings: NfsSettings): ShareProtocol<FolderVolume> {
   const { folders } = on;
-  const wanted = settings.hosts.map(host => ruleFor(host, settings.squash));
+  const { hosts, squash } = settings;
+  const [usual, other] = squashWords[squash] ?? [squash, squash];
+
+  /** Saves the rules, with the other words for the mapping if DSM does not take the usual ones. */
+  async function save(name: string, call: Call): Promise<void> {
+    const rules = (word: string) => hosts.map(host => ruleFor(host, word));
+    try {
+      await folders.setNfsRules(name, rules(usual), call.signal);
+    } catch (error) {
+      if (!isAnswer(error, errors.noNfsRule) || other === usual) throw error;
+      await folders.setNfsRules(name, rules(other), call.signal);
+    }
+  }
+
   return {
     ...{ protocol: "nfs", access: protocols.nfs, growsOnNode: false },
     async publish({ folder }, _spec, _keep, call) {
       const existing = await folders.nfsRules(folder.name, call.signal);
-      const has = ({ client, root_squash }: NfsRule) =>
-        existing.some(each => each["client"] === client && each["root_squash"] === root_squash);
-      const same = existing.length === wanted.length && wanted.every(has);
-      if (!same) await folders.setNfsRules(folder.name, wanted, call.signal);
+      const has = (host: string) =>
+        existing.some(each => each["client"] === host && [usual, other].includes(textOf(each["root_squash"])));
+      const same = existing.length === hosts.length && hosts.every(has);
+      if (!same) await save(folder.name, call);
       return {};
     },
     async existing({ folder }, call) {
@@ -69,4 +95,9 @@ export const smbFolders = (
   /** DSM shares every folder over SMB; its permissions are up to its administrator. */
   existing: async () => ({}),
   context: ({ folder: { name } }) => ({ server, share: name }),
+  /** Throws "failed-precondition" while a session of SMB uses the folder. */
+  async withdraw({ id, folder }, call) {
+    const users = await folders.smbUsers(folder.name, call.signal);
+    if (users.length > 0) throw inUse(`volume "${id}"`, users);
+  },
 });

@@ -1,5 +1,6 @@
-import type { Dsm, Row } from "./client.ts";
-import { isNoShare } from "./dsm-error.ts";
+import { setTimeout as pause } from "node:timers/promises";
+import type { Dsm, DsmCall, Row } from "./client.ts";
+import { DsmError, isNoShare, isShareBusy, isShareUnsettled } from "./dsm-error.ts";
 import { listed, textOf } from "./rows.ts";
 
 /** A shared folder as DSM reports it. */
@@ -34,6 +35,13 @@ const shareApi = "SYNO.Core.Share";
 const snapshotApi = "SYNO.Core.Share.Snapshot";
 const nfsApi = "SYNO.Core.FileServ.NFS.SharePrivilege";
 
+/** How often a change is tried while DSM is busy (about three seconds), and if it refuses it without a reason (0.6 s). */
+const busyTries = 6;
+const unsettledTries = 3;
+
+/** DSM has no list of connections, not this one, or not for this account. */
+const hidesConnections: readonly number[] = [102, 103, 104, 105];
+
 /** DSM's unit of quotas. */
 export const mebibyte = 1n << 20n;
 
@@ -60,7 +68,7 @@ export class Folders {
       ...{ name, vol_path: location, desc: description, share_quota: Number(bytes / mebibyte) },
       ...{ enable_share_cow: true, enable_recycle_bin: false, recycle_bin_admin_only: true, encryption: 0 },
     };
-    await this.#call(shareApi, "create", { name, shareinfo }, signal);
+    await this.#change(shareApi, "create", { name, shareinfo }, signal);
   }
 
   /** Clones the folder `origin`, or a snapshot of it. */
@@ -71,7 +79,7 @@ export class Folders {
     signal: AbortSignal,
   ): Promise<void> {
     const shareinfo = { name, vol_path: location, desc: description, name_org: origin, enable_recycle_bin: false };
-    await this.#call(shareApi, "clone", { name, snapshot, shareinfo }, signal);
+    await this.#change(shareApi, "clone", { name, snapshot, shareinfo }, signal);
   }
 
   /** Changes the description or the quota. */
@@ -85,12 +93,12 @@ export class Folders {
       ...(to.description !== undefined && { desc: to.description }),
       ...(to.bytes !== undefined && { share_quota: Number(to.bytes / mebibyte) }),
     };
-    await this.#call(shareApi, "set", { name, shareinfo }, signal);
+    await this.#change(shareApi, "set", { name, shareinfo }, signal);
   }
 
   /** Succeeds if the folder does not exist. */
   async delete(name: string, signal: AbortSignal): Promise<void> {
-    await this.#call(shareApi, "delete", { name: [name] }, signal).catch((error: unknown) => {
+    await this.#change(shareApi, "delete", { name: [name] }, signal).catch((error: unknown) => {
       if (!isNoShare(error)) throw error;
     });
   }
@@ -125,7 +133,7 @@ export class Folders {
   }
 
   async setNfsRules(name: string, rule: readonly NfsRule[], signal: AbortSignal): Promise<void> {
-    await this.#call(nfsApi, "save", { share_name: name, rule }, signal);
+    await this.#change(nfsApi, "save", { share_name: name, rule }, signal);
   }
 
   /** Allows accounts of DSM, users or groups, to write. */
@@ -136,7 +144,40 @@ export class Folders {
     signal: AbortSignal,
   ): Promise<void> {
     const permissions = accounts.map(each => ({ name: each, is_readonly: false, is_writable: true, is_deny: false }));
-    await this.#call("SYNO.Core.Share.Permission", "set", { name, user_group_type: kind, permissions }, signal);
+    await this.#change("SYNO.Core.Share.Permission", "set", { name, user_group_type: kind, permissions }, signal);
+  }
+
+  /**
+   * The accounts that use a folder over SMB, with their addresses. DSM names the folders of each SMB session; of NFS it tells nothing. None
+   * if DSM does not show its connections.
+   */
+  async smbUsers(name: string, signal: AbortSignal): Promise<readonly string[]> {
+    const ask = () => this.#call("SYNO.Core.CurrentConnection", "list", {}, signal);
+    const items = await listed(ask, "items").catch((error: unknown) => {
+      if (error instanceof DsmError && hidesConnections.includes(error.code)) return [];
+      throw error;
+    });
+    return items.flatMap(row => {
+      const folders = textOf(row["descr"])
+        .split(",")
+        .map(each => each.trim().toLowerCase());
+      const isSmb = /^(?:SMB|CIFS)/i.test(textOf(row["type"]));
+      return isSmb && folders.includes(name.toLowerCase()) ? [`${textOf(row["who"])} at ${textOf(row["from"])}`] : [];
+    });
+  }
+
+  /** A change of shared folders: one at a time, and repeated for a while if DSM is busy with another one and did nothing. */
+  async #change(api: string, method: string, params: Row, signal: AbortSignal): Promise<Row> {
+    const call: DsmCall = { api, method, params, alone: true };
+    for (let tried = 1; ; tried++) {
+      try {
+        return await this.dsm.call(call, signal);
+      } catch (error) {
+        const again = isShareBusy(error) ? tried < busyTries : isShareUnsettled(error) && tried < unsettledTries;
+        if (!again || signal.aborted) throw error;
+        await pause(Math.min(100 * 2 ** tried, 1000));
+      }
+    }
   }
 
   #call(api: string, method: string, params: Row, signal: AbortSignal, version?: string): Promise<Row> {

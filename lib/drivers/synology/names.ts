@@ -88,6 +88,11 @@ export class LunNames {
     return `${this.iqn(id).slice(0, longestIqn - tagLength - 1)}.${tag}`;
   }
 
+  /** The name of a new volume's target in SAN Manager, where names are unique as well; has the ending of its IQN. */
+  taggedName(id: string, lun: string): string {
+    return `${this.base(id)}${this.taggedIqn(id, lun).slice(-tagLength - 1)}`;
+  }
+
   /** Whether a target of this volume may have this iSCSI name. */
   isTarget(id: string, iqn: string): boolean {
     const [name, plain] = [iqn.toLowerCase(), this.iqn(id).toLowerCase()];

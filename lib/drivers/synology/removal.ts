@@ -1,6 +1,6 @@
 import type { Call } from "../../core/call.ts";
 import { type LunContext, type NamedLun, until } from "./contexts.ts";
-import { errors, isAnswer } from "./dsm-error.ts";
+import { errors, isAnswer, isNoLun } from "./dsm-error.ts";
 import type { SanTarget } from "./san.ts";
 
 /** How long a call waits for DSM to remove a LUN, in milliseconds; sidecars wait 15 s and then retry. */
@@ -30,7 +30,7 @@ export async function markRemoved(context: LunContext, { lun }: Pick<NamedLun, "
   await context.san
     .renameLun(lun.uuid, context.names.removed(lun.name, lun.uuid), call.signal)
     .catch((error: unknown) => {
-      if (!isAnswer(error, errors.lunExists) && !isAnswer(error, errors.noLun)) throw error;
+      if (!isAnswer(error, errors.lunExists) && !isNoLun(error)) throw error;
     });
 }
 

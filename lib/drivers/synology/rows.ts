@@ -43,8 +43,7 @@ export async function dsmVolume(dsm: Dsm, location: string, signal: AbortSignal)
   const params = { volume_path: location };
   const { volume } = await dsm.call({ api: "SYNO.Core.Storage.Volume", method: "get", params }, signal);
   const row = isRow(volume) ? volume : {};
-  if (!/^\d+$/.test(textOf(row["size_free_byte"])))
-    throw new NotDsm("DSM answered without the free context of a volume");
+  if (!/^\d+$/.test(textOf(row["size_free_byte"]))) throw new NotDsm("DSM did not report the free space of the volume");
   return { free: bytesOf(row["size_free_byte"]), status: textOf(row["status"]) };
 }
 

@@ -1,6 +1,6 @@
 import { jsonSize } from "../sizes.ts";
 import type { Dsm, Row } from "./client.ts";
-import { errors, isAnswer, NotDsm } from "./dsm-error.ts";
+import { errors, isAnswer, isNoLun, NotDsm } from "./dsm-error.ts";
 import { bytesOf, listed, rows, textOf } from "./rows.ts";
 
 /** A LUN as DSM reports it. */
@@ -32,6 +32,7 @@ export interface LunSnapshot {
 /** A target of the system. */
 export interface SanTarget {
   readonly id: string;
+  readonly name: string;
   readonly iqn: string;
   readonly mapped: readonly { readonly lun: string; readonly index: string }[];
   /** Addresses of the nodes logged in. */
@@ -51,7 +52,7 @@ export class San {
 
   /** All LUNs of the system (a filter by type would hide some), with their snapshots if requested. */
   async luns(signal: AbortSignal, withSnapshots = false): Promise<readonly Lun[]> {
-    const additional = ["status", "is_action_locked", ...(withSnapshots ? ["snapshots"] : [])];
+    const additional = ["status", "is_action_locked", ...(withSnapshots ? ["snapshot_info"] : [])];
     return (await listed(() => this.#call(lunApi, "list", { additional }, signal), "luns")).map(lunOf);
   }
 
@@ -66,7 +67,7 @@ export class San {
       const ask = () => this.#call(lunApi, "list_snapshot", { src_lun_uuid: lun }, signal);
       return (await listed(ask, "snapshots")).map(row => snapshotOf(lun, row));
     } catch (error) {
-      if (isAnswer(error, errors.noLun)) return [];
+      if (isNoLun(error)) return [];
       throw error;
     }
   }
@@ -102,7 +103,9 @@ export class San {
   /** Starts the removal, which continues after the answer. Succeeds if the LUN does not exist. */
   async deleteLun(lun: string, signal: AbortSignal): Promise<void> {
     const params = { uuid: "", uuids: [lun], is_soft_feas_ignored: true };
-    await unlessGone(this.#call(lunApi, "delete", params, signal), errors.noLun);
+    await this.#call(lunApi, "delete", params, signal).catch((error: unknown) => {
+      if (!isNoLun(error)) throw error;
+    });
   }
 
   async mapLun(lun: string, target: string, signal: AbortSignal): Promise<void> {
@@ -121,8 +124,10 @@ export class San {
     await unlessGone(this.#call(targetApi, "delete", { target_id: target }, signal), errors.noTarget);
   }
 
+  /** `fields` come from a template. Says that the snapshot is neither locked nor consistent unless they do, as every client of DSM does. */
   async takeSnapshot(lun: string, fields: Row, signal: AbortSignal): Promise<void> {
-    await this.#call(lunApi, "take_snapshot", { ...fields, src_lun_uuid: lun }, signal);
+    const flags = { is_locked: false, is_app_consistent: false };
+    await this.#call(lunApi, "take_snapshot", { ...flags, ...fields, src_lun_uuid: lun }, signal);
   }
 
   /** Succeeds if the snapshot does not exist. */
@@ -174,6 +179,7 @@ function snapshotOf(lun: string, row: Row): LunSnapshot {
 
 const targetOf = (row: Row): SanTarget => ({
   id: textOf(row["target_id"]),
+  name: textOf(row["name"]),
   iqn: textOf(row["iqn"]),
   mapped: rows(row, "mapped_luns").map(each => ({
     lun: textOf(each["lun_uuid"]),

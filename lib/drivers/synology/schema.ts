@@ -35,7 +35,7 @@ const synology = record(
 
 const part = (description: string) =>
   optional(
-    shaped(/^[A-Za-z0-9.:_-]*$/, 'must consist of letters, digits, ".", ":", "-" and "_"', {
+    shaped(/^[A-Za-z0-9.:-]*$/, 'must consist of letters, digits, ".", ":" and "-"', {
       description,
       example: "csi-",
     }),

@@ -73,7 +73,14 @@ export const targetTemplate = consistent(
       password: optional(secret({ description: "CHAP password of nodes" })),
       mutual_user: optional(text({ description: "CHAP user that the target logs in with (mutual CHAP)" })),
       mutual_password: optional(secret({ description: "CHAP password of the target (mutual CHAP)" })),
-      max_sessions: optional(whole({ description: "sessions at once; 0 does not limit them", example: 0 })),
+      max_sessions: optional(
+        whole({
+          description:
+            "sessions at once; 0 does not limit them. With 1, a second node is refused, also one that takes over after a crash until DSM drops the dead session",
+          absent: "0 with targetPortals, else 1, the default of DSM",
+          example: 0,
+        }),
+      ),
       multi_sessions: optional(flag({ description: "several initiators at once" })),
       has_header_checksum: optional(flag({ description: "checksums over headers" })),
       has_data_checksum: optional(flag({ description: "checksums over data" })),

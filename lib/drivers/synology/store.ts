@@ -4,7 +4,7 @@ import type { Source } from "../driver.ts";
 import { pageOf } from "../pages.ts";
 import type { VolumeStore } from "../store.ts";
 import { type LunContext, type LunVolume, type NamedLun, unknownSource } from "./contexts.ts";
-import { errors, explainDsm, isAnswer } from "./dsm-error.ts";
+import { errors, explainDsm, isAnswer, isNoLun } from "./dsm-error.ts";
 import { makeLun, readyLun } from "./making.ts";
 import { isVolumeId } from "./names.ts";
 import { removeLuns } from "./removal.ts";
@@ -40,8 +40,16 @@ export function lunStore(context: LunContext, templates: TemplateSources): Volum
   }
 
   async function refuseRemoval(asset: LunVolume, call: Call): Promise<void> {
-    const held = (await context.snapshots(asset.lun, call)).filter(each => context.isCsi(each));
-    if (held.length === 0) return;
+    const all = await context.snapshots(asset.lun, call);
+    const held = all.filter(each => context.isCsi(each));
+    if (held.length === 0) {
+      if (all.length > 0)
+        call.log.warn("snapshots that DSM or a person took are deleted with the volume's LUN", {
+          volumeId: asset.id,
+          snapshots: all.length,
+        });
+      return;
+    }
     const [first] = held;
     const text = `volume "${asset.id}" has ${held.length} snapshot(s), which DSM would delete with it; delete "${first?.description}" and all others first`;
     throw context.error("failed-precondition", text);
@@ -88,7 +96,7 @@ export function lunStore(context: LunContext, templates: TemplateSources): Volum
       const name = asset.lun.name.replace(/\.new$/, "");
       if (!asset.finished)
         await san.renameLun(asset.lun.uuid, name, call.signal).catch((error: unknown) => {
-          if (!isAnswer(error, errors.lunExists) && !isAnswer(error, errors.noLun)) throw error;
+          if (!isAnswer(error, errors.lunExists) && !isNoLun(error)) throw error;
           const text = `another controller finished or removed volume "${asset.id}" meanwhile; retrying`;
           throw context.error("aborted", text);
         });

@@ -25,12 +25,18 @@ export function lunTargets(
   const find = async (id: string, lun: string, call: Call): Promise<SanTarget | undefined> =>
     on.targetOf(id, lun, await san.targets(call.signal));
 
-  /** Returns the id of the new target. Throws "aborted" if another controller has just created it. */
+  /** Returns the id of the new target. Throws "aborted" if another controller has just created it, "failed-precondition" for a foreign one. */
   async function make(id: string, lun: string, fields: object, call: Call): Promise<string> {
     try {
-      return await san.createTarget({ ...fields }, names.base(id), names.taggedIqn(id, lun), call.signal);
+      return await san.createTarget({ ...fields }, names.taggedName(id, lun), names.taggedIqn(id, lun), call.signal);
     } catch (error) {
-      if (!isAnswer(error, errors.targetExists)) throw error;
+      if (!isAnswer(error, errors.targetNameExists) && !isAnswer(error, errors.iqnExists)) throw error;
+      const all = await san.targets(call.signal);
+      const other = all.find(({ name, iqn }) => name === names.taggedName(id, lun) && !names.isTarget(id, iqn));
+      if (other) {
+        const text = `a target named "${other.name}" with the IQN "${other.iqn}" exists and is not that of volume "${id}"; rename or delete it in SAN Manager`;
+        throw on.error("failed-precondition", text);
+      }
       throw on.error("aborted", `another controller is creating the target of volume "${id}"; retrying`);
     }
   }
@@ -49,7 +55,9 @@ export function lunTargets(
       refuseOther(id, uuid, existing);
       const index = existing && indexOf(existing, uuid);
       if (existing && index !== undefined) return { iqn: existing.iqn, lun: index };
-      const fields = targetFields(templates, spec.parameters, call);
+      // DSM admits one session unless told otherwise, and a second path of multipath is one more.
+      const paths = portals.length > 0 ? { max_sessions: 0 } : {};
+      const fields = { ...paths, ...targetFields(templates, spec.parameters, call) };
       // A target without a LUN was left by an interrupted call, perhaps with old credentials.
       if (existing) await san.deleteTarget(existing.id, call.signal);
       await san.mapLun(uuid, await make(id, uuid, fields, call), call.signal);
@@ -66,13 +74,17 @@ export function lunTargets(
     /** Throws "failed-precondition" while a node is logged in. */
     async withdraw(asset, call) {
       const { id, lun } = asset;
-      const target = await find(id, lun.uuid, call);
-      if (!target) return;
+      const all = await san.targets(call.signal);
+      const target = on.targetOf(id, lun.uuid, all);
+      // A person may have mapped the LUN to another target, too.
+      const leading = all.filter(each => each === target || each.mapped.some(mapped => mapped.lun === lun.uuid));
+      const nodes = [...new Set(leading.flatMap(({ sessions }) => sessions))];
       refuseOther(id, lun.uuid, target);
-      if (target.sessions.length > 0) {
-        const text = `volume "${id}" is in use by ${target.sessions.join(", ").slice(0, 200)}; it can be deleted once no node is logged in`;
+      if (nodes.length > 0) {
+        const text = `volume "${id}" is in use by ${nodes.join(", ").slice(0, 200)}; it can be deleted once no node is logged in`;
         throw on.error("failed-precondition", text);
       }
+      if (!target) return;
       // Without a mark, the target alone proves the owner of the LUN, so the LUN is renamed before the target is deleted.
       if (asset.finished && !parseMark(lun.description) && !names.parse(lun.name)?.tag)
         await markRemoved(on, asset, call);

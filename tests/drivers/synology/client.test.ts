@@ -23,7 +23,7 @@ afterEach(async () => {
 
 const serverFor = (dsm: Dsm, http: object = {}): DsmServer => serverOf(configOf(dsm, { http }).httpConnection);
 const clientFor = (dsm: Dsm, http: object = {}, now?: () => number) =>
-  new DsmClient(serverFor(dsm, http), new Semaphore(4), now);
+  new DsmClient(serverFor(dsm, http), new Semaphore(4), undefined, now);
 
 /** What an error means to a caller, with the code first; "ok" when there is none. */
 const meaning = (work: Promise<unknown>): Promise<string> =>
@@ -115,9 +115,9 @@ describe("a refused login", () => {
   });
 
   test("an unknown code is reported with its API and method", () => {
-    expect(explainDsm(new DsmError("SYNO.Core.ISCSI.LUN", "set", 18990502))).toEqual({
+    expect(explainDsm(new DsmError("SYNO.Core.ISCSI.LUN", "set", 18990999))).toEqual({
       code: "internal",
-      text: "SYNO.Core.ISCSI.LUN set failed with error 18990502",
+      text: "SYNO.Core.ISCSI.LUN set failed with error 18990999",
     });
   });
 

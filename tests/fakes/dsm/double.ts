@@ -49,6 +49,8 @@ export class Dsm {
   /** No administrator: every call is answered with this. */
   denial: number | undefined;
   latencyMs = 0;
+  #isChanging = false;
+  #settledAt = 0;
   /** Requests that are being served, and the most that were at once. */
   running = 0;
   most = 0;
@@ -113,9 +115,13 @@ export class Dsm {
     const full = method !== "login" && method !== "logout" && this.faults.isFull(account);
     this.most = Math.max(this.most, ++this.running);
     if (this.latencyMs > 0) await new Promise(resolve => setTimeout(resolve, this.latencyMs));
-    // DSM says that its volume is full (SYNO.Core.ISCSI.*: 18990002), or has no room for one share more (SYNO.Core.Share: 3309).
-    const code = api.includes("ISCSI") ? 18990002 : api.includes("Share") ? 3309 : 117;
-    const body = full ? { success: false, error: { code } } : this.#answer(api, method, params, request, sid);
+    // SYNO.Core.ISCSI.*: 18990002 (SynologyOpenSource/synology-csi 2807900); SYNO.Core.Share: 3320 "not enough free space" (N4S4/synology-api error_codes.py).
+    const code = api.includes("ISCSI") ? 18990002 : api.includes("Share") ? 3320 : 117;
+    const busy = await this.#beginChange(api, method);
+    const body =
+      full || busy !== undefined
+        ? { success: false, error: { code: busy ?? code } }
+        : this.#answer(api, method, params, request, sid);
     this.running--;
     if (lost === "after") return void request.socket.destroy();
     response.writeHead(200, { "content-type": "application/json; charset=UTF-8" });
@@ -123,7 +129,24 @@ export class Dsm {
     response.end(this.mangle && method !== "login" ? this.mangle(text, `${api} ${method}`) : text);
   }
 
-  /** DSM 7 takes the session of a cookie only, DSM 6 that of a parameter too. */
+  /**
+   * One change of shared folders at a time: while one runs, another is answered with 3328, a save of NFS rules with 2370; while one settles, with
+   * 3300 (batonogov/terraform-provider-synology-dsm 2462b21, client.go, on 7.4; SynologyOpenSource/synology-csi issue 139). Returns the refusal.
+   */
+  async #beginChange(api: string, method: string): Promise<number | undefined> {
+    const saves = api === "SYNO.Core.FileServ.NFS.SharePrivilege" && method === "save";
+    if (!saves && !(api === "SYNO.Core.Share" && /^(?:create|clone|set|delete)$/.test(method))) return undefined;
+    if (this.#isChanging) return saves ? 2370 : 3328;
+    if (performance.now() < this.#settledAt) return 3300;
+    this.#isChanging = true;
+    const { changeMs, settleMs } = this.state.habits;
+    await new Promise(resolve => setTimeout(resolve, changeMs));
+    this.#isChanging = false;
+    this.#settledAt = performance.now() + settleMs;
+    return undefined;
+  }
+
+  /** DSM 7 takes the session of a cookie only (7.1.1: jasoncheng7115/jt-pve-storage-synology 9a96fa3, TESTING.md), DSM 6 that of a parameter too. */
   #sid(request: IncomingMessage, params: Params): string {
     const [, cookie] = /(?:^|;\s*)id=([^;]+)/.exec(request.headers.cookie ?? "") ?? [];
     return cookie ?? (this.state.habits.version === 6 ? String(params["_sid"] ?? "") : "");

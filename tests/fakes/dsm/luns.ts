@@ -5,11 +5,12 @@ import type { Lun, Snapshot, State } from "./state.ts";
 /** SYNO.Core.ISCSI.LUN, with its own error numbers. */
 
 const types = new Set(["BLUN", "BLUN_THICK", "THIN", "ADV", "FILE"]);
-const onBtrfs = (type: string) => type.startsWith("BLUN");
+/** 7.3.2 made BLUN, THIN, ADV and FILE on Btrfs (atom2ueki/mcp-server-synology, RS1221+); BLUN is a subvolume of Btrfs (18990318, N4S4/synology-api error_codes.py). */
+const needsBtrfs = (type: string) => type.startsWith("BLUN");
 
 const known = (state: State, uuid: unknown): Lun => {
   const lun = state.luns.get(String(uuid));
-  if (!lun || lun.dying !== undefined) throw new DsmFailure(18990531);
+  if (!lun || lun.dying !== undefined) throw new DsmFailure(state.habits.noLun);
   return lun;
 };
 
@@ -20,6 +21,8 @@ function checkName(state: State, name: string): void {
 
 function checkRoom(state: State, size: number, location: string): void {
   if (state.luns.size >= state.habits.maxLuns) throw new DsmFailure(18990541);
+  // "Bad LUN location" (N4S4/synology-api error_codes.py).
+  if (!state.hasVolume(location)) throw new DsmFailure(18990501);
   if (size > state.freeOn(location)) throw new DsmFailure(18990002);
 }
 
@@ -31,8 +34,11 @@ const shownSnapshot = (state: State, snapshot: Snapshot) => ({
   taken_by: snapshot.takenBy,
   total_size: snapshot.size,
   is_user_locked: snapshot.locked,
-  status: { type: "Healthy", progress: { percent: -1, step: "waiting" } },
 });
+
+/** A listing of LUNs has the status of snapshots as a mapping, a listing of snapshots as text (SynologyOpenSource/synology-csi 2807900, SnapshotInfo.Status; N4S4/synology-api core_iscsi.py). */
+const inLun = { status: { type: "Healthy", progress: { percent: -1, step: "waiting" } } };
+const inList = { status: "Healthy" };
 
 const snapshotsOf = (state: State, uuid: string) => [...state.snapshots.values()].filter(({ lun }) => lun === uuid);
 
@@ -51,9 +57,10 @@ function shownLun(state: State, lun: Lun, additional: readonly unknown[]) {
     dev_attribs: lun.attributes,
     ...(additional.includes("status") && { status: lun.dying === undefined ? "normal" : "deleting" }),
     ...(additional.includes("is_action_locked") && { is_action_locked: locked || lun.dying !== undefined }),
-    ...(additional.includes("snapshots") &&
+    // Asked for as "snapshot_info", answered as "snapshots"; fields that DSM does not know are ignored (N4S4/synology-api core_iscsi.py, snapshot.py).
+    ...(additional.includes("snapshot_info") &&
       state.habits.version === 7 && {
-        snapshots: snapshotsOf(state, lun.uuid).map(each => shownSnapshot(state, each)),
+        snapshots: snapshotsOf(state, lun.uuid).map(each => ({ ...shownSnapshot(state, each), ...inLun })),
       }),
   };
 }
@@ -103,7 +110,7 @@ export const lunMethods: Readonly<Record<string, (state: State, params: Params) 
   create(state, params) {
     const [name, type, size] = [text(params, "name"), text(params, "type"), whole(params, "size")];
     if (!types.has(type)) throw new DsmFailure(18990500);
-    if (onBtrfs(type) !== (state.habits.filesystem === "btrfs")) throw new DsmFailure(18990318);
+    if (needsBtrfs(type) && state.habits.filesystem !== "btrfs") throw new DsmFailure(18990318);
     if (params["direct_io_pattern"] === 3 && /^(?:BLUN|THIN|ADV)$/.test(type)) throw new DsmFailure(18990635);
     checkName(state, name);
     checkRoom(state, size, text(params, "location"));
@@ -178,13 +185,18 @@ export const lunMethods: Readonly<Record<string, (state: State, params: Params) 
   },
   take_snapshot(state, params) {
     const lun = known(state, params["src_lun_uuid"]);
-    if (!lun.attributes.some(each => each.dev_attrib === "can_snapshot" && each.enable === 1))
-      throw new DsmFailure(18990502);
+    // Thin LUNs have snapshots unless they are switched off (SynologyOpenSource/synology-csi 2807900 never sends can_snapshot; its issue 83);
+    // 18990500: aearnhardt's plugin for Proxmox VE.
+    const allowed = lun.attributes.find(each => each.dev_attrib === "can_snapshot")?.enable ?? 1;
+    if (allowed !== 1 || /^(?:BLUN_THICK|FILE)$/.test(lun.type)) throw new DsmFailure(18990500);
+    // jasoncheng7115/jt-pve-storage-synology 9a96fa3, error table: duplicate snapshot name.
+    const name = String(params["snapshot_name"] ?? "");
+    if (name !== "" && snapshotsOf(state, lun.uuid).some(each => each.name === name)) throw new DsmFailure(18990513);
     if (snapshotsOf(state, lun.uuid).length >= state.habits.maxSnapshots) throw new DsmFailure(18990543);
     const snapshot: Snapshot = {
       uuid: randomUUID(),
       lun: lun.uuid,
-      name: String(params["snapshot_name"] ?? ""),
+      name,
       description: text(params, "description"),
       takenBy: String(params["taken_by"] || "webapi"),
       size: lun.size,
@@ -198,7 +210,9 @@ export const lunMethods: Readonly<Record<string, (state: State, params: Params) 
   list_snapshot(state, params) {
     const lun = known(state, params["src_lun_uuid"]);
     const found = snapshotsOf(state, lun.uuid);
-    return found.length === 0 ? {} : { snapshots: found.map(each => shownSnapshot(state, each)) };
+    // DSM 6 omits empty lists; 7.4.1 answers with a count and the list (jasoncheng7115/jt-pve-storage-synology 9a96fa3, R-9).
+    if (found.length === 0 && state.habits.version === 6) return {};
+    return { count: found.length, snapshots: found.map(each => ({ ...shownSnapshot(state, each), ...inList })) };
   },
   delete_snapshot(state, params) {
     if (!state.snapshots.delete(text(params, "snapshot_uuid"))) throw new DsmFailure(18990532);

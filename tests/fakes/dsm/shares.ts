@@ -21,7 +21,8 @@ function added(state: State, name: string, more: Partial<Share>): Share {
     ...{ name, location: "/volume1", description: "", quota: 0, content: undefined },
     ...{ hidden: 0, dying: undefined, rules: [], permissions: [], snapshots: [], ...more },
   };
-  if (share.description.length > 64) throw new DsmFailure(403);
+  // batonogov/terraform-provider-synology-dsm 2462b21, live on 7.4.
+  if (share.description.length > 64) throw new DsmFailure(3300);
   state.shares.set(name.toLowerCase(), share);
   return share;
 }
@@ -57,7 +58,8 @@ const shares: Readonly<Record<string, Method>> = {
   create(state, params) {
     const { vol_path, desc, share_quota } = info(params);
     const quota = Number(share_quota ?? 0);
-    if (quota * 2 ** 20 > state.free) throw new DsmFailure(3300);
+    // "Not enough free space" (N4S4/synology-api error_codes.py).
+    if (quota * 2 ** 20 > state.free) throw new DsmFailure(3320);
     added(state, text(params, "name"), { location: String(vol_path), description: String(desc ?? ""), quota });
     return {};
   },
@@ -114,10 +116,16 @@ const snapshots: Readonly<Record<string, Method>> = {
 const privileges: Readonly<Record<string, Method>> = {
   load: (state, params) => {
     const { rules } = known(state, params["share_name"]);
-    return rules.length === 0 ? {} : { rule: rules };
+    // An answer of 7.3.2 without rules, recorded in May 2026; DSM 6 omits empty lists.
+    return rules.length === 0 && state.habits.version === 6 ? {} : { rule: rules };
   },
   save(state, params) {
-    known(state, params["share_name"]).rules = params["rule"] as Share["rules"];
+    const share = known(state, params["share_name"]);
+    const rules = params["rule"] as Share["rules"];
+    // 2301 for any other word, and while the service is off (ychiu1211/dsmctl WI-024).
+    if (!state.habits.nfs) throw new DsmFailure(2301);
+    if (rules.some(({ root_squash }) => !state.habits.squash.includes(root_squash ?? ""))) throw new DsmFailure(2301);
+    share.rules = rules;
     return {};
   },
 };
@@ -132,8 +140,17 @@ const permissions: Readonly<Record<string, Method>> = {
   },
 };
 
+/** The form of an answer of 7.4 (July 2026): a session of SMB names its shared folders in "descr". */
+const connections: Readonly<Record<string, Method>> = {
+  list: state => ({
+    total: state.connections.length,
+    items: state.connections.map(each => ({ ...each, protocol: each.type, pid: 1, is_current_connected: false })),
+  }),
+};
+
 /** The APIs by name. */
 export const shareApis = {
+  "SYNO.Core.CurrentConnection": connections,
   "SYNO.Core.Share": shares,
   "SYNO.Core.Share.Snapshot": snapshots,
   "SYNO.Core.Share.Permission": permissions,

@@ -38,7 +38,7 @@ export interface Target {
   readonly id: number;
   readonly name: string;
   readonly iqn: string;
-  readonly options: Readonly<Record<string, unknown>>;
+  options: Readonly<Record<string, unknown>>;
   mapped: readonly { readonly lun_uuid: string; readonly mapping_index: number }[];
   sessions: readonly { readonly iqn: string; readonly ip: string }[];
 }
@@ -55,7 +55,7 @@ export interface Share {
   hidden: number;
   /** Listings that show it still after its deletion; undefined while it lives. */
   dying: number | undefined;
-  rules: readonly { readonly client: string }[];
+  rules: readonly { readonly client: string; readonly root_squash?: string }[];
   permissions: readonly string[];
   snapshots: readonly {
     readonly time: string;
@@ -80,10 +80,25 @@ export interface Habits {
   maxLuns: number;
   maxShares: number;
   maxTargets: number;
+  /** What DSM answers of a LUN that does not exist: 18990531, or 18990505 (openstack/cinder synology_common.py takes both so). */
+  noLun: 18990531 | 18990505;
+  /** The words of root_squash that DSM takes. */
+  squash: readonly string[];
+  /** Whether the NFS service is on. */
+  nfs: boolean;
+  /** Milliseconds that a change of a shared folder takes. */
+  changeMs: number;
+  /** Milliseconds after a change of a shared folder in which no other one is taken. */
+  settleMs: number;
   maxSnapshots: number;
   /** Whether a clone gets the description it was asked for. */
   describesClones: boolean;
 }
+
+/** The words of DSM 7.3.2 (ychiu1211/dsmctl WI-024, from share_privilege.cpp; SynologyOpenSource/synology-csi 2807900, nodeserver.go sends "root"). */
+export const squashWords: readonly string[] = ["root", "admin", "guest", "all_admin", "all_guest"];
+/** Those that an Ansible filter of May 2026 has, of another patch of 7.3.2. */
+export const otherSquashWords: readonly string[] = ["no_map", "root_admin", "root_guest", "all_admin", "all_guest"];
 
 /** Everything that a DSM keeps over a restart. */
 export class State {
@@ -96,6 +111,13 @@ export class State {
   /** Free bytes of the volumes other than /volume1. */
   readonly others = new Map<string, number>();
   readonly habits: Habits;
+  /** SMB sessions, as SYNO.Core.CurrentConnection shows them. */
+  connections: readonly {
+    readonly who: string;
+    readonly from: string;
+    readonly type: string;
+    readonly descr: string;
+  }[] = [];
   #lunId = 0;
   #targetId = 0;
 
@@ -109,7 +131,13 @@ export class State {
       filesystem: "btrfs",
       maxLuns: 256,
       maxShares: 512,
-      maxTargets: 256,
+      // Models with 256 LUNs publish 128 targets (jasoncheng7115/jt-pve-storage-synology 9a96fa3, LIMITS.md).
+      maxTargets: 128,
+      noLun: 18990531,
+      squash: squashWords,
+      nfs: true,
+      changeMs: 1,
+      settleMs: 0,
       maxSnapshots: 256,
       describesClones: version === 7,
     };
@@ -127,7 +155,19 @@ export class State {
     return made;
   }
 
-  /** The bytes that are free on a volume. assumed: of a volume that is not there DSM says what it says of a wrong value. */
+  hasVolume(location: string): boolean {
+    return location === "/volume1" || this.others.has(location);
+  }
+
+  /** A node logs in. A target admits as many sessions as max_sessions says, 1 by default (jasoncheng7115/jt-pve-storage-synology 9a96fa3, TESTING.md). */
+  logIn(target: Target, iqn: string, ip: string): boolean {
+    const most = Number(target.options["max_sessions"] ?? 1);
+    if (most !== 0 && target.sessions.length >= most) return false;
+    target.sessions = [...target.sessions, { iqn, ip }];
+    return true;
+  }
+
+  /** The bytes that are free on a volume. 117: jasoncheng7115/jt-pve-storage-synology 9a96fa3, API.pm, on 7.1.1 and 7.3.2. */
   freeOn(location: string): number {
     const free = location === "/volume1" ? this.free : this.others.get(location);
     if (free === undefined) throw new DsmFailure(117);

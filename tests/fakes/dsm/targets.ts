@@ -35,7 +35,9 @@ export const targetMethods: Readonly<Record<string, (state: State, params: Param
   create(state, params) {
     const iqn = text(params, "iqn");
     if (iqn.length > 223 || !/^iqn\.[A-Za-z0-9.:-]+$/.test(iqn)) throw new DsmFailure(18990503);
-    if ([...state.targets.values()].some(each => each.iqn === iqn)) throw new DsmFailure(18990744);
+    // N4S4/synology-api error_codes.py: 18990744 duplicated name, 18990745 duplicated IQN.
+    if ([...state.targets.values()].some(each => each.name === text(params, "name"))) throw new DsmFailure(18990744);
+    if ([...state.targets.values()].some(each => each.iqn === iqn)) throw new DsmFailure(18990745);
     if (state.targets.size >= state.habits.maxTargets) throw new DsmFailure(18990542);
     checkAuth(params);
     return { target_id: state.addTarget({ name: text(params, "name"), iqn, options: params }).id };
