@@ -6,7 +6,7 @@ import type { Source, VolumeSpec } from "../driver.ts";
 import { sizeFrom, wholeUnits } from "../sizes.ts";
 import { markValues, shownValue, whyNotVolume } from "./properties.ts";
 import { refuseSameShare } from "./shares.ts";
-import { type CopySource, copySourceOf, refuseOthers } from "./sources.ts";
+import { type CopySource, copySourceOf, refuseOthers, takeSource } from "./sources.ts";
 import type { ZfsStorage } from "./storage.ts";
 import {
   blockBytes,
@@ -140,18 +140,11 @@ export function makeVolume(storage: ZfsStorage, spec: VolumeSpec, call: Call): P
   /** The snapshot that the volume is made from: the source itself, or one that is taken of it for this volume. */
   const snapshotOf = ({ name }: CopySource): string => (name.includes("@") ? name : names.sourceFor(name, id));
 
-  /** Takes the snapshot of a volume to copy. One that an earlier attempt left is used only while its copy exists. */
-  async function takeSource(from: string): Promise<void> {
-    const pool = { names: [names.pool, staging], properties: ["type"] };
-    if (!(await zfs.read(pool, signal)).has(staging)) await zfs.destroy(from, {}, signal);
-    await zfs.snapshot([from], {}, pool, signal);
-  }
-
   /** Makes a full copy outside the volumes; it gets its name when it is complete and has all its properties. */
   async function copied(plan: CreationPlan, source: CopySource): Promise<ZfsVolume> {
     const from = snapshotOf(source);
     await refuseOthers(storage, staging, call);
-    if (from !== source.name) await takeSource(from);
+    if (from !== source.name) await takeSource(storage, from, staging, call);
     const unmounted = filesystem ? { canmount: "noauto" } : {};
     await zfs.copy({ from, to: staging, values: { ...unmounted, ...markValues(identity) } }, signal);
     const changes = filesystem ? { canmount: "on" } : { volsize: String(plan.bytes) };

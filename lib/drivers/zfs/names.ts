@@ -42,7 +42,10 @@ export const isSnapshotName = (text: string): boolean => snapshotShape.test(text
 export const isTemporary = (snapshotName: string): boolean =>
   snapshotName.startsWith(forVolume) || snapshotName.startsWith(forSnapshot);
 
-/** The name of a deleted snapshot that a clone still needs, where ZFS's own mark of it (defer_destroy) cannot be read. */
+/**
+ * The name of a snapshot that only its clones still need, but whose own name is needed again, or whose deletion (defer_destroy) cannot be
+ * read.
+ */
 export const discardedName = (guid: string): string => `${reserved}deleted-${guid}`;
 
 /** Whether a snapshot has such a name. */
@@ -213,7 +216,7 @@ export class DatasetNames {
   /** Whether a snapshot was taken for a clone of this connection and goes with it, by its name and that of its dataset. */
   isOwnOrigin(snapshot: string): boolean {
     const [of = "", name = ""] = snapshot.split("@");
-    if (!isTemporary(name)) return false;
+    if (!isTemporary(name) && !isDiscarded(snapshot)) return false;
     const made = isStaging(of) ? of.replace(receiving, "") : of;
     if (this.isTombstone(of) || this.volumeOf(made) !== undefined) return true;
     return snapshotId(this.detachedIdOf(of))?.detached === true;

@@ -15,6 +15,7 @@ import {
   removeStaging,
   snapshotBytes,
   snapshotProperties,
+  takeSource,
   tombstones,
 } from "./sources.ts";
 import type { ZfsStorage } from "./storage.ts";
@@ -92,8 +93,8 @@ export function datasetSnapshots(storage: ZfsStorage): SnapshotAbility {
         // The dataset that holds the detached snapshots of the volume.
         const container = { name: names.container(volume.id), volsize: undefined, values: {}, permissions: undefined };
         await zfs.create(container, true, { names: [container.name], properties: ["type"] }, signal);
-        await zfs.snapshot([from], {}, query, signal);
         await refuseOthers(storage, staging, call);
+        await takeSource(storage, from, staging, call);
         await zfs.copy({ from, to: staging, values: marked }, signal);
         await zfs.set(staging, values, signal);
         await zfs.rename(staging, target, signal);

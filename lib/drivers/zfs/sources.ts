@@ -7,7 +7,7 @@ import { refuseWhileCopied } from "./protected.ts";
 import type { ZfsStorage } from "./storage.ts";
 import { listProperties, type NewValues } from "./values.ts";
 import { volumeIn, volumeQuery } from "./volume.ts";
-import type { Entries, Entry, Zfs } from "./zfs.ts";
+import { type Entries, type Entry, type Zfs, ZfsError } from "./zfs.ts";
 
 /** The dataset or snapshot that a volume is made from. */
 export interface CopySource {
@@ -142,6 +142,20 @@ export async function refuseOthers(storage: ZfsStorage, name: string, call: Call
     "aborted",
     `another connection makes the copy ${name}; give each connection a dataset of its own`,
   );
+}
+
+/** Takes the snapshot `from` to copy into `staging`. One that an earlier attempt has left is used only while its copy exists. */
+export async function takeSource(
+  { zfs, names }: ZfsStorage,
+  from: string,
+  staging: string,
+  { signal }: Call,
+): Promise<void> {
+  const query = { names: [names.pool, staging], properties: ["type"] };
+  const continues = (await zfs.read(query, signal)).has(staging);
+  if (!continues) await zfs.freeName(from, signal);
+  const { made } = await zfs.snapshot([from], {}, query, signal);
+  if (!made && !continues) throw new ZfsError("changed", `another call has taken ${from}`);
 }
 
 /** Removes the rest of an interrupted copy, unless it is another connection's. A dataset that csimux did not mark stays, with a warning. */

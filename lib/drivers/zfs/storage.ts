@@ -145,6 +145,7 @@ const refusals: Readonly<Record<ZfsFailure, readonly [Code, string]>> = {
   suspended: ["unavailable", "the pool is suspended: repair its disks, then run zpool clear"],
   size: ["out-of-range", "the size does not fit the data"],
   invalid: ["failed-precondition", "correct the properties of the connection or of the class"],
+  changed: ["aborted", "another call may work on the same volume; retry"],
   unfinished: ["unavailable", "what was copied is kept, and the next call continues"],
   incomplete: ["unavailable", "check what lies between zfs and csimux (sudo, wrapper, login shell, proxy), then retry"],
   other: ["internal", "see the storage host"],

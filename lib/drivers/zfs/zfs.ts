@@ -56,7 +56,7 @@ export interface CreationResult {
   readonly entries: Entries;
 }
 
-/** A snapshot to clone. `temporary`: taken for this clone if it does not exist, and destroyed with it. */
+/** A snapshot to clone. `temporary`: taken for this clone, in place of one that an earlier attempt has left, and destroyed with it. */
 export interface CloneOrigin {
   readonly snapshot: string;
   readonly temporary: boolean;
@@ -125,6 +125,8 @@ export type ZfsFailure =
   | "suspended"
   | "size"
   | "invalid"
+  /** Another call has removed something of this one. */
+  | "changed"
   /** A copy was interrupted, and what it has received is kept. */
   | "unfinished"
   /** The answer was cut, or does not fit the question, so that it proves nothing. */
@@ -167,7 +169,7 @@ export interface Zfs {
   read(query: PropertyQuery, signal: AbortSignal): Promise<Entries>;
   /** Makes a dataset unless it exists; with `parents` also those above it. Throws "absent" when its parent does not exist. */
   create(dataset: NewDataset, parents: boolean, query: PropertyQuery, signal: AbortSignal): Promise<CreationResult>;
-  /** Like `create`, from a snapshot; throws "absent" when that does not exist. */
+  /** Like `create`, from a snapshot; throws "absent" when that does not exist, or what a temporary one would be taken of. */
   clone(dataset: NewDataset, origin: CloneOrigin, query: PropertyQuery, signal: AbortSignal): Promise<CreationResult>;
   /** Sets values on a dataset or snapshot; all that are not undefined in one step. */
   set(name: string, values: Values, signal: AbortSignal): Promise<void>;
@@ -180,6 +182,11 @@ export interface Zfs {
     query: PropertyQuery,
     signal: AbortSignal,
   ): Promise<CreationResult>;
+  /**
+   * Frees the name of a snapshot that was taken for a clone or copy: destroys the snapshot, or renames it if clones or holds still need it;
+   * then it goes with the last of them. Succeeds if there is none.
+   */
+  freeName(snapshot: string, signal: AbortSignal): Promise<void>;
   /** Finds what has the name of a snapshot, by names alone. Throws like `read`. */
   namesakes(wanted: SnapshotName, query: PropertyQuery, signal: AbortSignal): Promise<SnapshotsOfName>;
   /** A dataset and what is up to `depth` levels below it, of these types. Empty when it does not exist. Throws like `read`. */

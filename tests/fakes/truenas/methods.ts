@@ -63,6 +63,7 @@ const storage: Methods = {
   "zfs.resource.destroy": { run: resources.destroy, role: "ZFS_RESOURCE_DELETE", since: 2600 },
   ...snapshotMethods("zfs.snapshot", { until: 2504 }),
   ...snapshotMethods("pool.snapshot", { since: 2510 }),
+  "pool.snapshot.rename": { run: snapshots.rename, role: "SNAPSHOT_WRITE", since: 2510 },
   "zfs.resource.snapshot.create": { run: snapshotResources.createResource, role: "SNAPSHOT_WRITE", since: 2600 },
   "zfs.resource.snapshot.query": { run: snapshotResources.queryResource, role: "SNAPSHOT_READ", since: 2600 },
   "zfs.resource.snapshot.destroy": { run: snapshotResources.destroyResource, role: "SNAPSHOT_DELETE", since: 2600 },

@@ -145,6 +145,7 @@ export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner =
     const later = laterReceive(argv[1] ?? "", zfs);
     if (later) return outputOf(later);
     if (argv[1]?.startsWith("output=")) return outputOf(orElse(argv[3] ?? "", argv[4] ?? "", zfs));
+    if (argv[1]?.startsWith("snapshot=")) return outputOf(freed(argv.slice(3), zfs));
     if (argv[1]?.startsWith("part=")) return outputOf(named(argv.slice(3), zfs));
     const copy = pipeIn(argv[1] ?? "");
     if (copy && !isSlow(folder))
@@ -173,6 +174,20 @@ function orElse(first: string, second: string, zfs: (argv: readonly string[]) =>
   const done = shell(first, zfs);
   if (done.code !== 0) shell(second, zfs);
   return done;
+}
+
+/** Frees the name of a snapshot (lib/drivers/zfs/cli/destroy.ts, freeNameText). */
+function freed(
+  [snapshot = "", other = "", ...zfs]: readonly string[],
+  run: (argv: readonly string[]) => Result,
+): Result {
+  const destroyed = run([...zfs, "destroy", snapshot]);
+  if (destroyed.code === 0 || /could not find any snapshots/.test(destroyed.err)) return { out: "", err: "", code: 0 };
+  const deferred = run([...zfs, "destroy", "-d", snapshot]);
+  if (deferred.code !== 0) return deferred;
+  const guid = run([...zfs, "get", "-Hp", "-o", "value", "guid", snapshot]);
+  if (guid.code !== 0) return { out: "", err: "", code: 0 };
+  return run([...zfs, "rename", snapshot, other + guid.out.trim()]);
 }
 
 /** Whether a test wants to see a copy while it is made, or to end it. */

@@ -8,6 +8,8 @@ import { isUserProperty } from "./values.ts";
 
 /** The first version with zfs.resource.query, which opens only the datasets that are named. */
 export const withResources = 2510;
+/** The first version that can rename datasets and snapshots. */
+export const withRename = 2510;
 /** The first version with zfs.resource.snapshot.* and zfs.resource.destroy; there snapshots get properties only at their creation. */
 export const withSnapshotResources = 2600;
 

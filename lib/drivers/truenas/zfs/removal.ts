@@ -2,7 +2,7 @@ import { discardedName, isDiscarded, isStaging, isTemporary } from "../../zfs/na
 import { type DestroyOptions, ZfsError } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
 import { isMissing } from "../api-error.ts";
-import { snapshotService, whyNot, withSnapshotResources, zfsError } from "./queries.ts";
+import { snapshotService, whyNot, withRename, withSnapshotResources, zfsError } from "./queries.ts";
 import type { DatasetApi } from "./reading.ts";
 import { isWritten } from "./replication.ts";
 
@@ -16,13 +16,15 @@ async function gone(api: Api, method: string, params: readonly unknown[], signal
   }
 }
 
-/** Renames a snapshot whose destruction is deferred, because 26 does not answer that it is. */
+/** Gives a snapshot whose destruction is deferred another name, if it still exists. */
 async function discard({ api, reading }: DatasetApi, name: string, signal: AbortSignal): Promise<void> {
   const waiting = await reading.one(name, ["guid"], signal);
-  const [dataset = "", own = ""] = name.split("@");
-  if (!waiting || isTemporary(own) || isDiscarded(name)) return;
-  const to = `${dataset}@${discardedName(waiting.properties.get("guid")?.value ?? "")}`;
-  await gone(api, "zfs.resource.snapshot.rename", [{ current_name: name, new_name: to }], signal);
+  if (!waiting) return;
+  const to = `${name.slice(0, name.indexOf("@") + 1)}${discardedName(waiting.properties.get("guid")?.value ?? "")}`;
+  const { number } = await api.version(signal);
+  if (number >= withSnapshotResources)
+    return gone(api, "zfs.resource.snapshot.rename", [{ current_name: name, new_name: to }], signal);
+  await gone(api, "pool.snapshot.rename", [name, { new_name: to, force: true }], signal);
 }
 
 async function destroySnapshot(on: DatasetApi, name: string, defer: boolean, signal: AbortSignal): Promise<void> {
@@ -30,7 +32,21 @@ async function destroySnapshot(on: DatasetApi, name: string, defer: boolean, sig
   if (number < withSnapshotResources)
     return gone(on.api, `${snapshotService(number)}.delete`, [name, { defer }], signal);
   await gone(on.api, "zfs.resource.snapshot.destroy", [{ path: name, defer }], signal);
-  if (defer) await discard(on, name, signal);
+  // 26 does not answer that the destruction is deferred.
+  if (defer && !isTemporary(name.slice(name.indexOf("@") + 1)) && !isDiscarded(name)) await discard(on, name, signal);
+}
+
+/** As Zfs.freeName. Before 25.10 the API cannot rename a snapshot, so one with clones or holds is refused. */
+export async function nameFreed(on: DatasetApi, name: string, signal: AbortSignal): Promise<void> {
+  try {
+    return await destroySnapshot(on, name, false, signal);
+  } catch (error) {
+    if (!(error instanceof ZfsError && ["dependents", "held"].includes(error.failure))) throw error;
+    if ((await on.api.version(signal)).number < withRename)
+      throw new ZfsError(error.failure, `${name} shows its volume as it was earlier, and must go: ${error.message}`);
+  }
+  await destroySnapshot(on, name, true, signal);
+  await discard(on, name, signal);
 }
 
 async function destroyDataset({ api, reading }: DatasetApi, name: string, signal: AbortSignal): Promise<void> {

@@ -117,13 +117,19 @@ export async function taken(
   return undefined;
 }
 
-/** Takes a snapshot unless it exists; `one` reads it. Throws ZfsError. */
-export async function ensured(api: Api, id: string, one: () => Promise<unknown>, signal: AbortSignal): Promise<void> {
+/** Takes a snapshot, and returns whether that succeeded; not where one of this name exists, which `one` reads. Throws ZfsError. */
+export async function isTaken(
+  api: Api,
+  id: string,
+  one: () => Promise<unknown>,
+  signal: AbortSignal,
+): Promise<boolean> {
   try {
     await taken(api, id, {}, signal);
+    return true;
   } catch (error) {
     const failure = whyNot(error);
-    if (failure === "exists") return;
-    if (failure === undefined || !(await one())) throw zfsError(error);
+    if (failure !== "exists" && (failure === undefined || !(await one()))) throw zfsError(error);
+    return false;
   }
 }

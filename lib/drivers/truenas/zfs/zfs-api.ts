@@ -28,18 +28,16 @@ import {
   snapshotService,
   systemOf,
   whyNot,
+  withRename,
   withResources,
   withSnapshotResources,
   zfsError,
 } from "./queries.ts";
 import { type DatasetApi, DatasetReader } from "./reading.ts";
-import { copyDestroyed, destroyed } from "./removal.ts";
+import { copyDestroyed, destroyed, nameFreed } from "./removal.ts";
 import { createdEntry } from "./rows.ts";
-import { ensured, taken } from "./snapshots.ts";
+import { isTaken, taken } from "./snapshots.ts";
 import { type ApiValues, apiValues, asChanges, changeable, creation, unsettable, wholeSize } from "./values.ts";
-
-/** The first version that can rename a dataset. */
-const withRename = 2510;
 
 /** The pools of a TrueNAS system, through its API. Only this folder interprets what the server answers about datasets. */
 export class ZfsApi implements Zfs, DatasetApi {
@@ -118,15 +116,22 @@ export class ZfsApi implements Zfs, DatasetApi {
     query: PropertyQuery,
     signal: AbortSignal,
   ): Promise<CreationResult> {
-    if (temporary) await ensured(this.api, snapshot, () => this.reading.one(snapshot, ["type"], signal), signal);
+    if (temporary) await this.#takeFor(dataset.name, snapshot, signal);
     const system = await systemOf(this.api, signal);
     const aside = system.version >= withSnapshotResources;
     const make = () =>
       ofVersion(system, () =>
         aside ? this.#cloneAside(dataset, snapshot, signal) : this.#clone(dataset, snapshot, signal),
-      );
+      ).catch(async (error: unknown) => {
+        const isGone = temporary && whyNot(error) === "absent" && !(await this.#orphan(dataset.name, signal));
+        throw isGone ? new ZfsError("changed", `another call has destroyed ${snapshot}`, { cause: error }) : error;
+      });
     const drop = temporary ? () => this.destroy(snapshot, { deferred: true }, signal) : undefined;
     return this.#created(dataset.name, make, dataset.permissions, query, signal, drop);
+  }
+
+  freeName(snapshot: string, signal: AbortSignal): Promise<void> {
+    return nameFreed(this, snapshot, signal);
   }
 
   async set(name: string, values: Values, signal: AbortSignal): Promise<void> {
@@ -237,6 +242,17 @@ export class ZfsApi implements Zfs, DatasetApi {
       fields["volsize"] ??
       Number((await this.reading.one(name, ["volsize"], signal))?.properties.get("volsize")?.value);
     return { ...fields, refreservation: volsize };
+  }
+
+  /** Takes the temporary snapshot of a clone. One of an earlier attempt, which shows the source as it was then, makes way with its clone. */
+  async #takeFor(clone: string, snapshot: string, signal: AbortSignal): Promise<void> {
+    const take = () => isTaken(this.api, snapshot, () => this.reading.one(snapshot, ["type"], signal), signal);
+    if (await take()) return;
+    const staging = stagingOf(clone);
+    const left = await this.reading.one(staging, ["origin"], signal);
+    if (left?.properties.get("origin")?.value === snapshot) await copyDestroyed(this, staging, signal);
+    await this.freeName(snapshot, signal);
+    if (!(await take())) throw new ZfsError("changed", `another call has taken ${snapshot}`);
   }
 
   async #clone({ name, volsize, values }: NewDataset, snapshot: string, signal: AbortSignal): Promise<undefined> {

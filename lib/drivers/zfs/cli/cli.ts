@@ -16,10 +16,10 @@ import {
   unproven,
   type Values,
   type Zfs,
-  type ZfsError,
+  ZfsError,
 } from "../zfs.ts";
 import { incomplete, isGone, outputOf, poolStates, readEntries, refusal } from "./answers.ts";
-import { destroyDataset } from "./destroy.ts";
+import { destroyDataset, freeNameStep } from "./destroy.ts";
 import { listBelow, listFamily, namesBelow, snapshotSteps, TakenNames } from "./listing.ts";
 import { ExportCache, exportedIn, exportsStep } from "./nfs.ts";
 import {
@@ -84,10 +84,20 @@ export class ZfsCli implements Zfs {
   ): Promise<CreationResult> {
     const size = volsize === undefined ? {} : { volsize: String(volsize) };
     const make = this.#step("make", "clone", ...options({ ...values, ...size }), snapshot, name);
-    // A snapshot of an earlier attempt shows the source as it was then.
-    const fresh = [this.#step("stale", "destroy", snapshot), this.#step("snapshot", "snapshot", snapshot)];
-    const steps = temporary ? [...fresh, make, this.#step("defer", "destroy", "-d", snapshot)] : [make];
+    // A snapshot of an earlier attempt shows the source as it was then, so only one that this script takes is cloned.
+    const steps = temporary
+      ? [
+          freeNameStep(this.#programs, snapshot),
+          this.#step("snapshot", "snapshot", snapshot),
+          { ...make, onlyAfter: "snapshot" },
+          this.#step("defer", "destroy", "-d", snapshot),
+        ]
+      : [make];
     return this.#made(steps, permissionSteps(this.#programs, name, permissions, "make"), query, signal);
+  }
+
+  freeName(snapshot: string, signal: AbortSignal): Promise<void> {
+    return this.#done([freeNameStep(this.#programs, snapshot)], signal);
   }
 
   async set(name: string, values: Values, signal: AbortSignal): Promise<void> {
@@ -250,7 +260,7 @@ export class ZfsCli implements Zfs {
     const properties = [...asked.properties, ...(after.length > 0 ? mountProperties : [])];
     const query = { names: asked.names, properties };
     const outputs = await this.#run([...steps, readStep(this.#programs, query), ...after], signal);
-    const make = outputOf(outputs, "make");
+    const make = outputs.get("make") ?? throwUntaken(outputs);
     for (const { name } of after) {
       const output = outputs.get(name);
       if (output && output.exitCode !== 0) throw refusal(output);
@@ -279,6 +289,13 @@ export class ZfsCli implements Zfs {
 
 const none: ReadonlySet<string> = new Set();
 
-/** The refusal of a clone; where its snapshot is absent, the refusal to take that. */
+/** Throws why the temporary snapshot of a clone was not taken: one of an earlier attempt stays, or its dataset is absent. */
+function throwUntaken(outputs: Outputs): never {
+  const snapshot = refusal(outputOf(outputs, "snapshot"));
+  const free = outputOf(outputs, "free");
+  throw snapshot.failure === "exists" && free.exitCode !== 0 ? refusal(free) : snapshot;
+}
+
+/** The refusal of a clone. A temporary snapshot that was taken and does not exist was destroyed by another call. */
 const becauseOf = (refused: ZfsError, snapshot: Output | undefined): ZfsError =>
-  refused.failure === "absent" && snapshot && snapshot.exitCode !== 0 ? refusal(snapshot) : refused;
+  refused.failure === "absent" && snapshot ? new ZfsError("changed", refused.message) : refused;

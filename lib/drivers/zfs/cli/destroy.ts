@@ -1,5 +1,6 @@
 import type { Argv, Output } from "../../../io/runner.ts";
 import { quoted, type Step } from "../../../io/script.ts";
+import { discardedName } from "../names.ts";
 import { type DestroyOptions, ZfsError } from "../zfs.ts";
 import { outputOf } from "./answers.ts";
 import { clientsIn, clientsText, type ExportCache, infoStep, usersStep } from "./nfs.ts";
@@ -45,6 +46,24 @@ function destroyStep({ zfs }: Programs, name: string, { snapshots = [], served }
   const last = served ? `${line([...zfs, "mount", name])}; ${line([...zfs, "share", name])}` : ":";
   return { name: "destroy", argv: locked(datasetLock(name), ["sh", "-c", orElseText, "sh", first, last]) };
 }
+
+/**
+ * $1 is a snapshot, $2 the beginning of another name for it; the rest is zfs. With clones or holds it goes with the last of them
+ * (zfs-destroy(8), -d), and gets the other name, which its guid makes unique.
+ */
+const freeNameText = `snapshot=$1 other=$2
+shift 2
+output=$("$@" destroy "$snapshot" 2>&1) && exit
+case $output in *"could not find any snapshots"*) exit 0;; esac
+output=$("$@" destroy -d "$snapshot" 2>&1) || { printf '%s\\n' "$output" >&2; exit 1; }
+guid=$("$@" get -Hp -o value guid "$snapshot" 2>/dev/null) && [ -n "$guid" ] || exit 0
+exec "$@" rename "$snapshot" "$other$guid"`;
+
+/** Frees the name of a snapshot, which the success of taking one of this name proves. Fails also where the dataset is absent. */
+export const freeNameStep = ({ zfs }: Programs, snapshot: string): Step => {
+  const other = `${snapshot.slice(0, snapshot.indexOf("@") + 1)}${discardedName("")}`;
+  return { name: "free", argv: ["sh", "-c", freeNameText, "sh", snapshot, other, ...zfs], onFailure: "go-on" };
+};
 
 /**
  * Destroys a dataset. Throws "used" while NFS clients use it, with nothing changed. The cache of the NFS server keeps a file system that

@@ -2,9 +2,9 @@ import * as v from "valibot";
 import { Invalid } from "../failure.ts";
 import { flag, modelled, or, whole } from "../models.ts";
 import type { Nas, Snapshot } from "../state.ts";
-import { clonesOf, snapshotsOf } from "./dataset-removal.ts";
+import { snapshotsOf } from "./dataset-removal.ts";
 import { cloned } from "./snapshot-clones.ts";
-import { destroySnapshot, hidden26, nameOf, rawOf, taken, userOf } from "./snapshots.ts";
+import { destroySnapshot, hidden26, nameOf, rawOf, renamed, taken, userOf } from "./snapshots.ts";
 
 /** zfs.resource.snapshot.*, the third generation (plugins/zfs/snapshot_crud.py of TS-26.0.0-BETA.3). */
 
@@ -110,10 +110,7 @@ export function renameResource(nas: Nas, [data]: readonly unknown[]): unknown {
   const snapshot = nas.state.snapshots[current_name];
   if (!snapshot) throw new Invalid([method, `'${current_name}' not found`, 2]);
   if (nas.state.snapshots[new_name]) throw new Invalid([method, `'${new_name}' already exists`, 17]);
-  for (const clone of clonesOf(nas, current_name)) clone.origin = new_name;
-  delete nas.state.snapshots[current_name];
-  snapshot.name = new_name.slice(new_name.indexOf("@") + 1);
-  nas.state.snapshots[new_name] = snapshot;
+  renamed(nas, snapshot, new_name);
   return null;
 }
 
