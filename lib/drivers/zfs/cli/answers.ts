@@ -196,3 +196,14 @@ export const poolStates = ({ stdout }: Output): ReadonlyMap<string, string> =>
       return state === "" ? [] : [[name, state] as const];
     }),
   );
+
+/** Throws why the temporary snapshot of a clone was not taken: one of an earlier attempt stays, or its dataset is absent. */
+export function throwUntaken(outputs: Outputs): never {
+  const snapshot = refusal(outputOf(outputs, "snapshot"));
+  const free = outputOf(outputs, "free");
+  throw snapshot.failure === "exists" && free.exitCode !== 0 ? refusal(free) : snapshot;
+}
+
+/** The refusal of a clone. A temporary snapshot that was taken and does not exist was destroyed by another call. */
+export const becauseOf = (refused: ZfsError, snapshot: Output | undefined): ZfsError =>
+  refused.failure === "absent" && snapshot ? new ZfsError("changed", refused.message) : refused;

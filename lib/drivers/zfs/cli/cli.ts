@@ -16,9 +16,8 @@ import {
   unproven,
   type Values,
   type Zfs,
-  ZfsError,
 } from "../zfs.ts";
-import { incomplete, isGone, outputOf, poolStates, readEntries, refusal } from "./answers.ts";
+import { becauseOf, incomplete, isGone, outputOf, poolStates, readEntries, refusal, throwUntaken } from "./answers.ts";
 import { destroyDataset, freeNameStep } from "./destroy.ts";
 import { listBelow, listFamily, namesBelow, snapshotSteps, TakenNames } from "./listing.ts";
 import { ExportCache, exportedIn, exportsStep } from "./nfs.ts";
@@ -288,14 +287,3 @@ export class ZfsCli implements Zfs {
 }
 
 const none: ReadonlySet<string> = new Set();
-
-/** Throws why the temporary snapshot of a clone was not taken: one of an earlier attempt stays, or its dataset is absent. */
-function throwUntaken(outputs: Outputs): never {
-  const snapshot = refusal(outputOf(outputs, "snapshot"));
-  const free = outputOf(outputs, "free");
-  throw snapshot.failure === "exists" && free.exitCode !== 0 ? refusal(free) : snapshot;
-}
-
-/** The refusal of a clone. A temporary snapshot that was taken and does not exist was destroyed by another call. */
-const becauseOf = (refused: ZfsError, snapshot: Output | undefined): ZfsError =>
-  refused.failure === "absent" && snapshot ? new ZfsError("changed", refused.message) : refused;
