@@ -2,7 +2,7 @@ import type { Log } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { probe } from "../../lib/csi/probe.ts";
 import { Registration } from "../../lib/csi/registration.ts";
-import { type HttpPage, servePages } from "../../lib/observe/page-server.ts";
+import { type HttpPage, servePages, shared } from "../../lib/observe/page-server.ts";
 import { aliasRegistration, aliasSocket, ownSocket } from "./aliases.ts";
 import type { ServeOptions } from "./options.ts";
 
@@ -60,13 +60,13 @@ function registrationsOf({ name, aliases, endpoints, registration }: ServeOption
  * registers itself.
  */
 function healthPages({ endpoints: [endpoint = ""] }: ServeOptions, registrations: readonly Registration[]) {
-  const alive = async (): Promise<HttpPage> => {
+  const alive = shared(async (): Promise<HttpPage> => {
     try {
       return (await probe(endpoint, probeMs)) ? { status: 200, text: "ok\n" } : { status: 503, text: "not ready\n" };
     } catch (error) {
       return { status: 503, text: `${error instanceof Error ? error.message : String(error)}\n` };
     }
-  };
+  });
   const ready = async (): Promise<HttpPage> =>
     registrations.some(each => !each.registered)
       ? { status: 503, text: "kubelet has not registered the driver yet\n" }

@@ -8,7 +8,7 @@ import type { CopyWays } from "../../lib/mux/copying/matrix-data.ts";
 import type { ConnectionInventory } from "../../lib/mux/inventory.ts";
 import { CallTracker } from "../../lib/observe/call-tracker.ts";
 import { type KnownNames, onlyKnownNames, toBoth } from "../../lib/observe/names.ts";
-import { servePages } from "../../lib/observe/page-server.ts";
+import { servePages, shared } from "../../lib/observe/page-server.ts";
 import { type StatusAnswer, type StatusSources, statusOf } from "../../lib/observe/status.ts";
 import { type StatusRequest, serveStatus, statusSocketOf } from "../../lib/observe/status-socket.ts";
 import { commit, version } from "../version.ts";
@@ -86,7 +86,7 @@ export async function openObservation(
       if (options.page) closing.push(await beginPage(options.page, () => answer("volumes"), machine, log));
       if (!metrics) return;
       const { contentType } = metrics;
-      const page = async () => ({ status: 200, contentType, text: await metrics.text(status()) });
+      const page = shared(async () => ({ status: 200, contentType, text: await metrics.text(status()) }));
       const { port, close } = await servePages("metrics", metricsAddress, { "/metrics": page }, log);
       closing.push(close);
       metricsPort = port;

@@ -21,7 +21,9 @@ export async function beginPage(
   log: Log,
 ): Promise<() => void> {
   const gate =
-    tokenFile === undefined ? loopbackGate : await tokenGate(tokenFile, () => readSmallFile(tokenFile, maxTokenBytes));
+    tokenFile === undefined
+      ? loopbackGate
+      : await tokenGate(tokenFile, () => readSmallFile(tokenFile, maxTokenBytes), log);
   const api = clusterAddress(machine);
   const page = reused(async (): Promise<HttpPage> => {
     const { pageText, policy } = await import("../page/page.ts");

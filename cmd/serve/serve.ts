@@ -2,6 +2,7 @@ import { join } from "node:path";
 import type { Log } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { MainFile } from "../../lib/daemon/main-file.ts";
+import { isLoopback } from "../../lib/observe/page-access.ts";
 import { type Host, valueResolver } from "../host.ts";
 import { version } from "../version.ts";
 import { refuseAliases } from "./aliases.ts";
@@ -109,6 +110,10 @@ async function start(options: ServeOptions, host: Host, output: ReturnType<typeo
       for (const endpoint of endpoints) {
         const address = await server.listen(endpoint, options.socketMode);
         log.info("listening", { address, name, modes: [...modes], version });
+        if (endpoint.kind === "tcp" && !isLoopback(endpoint.host))
+          log.warn("anyone who reaches this address can delete every volume, without a login; use a socket", {
+            address,
+          });
       }
     }
     await observation.begin(log);

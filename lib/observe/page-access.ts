@@ -1,38 +1,76 @@
 import { createHash, timingSafeEqual } from "node:crypto";
-import type { IncomingMessage } from "node:http";
+import { isIPv4 } from "node:net";
+import type { Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
+import type { ClientRequest } from "./page-request.ts";
 import type { HttpPage } from "./page-server.ts";
 
 /** The shortest token accepted, in characters. */
 const shortest = 16;
 
-/** The addresses of this machine or pod alone; IPv6 in brackets. */
-const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/i;
+/** How many wrong tokens a client may send in a minute before the rest of the minute is refused. */
+const mostGuesses = 20;
+const guessMs = 60_000;
 
-/** Whether only this machine, or this pod, can reach a host. */
-export const isLoopback = (host: string): boolean => loopback.test(host);
+/** The most addresses that are counted apart. */
+const mostClients = 1_000;
+
+/** Whether only this machine, or this pod, can reach a host; IPv6 in brackets. */
+export const isLoopback = (host: string): boolean =>
+  /^(?:localhost|\[::1\])$/i.test(host) || (host.startsWith("127.") && isIPv4(host));
 
 /** Why a request is refused; undefined if it is not. */
-export type Gate = (request: Pick<IncomingMessage, "headers">) => Promise<HttpPage | undefined>;
+export type Gate = (request: Pick<ClientRequest, "headers" | "from">) => Promise<HttpPage | undefined>;
 
 /**
  * Admits requests with the token, as a bearer token (RFC 6750) or as the password of any user (RFC 7617), which browsers ask
  * for. `token` is called for each request, because Kubernetes replaces files of Secrets. Throws "failed-precondition" if
  * there is none, or a short one.
  */
-export async function tokenGate(file: string, token: () => Promise<string | undefined>): Promise<Gate> {
+export async function tokenGate(
+  file: string,
+  token: () => Promise<string | undefined>,
+  log: Log,
+  now: () => number = () => performance.now(),
+): Promise<Gate> {
   const current = async () => {
     const text = (await token().catch(() => undefined))?.trim();
     return text !== undefined && text.length >= shortest ? text : undefined;
   };
   if ((await current()) === undefined)
     throw new CsiError("failed-precondition", `${file} must contain a token of at least ${shortest} characters`);
-  return async ({ headers: { authorization = "" } }) => {
+  const guesses = guessCounter(log, now);
+  return async ({ headers: { authorization = "" }, from }) => {
+    if (guesses.isOver(from)) return { status: 429, text: "too many wrong tokens; try again in a minute\n" };
     const wanted = await current();
     const given = tokenOf(authorization);
     if (wanted !== undefined && given !== undefined && timingSafeEqual(digest(wanted), digest(given))) return undefined;
+    if (given !== undefined) guesses.note(from);
     const headers = { "WWW-Authenticate": 'Basic realm="csimux: the token is the password", charset="UTF-8"' };
     return { status: 401, headers, text: "the page of csimux requires its token\n" };
+  };
+}
+
+/** Counts wrong tokens by address, a minute at a time. A browser that knows no token yet sends none, which is not counted. */
+function guessCounter(log: Log, now: () => number) {
+  let counts = new Map<string, number>();
+  let end = 0;
+  const keyOf = (from: string) => (counts.size < mostClients || counts.has(from) ? from : "other addresses");
+  const countOf = (from: string) => {
+    if (now() >= end) {
+      counts = new Map();
+      end = now() + guessMs;
+    }
+    return counts.get(keyOf(from)) ?? 0;
+  };
+  return {
+    isOver: (from: string): boolean => countOf(from) >= mostGuesses,
+    note(from: string): void {
+      const count = countOf(from) + 1;
+      counts.set(keyOf(from), count);
+      if (count === 1) log.warn("the status page got a wrong token", { from });
+      if (count === mostGuesses) log.warn("the status page got too many wrong tokens; refused for a minute", { from });
+    },
   };
 }
 

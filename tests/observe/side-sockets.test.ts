@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Log } from "../../lib/core/call.ts";
 import { CallTracker } from "../../lib/observe/call-tracker.ts";
+import { serveCommands } from "../../lib/observe/command-socket.ts";
 import { servePages } from "../../lib/observe/page-server.ts";
 import { statusOf } from "../../lib/observe/status.ts";
 import { askStatus, serveStatus } from "../../lib/observe/status-socket.ts";
@@ -90,25 +91,31 @@ test("a page that cannot be made is an error in the log and a 500 without its te
   }
 });
 
-test("of many peers at once that keep their connections, only a limited number is served", async () => {
-  const pages = { "/": async () => ({ status: 200, text: "ok\n" }) };
-  const { port, close } = await servePages("the page", { host: "127.0.0.1", port: 0 }, pages, logged().log);
-  const peers = Array.from({ length: 300 }, () => connect({ host: "127.0.0.1", port }));
+test("clients of the command socket that neither send nor leave are closed", async () => {
+  const path = join(folder, "csi.sock.command");
+  const { close } = await serveCommands(path, async () => {}, logged().log, 50);
+  const peers = Array.from({ length: 20 }, () => connect({ path, allowHalfOpen: true }));
   try {
-    const results = await Promise.all(
-      peers.map(
-        peer =>
-          new Promise<"served" | "closed">(resolve => {
-            peer.once("data", () => resolve("served"));
-            peer.once("close", () => resolve("closed"));
-            peer.on("error", () => resolve("closed"));
-            peer.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-          }),
-      ),
-    );
-    const served = results.filter(each => each === "served").length;
-    expect(served).toBeGreaterThan(0);
-    expect(served).toBeLessThan(300);
+    const texts = peers.map(async peer => {
+      let text = "";
+      let isClosed = false;
+      peer.on("data", chunk => {
+        text += chunk.toString();
+      });
+      peer.on("error", () => {
+        isClosed = true;
+      });
+      await once(peer, "end");
+      // This side stays open; what is written arrives nowhere as soon as the server has closed the other one.
+      const end = performance.now() + 20_000;
+      while (!isClosed && performance.now() < end) {
+        peer.write("x");
+        await new Promise(resolve => setTimeout(resolve, 10));
+      }
+      return isClosed ? text : "still open";
+    });
+    for (const peer of peers.slice(10)) peer.write("{");
+    for (const text of await Promise.all(texts)) expect(text).toContain("the command socket got no request in time");
   } finally {
     for (const peer of peers) peer.destroy();
     close();

@@ -66,6 +66,15 @@ test("a node logs at its start that its state folder cannot be used, and serves 
   expect(await daemon.log()).toContain(`the state folder ${stateDir} cannot be used (ENOTDIR)`);
 });
 
+test("an endpoint that other machines may reach is served with a warning, because it asks for no login", async () => {
+  const sandbox = await sandboxed();
+  const flags = ["--endpoint=tcp://0.0.0.0:0", "--endpoint=tcp://127.0.0.1:0"];
+  const daemon = await startDaemon({ command: [await build()], sandbox, flags });
+  expect((await daemon.stop()).code).toBe(0);
+  const warnings = (await daemon.log()).split("\n").filter(line => line.includes("without a login"));
+  expect(warnings.map(line => /"address":"0\.0\.0\.0:\d+"/.test(line))).toEqual([true]);
+});
+
 test("csimux is alive without its connection folder and without the label that its zone comes from, and says what it waits for", async () => {
   const sandbox = await sandboxed();
   await rm(sandbox.connections, { recursive: true });

@@ -1,0 +1,117 @@
+import { readFile } from "node:fs/promises";
+import type { Socket } from "node:net";
+
+/** How long a client may take to send its request, and again to read the answer, in milliseconds. */
+const clientMs = 10_000;
+
+/** The most connections at once, where the process may have enough descriptors: 6 KiB each without a request. */
+const mostConnections = 4_096;
+
+/** The most bytes of answers that clients may not have read, of all connections together. */
+const mostUnread = 8 << 20;
+
+/** The most bytes of unfinished requests, of all connections together. */
+const mostHeld = 4 << 20;
+
+/** How many connections are closed in one go, which takes 0.1 ms each: thousands expire together if they came together. */
+const closedAtOnce = 32;
+const closingMs = 50;
+
+/** The part of the descriptors that connections may take: volumes need the others. */
+const share = 8;
+
+/** The most connections that leave enough descriptors to the process, from its limits (proc_pid_limits(5)). */
+export async function connectionLimit(): Promise<number> {
+  const limits = await readFile("/proc/self/limits", "utf8").catch(() => "");
+  const [, files = "1024"] = /^Max open files +(\d+)/m.exec(limits) ?? [];
+  return Math.min(mostConnections, Math.ceil(Number(files) / share));
+}
+
+/**
+ * The open connections of a port. Clients that neither send nor read cannot keep others out: with one connection too many, the one that has
+ * sent no request for the longest time is closed, and with too many unread answers, the oldest of those.
+ */
+export class Clients {
+  readonly #most: number;
+  readonly #open = new Set<Socket>();
+  /** Those without a complete request and those with an answer, each with its end; the oldest first. */
+  readonly #asking = new Map<Socket, number>();
+  readonly #answered = new Map<Socket, number>();
+  readonly #unread = new Map<Socket, number>();
+  #unreadBytes = 0;
+  readonly #held = new Map<Socket, number>();
+  #heldBytes = 0;
+  readonly #sweep: ReturnType<typeof setInterval>;
+
+  readonly #now: () => number;
+
+  /** `most` connections at once; `now` in milliseconds. */
+  constructor(most: number, now: () => number = () => performance.now()) {
+    this.#most = most;
+    this.#now = now;
+    this.#sweep = setInterval(() => this.#closeExpired(), closingMs);
+    this.#sweep.unref();
+  }
+
+  add(socket: Socket): void {
+    const [oldest = socket] = this.#asking.keys();
+    const isFull = this.#open.size >= this.#most;
+    this.#open.add(socket);
+    this.#asking.set(socket, this.#now() + clientMs);
+    socket.on("error", () => this.close(socket));
+    socket.on("close", () => this.close(socket));
+    if (isFull) this.close(oldest);
+  }
+
+  /** Notes the bytes of an unfinished request. False if there are too many, of all clients together. */
+  hold(socket: Socket, bytes: number): boolean {
+    this.#heldBytes += bytes - (this.#held.get(socket) ?? 0);
+    this.#held.set(socket, bytes);
+    return this.#heldBytes <= mostHeld;
+  }
+
+  /** Its request is complete. */
+  asked(socket: Socket): void {
+    this.#asking.delete(socket);
+    this.#heldBytes -= this.#held.get(socket) ?? 0;
+    this.#held.delete(socket);
+  }
+
+  /** Sends the answer; without effect if the client has left. */
+  answer(socket: Socket, bytes: Buffer): void {
+    if (!this.#open.has(socket)) return;
+    this.#answered.set(socket, this.#now() + clientMs);
+    this.#unread.set(socket, bytes.length);
+    this.#unreadBytes += bytes.length;
+    for (const oldest of this.#answered.keys()) {
+      if (this.#unreadBytes <= mostUnread || oldest === socket) break;
+      this.close(oldest);
+    }
+    socket.end(bytes);
+  }
+
+  close(socket: Socket): void {
+    this.asked(socket);
+    this.#answered.delete(socket);
+    this.#unreadBytes -= this.#unread.get(socket) ?? 0;
+    this.#unread.delete(socket);
+    this.#open.delete(socket);
+    socket.destroy();
+  }
+
+  closeAll(): void {
+    clearInterval(this.#sweep);
+    for (const socket of this.#open) this.close(socket);
+  }
+
+  #closeExpired(): void {
+    const now = this.#now();
+    let left = closedAtOnce;
+    for (const clients of [this.#answered, this.#asking]) {
+      for (const [socket, end] of clients) {
+        if (end > now || left-- <= 0) break;
+        this.close(socket);
+      }
+    }
+  }
+}
