@@ -8,7 +8,7 @@ const aboutOne = {
   round: "copy what has changed since the last round, or complete an interrupted round",
   land: "turn the last complete round of a copy into the volume",
   cancel: "remove an unfinished copy and its protected snapshots on the source",
-  freeze: "set a volume to read-only, if its storage can do that",
+  freeze: "note for its copies that a volume was stopped, and set it to read-only if its storage can do that",
   thaw: "set a volume back to writable",
 } as const;
 

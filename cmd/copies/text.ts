@@ -61,7 +61,12 @@ export function doneText({
     ...(instead ?? []),
     ...(round === undefined
       ? []
-      : [`round ${round.number + 1} copied ${size(Number(round.bytes))} in ${Math.round(round.seconds)} s`]),
+      : [
+          `round ${round.number + 1} copied ${size(Number(round.bytes))} in ${Math.round(round.seconds)} s`,
+          ...(round.continued
+            ? ["this round began before this command: after the pods have stopped, repeat the command before land"]
+            : []),
+        ]),
     ...(volume === undefined
       ? []
       : [`volume ${volume.handle} is complete: ${size(Number(volume.bytes))}, ${JSON.stringify(volume.context)}`]),

@@ -117,6 +117,7 @@ async function land(work: MoveWork, moving: Moving): Promise<Moving> {
     const isLanded = note.target !== "" && (await unlanded(work, moving)) === undefined;
     if (!isLanded && moving.fresh === undefined) {
       await controller.print(["round", target]);
+      desk.say("repeat csimux copies round while it says that the round began before this command");
       await controller.print(["land", target]);
       throw new MoveRefusal("the manifests need the answer of csimux copies land: run that, then repeat this command");
     }

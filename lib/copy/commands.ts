@@ -53,12 +53,16 @@ const commandSchema = v.variant("command", [
   v.strictObject({ command: v.literal("begin"), ...wanted }),
   /**
    * Completes the interrupted round, if there is one. Otherwise takes a new moment and copies the changes since the last one. Sends lines of
-   * progress. Done: `round`. After `freeze`, repeat it until `round.continued` is false: only that round's moment is from after the freeze.
+   * progress. Done: `round`. After `freeze`, repeat it until `round.continued` is false: only that round's moment is from after the freeze,
+   * and `land` refuses earlier ones.
    */
   v.strictObject({ command: v.literal("round"), target }),
   /** Makes the last complete round the volume. Done: `volume`. */
   v.strictObject({ command: v.literal("land"), target }),
-  /** Sets a volume to read-only, or back to writable. Fails with "failed-precondition" if its storage cannot do that. */
+  /**
+   * Sets a volume to read-only, or back to writable, and notes in the records of its moves that rounds from before cannot become the new
+   * volume. Fails with "failed-precondition" if its storage cannot set it to read-only; the records have the note all the same.
+   */
   v.strictObject({ command: v.literal("freeze"), volume: handle }),
   v.strictObject({ command: v.literal("thaw"), volume: handle }),
   /** Removes the landing and ends the protection of the source. Fails with "failed-precondition" for a finished volume. */

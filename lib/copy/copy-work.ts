@@ -66,3 +66,7 @@ export const givingOf = ({ giving }: Driver, connection: string): GivingAbility 
 /** The error for a connection whose file was changed during a copy. */
 export const unable = (connection: string, what: string): CsiError =>
   new CsiError("unavailable", `connection "${connection}" cannot ${what}; restore its file`);
+
+/** An error that no driver should throw counts as a fault of csimux. */
+export const asCsiError = (error: unknown): CsiError =>
+  error instanceof CsiError ? error : new CsiError("internal", String(error), { cause: error });

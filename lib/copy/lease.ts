@@ -61,6 +61,7 @@ export class CopyLease {
   #queue: Promise<unknown> = Promise.resolve();
   #timers: ReturnType<typeof setInterval>[] = [];
   #isLost = false;
+  #isLeft = false;
   #isCancelled = false;
 
   /** `call`: the call of the copy. `lost` is called once if another process becomes the owner, or the record can no longer be written. */
@@ -115,6 +116,7 @@ export class CopyLease {
 
   /** Changes the record; durable when it resolves. Throws if this process is no longer the owner. */
   write(change: Partial<CopyRecord>): Promise<void> {
+    if (this.#isLeft) return Promise.reject(taken(this.#place.target));
     this.#record = { ...this.#record, ...change };
     const done = this.#queue.then(() => this.#writeNow());
     this.#queue = done.catch(() => {});
@@ -129,6 +131,7 @@ export class CopyLease {
   /** Gives the ownership up with a last change, unless another process is the owner. Throws if the record cannot be written. */
   async leave(change: Partial<CopyRecord>, call: Call): Promise<void> {
     this.#stop();
+    this.#isLeft = true;
     await this.#queue;
     if (this.#isLost) return;
     this.#record = { ...this.#record, ...change, owner: "" };
@@ -164,7 +167,9 @@ export class CopyLease {
     const { id, target } = this.#place;
     const landing = await taking.find(id, call);
     const found = landing && readRecord(landing.record, `volume ${target}`);
-    const isSame = found?.owner === owner && (beat === undefined || found.beat === beat);
+    // A claim is for the round that its caller has read: `freeze` may have excluded that since.
+    const isSame =
+      found?.owner === owner && (beat === undefined || (found.beat === beat && found.frozen === this.#record.frozen));
     if (isSame && found.state !== "cancelled") return;
     this.#isCancelled = found?.state === "cancelled" && found.owner === this.#self;
     const why = !found || found.state === "cancelled" ? cancelled(target) : taken(target);

@@ -3,7 +3,15 @@ import { CsiError, isFinal } from "../core/errors.ts";
 import { pause } from "../core/time.ts";
 import type { CopyWay, GivingAbility, Moment, TakingAbility } from "../drivers/copying.ts";
 import { copyFiles } from "./by-files.ts";
-import { type CopyOutcome, type CopyParts, type CopyWork, givingOf, takingOf, unable } from "./copy-work.ts";
+import {
+  asCsiError,
+  type CopyOutcome,
+  type CopyParts,
+  type CopyWork,
+  givingOf,
+  takingOf,
+  unable,
+} from "./copy-work.ts";
 import { Arrivals, type CopyView } from "./figures.ts";
 import { CopyLease, type RecordPlace } from "./lease.ts";
 import { refuseAcls } from "./nfs4-acl.ts";
@@ -28,6 +36,7 @@ export class OneCopy {
   #told = performance.now();
   #moment: Moment;
   #hasWritten = false;
+  #claiming: Promise<void> | undefined;
   /** Resolves when it has ended and given up the ownership of its record; never rejects. */
   readonly done: Promise<CopyOutcome>;
 
@@ -54,6 +63,12 @@ export class OneCopy {
   ask(): void {
     this.#asked = performance.now();
     this.#lease.set({ asked: seconds() });
+  }
+
+  /** Records the first round that can become the volume (CopyRecord.frozen). Throws "aborted" if the copy ends meanwhile. */
+  async freeze(frozen: number | undefined): Promise<void> {
+    await this.#claiming;
+    await this.#lease.write({ frozen });
   }
 
   /** Ends its programs and gives up the ownership of the record. */
@@ -85,12 +100,14 @@ export class OneCopy {
     const idle = setInterval(() => this.#watchIdle(), Math.min(this.#parts.times.beat, this.#parts.idleMs()));
     idle.unref();
     try {
-      await this.#lease.claim({ state: "copying", fault: "", asked: seconds() });
+      this.#claiming = this.#lease.claim({ state: "copying", fault: "", asked: seconds() });
+      await this.#claiming;
       if (this.#work.isTakenOver && !isStream(this.record.way)) await this.#again();
       else if (!this.#work.isNew) await this.#place.use(taking => this.#begin(taking, this.record));
       await this.#untilComplete();
       // Counts the bytes that followed the sender's last progress line, by the estimated total.
-      if (this.record.way === "stream-here") this.#count(larger(this.record.done, this.record.total));
+      if (this.record.way === "stream-here")
+        this.#count(this.record.done > this.record.total ? this.record.done : this.record.total);
       await this.#leave({ state: "ready", done: this.record.total || this.record.done, fault: "" });
       this.#call.log.info("all data of the copy has arrived", { round: this.record.round });
       return { kind: "ready", record: this.record };
@@ -292,9 +309,3 @@ export class OneCopy {
 }
 
 const isStream = (way: CopyWay): way is "stream" | "stream-here" => way === "stream" || way === "stream-here";
-
-const larger = (one: bigint, other: bigint): bigint => (one > other ? one : other);
-
-/** An error that no driver should throw counts as a fault of csimux. */
-const asCsiError = (error: unknown): CsiError =>
-  error instanceof CsiError ? error : new CsiError("internal", String(error), { cause: error });

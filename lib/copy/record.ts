@@ -46,6 +46,7 @@ const recordSchema = v.strictObject({
   owner: v.string(),
   beat: v.number(),
   fault: v.string(),
+  frozen: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1))),
   move: v.optional(v.strictObject({ parameters: texts, mutable: texts })),
 });
 
@@ -82,6 +83,8 @@ export interface CopyRecord {
   readonly beat: number;
   /** The last failure; empty after a success. */
   readonly fault: string;
+  /** The first round that can become the volume: earlier ones began before `freeze` stopped the source. Undefined while pods may use it. */
+  readonly frozen?: number | undefined;
   /** The parameters of the new volume; absent if requests for a volume contain them. */
   readonly move: { readonly parameters: Context; readonly mutable: Context } | undefined;
 }
@@ -116,9 +119,9 @@ export function readRecord(text: string, place: string): CopyRecord {
     throw unreadable(place, `its version is ${found}, and this csimux knows version ${version}; update csimux`);
   const read = v.safeParse(recordSchema, value);
   if (!read.success) throw unreadable(place, `${v.getDotPath(read.issues[0]) ?? "it"}: ${read.issues[0].message}`);
-  const { required, limit, earlier, move, moment } = read.output;
+  const { required, limit, earlier, frozen, move, moment } = read.output;
   const traits = { ...moment.traits, encrypted: moment.traits.encrypted };
-  return { ...read.output, required, limit, earlier, move, moment: { ...moment, traits } };
+  return { ...read.output, required, limit, earlier, frozen, move, moment: { ...moment, traits } };
 }
 
 const unreadable = (place: string, why: string, cause?: unknown): CsiError =>

@@ -52,6 +52,8 @@ export interface Moment {
 
 /** A moment that a source protects: for which target (a CSI volume id), and since when (seconds since 1970). */
 export interface ProtectedMoment {
+  /** The volume that it is a moment of, by this driver's id; undefined if that is a snapshot, or unknown. */
+  readonly volume?: string | undefined;
   readonly target: string;
   readonly since: number;
 }

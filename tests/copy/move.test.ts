@@ -1,11 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import type { CopyCommand } from "../../lib/copy/commands.ts";
+import { writeRecord } from "../../lib/copy/record.ts";
+import { CsiError } from "../../lib/core/errors.ts";
 import type { TakingAbility } from "../../lib/drivers/copying.ts";
 import type { Driver } from "../../lib/drivers/driver.ts";
 import { copyDriver } from "../fakes/memory-copies.ts";
 import { codeOf } from "../mux/world.ts";
 import { until } from "./copy-world.ts";
-import { commanded, content, make, pair } from "./pair.ts";
+import { call, commanded, content, make, pair } from "./pair.ts";
 
 describe("a move", () => {
   const wanted = {
@@ -34,6 +36,84 @@ describe("a move", () => {
       await until(() => remains().length === 0);
     }
     expect(on("b").volumes.get("moved")?.content).toBe("changed since");
+    await one.stop(1_000);
+  });
+
+  const written = "everything that was written until the stop";
+  const stopPods = (world: ReturnType<typeof pair>) =>
+    world.on("a").volumes.set("source", { content: written, bytes: 1n << 20n });
+  const round = { command: "round", target: "v:b/moved" } as const;
+  const land = { command: "land", target: "v:b/moved" } as const;
+  const freeze = { command: "freeze", volume: "v:a/source" } as const;
+
+  test("takes a new moment after one that was taken for an interrupted round and never recorded", async () => {
+    const world = pair();
+    const one = world.process();
+    await commanded(one, { command: "begin", ...wanted });
+    await commanded(one, round);
+    world.on("b").step = what => {
+      if (what !== "note") return;
+      world.on("b").step = () => {};
+      throw new CsiError("unavailable", "no route to host");
+    };
+    expect(await codeOf(commanded(one, round))).toBe("unavailable");
+    expect(world.record("moved")).toMatchObject({ state: "ready", round: 0 });
+    stopPods(world);
+    expect((await commanded(one, round)).at(-1)).toMatchObject({ round: { number: 1, continued: false } });
+    await commanded(one, land);
+    expect(world.on("b").volumes.get("moved")?.content).toBe(written);
+    await one.stop(1_000);
+  });
+
+  test.each(["here", "in another process"])("refuses to land a round that began before freeze, run %s", async where => {
+    const world = pair();
+    const one = world.process();
+    const two = where === "here" ? one : world.process();
+    await commanded(one, { command: "begin", ...wanted });
+    world.hold();
+    const client = new AbortController();
+    const first = codeOf(one.copyCommand(round, () => {}, client.signal, call));
+    await world.reached();
+    client.abort(new CsiError("aborted", "the connection to the client broke"));
+    stopPods(world);
+    if (two !== one) {
+      // Another process cannot write into the record of a running copy.
+      expect(await codeOf(commanded(two, freeze))).toBe("aborted");
+      world.release();
+      await until(() => world.record("moved").state === "ready");
+    }
+    expect(await codeOf(commanded(two, freeze))).toBe("failed-precondition");
+    world.release();
+    expect((await commanded(two, round)).at(-1)).toMatchObject({
+      round: where === "here" ? { number: 0, continued: true } : { number: 1, continued: false },
+    });
+    if (two === one) {
+      expect(await commanded(two, land).catch(String)).toMatch(/began before its source was stopped.*round again/);
+      expect((await commanded(two, round)).at(-1)).toMatchObject({ round: { number: 1, continued: false } });
+    }
+    await commanded(two, land);
+    expect(world.on("b").volumes.get("moved")?.content).toBe(written);
+    await first;
+    await Promise.all([one.stop(1_000), two.stop(1_000)]);
+  });
+
+  test("a round that began while freeze was noted is not landed, and thaw lets it be", async () => {
+    const world = pair();
+    const one = world.process();
+    await commanded(one, { command: "begin", ...wanted });
+    await commanded(one, round);
+    // Another process notes freeze between the snapshot of the next round and its record.
+    world.on("a").step = what => {
+      if (what !== "protected") return;
+      world.on("b").records.set("moved", writeRecord({ ...world.record("moved"), frozen: 1 }));
+      world.on("a").step = () => {};
+    };
+    expect(await codeOf(commanded(one, round))).toBe("aborted");
+    expect(world.record("moved")).toMatchObject({ round: 0, frozen: 1 });
+    expect(await codeOf(commanded(one, land))).toBe("failed-precondition");
+    expect(await codeOf(commanded(one, { command: "thaw", volume: "v:a/source" }))).toBe("failed-precondition");
+    expect(world.record("moved").frozen).toBeUndefined();
+    await commanded(one, land);
     await one.stop(1_000);
   });
 

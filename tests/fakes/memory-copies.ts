@@ -84,6 +84,7 @@ function givingOn(storage: CopyStorage, machine: string): GivingAbility {
     },
     protectedMoments: async () =>
       [...storage.moments].map(([target, rounds]) => ({
+        volume: [...rounds.values()][0]?.name.split("@")[0],
         target,
         since: Math.min(...[...rounds.values()].map(({ since }) => since)),
       })),

@@ -185,7 +185,11 @@ export function datasetMoments({ storage, streams }: CopyAccess): GivingAbility 
     async protectedMoments(call) {
       const found = await all([], call);
       const kept = found.filter(each => shownValue(each, "userrefs") !== "0" || keyOfMoment(each.name) !== undefined);
-      return [...(await protectedOf(storage, streams, kept, call)).values()].flat();
+      return [...(await protectedOf(storage, streams, kept, call))].flatMap(([name, all]) => {
+        const id = name.slice(names.parent.length + 1).split("@")[0] ?? "";
+        const volume = name.startsWith(`${names.parent}/`) && isVolumeId(id) ? id : undefined;
+        return all.map(each => ({ volume, ...each }));
+      });
     },
     async freeze(id, on, { signal }) {
       const query = volumeQuery(settings, names, id);

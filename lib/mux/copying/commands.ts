@@ -3,8 +3,8 @@ import type { OneCopy } from "../../copy/one-copy.ts";
 import type { CopyRecord } from "../../copy/record.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import { encodeHandle, type Handle } from "../../core/handle.ts";
-import { within } from "../../core/time.ts";
+import { encodeHandle, type Handle, parseHandle } from "../../core/handle.ts";
+import { pause, within } from "../../core/time.ts";
 import type { CopySpec } from "../../drivers/copying.ts";
 import type { Connection } from "../connection.ts";
 import type { Groups } from "../groups.ts";
@@ -138,7 +138,7 @@ export class CopyCommands {
 
   #start(target: Handle, record: CopyRecord): OneCopy {
     const owner = this.#parts.engine.copies.owner(target, record);
-    if (owner === "taken") throw new CsiError("aborted", `${encodeHandle(target)} is being copied by another csimux`);
+    if (owner === "taken") throw ownedElsewhere(target);
     const request = { target, source: sourceOf(record), spec: specOf(record) };
     return this.#copying.start(request, record, { isNew: false, isTakenOver: owner === "gone" });
   }
@@ -157,6 +157,8 @@ export class CopyCommands {
         );
       const taken = Math.floor(Date.now() / 1_000);
       const from = { kind: source.kind, id: source.id };
+      // An earlier request may have ended after it had taken this round's moment: that one is older than this request.
+      await giving.release(encodeHandle(target), before.moment, call);
       const made = await giving.protect(from, encodeHandle(target), round, call);
       const moment = copies?.allowPlain ? { ...made, traits: { ...made.traits, encrypted: false } } : made;
       const { name, proof } = before.moment;
@@ -172,6 +174,11 @@ export class CopyCommands {
       throw new CsiError(
         "failed-precondition",
         `the data of volume ${encodeHandle(target)} is not complete; copy it first`,
+      );
+    if (record.state === "ready" && record.frozen !== undefined && record.round < record.frozen)
+      throw new CsiError(
+        "failed-precondition",
+        `the last round of the copy to volume ${encodeHandle(target)} began before its source was stopped (freeze), so it lacks what was written after that; run csimux copies round again, then land`,
       );
     return this.#on(target.connection, async connection => {
       await this.#copying.refuseForbidden(connection, target, record, call);
@@ -189,16 +196,44 @@ export class CopyCommands {
     });
   }
 
+  /** The storage comes first: a round counts as one after the stop only if nothing could be written when it began. */
   #freeze(volume: Handle, on: boolean, call: Call) {
-    return this.#on(volume.connection, async ({ name, driver }) => {
-      const freeze = driver.giving?.freeze;
-      if (!freeze) throw new CsiError("failed-precondition", `connection "${name}" cannot set a volume to read-only`);
-      await freeze(volume.id, on, call);
-      call.log.info(on ? "set a volume to read-only" : "set a volume back to writable", {
-        volume: encodeHandle(volume),
-      });
-      return {};
+    return this.#on(volume.connection, async ({ name, driver: { giving } }) => {
+      if (giving?.freeze) {
+        await giving.freeze(volume.id, on, call);
+        call.log.info(on ? "set a volume to read-only" : "set a volume back to writable", {
+          volume: encodeHandle(volume),
+        });
+      }
+      for (const moment of (await giving?.protectedMoments(call)) ?? []) {
+        const target = parseHandle(moment.target, "volume");
+        if (target && moment.volume === volume.id) await this.#noteFreeze(target, volume, on, call);
+      }
+      if (giving?.freeze) return {};
+      const text = `connection "${name}" cannot set a volume to read-only`;
+      const noted = on ? "; it is noted all the same that only a round from now on may become the new volume" : "";
+      throw new CsiError("failed-precondition", text + noted);
     });
+  }
+
+  /** Writes into the record of a move that its source was stopped, or is in use again; durable when it resolves. */
+  async #noteFreeze(target: Handle, volume: Handle, on: boolean, call: Call): Promise<void> {
+    const { copies, text } = this.#parts.engine;
+    for (;;) {
+      const running = copies.running(target);
+      const record = running?.record ?? (await this.#landingOrNone(target, call));
+      const isOf = record?.role === "move" && record.origin.handle === encodeHandle(volume);
+      if (!isOf || record.state === "finished" || record.state === "cancelled") return;
+      const frozen = on ? record.round + 1 : undefined;
+      if (running) return running.freeze(frozen);
+      if (copies.owner(target, record) === "taken") throw ownedElsewhere(target);
+      await this.#on(target.connection, connection =>
+        takingOn(connection).note(target.id, text.write({ ...record, frozen }), call),
+      );
+      // Another process that began a round at the same time may have replaced it.
+      await pause(copies.times.settle, call.signal);
+      if ((await this.#landingOrNone(target, call))?.frozen === frozen) return;
+    }
   }
 
   async #cancel(target: Handle, client: AbortSignal, call: Call) {
@@ -237,6 +272,9 @@ export class CopyCommands {
     });
   }
 }
+
+const ownedElsewhere = (target: Handle): CsiError =>
+  new CsiError("aborted", `${encodeHandle(target)} is being copied by another csimux`);
 
 /** Sends the progress until the copy ends. A connected client counts as a request, so that the copy does not pause. */
 async function watched(copy: OneCopy, tell: Tell, client: AbortSignal) {

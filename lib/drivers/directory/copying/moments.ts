@@ -112,7 +112,10 @@ export class Moments {
   async list(call: Call): Promise<readonly ProtectedMoment[]> {
     const all = await this.#all(call);
     if (all.length === 0) await present(this.#context);
-    return all.map(({ target, since }) => ({ target, since }));
+    return all.map(({ target, since, source: { kind, id } }) => ({
+      volume: kind === "volume" ? id : undefined,
+      ...{ target, since },
+    }));
   }
 
   /** Throws "aborted" if a volume or snapshot is being copied to another connection. */
