@@ -1,7 +1,7 @@
 import type { Call, Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
-import type { CopySpec, GivingAbility, TakingAbility } from "../drivers/copying.ts";
+import type { CopySpec, CopyWay, GivingAbility, TakingAbility } from "../drivers/copying.ts";
 import type { Driver } from "../drivers/driver.ts";
 import type { StreamWork } from "./by-stream.ts";
 import type { CopiedBytes } from "./figures.ts";
@@ -62,6 +62,30 @@ export const givingOf = ({ giving }: Driver, connection: string): GivingAbility 
   if (giving) return giving;
   throw unable(connection, "give its content to other connections any more");
 };
+
+/** Runs `work` with both ends of a copy, which stay open until it settles. */
+export function withBoth<T>(
+  use: UseDriver,
+  { source, target }: CopyWork,
+  work: (giving: GivingAbility, taking: TakingAbility) => Promise<T>,
+): Promise<T> {
+  return use(target.connection, to =>
+    use(source.connection, from => work(givingOf(from, source.connection), takingOf(to, target.connection))),
+  );
+}
+
+/** Whether content travels by a way as a stream. */
+export const isStream = (way: CopyWay): way is "stream" | "stream-here" => way === "stream" || way === "stream-here";
+
+/** The machines that a copy keeps busy, for its turn. */
+export function machinesOf(
+  { record, source: from, target: to }: CopyWork,
+  { stream: source }: GivingAbility,
+  { stream: target }: TakingAbility,
+): readonly string[] {
+  const names = [from.connection, to.connection].map(name => `connection ${name}`);
+  return isStream(record.way) && source && target ? [source.machine, target.machine] : names;
+}
 
 /** The error for a connection whose file was changed during a copy. */
 export const unable = (connection: string, what: string): CsiError =>

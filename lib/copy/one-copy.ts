@@ -1,21 +1,23 @@
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
 import { pause } from "../core/time.ts";
-import type { CopyWay, GivingAbility, Moment, TakingAbility } from "../drivers/copying.ts";
+import type { GivingAbility, Moment, TakingAbility } from "../drivers/copying.ts";
 import { copyFiles } from "./by-files.ts";
 import {
   asCsiError,
   type CopyOutcome,
   type CopyParts,
   type CopyWork,
-  givingOf,
+  isStream,
+  machinesOf,
   takingOf,
   unable,
+  withBoth,
 } from "./copy-work.ts";
 import { Arrivals, type CopyView } from "./figures.ts";
 import { CopyLease, type RecordPlace } from "./lease.ts";
 import { refuseAcls } from "./nfs4-acl.ts";
-import { type CopyProgress, progressText, Rate } from "./progress.ts";
+import { type CopyProgress, ProgressDue, progressText, Rate } from "./progress.ts";
 import { type CopyRecord, writeRecord } from "./record.ts";
 import { CopyRemoval } from "./removal.ts";
 import { seconds } from "./times.ts";
@@ -32,8 +34,7 @@ export class OneCopy {
   readonly #arrivals: Arrivals;
   #asked = performance.now();
   #waits: number | undefined;
-  #tenth = 0;
-  #told = performance.now();
+  readonly #due: ProgressDue;
   #moment: Moment;
   #hasWritten = false;
   #claiming: Promise<void> | undefined;
@@ -46,6 +47,7 @@ export class OneCopy {
     this.#work = work;
     this.#moment = record.moment;
     this.#arrivals = new Arrivals(record.done, parts.times.stalled);
+    this.#due = new ProgressDue(parts.times.tell);
     const log = parts.log.with({ copy: target, from: record.origin.handle });
     this.#call = { id: `copy ${target}`, signal: this.#stop.signal, log, secrets: {} };
     const use = <T>(ask: (taking: TakingAbility) => Promise<T>) =>
@@ -120,9 +122,13 @@ export class OneCopy {
 
   async #ended(error: unknown): Promise<CopyOutcome> {
     const why = asCsiError(this.#stop.signal.aborted ? this.#stop.signal.reason : error);
-    await this.#leave({ fault: this.#stop.signal.aborted ? this.record.fault : why.message }).catch(() => {});
+    const isInterrupted = this.#stop.signal.aborted;
+    // The next request of a claim gets the failure instead of another attempt.
+    const isOver = !isInterrupted && isFinal(why) && this.record.role === "create";
+    const end = isOver ? ({ state: "cancelled", code: why.code } as const) : {};
+    await this.#leave({ ...end, fault: isInterrupted ? this.record.fault : why.message }).catch(() => {});
     if (this.#lease.isCancelled && (await this.#removed())) return { kind: "cancelled", why };
-    if (this.#stop.signal.aborted) {
+    if (isInterrupted) {
       this.#call.log.info("the copy is interrupted; the next request continues it", { reason: why.message });
       return { kind: "paused", why };
     }
@@ -165,7 +171,7 @@ export class OneCopy {
   }
 
   async #turn(): Promise<void> {
-    const machines = await this.#withBoth(async (source, target) => this.#machines(source, target));
+    const machines = await this.#withBoth(async (source, target) => machinesOf(this.#work, source, target));
     const told = (before: number) => {
       this.#waits = before;
     };
@@ -179,19 +185,8 @@ export class OneCopy {
     }
   }
 
-  #machines({ stream: source }: GivingAbility, { stream: target }: TakingAbility): readonly string[] {
-    const { source: from, target: to } = this.#work;
-    const names = [from.connection, to.connection].map(name => `connection ${name}`);
-    return isStream(this.record.way) && source && target ? [source.machine, target.machine] : names;
-  }
-
   #withBoth<T>(work: (giving: GivingAbility, taking: TakingAbility) => Promise<T>): Promise<T> {
-    const { source, target } = this.#work;
-    return this.#parts.use(target.connection, to =>
-      this.#parts.use(source.connection, from =>
-        work(givingOf(from, source.connection), takingOf(to, target.connection)),
-      ),
-    );
+    return withBoth(this.#parts.use, this.#work, work);
   }
 
   async #copy(giving: GivingAbility, taking: TakingAbility): Promise<void> {
@@ -253,12 +248,7 @@ export class OneCopy {
     this.#rate.add(bytes);
     this.#count(bytes);
     this.#lease.set({ done: bytes, ...(bytes > 0n && { dirty: true, fault: "" }) });
-    const tenth = total > 0n ? Number((bytes * 10n) / total) : 0;
-    const now = performance.now();
-    if (tenth <= this.#tenth && now - this.#told < this.#parts.times.tell) return;
-    this.#tenth = tenth;
-    this.#told = now;
-    this.#call.log.info(this.text);
+    if (this.#due.isDue(bytes, total)) this.#call.log.info(this.text);
   }
 
   #count(bytes: bigint): void {
@@ -307,5 +297,3 @@ export class OneCopy {
     this.#stop.abort(new CsiError("aborted", text));
   }
 }
-
-const isStream = (way: CopyWay): way is "stream" | "stream-here" => way === "stream" || way === "stream-here";

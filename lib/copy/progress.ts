@@ -85,3 +85,24 @@ export function progressText({ name, from, way, done, total, rate, waits, fault 
   ];
   return `${what}${parts.length > 0 ? `: ${parts.join(", ")}` : ""}${failed}`;
 }
+
+/** When progress is logged: at each tenth, and at least once in `everyMs` milliseconds. */
+export class ProgressDue {
+  readonly #everyMs: number;
+  #tenth = 0;
+  #told = performance.now();
+
+  constructor(everyMs: number) {
+    this.#everyMs = everyMs;
+  }
+
+  /** Whether to log now. `total`: 0 if unknown. */
+  isDue(bytes: bigint, total: bigint): boolean {
+    const tenth = total > 0n ? Number((bytes * 10n) / total) : 0;
+    const now = performance.now();
+    if (tenth <= this.#tenth && now - this.#told < this.#everyMs) return false;
+    this.#tenth = tenth;
+    this.#told = now;
+    return true;
+  }
+}

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { CsiError } from "../core/errors.ts";
+import { type Code, CsiError, codes } from "../core/errors.ts";
 import { type CopyWay, type Moment, maxRecordBytes } from "../drivers/copying.ts";
 import type { Context, ForeignSource } from "../drivers/volume.ts";
 
@@ -46,6 +46,7 @@ const recordSchema = v.strictObject({
   owner: v.string(),
   beat: v.number(),
   fault: v.string(),
+  code: v.optional(v.picklist(codes)),
   frozen: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1))),
   move: v.optional(v.strictObject({ parameters: texts, mutable: texts })),
 });
@@ -83,6 +84,8 @@ export interface CopyRecord {
   readonly beat: number;
   /** The last failure; empty after a success. */
   readonly fault: string;
+  /** With state "cancelled": the code of the failure that has ended the copy; undefined if a person did. */
+  readonly code?: Code | undefined;
   /** The first round that can become the volume: earlier ones began before `freeze` stopped the source. Undefined while pods may use it. */
   readonly frozen?: number | undefined;
   /** The parameters of the new volume; absent if requests for a volume contain them. */
@@ -119,9 +122,9 @@ export function readRecord(text: string, place: string): CopyRecord {
     throw unreadable(place, `its version is ${found}, and this csimux knows version ${version}; update csimux`);
   const read = v.safeParse(recordSchema, value);
   if (!read.success) throw unreadable(place, `${v.getDotPath(read.issues[0]) ?? "it"}: ${read.issues[0].message}`);
-  const { required, limit, earlier, frozen, move, moment } = read.output;
+  const { required, limit, earlier, code, frozen, move, moment } = read.output;
   const traits = { ...moment.traits, encrypted: moment.traits.encrypted };
-  return { ...read.output, required, limit, earlier, frozen, move, moment: { ...moment, traits } };
+  return { ...read.output, required, limit, earlier, code, frozen, move, moment: { ...moment, traits } };
 }
 
 const unreadable = (place: string, why: string, cause?: unknown): CsiError =>

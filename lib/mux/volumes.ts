@@ -244,7 +244,7 @@ export class Volumes {
     return { volume: await calls.make(connection, () => connection.driver.create(spec, call)), accessibleTopology };
   }
 
-  /** The source is on another connection. What has begun continues, even on a connection that takes no new volumes meanwhile. */
+  /** The source is on another connection. What has begun or exists is answered, even on a connection that takes no new volumes meanwhile. */
   async #copied(
     connection: Connection,
     source: Handle,
@@ -255,12 +255,13 @@ export class Volumes {
     takingOn(connection);
     if (!copying) throw new CsiError("failed-precondition", "this process copies nothing between connections");
     const { policy } = settings();
-    const begun = await copying.landing(connection, spec.name, call);
-    const judge = begun ? evaluateExisting : evaluatePlacement;
-    const verdict = judge(connection, request, policy);
+    const origin = { kind: source.kind, handle: encodeHandle(source) };
+    let verdict = evaluatePlacement(connection, request, policy);
+    if (verdict instanceof CsiError && verdict.code === "resource-exhausted")
+      if (await copying.hasBegun(connection, { ...spec, origin }, call))
+        verdict = evaluateExisting(connection, request, policy);
     if (verdict instanceof CsiError) throw verdict;
     refuseMutable(connection, spec);
-    const origin = { kind: source.kind, handle: encodeHandle(source) };
     const volume = await copying.create(connection, source, { ...spec, origin }, call);
     return { volume, accessibleTopology: verdict.accessibleTopology };
   }

@@ -1,6 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import { writeRecord } from "../../lib/copy/record.ts";
 import { CsiError } from "../../lib/core/errors.ts";
+import type { TakingAbility } from "../../lib/drivers/copying.ts";
+import type { Driver } from "../../lib/drivers/driver.ts";
+import { copyDriver } from "../fakes/memory-copies.ts";
 import { codeOf, failure } from "../mux/world.ts";
 import { asked, until } from "./copy-world.ts";
 import { commanded, make, pair } from "./pair.ts";
@@ -80,6 +83,52 @@ describe("two processes", () => {
     expect([isOverwritten, record().state, remains()]).toEqual([true, "cancelled", ["record copy"]]);
     await one.stop(1_000);
     await two.stop(1_000);
+  });
+
+  test("a cancellation that a request overwrites by making the volume comes too late, and says so", async () => {
+    const { process, hold, release, record, on } = pair();
+    hold();
+    const [one, two] = [process(), process()];
+    expect(await codeOf(make(one))).toBe("aborted");
+    release();
+    await until(() => record().state === "ready");
+    let cancelling: Promise<string | undefined> | undefined;
+    // The cancellation is written between the request's reading of the record and its writing.
+    on("b").step = what => {
+      if (what !== "note" || cancelling) return;
+      cancelling = codeOf(commanded(two, { command: "cancel", target: "v:b/copy" }));
+      on("b").records.set("copy", writeRecord({ ...record(), state: "cancelled" }));
+    };
+    expect((await make(one)).id).toBe("v:b/copy");
+    expect(await cancelling).toBe("failed-precondition");
+    expect(on("b").volumes.has("copy")).toBe(true);
+    await Promise.all([one.stop(1_000), two.stop(1_000)]);
+  });
+
+  test("a cancellation that comes before a request makes the volume wins", async () => {
+    const { process, hold, release, record, on } = pair();
+    hold();
+    const one = process();
+    expect(await codeOf(make(one))).toBe("aborted");
+    release();
+    await until(() => record().state === "ready");
+    let finds = 0;
+    const driver = (name: string) => (): Driver => {
+      const whole = copyDriver(on(name), name);
+      if (name !== "b" || !whole.taking) return whole;
+      const find: TakingAbility["find"] = async (id, own) => {
+        const found = await whole.taking?.find(id, own);
+        // After the request's first look.
+        if (++finds === 1) on("b").records.set("copy", writeRecord({ ...record(), state: "cancelled" }));
+        return found;
+      };
+      return { ...whole, taking: { ...whole.taking, find } };
+    };
+    const two = process({ drivers: new Map(["a", "b", "c"].map(name => [name, driver(name)])) });
+    expect(await codeOf(make(two))).toBe("aborted");
+    expect(await codeOf(make(two))).toBe("failed-precondition");
+    expect([...on("b").volumes.keys(), ...on("b").landings.keys()]).toEqual([]);
+    await Promise.all([one.stop(1_000), two.stop(1_000)]);
   });
 
   test("the copy of a process that was killed is cancelled when that has not written for some time", async () => {

@@ -171,3 +171,38 @@ describe("groups", () => {
     await one.stop(1_000);
   });
 });
+
+describe("a request for a copy that is finished", () => {
+  test.each(["b", "both"])("is answered after its connection was suspended (%s)", async named => {
+    const world = pair();
+    const traits: Record<string, { suspended?: boolean }> = {};
+    const groups = new Map([["both", { from: { kind: "members", members: ["b", "c"] }, policy: "ordered" } as const]]);
+    const one = world.process({ traits, groups });
+    const made = await asked(() => make(one, named));
+    await until(() => world.remains().length === 0);
+    traits["b"] = { suspended: true };
+    expect(await make(one, named)).toEqual(made);
+    expect(await codeOf(make(one, "b", "another"))).toBe("resource-exhausted");
+    await one.stop(1_000);
+  });
+});
+
+test("a final failure after the answer of a request is the answer of the next one, and ends the copy", async () => {
+  const world = pair();
+  let runs = 0;
+  const stream = async () => {
+    runs++;
+    await world.on("a").gate();
+    throw new CsiError("not-found", "the key of tank/v is not loaded");
+  };
+  world.hold();
+  const one = world.process({ stream });
+  expect(await codeOf(make(one))).toBe("aborted");
+  world.on("a").volumes.delete("source");
+  world.on("a").moments.clear();
+  world.release();
+  await until(() => world.record().owner === "");
+  expect(await failure(make(one))).toMatchObject({ code: "not-found" });
+  expect([runs, world.remains()]).toEqual([1, []]);
+  await one.stop(1_000);
+});

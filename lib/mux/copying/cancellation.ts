@@ -13,7 +13,8 @@ const lookMs = 1_000;
 /**
  * Cancels an unfinished copy and removes its data. If another process works on it, that process reads the cancellation with its next beat,
  * ends its programs and removes the copy; if it has died, this one does. Resolves when only the record is left, which refuses the next
- * request of a claim. `client` only ends the waiting. Throws "not-found" if there is no copy, and "failed-precondition" for one that is a volume.
+ * request of a claim. `client` only ends the waiting. Throws "not-found" if there is no copy, and "failed-precondition" for one that is a
+ * volume, or becomes one before the process that makes it so has seen the cancellation.
  */
 export async function cancelCopy(
   parts: CopyingParts,
@@ -33,10 +34,12 @@ export async function cancelCopy(
   await running?.done;
   const record = await find();
   if (!record) throw new CsiError("not-found", `there is no copy to volume ${volume}`);
-  if (record.state === "finished" || (await on(connection => isVolume(connection, target, call)))) {
+  const refuseComplete = async (present: CopyRecord | undefined): Promise<void> => {
+    if (present?.state !== "finished" && !(await on(connection => isVolume(connection, target, call)))) return;
     const text = `the copy to volume ${volume} is complete; delete the volume instead`;
     throw new CsiError("failed-precondition", text);
-  }
+  };
+  await refuseComplete(record);
   const cancel = (present: CopyRecord): Promise<void> => {
     const text = engine.text.write({ ...present, state: "cancelled", asked: Math.floor(Date.now() / 1_000) });
     return on(async connection => takingOn(connection).note(target.id, text, call));
@@ -44,14 +47,20 @@ export async function cancelCopy(
   await cancel(record);
   for (;;) {
     const left = await find();
-    // The owner's write, with what it read before, has replaced the cancellation.
-    if (left?.state === "copying" && left.owner === record.owner && left.beat > record.beat) await cancel(left);
-    else if (left?.state !== "cancelled") return;
+    // A write of the owner, or of a process that makes it the volume, has replaced the cancellation.
+    if (left && isReplaced(left, record)) await cancel(left);
+    else if (left?.state !== "cancelled") return refuseComplete(left);
     // The other process has removed it.
     else if (left.owner === "" && record.owner !== "") return;
     else if (engine.copies.owner(target, left) !== "taken") return engine.removal.cancel(target, left, call);
     await pause(lookMs, AbortSignal.any([client, call.signal]));
   }
+}
+
+/** Whether a process that had read `record` has written `left`. */
+function isReplaced(left: CopyRecord, record: CopyRecord): boolean {
+  if (left.state === "copying") return left.owner === record.owner && left.beat > record.beat;
+  return left.state === "ready" && left.owner !== "" && left.taken === record.taken && left.beat > record.beat;
 }
 
 /** Whether a landing has become the volume already; its record may not say so yet. */

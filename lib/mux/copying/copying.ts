@@ -13,7 +13,7 @@ import type { Connection } from "../connection.ts";
 import type { Connections } from "../connections.ts";
 import type { StorageCalls } from "../storage-calls.ts";
 import { CopyAdmission, type CopyRequest, type RecordText, refuseOther, waysOf } from "./admission.ts";
-import { assurance, sourceOf } from "./ends.ts";
+import { assurance, elsewhere, sourceOf, targetOf, whyEnded } from "./ends.ts";
 import { forbids, type WayChoice } from "./ways.ts";
 
 /** The part of lib/copy that the router uses. */
@@ -74,6 +74,13 @@ export class Copying {
     return taking && this.find(connection, taking, targetOf(connection, taking, name), call);
   }
 
+  /** Whether there is a landing of this request, or its finished volume. Throws "already-exists" for a volume of another request. */
+  async hasBegun(connection: Connection, spec: CopySpec, call: Call): Promise<boolean> {
+    const taking = takingOn(connection);
+    if (await this.landing(connection, spec.name, call)) return true;
+    return (await this.#parts.calls.make(connection, () => taking.existing(spec, call))) !== undefined;
+  }
+
   /** The landing of a volume's id, or undefined. */
   async find(
     connection: Connection,
@@ -131,10 +138,16 @@ export class Copying {
     }
   }
 
-  /** If two processes land one copy at the same time, the one that wrote the record last continues. */
+  /**
+   * Becomes the owner, which `cancelCopy` then waits for. Of two processes, the one that wrote the record last continues. Throws "aborted"
+   * if the record is no longer as the caller has read it: the copy may have been cancelled.
+   */
   async #own(connection: Connection, taking: TakingAbility, target: Handle, record: CopyRecord, call: Call) {
     const { calls, engine } = this.#parts;
     const { self } = engine.copies;
+    const before = (await this.find(connection, taking, target, call))?.record;
+    if (before?.state !== record.state || before.owner !== record.owner || before.beat !== record.beat)
+      throw elsewhere(target);
     const text = engine.text.write({ ...record, owner: self, beat: record.beat + 1 });
     await calls.make(connection, () => taking.note(target.id, text, call));
     const now = await this.find(connection, taking, target, call);
@@ -222,7 +235,7 @@ export class Copying {
     const known = await this.find(connection, taking, target, call);
     if (known?.record.state === "cancelled") {
       await engine.removal.remove(target, known.record, call);
-      throw wasCancelledFor(spec.name);
+      throw whyEnded(known.record);
     }
     const record = known?.record ?? (await this.#admission.begin(request, connection, taking, call));
     refuseOther(record, request);
@@ -263,7 +276,7 @@ export class Copying {
     if (end.kind === "paused") throw end.why;
     if (end.kind === "cancelled") {
       await this.#parts.engine.removal.remove(request.target, running.record, call);
-      throw wasCancelledFor(request.spec.name);
+      throw whyEnded(running.record);
     }
     if (isFinal(end.error)) await this.#parts.engine.removal.remove(request.target, running.record, call);
     throw end.error;
@@ -275,25 +288,9 @@ export class Copying {
   }
 }
 
-/** The id that the volume of this name will have. */
-const targetOf = ({ name }: Connection, taking: TakingAbility, volume: string): Handle => ({
-  kind: "volume",
-  connection: name,
-  id: taking.idOf(volume),
-});
-
 /** Throws "invalid-argument" if the connection cannot take content. */
 export function takingOn({ name, driverName, driver }: Connection): TakingAbility {
   if (driver.taking) return driver.taking;
   const text = `connection "${name}" (driver ${driverName}) cannot take content of other connections; name the source's connection`;
   throw new CsiError("invalid-argument", text);
 }
-
-/** The error if another process, or another request to this one, works on the copy. */
-function elsewhere(target: Handle, record?: CopyRecord): CsiError {
-  const done = record && record.done > 0n ? `: ${record.done >> 20n} of ${record.total >> 20n} MiB` : "";
-  return new CsiError("aborted", `volume ${encodeHandle(target)} is being copied by another csimux${done}`);
-}
-
-const wasCancelledFor = (name: string): CsiError =>
-  new CsiError("failed-precondition", `the copy to volume "${name}" was cancelled; delete the claim`);

@@ -1,7 +1,7 @@
 import type { CopyRecord } from "../../copy/record.ts";
 import { CsiError } from "../../core/errors.ts";
 import { encodeHandle, type Handle, parseHandle } from "../../core/handle.ts";
-import type { CopySpec } from "../../drivers/copying.ts";
+import type { CopySpec, TakingAbility } from "../../drivers/copying.ts";
 import type { Volume } from "../../drivers/driver.ts";
 import { segmentsOf } from "../../topology/accessible-topology.ts";
 import type { Connection, ConnectionRecord } from "../connection.ts";
@@ -45,3 +45,22 @@ export function specOf({ name, required, limit, origin, move }: CopyRecord): Cop
     `the copy to volume "${name}" belongs to a claim, whose requests continue it; wait for the claim`,
   );
 }
+
+/** The id that the volume of this name will have. */
+export const targetOf = ({ name }: Connection, taking: TakingAbility, volume: string): Handle => ({
+  kind: "volume",
+  connection: name,
+  id: taking.idOf(volume),
+});
+
+/** The error if another process, or another request to this one, works on the copy. */
+export function elsewhere(target: Handle, record?: CopyRecord): CsiError {
+  const done = record && record.done > 0n ? `: ${record.done >> 20n} of ${record.total >> 20n} MiB` : "";
+  return new CsiError("aborted", `volume ${encodeHandle(target)} is being copied by another csimux${done}`);
+}
+
+/** The answer to the request for a volume whose copy has ended for good: the failure that ended it, or that a person cancelled it. */
+export const whyEnded = ({ name, code, fault }: CopyRecord): CsiError =>
+  code === undefined
+    ? new CsiError("failed-precondition", `the copy to volume "${name}" was cancelled; delete the claim`)
+    : new CsiError(code, fault);
