@@ -6,7 +6,7 @@ import type { Driver } from "../../lib/drivers/driver.ts";
 import { copyDriver } from "../fakes/memory-copies.ts";
 import { codeOf, failure } from "../mux/world.ts";
 import { asked, until } from "./copy-world.ts";
-import { commanded, make, pair } from "./pair.ts";
+import { commanded, content, make, pair } from "./pair.ts";
 
 describe("two processes", () => {
   test("of which one copies: the other says so, and takes over when the first has ended without a word", async () => {
@@ -88,21 +88,23 @@ describe("two processes", () => {
   test("a cancellation that a request overwrites by making the volume comes too late, and says so", async () => {
     const { process, hold, release, record, on } = pair();
     hold();
-    const [one, two] = [process(), process()];
+    const one = process();
     expect(await codeOf(make(one))).toBe("aborted");
     release();
     await until(() => record().state === "ready");
-    let cancelling: Promise<string | undefined> | undefined;
-    // The cancellation is written between the request's reading of the record and its writing.
+    // What a request in another process writes that had read the record before: first that it is the owner, then that it has the volume.
+    let writes = 0;
     on("b").step = what => {
-      if (what !== "note" || cancelling) return;
-      cancelling = codeOf(commanded(two, { command: "cancel", target: "v:b/copy" }));
-      on("b").records.set("copy", writeRecord({ ...record(), state: "cancelled" }));
+      if (what !== "noted" || ++writes > 2) return;
+      const before = { ...record(), state: "ready", beat: record().beat + 1 } as const;
+      if (writes === 2) on("b").volumes.set("copy", { content, bytes: 1n << 20n });
+      const text =
+        writes === 1 ? { ...before, owner: "another" } : { ...before, state: "finished" as const, owner: "" };
+      on("b").records.set("copy", writeRecord(text));
     };
-    expect((await make(one)).id).toBe("v:b/copy");
-    expect(await cancelling).toBe("failed-precondition");
-    expect(on("b").volumes.has("copy")).toBe(true);
-    await Promise.all([one.stop(1_000), two.stop(1_000)]);
+    expect(await codeOf(commanded(one, { command: "cancel", target: "v:b/copy" }))).toBe("failed-precondition");
+    expect([writes, on("b").volumes.has("copy")]).toEqual([2, true]);
+    await one.stop(1_000);
   });
 
   test("a cancellation that comes before a request makes the volume wins", async () => {
