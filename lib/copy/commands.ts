@@ -61,7 +61,7 @@ const commandSchema = v.variant("command", [
   v.strictObject({ command: v.literal("land"), target }),
   /**
    * Sets a volume to read-only, or back to writable, and notes in the records of its moves that rounds from before cannot become the new
-   * volume. Fails with "failed-precondition" if its storage cannot set it to read-only; the records have the note all the same.
+   * volume. Fails with "failed-precondition" if its storage cannot set it to read-only; the records have the note anyway.
    */
   v.strictObject({ command: v.literal("freeze"), volume: handle }),
   v.strictObject({ command: v.literal("thaw"), volume: handle }),

@@ -120,7 +120,7 @@ describe("two processes", () => {
       if (name !== "b" || !whole.taking) return whole;
       const find: TakingAbility["find"] = async (id, own) => {
         const found = await whole.taking?.find(id, own);
-        // After the request's first look.
+        // After the request has read it once.
         if (++finds === 1) on("b").records.set("copy", writeRecord({ ...record(), state: "cancelled" }));
         return found;
       };

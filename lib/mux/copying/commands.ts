@@ -211,7 +211,7 @@ export class CopyCommands {
       }
       if (giving?.freeze) return {};
       const text = `connection "${name}" cannot set a volume to read-only`;
-      const noted = on ? "; it is noted all the same that only a round from now on may become the new volume" : "";
+      const noted = on ? "; it is noted anyway that only a round from now on may become the new volume" : "";
       throw new CsiError("failed-precondition", text + noted);
     });
   }
