@@ -104,7 +104,7 @@ function opening(input: LintInput, host: Host) {
     log,
   });
   const check: CheckConnection = async ({ name, document }, signal) => {
-    const { driver } = open(name, document.text);
+    const { driver } = open(name, document.text, () => {});
     const call: Call = { id: "validate", signal, log, secrets: {} };
     try {
       await driver.check?.(call);

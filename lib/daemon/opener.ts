@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { type ConnectionConfig, type ReadConnection, readConnection } from "../config/connection.ts";
 import { accessibleTopologyOf } from "../config/placement.ts";
 import type { ProxyConfig } from "../config/proxy.ts";
@@ -9,6 +10,7 @@ import type { Driver } from "../drivers/driver.ts";
 import { modules } from "../drivers/index.ts";
 import type { DriverPorts } from "../drivers/module.ts";
 import type { Connection } from "../mux/connection.ts";
+import type { Open } from "../mux/connections.ts";
 import type { ValueResolver } from "../schema/value-resolver.ts";
 import type { AccessibleTopology } from "../topology/accessible-topology.ts";
 
@@ -25,16 +27,18 @@ export interface OpenOptions {
 }
 
 /** Opens connections from the texts of their files; reads only the files of `…File` keys. Throws "failed-precondition". */
-export function opener({ main, prefix, resolver, ports, ownSegments, log }: OpenOptions) {
+export function opener({ main, prefix, resolver, ports, ownSegments, log }: OpenOptions): Open {
   let own: readonly AccessibleTopology[] | undefined;
   const ownTopology = (): readonly AccessibleTopology[] => {
     own ??= ownSegments ? [{ requirements: ownSegments(), extra: {} }] : everywhere;
     return own;
   };
-  return (name: string, text: string): Connection => {
+  return (name, text, named): Connection => {
     const { defaults, single } = main();
+    const files = comparing(resolver);
+    named(files.areEqual);
     const file = name === single ? "the main file" : `${name}.yaml`;
-    const read = readConnection(name, file, text, defaults, resolver, modules);
+    const read = readConnection(name, file, text, defaults, files.resolver, modules);
     const config = usable(read);
     for (const finding of read.diagnostics)
       log.warn(`${finding.file}:${finding.line}: ${finding.message}`, { connection: name, rule: finding.rule });
@@ -52,6 +56,22 @@ export function opener({ main, prefix, resolver, ports, ownSegments, log }: Open
       suspended: config.suspended,
       retain: config.deleteStrategy === "retain",
     };
+  };
+}
+
+/** A resolver, and whether all files that it has read are still the same. Keeps no content. */
+function comparing({ env, file }: ValueResolver) {
+  const read = new Map<string, string>();
+  const digest = (content: string | undefined) =>
+    content === undefined ? "" : createHash("sha256").update(content).digest("base64");
+  const reading = (path: string): string | undefined => {
+    const content = file(path);
+    read.set(path, digest(content));
+    return content;
+  };
+  return {
+    resolver: { env, file: reading },
+    areEqual: () => [...read].every(([path, before]) => digest(file(path)) === before),
   };
 }
 

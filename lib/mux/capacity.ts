@@ -4,10 +4,10 @@ import { CsiError } from "../core/errors.ts";
 import { RepeatedLines } from "../core/log.ts";
 import { mapLimit } from "../core/semaphore.ts";
 import type { Context } from "../drivers/driver.ts";
-import type { WhenUnavailable } from "./connections.ts";
 import type { RouterContext } from "./context.ts";
 import { fingerprint } from "./jobs.ts";
 import { evaluatePlacement } from "./placement.ts";
+import type { WhenUnavailable } from "./unusable.ts";
 
 /** The answer for storage systems that cannot tell, so that capacity tracking does not exclude them: exact in every JSON reader. */
 export const infiniteBytes = 9007199254740991n;

@@ -36,10 +36,28 @@ export interface ConnectionFacts extends Omit<Connection, "name" | "driver" | "a
   readonly abilities: CopyAbilities;
 }
 
+/** The files that a connection's file names, such as that of a password, as they were read. */
+export interface ReadVersion {
+  /** Reads them again: whether they are the same. */
+  areEqual: () => boolean;
+  /** They were not. */
+  isOld: boolean;
+}
+
+/** A version, and the function with which its reader tells how to compare it. Without such a call it names no files. */
+export function newVersion(): readonly [version: ReadVersion, named: (areEqual: () => boolean) => void] {
+  const version: ReadVersion = { areEqual: () => true, isOld: false };
+  const named = (areEqual: () => boolean) => {
+    version.areEqual = areEqual;
+  };
+  return [version, named];
+}
+
 /** A valid file; `defaults` is the part of the main file that it was read over. */
 export interface ValidFile {
   readonly text: string;
   readonly defaults: object;
+  readonly version?: ReadVersion | undefined;
   readonly facts: ConnectionFacts;
 }
 
@@ -47,6 +65,7 @@ export interface ValidFile {
 interface RejectedFile {
   readonly text: string | undefined;
   readonly defaults: object;
+  readonly version?: ReadVersion | undefined;
   readonly error: CsiError;
   /** Whether the last valid version is still in use. */
   readonly served: boolean;
@@ -103,22 +122,22 @@ export interface ConnectionHealth {
 }
 
 /** The file of an open connection. */
-export function fileOf({ text, defaults, connection }: OpenConnection): ValidFile {
+export function fileOf({ text, defaults, version, connection }: OpenConnection): ValidFile {
   const { driverName, family, suspended, retain, accessibleTopology, labels, copies, driver } = connection;
   const abilities = copyAbilities(driver);
   const facts = { driverName, family, suspended, retain, accessibleTopology, labels, copies, abilities };
-  return { text, defaults, facts };
+  return { text, defaults, version, facts };
 }
 
 /** An open connection and its users. */
-export interface OpenConnection extends Pick<ValidFile, "text" | "defaults"> {
+export interface OpenConnection extends Pick<ValidFile, "text" | "defaults" | "version"> {
   readonly record: ConnectionRecord;
   readonly connection: Connection;
   /** The number of calls that use it. */
   leases: number;
   /** The number of driver calls that run on it although no call may wait for them any more. */
   kept: number;
-  /** When its last call ended (Date.now()). */
+  /** When its last call ended (performance.now()). */
   idleSince: number;
 }
 
@@ -136,9 +155,9 @@ export class ConnectionRecord {
   #isGone = false;
   /** Since when it has its state (Date.now()). */
   since = 0;
-  /** When a call last asked for it while it had no file. */
+  /** When a call last asked for it while it had no file (the monotonic clock). */
   missed = 0;
-  /** When its valid file was removed. */
+  /** When its file was removed. */
   #leftService = Number.NEGATIVE_INFINITY;
   /** The last valid file; undefined if there was none since the start, or it was removed. */
   lastValid: ValidFile | undefined;
@@ -156,7 +175,7 @@ export class ConnectionRecord {
   health: ConnectionHealth | undefined;
   readonly figures: StorageFigures = { free: undefined, volumes: undefined, listing: undefined };
 
-  /** `now` returns milliseconds. */
+  /** `now` returns milliseconds of a monotonic clock. */
   constructor(name: string, log: Log, now: () => number) {
     this.name = name;
     this.#log = log;
@@ -170,7 +189,7 @@ export class ConnectionRecord {
     return "good";
   }
 
-  /** Whether a valid file was removed within the last hour: what is requested now may have been begun before. */
+  /** Whether its file was removed within the last hour: what is requested now may have been begun before. */
   get wasInService(): boolean {
     return this.#now() - this.#leftService < forgetMs;
   }
@@ -184,12 +203,12 @@ export class ConnectionRecord {
   accept(file: ValidFile): void {
     const { lastValid: last, state: before } = this;
     const isFirst = !last && !this.rejected && !this.#isGone;
-    const isEqual = last?.text === file.text && last.defaults === file.defaults;
+    const isEqual = last?.text === file.text && last.defaults === file.defaults && !last.version?.isOld;
     // Suspending a connection does not bring its storage system back.
     if (!isEqual && !(file.facts.suspended && this.outage)) this.resetBreaker();
     if (!isEqual) this.check = notChecked;
     const { driverName: driver, suspended } = file.facts;
-    if (isFirst || before !== "good" || last?.text !== file.text)
+    if (isFirst || before !== "good" || last?.text !== file.text || last.version?.isOld)
       this.#log.info(`connection "${this.name}": ${isFirst ? "file accepted" : accepted[before]}`, {
         ...{ connection: this.name, driver },
         ...(suspended && { suspended }),
@@ -197,7 +216,7 @@ export class ConnectionRecord {
     this.lastValid = isEqual ? last : file;
     this.rejected = undefined;
     this.#isGone = false;
-    if (isFirst || before !== "good") this.since = this.#now();
+    if (isFirst || before !== "good") this.since = Date.now();
   }
 
   /** The file cannot be used. */
@@ -210,7 +229,7 @@ export class ConnectionRecord {
         connection: this.name,
         reason: file.error.message,
       });
-    if (before !== this.state) this.since = this.#now();
+    if (before !== this.state) this.since = Date.now();
   }
 
   /** There is no file; some call asks for it. */
@@ -224,8 +243,9 @@ export class ConnectionRecord {
     this.check = notChecked;
     this.resetBreaker();
     this.#log.warn(`connection "${this.name}" ${gone}`, { connection: this.name });
-    this.since = this.missed;
-    if (before !== "bad") this.#leftService = this.missed;
+    this.since = Date.now();
+    // Also if this process could never open it: the one before it may have.
+    this.#leftService = this.missed;
   }
 
   /** Another file is another chance. */

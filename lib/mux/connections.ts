@@ -1,12 +1,21 @@
 import type { Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
-import { connectionNameForm, isConnectionName } from "../core/handle.ts";
+import { isConnectionName } from "../core/handle.ts";
 import { OrderedReads } from "../core/ordered-reads.ts";
 import type { CacheTimeout } from "../core/proxy.ts";
 import { mapLimit } from "../core/semaphore.ts";
 import type { Ability } from "../drivers/driver.ts";
-import { type Connection, ConnectionRecord, fileOf, forgetMs, type OpenConnection } from "./connection.ts";
+import {
+  type Connection,
+  ConnectionRecord,
+  fileOf,
+  forgetMs,
+  newVersion,
+  type OpenConnection,
+  type ValidFile,
+} from "./connection.ts";
 import { Pool } from "./pool.ts";
+import { badName, changedFamily, missing, unopened, type WhenUnavailable } from "./unusable.ts";
 
 /** Where connection files come from. */
 export interface ConnectionFiles {
@@ -21,16 +30,11 @@ export interface ConnectionFiles {
 type Labels = Connection["labels"];
 
 /**
- * Checks the text of a file, over the defaults of the main file, and opens the driver, without I/O. Throws CsiError
+ * Checks the text of a file, over the defaults of the main file, and opens the driver; reads only the files that the text names. Calls
+ * `named`, also before it throws, with a function that tells whether those files are as they were read. Throws CsiError
  * "failed-precondition" with what is wrong.
  */
-export type Open = (name: string, text: string) => Connection;
-
-/**
- * What to answer if a connection cannot be used. "refuse": a class or claim names it, and its author can correct that (a final answer,
- * unless something may have been begun on it). "retry": an existing volume is on it, or may be, and must never be taken for gone.
- */
-export type WhenUnavailable = "refuse" | "retry";
+export type Open = (name: string, text: string, named: (areEqual: () => boolean) => void) => Connection;
 
 /** A connection that cannot be used. `isOut`: because its file is missing or invalid. */
 interface Unusable {
@@ -58,6 +62,8 @@ export class Connections {
   readonly #defaults: () => object;
   readonly #log: Log;
   readonly #now: () => number;
+  /** When this process began to read files. */
+  readonly #began: number;
   readonly #pool: Pool;
   readonly #records = new Map<string, ConnectionRecord>();
   readonly #reads = new OrderedReads<string | undefined | CsiError>();
@@ -65,7 +71,7 @@ export class Connections {
   /**
    * `opener` returns the function that opens; it is called at the first use, so that drivers are not loaded before. `defaults`
    * returns what that function reads besides the text: another object means that connections must be reopened. `now` returns
-   * milliseconds.
+   * milliseconds of a monotonic clock.
    */
   constructor(
     files: ConnectionFiles,
@@ -73,13 +79,14 @@ export class Connections {
     defaults: () => object,
     timeout: CacheTimeout,
     log: Log,
-    now: () => number = () => Date.now(),
+    now: () => number = () => performance.now(),
   ) {
     this.#files = files;
     this.#opener = opener;
     this.#defaults = defaults;
     this.#log = log;
     this.#now = now;
+    this.#began = now();
     this.#pool = new Pool(timeout, log);
   }
 
@@ -157,6 +164,18 @@ export class Connections {
   }
 
   /**
+   * Reads again what a connection's file names, such as the file of a password. Returns whether that has changed, so that the next use
+   * opens the connection again.
+   */
+  rereadNamed(name: string): boolean {
+    const { open, rejected, lastValid } = this.#records.get(name) ?? {};
+    const read = [open, rejected].flatMap(each => each?.version ?? []);
+    if (read.every(each => each.isOld || each.areEqual())) return false;
+    for (const each of [...read, lastValid?.version]) if (each) each.isOld = true;
+    return true;
+  }
+
+  /**
    * The labels of a connection; if it cannot be opened, those in its file. Throws "unavailable" if they cannot be determined.
    */
   async labels(name: string): Promise<Labels> {
@@ -178,9 +197,11 @@ export class Connections {
   /** Validates a file that has changed. A connection that was closed because it was idle stays closed. */
   async #review(name: string): Promise<void> {
     const { text } = await this.#read(name);
+    const isOld = this.rereadNamed(name);
     const record = this.#records.get(name);
     const judged = record?.rejected ?? record?.lastValid;
-    if (typeof text !== "string" || !judged || !this.#isPresent(judged, text)) await this.useIfHealthy(name, noWork);
+    if (isOld || typeof text !== "string" || !judged || !this.#isPresent(judged, text))
+      await this.useIfHealthy(name, noWork);
   }
 
   /** Reads are ordered, so that a slow read of an old file does not replace the connection of the new one. */
@@ -190,8 +211,8 @@ export class Connections {
     return { text, open: await this.#opener() };
   }
 
-  #isPresent({ text, defaults }: { readonly text: string | undefined; readonly defaults: object }, now: string) {
-    return text === now && defaults === this.#defaults();
+  #isPresent({ text, defaults, version }: JudgedFile, now: string): boolean {
+    return text === now && defaults === this.#defaults() && !version?.isOld;
   }
 
   /**
@@ -204,59 +225,70 @@ export class Connections {
     if (text === undefined) {
       if (known) this.#pool.drop(known);
       known?.remove();
-      return { isOut: true, error: when => missing(name, known?.wasInService ? "retry" : when) };
+      // Of an unknown name, the process before this one may know more.
+      const mayBeUsed = known ? known.wasInService : this.#now() - this.#began < forgetMs;
+      return { isOut: true, error: when => missing(name, known?.wasInService ? "retry" : when, mayBeUsed) };
     }
     const record = known ?? new ConnectionRecord(name, this.#log, this.#now);
     const found = text instanceof CsiError ? this.#unread(record, text, open) : this.#judged(record, text, open);
     if (!(found instanceof CsiError)) return found;
     const isOut = this.#records.has(name) && record.state !== "good";
-    return { isOut, error: when => unopened(name, found, record.wasInService ? "retry" : when) };
+    return { isOut, error: () => unopened(name, found) };
   }
 
   /** The connection of a file with this text, or what is wrong with it. */
   #judged(record: ConnectionRecord, text: string, open: Open): OpenConnection | CsiError {
     const { name, open: old, lastValid, rejected } = record;
+    if (rejected && this.#isPresent(rejected, text)) return this.#served(record, open) ?? rejected.error;
     if (old && this.#isPresent(old, text)) {
       if (rejected) record.accept(fileOf(old));
       return old;
     }
-    if (rejected && this.#isPresent(rejected, text)) return this.#served(record, open) ?? rejected.error;
+    const [version, named] = newVersion();
     try {
-      const connection = open(name, text);
+      const connection = open(name, text, named);
       if (lastValid && lastValid.facts.family !== connection.family) throw changedFamily(lastValid.facts, connection);
       this.#records.set(name, record);
-      const now = this.#pool.add(record, connection, { text, defaults: this.#defaults() });
+      const now = this.#pool.add(record, connection, { text, defaults: this.#defaults(), version });
       record.accept(fileOf(now));
       return now;
     } catch (error) {
       if (!(error instanceof CsiError)) throw error;
-      return this.#rejected(record, text, error, open);
+      return this.#rejected(record, { text, version }, error, open);
     }
   }
 
   /** A file that cannot be read counts as invalid, but not if the whole folder cannot be read. */
   #unread(record: ConnectionRecord, error: CsiError, open: Open): OpenConnection | CsiError {
     if (error.code === "unavailable") return this.#served(record, open) ?? error;
-    return this.#rejected(record, undefined, error, open);
+    return this.#rejected(record, { text: undefined, version: undefined }, error, open);
   }
 
-  #rejected(record: ConnectionRecord, text: string | undefined, error: CsiError, open: Open) {
+  #rejected(record: ConnectionRecord, file: Pick<JudgedFile, "text" | "version">, error: CsiError, open: Open) {
     this.#records.set(record.name, record);
     const served = this.#served(record, open);
-    record.reject({ text, defaults: this.#defaults(), error, served: served !== undefined });
+    record.reject({ ...file, defaults: this.#defaults(), error, served: served !== undefined });
     return served ?? error;
   }
 
-  /** The last valid connection of a file that cannot be used; reopened if it was closed because it was idle. */
+  /** The last valid connection of a file that cannot be used; reopened if it was closed because it was idle, or a file that it names was changed. */
   #served(record: ConnectionRecord, open: Open): OpenConnection | undefined {
     const { name, open: old, lastValid } = record;
-    if (old || !lastValid) return old;
+    if ((old && !old.version?.isOld) || !lastValid) return old;
+    const [version, named] = newVersion();
     try {
-      return this.#pool.add(record, open(name, lastValid.text), lastValid);
+      return this.#pool.add(record, open(name, lastValid.text, named), { ...lastValid, version });
     } catch (error) {
-      return csiError(error) && undefined;
+      // A file that it names is away or wrong: the one in use stays until the next survey.
+      if (old?.version) old.version.isOld = false;
+      return csiError(error) && old;
     }
   }
+}
+
+/** A file that was opened, or could not be. */
+interface JudgedFile extends Omit<ValidFile, "text" | "facts"> {
+  readonly text: string | undefined;
 }
 
 const noWork = async (): Promise<void> => {};
@@ -266,30 +298,3 @@ function csiError(error: unknown): CsiError {
   if (error instanceof CsiError) return error;
   throw error;
 }
-
-/** A text that cannot be the name of a connection. */
-const badName = (name: string): CsiError =>
-  new CsiError("invalid-argument", `"${name.slice(0, 80)}" cannot name a connection: use ${connectionNameForm}`);
-
-/** A file that cannot be used: the code of the error for a class, "unavailable" for a handle. */
-const unopened = (name: string, { code, message }: CsiError, when: WhenUnavailable): CsiError =>
-  new CsiError(when === "refuse" ? code : "unavailable", `connection "${name}" cannot be opened: ${message}`);
-
-/**
- * There is no file. Never "invalid-argument" for a class: its Secret may arrive a moment later, and external-provisioner holds a
- * claim back for minutes after that code.
- */
-const missing = (name: string, when: WhenUnavailable): CsiError =>
-  when === "refuse"
-    ? new CsiError(
-        "failed-precondition",
-        `connection "${name}" is not configured; add the file ${name}.yaml or correct the StorageClass or volume specification`,
-      )
-    : new CsiError("unavailable", `connection "${name}" is not configured any more; restore its file ${name}.yaml`);
-
-/** A file that would hand the volumes of one driver to another. */
-const changedFamily = (old: Pick<Connection, "driverName">, now: Connection): CsiError =>
-  new CsiError(
-    "failed-precondition",
-    `driver changed from "${old.driverName}" to "${now.driverName}", which cannot serve the same volumes; use a new connection name`,
-  );

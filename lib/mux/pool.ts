@@ -19,10 +19,10 @@ export class Pool {
   }
 
   /** Puts a connection in service, in place of the record's present one. */
-  add(record: ConnectionRecord, connection: Connection, file: Pick<ValidFile, "text" | "defaults">): OpenConnection {
+  add(record: ConnectionRecord, connection: Connection, file: Omit<ValidFile, "facts">): OpenConnection {
     this.drop(record);
-    const { text, defaults } = file;
-    const open: OpenConnection = { record, connection, text, defaults, leases: 0, kept: 0, idleSince: 0 };
+    const { text, defaults, version } = file;
+    const open: OpenConnection = { record, connection, text, defaults, version, leases: 0, kept: 0, idleSince: 0 };
     record.open = open;
     this.#inService.add(open);
     this.#byDriver.set(connection.driver, open);
@@ -73,7 +73,7 @@ export class Pool {
     if (!this.#inService.has(open)) this.#close(open);
     else if (this.#timeout.kind === "none") this.drop(open.record);
     else if (this.#timeout.kind === "idle") {
-      open.idleSince = Date.now();
+      open.idleSince = performance.now();
       this.#schedule(this.#timeout.ms);
     }
   }
@@ -87,7 +87,7 @@ export class Pool {
   #dropIdle(): void {
     this.#sweep = undefined;
     if (this.#timeout.kind !== "idle") return;
-    const dueSince = Date.now() - this.#timeout.ms;
+    const dueSince = performance.now() - this.#timeout.ms;
     const unused = [...this.#inService].filter(open => !isUsed(open));
     for (const { record, idleSince } of unused) if (idleSince <= dueSince) this.drop(record);
     const left = unused.filter(({ idleSince }) => idleSince > dueSince).map(({ idleSince }) => idleSince - dueSince);

@@ -4,6 +4,7 @@ import type { Context, Driver, FoundVolume } from "../drivers/driver.ts";
 import { Breaker } from "./breaker.ts";
 import type { Connection, ConnectionRecord } from "./connection.ts";
 import type { Connections } from "./connections.ts";
+import { isLoginRefused } from "./unusable.ts";
 
 /** How long a connection may take, in milliseconds; less than the 15 s that sidecars wait. */
 export interface ResponseTimes {
@@ -33,12 +34,16 @@ type Called = Pick<Connection, "name" | "driver" | "suspended">;
  * are always called.
  */
 export class StorageCalls {
-  readonly #connections: Pick<Connections, "record" | "useIfHealthy" | "keep">;
+  readonly #connections: Pick<Connections, "record" | "useIfHealthy" | "keep" | "rereadNamed">;
   readonly #times: ResponseTimes;
   readonly #log: Log;
   readonly #stop = new AbortController();
 
-  constructor(connections: Pick<Connections, "record" | "useIfHealthy" | "keep">, times: ResponseTimes, log: Log) {
+  constructor(
+    connections: Pick<Connections, "record" | "useIfHealthy" | "keep" | "rereadNamed">,
+    times: ResponseTimes,
+    log: Log,
+  ) {
     this.#connections = connections;
     this.#times = times;
     this.#log = log;
@@ -127,7 +132,7 @@ export class StorageCalls {
   /** Counts failures; `proves`: success shows that the storage system can be used. */
   async #counted<T>({ name, driver }: Connection, work: () => Promise<T>, proves: boolean): Promise<T> {
     const record = this.#connections.record(name);
-    if (!driver.check || !record) return work();
+    if (!driver.check || !record) return work().catch(error => this.#refused(name, error));
     const breaker = breakerOf(record);
     const slow = setTimeout(() => this.#failed(record, breaker), slowMs);
     slow.unref();
@@ -137,10 +142,16 @@ export class StorageCalls {
       return answer;
     } catch (error) {
       if (isUnreachable(error)) this.#failed(record, breaker);
-      throw error;
+      return this.#refused(name, error);
     } finally {
       clearTimeout(slow);
     }
+  }
+
+  /** Throws the error of a call. A password file that was changed is the usual reason of a refused login: the next call reads it again. */
+  #refused(name: string, error: unknown): never {
+    if (isLoginRefused(error)) this.#connections.rereadNamed(name);
+    throw error;
   }
 
   /**

@@ -6,17 +6,11 @@ import type { Reason } from "../health/reasons.ts";
 import type { CheckResult, Connection, ConnectionRecord, StorageState } from "./connection.ts";
 import type { RouterContext } from "./context.ts";
 import { lockKey } from "./handles.ts";
-
-const states: Readonly<Partial<Record<CsiError["code"], StorageState>>> = {
-  unavailable: "unreachable",
-  "deadline-exceeded": "unreachable",
-  unauthenticated: "login-refused",
-  "permission-denied": "login-refused",
-};
+import { stateAfter } from "./unusable.ts";
 
 /** What a failed request says about the storage system. */
 export const failedCheck = (error: unknown): CheckResult => ({
-  state: error instanceof CsiError ? (error.refused ?? states[error.code] ?? "unusable") : "unusable",
+  state: stateAfter(error),
   at: Date.now(),
   reason: error instanceof CsiError ? error.message : "unexpected failure; see the log",
 });

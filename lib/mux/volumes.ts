@@ -8,15 +8,14 @@ import type { Context, Volume, VolumeSpec } from "../drivers/driver.ts";
 import type { Condition } from "../health/condition-tracker.ts";
 import { reasonText } from "../health/reasons.ts";
 import type { Connection } from "./connection.ts";
-import type { WhenUnavailable } from "./connections.ts";
 import type { CreateRequest, RouterContext } from "./context.ts";
 import { takingOn } from "./copying/copying.ts";
-import { notInUse } from "./expansion.ts";
 import { lockKey, nameLock, type RoutedVolume, volumeLock } from "./handles.ts";
 import type { HealthMonitor } from "./health-monitor.ts";
 import { fingerprint } from "./jobs.ts";
 import { type Creation, MemberSelection, type Selection } from "./member-selection.ts";
-import { ability, evaluateExisting, evaluatePlacement, refuseUnmet, sourceOn } from "./placement.ts";
+import { ability, evaluateExisting, evaluatePlacement, notInUse, refuseUnmet, sourceOn } from "./placement.ts";
+import type { WhenUnavailable } from "./unusable.ts";
 
 /** What ValidateVolumeCapabilities asks. */
 interface CapabilityQuestion {

@@ -132,7 +132,7 @@ Made by \`scripts/generate.ts\` from the schemas that load the files: do not edi
 
 - A key with an empty value (\`key:\`) counts as absent.
 - \`\${env:NAME}\` in a text is replaced by an environment variable of csimux, except in templates and patterns.
-- A secret can be given as a file: \`passwordFile: /run/secrets/nas\` instead of \`password\`.
+- A secret can be given as a file: \`passwordFile: /run/secrets/nas\` instead of \`password\`. csimux reads it again within a minute of a change, and when a login is refused.
 - Keys outside \`proxy:\` and \`driver:\` in the main file are defaults for every connection.`;
 
 /** examples/guide/reference.md. */

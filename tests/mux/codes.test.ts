@@ -33,6 +33,7 @@ const pool = { from: { kind: "members" as const, members: ["a", "b"] }, policy: 
 const anywhere = { capabilities: [], parameters: { connection: "a" }, segment: undefined };
 const grouped = { ...anywhere, parameters: { connection: "g" } };
 const first = { max: 0, token: "" };
+const hour = 3_600_000;
 const range = { required: 2n << 20n, limit: undefined };
 
 const create = (world: World, connection = "a", more: object = {}, name = "new", own = call) =>
@@ -53,7 +54,11 @@ function expanding(world: World, code?: CsiError["code"]): void {
 const situations: Readonly<Record<string, Readonly<Record<string, (world: World) => Promise<unknown>>>>> = {
   CreateVolume: {
     "the class names no connection": world => create(world, "a", { parameters: {} }),
-    "the class names a connection without a file": world => create(world, "absent"),
+    "the class names a connection without a file": async world => {
+      world.clock.ahead = hour;
+      await create(world, "absent");
+    },
+    "no file, csimux started within the last hour": world => create(world, "absent"),
     "the file of the connection is invalid": async world => {
       world.broken.add("c");
       await create(world, "c");
@@ -163,8 +168,10 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
     },
   },
   GetCapacity: {
-    "the class names a connection without a file": world =>
-      world.capacity.available({ ...anywhere, parameters: { connection: "absent" } }, call),
+    "the class names a connection without a file": async world => {
+      world.clock.ahead = hour;
+      await world.capacity.available({ ...anywhere, parameters: { connection: "absent" } }, call);
+    },
     "a member of the group does not answer": async world => {
       world.memory("a").look = new Promise(() => undefined);
       await world.capacity.available(grouped, call);

@@ -1,78 +1,5 @@
 import { expect, test } from "bun:test";
-import { CsiError } from "../../lib/core/errors.ts";
-import type { CacheTimeout } from "../../lib/core/proxy.ts";
-import type { Connection } from "../../lib/mux/connection.ts";
-import { Connections } from "../../lib/mux/connections.ts";
-import { MemoryDriver, testCall } from "../fakes/memory-driver.ts";
-
-/** Files in a Map; a text "bad…" cannot be opened, "unreadable" cannot even be read, a text "family:x…" is of family x. */
-function world(timeout: CacheTimeout = { kind: "forever" }) {
-  const files = new Map<string, string>();
-  const clock = { now: 0 };
-  const reads: { gate: Promise<void> } = { gate: Promise.resolve() };
-  const hung = new Set<string>();
-  const opened: { text: string; memory: MemoryDriver }[] = [];
-  const warnings: string[] = [];
-  const open = (name: string, text: string): Connection => {
-    if (text.startsWith("bad")) throw new CsiError("failed-precondition", `line 1: ${text}`);
-    const memory = new MemoryDriver();
-    opened.push({ text, memory });
-    const family = /^family:(\w+)/.exec(text)?.[1] ?? "memory";
-    const driver = memory.driver();
-    return {
-      name,
-      driverName: family,
-      family,
-      driver,
-      access: driver.access,
-      accessibleTopology: [],
-      labels: {},
-      suspended: false,
-      retain: false,
-    };
-  };
-  const said: string[] = [];
-  const info = (message: string) => void said.push(message);
-  const warn = (message: string, fields?: object) => {
-    warnings.push(message);
-    const { reason } = (fields ?? {}) as { reason?: string };
-    said.push(reason === undefined ? message : `${message}: ${reason}`);
-  };
-  const log = { ...testCall().log, info, warn };
-  const defaults = {};
-  const source = {
-    names: async () => [...files.keys()].sort(),
-    read: async (name: string) => {
-      if (hung.has(name)) await new Promise(() => undefined);
-      const text = files.get(name);
-      await reads.gate;
-      if (text === "unreadable") throw new CsiError("failed-precondition", "EIO");
-      return text;
-    },
-    labels: async () => undefined,
-  };
-  return {
-    files,
-    /** Names whose file is never read to its end. */
-    hung,
-    opened,
-    warnings,
-    said,
-    clock,
-    /** Reads that have the text already do not end before. */
-    reads,
-    connections: new Connections(
-      source,
-      async () => open,
-      () => defaults,
-      timeout,
-      log,
-      () => clock.now,
-    ),
-  };
-}
-
-const nameOf = async (connection: Connection) => connection.name;
+import { hour, nameOf, filesWorld as world } from "./files-world.ts";
 
 test("an equal file is opened once; a changed one takes effect at the next call", async () => {
   const { files, opened, connections } = world();
@@ -124,26 +51,14 @@ test("a file that becomes unreadable leaves the last valid connection in service
   expect(opened.map(each => each.memory.closed)).toEqual([1, 0]);
 });
 
-test.each([
-  ["refuse", "bad", "failed-precondition"],
-  ["retry", "bad", "unavailable"],
-  ["refuse", "unreadable", "failed-precondition"],
-  ["retry", "unreadable", "unavailable"],
-  ["refuse", undefined, "failed-precondition"],
-  ["retry", undefined, "unavailable"],
-] as const)("a connection named by a %s whose file is %p answers %s", async (origin, text, code) => {
-  const { files, connections } = world();
-  if (text !== undefined) files.set("c", text);
-  await expect(connections.use("c", origin, nameOf)).rejects.toMatchObject({ code });
-});
-
 test.each(["../x", "a/b", "..", "", "a b", "x".repeat(300)])("%p is never looked up as a connection", async name => {
   const { connections } = world();
   await expect(connections.use(name, "refuse", nameOf)).rejects.toMatchObject({ code: "invalid-argument" });
 });
 
 test("names of object members are ordinary names", async () => {
-  const { connections } = world();
+  const { clock, connections } = world();
+  clock.now = hour;
   await expect(connections.use("constructor", "refuse", nameOf)).rejects.toMatchObject({ code: "failed-precondition" });
 });
 
@@ -293,7 +208,6 @@ test("a removed connection is forgotten an hour after the last call that asked f
   files.set("c", "one");
   await connections.use("c", "retry", nameOf);
   files.delete("c");
-  const hour = 3_600_000;
   const seen = () => connections.seen().map(({ name, state }) => `${name} ${state}`);
   await connections.survey();
   clock.now = hour - 1;
@@ -311,21 +225,4 @@ test("a removed connection is forgotten an hour after the last call that asked f
   files.set("c", "one");
   await connections.use("c", "retry", nameOf);
   expect(seen()).toEqual(["c good"]);
-});
-
-test("a class whose connection was removed answers UNAVAILABLE for an hour, since a volume may have been begun", async () => {
-  const { files, clock, connections } = world();
-  const code = () => connections.use("c", "refuse", nameOf).catch((error: CsiError) => error.code);
-  expect(await code()).toBe("failed-precondition");
-  files.set("c", "bad from the start");
-  expect(await code()).toBe("failed-precondition");
-  files.set("c", "one");
-  expect(await code()).toBe("c");
-  for (const text of [undefined, "bad now", undefined]) {
-    if (text === undefined) files.delete("c");
-    else files.set("c", text);
-    expect(await code()).toBe("unavailable");
-  }
-  clock.now = 3_600_000;
-  expect(await code()).toBe("failed-precondition");
 });

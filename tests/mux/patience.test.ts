@@ -11,7 +11,12 @@ const { log } = testCall();
 /** Timed calls of a connection, 20 ms each. */
 function world() {
   const record = new ConnectionRecord("c", log, () => 0);
-  const connections = { record: () => record, keep: () => {}, useIfHealthy: async () => undefined };
+  const connections = {
+    record: () => record,
+    keep: () => {},
+    useIfHealthy: async () => undefined,
+    rereadNamed: () => false,
+  };
   const calls = new StorageCalls(connections, { look: 20, capacity: 20 }, log);
   const driver = new MemoryDriver().driver();
   const plain = { name: "c", driverName: "memory", family: "memory", driver, access: driver.access };

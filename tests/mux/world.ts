@@ -40,12 +40,14 @@ export function muxWorld(
     labels: async () => undefined,
   };
   const { log } = testCall();
+  const clock = { ahead: 0 };
   const connections = new Connections(
     files,
     async () => open,
     () => settings,
     { kind: "none" },
     log,
+    () => performance.now() + clock.ahead,
   );
   const mux = openRouter(
     connections,
@@ -65,6 +67,8 @@ export function muxWorld(
     edit: (name: string) => void edits.set(name, (edits.get(name) ?? 0) + 1),
     groups,
     settings,
+    /** How many milliseconds have passed for connections besides the real ones. */
+    clock,
     memory: (name: string): MemoryDriver => memories.get(name) ?? new MemoryDriver(),
     ...mux,
   };

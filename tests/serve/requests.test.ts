@@ -90,7 +90,7 @@ test("an answered GetCapacity leaves no line in the log, because it is called fo
   await world.controller("getCapacity", { parameters: { connection: "one" } });
   for (let i = 0; i < 20; i++)
     expect(await codeOf(world.controller("getCapacity", { parameters: { connection: "none" } }))).toBe(
-      status.failedPrecondition,
+      status.unavailable,
     );
   expect(await linesOf("GetCapacity")).toMatchObject([
     { message: "failed", connection: "none", means: expect.stringContaining("did not have enough free storage") },

@@ -67,7 +67,7 @@ test("a pod's own volume is a dataset while the pod is there, whichever process 
 
 test("a volume that names no connection, none that is there, or one that makes no such volumes, is refused", async () => {
   expect(await codeOf(publish({}))).toBe(status.invalidArgument);
-  expect(await codeOf(publish({ connection: "absent" }))).toBe(status.failedPrecondition);
+  expect(await codeOf(publish({ connection: "absent" }))).toBe(status.unavailable);
   expect(await codeOf(publish({ connection: "one" }))).toBe(status.invalidArgument);
   expect(await codeOf(publish({ connection: "scratch", "property.sharenfs": "on" }))).toBe(status.invalidArgument);
   expect(fake.with(pools => pools.all().some(each => each.name === name))).toBe(false);

@@ -31,10 +31,10 @@ test.each([
 });
 
 test.each(["absent", "constructor"])(
-  "CreateVolume with the connection %s, which has no file, is FAILED_PRECONDITION: its Secret may be on the way",
+  "CreateVolume with the connection %s, which has no file since the start, is UNAVAILABLE: the volume may have been made before",
   async connection => {
     const answer = await failureOf(world.create("pvc-bad", connection));
-    expect(answer.code).toBe(status.failedPrecondition);
+    expect(answer.code).toBe(status.unavailable);
     expect(answer.details).toContain(`${connection}.yaml`);
   },
 );
@@ -73,15 +73,18 @@ test.each([
   ["an unknown driver", "driver: warp-drive\n"],
   ["a missing section", "driver: local-hostpath\n"],
   ["a half-written file", "driver: local-hostpath\nlocal-hostpath:\n  shareBase"],
-] as const)("%s: creation is refused for good, existing handles stay UNAVAILABLE", async (_, text) => {
-  await writeFile(file("broken"), text);
-  const answer = await failureOf(world.create("pvc-1", "broken"));
-  expect(answer.code).toBe(status.failedPrecondition);
-  expect(answer.details).toContain("broken");
-  expect(await codeOf(world.controller("deleteVolume", { volumeId: "v:broken/pvc-1" }))).toBe(status.unavailable);
-  expect(await codeOf(world.controller("listVolumes", {}))).toBe("ok");
-  await rm(file("broken"));
-});
+] as const)(
+  "%s: creation and existing handles are UNAVAILABLE, for a volume may have been made before the start",
+  async (_, text) => {
+    await writeFile(file("broken"), text);
+    const answer = await failureOf(world.create("pvc-1", "broken"));
+    expect(answer.code).toBe(status.unavailable);
+    expect(answer.details).toContain("broken");
+    expect(await codeOf(world.controller("deleteVolume", { volumeId: "v:broken/pvc-1" }))).toBe(status.unavailable);
+    expect(await codeOf(world.controller("listVolumes", {}))).toBe("ok");
+    await rm(file("broken"));
+  },
+);
 
 test("good, bad, good again while a thousand calls run: no wrong answer, none lost", async () => {
   await world.create("pvc-flip");
@@ -178,7 +181,7 @@ test("a connection that is added while csimux runs serves at once, and one that 
   await rm(file("late"));
 });
 
-test("a file that cannot be read keeps the last good connection; one that never could be is refused for good", async () => {
+test("a file that cannot be read keeps the last good connection; one that never could be is UNAVAILABLE", async () => {
   await world.create("pvc-unread");
   await rename(file("one"), `${file("one")}.away`);
   await mkdir(file("one"));
@@ -187,7 +190,7 @@ test("a file that cannot be read keeps the last good connection; one that never 
   await rm(file("one"), { recursive: true });
   await rename(`${file("one")}.away`, file("one"));
   await mkdir(file("folder"));
-  expect(await codeOf(world.create("pvc-1", "folder"))).toBe(status.failedPrecondition);
+  expect(await codeOf(world.create("pvc-1", "folder"))).toBe(status.unavailable);
   expect(await codeOf(world.controller("deleteVolume", { volumeId: "v:folder/pvc-1" }))).toBe(status.unavailable);
   await rm(file("folder"), { recursive: true });
 });

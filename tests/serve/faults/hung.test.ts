@@ -129,9 +129,9 @@ test.skipIf(!canMountFuse())(
         expect(await codeOf(world.create(`pvc-${i}`, "fast", {}, 3000))).toBe("ok");
         expect((await world.probe()).ready).toBe(true);
       }
-      expect(new Set(await Promise.all(dead))).toEqual(new Set([status.failedPrecondition]));
+      expect(new Set(await Promise.all(dead))).toEqual(new Set([status.unavailable]));
       const again = Array.from({ length: 30 }, (_, i) => codeOf(world.create("pvc", `dead-${i}`, {}, 3000)));
-      expect(new Set(await Promise.all(again))).toEqual(new Set([status.failedPrecondition]));
+      expect(new Set(await Promise.all(again))).toEqual(new Set([status.unavailable]));
       expect((await world.daemon.stop()).code).toBe(0);
     } finally {
       const left = world.end();
