@@ -50,7 +50,16 @@ export const foldersByHand = (dsm: Dsm): readonly Foreign[] =>
     async make({ id }) {
       const name = `k8s-${id}`;
       dsm.state.shares.set(name, {
-        ...{ name, location: "/volume1", description, quota: 1024, content: "theirs", hidden: 0, dying: undefined },
+        ...{
+          name,
+          uuid: "theirs",
+          location: "/volume1",
+          description,
+          quota: 1024,
+          content: "theirs",
+          hidden: 0,
+          dying: undefined,
+        },
         ...{ rules: [{ client: "10.9.9.9" }], permissions: ["local_user theirs"], snapshots: [] },
       });
       return async () => structuredClone(dsm.state.shares.get(name));

@@ -15,6 +15,7 @@ const known = (state: State, uuid: unknown): Lun => {
 };
 
 function checkName(state: State, name: string): void {
+  // jasoncheng7115/jt-pve-storage-synology 9a96fa3, R-28, and its tests of lengths.
   if (!/^[A-Za-z0-9][A-Za-z0-9.:-]*$/.test(name) || name.length > 255) throw new DsmFailure(18990503);
   if (state.byName(name)) throw new DsmFailure(18990538);
 }
@@ -99,7 +100,7 @@ function cloned(
   });
 }
 
-/** The methods by name. */
+/** The methods by name. `get` and `get_snapshot`: SynologyOpenSource/synology-csi 2807900, pkg/dsm/webapi/iscsi.go; a LUN by UUID or name: openstack/cinder. */
 export const lunMethods: Readonly<Record<string, (state: State, params: Params) => unknown>> = {
   list(state, params) {
     const additional = Array.isArray(params["additional"]) ? params["additional"] : [];
@@ -107,10 +108,21 @@ export const lunMethods: Readonly<Record<string, (state: State, params: Params) 
     if (luns.length === 0 && state.habits.version === 6) return {};
     return { luns: luns.map(lun => shownLun(state, lun, additional)) };
   },
+  get(state, params) {
+    const uuid = text(params, "uuid");
+    const additional = Array.isArray(params["additional"]) ? params["additional"] : [];
+    return { lun: shownLun(state, known(state, state.byName(uuid)?.uuid ?? uuid), additional) };
+  },
+  get_snapshot(state, params) {
+    const snapshot = state.snapshots.get(text(params, "snapshot_uuid"));
+    if (!snapshot) throw new DsmFailure(18990532);
+    return { snapshot: { ...shownSnapshot(state, snapshot), ...inList } };
+  },
   create(state, params) {
     const [name, type, size] = [text(params, "name"), text(params, "type"), whole(params, "size")];
     if (!types.has(type)) throw new DsmFailure(18990500);
     if (needsBtrfs(type) && state.habits.filesystem !== "btrfs") throw new DsmFailure(18990318);
+    // democratic-csi 8a4a28a: "Invalid ioPolicy".
     if (params["direct_io_pattern"] === 3 && /^(?:BLUN|THIN|ADV)$/.test(type)) throw new DsmFailure(18990635);
     checkName(state, name);
     checkRoom(state, size, text(params, "location"));

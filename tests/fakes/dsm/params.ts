@@ -23,7 +23,10 @@ export function paramsOf(form: URLSearchParams): Params {
   );
 }
 
-/** A parameter that must be text: unquoted digits are a number to DSM, and refused. */
+/**
+ * A parameter that must be text: unquoted digits are a number to DSM, and refused (target_id: jasoncheng7115/jt-pve-storage-synology 9a96fa3).
+ * assumed: the codes 114 for a missing parameter and 120 for one of another type.
+ */
 export function text(params: Params, key: string): string {
   const value = params[key];
   if (typeof value === "string") return value;

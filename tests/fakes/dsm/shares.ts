@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { DsmFailure, type Params, text } from "./params.ts";
 import type { Share, State } from "./state.ts";
 
@@ -14,12 +15,13 @@ function known(state: State, name: unknown): Share {
 }
 
 function added(state: State, name: string, more: Partial<Share>): Share {
+  // assumed: the code; error_codes.py of N4S4/synology-api has 3305 and 3319 for bad names, too.
   if (!/^[A-Za-z0-9][A-Za-z0-9_-]*$/.test(name) || name.length > 32) throw new DsmFailure(403);
   if (state.shares.has(name.toLowerCase())) throw new DsmFailure(3301);
   if (state.shares.size >= state.habits.maxShares) throw new DsmFailure(3309);
   const share: Share = {
     ...{ name, location: "/volume1", description: "", quota: 0, content: undefined },
-    ...{ hidden: 0, dying: undefined, rules: [], permissions: [], snapshots: [], ...more },
+    ...{ uuid: randomUUID(), hidden: 0, dying: undefined, rules: [], permissions: [], snapshots: [], ...more },
   };
   // batonogov/terraform-provider-synology-dsm 2462b21, live on 7.4.
   if (share.description.length > 64) throw new DsmFailure(3300);
@@ -27,7 +29,7 @@ function added(state: State, name: string, more: Partial<Share>): Share {
   return share;
 }
 
-/** DSM calls snapshots by the second; each has one of its own. */
+/** DSM calls snapshots by the second (SynologyOpenSource/synology-csi 2807900, share.go). assumed: each has one of its own. */
 function freeMoment(share: Share): string {
   for (let at = Math.floor(Date.now() / 1000); ; at++) {
     const [day = "", time = ""] = new Date((at + 3600) * 1000).toISOString().slice(0, 19).split("T");
@@ -46,15 +48,17 @@ function shows(state: State, share: Share): boolean {
   return false;
 }
 
+/** "uuid", and `get`: SynologyOpenSource/synology-csi 2807900, pkg/dsm/webapi/share.go. */
+const shown = ({ name, location, description, quota, uuid }: Share) => ({
+  ...{ name, vol_path: location, desc: description, quota_value: quota, support_snapshot: true, uuid },
+});
+
 const shares: Readonly<Record<string, Method>> = {
   list: state => ({
-    shares: [...state.shares.values()]
-      .filter(each => shows(state, each))
-      .map(({ name, location, description, quota }) => ({
-        ...{ name, vol_path: location, desc: description, quota_value: quota, support_snapshot: true },
-      })),
+    shares: [...state.shares.values()].filter(each => shows(state, each)).map(shown),
     total: state.shares.size,
   }),
+  get: (state, params) => shown(known(state, text(params, "name"))),
   create(state, params) {
     const { vol_path, desc, share_quota } = info(params);
     const quota = Number(share_quota ?? 0);
@@ -102,7 +106,11 @@ const snapshots: Readonly<Record<string, Method>> = {
   },
   list(state, params) {
     const share = known(state, params["name"]);
-    const found = share.snapshots.map(({ time, description }) => ({ time, desc: description, lock: true }));
+    // "ruuid" and "snap_size": SynologyOpenSource/synology-csi 2807900, ShareSnapshotInfo.
+    const found = share.snapshots.map(({ time, description }) => ({
+      ...{ time, desc: description, lock: true, schedule_snapshot: false },
+      ...{ ruuid: `${share.uuid}-${time}`, snap_size: String(share.quota * 2 ** 20) },
+    }));
     return { snapshots: found, total: found.length };
   },
   delete(state, params) {
@@ -110,6 +118,24 @@ const snapshots: Readonly<Record<string, Method>> = {
     const gone = params["snapshots"] as readonly string[];
     share.snapshots = share.snapshots.filter(({ time }) => !gone.includes(time));
     return [];
+  },
+};
+
+/** SynologyOpenSource/synology-csi 2807900, pkg/dsm/webapi/share.go, SYNO.Core.FileServ.NFS version 2. */
+const nfs: Readonly<Record<string, Method>> = {
+  get: state => ({
+    ...{
+      enable_nfs: state.habits.nfs,
+      enable_nfs_v4: state.habits.nfs,
+      nfs_v4_domain: "",
+      read_size: 8192,
+      write_size: 8192,
+    },
+    ...{ support_encrypt_share: 0, support_major_ver: 4, support_minor_ver: 1, unix_pri_enable: true },
+  }),
+  set(state, params) {
+    state.habits.nfs = params["enable_nfs"] === true;
+    return {};
   },
 };
 
@@ -131,9 +157,15 @@ const privileges: Readonly<Record<string, Method>> = {
 };
 
 const permissions: Readonly<Record<string, Method>> = {
+  list(state, params) {
+    const kind = text(params, "user_group_type");
+    const names = known(state, params["name"]).permissions.filter(each => each.startsWith(`${kind} `));
+    return { items: names.map(each => ({ name: each.slice(kind.length + 1), is_writable: true })) };
+  },
   set(state, params) {
     const share = known(state, params["name"]);
     const kind = text(params, "user_group_type");
+    // assumed: what is not named stays.
     const given = (params["permissions"] as readonly { readonly name: string }[]).map(({ name }) => `${kind} ${name}`);
     share.permissions = [...new Set([...share.permissions, ...given])].sort();
     return {};
@@ -154,5 +186,6 @@ export const shareApis = {
   "SYNO.Core.Share": shares,
   "SYNO.Core.Share.Snapshot": snapshots,
   "SYNO.Core.Share.Permission": permissions,
+  "SYNO.Core.FileServ.NFS": nfs,
   "SYNO.Core.FileServ.NFS.SharePrivilege": privileges,
 };

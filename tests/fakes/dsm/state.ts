@@ -46,6 +46,7 @@ export interface Target {
 /** A shared folder. */
 export interface Share {
   readonly name: string;
+  readonly uuid: string;
   readonly location: string;
   description: string;
   /** In MiB. */
@@ -66,11 +67,11 @@ export interface Share {
 
 /** What goes differently on another system, and how long things take. */
 export interface Habits {
-  /** The major version of DSM. */
+  /** The major version of DSM. assumed: 6 leaves empty lists out, and has other fields for snapshots of LUNs. */
   readonly version: 6 | 7;
   /** Answers for which a clone is locked. */
   cloneLocked: number;
-  /** Listings in which a new clone does not appear. */
+  /** Listings in which a new clone does not appear. assumed: on some systems; the official driver finds a new clone by its name at once. */
   cloneHidden: number;
   /** Listings in which a new LUN does not appear. */
   createHidden: number;
@@ -91,7 +92,7 @@ export interface Habits {
   /** Milliseconds after a change of a shared folder in which no other one is taken. */
   settleMs: number;
   maxSnapshots: number;
-  /** Whether a clone gets the description it was asked for. */
+  /** Whether a clone gets the description it was asked for. assumed: that DSM 6 drops it. */
   describesClones: boolean;
 }
 
@@ -105,7 +106,7 @@ export class State {
   readonly luns = new Map<string, Lun>();
   readonly snapshots = new Map<string, Snapshot>();
   readonly targets = new Map<number, Target>();
-  /** By name in small letters. */
+  /** By name in small letters. assumed: names of shared folders are compared without case, as those of Windows. */
   readonly shares = new Map<string, Share>();
   free = 2 ** 43;
   /** Free bytes of the volumes other than /volume1. */

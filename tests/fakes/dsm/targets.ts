@@ -1,4 +1,4 @@
-import { DsmFailure, type Params, text } from "./params.ts";
+import { DsmFailure, type Params, text, whole } from "./params.ts";
 import type { State, Target } from "./state.ts";
 
 /** SYNO.Core.ISCSI.Target, with its own error numbers. */
@@ -24,7 +24,13 @@ const shown = (target: Target, additional: readonly unknown[]) => ({
   ...(additional.includes("connected_sessions") && { connected_sessions: target.sessions }),
 });
 
-/** The methods by name. */
+function known(state: State, params: Params): Target {
+  const target = state.targets.get(Number(text(params, "target_id")));
+  if (!target) throw new DsmFailure(18990710);
+  return target;
+}
+
+/** The methods by name. `get` and `set`: SynologyOpenSource/synology-csi 2807900, pkg/dsm/webapi/iscsi.go. */
 export const targetMethods: Readonly<Record<string, (state: State, params: Params) => unknown>> = {
   list(state, params) {
     const additional = Array.isArray(params["additional"]) ? params["additional"] : [];
@@ -34,6 +40,7 @@ export const targetMethods: Readonly<Record<string, (state: State, params: Param
   },
   create(state, params) {
     const iqn = text(params, "iqn");
+    // assumed: the code, and that 223 bytes (RFC 3720) are the limit.
     if (iqn.length > 223 || !/^iqn\.[A-Za-z0-9.:-]+$/.test(iqn)) throw new DsmFailure(18990503);
     // N4S4/synology-api error_codes.py: 18990744 duplicated name, 18990745 duplicated IQN.
     if ([...state.targets.values()].some(each => each.name === text(params, "name"))) throw new DsmFailure(18990744);
@@ -42,17 +49,35 @@ export const targetMethods: Readonly<Record<string, (state: State, params: Param
     checkAuth(params);
     return { target_id: state.addTarget({ name: text(params, "name"), iqn, options: params }).id };
   },
+  get: (state, params) => ({ target: shown(known(state, params), ["mapped_lun", "connected_sessions"]) }),
+  set(state, params) {
+    const target = known(state, params);
+    if (params["max_sessions"] !== undefined)
+      target.options = { ...target.options, max_sessions: whole(params, "max_sessions") };
+    return {};
+  },
   delete(state, params) {
-    if (!state.targets.delete(Number(text(params, "target_id")))) throw new DsmFailure(18990710);
+    state.targets.delete(known(state, params).id);
     return {};
   },
 };
 
-/** SYNO.Core.Storage.Volume. */
+/** SYNO.Core.System: SynologyOpenSource/synology-csi 2807900, pkg/dsm/webapi/systeminfo.go. */
+export const systemMethods: Readonly<Record<string, (state: State, params: Params) => unknown>> = {
+  info: (state, params) =>
+    params["type"] === "network"
+      ? { hostname: "nas" }
+      : { model: "DS925+", firmware_ver: `DSM ${state.habits.version}`, serial: "0000" },
+};
+
+const volume = (state: State, path: string) => ({
+  ...{ display_name: path.replace("/volume", "Volume "), volume_path: path, fs_type: state.habits.filesystem },
+  ...{ size_free_byte: String(state.freeOn(path)), size_total_byte: String(2 ** 44), status: "normal" },
+  ...{ container: "internal", location: "internal" },
+});
+
+/** SYNO.Core.Storage.Volume; `list`: SynologyOpenSource/synology-csi 2807900, pkg/dsm/webapi/storage.go. */
 export const storageMethods: Readonly<Record<string, (state: State, params: Params) => unknown>> = {
-  get(state, params) {
-    const path = text(params, "volume_path");
-    const free = String(state.freeOn(path));
-    return { volume: { volume_path: path, size_free_byte: free, fs_type: state.habits.filesystem } };
-  },
+  get: (state, params) => ({ volume: volume(state, text(params, "volume_path")) }),
+  list: state => ({ volumes: ["/volume1", ...state.others.keys()].map(path => volume(state, path)) }),
 };
