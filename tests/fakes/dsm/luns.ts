@@ -32,6 +32,8 @@ const shownSnapshot = (state: State, snapshot: Snapshot) => ({
   ...(state.habits.version === 7 ? { name: snapshot.name, create_time: snapshot.time } : { time: snapshot.time }),
   description: snapshot.description,
   parent_uuid: snapshot.lun,
+  // Its volume (SynologyOpenSource/synology-csi 2807900, SnapshotInfo.RootPath).
+  root_path: state.luns.get(snapshot.lun)?.location ?? "",
   taken_by: snapshot.takenBy,
   total_size: snapshot.size,
   is_user_locked: snapshot.locked,

@@ -24,8 +24,10 @@ const shown = (target: Target, additional: readonly unknown[]) => ({
   ...(additional.includes("connected_sessions") && { connected_sessions: target.sessions }),
 });
 
+/** "target_id" is a number or a name (SynologyOpenSource/synology-csi 2807900, pkg/dsm/service/dsm.go). */
 function known(state: State, params: Params): Target {
-  const target = state.targets.get(Number(text(params, "target_id")));
+  const id = text(params, "target_id");
+  const target = state.targets.get(Number(id)) ?? [...state.targets.values()].find(({ name }) => name === id);
   if (!target) throw new DsmFailure(18990710);
   return target;
 }
