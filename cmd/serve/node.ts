@@ -8,9 +8,9 @@ import type { CommandObserver } from "../../lib/core/observer.ts";
 import type { MainFile } from "../../lib/daemon/main-file.ts";
 import { mountFlags } from "../../lib/daemon/mount-flags.ts";
 import { answersTcp } from "../../lib/io/dial.ts";
+import { hostPrograms } from "../../lib/io/host-programs.ts";
 import { localRunner } from "../../lib/io/local.ts";
 import { measured } from "../../lib/io/measured.ts";
-import { hostRunner } from "../../lib/io/runner.ts";
 import { attachers } from "../../lib/node/attach/attachers.ts";
 import { DiskFilesystems } from "../../lib/node/disks/disk-filesystems.ts";
 import type { InlineProvisioner } from "../../lib/node/inline.ts";
@@ -104,7 +104,7 @@ export function openNode(
   const runner = measured(localRunner({ env: toolEnvironment(host.env) }), tell);
   const state = stateFolder(options, host);
   const root = mountedHost(host);
-  const onHost = root === undefined ? runner : hostRunner(runner, root);
+  const onHost = root === undefined ? { ...runner, rootOf: async () => "/" } : hostPrograms(runner, root);
   const volumes = new NodeVolumes({
     drivers: [{ name: options.name }, ...options.aliases],
     runner,
@@ -126,6 +126,7 @@ export function openNode(
       sys: "/sys",
       proc: "/proc",
       hostRoot: root ?? "/",
+      rootOf: onHost.rootOf,
       answers: answersTcp,
       opened: join(state, "opened"),
     }),

@@ -1,13 +1,6 @@
 import { expect, test } from "bun:test";
 import { CsiError, isFinal } from "../../lib/core/errors.ts";
-import {
-  type Command,
-  CommandError,
-  type CommandFailure,
-  type CommandRunner,
-  commandFailure,
-  hostRunner,
-} from "../../lib/io/runner.ts";
+import { CommandError, type CommandFailure, commandFailure } from "../../lib/io/runner.ts";
 
 test.each<[CommandFailure, string, boolean]>([
   ["missing", "failed-precondition", true],
@@ -30,21 +23,4 @@ test.each<[CommandFailure, string, boolean]>([
 test("any other error stays unchanged", () => {
   const error = new Error("other");
   expect(commandFailure(error, "mounting /a")).toBe(error);
-});
-
-test("a program of the host gets its variables in its environment, not in chroot's arguments, which every user can read", async () => {
-  const seen: Command[] = [];
-  const runner: CommandRunner = {
-    where: "local",
-    async run(command) {
-      seen.push(command);
-      return { stdout: "", stderr: "", exitCode: 0 };
-    },
-  };
-  const env = { SECRET_KEY: "s3cr3t" };
-  await hostRunner(runner, "/host").run({ argv: ["mount.objectivefs", "a", "/b"], env }, new AbortController().signal);
-  expect(seen.map(({ argv }) => argv.join(" "))).toEqual([
-    expect.stringMatching(/^chroot \/host env PATH=\S+ mount\.objectivefs a \/b$/),
-  ]);
-  expect(seen[0]?.env).toEqual(env);
 });

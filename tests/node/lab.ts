@@ -106,6 +106,7 @@ export class Lab {
       sys: "/sys",
       proc: "/proc",
       hostRoot: "/",
+      rootOf: async () => "/",
       opened: this.at("opened"),
       answers: async () => true,
     };

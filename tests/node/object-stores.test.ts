@@ -5,8 +5,8 @@ import { join } from "node:path";
 import type { Capability } from "../../lib/core/access.ts";
 import type { Call, Secrets } from "../../lib/core/call.ts";
 import { parseMountinfo } from "../../lib/core/mountinfo.ts";
+import { hostPrograms } from "../../lib/io/host-programs.ts";
 import { localRunner } from "../../lib/io/local.ts";
-import { hostRunner } from "../../lib/io/runner.ts";
 import { attachers } from "../../lib/node/attach/attachers.ts";
 import { MountTable } from "../../lib/node/mount/mount-table.ts";
 import type { NodeVolumes } from "../../lib/node/volumes.ts";
@@ -43,7 +43,7 @@ afterEach(() => lab.close());
 
 function nodeWith(PATH: string, hostMounts = false, env: Readonly<Record<string, string>> = {}): NodeVolumes {
   const runner = localRunner({ env: { ...env, PATH } });
-  const host = hostMounts ? hostRunner(runner, "/") : runner;
+  const host = hostMounts ? hostPrograms(runner, "/") : runner;
   const known = attachers(lab.ports(runner, { host, hostMounts }));
   return lab.node(runner, mountinfo, { host, attachers: known });
 }

@@ -163,8 +163,10 @@ export interface AttacherPorts {
   /** `/sys` and `/proc` outside tests. */
   readonly sys: string;
   readonly proc: string;
-  /** The path of the host's root file system as csimux sees it; `host` runs its programs there. */
+  /** The path of the host's root file system as csimux sees it. */
   readonly hostRoot: string;
+  /** The same for one of the host's programs, which may live in a mount namespace of its own; `host` runs it there. */
+  readonly rootOf: (program: string) => Promise<string>;
   /** Checks whether a server is reachable. */
   readonly answers: Answers;
   /** The folder of records of opened sessions and connections; must survive restarts. */

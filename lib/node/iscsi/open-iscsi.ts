@@ -29,8 +29,8 @@ const databaseMs = 5_000;
 /** Time limit for the kernel to show what iscsiadm reported, in milliseconds. */
 const showMs = 5_000;
 
-/** The dependencies of Login: `host` runs iscsiadm, because iscsid runs on the host; its files are below `hostRoot`. */
-type LoginPorts = Pick<AttacherPorts, "host" | "hostRoot"> & { readonly sysfs: Sysfs; readonly opened: OpenedSessions };
+/** The dependencies of Login: `host` runs iscsiadm, because iscsid runs on the host; `rootOf` says where its files are. */
+type LoginPorts = Pick<AttacherPorts, "host" | "rootOf"> & { readonly sysfs: Sysfs; readonly opened: OpenedSessions };
 
 /** Opens and closes sessions through the host's iscsiadm. Trusts the kernel instead of the output of iscsiadm. */
 export class OpenIscsi {
@@ -87,7 +87,7 @@ export class OpenIscsi {
   /** The attributes, with credentials, of csimux's earlier login to any portal of the target; undefined without one. */
   async known(target: Target): Promise<Attributes | undefined> {
     for (const portal of target.portals) {
-      const file = await recordFile(this.#ports.hostRoot, target, portal);
+      const file = await this.#recordFile(target, portal);
       const found = file && (await commonAttributes(file));
       if (found) return found;
     }
@@ -107,7 +107,7 @@ export class OpenIscsi {
     const session = await this.find(target, portal, call);
     if (session && opened === "before") return await this.#disown(target, portal);
     if (session) await this.#logout(session, call);
-    const file = await recordFile(this.#ports.hostRoot, target, portal);
+    const file = await this.#recordFile(target, portal);
     if (file && (await attributeOf(file, "node.startup")) === "manual") {
       const output = await this.#run(target, portal, ["-o", "delete"], call.signal);
       if (output.exitCode !== 0 && output.exitCode !== exit.noRecord)
@@ -121,10 +121,10 @@ export class OpenIscsi {
    * state folder was lost, the node record of open-iscsi says so, which is outside of it.
    */
   async #openedBy(target: Target, portal: Portal): Promise<"now" | "before" | undefined> {
-    const { opened, hostRoot } = this.#ports;
+    const { opened } = this.#ports;
     const kept = await opened.has(keyOf(target, portal));
     if (kept !== undefined) return kept;
-    const file = await recordFile(hostRoot, target, portal);
+    const file = await this.#recordFile(target, portal);
     const boot = file && (await markedBoot(file));
     if (!boot) return undefined;
     return boot === (await opened.bootId()) ? "now" : "before";
@@ -132,9 +132,13 @@ export class OpenIscsi {
 
   /** Remembers that the session with a portal is not csimux's. */
   async #disown(target: Target, portal: Portal): Promise<void> {
-    const file = await recordFile(this.#ports.hostRoot, target, portal);
+    const file = await this.#recordFile(target, portal);
     if (file && (await markedBoot(file))) await changeRecord(file, {}, undefined);
     await this.#ports.opened.remove(keyOf(target, portal));
+  }
+
+  async #recordFile(target: Target, portal: Portal): Promise<string | undefined> {
+    return await recordFile(await this.#ports.rootOf("iscsiadm"), target, portal);
   }
 
   async #logout({ id, iqn }: Session, call: Call): Promise<void> {
@@ -150,15 +154,15 @@ export class OpenIscsi {
 
   /** Creates the node record. A record with automatic startup belongs to the host and stays unchanged. */
   async #record(target: Target, portal: Portal, attributes: Attributes, call: Call): Promise<void> {
-    const before = await recordFile(this.#ports.hostRoot, target, portal);
+    const before = await this.#recordFile(target, portal);
     const startup = before && (await attributeOf(before, "node.startup"));
     if (startup && startup !== "manual") return;
     const task = `creating the node record of ${target.iqn}`;
     const made = await this.#run(target, portal, ["-o", "new"], call.signal);
     if (made.exitCode !== 0) throw refused(made, task);
-    const file = await recordFile(this.#ports.hostRoot, target, portal);
+    const file = await this.#recordFile(target, portal);
     if (file) return await changeRecord(file, attributes, await this.#ports.opened.bootId());
-    const text = `${task}: found no record in the folders of open-iscsi below ${this.#ports.hostRoot}`;
+    const text = `${task}: found no record in the folders of open-iscsi below ${await this.#ports.rootOf("iscsiadm")}`;
     throw new CsiError("failed-precondition", text);
   }
 

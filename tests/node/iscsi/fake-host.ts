@@ -78,7 +78,7 @@ export class FakeHost implements CommandRunner {
     const ports = { sys: at("sys"), devices: at("dev"), proc: at("proc"), opened: at("opened") };
     const answers = async (host: string, port: number) =>
       this.probes && (this.portals.get(`${host}:${port}`)?.alive ?? false);
-    return iscsi({ runner: this, host: this, hostRoot: this.root, answers, ...ports });
+    return iscsi({ runner: this, host: this, hostRoot: this.root, rootOf: async () => this.root, answers, ...ports });
   }
 
   get sessions(): readonly string[] {

@@ -43,7 +43,14 @@ export class FakeHost implements CommandRunner {
 
   attacher(): Attacher {
     const at = (name: string) => join(this.root, name);
-    const places = { sys: at("sys"), devices: at("dev"), proc: at("proc"), opened: at("opened"), hostRoot: this.root };
+    const places = {
+      sys: at("sys"),
+      devices: at("dev"),
+      proc: at("proc"),
+      opened: at("opened"),
+      hostRoot: this.root,
+      rootOf: async () => this.root,
+    };
     const answers = async (host: string, port: number) => this.alive.has(`${host}:${port}`);
     return nvmeof({ runner: this, host: this, answers, ...places });
   }
