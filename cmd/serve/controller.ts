@@ -15,10 +15,7 @@ import type { Host } from "../host.ts";
 import { openCopies } from "./copies.ts";
 import { healthRounds, healthTimes } from "./health-rounds.ts";
 
-/**
- * The time limit for closing connections at the end, and then for closing logins and mounts of the controller, in
- * milliseconds each.
- */
+/** The time limit for closing connections at the end, and then logins and mounts of the controller, in milliseconds for both. */
 const closeMs = 2_500;
 
 /**
@@ -81,6 +78,7 @@ export function openController(
     overview,
     scopedTo,
     checkHealth,
+    compareGroups,
     checkNew,
     examples,
     inline,
@@ -94,7 +92,7 @@ export function openController(
     tellsHealth: () => connections.anyCan("health"),
     groups: () => connections.anyCan("groupSnapshots"),
   };
-  const rounds = healthRounds(healthMs, log, checkHealth);
+  const rounds = healthRounds(healthMs, log, checkHealth, compareGroups);
   const ending = new AbortController();
   // In the background: a storage system that does not answer must not delay the files of the others.
   const check = () => void checkNew({ id: "check", log, signal: ending.signal, secrets: {} });
@@ -136,8 +134,10 @@ export function openController(
       ending.abort();
       const left = await stop(limitMs);
       if (left.length > 0) log.warn("stopping with operations unfinished; retries will finish them", { left });
-      if (!(await within(connections.close(), closeMs))) log.warn("not all connections closed in time");
-      if (!(await within(close(), closeMs))) log.warn("not all logins and mounts of the controller ended in time");
+      const end = performance.now() + closeMs;
+      const rest = () => Math.max(0, end - performance.now());
+      if (!(await within(connections.close(), rest()))) log.warn("not all connections closed in time");
+      if (!(await within(close(), rest()))) log.warn("not all logins and mounts of the controller ended in time");
     },
   };
 }

@@ -1,5 +1,5 @@
 import type { Log } from "../../lib/core/call.ts";
-import { withoutKnownSecrets } from "../../lib/core/secrets.ts";
+import { jsonWithoutSecrets } from "../../lib/core/secrets.ts";
 import { clusterFacts } from "../../lib/daemon/cluster-facts.ts";
 import { clusterAddress, type Machine } from "../../lib/daemon/node-facts.ts";
 import { readSmallFile } from "../../lib/io/small-file.ts";
@@ -27,7 +27,7 @@ export async function beginPage(
   const api = clusterAddress(machine);
   const page = reused(async (): Promise<HttpPage> => {
     const { pageText, policy } = await import("../page/page.ts");
-    const shown = JSON.parse(withoutKnownSecrets(JSON.stringify(await answer()))) as StatusAnswer;
+    const shown = JSON.parse(jsonWithoutSecrets(await answer())) as StatusAnswer;
     const cluster = api && (await clusterFacts(shown.name, api));
     const headers = {
       "Content-Security-Policy": `${policy}; frame-ancestors 'none'`,

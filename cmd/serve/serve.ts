@@ -16,8 +16,11 @@ import { logMissingName, ownNode } from "./node-info.ts";
 import { type Observed, openObservation } from "./observation.ts";
 import type { ServeOptions } from "./options.ts";
 
-/** The time limit for running calls after SIGTERM, in milliseconds: less than the 30 s that Kubernetes grants a pod. */
-const drainMs = 20_000;
+/**
+ * The time limit for running calls after SIGTERM, in milliseconds. With the operations that continue (`leastMs`) and the closing of
+ * connections a stop takes at most 25 s, less than the 30 s that Kubernetes grants a pod.
+ */
+const drainMs = 18_000;
 
 /** The minimum time limit for operations to end after being aborted, in milliseconds. */
 const leastMs = 3_000;

@@ -57,6 +57,13 @@ export function withoutKnownSecrets(text: string): string {
 }
 
 /**
+ * The value as JSON, with each known secret in its texts replaced by "***". A number that contains the digits of a secret stays: masked, it
+ * would end the JSON.
+ */
+export const jsonWithoutSecrets = (value: unknown): string =>
+  JSON.stringify(value, (_, each: unknown) => (typeof each === "string" ? withoutKnownSecrets(each) : each));
+
+/**
  * Fields of a log line made safe to show: an error becomes its message and the messages of its causes, without other
  * members.
  */

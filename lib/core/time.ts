@@ -66,20 +66,26 @@ export async function within(work: Promise<unknown>, ms: number): Promise<boolea
 /** The longest delay before the first round, in milliseconds; a process that has just started has more urgent work. */
 const firstMs = 5_000;
 
-/** The shortest time limit of a round, in milliseconds. */
+/** The least usual time limit of a round, in milliseconds. */
 const leastMs = 30_000;
 
 /** Repeats work at an interval; a slow round delays the next one. */
 export class PeriodicRounds {
   readonly #everyMs: number;
   readonly #work: (signal: AbortSignal) => Promise<void>;
+  readonly #limitMs: number;
   readonly #stop = new AbortController();
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  /** `work` gets a signal that aborts when the round exceeds its time limit, and on `stop`. It never rejects. */
-  constructor(everyMs: number, work: (signal: AbortSignal) => Promise<void>) {
+  /** `work` gets a signal that aborts when the round exceeds `limitMs` milliseconds, and on `stop`. It never rejects. */
+  constructor(
+    everyMs: number,
+    work: (signal: AbortSignal) => Promise<void>,
+    limitMs: number = Math.max(everyMs, leastMs),
+  ) {
     this.#everyMs = everyMs;
     this.#work = work;
+    this.#limitMs = limitMs;
   }
 
   /** Starts the timer without keeping the process alive. */
@@ -95,7 +101,7 @@ export class PeriodicRounds {
 
   #next(ms: number): void {
     this.#timer = setTimeout(() => {
-      const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(Math.max(this.#everyMs, leastMs))]);
+      const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(this.#limitMs)]);
       void this.#work(signal).finally(() => {
         if (!this.#stop.signal.aborted) this.#next(this.#everyMs);
       });

@@ -34,7 +34,7 @@ export class MainFile {
   #text: string;
   #fault: unknown;
   #config: ProxyConfig;
-  #readAt = Date.now();
+  #readAt = performance.now();
   /** Why the file could not be used when it was last read; each reason is logged once. */
   #reason: string | undefined;
   readonly #limit = new TimeLimit(readMs);
@@ -73,8 +73,8 @@ export class MainFile {
 
   /** As `reread`, at most once a second: for every call. */
   async refresh(): Promise<void> {
-    if (Date.now() - this.#readAt < freshMs) return;
-    this.#readAt = Date.now();
+    if (performance.now() - this.#readAt < freshMs) return;
+    this.#readAt = performance.now();
     await this.reread();
   }
 

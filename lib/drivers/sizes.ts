@@ -3,11 +3,14 @@ import { CsiError } from "../core/errors.ts";
 import type { VolumeSpec } from "./driver.ts";
 import type { StoredVolume, VolumeStore } from "./store.ts";
 
-/** The bytes of a volume created from a source of `least` bytes (0: none, or unknown). Throws "out-of-range". */
+/**
+ * The bytes of a volume created from a source of `least` bytes (0: none, or unknown): at least that many, if the limit allows them. Throws
+ * "out-of-range".
+ */
 export function sizeFrom(range: CapacityRange, least: bigint): bigint {
   const wanted = wantedBytes(range);
   if (wanted >= least) return wanted;
-  if (range.required === undefined && range.limit === undefined) return least;
+  if (range.limit === undefined ? range.required === undefined : range.limit >= least) return least;
   throw new CsiError("out-of-range", `${wanted} bytes are less than the source's ${least}; ask for at least those`);
 }
 

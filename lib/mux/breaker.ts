@@ -10,10 +10,10 @@ const randomPart = 0.2;
 
 /** A storage system is unreachable: it does not answer, or reports itself unavailable. */
 export interface Outage {
-  /** When that was detected, in milliseconds. */
+  /** When that was detected (Date.now()). */
   readonly since: number;
-  /** When it is checked again, in milliseconds. */
-  readonly next: number;
+  /** In how many milliseconds it is checked again; undefined while it is being checked. */
+  readonly nextInMs: number | undefined;
   /** The result of its last check. */
   readonly reason: string;
 }
@@ -28,17 +28,20 @@ export class Breaker {
   #failures = 0;
   #rounds = 0;
   #checking = false;
-  #outage: Outage | undefined;
+  #outage: Omit<Outage, "nextInMs"> | undefined;
+  /** When the next check is due, by `now`. */
+  #due = 0;
 
-  /** `now` returns milliseconds, `random` numbers from 0 to 1. */
-  constructor(now: () => number = Date.now, random: () => number = Math.random) {
+  /** `now` returns milliseconds of a monotonic clock, `random` numbers from 0 to 1. */
+  constructor(now: () => number = () => performance.now(), random: () => number = Math.random) {
     this.#now = now;
     this.#random = random;
   }
 
   /** Undefined while it is closed. */
   get outage(): Outage | undefined {
-    return this.#outage;
+    if (!this.#outage) return undefined;
+    return { ...this.#outage, nextInMs: this.#checking ? undefined : Math.max(0, this.#due - this.#now()) };
   }
 
   /** Records a call that could not reach the storage system. Returns whether the check must run now. */
@@ -87,8 +90,8 @@ export class Breaker {
     this.#checking = false;
     const ms = Math.min(longestMs, firstMs * 2 ** this.#rounds) * (1 - randomPart * this.#random());
     this.#rounds++;
-    const now = this.#now();
-    this.#outage = { since: this.#outage?.since ?? now, next: now + ms, reason };
+    this.#due = this.#now() + ms;
+    this.#outage = { since: this.#outage?.since ?? Date.now(), reason };
     return ms;
   }
 }

@@ -121,10 +121,9 @@ export function openRouter(
         inventory(context, own, engine && ((...landing) => copyState(engine, ...landing))),
       ),
     /** Checks the health of all storage systems once; each change is a line of the log. */
-    checkHealth: async (call: Call) => {
-      await duplicates.round(call);
-      await health.survey(call);
-    },
+    checkHealth: (call: Call) => health.survey(call),
+    /** Like DuplicateVolumes.round; the health of the volumes that it finds is known after the next check. */
+    compareGroups: (call: Call) => duplicates.round(call),
     /** Checks the storage systems of connections that are new or were changed. */
     checkNew: (call: Call) => health.checkNew(call),
     /** Like HealthMonitor.examples. */

@@ -117,8 +117,12 @@ export class StorageCalls {
   #refuse(name: string): void {
     const outage = this.#connections.record(name)?.outage;
     if (!outage) return;
-    const [since, next] = [outage.since, outage.next].map(time => `${new Date(time).toISOString().slice(0, 19)}Z`);
-    const text = `connection "${name}" has been unreachable since ${since}; next attempt at ${next}: ${outage.reason}`;
+    const shown = (time: number) => `${new Date(time).toISOString().slice(0, 19)}Z`;
+    const { nextInMs } = outage;
+    // Rounded up to whole seconds, because the text has no smaller unit.
+    const next =
+      nextInMs === undefined ? "it is being checked now" : `next attempt at ${shown(Date.now() + nextInMs + 999)}`;
+    const text = `connection "${name}" has been unreachable since ${shown(outage.since)}; ${next}: ${outage.reason}`;
     throw new CsiError("unavailable", text);
   }
 

@@ -1,7 +1,7 @@
 import { connect, type Socket } from "node:net";
 import type { Log } from "../core/call.ts";
 import { CsiError, detailOf, errnoOf } from "../core/errors.ts";
-import { withoutKnownSecrets } from "../core/secrets.ts";
+import { jsonWithoutSecrets } from "../core/secrets.ts";
 import { type OwnSocket, serveOwnSocket } from "./own-socket.ts";
 import type { StatusAnswer } from "./status.ts";
 
@@ -43,7 +43,7 @@ export function serveStatus(
           peer.setTimeout(request === "volumes" ? volumesMs : readMs);
           const answer = await status(request);
           peer.setTimeout(readMs);
-          peer.end(`${withoutKnownSecrets(JSON.stringify(answer))}\n`);
+          peer.end(`${jsonWithoutSecrets(answer)}\n`);
         })
         .catch((error: unknown) => {
           log.error("cannot generate the status", { reason: detailOf(error) });

@@ -202,7 +202,11 @@ function connectionStatus(view: RouterView["connections"][number], ledger: CallT
     since: time(since),
     freeBytes: free && { value: Number(free.value), at: time(free.at) },
     volumes: volumes && { value: volumes.value, at: time(volumes.at) },
-    outage: outage && { since: time(outage.since), next: time(outage.next), reason: outage.reason },
+    outage: outage && {
+      since: time(outage.since),
+      next: time(Date.now() + (outage.nextInMs ?? 0)),
+      reason: outage.reason,
+    },
     storage,
     healthProblem: storage?.reason,
     ...lastCalls(view.name, ledger),

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test } from "bun:test";
+import { afterEach, beforeEach, expect, setSystemTime, test } from "bun:test";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -75,5 +75,21 @@ test("checks of the main file run one after the other, so that the last one coun
     }
     await Promise.all(looks);
     expect(main.config.listing).toBe("complete");
+  }
+});
+
+test("a changed main file is read also after the clock was set back", async () => {
+  const { main } = await world(text());
+  try {
+    setSystemTime(new Date(Date.now() - 86_400_000));
+    await writeFile(join(folder, "proxy.yaml"), text("  listing: partial\n"));
+    const until = performance.now() + 10_000;
+    while (main.config.listing !== "partial" && performance.now() < until) {
+      await Bun.sleep(20);
+      await main.refresh();
+    }
+    expect(main.config.listing).toBe("partial");
+  } finally {
+    setSystemTime();
   }
 });

@@ -38,6 +38,8 @@ export interface CopyWorldParts {
   readonly stream?: CopyByStream;
   /** The connection of ids without a prefix. */
   readonly legacyConnection?: string;
+  /** The time limit of a listing, in milliseconds. */
+  readonly look?: number;
 }
 
 const noStream: CopyByStream = async () => {
@@ -53,6 +55,7 @@ export function copyProcess({
   groups,
   stream = noStream,
   legacyConnection,
+  look = 5_000,
 }: CopyWorldParts) {
   const { log } = testCall();
   const present = { ...usualCopies, ...settings };
@@ -88,7 +91,7 @@ export function copyProcess({
       ...{ legacyConnection, single: undefined, listing: "complete" },
     }),
     log,
-    { look: 5_000, capacity: 5_000 },
+    { look, capacity: 5_000 },
     { hold: 0, fresh: 0 },
     engine,
   );

@@ -192,4 +192,16 @@ describe("a move", () => {
     expect(await commanded(one, { command: "cancel", target: "v:b/moved" })).toMatchObject([{ kind: "done" }]);
     await one.stop(1_000);
   });
+
+  test("the listing of copies names a connection that does not answer, instead of waiting for it", async () => {
+    const one = pair().process({ look: 50 });
+    await commanded(one, { command: "begin", ...wanted });
+    await one.connections.use("a", "retry", async ({ driver }) =>
+      Object.defineProperty(driver.taking, "landings", { value: () => new Promise(() => {}) }),
+    );
+    const answers = await commanded(one, { command: "list" });
+    expect(answers.at(0)).toMatchObject({ kind: "copy", target: "v:b/moved" });
+    expect(answers.at(-1)).toEqual({ kind: "done", listed: ["b", "c"], unlisted: ["a"] });
+    await one.stop(1_000);
+  });
 });

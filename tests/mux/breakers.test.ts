@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from "bun:test";
+import { afterEach, describe, expect, setSystemTime, test } from "bun:test";
 import { CsiError } from "../../lib/core/errors.ts";
 import { testCall } from "../fakes/memory-driver.ts";
 import { codeOf, failure, muxWorld, request, snapshotOf } from "./world.ts";
@@ -212,4 +212,30 @@ test("only one claim waits for a member that hangs; it is asked again after its 
   check.resolve();
   for (let ticks = 0; ticks < 50; ticks++) await Promise.resolve();
   expect((await volumes.create(request("x", "g"), call)).id).toBe("v:a/x");
+});
+
+test("the time of the next attempt is never in the past: during the check it is said to run, whatever the clock does", async () => {
+  const { volumes, memory, die } = world(["a"]);
+  await die("a");
+  const refusal = async () => (await failure(volumes.create(request("v", "a"), call)))?.message ?? "";
+  const seen = async (wanted: RegExp) => {
+    const until = performance.now() + 10_000;
+    let text = await refusal();
+    while (!wanted.test(text) && performance.now() < until) {
+      await Bun.sleep(5);
+      text = await refusal();
+    }
+    return text;
+  };
+  try {
+    const text = await seen(/next attempt at/);
+    expect(Date.parse(/next attempt at (\S+Z):/.exec(text)?.[1] ?? "")).toBeGreaterThanOrEqual(Date.now() - 1_000);
+    setSystemTime(new Date(Date.now() + 86_400_000));
+    const later = await refusal();
+    expect(Date.parse(/next attempt at (\S+Z):/.exec(later)?.[1] ?? "")).toBeGreaterThan(Date.now() - 1_000);
+    memory("a").check = () => new Promise(() => {});
+    expect(await seen(/being checked now/)).toContain("it is being checked now: no route to host");
+  } finally {
+    setSystemTime();
+  }
 });

@@ -71,6 +71,13 @@ export function muxWorld(
     clock,
     memory: (name: string): MemoryDriver => memories.get(name) ?? new MemoryDriver(),
     ...mux,
+    /** A comparison of the groups, and then a check, which shows what it has found. */
+    checkHealth: async (call: Parameters<typeof mux.checkHealth>[0]) => {
+      await mux.compareGroups(call);
+      await mux.checkHealth(call);
+    },
+    /** A check alone. */
+    checkHealthOnly: mux.checkHealth,
   };
 }
 

@@ -26,7 +26,7 @@ const connection = {
   inUse: 2,
   free: { value: 1n << 40n, at: 9_000 },
   volumes: undefined,
-  outage: { since: 6_000, next: 11_000, reason: "no route" },
+  outage: { since: 6_000, nextInMs: 5_000, reason: "no route" },
   health: {
     conditions: [{ reason: "PoolDegraded", message: "a disk", ms: 1 }],
     volumes: ["v:nas/a", "v:nas/b"].map(volume => ({

@@ -5,6 +5,7 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Log } from "../../lib/core/call.ts";
+import { keepSecret } from "../../lib/core/secrets.ts";
 import { CallTracker } from "../../lib/observe/call-tracker.ts";
 import { serveCommands } from "../../lib/observe/command-socket.ts";
 import { servePages } from "../../lib/observe/page-server.ts";
@@ -46,6 +47,26 @@ test("a status that cannot be collected is an error in the log; the client gets 
     expect((await askStatus(path, 10_000)).name).toBe("c");
   } finally {
     close();
+  }
+});
+
+test("a status stays JSON while a secret consists of digits, and shows no secret in its texts", async () => {
+  const { log } = logged();
+  const path = join(folder, "csi.sock.status");
+  const forget = keepSecret(["2026"]);
+  const shown = { ...details, config: "/c/2026", log: ["120260000"] };
+  const status = () => ({
+    ...statusOf({ ...facts, started: 120_260_000 }, {}, new CallTracker()),
+    details: shown,
+    figure: 120_260_000,
+  });
+  const { close } = await serveStatus(path, status, log);
+  try {
+    const answer = await askStatus(path, 10_000);
+    expect(answer).toMatchObject({ name: "c", figure: 120_260_000, details: { config: "/c/***", log: ["1***0000"] } });
+  } finally {
+    close();
+    forget();
   }
 });
 

@@ -139,7 +139,7 @@ const relaxed = (moment: Moment, { copies }: Connection): Moment =>
 /** Throws "out-of-range" if the content cannot fit into the requested size. */
 function refuseSize({ name, range }: CopySpec, { bytes }: Moment): void {
   wantedBytes(range);
-  const [key, most] = range.required === undefined ? ["limit_bytes", range.limit] : ["required_bytes", range.required];
+  const [key, most] = range.limit === undefined ? ["required_bytes", range.required] : ["limit_bytes", range.limit];
   if (most === undefined || most >= bytes) return;
   const text = `volume "${name}" would have ${key} ${most}, but its source has ${bytes} bytes`;
   throw new CsiError("out-of-range", text);

@@ -4,6 +4,7 @@ import type { CopyRecord } from "../../copy/record.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { encodeHandle, type Handle, parseHandle } from "../../core/handle.ts";
+import { mapLimit } from "../../core/semaphore.ts";
 import { pause, within } from "../../core/time.ts";
 import type { CopySpec } from "../../drivers/copying.ts";
 import type { Connection } from "../connection.ts";
@@ -16,6 +17,9 @@ import { type Copying, type CopyingParts, takingOn } from "./copying.ts";
 import { described, other, sourceOf, specOf } from "./ends.ts";
 import { copyState } from "./listing.ts";
 import type { WayChoice } from "./ways.ts";
+
+/** How many connections are asked for their copies at once. */
+const width = 16;
 
 /** The interval of progress lines to a client, in milliseconds. */
 const tellMs = 2_000;
@@ -244,18 +248,22 @@ export class CopyCommands {
   async #list(tell: Tell, call: Call) {
     const listed: string[] = [];
     const unlisted: string[] = [];
-    for (const name of await this.#parts.connections.names()) {
+    const { calls, connections, engine } = this.#parts;
+    await mapLimit(await connections.names(), width, async name => {
       try {
-        const landings = await this.#on(name, async ({ driver }) => driver.taking?.landings(call));
-        for (const landing of landings ?? []) tell(copyState(this.#parts.engine, name, landing));
+        const landings = await this.#on(name, async connection => {
+          const { taking } = connection.driver;
+          return taking && calls.read("listing", connection, call, own => taking.landings(own));
+        });
+        for (const landing of landings ?? []) tell(copyState(engine, name, landing));
         if (landings) listed.push(name);
       } catch (error) {
         if (!(error instanceof CsiError)) throw error;
         call.log.info("cannot list the copies of a connection", { connection: name, reason: error.message });
         unlisted.push(name);
       }
-    }
-    return { listed, unlisted };
+    });
+    return { listed: listed.sort(), unlisted: unlisted.sort() };
   }
 
   /** The record of a landing. Throws "not-found". */

@@ -207,10 +207,11 @@ export class Copying {
     throw error;
   }
 
-  /** Waits for work that continues after answers. */
+  /** Stops the copies and waits for work that continues after answers, at most `limitMs` milliseconds for both. */
   async stop(limitMs: number): Promise<void> {
+    const end = performance.now() + limitMs;
     await this.#parts.engine.copies.stop(limitMs);
-    await within(Promise.all(this.#after), limitMs);
+    await within(Promise.all(this.#after), Math.max(0, end - performance.now()));
   }
 
   #afterwards(work: Promise<void>): void {

@@ -112,14 +112,17 @@ test.each([
   ["as asked", { required: 5n, limit: undefined }, 3n, 5n],
   ["the limit alone", { required: undefined, limit: 7n }, 3n, 7n],
   ["the source when nothing is asked", { required: undefined, limit: undefined }, 1n << 40n, 1n << 40n],
+  ["the source between the least and the most that is asked for", { required: 1n, limit: 5n }, 3n, 3n],
   ["anything for a source of unknown size", { required: 1n, limit: 1n }, 0n, 1n],
 ])("the size of a copy is %s", (_, range, bytes, expected) => {
   expect(sizeFrom(range, bytes)).toBe(expected);
 });
 
 test("a copy smaller than its source is out of range", async () => {
-  const asked = async () => sizeFrom({ required: 2n, limit: undefined }, 3n);
-  expect(await codeOf(asked())).toBe("out-of-range");
+  for (const limit of [undefined, 2n]) {
+    const asked = async () => sizeFrom({ required: 2n, limit }, 3n);
+    expect(await codeOf(asked())).toBe("out-of-range");
+  }
 });
 
 describe("a copy may omit files that vanished from its source", () => {
