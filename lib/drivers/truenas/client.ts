@@ -4,7 +4,7 @@ import { unlessAborted } from "../../core/time.ts";
 import { HttpError, originOf } from "../../io/dial.ts";
 import { ApiError } from "./api-error.ts";
 import { connected } from "./connect.ts";
-import { jobRunner, type OwnedCall } from "./job.ts";
+import { jobRunner, lockTurns, type OwnedCall, waitsForLock } from "./job.ts";
 import { loginMs } from "./rpc-transport.ts";
 import { type Server, secretsOf } from "./server.ts";
 import { type ApiTransport, changesNothing, type Limits, type SystemVersion, usualLimits } from "./transport.ts";
@@ -95,6 +95,7 @@ export class Client {
   readonly #logins: LoginRateLimiter;
   readonly #limits: Limits;
   readonly #turns = new Semaphore(callsAtOnce, lateCalls);
+  readonly #lockTurns = lockTurns();
   /** The one for new calls. */
   #current: ClientConnection | undefined;
   /** All that are open. */
@@ -111,7 +112,7 @@ export class Client {
     this.#logins = logins;
     this.#limits = limits;
     this.#forgetSecrets = keepSecret(secretsOf(server));
-    this.job = jobRunner(this.where, (...asked) => this.call(...asked), limits);
+    this.job = jobRunner(this.where, (...asked) => this.call(...asked), limits, this.#lockTurns);
   }
 
   /** The system's version; connects if necessary. */
@@ -124,8 +125,9 @@ export class Client {
    * caller must find out what was done. Throws ApiError, HttpError, LoginRefused or NotTrueNas.
    */
   async call(owner: string, method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown> {
+    const ask = () => this.#turns.run(leave => this.#asked({ method, params, signal, leave }), signal, owner);
     try {
-      return await this.#turns.run(leave => this.#asked({ method, params, signal, leave }), signal, owner);
+      return await (waitsForLock(method, params) ? this.#lockTurns.run(ask, signal, owner) : ask());
     } catch (error) {
       throw this.#clean(error);
     }

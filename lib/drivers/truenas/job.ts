@@ -34,10 +34,18 @@ const firstLookMs = 20;
 const lastLookMs = 2000;
 const abortMs = 5000;
 
-/** Runs jobs of one system: as Api.job, for `owner`. `ask`: as Client.call. */
-export function jobRunner(where: string, ask: OwnedCall, limits: Limits): OwnedCall {
-  const turns = new Semaphore(oneLockAtOnce);
+/**
+ * Whether a method starts such a job by itself and waits for it: a dataset for SMB gets its access control list this way, and
+ * does not get it if the job is discarded (do_create in plugins/pool_/dataset.py of 24.10 to 25.10).
+ */
+export const waitsForLock = (method: string, params: readonly unknown[]): boolean =>
+  method === "pool.dataset.create" && (params[0] as ApiRow | undefined)?.["share_type"] === "SMB";
 
+/** The turns of the jobs with the lock, and of what waits for them. */
+export const lockTurns = (): Semaphore => new Semaphore(oneLockAtOnce);
+
+/** Runs jobs of one system: as Api.job, for `owner`. `ask`: as Client.call; `turns`: those of lockTurns(). */
+export function jobRunner(where: string, ask: OwnedCall, limits: Limits, turns: Semaphore): OwnedCall {
   /** Aborts the job if its number is still this job's: another's is never aborted. */
   async function abort(owner: string, job: JobProgress): Promise<void> {
     const signal = AbortSignal.timeout(abortMs);

@@ -45,14 +45,21 @@ const overSmb = (section: Parameters<typeof smb>[1]) => (on: On) => new PathShar
 const overIscsi = (section: Parameters<typeof iscsi>[1]) => (on: On) => new DiskShare(() => iscsi(on, section));
 const overNvme = (section: Parameters<typeof nvmeof>[1]) => (on: On) => new DiskShare(() => nvmeof(on, section));
 
+const smbUse = ({ shareAuxiliaryConfigurationTemplate: template = "" }: Parameters<typeof smb>[1]) => ({
+  auxiliary: template !== "",
+});
+
 /** Every driver for TrueNAS: with ZFS over SSH and shares over the API, and with the API alone. */
 export const truenas: readonly DriverModule[] = [
   driver("nfs", schemas.nfs, "nfs", c => ({ volumes: filesystems(c.zfs), share: overNfs(c.nfs) })),
-  driver("smb", schemas.smb, "smb", c => ({ volumes: filesystems(c.zfs), share: overSmb(c.smb) })),
+  driver("smb", schemas.smb, "smb", c => ({ volumes: filesystems(c.zfs), share: overSmb(c.smb), ...smbUse(c.smb) })),
   driver("iscsi", schemas.iscsi, "iscsi", c => ({ volumes: devices(c.zfs), share: overIscsi(c.iscsi) })),
   driver("nvmeof", schemas.nvmeof, "nvmeof", c => ({ volumes: devices(c.zfs), share: overNvme(c.nvmeof) })),
   driver("api-nfs", schemas["api-nfs"], "nfs", c => ({ volumes: apiFilesystems(c.zfs), share: overNfs(c.nfs) })),
-  driver("api-smb", schemas["api-smb"], "smb", c => ({ volumes: apiFilesystems(c.zfs), share: overSmb(c.smb) })),
+  driver("api-smb", schemas["api-smb"], "smb", c => ({
+    ...{ volumes: apiFilesystems(c.zfs), share: overSmb(c.smb) },
+    ...smbUse(c.smb),
+  })),
   driver("api-iscsi", schemas["api-iscsi"], "iscsi", c => ({ volumes: devices(c.zfs), share: overIscsi(c.iscsi) })),
   driver("api-nvmeof", schemas["api-nvmeof"], "nvmeof", c => ({ volumes: devices(c.zfs), share: overNvme(c.nvmeof) })),
 ];

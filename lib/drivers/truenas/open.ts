@@ -25,6 +25,8 @@ export interface TrueNasConfig {
 export interface ShareKind {
   readonly protocol: Extract<Protocol, "nfs" | "smb" | "iscsi" | "nvmeof">;
   readonly volumes: FilesystemSettings | ZvolSettings;
+  /** As ApiUse.auxiliary. */
+  readonly auxiliary?: boolean;
   share(context: ShareContext): ShareProtocol<ZfsVolume>;
 }
 
@@ -39,6 +41,7 @@ export function openTrueNas(
     protocol: kind.protocol,
     datasets: config.sshConnection === undefined,
     permissions: kind.volumes.type === "filesystem" && kind.volumes.permissions !== undefined,
+    auxiliary: kind.auxiliary === true,
   };
   const { connection, driver } = identity;
   const lease = leasedApi(serverOf(config.httpConnection), connection);

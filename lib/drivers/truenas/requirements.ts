@@ -14,6 +14,8 @@ export interface ApiUse {
   readonly datasets: boolean;
   /** Volumes get an owner, a mode or an access control list. */
   readonly permissions: boolean;
+  /** Shares get lines of smb.conf, which only full administrators may give (do_create in plugins/smb.py of TS-24.10.2.4 to TS-26.0.0-BETA.3). */
+  readonly auxiliary: boolean;
 }
 
 /**
@@ -56,7 +58,9 @@ const sharing = {
  * The least roles that an account needs for a connection, by version (`Version.number`): role.py and the decorators of the methods,
  * TrueNAS 24.10.2.4, 25.04.2.6, 25.10.6 and 26.0.0-BETA.3. A WRITE role includes its READ role, a DELETE role nothing.
  */
-export function rolesFor({ protocol, datasets, permissions }: ApiUse, version: number): readonly string[] {
+export function rolesFor(use: ApiUse, version: number): readonly string[] {
+  const { protocol, datasets, permissions, auxiliary } = use;
+  if (auxiliary) return ["FULL_ADMIN"];
   return [
     "DATASET_WRITE",
     ...(datasets ? ["DATASET_DELETE", "SNAPSHOT_WRITE", "SNAPSHOT_DELETE"] : []),

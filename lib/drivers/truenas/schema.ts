@@ -16,6 +16,7 @@ import {
 import { iscsi, nfs, nvmeof, smb } from "./sections.ts";
 import { keyInTheOpen } from "./server.ts";
 import { aclFault } from "./zfs/acl.ts";
+import { refusedValue } from "./zfs/values.ts";
 
 const http = consistent(
   record(
@@ -71,16 +72,32 @@ const api = { httpConnection: http };
 const sshDatasets = apart(record({ ...parents, cli, ...quotas, ...owners, ...acls }, datasetSection()));
 const sshVolumes = apart(record({ ...parents, cli, ...zvols }, zvolSection()));
 const { datasetPermissionsAcls } = acls;
+
+/** What every version refuses in `datasetProperties`. */
+function* refusedProperties(value: { readonly datasetProperties?: Readonly<Record<string, string>> | undefined }) {
+  for (const [name, text] of Object.entries(value.datasetProperties ?? {})) {
+    const refused = refusedValue(name, text);
+    if (refused !== undefined) yield [["datasetProperties", name], refused] as const;
+  }
+}
+
 const apiDatasets = consistent(
   apart(record({ ...parents, ...quotas, ...owners, datasetPermissionsAcls }, datasetSection(overApi))),
   function* (value) {
+    yield* refusedProperties(value);
+    if (value.datasetPermissionsMode !== undefined && (Number.parseInt(value.datasetPermissionsMode, 8) & 0o7000) !== 0)
+      yield [["datasetPermissionsMode"], "must be 0000 to 0777: the API sets no set-id and sticky bits"];
     for (const [at, line] of (value.datasetPermissionsAcls ?? []).entries()) {
       const fault = aclFault(line.trim().split(/\s+/));
       if (fault !== undefined) yield [["datasetPermissionsAcls", at], fault];
     }
   },
 );
-const apiVolumes = apart(record({ ...parents, ...zvols }, zvolSection(overApi)));
+const apiVolumes = consistent(apart(record({ ...parents, ...zvols }, zvolSection(overApi))), function* (value) {
+  const refused = refusedValue("compression", value.zvolCompression);
+  if (refused !== undefined) yield [["zvolCompression"], refused];
+  yield* refusedProperties(value);
+});
 
 const apiOnly = {
   ignored: {

@@ -18,6 +18,8 @@ import {
 } from "../../schema/parts.ts";
 import { naming, shaped, templated } from "../../schema/storage.ts";
 
+import { isNetwork } from "./shares/networks.ts";
+
 /** The sections `nfs:`, `smb:`, `iscsi:`, `nvmeof:` of a connection file: how TrueNAS shares volumes. */
 
 /** Keys of drivers for plain hosts: TrueNAS makes shares and targets itself. */
@@ -29,9 +31,9 @@ const shareHost = host({ description: "the system as nodes reach it", example: "
 const hosts = (description: string) =>
   optional(list(filled({ description: "host name, address or pattern" }), { description, example: ["10.0.0.11"] }), []);
 
-const network = shaped(
-  /^(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}\/(?:[0-9]|[12][0-9]|3[0-2])|[0-9A-Fa-f:]+:[0-9A-Fa-f:.]*\/(?:[0-9]{1,2}|1[01][0-9]|12[0-8]))$/,
-  "must be a network such as 10.0.0.0/24",
+const networkText = "must be a network such as 10.0.0.0/24";
+const network = described(
+  v.pipe(v.string(), v.regex(/^[0-9A-Fa-f:.]+\/[0-9]{1,3}$/, networkText), v.check(isNetwork, networkText)),
   { description: "network with its prefix length" },
 );
 
@@ -226,10 +228,14 @@ export const nvmeof = consistent(
         list(
           record(
             {
-              hostnqn: shaped(/^nqn\.[^\s,]{1,219}$/, "must be the name of a host, as in /etc/nvme/hostnqn", {
-                description: "name of the host",
-                example: "nqn.2014-08.org.nvmexpress:uuid:2cd3a8f6-4b1c-4b8e-9d7f-0a6d0c4bb101",
-              }),
+              hostnqn: shaped(
+                /^nqn\.[^\s,]{7,219}$/,
+                "must be the name of a host with 11 to 223 characters, as in /etc/nvme/hostnqn",
+                {
+                  description: "name of the host",
+                  example: "nqn.2014-08.org.nvmexpress:uuid:2cd3a8f6-4b1c-4b8e-9d7f-0a6d0c4bb101",
+                },
+              ),
               dhchapKey: optional(
                 text({
                   description: "DH-HMAC-CHAP key of the host; nodes get theirs from the secret dhchap-secret",

@@ -38,7 +38,10 @@ const states = (double: Double) =>
 
 /** As if another client had begun it. */
 const others = (double: Double, path: string) =>
-  double.jobs.begin("filesystem.setperm", [{ path, mode: "0700" }], () => null, { name: "perm_change", queue: 5 });
+  double.jobs.begin("filesystem.setperm", [{ path, mode: "0700" }], () => null, {
+    lock: { name: "perm_change", queue: 5 },
+    fullAdmin: true,
+  });
 
 describe("permissions", () => {
   const zfs = { datasetPermissionsMode: "0777", datasetPermissionsUser: "1000", datasetPermissionsGroup: "3000" };

@@ -16,7 +16,7 @@ const cases = versions.flatMap(version =>
 );
 const permissions = { datasetPermissionsMode: "0770", datasetPermissionsUser: "1000" };
 const needed = (protocol: Protocol, version: string): readonly string[] =>
-  rolesFor({ protocol, datasets: true, permissions: protocol === "nfs" }, numberOf(version));
+  rolesFor({ protocol, datasets: true, permissions: protocol === "nfs", auxiliary: false }, numberOf(version));
 const zfs = (protocol: Protocol): object => (protocol === "nfs" ? { zfs: permissions } : {});
 
 describe.each(cases)("on TrueNAS %s, shared over %s", (version, protocol) => {

@@ -76,10 +76,11 @@ export class Accounts {
   allow(session: Session | undefined, role: string | undefined): void {
     if (!session) throw new CallError("ENOTAUTHENTICATED", "Not authenticated");
     if (session.expired) throw new CallError("EACCES", "Session is expired");
-    const roles = this.rolesOf(session);
-    if (role !== undefined && !roles.includes("FULL_ADMIN") && !roles.includes(role))
+    if (role !== undefined && !this.isFullAdmin(session) && !this.rolesOf(session).includes(role))
       throw new CallError("EACCES", "Not authorized");
   }
+
+  isFullAdmin = (session: Session): boolean => this.rolesOf(session).includes("FULL_ADMIN");
 
   /** As auth.me answers them: with the included ones, and FULL_ADMIN alone (plugins/account_/privilege.py, compose_privilege, 25.10.6). */
   rolesOf(session: Session): readonly string[] {

@@ -38,13 +38,20 @@ export function invoked(
   if (!method) throw new CallError("ENOMETHOD", `Method ${name} not found`);
   accounts.allow(session, method.role);
   if (faults.isFull(session?.credential ?? "")) throw new CallError("ENOSPC", "out of space");
+  const fullAdmin = session !== undefined && accounts.isFullAdmin(session);
+  const asked = { ...nas, fullAdmin };
+  const begin = (of: string, given: readonly unknown[], work: () => unknown) =>
+    jobs.begin(of, given, work, { lock: lockOf(nas.number, of, given), user: session?.user, fullAdmin });
   const run = () => {
-    const result = method.run(nas, params);
+    const result = method.run(asked, params);
     recordAnswer(name, result);
     return result;
   };
-  if (!method.job) return { result: run(), job: undefined };
-  return { result: undefined, job: jobs.begin(name, params, run, lockOf(nas.number, name, params)) };
+  if (method.job) return { result: undefined, job: begin(name, params, run) };
+  const result = run();
+  const next = method.starts?.(asked, params);
+  if (!next) return { result, job: undefined };
+  return { result: begin(next.method, next.params, next.run).done.then(() => result), job: undefined };
 }
 
 export const knows = ({ nas }: Core, name: string): boolean => methodOf(nas.number, name) !== undefined;

@@ -144,6 +144,7 @@ export class Double {
       breaks: () => this.breaks > 0 && this.breaks-- > 0,
       sent: (stream: SentStream) => void this.streams.push(stream),
       sessions: this.sessions,
+      fullAdmin: true,
       elsewhere: this.#options.elsewhere,
       now: () => Math.floor(this.now() / 1000),
       readRows: (count: number) => {

@@ -19,14 +19,21 @@ const options = v.optional(
   }),
 );
 const owner = { uid: maybe(whole), gid: maybe(whole), user: maybe(text), group: maybe(text) };
-const mode = v.pipe(v.string(), v.regex(/^(?!0+$)[0-7]{3,4}$/, "Input is not a mode"));
+/** Without set-id and sticky bits (UnixPerm in schema/string_schema.py of TS-24.10.2.4, api/base/types/filesystem.py of TS-25.10.6). */
+const mode = v.pipe(v.string(), v.regex(/^(?!0+$)0?[0-7]{3}$/, "Please supply a valid mode between 000 and 777"));
 const permModel = v.strictObject({ path: text, mode: maybe(mode), ...owner, options });
 const permOld = v.strictObject({ path: text, mode: maybe(mode), uid: maybe(whole), gid: maybe(whole), options });
 const chownModel = v.strictObject({ path: text, ...owner, options });
 const chownOld = v.strictObject({ path: text, uid: maybe(whole), gid: maybe(whole), options });
+const aclEntry = v.looseObject({ tag: text });
+/** Up to 24.10 users and groups are numbers (plugins/filesystem_/acl.py of TS-24.10.2.4). */
+const aclEntryOld = v.pipe(
+  aclEntry,
+  v.check(entry => !("who" in entry), "Field was not expected"),
+);
 const aclModel = v.strictObject({
   path: text,
-  dacl: v.array(v.looseObject({ tag: text })),
+  dacl: v.array(aclEntry),
   ...owner,
   acltype: maybe(text),
   options,
@@ -75,7 +82,8 @@ export function chown(nas: Nas, [data]: readonly unknown[]): unknown {
 }
 
 export function setacl(nas: Nas, [data]: readonly unknown[]): unknown {
-  const fields = modelled(aclModel, data, "filesystem_acl");
+  const old = v.strictObject({ ...aclModel.entries, dacl: v.array(aclEntryOld) });
+  const fields = modelled(nas.number >= 2504 ? aclModel : old, data, "filesystem_acl");
   const dataset = at(nas, fields.path, "filesystem_acl");
   if (fields.options?.stripacl) delete dataset.acl;
   else dataset.acl = fields.dacl;

@@ -46,7 +46,17 @@ export function lockOf(version: number, method: string, params: readonly unknown
  */
 const isEndless = ({ method }: Job): boolean => method === "replication.run_onetime";
 
+/** Who starts a job, and what it waits for. */
+export interface Start {
+  readonly lock?: Lock | undefined;
+  readonly user?: string | undefined;
+  readonly fullAdmin: boolean;
+}
+
+const system: Start = { fullAdmin: true };
+
 interface Open extends Job {
+  readonly user: string | undefined;
   readonly lock: string | undefined;
   readonly run: () => void;
   end(state: Job["state"], change: Partial<Job>): void;
@@ -59,14 +69,23 @@ export class Jobs {
 
   /**
    * Runs `start` once the job has its lock, and what it returns, if that is a function, when the job's time is over. A job too many
-   * for the queue of its lock is discarded, and the last one that waits is answered (job.py, JobsQueue.add; 24.10 to 25.10).
+   * for the queue of its lock is discarded, and the last one that waits is answered (job.py, JobsQueue.add; 24.10 to 25.10), but only to
+   * those who may see it.
    */
-  begin(method: string, args: readonly unknown[], start: () => unknown, lock?: Lock): Job {
+  begin(
+    method: string,
+    args: readonly unknown[],
+    start: () => unknown,
+    { lock, user, fullAdmin }: Start = system,
+  ): Job {
     const same = this.#jobs.filter(job => lock !== undefined && job.lock === lock.name);
     const waiting = same.filter(({ state }) => state === "WAITING");
     const last = waiting.at(-1);
-    if (lock && last && waiting.length >= lock.queue) return last;
-    const job = this.#open(method, args, lock?.name, () => this.#run(job, start));
+    if (lock && last && waiting.length >= lock.queue) {
+      if (fullAdmin || last.user === user) return last;
+      throw new CallError("EBUSY", "This job is already being performed by another user");
+    }
+    const job = this.#open(method, args, { lock: lock?.name, user }, () => this.#run(job, start));
     if (!same.some(({ state }) => state === "RUNNING")) job.run();
     return job;
   }
@@ -87,7 +106,7 @@ export class Jobs {
     }
   }
 
-  #open(method: string, args: readonly unknown[], lock: string | undefined, run: () => void): Open {
+  #open(method: string, args: readonly unknown[], of: Pick<Open, "lock" | "user">, run: () => void): Open {
     let settle: () => void = () => undefined;
     const done = new Promise<void>(resolve => {
       settle = resolve;
@@ -98,7 +117,7 @@ export class Jobs {
       arguments: args,
       state: "WAITING",
       time_started: null,
-      lock,
+      ...of,
       run,
       result: null,
       error: null,
@@ -127,8 +146,10 @@ export class Jobs {
     }
   }
 
-  query(filters: unknown, options: unknown): unknown {
-    const rows = this.#jobs.map(({ done: _, end: __, run: ___, lock: ____, ...job }) => job);
+  /** core.get_jobs: an account without FULL_ADMIN sees its own jobs alone (for_credential in job.py of TS-24.10.2.4 to TS-26.0.0-BETA.3). */
+  query(filters: unknown, options: unknown, { user, fullAdmin }: Omit<Start, "lock"> = system): unknown {
+    const seen = this.#jobs.filter(job => fullAdmin || job.user === user);
+    const rows = seen.map(({ done: _, end: __, run: ___, lock: ____, user: _____, ...job }) => job);
     return queried(rows, filters, (options ?? {}) as object);
   }
 

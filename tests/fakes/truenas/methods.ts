@@ -19,6 +19,11 @@ export interface Method {
   /** The role that it asks for; undefined: a login is enough. */
   readonly role?: string;
   readonly job?: true;
+  /** The job that the method starts by itself and waits for. */
+  readonly starts?: (
+    nas: Nas,
+    params: readonly unknown[],
+  ) => { readonly method: string; readonly params: readonly unknown[]; readonly run: () => unknown } | undefined;
   /** First and last version that has it, such as 2510. */
   readonly since?: number;
   readonly until?: number;
@@ -54,7 +59,8 @@ const snapshotMethods = (name: string, limits: Partial<Method>): Methods => ({
 });
 
 const storage: Methods = {
-  ...crud("pool.dataset", "DATASET_WRITE", { create: datasets.create, update: datasets.update, query: datasets.query }),
+  ...crud("pool.dataset", "DATASET_WRITE", { update: datasets.update, query: datasets.query }),
+  "pool.dataset.create": { run: datasets.create, role: "DATASET_WRITE", starts: datasets.listsForSmb },
   "pool.dataset.get_instance": { run: datasets.getInstance, role: "DATASET_READ" },
   "pool.dataset.delete": { run: removal.remove, role: "DATASET_DELETE" },
   "pool.dataset.rename": { run: removal.rename, role: "DATASET_WRITE", since: 2510 },

@@ -178,8 +178,11 @@ export function createPort(nas: Nas, [data]: readonly unknown[]): unknown {
   return inserted(nas, "nvmetPort", { ...fields, index: nas.state.tables.nvmetPort.length + 1, addr_adrfam: "IPV4" });
 }
 
+/** api/base/types/nvmet.py of TS-25.10.6. */
+const nqn = v.pipe(text, v.minLength(11, "String should have at least 11 characters"), v.maxLength(223));
+
 const hostModel = v.strictObject({
-  hostnqn: text,
+  hostnqn: nqn,
   dhchap_key: maybe(text),
   dhchap_ctrl_key: maybe(text),
   dhchap_dhgroup: maybe(text),

@@ -1,13 +1,13 @@
 import * as v from "valibot";
 import { Invalid, type Triple } from "./failure.ts";
 import { flag, maybe, modelled, modelledOld, or, text, texts } from "./models.ts";
+import { networksOf } from "./networks.ts";
 import { type QueryOptions, queried } from "./query.ts";
 import { inserted, type Nas, placeOf, type Row, removed, type TableName } from "./state.ts";
 
 /**
  * sharing.nfs.* and sharing.smb.*: plugins/nfs.py and smb.py of TN-12.0-U8.1 to TS-25.10.6; api/v25_10_0/nfs.py and smb.py. assumed: from
- * 22.12 on two NFS shares of one path that name neither hosts nor networks are both made, and users of maproot and mapall are not looked
- * up.
+ * 22.12 on two NFS shares of one path that name neither hosts nor networks are both made.
  */
 
 const nfsCommon = {
@@ -74,11 +74,27 @@ export function createNfs(nas: Nas, [data]: readonly unknown[]): unknown {
   if (!mounted(nas, path)) throw new Invalid([attribute, `${path} does not exist`, 2]);
   if (fields.maproot_user && fields.mapall_user)
     throw new Invalid(["sharingnfs_create.mapall_user", "conflicts with maproot_user", 22]);
-  if (fields.maproot_group && !fields.maproot_user)
-    throw new Invalid(["sharingnfs_create.maproot_user", "This field is required when map group is specified", 22]);
-  refuse(nas, "nfs", nfsConflict(nas, path, fields));
+  checkMapping(fields);
+  const networks = networksOf(nas, fields.networks);
+  refuse(nas, "nfs", nfsConflict(nas, path, { ...fields, networks }));
   const more = nas.number >= 2600 ? { ...placeOf(nas, path.slice("/mnt/".length)), tier: null } : {};
-  return inserted(nas, "nfs", { ...fields, locked: false, ...more });
+  return inserted(nas, "nfs", { ...fields, networks, locked: false, ...more });
+}
+
+const users = new Set(["root", "csi", "guest"]);
+const groups = new Set([...users, "wheel", "nogroup"]);
+
+/** The users and groups of a share (validate() in plugins/nfs.py of TS-24.10.2.4 to TS-26.0.0-BETA.3). */
+function checkMapping(fields: Readonly<Record<string, unknown>>): void {
+  for (const kind of ["maproot", "mapall"]) {
+    const [user, group] = [fields[`${kind}_user`], fields[`${kind}_group`]];
+    if (group && !user)
+      throw new Invalid([`sharingnfs_create.${kind}_user`, "This field is required when map group is specified", 22]);
+    if (user && !users.has(String(user)))
+      throw new Invalid([`sharingnfs_create.${kind}_user`, `User not found: ${user}`, 2]);
+    if (group && !groups.has(String(group)))
+      throw new Invalid([`sharingnfs_create.${kind}_group`, `Group not found: ${group}`, 2]);
+  }
 }
 
 const badName = /[%<>*?|/\\+=;:",[\]]/;
@@ -152,7 +168,10 @@ const smbNew = v.strictObject({
   auxsmbconf: v.optional(v.string()),
 });
 
-function smbFields(nas: Nas, data: unknown): { readonly name: string; readonly path: string } {
+function smbFields(
+  nas: Nas,
+  data: unknown,
+): { readonly name: string; readonly path: string; readonly options?: object | undefined } {
   if (nas.number < 2510) return modelledOld(nas, smbBefore2510, data, "sharingsmb_create");
   const { options, ...fields } = modelled(smbNew, data, "data");
   const kept = Object.fromEntries(Object.entries(fields).filter(([key]) => key in smbTop)) as typeof fields;
@@ -161,11 +180,24 @@ function smbFields(nas: Nas, data: unknown): { readonly name: string; readonly p
   return { ...kept, ...(checked ? { options: { ...checked, purpose: fields.purpose } } : {}) };
 }
 
+/** What an option of a share asks for besides (do_create and validate() in plugins/smb.py of TS-24.10.2.4 to TS-26.0.0-BETA.3). */
+function checkSmbOptions(nas: Nas, fields: Readonly<Record<string, unknown>>): void {
+  const { auxsmbconf, home } = fields;
+  const restricted =
+    "Changes to auxiliary parameters for SMB shares are restricted to users with full administrative privileges.";
+  if (auxsmbconf && nas.number >= 2410 && !nas.fullAdmin)
+    throw new Invalid(["sharingsmb_create.auxsmbconf", restricted, 22]);
+  const isHome = (row: Row): boolean => row["home"] === true || (row["options"] as Row | undefined)?.["home"] === true;
+  if (home === true && nas.state.tables.smb.some(isHome))
+    throw new Invalid(["sharingsmb_create.home", "Only one share is allowed to be a home share.", 22]);
+}
+
 export function createSmb(nas: Nas, [data]: readonly unknown[]): unknown {
   const fields = smbFields(nas, data);
   const { name, path } = fields;
   if (badName.test(name) || name.length > 80 || name === "" || reserved.has(name.toLowerCase()))
     throw new Invalid(["sharingsmb_create.name", "Share name is not valid", 22]);
+  checkSmbOptions(nas, { ...fields, ...fields.options } as Readonly<Record<string, unknown>>);
   if (!mounted(nas, path)) throw new Invalid(["sharingsmb_create.path", `${path} does not exist`, 2]);
   refuse(nas, "smb", row =>
     String(row["name"]).toLowerCase() === name.toLowerCase()

@@ -102,6 +102,8 @@ export interface Nas {
   sent(stream: SentStream): void;
   /** Names of targets that an initiator is logged in to. */
   readonly sessions: Set<string>;
+  /** Whether the account that asks has FULL_ADMIN. */
+  readonly fullAdmin: boolean;
   /** Seconds since 1970. */
   now(): number;
   /** Counts snapshots that were read with all their properties. */

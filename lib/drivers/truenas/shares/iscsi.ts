@@ -168,8 +168,23 @@ export function iscsi(context: ShareContext, settings: IscsiSection): DiskProtoc
       for (const { id } of own) if (!deleted.includes(id)) await unlessInUse(() => extents.delete(id));
     },
     async exported(call) {
-      const names = new Set((await table("target", call).find()).map(each => String(each["name"])));
-      return ({ notes: { iqn = "" } }) => names.has(iqn) || names.has(iqn.slice(iqn.indexOf(":") + 1));
+      const [targets, extents, links] = await Promise.all(
+        ["target", "extent", "targetextent"].map(name => table(name, call).find()),
+      );
+      const disks = new Map(
+        (extents ?? []).map(each => [each.id, each["enabled"] === false ? "" : String(each["disk"])]),
+      );
+      const names = new Map((targets ?? []).map(each => [each.id, String(each["name"])]));
+      const keyOf = (target: string, number: unknown, disk: string) => JSON.stringify([target, String(number), disk]);
+      const served = new Set(
+        (links ?? []).map(link =>
+          keyOf(names.get(Number(link["target"])) ?? "", link["lunid"] ?? lun, disks.get(Number(link["extent"])) ?? ""),
+        ),
+      );
+      return volume => {
+        const { iqn = "", lun: number = String(lun) } = volume.notes;
+        return [iqn, iqn.slice(iqn.indexOf(":") + 1)].some(name => served.has(keyOf(name, number, deviceOf(volume))));
+      };
     },
     async check(call) {
       await checkService(context, "iscsitarget", call);

@@ -1,5 +1,6 @@
 import { rendered } from "../../template.ts";
 import type { NfsSection } from "../sections.ts";
+import { canonicalNetworks } from "./networks.ts";
 import type { PathProtocol } from "./path-share.ts";
 import { type ShareContext, templateValues } from "./share.ts";
 
@@ -24,7 +25,7 @@ export const nfs = ({ driver }: ShareContext, settings: NfsSection): PathProtoco
       ...(version < onePathSince ? { paths: [path], alldirs: settings.shareAlldirs ?? false } : { path }),
       ...(version < withoutQuiet ? { quiet: false } : {}),
       comment: rendered(template, { ...templateValues(volume, parameters), csi: { name: driver } }),
-      networks: settings.shareAllowedNetworks,
+      networks: canonicalNetworks(settings.shareAllowedNetworks),
       hosts: settings.shareAllowedHosts,
       ro: false,
       maproot_user: settings.shareMaprootUser,

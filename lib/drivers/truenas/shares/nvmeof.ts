@@ -147,8 +147,14 @@ export function nvmeof(context: ShareContext, settings: NvmeofSection): DiskProt
         if (idIn(each, "subsys") !== mine?.id) await namespaces.delete(each.id, { remove: false });
     },
     async exported(call) {
-      const names = new Set((await table("subsys", call).find()).map(each => String(each["subnqn"])));
-      return ({ notes }) => names.has(notes["nqn"] ?? "");
+      const rows = await table("namespace", call).find();
+      const keyOf = (nqn: unknown, nsid: unknown, device: unknown) => JSON.stringify([nqn, String(nsid), device]);
+      const served = new Set(
+        rows
+          .filter(each => each["enabled"] !== false)
+          .map(each => keyOf((each["subsys"] as TableRow | null)?.["subnqn"], each["nsid"], each["device_path"])),
+      );
+      return volume => served.has(keyOf(volume.notes["nqn"], volume.notes["nsid"], deviceOf(volume)));
     },
     async check(call) {
       await checkService(context, "nvmet", call);

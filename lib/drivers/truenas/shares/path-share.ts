@@ -18,6 +18,7 @@ import {
   tableOf,
   unreachable,
   unshared,
+  unusable,
 } from "./share.ts";
 
 /** How a protocol shares file systems: NFS or SMB. */
@@ -85,6 +86,8 @@ export class PathShare implements ShareProtocol<ZfsVolume> {
     const request = kind.request(volume, path, spec, number);
     const find = async () => {
       const rows = await this.#rowsOf(path, call);
+      const disabled = rows.find(row => row["enabled"] === false);
+      if (disabled) throw unusable(this.#on, `${kind.describe(disabled, path)} is disabled; enable or remove it`);
       for (const row of rows) refuseOtherAccess(this.#on, volume, kind.describe(row, path), request, row, kind.access);
       return rows[0];
     };

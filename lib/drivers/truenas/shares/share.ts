@@ -176,6 +176,9 @@ export function refuseOtherAccess(
 export const unreachable = (context: ShareContext, what: string): CsiError =>
   refusal(context, `TrueNAS has ${what}; create it first`);
 
+/** The error for an object of the volume that nodes cannot use. */
+export const unusable = (context: ShareContext, text: string): CsiError => refusal(context, text);
+
 /** The error for a foreign object in the place of this volume's. */
 export const taken = (context: ShareContext, what: string, by: string): CsiError =>
   refusal(context, `${what} exists already, for ${by}; rename or remove it`);

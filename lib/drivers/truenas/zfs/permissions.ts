@@ -8,6 +8,10 @@ const withNames = 2504;
 
 const isNumber = (text: string | undefined): boolean => text === undefined || /^[0-9]+$/.test(text);
 
+/** Whether an access control entry names a user or group by text (field `who`, which filesystem.setacl of TS-24.10.2.4 does not have). */
+const namesSomebody = (text: string): boolean =>
+  (/:(?:allow|deny)$/i.test(text) ? nfs4Entry(text) : posixEntry(text)).who !== undefined;
+
 /** User and group as fields of a request, which differ for numbers and names. */
 const owner = ({ user, group }: Permissions): object => ({
   ...(user === undefined ? {} : isNumber(user) ? { uid: Number(user) } : { user }),
@@ -21,6 +25,12 @@ export async function permitted(api: Api, path: string, permissions: Permissions
   const { number } = await api.version(signal);
   if (number < withNames && !(isNumber(user) && isNumber(group)))
     throw new ZfsError("invalid", "before TrueNAS 25.04 users and groups must be numbers");
+  const name = changes.flatMap(({ entries }) => entries).find(number < withNames ? namesSomebody : () => false);
+  if (name !== undefined)
+    throw new ZfsError(
+      "invalid",
+      `before TrueNAS 25.04 the access control entry "${name}" must have a number, not a name`,
+    );
   try {
     // An inherited list would prevent a mode.
     const bits = { path, mode, ...owner(permissions), options: { stripacl: true } };

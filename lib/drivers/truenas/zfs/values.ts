@@ -75,7 +75,15 @@ function bytesOf(name: string, value: string): number {
 /** The refreservation of a zvol that reserves its whole size. */
 export const wholeSize = "auto";
 
+/** Why no version takes a value of ZFS (ZFS_COMPRESSION_ALGORITHM_CHOICES of TS-24.10.2.4 to TS-26.0.0-BETA.3); undefined for others. */
+export const refusedValue = (name: string, value: string): string | undefined =>
+  name === "compression" && /^gzip-[2-8]$/i.test(value)
+    ? `the API of TrueNAS does not take ${value}, only gzip, gzip-1 and gzip-9 of gzip`
+    : undefined;
+
 function nativeValue(name: string, value: string): unknown {
+  const refused = refusedValue(name, value);
+  if (refused !== undefined) throw new ZfsError("invalid", `the property ${name} cannot be ${value}: ${refused}`);
   if (name === "refreservation" && value === wholeSize) return wholeSize;
   if (numbers.has(name)) return bytesOf(name, value);
   if (name === "special_small_blocks") return bytesOf(name, value);

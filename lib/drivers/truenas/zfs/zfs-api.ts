@@ -212,7 +212,8 @@ export class ZfsApi implements Zfs, DatasetApi {
       const failure = whyNot(error);
       if (failure === undefined || failure === "full") throw zfsError(error);
       if (!(await this.reading.one(name, ["type"], signal)))
-        throw (await this.#orphan(name, signal)) ?? zfsError(error);
+        // The server's own words about what it has refused say more than that the parent does not exist yet.
+        throw (failure === "invalid" ? undefined : await this.#orphan(name, signal)) ?? zfsError(error);
       return { made: false, entries: await seen() };
     }
     if (permissions) await this.permit(name, permissions, signal);

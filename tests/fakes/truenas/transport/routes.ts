@@ -24,8 +24,9 @@ function sessionOf({ accounts }: Core, header: string | undefined): Session | un
   return typeof found === "string" ? undefined : found;
 }
 
-const own: Readonly<Record<string, (core: Core, params: readonly unknown[]) => unknown>> = {
-  "core.get_jobs": ({ jobs }, [filters, options]) => jobs.query(filters, options),
+const own: Readonly<Record<string, (core: Core, params: readonly unknown[], session: Session) => unknown>> = {
+  "core.get_jobs": ({ jobs, accounts }, [filters, options], session) =>
+    jobs.query(filters, options, { user: session.user, fullAdmin: accounts.isFullAdmin(session) }),
   "core.job_abort": ({ jobs }, [id]) => jobs.abort(id) ?? null,
   "core.ping": () => "pong",
 };
@@ -50,19 +51,24 @@ export async function answerRest(
   if (fault === "before") return void request.socket.destroy();
   if (!own[method]) core.record("rest", method, params);
   if (core.latencyMs > 0) await new Promise(resolve => setTimeout(resolve, core.latencyMs));
-  const [status, body] = outcome(core, session, method, params);
+  const [status, body] = await outcome(core, session, method, params);
   if (fault === "after") return void request.socket.destroy();
   if (fault === "unanswered" || fault === "hung") return;
   if (fault === "garbled") return void response.end(JSON.stringify(body).slice(0, -1));
   say(status, body);
 }
 
-function outcome(core: Core, session: Session, method: string, params: readonly unknown[]): readonly [number, unknown] {
+async function outcome(
+  core: Core,
+  session: Session,
+  method: string,
+  params: readonly unknown[],
+): Promise<readonly [number, unknown]> {
   try {
     const mine = own[method];
-    if (mine) return [200, mine(core, params)];
+    if (mine) return [200, mine(core, params, session)];
     const { result, job } = invoked(core, session, method, params);
-    return [200, job ? job.id : result];
+    return [200, job ? job.id : await result];
   } catch (error) {
     if (isMissing(error)) return [404, { message: "Not found" }];
     if (!(error instanceof Invalid || error instanceof CallError)) throw error;

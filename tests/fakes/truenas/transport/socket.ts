@@ -159,7 +159,11 @@ export class Conversation {
     if (known) return params => (this.#session || this.#peer.admit(method) ? known(params) : this.#tooMany());
     const loggedIn: Readonly<Record<string, (params: readonly unknown[]) => unknown>> = {
       "core.set_options": ([options]) => this.#setOptions(options),
-      "core.get_jobs": ([filters, options]) => this.#core.jobs.query(filters, options),
+      "core.get_jobs": ([filters, options]) => {
+        const { accounts, jobs } = this.#core;
+        const fullAdmin = this.#session !== undefined && accounts.isFullAdmin(this.#session);
+        return jobs.query(filters, options, { user: this.#session?.user, fullAdmin });
+      },
       "core.job_abort": ([id]) => this.#core.jobs.abort(id),
       "core.subscribe": () => "subscription",
       "auth.me": () => ({

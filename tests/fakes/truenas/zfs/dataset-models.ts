@@ -16,8 +16,9 @@ const quota = v.optional(
   ),
 );
 const size = v.optional(v.nullable(v.pipe(whole, v.minValue(0))));
+/** ZFS_COMPRESSION_ALGORITHM_CHOICES in plugins/pool_/utils.py of TS-24.10.2.4, and the models from 25.10 on. */
 const compression =
-  /^(?:ON|OFF|LZ4|GZIP(?:-[19])?|ZSTD(?:-[0-9]+)?|ZSTD-FAST(?:-[0-9]+)?|ZLE|LZJB|INHERIT|GZIP-[1-9])$/;
+  /^(?:ON|OFF|LZ4|GZIP(?:-[19])?|ZSTD(?:-(?:[1-9]|1[0-9]))?|ZSTD-FAST(?:-(?:[1-9]|[1-9]0|100|500|1000))?|ZLE|LZJB|INHERIT)$/;
 
 const common = {
   comments: v.optional(text),

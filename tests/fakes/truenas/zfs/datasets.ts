@@ -137,8 +137,22 @@ export function create(nas: Nas, [data]: readonly unknown[]): unknown {
   if (fields.encryption) native["encryption"] = (algorithm ?? "AES-256-GCM").toLowerCase();
   if (fields.type === "VOLUME" && !fields.sparse) native["refreservation"] ??= native["volsize"] ?? "0";
   if (fields.comments !== undefined) user["org.freenas:description"] = fields.comments;
-  const acl = fields.share_type === "SMB" ? { acl: "inherited" } : {};
-  return entry(nas, made(nas, fields.name, type, { native, user, ...acl }), {});
+  return entry(nas, made(nas, fields.name, type, { native, user }), {});
+}
+
+/**
+ * A new dataset for SMB gets its access control list from a job, which the creation starts and waits for (do_create in
+ * plugins/pool_/dataset.py of TS-24.10.2.4 to TS-25.10.6). It has the lock of its kind, so that one too many is answered with the job of
+ * another dataset, and the creation ends well (JobsQueue.add in job.py).
+ */
+export function listsForSmb(nas: Nas, [data]: readonly unknown[]) {
+  const { name, share_type } = data as { readonly name: string; readonly share_type?: string };
+  if (share_type !== "SMB") return undefined;
+  const dataset = existing(nas, name);
+  const run = () => {
+    dataset.acl = "inherited";
+  };
+  return { method: "filesystem.setacl", params: [{ path: `/mnt/${name}` }], run };
 }
 
 export function update(nas: Nas, [id, data]: readonly unknown[]): unknown {
@@ -162,7 +176,16 @@ export function update(nas: Nas, [id, data]: readonly unknown[]): unknown {
       "data",
     ),
   );
-  for (const { key, remove } of changes) if (remove) delete dataset.user[key];
+  for (const [at, { key, remove }] of changes.entries()) {
+    // update_zfs_object_props in plugins/zfs_/dataset.py of TS-24.10.2.4 to TS-25.10.6; assumed: 26 ignores it.
+    if (remove && nas.number < 2600 && dataset.user[key] === undefined)
+      throw new Invalid([
+        `properties.user_properties_update.${at}`,
+        "Property does not exist and cannot be inherited",
+        22,
+      ]);
+    if (remove) delete dataset.user[key];
+  }
   if (fields.comments !== undefined) dataset.user["org.freenas:description"] = fields.comments;
   return entry(nas, dataset, {});
 }

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { callWith, gib, snapshotsOf, volumeOf } from "../../contract/rig.ts";
-import type { Double } from "../../fakes/truenas/double.ts";
-import { recentVersions } from "../../fakes/truenas/versions.ts";
-import { on, parent } from "./rig.ts";
+import { callWith, gib, snapshotsOf, volumeOf } from "../../../contract/rig.ts";
+import type { Double } from "../../../fakes/truenas/double.ts";
+import { recentVersions } from "../../../fakes/truenas/versions.ts";
+import { on, parent } from "../rig.ts";
 
 // A clone inherits its properties from the dataset above it, not from its origin.
 
