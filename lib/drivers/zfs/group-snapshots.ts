@@ -1,10 +1,11 @@
 import type { Call } from "../../core/call.ts";
 import type { GroupSnapshot, GroupSnapshotAbility } from "../driver.ts";
 import { isSnapshotName, isVolumeId } from "./names.ts";
-import { otherOwner, ownValue, property } from "./properties.ts";
+import { isSnapshot, otherOwner, ownValue, property, tombstoneId } from "./properties.ts";
 import { snapshotOf, throwSnapshotFailure } from "./snapshots.ts";
-import { isSnapshot, snapshotProperties } from "./sources.ts";
+import { snapshotProperties } from "./sources.ts";
 import type { ZfsStorage } from "./storage.ts";
+import { removeFreed } from "./tombstones.ts";
 import { snapshotValues } from "./values.ts";
 import { volumeIn, volumePropertyNames, type ZfsVolume } from "./volume.ts";
 import { type Entry, untrue } from "./zfs.ts";
@@ -56,7 +57,10 @@ export function datasetGroupSnapshots(storage: ZfsStorage): GroupSnapshotAbility
 
   function groupOf(id: string, members: readonly Entry[]): GroupSnapshot {
     const snapshots = members
-      .map(entry => snapshotOf(`${names.volumeOf(entry.name.split("@")[0] ?? "") ?? ""}@${id}`, entry))
+      .map(entry => {
+        const volume = names.volumeOf(entry.name.split("@")[0] ?? "") ?? tombstoneId(entry) ?? "";
+        return snapshotOf(`${volume}@${id}`, entry);
+      })
       .sort((a, b) => (a.id < b.id ? -1 : 1));
     const times = snapshots.map(({ createdAt }) => createdAt.getTime());
     return { id, snapshots, createdAt: new Date(Math.min(...times)), ready: true };
@@ -87,6 +91,8 @@ export function datasetGroupSnapshots(storage: ZfsStorage): GroupSnapshotAbility
       if (first && own.length === 0)
         throw storage.notOwn(`the group snapshot "${id}" belongs to ${otherOwner(first, settings.marks)}`);
       for (const { name } of own) await zfs.destroy(name, { deferred: true }, call.signal);
+      const freed = own.map(({ name }) => name);
+      await removeFreed(storage, freed, call);
     },
     async get(id, _snapshotIds, call) {
       const members = isSnapshotName(id) ? ownOf(await grouped(id, call)) : [];

@@ -15,10 +15,10 @@ import {
   shownValue,
 } from "./properties.ts";
 import { protectedOf } from "./protected.ts";
-import { destroyTombstones } from "./removal.ts";
 import { copySourceOf, findSnapshot, snapshotBytes, snapshotProperties } from "./sources.ts";
 import type { CopyAccess } from "./storage.ts";
 import { whyNotSent } from "./streams.ts";
+import { removeFreed } from "./tombstones.ts";
 import { volumeIn, volumeQuery } from "./volume.ts";
 import { type Entry, untrue } from "./zfs.ts";
 
@@ -176,11 +176,11 @@ export function datasetMoments({ storage, streams }: CopyAccess): GivingAbility 
     },
     async release(target, keep, call) {
       const key = copyKey(target);
-      for (const entry of await all([protectedProperty(key)], call)) {
-        const isOwn = protectedIn(ownValue(entry, protectedProperty(key)))?.target === target;
-        if (isOwn && entry.name !== keep?.name) await given(entry.name, key, call);
-      }
-      await destroyTombstones(storage, call);
+      const isOwn = (entry: Entry) => protectedIn(ownValue(entry, protectedProperty(key)))?.target === target;
+      const found = (await all([protectedProperty(key)], call)).filter(isOwn).map(({ name }) => name);
+      const freed = found.filter(name => name !== keep?.name);
+      for (const name of freed) await given(name, key, call);
+      await removeFreed(storage, freed, call);
     },
     async protectedMoments(call) {
       const found = await all([], call);

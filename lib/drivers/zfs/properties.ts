@@ -2,6 +2,7 @@ import { CsiError } from "../../core/errors.ts";
 import type { ProtectedMoment } from "../copying.ts";
 import type { ConnectionIdentity } from "../module.ts";
 import type { ForeignSource } from "../volume.ts";
+import { isDiscarded } from "./names.ts";
 import type { Entry, Property } from "./zfs.ts";
 
 /** The user properties of volumes and snapshots. democratic-csi writes those without "csimux", so that both can serve a pool. */
@@ -63,6 +64,9 @@ export function ownValue(entry: Entry | undefined, name: string): string | undef
   const found = entry?.properties.get(name);
   return found?.own ? found.value : undefined;
 }
+
+/** The id of the deleted volume that a tombstone was, or that a snapshot is of, which inherits it. */
+export const tombstoneId = (entry: Entry): string | undefined => shownValue(entry, property.tombstone);
 
 /** A size in bytes; 0 for text that is not a size. */
 export const bytesOf = (text: string | undefined): bigint => (text && /^\d+$/.test(text) ? BigInt(text) : 0n);
@@ -175,6 +179,14 @@ export function whyNotMarked(id: string, entry: Entry, marks: Marks): string | u
   const owner = otherOwner(entry, marks);
   return owner === undefined ? undefined : `belongs to ${owner}`;
 }
+
+/** Whether an entry is a CSI snapshot. A deleted one that its clones keep is not. */
+export const isSnapshot = (entry: Entry | undefined): entry is Entry =>
+  entry !== undefined &&
+  ownValue(entry, property.snapshotName) !== undefined &&
+  ownValue(entry, property.managed) === "true" &&
+  shownValue(entry, "defer_destroy") !== "on" &&
+  !isDiscarded(entry.name);
 
 /** The other owner of the snapshot of this id, or the other volume that it was received with, in words. */
 export function whoseSnapshot(id: string, entry: Entry, marks: Marks): string | undefined {

@@ -3,22 +3,29 @@ import type { Snapshot, SnapshotAbility } from "../driver.ts";
 import { afterFailure } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { isVolumeId, snapshotId } from "./names.ts";
-import { markValues, otherOwner, ownValue, property, shownValue, whoseSnapshot } from "./properties.ts";
-import { refuseWhileCopied } from "./protected.ts";
-import { destroyTombstones } from "./removal.ts";
 import {
-  anySnapshot,
-  findSnapshot,
   isSnapshot,
+  markValues,
+  otherOwner,
+  ownValue,
+  property,
+  shownValue,
+  tombstoneId,
+  whoseSnapshot,
+} from "./properties.ts";
+import { refuseWhileCopied } from "./protected.ts";
+import {
+  everySnapshot,
+  findSnapshot,
   refuseOthers,
   removeCopy,
   removeStaging,
   snapshotBytes,
   snapshotProperties,
   takeSource,
-  tombstones,
 } from "./sources.ts";
 import type { ZfsStorage } from "./storage.ts";
+import { removeFreed, tombstones } from "./tombstones.ts";
 import { isSwitchedOn, type NewValues, snapshotValues } from "./values.ts";
 import { volumeIn, volumeQuery, type ZfsVolume } from "./volume.ts";
 import { type Entry, untrue, ZfsError } from "./zfs.ts";
@@ -60,9 +67,14 @@ export function datasetSnapshots(storage: ZfsStorage): SnapshotAbility {
       const volume =
         dataset === entry.name
           ? snapshotId(names.detachedIdOf(entry.name))?.volume
-          : (ownValue(entry, property.snapshotVolume) ?? names.volumeOf(dataset));
-      if (!isSnapshot(entry) || volume === volumeId || otherOwner(entry, marks) !== undefined) continue;
-      const text = `snapshot "${name.slice(0, 128)}" exists, of volume "${volume ?? entry.name}"`;
+          : (ownValue(entry, property.snapshotVolume) ?? names.volumeOf(dataset) ?? tombstoneId(entry));
+      // Of two snapshots with one id, the orchestrator would lose one.
+      const isKept = volume === volumeId && names.isTombstone(dataset);
+      if (!isSnapshot(entry) || (volume === volumeId && !isKept) || otherOwner(entry, marks) !== undefined) continue;
+      const of = isKept
+        ? "an earlier volume with the same id, which was deleted; delete that snapshot first"
+        : "volume";
+      const text = `snapshot "${name.slice(0, 128)}" exists, of ${isKept ? of : `${of} "${volume ?? entry.name}"`}`;
       throw storage.error("already-exists", text);
     }
   }
@@ -119,8 +131,12 @@ export function datasetSnapshots(storage: ZfsStorage): SnapshotAbility {
 
   async function attached(volumeId: string | undefined, { signal }: Call): Promise<readonly IdAndEntry[]> {
     const aside = await tombstones(storage, signal);
-    const ids = new Map([...aside].map(([id, dataset]) => [dataset, id]));
-    const ofVolume = (id: string) => [names.dataset(id), aside.get(id)].filter(each => each !== undefined);
+    const ids = new Map(aside.map(({ id, dataset }) => [dataset, id]));
+    // The newest last: of two snapshots with one id, that one is listed.
+    const ofVolume = (id: string) => [
+      ...aside.flatMap(each => (each.id === id ? [each.dataset] : [])).reverse(),
+      names.dataset(id),
+    ];
     const [parents, depth] = volumeId === undefined ? [[names.parent], 2 as const] : [ofVolume(volumeId), 1 as const];
     const lists = parents.map(parent => zfs.below(parent, ["snapshot"], snapshotProperties, depth, signal));
     return ownOf((await Promise.all(lists)).flat(), ({ name }) => {
@@ -161,19 +177,23 @@ export function datasetSnapshots(storage: ZfsStorage): SnapshotAbility {
       const parts = snapshotId(id);
       if (!parts) return;
       const { volume, name } = parts;
-      const entry = await anySnapshot(storage, id, call);
-      const owner = entry && whoseSnapshot(id, entry, marks);
-      if (owner !== undefined) throw storage.notOwn(`the snapshot ${entry?.name} belongs to ${owner}`);
-      if (entry && parts.detached) {
-        await zfs.finishRename?.(names.snapshotStaging(volume, name), entry.name, call.signal);
-        await removeCopy(storage, entry.name, call);
-      } else if (entry) {
-        // The API of TrueNAS renames a snapshot whose destruction it defers, and then its stream would not be found.
-        if (storage.copying?.storage !== storage) await refuseWhileCopied(storage, `snapshot "${id}"`, [entry], call);
-        await zfs.destroy(entry.name, { deferred: true }, call.signal);
+      const entries = await everySnapshot(storage, id, call);
+      for (const entry of entries) {
+        const owner = whoseSnapshot(id, entry, marks);
+        if (owner !== undefined) throw storage.notOwn(`the snapshot ${entry.name} belongs to ${owner}`);
       }
+      for (const entry of entries)
+        if (parts.detached) {
+          await zfs.finishRename?.(names.snapshotStaging(volume, name), entry.name, call.signal);
+          await removeCopy(storage, entry.name, call);
+        } else {
+          // The API of TrueNAS renames a snapshot whose destruction it defers, and then its stream would not be found.
+          if (storage.copying?.storage !== storage) await refuseWhileCopied(storage, `snapshot "${id}"`, [entry], call);
+          await zfs.destroy(entry.name, { deferred: true }, call.signal);
+        }
       if (parts.detached) await tidy(volume, name, call);
-      else await destroyTombstones(storage, call);
+      const freed = entries.map(entry => entry.name);
+      await removeFreed(storage, freed, call);
     },
     async get(id, call) {
       const entry = await findSnapshot(storage, id, call);

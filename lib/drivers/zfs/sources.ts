@@ -1,10 +1,20 @@
 import type { Call } from "../../core/call.ts";
 import type { CsiError } from "../../core/errors.ts";
 import type { Source } from "../driver.ts";
-import { isDiscarded, isVolumeId, snapshotId } from "./names.ts";
-import { bytesOf, markProperties, otherOwner, ownValue, property, shownValue, whoseSnapshot } from "./properties.ts";
+import { isVolumeId, snapshotId } from "./names.ts";
+import {
+  bytesOf,
+  isSnapshot,
+  markProperties,
+  otherOwner,
+  ownValue,
+  property,
+  shownValue,
+  whoseSnapshot,
+} from "./properties.ts";
 import { refuseWhileCopied } from "./protected.ts";
 import type { ZfsStorage } from "./storage.ts";
+import { tombstones } from "./tombstones.ts";
 import { listProperties, type NewValues } from "./values.ts";
 import { volumeIn, volumeQuery } from "./volume.ts";
 import { type Entries, type Entry, type Zfs, ZfsError } from "./zfs.ts";
@@ -46,67 +56,63 @@ export function snapshotBytes(entry: Entry): bigint {
   return (logical ?? 0n) > (referenced ?? 0n) ? (logical ?? 0n) : (referenced ?? 0n);
 }
 
-/** Whether an entry is a CSI snapshot. A deleted one that its clones keep is not. */
-export const isSnapshot = (entry: Entry | undefined): entry is Entry =>
-  entry !== undefined &&
-  ownValue(entry, property.snapshotName) !== undefined &&
-  ownValue(entry, property.managed) === "true" &&
-  shownValue(entry, "defer_destroy") !== "on" &&
-  !isDiscarded(entry.name);
-
-/** Deleted volumes that something still needs: the datasets by the ids that they had. */
-export async function tombstones(storage: ZfsStorage, signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
-  const { names, settings, zfs } = storage;
-  if (settings.dependents !== "tombstone") return new Map();
-  const types = [settings.volumes.type];
-  const entries = await zfs.below(names.parent, types, [property.tombstone, ...markProperties], 1, signal);
-  const found = entries.filter(each => names.isTombstone(each.name) && otherOwner(each, settings.marks) === undefined);
-  return new Map(
-    found.flatMap(entry => {
-      const id = ownValue(entry, property.tombstone);
-      return id === undefined ? [] : [[id, entry.name]];
-    }),
-  );
-}
-
-/** The snapshot of an id, also in a volume that was set aside; undefined when this connection has none. */
-export async function findSnapshot(storage: ZfsStorage, id: string, call: Call): Promise<Entry | undefined> {
-  const found = await anySnapshot(storage, id, call);
-  return found && whoseSnapshot(id, found, storage.settings.marks) === undefined ? found : undefined;
-}
-
-/** Like findSnapshot(), but of any owner. */
-export const anySnapshot = async (storage: ZfsStorage, id: string, call: Call): Promise<Entry | undefined> =>
-  (await locatedSnapshot(storage, id, false, call))?.entry;
-
-/** A snapshot, and its dataset if that was read, too. */
+/** A snapshot, and its dataset if properties of that were asked for. */
 interface LocatedSnapshot {
   readonly entry: Entry;
   readonly dataset: Entry | undefined;
 }
 
-async function locatedSnapshot(
+/** The snapshot of an id, also in a volume that was set aside; undefined when this connection has none. */
+export const findSnapshot = async (storage: ZfsStorage, id: string, call: Call): Promise<Entry | undefined> =>
+  (await ownSnapshot(storage, id, [], call))?.entry;
+
+/** Of several in volumes that were set aside that of the newest. `more`: properties to read of its dataset, too. */
+async function ownSnapshot(
   storage: ZfsStorage,
   id: string,
-  withDataset: boolean,
-  { signal }: Call,
+  more: readonly string[],
+  call: Call,
 ): Promise<LocatedSnapshot | undefined> {
+  const isOwn = ({ entry }: LocatedSnapshot) => whoseSnapshot(id, entry, storage.settings.marks) === undefined;
+  const live = (await readAll(storage, liveNames(storage, id), more, call)).find(isOwn);
+  return live ?? (await readAll(storage, await namesAside(storage, id, call), more, call)).find(isOwn);
+}
+
+/** Every snapshot of an id, of any owner: that of the volume, and those of the volumes of its id that were set aside. */
+export async function everySnapshot(storage: ZfsStorage, id: string, call: Call): Promise<readonly Entry[]> {
+  const named = [...liveNames(storage, id), ...(await namesAside(storage, id, call))];
+  return (await readAll(storage, named, [], call)).map(({ entry }) => entry);
+}
+
+function liveNames({ names }: ZfsStorage, id: string): readonly string[] {
   const parts = snapshotId(id);
-  if (!parts) return undefined;
-  const { names, zfs } = storage;
-  const read = async (name: string, pools: readonly string[]) => {
-    const dataset = name.split("@")[0] ?? "";
-    const query = withDataset
-      ? { names: [...pools, dataset, name], properties: [...snapshotProperties, ...listProperties] }
-      : { names: [...pools, name], properties: snapshotProperties };
-    const entries = await zfs.read(query, signal);
+  return parts ? [names.snapshot(parts)] : [];
+}
+
+/** The names that a snapshot of this id has in tombstones, those of the newest first. */
+async function namesAside(storage: ZfsStorage, id: string, { signal }: Call): Promise<readonly string[]> {
+  const parts = snapshotId(id);
+  if (!parts || parts.detached) return [];
+  const aside = await tombstones(storage, signal);
+  return aside.filter(each => each.id === parts.volume).map(({ dataset }) => `${dataset}@${parts.name}`);
+}
+
+/** The CSI snapshots among these names, in their order. */
+async function readAll(
+  { names, zfs }: ZfsStorage,
+  wanted: readonly string[],
+  more: readonly string[],
+  { signal }: Call,
+): Promise<readonly LocatedSnapshot[]> {
+  if (wanted.length === 0) return [];
+  const datasetOf = (name: string) => name.split("@")[0] ?? "";
+  const all = [...names.pools, ...(more.length > 0 ? wanted.map(datasetOf) : []), ...wanted];
+  const query = { names: [...new Set(all)], properties: [...snapshotProperties, ...more] };
+  const entries = await zfs.read(query, signal);
+  return wanted.flatMap(name => {
     const entry = entries.get(name);
-    return isSnapshot(entry) ? { entry, dataset: withDataset ? entries.get(dataset) : undefined } : undefined;
-  };
-  const found = await read(names.snapshot(parts), names.pools);
-  if (found || parts.detached) return found;
-  const aside = (await tombstones(storage, signal)).get(parts.volume);
-  return aside === undefined ? undefined : read(`${aside}@${parts.name}`, [names.pool]);
+    return isSnapshot(entry) ? [{ entry, dataset: more.length > 0 ? entries.get(datasetOf(name)) : undefined }] : [];
+  });
 }
 
 /** The dataset or snapshot of a source. Throws "not-found". */
@@ -115,8 +121,8 @@ export async function copySourceOf(storage: ZfsStorage, { kind, id }: Source, ca
   const { names, settings, zfs } = storage;
   const isFilesystem = settings.volumes.type === "filesystem";
   if (kind === "snapshot") {
-    const { entry, dataset } = (await locatedSnapshot(storage, id, isFilesystem, call)) ?? {};
-    if (!entry || whoseSnapshot(id, entry, settings.marks) !== undefined) throw missing();
+    const { entry, dataset } = (await ownSnapshot(storage, id, isFilesystem ? listProperties : [], call)) ?? {};
+    if (!entry) throw missing();
     return { name: entry.name, bytes: snapshotBytes(entry), lists: listsOf(dataset) };
   }
   if (!isVolumeId(id)) throw missing();

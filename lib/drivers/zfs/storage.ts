@@ -69,6 +69,8 @@ export class ZfsStorage implements FailureContext {
   readonly settings: StoreSettings;
   readonly names: DatasetNames;
   readonly zfs: Zfs;
+  /** The tombstones that could not be destroyed. */
+  readonly stuck = new Set<string>();
   readonly #tools: (() => CopyTools) | undefined;
   readonly #permit: Zfs["permit"] | undefined;
 

@@ -33,6 +33,7 @@ import { removeVolume } from "./removal.ts";
 import { datasetSnapshots } from "./snapshots.ts";
 import { dropSources, removeStaging } from "./sources.ts";
 import { type ZfsStorage, zfsErrorMapping } from "./storage.ts";
+import { sweepTombstones } from "./tombstones.ts";
 import { mutableValues, sizeValues } from "./values.ts";
 import {
   conditionProperties,
@@ -196,8 +197,12 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
     return pageOf([...volumes.keys()], isVolumeId, page, async id => volumes.get(id));
   }
 
-  /** Reads the pools first, then all datasets at once; a suspended pool would not answer about its datasets. */
-  async look({ signal }: Call): Promise<HealthInspection<ZfsVolume>> {
+  /**
+   * Reads the pools first, then all datasets at once; a suspended pool would not answer about its datasets. Removes the tombstones that
+   * nothing needs any more.
+   */
+  async look(call: Call): Promise<HealthInspection<ZfsVolume>> {
+    const { signal } = call;
     const { zfs, names, settings } = this.#storage;
     const states = await zfs.pools(names.pools, signal);
     const pools = poolFindings(states);
@@ -210,6 +215,7 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
       const suspended = new Map([...states, [names.pool, "SUSPENDED"]]);
       return { storage: poolFindings(suspended), volumes: new Map(), assets: [] };
     }
+    await sweepTombstones(this.#storage, entries, call);
     const exported = await this.#exported(signal);
     const above = parentFindings(entries.find(({ name }) => name === names.parent));
     const found = this.#finishedIn(entries);

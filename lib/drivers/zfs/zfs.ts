@@ -86,6 +86,16 @@ export interface ServedFilesystem {
   readonly mountpoint: string;
 }
 
+/** How to rename a dataset that may be in use. */
+export interface RenameOptions {
+  /** Values that it gets before; if it cannot be renamed, they are inherited again. */
+  readonly before: Readonly<Record<string, string>>;
+  /** Values that it gets under its new name. */
+  readonly after: Readonly<Record<string, string>>;
+  /** As in DestroyOptions. */
+  readonly served: ServedFilesystem | undefined;
+}
+
 /** The name of a snapshot, and where to look for it. */
 export interface SnapshotName {
   readonly name: string;
@@ -199,10 +209,12 @@ export interface Zfs {
   ): Promise<readonly Entry[]>;
   /** A dataset with all its children and snapshots, and the names of the query; if it exists, without its ancestors. Throws like `read`. */
   family(dataset: string, query: PropertyQuery, signal: AbortSignal): Promise<Entries>;
+  /** Of datasets with one parent those that exist, each with its children and snapshots, in one listing. Throws like `read`. */
+  families(names: readonly string[], properties: readonly string[], signal: AbortSignal): Promise<Entries>;
   /** Destroys one thing, or nothing. A file system in use stays as it is: "used" when it is known by whom, "busy" otherwise. */
   destroy(name: string, how: DestroyOptions, signal: AbortSignal): Promise<void>;
-  /** Renames a dataset, with its snapshots and children. */
-  rename(from: string, to: string, signal: AbortSignal): Promise<void>;
+  /** Renames a dataset, with its snapshots and children; throws "exists" if the new name is taken. With `how`, throws like `destroy`. */
+  rename(from: string, to: string, signal: AbortSignal, how?: RenameOptions): Promise<void>;
   /** Throws where volumes cannot be made at all, before a creation changes anything. Absent where that needs no question. */
   ready?(signal: AbortSignal): Promise<void>;
   /** Finishes an interrupted rename of a copy; returns whether there was anything to do. Absent where a rename is one step. */

@@ -15,7 +15,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { destroyDataset } from "../../../lib/drivers/zfs/cli/destroy.ts";
+import { destroyStep, whileUnused } from "../../../lib/drivers/zfs/cli/destroy.ts";
 import { datasetLock, locked } from "../../../lib/drivers/zfs/cli/steps.ts";
 import type { Argv } from "../../../lib/io/runner.ts";
 import type { Step } from "../../../lib/io/script.ts";
@@ -178,7 +178,7 @@ exit 0
     },
   };
   const served = { protocol: "smb", mountpoint: "/tank/a" } as const;
-  await destroyDataset(by, undefined as never, "tank/a", { snapshots: ["s"], served });
+  await whileUnused(by, undefined as never, served, destroyStep(by.programs, "tank/a", { snapshots: ["s"], served }));
   const [program = "", ...words] = argv;
   const child = spawn(program, words, { stdio: ["ignore", "pipe", "pipe"] });
   child.stdout.destroy();

@@ -97,7 +97,10 @@ describe.each(pairs)("a connection with another one on one parent, %s,", (_, fir
     const trash = (await rig.remains()).find(name => name.includes("trash") && !name.includes("@")) ?? "";
     rig.fake.zfs("destroy", `${trash}@s`);
     await b.delete("w", call);
+    await b.health?.look(call);
     expect(rig.fake.find(trash)).toBeDefined();
+    await a.health?.look(call);
+    expect(rig.fake.find(trash)).toBeUndefined();
     expect(id).toBe("v@s");
     const marks = [`${property.driver}=${first.driver}`, `${property.instance}=a`].flatMap(each => ["-o", each]);
     rig.fake.zfs("create", ...marks, dataset("csimux-recv-c"));

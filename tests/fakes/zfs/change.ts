@@ -225,7 +225,10 @@ export function inherit(pools: Pools, argv: readonly string[]): void {
   }
 }
 
-/** zfs rename [-f] [-u] [-p] FROM TO */
+/**
+ * zfs rename [-f] [-u] [-p] FROM TO. It unmounts first, and changes nothing where that fails; afterwards it mounts and shares again what was
+ * (OpenZFS 2.1 to 2.3, lib/libzfs/libzfs_dataset.c, zfs_rename; libzfs_changelist.c, changelist_prefix and changelist_postfix).
+ */
 export function rename(pools: Pools, argv: readonly string[]): void {
   const { words, set: given } = flags(argv, "");
   const [from = "", to = ""] = words;
@@ -235,13 +238,23 @@ export function rename(pools: Pools, argv: readonly string[]): void {
   refuseNew(pools, to, `cannot rename '${from}'`);
   const moved = [thing, ...pools.below(from)];
   const mounted = moved.filter(each => each.mounted);
-  for (const each of [...mounted].reverse()) pools.unmount(each);
+  const shared = mounted.filter(each => each.shared);
+  const again = () => {
+    for (const each of mounted) pools.mount(each);
+    for (const each of shared) pools.share(each);
+  };
+  try {
+    for (const each of [...mounted].reverse()) pools.release(each, "unmount");
+  } catch (error) {
+    again();
+    throw error;
+  }
   for (const each of moved) {
     delete pools.state.things[each.name];
     each.name = to + each.name.slice(from.length);
     pools.state.things[each.name] = each;
   }
-  for (const each of mounted) pools.mount(each);
+  again();
 }
 
 /** zfs promote NAME: its origin and the snapshots before it become its own. */
@@ -259,38 +272,4 @@ export function promote(pools: Pools, argv: readonly string[]): void {
   if (parent.origin) thing.origin = parent.origin;
   else delete thing.origin;
   parent.origin = origin.guid;
-}
-
-/** zfs mount NAME and zfs unmount NAME */
-export function mount(pools: Pools, argv: readonly string[], on: boolean): void {
-  const name = argv.at(-1) ?? "";
-  const thing = pools.find(name);
-  if (!thing) throw new Failure(`cannot open '${name}': dataset does not exist`);
-  if (on && thing.own["mountpoint"]?.value === "legacy") throw new Failure(`cannot mount '${name}': legacy mountpoint`);
-  if (on && thing.mounted) throw new Failure(`cannot mount '${name}': filesystem already mounted`);
-  if (!on && !thing.mounted) throw new Failure(`cannot unmount '${name}': not currently mounted`);
-  if (on) pools.mount(thing);
-  else pools.release(thing, "unmount");
-}
-
-/** zfs share NAME */
-export function share(pools: Pools, argv: readonly string[]): void {
-  const name = argv.at(-1) ?? "";
-  const thing = pools.find(name);
-  if (!thing) throw new Failure(`cannot open '${name}': dataset does not exist`);
-  if (pools.protocols(thing).length === 0) throw new Failure(`cannot share '${name}': legacy share`);
-  pools.share(thing);
-}
-
-/** zfs hold TAG SNAPSHOT and zfs release TAG SNAPSHOT; the texts: OpenZFS 2.1 to 2.3, lib/libzfs/libzfs_util.c, zfs_error_text. */
-export function hold(pools: Pools, argv: readonly string[], on: boolean): void {
-  const [tag = "", name = ""] = argv;
-  const thing = pools.find(name);
-  if (!thing) throw new Failure(`cannot open '${name}': dataset does not exist`);
-  const others = (thing.holds ?? []).filter(each => each !== tag);
-  const had = others.length < (thing.holds ?? []).length;
-  if (on && had) throw new Failure(`cannot hold snapshot '${name}': tag already exists on this dataset`);
-  if (!on && !had) throw new Failure(`cannot release hold from snapshot '${name}': no such tag on this dataset`);
-  thing.holds = on ? [...others, tag] : others;
-  pools.reap(thing);
 }

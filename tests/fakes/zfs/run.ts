@@ -1,8 +1,10 @@
 import { mkdirSync, rmdirSync } from "node:fs";
 import { join } from "node:path";
 import { errnoOf } from "../../../lib/core/errors.ts";
-import { clone, create, hold, inherit, mount, promote, rename, set, share, snapshot } from "./change.ts";
+import { clone, create, inherit, promote, rename, set, snapshot } from "./change.ts";
 import { destroy } from "./destroy.ts";
+import { hold } from "./holds.ts";
+import { mount, share } from "./mounts.ts";
 import { Failure, Pools } from "./pool.ts";
 import { get, holds, list, type Printed } from "./show.ts";
 import { receive, send } from "./stream.ts";

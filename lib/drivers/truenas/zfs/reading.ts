@@ -89,6 +89,14 @@ export class DatasetReader {
     return new Map([...shown, ...below(rows.get(above(dataset)))].map(entry => [entry.name, entry]));
   }
 
+  /** As Zfs.families: reads everything below their parent, since a request for each would take long. */
+  async families(names: readonly string[], properties: readonly string[], signal: AbortSignal): Promise<Entries> {
+    const types = ["filesystem", "volume", "snapshot"] as const;
+    const all = await this.below(above(names[0] ?? ""), types, properties, 2, signal);
+    const isOf = (name: string) => names.some(each => name === each || levels(each, name) === 1);
+    return new Map(all.filter(({ name }) => isOf(name)).map(entry => [entry.name, entry]));
+  }
+
   /** Names of datasets up to two levels below `parent`; `along` is read at the same time and proves the pools in it. */
   async datasetsBelow(parent: string, along: readonly string[], signal: AbortSignal): Promise<readonly string[]> {
     const system = await systemOf(this.#api, signal);

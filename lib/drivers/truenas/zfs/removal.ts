@@ -1,5 +1,5 @@
 import { discardedName, isDiscarded, isStaging, isTemporary } from "../../zfs/names.ts";
-import { type DestroyOptions, ZfsError } from "../../zfs/zfs.ts";
+import { type DestroyOptions, type RenameOptions, type Zfs, ZfsError } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
 import { isMissing } from "../api-error.ts";
 import { snapshotService, whyNot, withRename, withSnapshotResources, zfsError } from "./queries.ts";
@@ -72,6 +72,25 @@ export async function destroyed(
     throw new ZfsError("busy", `a job that cannot be aborted still copies to ${name}`);
   for (const each of snapshots) await destroySnapshot(on, `${name}@${each}`, false, signal);
   await destroyDataset(on, name, signal);
+}
+
+/** As Zfs.rename with RenameOptions. The server does not say whether a file system is in use. */
+export async function renamedWith(
+  zfs: Pick<Zfs, "set">,
+  rename: () => Promise<void>,
+  from: string,
+  to: string,
+  { before, after }: RenameOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  await zfs.set(from, before, signal);
+  const undone = Object.fromEntries(Object.keys(before).map(key => [key, undefined]));
+  await rename().catch(async (error: unknown) => {
+    // If this fails too, the next attempt sets the same values.
+    await zfs.set(from, undone, signal).catch(() => {});
+    throw error;
+  });
+  await zfs.set(to, after, signal);
 }
 
 /** Destroys a copy that csimux made for itself, with its snapshots. */

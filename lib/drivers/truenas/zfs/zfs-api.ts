@@ -11,6 +11,7 @@ import {
   type NewDataset,
   type Permissions,
   type PropertyQuery,
+  type RenameOptions,
   type SnapshotName,
   type SnapshotsOfName,
   unproven,
@@ -34,9 +35,10 @@ import {
   zfsError,
 } from "./queries.ts";
 import { type DatasetApi, DatasetReader } from "./reading.ts";
-import { copyDestroyed, destroyed, nameFreed } from "./removal.ts";
+import { copyDestroyed, destroyed, nameFreed, renamedWith } from "./removal.ts";
 import { createdEntry } from "./rows.ts";
-import { isTaken, taken } from "./snapshots.ts";
+import { taken } from "./snapshots.ts";
+import { takenAfresh } from "./temporary.ts";
 import { type ApiValues, apiValues, asChanges, changeable, creation, unsettable, wholeSize } from "./values.ts";
 
 /** The pools of a TrueNAS system, through its API. Only this folder interprets what the server answers about datasets. */
@@ -116,7 +118,7 @@ export class ZfsApi implements Zfs, DatasetApi {
     query: PropertyQuery,
     signal: AbortSignal,
   ): Promise<CreationResult> {
-    if (temporary) await this.#takeFor(dataset.name, snapshot, signal);
+    if (temporary) await takenAfresh(this, dataset.name, snapshot, signal);
     const system = await systemOf(this.api, signal);
     const aside = system.version >= withSnapshotResources;
     const make = () =>
@@ -156,7 +158,16 @@ export class ZfsApi implements Zfs, DatasetApi {
     return this.#created(name, take, undefined, query, signal);
   }
 
-  async rename(from: string, to: string, signal: AbortSignal): Promise<void> {
+  families(names: readonly string[], properties: readonly string[], signal: AbortSignal): Promise<Entries> {
+    return this.reading.families(names, properties, signal);
+  }
+
+  rename(from: string, to: string, signal: AbortSignal, how?: RenameOptions): Promise<void> {
+    const rename = () => this.#rename(from, to, signal);
+    return how ? renamedWith(this, rename, from, to, how, signal) : rename();
+  }
+
+  async #rename(from: string, to: string, signal: AbortSignal): Promise<void> {
     const { number, text } = await this.api.version(signal);
     if (number < withRename && !isStaging(from))
       throw new ZfsError("invalid", `renaming a dataset needs TrueNAS 25.10 or newer, and this is ${text}`);
@@ -243,17 +254,6 @@ export class ZfsApi implements Zfs, DatasetApi {
       fields["volsize"] ??
       Number((await this.reading.one(name, ["volsize"], signal))?.properties.get("volsize")?.value);
     return { ...fields, refreservation: volsize };
-  }
-
-  /** Takes the temporary snapshot of a clone. One of an earlier attempt, which shows the source as it was then, makes way with its clone. */
-  async #takeFor(clone: string, snapshot: string, signal: AbortSignal): Promise<void> {
-    const take = () => isTaken(this.api, snapshot, () => this.reading.one(snapshot, ["type"], signal), signal);
-    if (await take()) return;
-    const staging = stagingOf(clone);
-    const left = await this.reading.one(staging, ["origin"], signal);
-    if (left?.properties.get("origin")?.value === snapshot) await copyDestroyed(this, staging, signal);
-    await this.freeName(snapshot, signal);
-    if (!(await take())) throw new ZfsError("changed", `another call has taken ${snapshot}`);
   }
 
   async #clone({ name, volsize, values }: NewDataset, snapshot: string, signal: AbortSignal): Promise<undefined> {

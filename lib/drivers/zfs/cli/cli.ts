@@ -11,6 +11,7 @@ import {
   type NewDataset,
   type Permissions,
   type PropertyQuery,
+  type RenameOptions,
   type SnapshotName,
   type SnapshotsOfName,
   unproven,
@@ -18,8 +19,8 @@ import {
   type Zfs,
 } from "../zfs.ts";
 import { becauseOf, incomplete, isGone, outputOf, poolStates, readEntries, refusal, throwUntaken } from "./answers.ts";
-import { destroyDataset, freeNameStep } from "./destroy.ts";
-import { listBelow, listFamily, namesBelow, snapshotSteps, TakenNames } from "./listing.ts";
+import { destroyStep, freeNameStep, renameStep, whileUnused } from "./destroy.ts";
+import { listBelow, listFamilies, listFamily, namesBelow, snapshotSteps, TakenNames } from "./listing.ts";
 import { ExportCache, exportedIn, exportsStep } from "./nfs.ts";
 import {
   copyStep,
@@ -158,11 +159,9 @@ export class ZfsCli implements Zfs {
   }
 
   async destroy(name: string, how: DestroyOptions, signal: AbortSignal): Promise<void> {
-    const { privileged } = this.#programs;
-    const exports = this.#host.shared("nfs exports", () => new ExportCache(this.#host, privileged));
     const output = how.deferred
       ? await this.#attempt({ name: "destroy", argv: this.#argv("destroy", "-d", name) }, signal)
-      : await destroyDataset(this.#calls(signal), exports, name, how);
+      : await whileUnused(this.#calls(signal), this.#exports, how.served, destroyStep(this.#programs, name, how));
     if (output.exitCode === 0) return;
     if (!isGone(output, name)) throw refusal(output);
     // One of several commands may have complained, and of something else.
@@ -170,8 +169,14 @@ export class ZfsCli implements Zfs {
     if (found.has(name)) throw incomplete(`${name} exists, and zfs destroy reported that it does not`);
   }
 
-  rename(from: string, to: string, signal: AbortSignal): Promise<void> {
-    return this.#done([{ name: "rename", argv: this.#argv("rename", from, to) }], signal);
+  families(names: readonly string[], properties: readonly string[], signal: AbortSignal): Promise<Entries> {
+    return listFamilies(this.#calls(signal), names, properties);
+  }
+
+  async rename(from: string, to: string, signal: AbortSignal, how?: RenameOptions): Promise<void> {
+    const step = how ? renameStep(this.#programs, from, to, how) : this.#step("rename", "rename", from, to);
+    const output = await whileUnused(this.#calls(signal), this.#exports, how?.served, step);
+    if (output.exitCode !== 0) throw refusal(output);
   }
 
   mount(name: string, signal: AbortSignal): Promise<void> {
@@ -216,6 +221,10 @@ export class ZfsCli implements Zfs {
     if (output.exitCode !== 0) throw refusal(output);
     if (!(await this.read({ names: [end], properties: ["type"] }, signal)).has(end))
       throw incomplete(`the copy to ${to} has ended, but ${end} does not exist`);
+  }
+
+  get #exports(): ExportCache {
+    return this.#host.shared("nfs exports", () => new ExportCache(this.#host, this.#programs.privileged));
   }
 
   #argv(...words: readonly string[]): Argv {

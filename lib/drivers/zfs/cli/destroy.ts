@@ -1,7 +1,7 @@
 import type { Argv, Output } from "../../../io/runner.ts";
 import { quoted, type Step } from "../../../io/script.ts";
 import { discardedName } from "../names.ts";
-import { type DestroyOptions, ZfsError } from "../zfs.ts";
+import { type DestroyOptions, type RenameOptions, type ServedFilesystem, ZfsError } from "../zfs.ts";
 import { outputOf } from "./answers.ts";
 import { clientsIn, clientsText, type ExportCache, infoStep, usersStep } from "./nfs.ts";
 import { datasetLock, locked, type Programs, type ZfsCalls } from "./steps.ts";
@@ -32,7 +32,7 @@ const line = (argv: Argv): string => argv.map(quoted).join(" ");
  * system is mounted and shared again. All this happens under a lock of the dataset, also for other processes: of two that destroy a
  * file system at once, the later would restore an export of something that is gone.
  */
-function destroyStep({ zfs }: Programs, name: string, { snapshots = [], served }: DestroyOptions): Step {
+export function destroyStep({ zfs }: Programs, name: string, { snapshots = [], served }: DestroyOptions): Step {
   const batches = Array.from({ length: Math.ceil(snapshots.length / snapshotsAtOnce) }, (_, at) =>
     snapshots.slice(at * snapshotsAtOnce, (at + 1) * snapshotsAtOnce).join(","),
   );
@@ -66,18 +66,44 @@ export const freeNameStep = ({ zfs }: Programs, snapshot: string): Step => {
 };
 
 /**
- * Destroys a dataset. Throws "used" while NFS clients use it, with nothing changed. The cache of the NFS server keeps a file system that
- * clients have used recently from being unmounted. The cache is flushed while the file system is still exported, so that an active
- * client is not disturbed, and fills it again.
+ * Renames a dataset, and sets values before and after. `zfs rename` unmounts a file system first, which fails while it is in use, before
+ * anything has changed (libzfs_dataset.c, zfs_rename). After a failure it is mounted and shared as it was.
  */
-export async function destroyDataset(
+export function renameStep(
+  { zfs }: Programs,
+  from: string,
+  to: string,
+  { before, after, served }: RenameOptions,
+): Step {
+  const values = (all: RenameOptions["after"]) => Object.entries(all).map(([key, value]) => `${key}=${value}`);
+  const first = [
+    [...zfs, "set", ...values(before), from],
+    [...zfs, "rename", from, to],
+    [...zfs, "set", ...values(after), to],
+  ] as const;
+  const last = [
+    ...Object.keys(before).map(key => [...zfs, "inherit", key, from] as const),
+    ...(served ? [[...zfs, "mount", from] as const, [...zfs, "share", from] as const] : []),
+  ];
+  const [one, other] = [first.map(line).join(" && "), last.map(line).join("; ") || ":"];
+  return {
+    name: "rename",
+    argv: locked(datasetLock(from), ["sh", "-c", orElseText, "sh", one, other]),
+    onFailure: "go-on",
+  };
+}
+
+/**
+ * Runs a step that unmounts a file system. Throws "used" while NFS clients use it, with nothing changed. The cache of the NFS server keeps a
+ * file system that clients have used recently from being unmounted. The cache is flushed while the file system is still exported, so that an
+ * active client is not disturbed, and fills it again.
+ */
+export async function whileUnused(
   { programs, run, signal }: ZfsCalls,
   exports: ExportCache,
-  name: string,
-  how: DestroyOptions,
+  served: ServedFilesystem | undefined,
+  step: Step,
 ): Promise<Output> {
-  const step = destroyStep(programs, name, how);
-  const { served } = how;
   if (served?.protocol !== "nfs") return outputOf(await run([step]), step.name);
   const users = usersStep(served.mountpoint, programs.privileged);
   const end = performance.now() + flushesMs;

@@ -52,7 +52,7 @@ export async function listBelow(
   const ofDatasets = types.some(type => type !== "snapshot");
   const shown = ofDatasets ? withParent(types) : types;
   const list = listStep(programs, [parent], shown, all, depth);
-  const outputs = await run([list, namesStep(programs, parent, shown, depth), readStep(programs, query)]);
+  const outputs = await run([list, namesStep(programs, [parent], shown, depth), readStep(programs, query)]);
   readEntries(outputs, query);
   const found = answerOf(outputs, "list", { names: ofDatasets ? [parent] : [], properties: all }, [parent]);
   const isListed = (name: string) => ofDatasets || name.includes("@");
@@ -72,13 +72,34 @@ export async function listFamily(calls: ZfsCalls, dataset: string, query: Proper
   const names = [dataset, ...query.names.filter(name => name !== dataset && !dataset.startsWith(`${name}/`))];
   const types = ["filesystem", "volume", "snapshot"] as const;
   const list = listStep(programs, names, types, properties, 1);
-  const outputs = await run([list, namesStep(programs, dataset, types, 1)]);
+  const outputs = await run([list, namesStep(programs, [dataset], types, 1)]);
   const found = answerOf(outputs, "list", { names, properties }, names);
   const family = await completed(calls, dataset, outputs, found, properties, () => true);
   if (family) return family;
   const others = await read(query);
   if (others.has(dataset)) throw incomplete(`${dataset} appeared while it was read`);
   return others;
+}
+
+/** As Zfs.families. The names in descending order end with the last dataset, which proves that none is cut off. */
+export async function listFamilies(
+  calls: ZfsCalls,
+  datasets: readonly string[],
+  properties: readonly string[],
+): Promise<Entries> {
+  const { programs, run } = calls;
+  const [last, ...others] = [...datasets].sort();
+  if (last === undefined) return new Map();
+  const types = ["filesystem", "volume", "snapshot"] as const;
+  const list = listStep(programs, datasets, types, properties, 1);
+  const outputs = await run([list, namesStep(programs, [last, ...others], types, 1)]);
+  const found = answerOf(outputs, "list", { names: datasets, properties }, datasets);
+  // One that was destroyed meanwhile needs no proof, and there may be others then.
+  if (datasets.some(name => !found.has(name))) {
+    const left = datasets.filter(name => found.has(name));
+    return listFamilies(calls, left, properties);
+  }
+  return (await completed(calls, last, outputs, found, properties, () => true)) ?? new Map();
 }
 
 /** Lists what has a name with `part` in it, by names alone, which zfs knows without reading anything else. */

@@ -109,10 +109,15 @@ const namesWords = (types: readonly DatasetType[], depth: Depth): readonly strin
   ...["list", "-H", "-o", "name", "-S", "name", "-t", withParent(types).join(","), "-d", String(depth)],
 ];
 
-/** Lists the names of a dataset and of what lies below it, of these types, in descending order. */
-export const namesStep = ({ zfs }: Programs, parent: string, types: readonly DatasetType[], depth: Depth): Step => ({
+/** Lists the names of datasets and of what lies below them, of these types, in descending order. */
+export const namesStep = (
+  { zfs }: Programs,
+  parents: readonly string[],
+  types: readonly DatasetType[],
+  depth: Depth,
+): Step => ({
   name: "names",
-  argv: [...zfs, ...namesWords(types, depth), parent],
+  argv: [...zfs, ...namesWords(types, depth), ...parents],
   reads: true,
   onFailure: "go-on",
   maxBytes: listingBytes,
