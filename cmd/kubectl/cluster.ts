@@ -85,10 +85,14 @@ function ownFlags(pod: CsimuxPod, [command = ""]: readonly string[]): readonly s
 }
 
 /** The arguments of kubectl that run csimux in a pod. */
-export const inPodOf = (pod: CsimuxPod, words: readonly string[], reads: boolean): readonly string[] => [
-  ...["exec", "-n", pod.namespace, pod.name, "-c", String(pod.container["name"]), ...(reads ? ["-i"] : [])],
-  ...["--", "csimux", ...words, ...ownFlags(pod, words)],
-];
+export function inPodOf(pod: CsimuxPod, words: readonly string[], reads: boolean): readonly string[] {
+  // Flags end at "--".
+  const end = words.includes("--") ? words.indexOf("--") : words.length;
+  return [
+    ...["exec", "-n", pod.namespace, pod.name, "-c", String(pod.container["name"]), ...(reads ? ["-i"] : [])],
+    ...["--", "csimux", ...words.slice(0, end), ...ownFlags(pod, words), ...words.slice(end)],
+  ];
+}
 
 /** A cluster through kubectl: its configuration, its user and that user's rights. */
 export class Cluster {

@@ -1,4 +1,5 @@
 import { parseHandle } from "../../lib/core/handle.ts";
+import { isNodeName } from "../../lib/core/name.ts";
 import { listAt, mappingAt, textAt } from "../../lib/lint/lint-input.ts";
 import type { Status } from "../../lib/observe/status.ts";
 import { isMapping, type Mapping } from "../../lib/schema/mapping.ts";
@@ -9,7 +10,7 @@ import { type Cluster, type CsimuxPod, waitingIn } from "./cluster.ts";
 import { Findings } from "./findings.ts";
 
 /** What kubectl returns, or in words why it cannot be read: a user may not have every right. */
-type Look = (...words: readonly string[]) => Promise<Mapping>;
+type Look = (kind: string, name?: string, ...flags: readonly string[]) => Promise<Mapping>;
 
 /**
  * `kubectl csimux explain`: follows a claim to its PersistentVolume, connection, storage system and node. Returns the exit code. Throws if
@@ -21,9 +22,14 @@ export async function explain(name: string, cluster: Cluster, host: Host): Promi
     throw new UsageError(`the claim is <namespace>/<name>, not "${visible(name)}"`);
   const pvc = await cluster.read("pvc", claim, "-n", namespace);
   const findings = new Findings();
-  const look: Look = async (...words) => {
+  const look: Look = async (kind, name, ...flags) => {
+    // Others write these names, and a flag of kubectl is none.
+    if (name !== undefined && !isNodeName(name)) {
+      findings.add("(unknown)", name, `this cannot be the name of a ${kind}`);
+      return {};
+    }
     try {
-      return await cluster.read(...words);
+      return await cluster.read(kind, ...(name === undefined ? [] : [name]), ...flags);
     } catch (error) {
       const [text = ""] = (error instanceof Error ? error.message : String(error)).split("\n");
       if (!/NotFound/.test(text)) findings.add("(unknown)", text);
@@ -91,7 +97,7 @@ async function askPod(cluster: Cluster, pod: CsimuxPod, findings: Findings): Pro
 /** The messages of the warnings about an object, the last one first. */
 async function warnings(kind: string, name: string, namespace: string, look: Look): Promise<readonly string[]> {
   const selector = `involvedObject.kind=${kind},involvedObject.name=${name}`;
-  const events = listAt(await look("events", "-n", namespace, "--field-selector", selector), "items");
+  const events = listAt(await look("events", undefined, "-n", namespace, "--field-selector", selector), "items");
   const time = (event: unknown) => textAt(event, "lastTimestamp") ?? textAt(event, "eventTime") ?? "";
   return events
     .filter(event => textAt(event, "type") === "Warning")
@@ -101,7 +107,7 @@ async function warnings(kind: string, name: string, namespace: string, look: Loo
 
 /** The pods that use a claim. */
 async function podsOf(claim: string, namespace: string, look: Look): Promise<readonly Mapping[]> {
-  const all = listAt(await look("pods", "-n", namespace), "items").filter(isMapping);
+  const all = listAt(await look("pods", undefined, "-n", namespace), "items").filter(isMapping);
   return all.filter(pod =>
     listAt(pod, "spec", "volumes").some(
       each =>
@@ -220,7 +226,7 @@ async function storage(
   cluster: Cluster,
   findings: Findings,
 ): Promise<void> {
-  const { exitCode, stderr } = await cluster.exec(pod, ["volumes", "adopt", connection, id]);
+  const { exitCode, stderr } = await cluster.exec(pod, ["volumes", "adopt", "--", connection, id]);
   const why = stderr
     .replace(/^command terminated.*$/m, "")
     .replace(/^csimux: /, "")

@@ -1,4 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
+import { escapeHidden } from "../../lib/core/visible.ts";
 import type { Output } from "../../lib/io/runner.ts";
 import { quoted } from "../../lib/io/script.ts";
 import { isMapping, type Mapping } from "../../lib/schema/mapping.ts";
@@ -6,6 +7,7 @@ import { yamlText } from "../../lib/yaml/print.ts";
 import type { Host } from "../host.ts";
 import { Cluster } from "../kubectl/cluster.ts";
 import { visible } from "../terminal/terminal.ts";
+import { isObjectName } from "./objects/objects.ts";
 import type { MoveOptions } from "./options.ts";
 import { MoveRefusal } from "./refusal.ts";
 
@@ -56,6 +58,8 @@ export class Desk {
 
   /** An object, or undefined if it does not exist. */
   async get(kind: string, name: string, namespace?: string): Promise<Mapping | undefined> {
+    // Others write names that objects refer to, and a flag of kubectl is none.
+    if (!isObjectName(name)) throw new MoveRefusal(`"${visible(name)}" cannot be the name of a ${kind}`);
     const where = namespace === undefined ? [] : ["-n", namespace];
     const text = await this.#read(["get", kind, name, ...where, "-o", "json", "--ignore-not-found"]);
     return text.trim() === "" ? undefined : objectOf(text);
@@ -84,7 +88,14 @@ export class Desk {
       ...patch,
       ...((!this.isPrint || patch["metadata"] !== undefined) && { metadata: { ...more, ...version } }),
     };
-    await this.change(["patch", kind, String(metadata["name"]), "--type=merge", "-p", JSON.stringify(whole)]);
+    await this.change([
+      "patch",
+      kind,
+      String(metadata["name"]),
+      "--type=merge",
+      "-p",
+      escapeHidden(JSON.stringify(whole)),
+    ]);
   }
 
   /** Prints a command of kubectl for a shell. */

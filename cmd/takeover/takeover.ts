@@ -5,13 +5,13 @@ import { modules } from "../../lib/drivers/index.ts";
 import type { LintSettings } from "../../lib/lint/lint.ts";
 import { needsRelease, oldClasses } from "../../lib/takeover/classes.ts";
 import { classWords, connectionsOf, type TakenOverConnection, unfit } from "../../lib/takeover/connections.ts";
-import { kubeletOf, leftOver } from "../../lib/takeover/left.ts";
+import { leftOver } from "../../lib/takeover/left.ts";
 import * as make from "../../lib/takeover/manifests.ts";
-import { type OldDeployment, type Refusal, readOld, readSecrets } from "../../lib/takeover/old.ts";
+import { kubeletOf, type OldDeployment, type Refusal, readOld, readSecrets } from "../../lib/takeover/old.ts";
 import { type MovedVolumes, movedVolumes, movingSteps, readVolumes } from "../../lib/takeover/volumes.ts";
 import { patternCompiler } from "../../lib/topology/pattern.ts";
 import { type Host, valueResolver } from "../host.ts";
-import { UsageError } from "../terminal/terminal.ts";
+import { UsageError, visible } from "../terminal/terminal.ts";
 import { validate } from "../validate/validate.ts";
 import { examples } from "./examples.ts";
 import { notes, type OutputFile, writeNew } from "./notes.ts";
@@ -23,7 +23,7 @@ import type { TakeoverOptions } from "./options.ts";
  */
 export async function takeOver(options: TakeoverOptions, host: Host): Promise<number> {
   const { olds, refused } = await readAll(options);
-  for (const { file, why } of refused) host.err(`csimux: ${file}: not taken over: ${why}\n`);
+  for (const { file, why } of refused) host.err(`csimux: ${visible(`${file}: not taken over: ${why}`)}\n`);
   if (olds.length === 0) throw new UsageError("nothing can be taken over");
   refuseDoubles(olds);
   const settings: LintSettings = {
@@ -37,7 +37,7 @@ export async function takeOver(options: TakeoverOptions, host: Host): Promise<nu
   const { files, words } = await planned(options, main, converted, volumes, settings);
   const report = notes(options, converted, refused, words, volumes);
   await writeNew(options.out, [...files, { path: "NOTES.md", text: report }]);
-  host.out(`${report}\n`);
+  host.out(`${report.split("\n").map(visible).join("\n")}\n`);
   const code = await validate({ inputs: [options.out], name: "", format: "text", strict: true }, host);
   if (options.image === undefined)
     host.err(
@@ -124,7 +124,7 @@ async function planned(
       path: join("persistent-volumes", `${each.name}.yaml`),
       text:
         movingSteps(each)
-          .map(line => `# ${line}\n`)
+          .map(line => `# ${visible(line)}\n`)
           .join("") + make.manifestText([each.manifest]),
     })),
   ];

@@ -27,8 +27,4 @@ export const collect = (value: string, before: readonly string[] | undefined): r
   value,
 ];
 
-/** Makes text from outside safe for a terminal: control characters (C0, DEL and C1) become \u escapes. */
-export const visible = (text: string): string =>
-  [...text].map(each => (isControl(each) ? `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}` : each)).join("");
-
-const isControl = (each: string): boolean => each < " " || (each >= "\x7f" && each <= "\x9f");
+export { visible } from "../../lib/core/visible.ts";

@@ -1,4 +1,3 @@
-import { at } from "../lint/lint-input.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 
 /** Values that are carried over and need no message. */
@@ -75,7 +74,3 @@ const isNothing = (value: unknown): boolean =>
   value === "" ||
   (Array.isArray(value) && value.length === 0) ||
   (isMapping(value) && Object.values(value).every(isNothing));
-
-/** The kubelet folder set in the values. */
-export const kubeletOf = (values: Mapping): string =>
-  String(at(values, "node", "kubeletHostPath") ?? "/var/lib/kubelet");

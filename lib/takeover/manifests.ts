@@ -1,6 +1,7 @@
 import { parseAllDocuments, stringify } from "yaml";
 import { at, listAt, mappingAt, textAt } from "../lint/lint-input.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
+import { yamlText } from "../yaml/print.ts";
 import type { Manifest } from "./classes.ts";
 import type { TakenOverConnection } from "./connections.ts";
 import { isOff } from "./old.ts";
@@ -56,7 +57,7 @@ function inNamespace(object: Mapping, namespace: string): Manifest {
 
 /** Several manifests as one text. */
 export const manifestText = (objects: readonly Manifest[]): string =>
-  objects.map(object => stringify(object, { lineWidth: 0 })).join("---\n");
+  objects.map(object => yamlText(object)).join("---\n");
 
 /** The Namespace with the requested name. */
 export function namespaceObject({ namespace: text }: ManifestTexts, names: DeploymentNames): Manifest[] {

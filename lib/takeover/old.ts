@@ -1,3 +1,4 @@
+import { isNodeName } from "../core/name.ts";
 import { at, listAt, mappingAt, textAt } from "../lint/lint-input.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { manifestBudget } from "../yaml/budget.ts";
@@ -75,6 +76,11 @@ export function readOld(
   const name = textAt(value, "csiDriver", "name");
   if (name === undefined)
     return refuse('"csiDriver.name" is missing, so the volumes of this driver cannot be identified');
+  // Up to 63 characters (CSI GetPluginInfo), and the name of a CSIDriver object.
+  if (name.length > 63 || !isNodeName(name.toLowerCase()))
+    return refuse(`"csiDriver.name" is ${JSON.stringify(name)}, which no driver can have as its name; correct it`);
+  if (!/^\/[\w./-]*$/.test(kubeletOf(value)))
+    return refuse('"node.kubeletHostPath" must be an absolute path of letters, digits, ".", "_" and "-"; correct it');
   const config = configOf(value, secrets);
   return typeof config === "string" ? refuse(config) : { file, release, name, config, values: value };
 }
@@ -113,3 +119,7 @@ export function fullName(values: Mapping, release: Release): string {
 
 /** At most 63 characters and no dash at the end, as in the templates: `trunc 63 | trimSuffix "-"`. */
 export const cut = (name: string): string => name.slice(0, 63).replace(/-$/, "");
+
+/** The kubelet folder set in the values. */
+export const kubeletOf = (values: Mapping): string =>
+  String(at(values, "node", "kubeletHostPath") ?? "/var/lib/kubelet");

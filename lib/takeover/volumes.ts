@@ -1,4 +1,6 @@
 import { encodeHandle, idBytes } from "../core/handle.ts";
+import { isNodeName } from "../core/name.ts";
+import { visible } from "../core/visible.ts";
 import { listAt, mappingAt, textAt } from "../lint/lint-input.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { manifestBudget } from "../yaml/budget.ts";
@@ -52,7 +54,7 @@ export function movedVolumes(
     if (connection === undefined) others++;
     else {
       const result = moveVolume(volume, connection, driver);
-      if (typeof result === "string") refused.push(`${textAt(volume, "metadata", "name")}: ${result}`);
+      if (typeof result === "string") refused.push(visible(`${textAt(volume, "metadata", "name")}: ${result}`));
       else moved.push(result);
     }
   }
@@ -71,10 +73,14 @@ function moveVolume(volume: Mapping, connection: string, driver: string): MovedV
   const claim = mappingAt(spec, "claimRef");
   const { resourceVersion: _, ...claimRef } = claim;
   const name = textAt(volume, "metadata", "name") ?? "";
+  // It becomes the name of a file and a word of commands.
+  if (!isNodeName(name)) return "Kubernetes has no objects of this name";
+  const policy = textAt(spec, "persistentVolumeReclaimPolicy") ?? "";
+  if (!/^\w*$/.test(policy)) return "Kubernetes has no such persistentVolumeReclaimPolicy";
   return {
     name,
     claim: claim["name"] === undefined ? undefined : `${claim["namespace"]}/${claim["name"]}`,
-    policy: textAt(spec, "persistentVolumeReclaimPolicy") ?? "",
+    policy,
     manifest: {
       apiVersion: "v1",
       kind: "PersistentVolume",

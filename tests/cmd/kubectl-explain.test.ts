@@ -121,7 +121,7 @@ describe("kubectl csimux explain says where the pod of a bound claim hangs", () 
     to: "get pv pvc-1",
     out: { spec: { csi: { driver: "csimux.storage", volumeHandle: "v:nas1/pvc-1" } }, status: { phase: "Bound" } },
   };
-  const exists = { to: "csimux volumes adopt nas1 pvc-1", out: "kind: PersistentVolume" };
+  const exists = { to: "-- nas1 pvc-1", out: "kind: PersistentVolume" };
   /** CSINode v1. */
   const registered = { to: "get csinode w1", out: { spec: { drivers: [{ name: "csimux.storage" }] } } };
   /** VolumeAttachment v1. */
@@ -217,4 +217,25 @@ describe("kubectl csimux explain says where the pod of a bound claim hangs", () 
     expect(err).toContain("(NotFound)");
     expect(code).toBe(2);
   });
+});
+
+test("kubectl csimux explain never passes text of an object as a flag, to csimux or to kubectl", async () => {
+  const controllers = csimuxPods(controller);
+  const flag = { to: "csimux volumes adopt", err: 'csimux: volume "--help" does not exist', code: 1 };
+  const pv = {
+    to: "get pv pvc-1",
+    out: { spec: { csi: { driver: "csimux.storage", volumeHandle: "v:nas1/--help" } }, status: { phase: "Bound" } },
+  };
+  const base = [controllers, pv, status("csimux-controller-1", good), quiet, flag, users()];
+  const { out, calls } = await run(
+    ["explain", "shop/db"],
+    [claim({ ...asked, volumeName: "pvc-1" }, "Bound"), ...base],
+  );
+  expect(out).toContain('volume "--help" does not exist');
+  const adopt = calls.map(each => each.argv.join(" ")).filter(each => each.includes("volumes adopt"));
+  expect(adopt.length).toBe(1);
+  expect(adopt[0]).toEndWith(" -- nas1 --help");
+  const named = await run(["explain", "shop/db"], [claim({ ...asked, volumeName: "--raw=/x" }, "Bound"), ...base]);
+  expect(named.out).toContain("this cannot be the name of a pv");
+  expect(named.calls.filter(each => each.argv.includes("--raw=/x"))).toEqual([]);
 });
