@@ -5,7 +5,7 @@ import { fakeZfs } from "./zfs/pools.ts";
 
 /**
  * What the models answer to the cases that the lab runs on the real tools as well (tests/lab/fakes.lab.ts): OpenZFS 2.1 to 2.3,
- * cmd/zfs/zfs_main.c and lib/libzfs; targetcli-fb 2.1.53; nvmetcli 0.7.
+ * cmd/zfs/zfs_main.c and lib/libzfs; Linux 6.1, drivers/target and drivers/nvme/target.
  */
 const seen: Readonly<Record<string, readonly string[]>> = {
   "a list of snapshots is destroyed completely, or not at all if one of them is cloned": [
@@ -38,25 +38,41 @@ const seen: Readonly<Record<string, readonly string[]>> = {
     "1 cannot open 'here/absent': dataset does not exist",
     "1 cannot rename 'here/a': dataset already exists",
   ],
-  "a zvol that a backstore has opened is busy until the backstore is gone; a backstore takes its LUNs along": [
-    "targetcli ended with 0",
-    "iqn.2025-01.lab.csimux:case csimux-case lun_0",
+  "a backstore takes an existing device only, opens it alone, and cannot go while a LUN leads to it": [
+    "ok, ok, File exists, Invalid argument",
+    "ok, No such file or directory, ok",
+    "ok, ok",
+    "ok, ok",
+    "ok, File exists",
+    "ok, ok",
+    "ok, Device or resource busy",
+    "ok, ok",
     "1 cannot destroy 'here/disk': dataset is busy",
-    "targetcli ended with 0",
-    "iqn.2025-01.lab.csimux:case csimux-case lun_0",
-    "targetcli ended with 0",
-    "iqn.2025-01.lab.csimux:case  ",
-    "targetcli ended with 0",
-    "  ",
+    "ok, Invalid argument, ok",
+    "ok, ok",
+    "Device or resource busy, Directory not empty, Directory not empty, Directory not empty",
+    "ok, ok, ok, ok",
+    "ok, ok",
     "0",
   ],
+  "a group takes known attributes and its other state only, and begins closed": [
+    "ok, ok",
+    "0 1 ",
+    "Invalid argument, ok, Invalid argument",
+    "No such file or directory, Invalid argument",
+    "ok, ok",
+    `{^é'|"secret`,
+    "ok, File exists, Directory not empty",
+    "ok, Operation not permitted",
+    "ok, ok, ok",
+  ],
   "a zvol that an enabled namespace has opened is busy until its subsystem is gone": [
-    "nvmetcli ended with 0",
-    "nqn.2025-01.lab.csimux:case 1",
+    "ok, File exists, ok, Directory not empty",
+    "ok, No such file or directory",
+    "ok, ok",
+    "Device or resource busy",
     "1 cannot destroy 'here/disk': dataset is busy",
-    "nvmetcli ended with 0",
-    "nvmetcli ended with 0",
-    "",
+    "ok, ok",
     "0",
   ],
 };

@@ -1,6 +1,7 @@
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { CommandRunner } from "../../lib/io/runner.ts";
+import { type Change, modelKernel } from "./configfs.ts";
 import { type FakeZfs, inProcess } from "./zfs/pools.ts";
 
 /** A storage host for cases: a model, or a real one. */
@@ -8,6 +9,8 @@ export interface CaseHost {
   readonly runner: CommandRunner;
   /** An existing file system, below which a case works. */
   readonly dataset: string;
+  /** Changes the kernel's configfs; what it answers. */
+  readonly kernel: (change: Change) => string;
   /** Folders that show the kernel's targets, its NVMe target, and the devices of zvols. */
   readonly lio: string;
   readonly nvmet: string;
@@ -24,6 +27,7 @@ export type HostCase = (host: CaseHost) => Promise<Sight>;
 export const modelOf = (fake: FakeZfs, runner: CommandRunner): CaseHost => ({
   runner: inProcess(fake, runner),
   dataset: "tank/cases",
+  kernel: modelKernel(fake.folder),
   lio: join(fake.folder, "lio"),
   nvmet: join(fake.folder, "nvmet"),
   devices: join(fake.folder, "dev"),
@@ -32,7 +36,7 @@ export const modelOf = (fake: FakeZfs, runner: CommandRunner): CaseHost => ({
 const { signal } = new AbortController();
 
 /** The tools of a host, with their answers in words. */
-function toolsOn({ runner, dataset, devices }: CaseHost) {
+function toolsOn({ runner, dataset, devices, kernel }: CaseHost) {
   const plain = (text: string): string => text.replaceAll(dataset, "here").trim().split("\n")[0] ?? "";
   const zfs = async (...argv: readonly string[]): Promise<string> => {
     const output = await runner.run({ argv: ["zfs", ...argv], timeoutMs: 120_000 }, signal);
@@ -48,18 +52,14 @@ function toolsOn({ runner, dataset, devices }: CaseHost) {
       const { stdout } = await runner.run({ argv }, signal);
       return stdout.replaceAll(dataset, "here").trim().split("\n").sort().join(" ");
     },
-    /** Runs a tool over its standard input; returns only its exit code, because its texts vary. */
-    async told(tool: "targetcli" | "nvmetcli", ...lines: readonly string[]): Promise<string> {
-      const output = await runner.run({ argv: [tool], stdin: `${lines.join("\n")}\n`, timeoutMs: 120_000 }, signal);
-      return `${tool} ended with ${output.exitCode}`;
-    },
+    /** Changes of configfs; the errors of the kernel without their paths, which vary. */
+    told: (...changes: readonly Change[]): string =>
+      changes.map(change => kernel(change).replace(/^.*\[Errno \d+\] ([^:]*).*$/, "$1")).join(", "),
     async waitFor(path: string): Promise<void> {
       for (let n = 0; !existsSync(path) && n < 100; n++) await new Promise(resolve => setTimeout(resolve, 100));
     },
   };
 }
-
-const below = (path: string): readonly string[] => (existsSync(path) ? readdirSync(path).sort() : []);
 
 /** zfs(8), as lib/drivers/zfs calls it. */
 export const zfsCases: Readonly<Record<string, HostCase>> = {
@@ -128,63 +128,76 @@ export const zfsCases: Readonly<Record<string, HostCase>> = {
   },
 };
 
-/** targetcli and the kernel's target, as lib/drivers/zfs/targets/lio.ts uses them. */
+const [iqn, nqn, name] = ["iqn.2025-01.lab.csimux:case", "nqn.2025-01.lab.csimux:case", "csimux-case"] as const;
+const store = `lio/core/iblock_77/${name}`;
+const group = `lio/iscsi/${iqn}/tpgt_1`;
+
+/** The kernel's target, as lib/drivers/zfs/targets/host/lio.py uses it. */
 export const lioCases: Readonly<Record<string, HostCase>> = {
-  "a zvol that a backstore has opened is busy until the backstore is gone; a backstore takes its LUNs along":
-    async host => {
-      const { zfs, at, device, told, waitFor } = toolsOn(host);
-      const [iqn, name] = ["iqn.2025-01.lab.csimux:case", "csimux-case"];
-      const targets = () => below(join(host.lio, "iscsi")).filter(each => each === iqn);
-      const stores = () => below(join(host.lio, "core")).flatMap(hba => below(join(host.lio, "core", hba)));
-      const luns = () => below(join(host.lio, "iscsi", iqn, "tpgt_1/lun"));
-      const own = () => stores().filter(each => each === name);
-      await zfs("create", "-s", "-V", "64M", at("disk"));
-      await waitFor(device("disk"));
-      const seen = [
-        await told(
-          "targetcli",
-          ...["cd /backstores/block", `create name=${name} dev=${device("disk")}`, "cd /iscsi", `create ${iqn}`],
-          ...[`cd /iscsi/${iqn}/tpg1/luns`, `create /backstores/block/${name}`],
-        ),
-        `${targets()} ${own()} ${luns()}`,
-        await zfs("destroy", at("disk")),
-        await told(
-          "targetcli",
-          "cd /iscsi",
-          `create ${iqn}`,
-          "cd /backstores/block",
-          `create name=${name} dev=/dev/absent`,
-        ),
-        `${targets()} ${own()} ${luns()}`,
-        await told("targetcli", "cd /backstores/block", `delete ${name}`),
-        `${targets()} ${own()} ${luns()}`,
-        await told("targetcli", "cd /iscsi", `delete ${iqn}`),
-        `${targets()} ${own()} ${luns()}`,
-        await zfs("destroy", at("disk")),
-      ];
-      return seen;
-    },
+  "a backstore takes an existing device only, opens it alone, and cannot go while a LUN leads to it": async host => {
+    const { zfs, at, device, told, waitFor } = toolsOn(host);
+    await zfs("create", "-s", "-V", "64M", at("disk"));
+    await waitFor(device("disk"));
+    told(["mkdir", "lio/iscsi"]);
+    const hba = "lio/core/iblock_77";
+    const other = "lio/core/iblock_78";
+    return [
+      told(["mkdir", hba], ["mkdir", store], ["mkdir", store], ["write", `${store}/enable`, "1"]),
+      told(["write", `${store}/control`, "udev_path=/dev/absent"], ["write", `${store}/enable`, "1"], ["rmdir", store]),
+      told(["mkdir", store], ["write", `${store}/udev_path`, device("disk")]),
+      told(["write", `${store}/control`, `udev_path=${device("disk")}`], ["write", `${store}/control`, "readonly=0"]),
+      told(["write", `${store}/enable`, "1"], ["write", `${store}/enable`, "1"]),
+      told(["mkdir", other], ["mkdir", `${other}/${name}`]),
+      told(
+        ["write", `${other}/${name}/control`, `udev_path=${device("disk")}`],
+        ["write", `${other}/${name}/enable`, "1"],
+      ),
+      told(["rmdir", `${other}/${name}`], ["rmdir", other]),
+      await zfs("destroy", at("disk")),
+      told(["mkdir", `lio/iscsi/${iqn}`], ["mkdir", `lio/iscsi/${iqn}/group`], ["mkdir", group]),
+      told(["mkdir", `${group}/lun/lun_0`], ["symlink", `${group}/lun/lun_0/link`, store]),
+      told(["rmdir", store], ["rmdir", `${group}/lun/lun_0`], ["rmdir", group], ["rmdir", hba]),
+      told(["unlink", `${group}/lun/lun_0/link`], ["rmdir", `${group}/lun/lun_0`], ["rmdir", store], ["rmdir", hba]),
+      told(["rmdir", group], ["rmdir", `lio/iscsi/${iqn}`]),
+      await zfs("destroy", at("disk")),
+    ];
+  },
+
+  "a group takes known attributes and its other state only, and begins closed": async host => {
+    const { told } = toolsOn(host);
+    const text = (path: string) => readFileSync(join(host.lio, path.slice(4)), "utf8").trim();
+    told(["mkdir", "lio/iscsi"]);
+    const seen = [
+      told(["mkdir", `lio/iscsi/${iqn}`], ["mkdir", group]),
+      `${text(`${group}/enable`)} ${text(`${group}/attrib/authentication`)} ${text(`${group}/dynamic_sessions`)}`,
+      told(["write", `${group}/enable`, "0"], ["write", `${group}/enable`, "1"], ["write", `${group}/enable`, "1"]),
+      told(["write", `${group}/attrib/unknown`, "1"], ["write", `${group}/attrib/authentication`, "yes"]),
+      told(["write", `${group}/auth/password`, "{^é'|\"secret"], ["write", `${group}/auth/userid`, "NULLUSER"]),
+      text(`${group}/auth/password`),
+      told(["mkdir", `${group}/np/0.0.0.0:3299`], ["mkdir", `${group}/np/0.0.0.0:3299`], ["rmdir", group]),
+      told(["rmdir", `${group}/np/0.0.0.0:3299`], ["rmdir", `${group}/np`]),
+      told(["write", `${group}/enable`, "0"], ["rmdir", group], ["rmdir", `lio/iscsi/${iqn}`]),
+    ];
+    return seen;
+  },
 };
 
-/** nvmetcli and the kernel's NVMe target, as lib/drivers/zfs/targets/nvmet.ts uses them. */
+const subsystem = `nvmet/subsystems/${nqn}`;
+const space = `${subsystem}/namespaces/1`;
+
+/** The kernel's NVMe target, as lib/drivers/zfs/targets/host/nvmet.py uses it. */
 export const nvmetCases: Readonly<Record<string, HostCase>> = {
   "a zvol that an enabled namespace has opened is busy until its subsystem is gone": async host => {
     const { zfs, at, device, told, waitFor } = toolsOn(host);
-    const nqn = "nqn.2025-01.lab.csimux:case";
-    const stands = () => below(join(host.nvmet, "subsystems")).filter(each => each === nqn);
     await zfs("create", "-s", "-V", "64M", at("disk"));
     await waitFor(device("disk"));
     return [
-      await told(
-        "nvmetcli",
-        ...["cd /subsystems", `create ${nqn}`, `cd /subsystems/${nqn}/namespaces`, "create 1"],
-        ...[`cd /subsystems/${nqn}/namespaces/1`, `set device path=${device("disk")}`, "enable"],
-      ),
-      `${stands()} ${below(join(host.nvmet, "subsystems", nqn, "namespaces"))}`,
+      told(["mkdir", subsystem], ["mkdir", subsystem], ["mkdir", space], ["rmdir", subsystem]),
+      told(["write", `${space}/device_path`, "/dev/absent"], ["write", `${space}/enable`, "1"]),
+      told(["write", `${space}/device_path`, device("disk")], ["write", `${space}/enable`, "1"]),
+      told(["write", `${space}/device_path`, device("disk")]),
       await zfs("destroy", at("disk")),
-      await told("nvmetcli", "cd /subsystems", `create ${nqn}`),
-      await told("nvmetcli", "cd /subsystems", `delete ${nqn}`),
-      `${stands()}`,
+      told(["rmdir", space], ["rmdir", subsystem]),
       await zfs("destroy", at("disk")),
     ];
   },

@@ -1,18 +1,19 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { existsSync } from "node:fs";
 import { localRunner } from "../../lib/io/local.ts";
-import { type CaseHost, hostCases, modelOf, nvmetCases } from "../fakes/host-cases.ts";
+import { realKernel } from "../fakes/configfs.ts";
+import { type CaseHost, hostCases, modelOf } from "../fakes/host-cases.ts";
 import { fakeZfs } from "../fakes/zfs/pools.ts";
 import { run } from "./run.ts";
 import { leftSince, traces } from "./traces.ts";
 
-// Compares the models of zfs, targetcli and nvmetcli, on which other tests rely, with the real tools, case by case.
+// Compares the models of zfs and of the kernel's configfs, on which other tests rely, with the real ones, case by case.
 
 const limitMs = 600_000;
 const runner = localRunner({ env: { PATH: "/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin" } });
 
 const real: CaseHost = {
   runner,
+  kernel: realKernel,
   dataset: "tank/csimux-cases",
   lio: "/sys/kernel/config/target",
   nvmet: "/sys/kernel/config/nvmet",
@@ -32,16 +33,8 @@ afterAll(async () => {
   expect(await leftSince(before)).toEqual([]);
 }, limitMs);
 
-/** Debian has no nvmetcli: its cases run if it was added to the guest. */
-const withoutTool = existsSync("/usr/local/sbin/nvmetcli") ? [] : Object.keys(nvmetCases);
-const there = Object.entries(hostCases).filter(([title]) => !withoutTool.includes(title));
-
-test.skipIf(withoutTool.length > 0)("nvmetcli is in the guest", () => {
-  expect(withoutTool).toEqual([]);
-});
-
-test.each(there)(
-  "the model and the real tool: %s",
+test.each(Object.entries(hostCases))(
+  "the model and the real thing: %s",
   async (title, seenOn) => {
     const fake = await fakeZfs();
     try {

@@ -27,7 +27,7 @@ const rule = rulesById({
   ),
   "chap-not-asked-for": error(
     "CHAP credentials are required",
-    "With `userid` and `password` but without `authentication: 1`, LIO lets every initiator log in and write, although the file looks protected. csimux serves such a connection like democratic-csi. Existing volumes keep the setting of their targets; change it with targetcli (`set attribute authentication=1`) when all nodes have the password.",
+    "With `userid` and `password` but without `authentication: 1`, LIO lets every initiator log in and write, although the file looks protected. csimux serves such a connection like democratic-csi. With `authentication: 1`, csimux also changes the targets of existing volumes at the next health check, and nodes that log in again need the password: give it to them first.",
   ),
 });
 

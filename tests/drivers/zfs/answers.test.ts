@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { entriesOf, missingNames, refusal } from "../../../lib/drivers/zfs/cli/answers.ts";
 import { permissionSteps } from "../../../lib/drivers/zfs/cli/steps.ts";
-import { lastLine, linesOf } from "../../../lib/drivers/zfs/targets/guard.ts";
+import { answerOf, lackingOf } from "../../../lib/drivers/zfs/targets/host-answers.ts";
 import type { ZfsFailure } from "../../../lib/drivers/zfs/zfs.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import type { Output } from "../../../lib/io/runner.ts";
@@ -105,18 +105,22 @@ test("an answer with complaints about absent names alone tells which names are a
 
 const answer = (stdout: string, exitCode = 0): ReadonlyMap<string, Output> =>
   new Map([["look", { stdout, stderr: "", exitCode }]]);
-const complete = `subsystem\nnamespace\nenabled\nport 1\nport 2\n${lastLine}\n`;
+const complete = `${JSON.stringify({ lacking: { "iqn.2024-01.org.example:a": ["lun", "portal"] } })}\n`;
 
-test("a complete answer about a target consists of its lines, and may be empty", () => {
-  expect([...linesOf(answer(complete), "look")]).toEqual(["subsystem", "namespace", "enabled", "port 1", "port 2"]);
-  expect([...linesOf(answer(`${lastLine}\n`), "look")]).toEqual([]);
+test("a complete answer about targets names what each lacks, and may be empty", () => {
+  const found = (text: string) => [...lackingOf(answerOf(answer(text), "look"))];
+  expect(found(complete)).toEqual([["iqn.2024-01.org.example:a", ["lun", "portal"]]]);
+  expect(found('{"lacking": {}}\n')).toEqual([]);
 });
 
 test("an answer that is cut anywhere is refused despite its exit code 0, because a missing target would be left behind", () => {
-  for (let at = 0; at < complete.length; at++)
-    expect(() => linesOf(answer(complete.slice(0, at)), "look")).toThrow("a part of the answer is missing");
+  for (const text of [complete, '{"done": true, "ignored": []}\n', '{"refused": "foreign", "device": "/dev/sda"}\n'])
+    for (let at = 0; at < text.length; at++)
+      expect(() => answerOf(answer(text.slice(0, at)), "look")).toThrow("a part of the answer is missing");
+  for (const text of ["{}\n", "[]\n", "null\n", '{"done": false}\n', '{"lacking": []}\n'])
+    expect(() => answerOf(answer(text), "look")).toThrow("cannot inspect the target");
 });
 
 test("an answer of a failed step is refused, complete or not", () => {
-  expect(() => linesOf(answer(complete, 1), "look")).toThrow("cannot inspect the target");
+  expect(() => answerOf(answer(complete, 1), "look")).toThrow("cannot inspect the target");
 });

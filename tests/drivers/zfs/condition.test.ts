@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "bun:test";
-import { mkdirSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Context, Driver } from "../../../lib/drivers/driver.ts";
 import { exportedIn } from "../../../lib/drivers/zfs/cli/nfs.ts";
@@ -11,8 +11,8 @@ const call = callWith();
 let rig: ZfsRig | undefined;
 afterEach(() => rig?.close());
 
-async function begun(driver: string): Promise<{ readonly rig: ZfsRig; readonly driver: Driver }> {
-  rig = await zfsRig({ driver });
+async function begun(driver: string, strategy = {}): Promise<{ readonly rig: ZfsRig; readonly driver: Driver }> {
+  rig = await zfsRig({ driver, strategy });
   return { rig, driver: rig.open() };
 }
 
@@ -131,11 +131,90 @@ test("a target that the kernel lost is missing until it is restored, and one com
   const target = join(rig.fake.folder, "lio", "iscsi", context["iqn"] ?? "", "tpgt_1");
   rmSync(join(target, ".."), { recursive: true });
   expect(await look(driver)).toEqual({ [id]: ["TargetMissing"] });
-  mkdirSync(target, { recursive: true });
-  writeFileSync(join(target, "enable"), "0\n");
-  expect(await look(driver)).toEqual({ [id]: ["TargetMissing"] });
-  writeFileSync(join(target, "enable"), "1\n");
+  await driver.health?.restore?.(id, call);
   expect(await look(driver)).toEqual({});
+});
+
+/** The parts of a group: its portals, and its LUNs without the names of their links. */
+const namesIn = (group: string) => ["np", "lun"].map(each => readdirSync(join(group, each)));
+
+describe("a target that nodes cannot use as the file of the connection says", () => {
+  const broken: Readonly<Record<string, (group: string, folder: string) => void>> = {
+    "lacks: enabled": group => writeFileSync(join(group, "enable"), "0\n"),
+    // What rtslib leaves of a target whose device came late.
+    "lacks: backstore, lun"(group, folder) {
+      rmSync(join(group, "lun/lun_0"), { recursive: true });
+      for (const hba of readdirSync(join(folder, "lio/core")))
+        rmSync(join(folder, "lio/core", hba), { recursive: true });
+    },
+    "lacks: lun": group => rmSync(join(group, "lun/lun_0"), { recursive: true }),
+    "lacks: portal": group => rmSync(join(group, "np/0.0.0.0:3260"), { recursive: true }),
+    "lacks: authentication": group => writeFileSync(join(group, "attrib/authentication"), "0\n"),
+    "lacks: authentication, because of its password": group => writeFileSync(join(group, "auth/password"), "CHAP\n"),
+  };
+  test.each(Object.entries(broken))("is found and restored: it %s", async (what, harm) => {
+    const { rig, driver } = await begun("zfs-generic-iscsi");
+    const { id, context } = await driver.create(volumeOf("pvc-1"), call);
+    const group = join(rig.fake.folder, "lio/iscsi", context["iqn"] ?? "", "tpgt_1");
+    const before = [rig.fake.targets(), namesIn(group)];
+    harm(group, rig.fake.folder);
+    const found = await driver.health?.look(call);
+    const message = expect.stringContaining(what.replace(/, because.*/, "").replace("lacks:", "lacks"));
+    expect([...(found?.volumes ?? [])]).toEqual([
+      [id, [expect.objectContaining({ reason: "TargetMissing", message })]],
+    ]);
+    await driver.health?.restore?.(id, call);
+    expect(await look(driver)).toEqual({});
+    expect([rig.fake.targets(), namesIn(group)]).toEqual(before);
+    expect(readFileSync(join(group, "attrib/authentication"), "utf8")).toBe("1\n");
+  });
+
+  test("keeps what a person has made stricter", async () => {
+    const { rig, driver } = await begun("zfs-generic-iscsi", { tpg: { attributes: { authentication: 0 } } });
+    const { id, context } = await driver.create(volumeOf("pvc-1"), call);
+    const group = join(rig.fake.folder, "lio/iscsi", context["iqn"] ?? "", "tpgt_1");
+    writeFileSync(join(group, "attrib/authentication"), "1\n");
+    expect(await look(driver)).toEqual({});
+    rmSync(join(group, "np/0.0.0.0:3260"), { recursive: true });
+    await driver.health?.restore?.(id, call);
+    expect(readFileSync(join(group, "attrib/authentication"), "utf8")).toBe("1\n");
+  });
+
+  test("gets back the portals and the access list that are saved of it, and the serial that nodes know", async () => {
+    const { rig, driver } = await begun("zfs-generic-iscsi");
+    const { id, context } = await driver.create(volumeOf("pvc-1"), call);
+    const path = join(rig.fake.folder, "lio-saveconfig.json");
+    const saved = JSON.parse(readFileSync(path, "utf8"));
+    const [group] = saved.targets[0].tpgs;
+    group.portals = [{ ip_address: "10.0.0.5", port: 3261, iser: false, offload: false }];
+    const lun = { index: 3, tpg_lun: 0, alias: "abc", write_protect: true };
+    const acl = { node_wwn: "iqn.1994-05.com.example:node-1", mapped_luns: [lun], attributes: { dataout_timeout: 5 } };
+    group.node_acls = [{ ...acl, chap_userid: "own", chap_password: "ownsecret123" }];
+    saved.storage_objects[0].wwn = "a-serial-of-democratic-csi";
+    writeFileSync(path, JSON.stringify(saved));
+    rmSync(join(rig.fake.folder, "lio"), { recursive: true });
+    await driver.health?.restore?.(id, call);
+    const after = JSON.parse(readFileSync(path, "utf8"));
+    expect(after.targets[0].tpgs[0].portals).toEqual(group.portals);
+    expect(after.targets[0].tpgs[0].node_acls).toEqual(group.node_acls);
+    expect(after.storage_objects[0].wwn).toBe("a-serial-of-democratic-csi");
+    expect(context["iqn"]).toBe(after.targets[0].wwn);
+    await driver.delete(id, call);
+    expect(rig.fake.targets()).toEqual([]);
+  });
+
+  test("is restored also while nothing can be saved, which is then said", async () => {
+    const { rig, driver } = await begun("zfs-generic-iscsi");
+    const { id } = await driver.create(volumeOf("pvc-1"), call);
+    writeFileSync(join(rig.fake.folder, "lio-saveconfig.json"), "{");
+    rmSync(join(rig.fake.folder, "lio"), { recursive: true });
+    await expect(driver.health?.restore?.(id, call)).rejects.toMatchObject({
+      code: "unavailable",
+      message: expect.stringContaining("lio-saveconfig.json cannot be changed"),
+    });
+    expect(await look(driver)).toEqual({});
+    expect(readFileSync(join(rig.fake.folder, "lio-saveconfig.json"), "utf8")).toBe("{");
+  });
 });
 
 test("a subsystem that the kernel lost, or that no port shows any more, is missing until it is restored", async () => {

@@ -33,9 +33,8 @@ async function costOf(rig: ZfsRig, work: (driver: Driver) => Promise<unknown>) {
 test.each([
   ["zfs-generic-nfs", 2, 2],
   ["zfs-local-zvol", 2, 2],
-  // One of them waits for the device, before the lock of the tool is taken.
-  ["zfs-generic-iscsi", 6, 4],
-  ["zfs-generic-nvmeof", 6, 4],
+  ["zfs-generic-iscsi", 4, 3],
+  ["zfs-generic-nvmeof", 4, 3],
 ])(
   "%s makes a volume in %p scripts and deletes it in %p, without asking for its account or host",
   async (name, make, remove) => {

@@ -249,7 +249,7 @@ test("the undo of a failed creation leaves a volume that another controller has 
   const rig = await open({ driver: "zfs-generic-iscsi" });
   let completed = false;
   const host = around(rig.host, async ({ steps }, run) => {
-    if (completed || !steps.some(({ argv }) => argv.includes("targetcli"))) return run();
+    if (completed || !steps.some(({ argv }) => argv.includes("python3"))) return run();
     completed = true;
     rig.fake.zfs("set", "democratic-csi:provision_success=true", dataset("a"));
     throw new Error("an unknown failure");

@@ -3,16 +3,22 @@ import { join } from "node:path";
 import type { Volume } from "../../../lib/drivers/driver.ts";
 import { below } from "../../../scripts/check/below.ts";
 import type { Foreign } from "../../contract/rig.ts";
-import { nvmetcli } from "../../fakes/nvmetcli.ts";
+import {
+  backstoreChanges,
+  changed,
+  freeNumber,
+  savedByTargetcli,
+  subsystemChanges,
+  targetChanges,
+} from "../../fakes/configfs.ts";
 import type { FakeSpdk } from "../../fakes/spdk.ts";
-import { targetcli } from "../../fakes/targetcli.ts";
 import type { FakeZfs } from "../../fakes/zfs/pools.ts";
 
 /** The things that a person can make by hand under the names of a volume of ZFS. */
 
 const parent = "tank/k/v";
 
-/** A foreign zvol, whose device a target made by hand shows. */
+/** Foreign zvols, whose devices targets made by hand show, begin with this. */
 export const theirs = "tank/theirs";
 
 /** A dataset with its properties and snapshots. */
@@ -45,16 +51,17 @@ function tree(folder: string): readonly string[] {
   });
 }
 
-/** Makes the foreign zvol once, and gives the next volume the guid of the one that was just deleted. */
+/** Makes a foreign zvol, and gives the next volume the guid of the one that was just deleted. */
 function again(fake: FakeZfs): string {
   const next = fake.with(pools => pools.state.next);
-  if (!fake.find(theirs)) fake.zfs("create", "-s", "-V", "1G", theirs);
+  const name = `${theirs}-${next}`;
+  fake.zfs("create", "-s", "-V", "1G", name);
   fake.with(pools => {
-    const thing = pools.find(theirs);
-    if (thing) Object.assign(thing, { guid: "9000001", txg: 1 });
+    const thing = pools.find(name);
+    if (thing) Object.assign(thing, { guid: `9000001${next}`, txg: 1 });
     pools.state.next = next - 1;
   });
-  return join(fake.folder, "dev", theirs);
+  return join(fake.folder, "dev", name);
 }
 
 const bare = (fake: FakeZfs, what: string, ...options: readonly string[]): Foreign => ({
@@ -87,10 +94,12 @@ function lioTargets(fake: FakeZfs): readonly Foreign[] {
     const device = again(fake);
     const { whole, asset } = nameOf(volume);
     const name = backstore(asset);
-    const lines = ["cd /backstores/block", `create ${name} ${device}`];
-    if (luns)
-      lines.push("cd /iscsi", `create ${whole}`, `cd /iscsi/${whole}/tpg1/luns`, `create /backstores/block/${name}`);
-    targetcli(root, "", lines.join("\n"));
+    const hba = freeNumber(fake.folder);
+    changed(fake.folder, [
+      ...backstoreChanges(hba, name, device),
+      ...(luns ? targetChanges(fake.folder, hba, name, whole) : []),
+    ]);
+    savedByTargetcli(fake.folder);
     return async () => [
       tree(join(root, "iscsi", whole)),
       tree(join(root, "core")).filter(each => each.includes(`/${name}/`)),
@@ -113,14 +122,10 @@ const subsystem = (fake: FakeZfs): Foreign => ({
   async make(volume) {
     const device = again(fake);
     const { whole } = nameOf(volume);
-    const host = { root: join(fake.folder, "nvmet"), saved: join(fake.folder, "saved.json"), fault: "" };
-    const lines = ["cd /subsystems", `create ${whole}`, `cd /subsystems/${whole}/namespaces`, "create 1"];
-    const namespace = [`cd /subsystems/${whole}/namespaces/1`, `set device path=${device}`, "enable"];
-    const ports = ["cd /ports/1/subsystems", `create ${whole}`];
-    nvmetcli(host, [], [...lines, ...namespace, ...ports].join("\n"));
+    changed(fake.folder, subsystemChanges(whole, device));
     return async () => [
-      tree(join(host.root, "subsystems", whole)),
-      readdirSync(join(host.root, "ports/1/subsystems")).includes(whole),
+      tree(join(fake.folder, "nvmet/subsystems", whole)),
+      readdirSync(join(fake.folder, "nvmet/ports/1/subsystems")).includes(whole),
     ];
   },
 });

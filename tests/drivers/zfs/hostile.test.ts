@@ -5,20 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { usersStep } from "../../../lib/drivers/zfs/cli/nfs.ts";
 import { locked, namedArgv, options, permissionSteps, poolStep } from "../../../lib/drivers/zfs/cli/steps.ts";
-import { deviceStep, toolStep } from "../../../lib/drivers/zfs/targets/guard.ts";
-import { targetcliStep } from "../../../lib/drivers/zfs/targets/lio.ts";
-import {
-  closeStep as closeLio,
-  inspectStep as inspectLio,
-  restoredStep,
-  targetsStep,
-} from "../../../lib/drivers/zfs/targets/lio-state.ts";
-import {
-  closeStep as closeNvmet,
-  inspectStep as inspectNvmet,
-  markerStep,
-  subsystemsStep,
-} from "../../../lib/drivers/zfs/targets/nvmet-state.ts";
+import { deviceStep } from "../../../lib/drivers/zfs/targets/device.ts";
+import { type LioSettings, targetStep } from "../../../lib/drivers/zfs/targets/host-targets.ts";
 import { rpcStep } from "../../../lib/drivers/zfs/targets/spdk-rpc.ts";
 import { piped, type Step } from "../../../lib/io/script.ts";
 import { clockText, scriptText } from "../../../lib/io/ssh/frame.ts";
@@ -28,7 +16,7 @@ import { clockText, scriptText } from "../../../lib/io/ssh/frame.ts";
 
 let folder = "";
 let bin = "";
-const tools = ["zfs", "zpool", "sudo", "chown", "chmod", "setfacl", "targetcli", "nvmetcli", "python3", "canary"];
+const tools = ["zfs", "zpool", "sudo", "chown", "chmod", "setfacl", "python3", "canary"];
 
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), "csimux-hostile-"));
@@ -91,9 +79,10 @@ const harmless = (calls: readonly (readonly string[])[], program: string, word: 
 };
 
 describe.each(words)("the word %j", word => {
-  const target = { qualifiedName: word, backstore: word, device: word, guid: word };
-  const nvmet = { configfs: folder, privileged: [], controllers: folder, connections: [], notes: folder };
-  const lio = { configfs: folder, privileged: [], saved: [] };
+  const lio: LioSettings = {
+    ...{ kind: "lio", privileged: ["sudo"], root: word, lock: word, saved: [word] },
+    ...{ group: { [word]: word }, auth: { userid: word }, block: { [word]: word } },
+  };
 
   test("is one word of zfs as name, property and value", () => {
     const step = { name: "make", argv: ["zfs", "create", ...options({ [word]: word }), word] } as const;
@@ -118,9 +107,8 @@ describe.each(words)("the word %j", word => {
     const calls = called(
       poolStep(words, [word]),
       poolStep({ ...words, zpool: word }, [word]),
-      look(targetsStep({ configfs: word, privileged: [], saved: [] })),
-      look(targetsStep({ configfs: folder, privileged: ["sudo", "-n", word], saved: [] })),
-      look(subsystemsStep({ ...nvmet, configfs: word })),
+      look(targetStep("look", { ...lio, privileged: [] }, { targets: [{ name: word }] })),
+      look(targetStep("look", { ...lio, privileged: ["sudo", "-n", word] }, { targets: [] })),
       { name: "destroy", argv: ["zfs", "destroy", word] },
       look({ name: "alone", argv: ["env", ...locked(`/no/${word}`, ["zfs", "destroy", word])] }),
     );
@@ -155,18 +143,12 @@ describe.each(words)("the word %j", word => {
     const calls = called(
       look({ name: "device", argv: ["timeout", "0.01", program, ...rest] }),
       look(usersStep(word, ["sudo", "-n"])),
-      look(inspectLio(target, lio)),
-      look(closeLio(target, lio)),
-      look(restoredStep(target, { ...lio, saved: [word] })),
-      look(inspectNvmet(target, nvmet)),
-      look(closeNvmet(target, { ...nvmet, controllers: word, connections: [word] })),
-      look(markerStep(word)),
-      look(targetcliStep("targetcli", word, ["targetcli"], [])),
-      look(toolStep("nvmetcli", "nvmetcli", ["nvmetcli"], { stdin: word })),
-      look(toolStep("save", "nvmetcli", ["nvmetcli", "save", word])),
+      look(targetStep("make", lio, { target: { name: word, backstore: word, device: word } })),
       look(rpcStep("rpc", { privileged: [], socket: word }, [{ method: word }], word)),
     );
     expect(calls.map(([name]) => name)).not.toContain("canary");
-    expect(calls).toContainEqual(["nvmetcli", "save", word]);
+    // All of the request is input.
+    const loader = "import json,sys;exec(json.loads(sys.stdin.readline()))";
+    expect(calls).toContainEqual(["sudo", "python3", "-I", "-S", "-c", loader]);
   });
 });

@@ -6,8 +6,7 @@ import { tagOf } from "../../../lib/drivers/zfs/targets/names.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { perTest } from "../../contract/per-test.ts";
 import { callWith, getVolume, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
-import { nvmetcli } from "../../fakes/nvmetcli.ts";
-import { targetcli } from "../../fakes/targetcli.ts";
+import { backstoreChanges, changed, savedByTargetcli, subsystemChanges, targetChanges } from "../../fakes/configfs.ts";
 import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
 
 // Block devices as democratic-csi left them, of several ages: with the name of the target or without, with a context or without,
@@ -38,8 +37,9 @@ const kinds: readonly Kind[] = [
     context: { node_attach_driver: "iscsi", portal: "old:3260", portals: "", interface: "", lun: 0 },
     export(rig, name, device) {
       const [, asset = ""] = name.split("storage:");
-      const text = `cd /iscsi\ncreate ${name}\ncd /backstores/block\ncreate ${asset} ${device}\ncd /iscsi/${name}/tpg1/luns\ncreate /backstores/block/${asset}\n`;
-      targetcli(join(rig.fake.folder, "lio"), "", text);
+      const { folder } = rig.fake;
+      changed(folder, [...backstoreChanges(0, asset, device), ...targetChanges(folder, 0, asset, name)]);
+      savedByTargetcli(folder);
     },
   },
   {
@@ -49,11 +49,7 @@ const kinds: readonly Kind[] = [
     note: "nvmeof_assets_name",
     context: { node_attach_driver: "nvmeof", transport: "tcp://old:4420", transports: "", nsid: 1 },
     export(rig, name, device) {
-      const subsystem = `cd /subsystems\ncreate ${name}\ncd /subsystems/${name}/namespaces\ncreate 1\n`;
-      const namespace = `cd /subsystems/${name}/namespaces/1\nset device path=${device}\nenable\n`;
-      const { folder } = rig.fake;
-      const host = { root: join(folder, "nvmet"), saved: join(folder, "saved.json"), fault: "" };
-      nvmetcli(host, [], `${subsystem}${namespace}cd /ports/1/subsystems\ncreate ${name}\n`);
+      changed(rig.fake.folder, subsystemChanges(name, device));
     },
   },
 ];

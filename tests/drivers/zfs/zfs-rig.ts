@@ -91,9 +91,12 @@ const sections: Readonly<Record<string, object>> = {
 };
 
 /** The block of what shares volumes. */
-function sectionOf({ driver, section }: ZfsOptions): object | undefined {
+function sectionOf({ driver, section, strategy }: ZfsOptions): object | undefined {
   const block = sections[driver];
-  return section && block && "iscsi" in block ? { iscsi: { ...(block.iscsi as object), ...section } } : block;
+  if (!(block && "iscsi" in block)) return block;
+  const iscsi = block.iscsi as { readonly shareStrategyTargetCli: object };
+  const shareStrategyTargetCli = { ...iscsi.shareStrategyTargetCli, ...strategy };
+  return { iscsi: { ...iscsi, shareStrategyTargetCli, ...section } };
 }
 
 const basename = "nqn.2024-01.org.example:storage";
@@ -137,7 +140,10 @@ export function openZfs(options: ZfsOptions, host: StorageHost): Driver {
   const places = {
     lio: join(folder, "lio"),
     lioSaved: [join(folder, "lio-saveconfig.json")],
+    lioLock: join(folder, "targetcli.lock"),
     nvmet: join(folder, "nvmet"),
+    nvmetSaved: join(folder, "saved.json"),
+    nvmetLock: join(folder, "nvmetcli.lock"),
     controllers: join(folder, "controllers"),
     connections: [join(folder, "tcp")],
     notes: folder,
@@ -238,7 +244,7 @@ export async function zfsRig(given: ZfsOptions): Promise<ZfsRig> {
     remains: async () => [
       ...fake
         .with(pools => pools.all().map(({ name }) => name))
-        .filter(name => !/^tank(?:\/k(?:\/[vs])?)?$/.test(name) && name !== theirs),
+        .filter(name => !/^tank(?:\/k(?:\/[vs])?)?$/.test(name) && !name.startsWith(theirs)),
       ...fake.targets(),
       ...[...(spdk?.bdevs.keys() ?? []), ...(spdk?.subsystems.keys() ?? [])],
     ],

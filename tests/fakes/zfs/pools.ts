@@ -3,8 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Command, CommandRunner, Output } from "../../../lib/io/runner.ts";
-import { nvmetcli } from "../nvmetcli.ts";
-import { targetcli } from "../targetcli.ts";
+import { pythonText } from "../configfs.ts";
 import type { RunningStreams } from "./child.ts";
 import { deviceText, flushed } from "./nfsd.ts";
 import { type Faults, Pools, type Thing } from "./pool.ts";
@@ -60,10 +59,14 @@ done; :
 `,
   );
   chmodSync(join(bin, "ps"), 0o755);
-  const targetcliPath = join(import.meta.dir, "../targetcli.ts");
-  const lio = `LIO_ROOT='${folder}/lio' LIO_FAULT=$(cat '${folder}/lio-fault' 2>/dev/null)`;
-  writeFileSync(join(bin, "targetcli"), `#!/bin/sh\n${lio} exec '${process.execPath}' '${targetcliPath}'\n`);
-  chmodSync(join(bin, "targetcli"), 0o755);
+  writeFileSync(join(bin, "python3"), pythonText(folder));
+  chmodSync(join(bin, "python3"), 0o755);
+  // The module of LIO makes its folder in configfs.
+  writeFileSync(
+    join(bin, "modprobe"),
+    `#!/bin/sh\nmkdir -p '${folder}/lio/core' && echo /var/target >'${folder}/lio/dbroot'\n`,
+  );
+  chmodSync(join(bin, "modprobe"), 0o755);
   mkdirSync(join(folder, "devices"));
   writeFileSync(
     join(bin, "stat"),
@@ -79,10 +82,6 @@ exec cat '${folder}'/devices/"$(printf %s "$4" | tr / _)"
     writeFileSync(join(folder, `nvmet/ports/${port}/addr_trsvcid`), "4420\n");
   }
   writeFileSync(join(folder, "tcp"), "");
-  const nvmetcliPath = join(import.meta.dir, "../nvmetcli.ts");
-  const nvmet = `NVMET_ROOT='${folder}/nvmet' NVMET_SAVED='${folder}/saved.json' NVMET_FAULT=$(cat '${folder}/nvmet-fault' 2>/dev/null)`;
-  writeFileSync(join(bin, "nvmetcli"), `#!/bin/sh\n${nvmet} exec '${process.execPath}' '${nvmetcliPath}' "$@"\n`);
-  chmodSync(join(bin, "nvmetcli"), 0o755);
   // A command that a refused call left running may save the pools at any time: each change of them is exclusive.
   const within = <T>(work: (pools: Pools) => T): T => {
     const unlock = locked(folder);
@@ -117,7 +116,8 @@ exec cat '${folder}'/devices/"$(printf %s "$4" | tr / _)"
     targets: () =>
       ["lio/iscsi", "lio/core", "nvmet/subsystems", "nvmet/ports/1/subsystems"].flatMap(each => {
         const path = join(folder, each);
-        return existsSync(path) ? readdirSync(path).map(name => `${each}/${name}`) : [];
+        const names = existsSync(path) ? readdirSync(path).filter(name => name !== "discovery_auth") : [];
+        return names.map(name => `${each}/${name}`);
       }),
     commands: () => within(pools => pools.state.log.splice(0)),
     async close() {
@@ -129,7 +129,7 @@ exec cat '${folder}'/devices/"$(printf %s "$4" | tr / _)"
 }
 
 /**
- * The same model without a process for each command: zfs and the tools of targets run here, everything else in `others`. What
+ * The same model without a process for each command: zfs runs here, everything else in `others`. What
  * csimux starts a tool with, such as a shell that takes a lock, is skipped. /proc is the folder of that name of the model.
  */
 export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner => ({
@@ -157,15 +157,7 @@ export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner =
     }
     if (words.some(word => /\/proc\/(?:net\/rpc|fs\/nfsd)\//.test(word)))
       return inProc(folder, command, others, signal);
-    const at = words.findIndex(word => word === "targetcli" || word === "nvmetcli");
-    if (at < 0) return others.run(command, signal);
-    const { stdin = "" } = command;
-    if (words[at] === "targetcli") {
-      const out = targetcli(join(folder, "lio"), faultIn(folder, "lio"), stdin);
-      return outputOf({ out, err: "", code: 0 });
-    }
-    const host = { root: join(folder, "nvmet"), saved: join(folder, "saved.json"), fault: faultIn(folder, "nvmet") };
-    return outputOf(nvmetcli(host, words.slice(at + 1), stdin));
+    return others.run(command, signal);
   },
 });
 
@@ -249,10 +241,4 @@ function laterReceive(text: string, zfs: (argv: readonly string[]) => Result): R
   if (shown.code !== 0) return shown;
   if (shown.out.trim() !== value) return { out: "", err: "it is not the landing\n", code: 1 };
   return zfs(words.split(" "));
-}
-
-/** The fault of a tool: the text of a file that tests write. */
-function faultIn(folder: string, tool: string): string {
-  const path = join(folder, `${tool}-fault`);
-  return existsSync(path) ? readFileSync(path, "utf8") : "";
 }

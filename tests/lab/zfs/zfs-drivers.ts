@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import { mountCapability } from "../../../scripts/client.ts";
 import { mounting } from "../disk-volume.ts";
 import type { MountOptions } from "../rig.ts";
@@ -84,9 +83,6 @@ const windows = {
   secrets: { username: "csi", password: "csi" },
 };
 
-const nvmetcli = "/usr/local/sbin/nvmetcli";
-
-/** Debian has no nvmetcli: this driver is tested if nvmetcli and its module were added to the guest. */
 const nvmeof: ZfsDriver = {
   ...onDisk,
   title: "zfs-generic-nvmeof",
@@ -102,7 +98,6 @@ const nvmeof: ZfsDriver = {
         "  shareStrategy: nvmetCli",
         "  shareStrategyNvmetCli:",
         "    basename: nqn.2025-01.lab.csimux:zfs",
-        `    nvmetcliPath: ${nvmetcli}`,
         "    ports: [1]",
         "    subsystem:",
         "      attributes:",
@@ -113,7 +108,6 @@ const nvmeof: ZfsDriver = {
 
 /** Creates the port for the subsystems of zfs-generic-nvmeof, which is an administrator's task. */
 export async function nvmePort(): Promise<void> {
-  if (!existsSync(nvmetcli)) return;
   const script =
     'mkdir -p /etc/nvmet "$1" && cd "$1" && echo tcp >addr_trtype && echo ipv4 >addr_adrfam && echo 127.0.0.1 >addr_traddr && echo 4420 >addr_trsvcid';
   await run(["sh", "-c", script, "port", "/sys/kernel/config/nvmet/ports/1"]);
@@ -166,7 +160,7 @@ export const zfsDrivers: readonly ZfsDriver[] = [
     connection: "zvol",
     file: (_, more = []) => text(["driver: zfs-local-zvol", "zfs:", ...parents("zvol"), ...more]),
   },
-  ...(existsSync(nvmetcli) ? [nvmeof] : []),
+  nvmeof,
 ];
 
 /** Lines of proxy.yaml for volumes that stay on their node. */

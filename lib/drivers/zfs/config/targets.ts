@@ -1,7 +1,6 @@
 import { chapPairs, portals, somePortal, someTransport, transports } from "../../../schema/connecting.ts";
 import {
   consistent,
-  filled,
   flag,
   list,
   mapOf,
@@ -17,10 +16,20 @@ import { iqnBase, naming, nqnBase, withKeys } from "../../../schema/storage.ts";
 
 /** How block devices of a plain storage host are exported: the blocks `iscsi:` and `nvmeof:`. */
 
-/** The tools of targets read words: a blank ends a value, and a line break begins another command. */
+/** The kernel and the tools that show its values keep one word: blanks around it are lost. */
 function* oneWordEach(values: Readonly<Record<string, unknown>>): Generator<[string[], string]> {
   for (const [key, value] of Object.entries(values))
     if (/\s/.test(String(value ?? ""))) yield [[key], "must be one word, without blanks and line breaks"];
+}
+
+/** What the kernel would store as something else (Linux, iscsi_target_configfs.c): NULL unsets a value, and 255 bytes is the longest one. */
+function* keptWhole(values: Readonly<Record<string, unknown>>): Generator<[string[], string]> {
+  for (const [key, value] of Object.entries(values)) {
+    const text = typeof value === "string" ? value : "";
+    if (text.startsWith("NULL")) yield [[key], 'must not begin with "NULL", which unsets it in the kernel'];
+    if (Buffer.byteLength(text) > 255) yield [[key], "must have at most 255 bytes"];
+    if ([...text].some(each => each < " " || each === "\u007f")) yield [[key], "must have no control characters"];
+  }
 }
 
 const attributes = (description: string, example: unknown, familiar: readonly string[]) =>
@@ -74,12 +83,13 @@ const chap = consistent(
       mutualPassword: "mutual_password",
     });
     yield* oneWordEach(value);
+    yield* keptWhole(value);
   },
 );
 
 const targetCli = record(
   {
-    sudoEnabled: optional(flag({ description: "run targetcli through sudo" }), false),
+    sudoEnabled: optional(flag({ description: "change the kernel's targets through sudo (python3)" }), false),
     basename: iqnBase({
       description: "beginning of the target names; the name of the volume follows behind a colon",
       example: "iqn.2024-01.org.example:storage",
@@ -119,7 +129,7 @@ export const iscsi = consistent(
       ...portals,
       ...naming(/^[A-Za-z0-9.:-]*$/, 'must consist of letters, digits, ".", ":" and "-"'),
       shareStrategy: oneOf(["targetCli"], {
-        description: "what makes the targets: targetcli (LIO)",
+        description: "what makes the targets: the kernel of the host (LIO), as targetcli would",
         example: "targetCli",
       }),
       shareStrategyTargetCli: targetCli,
@@ -144,11 +154,10 @@ const basename = nqnBase({
 const nvmetCli = consistent(
   record(
     {
-      sudoEnabled: optional(flag({ description: "run nvmetcli through sudo" }), false),
-      nvmetcliPath: optional(filled({ description: "nvmetcli on the storage host" }), "nvmetcli"),
+      sudoEnabled: optional(flag({ description: "change the kernel's subsystems through sudo (python3)" }), false),
       configPath: optional(
         path({
-          description: "where nvmetcli saves its configuration",
+          description: "where nvmetcli saves and restores its configuration",
           absent: "nvmetcli's own: /etc/nvmet/config.json",
         }),
       ),
@@ -166,7 +175,13 @@ const nvmetCli = consistent(
       }),
       subsystem,
     },
-    { description: "settings of nvmetCli", ignored: { namespace: "nvmetcli cannot set attributes of namespaces" } },
+    {
+      description: "settings of nvmetCli",
+      ignored: {
+        namespace: "nvmetcli cannot set attributes of namespaces",
+        nvmetcliPath: "csimux changes the kernel's configuration itself, as nvmetcli would",
+      },
+    },
   ),
   function* (value) {
     if (value.ports.length === 0) yield [["ports"], "must name at least one port, or no node can reach a volume"];
@@ -233,7 +248,7 @@ export const nvmeof = consistent(
       ...transports,
       ...naming(/^[A-Za-z0-9._:-]*$/, 'must consist of letters, digits, ".", ":", "-" and "_"'),
       shareStrategy: oneOf(["nvmetCli", "spdkCli"], {
-        description: "what makes the subsystems: the kernel's target through nvmetcli, or SPDK over its JSON-RPC",
+        description: "what makes the subsystems: the kernel of the host, as nvmetcli would, or SPDK over its JSON-RPC",
         example: "nvmetCli",
       }),
       shareStrategyNvmetCli: optional(nvmetCli),

@@ -1,22 +1,26 @@
 import type { Driver } from "../../driver.ts";
 import type { ConnectionIdentity, DriverPorts } from "../../module.ts";
 import { StoreDriver } from "../../store-driver.ts";
-import { behind } from "../cli/steps.ts";
 import type { SubsystemConfig, TargetConfig } from "../config/schema.ts";
 import { cliOf, devices, storeOn, sudoOf } from "../open.ts";
-import { type TargetTool, targetGuard } from "./guard.ts";
-import { lioTool } from "./lio.ts";
+import type { TargetExporter } from "./exporter.ts";
+import { targetGuard } from "./guard.ts";
+import { hostTargets } from "./host-targets.ts";
 import { iscsiNames, nvmeNames } from "./names.ts";
-import { nvmetTool } from "./nvmet.ts";
 import { type TargetSettings, TargetShare } from "./share.ts";
 import { spdkTool } from "./spdk.ts";
 
-/** The paths of LioPaths and NvmetPaths, and where udev makes devices of zvols. */
+/** The paths of LioSettings and NvmetSettings, and where udev makes devices of zvols. */
 const usualPaths = {
   lio: "/sys/kernel/config/target",
-  // Upstream, and Debian.
-  lioSaved: ["/etc/target/saveconfig.json", "/etc/rtslib-fb-target/saveconfig.json"],
+  // Debian, and upstream.
+  lioSaved: ["/etc/rtslib-fb-target/saveconfig.json", "/etc/target/saveconfig.json"],
+  // targetcli-fb 2.1.51 and newer hold it while they run.
+  lioLock: "/var/run/targetcli.lock",
   nvmet: "/sys/kernel/config/nvmet",
+  nvmetSaved: "/etc/nvmet/config.json",
+  // nvmetcli has none.
+  nvmetLock: "/run/lock/csimux-nvmetcli",
   controllers: "/sys/kernel/debug/nvmet",
   connections: ["/proc/net/tcp", "/proc/net/tcp6"],
   notes: "/run",
@@ -30,6 +34,12 @@ const texts = (values: Readonly<Record<string, unknown>> | undefined): Readonly<
     ),
   );
 
+/** Values of attributes as the kernel shows them. */
+const values = (attributes: Readonly<Record<string, unknown>> | undefined): Readonly<Record<string, string>> => {
+  const numbers: Readonly<Record<string, string>> = { true: "1", false: "0" };
+  return Object.fromEntries(Object.entries(texts(attributes)).map(([key, value]) => [key, numbers[value] ?? value]));
+};
+
 /** Opens zfs-generic-iscsi. Does no I/O. Tests have other `paths`. */
 export function openIscsi(
   identity: ConnectionIdentity,
@@ -40,16 +50,17 @@ export function openIscsi(
   const { zfs: section, iscsi } = config;
   const lio = iscsi.shareStrategyTargetCli;
   const cli = cliOf(section, config.sshConnection, ports);
-  const tool = () => {
-    const sudo = lio.sudoEnabled ? sudoOf(section) : [];
-    return lioTool(cli.host, {
-      groupAttributes: texts(lio.tpg?.attributes),
-      auth: texts(lio.tpg?.auth),
-      blockAttributes: texts(lio.block?.attributes),
-      targetcli: behind(sudo, "targetcli"),
-      privileged: lio.sudoEnabled ? sudo : cli.programs.privileged,
-      configfs: paths.lio,
+  const exporter = () => {
+    const { userid, password, mutual_userid, mutual_password } = lio.tpg?.auth ?? {};
+    return hostTargets(cli.host, {
+      kind: "lio",
+      privileged: lio.sudoEnabled ? sudoOf(section) : cli.programs.privileged,
+      root: paths.lio,
+      lock: paths.lioLock,
       saved: paths.lioSaved,
+      group: values(lio.tpg?.attributes),
+      auth: texts({ userid, password, userid_mutual: mutual_userid, password_mutual: mutual_password }),
+      block: values(lio.block?.attributes),
     });
   };
   const { targetPortal, targetPortals } = iscsi;
@@ -57,7 +68,7 @@ export function openIscsi(
   const naming = { ...iscsi, basename: lio.basename, fits: iscsiNames };
   const { devices } = paths;
   const settings: TargetSettings = { protocol: "iscsi", note: "iscsi_assets_name", naming, key: "iqn", reach, devices };
-  return opened(identity, section, cli, tool, settings);
+  return opened(identity, section, cli, exporter, settings);
 }
 
 /** Opens zfs-generic-nvmeof. Does no I/O. Tests have other `paths`. */
@@ -69,59 +80,61 @@ export function openNvmeof(
 ): Driver {
   const { zfs: section, nvmeof } = config;
   const cli = cliOf(section, config.sshConnection, ports);
-  const { tool, basename } = subsystems(config, cli.host, paths);
+  const { exporter, basename } = subsystems(config, cli.host, paths);
   const { transport, transports } = nvmeof;
   const reach = { transport, transports: transports.join(","), nsid: "1" };
   const naming = { ...nvmeof, basename, fits: nvmeNames };
   const { devices } = paths;
   const note = "nvmeof_assets_name";
-  return opened(identity, section, cli, tool, { protocol: "nvmeof", note, naming, key: "nqn", reach, devices });
+  return opened(identity, section, cli, exporter, { protocol: "nvmeof", note, naming, key: "nqn", reach, devices });
 }
 
 type Cli = ReturnType<typeof cliOf>;
 
-/** The tool that makes the subsystems; the schema demands the block of its strategy. */
+/** What makes the subsystems; the schema demands the block of its strategy. */
 function subsystems({ zfs: section, nvmeof }: SubsystemConfig, host: Cli["host"], paths: typeof usualPaths) {
   const { shareStrategyNvmetCli: nvmet, shareStrategySpdkCli: spdk } = nvmeof;
   if (nvmeof.shareStrategy === "nvmetCli" && nvmet) {
-    const tool = () => {
-      const privileged = nvmet.sudoEnabled ? sudoOf(section) : [];
-      return nvmetTool(host, {
-        nvmetcli: behind(privileged, nvmet.nvmetcliPath),
-        privileged,
-        configPath: nvmet.configPath,
+    const exporter = () =>
+      hostTargets(host, {
+        kind: "nvmet",
+        privileged: nvmet.sudoEnabled ? sudoOf(section) : [],
+        root: paths.nvmet,
+        lock: paths.nvmetLock,
+        saved: nvmet.configPath ?? paths.nvmetSaved,
         marker: nvmet.configIsImportedFilePath,
-        attributes: texts(nvmet.subsystem?.attributes),
+        attributes: values(nvmet.subsystem?.attributes),
         ports: nvmet.ports.map(String),
-        configfs: paths.nvmet,
         controllers: paths.controllers,
         connections: paths.connections,
         notes: paths.notes,
       });
-    };
-    return { tool, basename: nvmet.basename };
+    return { exporter, basename: nvmet.basename };
   }
   if (!spdk) throw new Error("the schema demands the block of the strategy");
-  const tool = () =>
-    spdkTool(host, {
-      privileged: spdk.sudoEnabled ? sudoOf(section) : [],
-      socket: spdk.rpcSocket,
-      configPath: spdk.configPath,
-      bdev: { type: spdk.bdev.type, attributes: texts(spdk.bdev.attributes) },
-      attributes: texts(spdk.subsystem?.attributes),
-      listeners: spdk.listeners.map(texts),
-    });
-  return { tool, basename: spdk.basename };
+  const exporter = () =>
+    targetGuard(
+      host,
+      spdkTool(host, {
+        privileged: spdk.sudoEnabled ? sudoOf(section) : [],
+        socket: spdk.rpcSocket,
+        configPath: spdk.configPath,
+        bdev: { type: spdk.bdev.type, attributes: texts(spdk.bdev.attributes) },
+        attributes: texts(spdk.subsystem?.attributes),
+        listeners: spdk.listeners.map(texts),
+      }),
+    );
+  return { exporter, basename: spdk.basename };
 }
 
 function opened(
   identity: ConnectionIdentity,
   section: TargetConfig["zfs"],
-  { zfs, tools, host, close }: Cli,
-  tool: () => TargetTool,
+  { zfs, tools, close }: Cli,
+  exporter: () => TargetExporter,
   settings: TargetSettings,
 ): Driver {
   const { protocol, note } = settings;
   const store = storeOn(zfs, identity, section, devices(section), { protocol, noteKeys: [note] }, close, tools);
-  return new StoreDriver(identity, store, new TargetShare(settings, () => targetGuard(host, tool())));
+  return new StoreDriver(identity, store, new TargetShare(settings, exporter));
 }

@@ -5,7 +5,7 @@ import { findingsOf, type VolumeFindings } from "../../../health/finding.ts";
 import type { Context, VolumeSpec } from "../../driver.ts";
 import type { Notes, ShareProtocol } from "../../store.ts";
 import type { ZfsVolume } from "../volume.ts";
-import type { ExportedTarget, TargetGuard } from "./guard.ts";
+import type { ExportedTarget, TargetExporter } from "./exporter.ts";
 import { checkedName, plainName, type TargetName, type TargetNaming, targetName } from "./names.ts";
 
 /** What differs between the protocols. */
@@ -25,16 +25,16 @@ export interface TargetSettings {
 /** What the tools of targets accept as one word. */
 const oneWord = /^[A-Za-z0-9][A-Za-z0-9._:+-]*$/;
 
-/** Zvols as targets, one target with one device each. A process may have thousands of such shares, so the guard is made for each use. */
+/** Zvols as targets, one target with one device each. A process may have thousands of such shares, so the exporter is made for each use. */
 export class TargetShare implements ShareProtocol<ZfsVolume> {
   readonly access = disk;
   readonly growsOnNode = true;
   readonly #settings: TargetSettings;
-  readonly #guard: () => TargetGuard;
+  readonly #exporter: () => TargetExporter;
 
-  constructor(settings: TargetSettings, guard: () => TargetGuard) {
+  constructor(settings: TargetSettings, exporter: () => TargetExporter) {
     this.#settings = settings;
-    this.#guard = guard;
+    this.#exporter = exporter;
   }
 
   get protocol(): TargetSettings["protocol"] {
@@ -60,7 +60,7 @@ export class TargetShare implements ShareProtocol<ZfsVolume> {
     const kept = volume.notes[note];
     const name = kept === undefined ? targetName(naming, volume, spec) : checkedName(naming, kept);
     if (kept === undefined) await keep({ [note]: name.backstore });
-    await this.#guard().make(this.#targetOf(volume, name), false, call);
+    await this.#exporter().make(this.#targetOf(volume, name), false, call);
     return { ...reach, [key]: name.qualifiedName };
   }
 
@@ -71,27 +71,32 @@ export class TargetShare implements ShareProtocol<ZfsVolume> {
   }
 
   async withdraw(volume: ZfsVolume, call: Call): Promise<void> {
-    await this.#guard().remove(this.#noted(volume), call);
+    await this.#exporter().remove(this.#noted(volume), call);
   }
 
   async resized(volume: ZfsVolume, call: Call): Promise<void> {
-    const { tool, alone } = this.#guard();
-    if (tool.grow) await alone(call, async () => tool.grow?.(this.#noted(volume), volume.bytes, call));
+    await this.#exporter().grow?.(this.#noted(volume), volume.bytes, call);
   }
 
   restore(volume: ZfsVolume, call: Call): Promise<void> {
-    return this.#guard().make(this.#noted(volume), true, call);
+    return this.#exporter().make(this.#noted(volume), true, call);
   }
 
   async look(volumes: readonly ZfsVolume[], call: Call): Promise<VolumeFindings> {
-    const exported = await this.#guard().tool.exportedNames?.(call);
-    if (!exported) return new Map();
+    const named = volumes
+      .map(volume => ({ volume, name: this.#namesOf(volume) }))
+      .filter(({ name }) => isPossible(name));
+    const targets = named.map(({ volume, name }) => this.#targetOf(volume, name));
+    const lacking = await this.#exporter().lacking?.(targets, call);
+    if (!lacking) return new Map();
     return findingsOf(
-      volumes.map(volume => {
-        const name = this.#namesOf(volume);
-        const message = `the host has no target ${name.qualifiedName} that nodes can reach`;
-        const missing = isPossible(name) && !exported.has(name.qualifiedName);
-        return [volume.id, missing ? [{ reason: "TargetMissing", message }] : []] as const;
+      named.map(({ volume: { id }, name: { qualifiedName } }) => {
+        const parts = lacking.get(qualifiedName) ?? [];
+        const lacks = parts.some(part => /^(?:target|subsystem)$/.test(part))
+          ? ""
+          : ` completely: it lacks ${parts.join(", ")}`;
+        const message = `the host has no target ${qualifiedName} that nodes can reach${lacks}`;
+        return [id, parts.length > 0 ? [{ reason: "TargetMissing", message }] : []] as const;
       }),
     );
   }

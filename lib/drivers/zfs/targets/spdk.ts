@@ -2,7 +2,8 @@ import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
 import type { StorageHost } from "../../../io/script.ts";
 import { inUse } from "../../failure.ts";
-import type { ExportedTarget, TargetChange, TargetTool } from "./guard.ts";
+import type { ExportedTarget } from "./exporter.ts";
+import type { TargetState, TargetTool } from "./guard.ts";
 import { type RpcAnswer, type RpcCall, rpcAnswers, rpcStep, type SpdkSocket } from "./spdk-rpc.ts";
 
 /** How SPDK is used on a host. */
@@ -79,7 +80,7 @@ export function spdkTool(host: StorageHost, settings: SpdkHost): TargetTool {
   }
 
   /** Throws "unavailable" with SPDK's reason for the call that it refuses, "failed-precondition" when a host is connected. */
-  async function change(target: ExportedTarget, calls: readonly RpcCall[], call: Call): Promise<TargetChange> {
+  async function change(target: ExportedTarget, calls: readonly RpcCall[], call: Call): Promise<TargetState> {
     const answers = await ask([...calls, ...readCalls(target)], call, configPath);
     const last = calls[answers.length - 1];
     const message = messageOf(answers);

@@ -1,14 +1,15 @@
 import { expect, test } from "bun:test";
-import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { tagOf, uuidOf } from "../../../../lib/drivers/zfs/targets/names.ts";
 import { below } from "../../../../scripts/check/below.ts";
 import { codeOf } from "../../../contract/driver-volumes.ts";
 import { perTest } from "../../../contract/per-test.ts";
 import { callWith, getVolume, gib, volumeOf } from "../../../contract/rig.ts";
+import { changed } from "../../../fakes/configfs.ts";
 import { type ZfsOptions, type ZfsRig, zfsRig } from "../zfs-rig.ts";
 
-// Subsystems of the kernel's NVMe target: the input of nvmetcli, and hosts that are connected.
+// Subsystems of the kernel's NVMe target: what the kernel and the saved configuration get, and hosts that are connected.
 
 const call = callWith();
 const opened = perTest(zfsRig);
@@ -57,15 +58,7 @@ function byTcp(rig: ZfsRig, live: boolean): void {
   const others = established("0100007F:1144", "0200007F:9001") + established("0100007F:0CBC", "0200007F:9002");
   const path = join(rig.fake.folder, "tcp");
   writeFileSync(path, others + (live ? established("0100007F:1144", "0300007F:9003") : ""));
-  const rm = join(rig.fake.bin, "rm");
-  writeFileSync(
-    rm,
-    `#!/bin/sh
-/bin/rm "$@" || exit
-case $1 in *'/ports/'*) grep -v 0300007F '${path}' >'${path}.new'; mv '${path}.new' '${path}';; esac
-`,
-  );
-  chmodSync(rm, 0o755);
+  fault(rig, "cut 0300007F");
 }
 
 /** The note of a subsystem that was closed. */
@@ -98,7 +91,7 @@ test("a volume is a subsystem with one namespace, named and described as democra
 });
 
 test.each(["nolink", "noenable", "nosave"])(
-  "a subsystem with %s is not reported as made, though nvmetcli ends with 0, until it is complete and saved",
+  "a subsystem with %s is not reported as made until it is complete and saved",
   async what => {
     const rig = await open();
     fault(rig, what);
@@ -110,7 +103,7 @@ test.each(["nolink", "noenable", "nosave"])(
   },
 );
 
-test("nothing is made or removed before the host has restored its subsystems, because saving would lose them", async () => {
+test("nothing is made or removed before the file of the connection says that the host has restored its subsystems", async () => {
   const marker = join(process.env["TMPDIR"] ?? "/tmp", `csimux-nvmet-${crypto.randomUUID()}`);
   const rig = await open({ strategy: { configIsImportedFilePath: marker } });
   try {
@@ -126,6 +119,80 @@ test("nothing is made or removed before the host has restored its subsystems, be
   }
 });
 
+const savedOf = (
+  rig: ZfsRig,
+): { subsystems: { nqn: string }[]; ports: { portid: number; subsystems: string[] }[]; hosts: object[] } =>
+  JSON.parse(readFileSync(join(rig.fake.folder, "saved.json"), "utf8"));
+
+test("a host that has not restored its subsystems loses none of them by a change, nor a port without subsystems", async () => {
+  const rig = await withVolume();
+  const theirs = {
+    nqn: "nqn.2014-08.org.example:theirs",
+    attr: { model: "x" },
+    namespaces: [{ nsid: 7 }],
+    allowed_hosts: [],
+  };
+  const port = { portid: 9, addr: { trtype: "rdma" }, subsystems: [theirs.nqn], later: [1] };
+  const saved = savedOf(rig);
+  const whole = {
+    ...saved,
+    hosts: [{ nqn: host }],
+    subsystems: [theirs, ...saved.subsystems],
+    ports: [...saved.ports, port],
+  };
+  writeFileSync(join(rig.fake.folder, "saved.json"), JSON.stringify(whole, null, 2));
+  // As after a start of the host, before nvmet.service.
+  for (const each of ["subsystems", "ports/1/subsystems", "ports/2/subsystems"])
+    rmSync(at(rig, each), { recursive: true });
+  for (const each of ["subsystems", "ports/1/subsystems", "ports/2/subsystems"]) mkdirSync(at(rig, each));
+  await rig.open().create(volumeOf("b"), call);
+  expect(savedOf(rig).subsystems.map(({ nqn }) => nqn)).toEqual([theirs.nqn, nqnOf(rig), nqnOf(rig, "b")]);
+  expect(savedOf(rig).ports.map(({ subsystems }) => subsystems)).toEqual([
+    [nqnOf(rig), nqnOf(rig, "b")],
+    [nqnOf(rig), nqnOf(rig, "b")],
+    [theirs.nqn],
+  ]);
+  const nqn = nqnOf(rig);
+  await rig.open().delete("a", call);
+  await rig.open().delete("b", call);
+  expect(JSON.stringify(savedOf(rig))).not.toContain(nqn);
+  expect(savedOf(rig)).toMatchObject({ hosts: [{ nqn: host }], subsystems: [theirs] });
+  expect(savedOf(rig).ports).toContainEqual(port);
+});
+
+test("a host that restarts at any moment of a change loses no saved subsystem, and the repeat of the call ends it", async () => {
+  const rig = await withVolume();
+  const others = [nqnOf(rig)];
+  for (const verb of ["create", "delete"] as const)
+    for (let last = 1; ; last++) {
+      if (verb === "delete") await rig.open().create(volumeOf("b"), call);
+      fault(rig, `die ${last}`);
+      const code = await codeOf(
+        (verb === "create" ? rig.open().create(volumeOf("b"), call) : rig.open().delete("b", call)) as Promise<unknown>,
+      );
+      fault(rig, "");
+      const saved = savedOf(rig).subsystems.map(({ nqn }) => nqn);
+      expect([verb, last, saved]).toEqual([verb, last, expect.arrayContaining(others)]);
+      for (const each of ["subsystems", "ports/1/subsystems", "ports/2/subsystems"])
+        rmSync(at(rig, each), { recursive: true });
+      for (const each of ["subsystems", "ports/1/subsystems", "ports/2/subsystems"]) mkdirSync(at(rig, each));
+      // The folder of notes is empty after a start.
+      rmSync(join(rig.fake.folder, `csimux-closed-${nqnOf(rig, "b")}`), { force: true });
+      if (code === "ok") break;
+      expect([verb, last, code]).toEqual([verb, last, "unavailable"]);
+    }
+  expect(savedOf(rig).subsystems.map(({ nqn }) => nqn)).toEqual(others);
+});
+
+test("a port that the host does not have is named, and nothing is made", async () => {
+  const other = await opened({ driver: "zfs-generic-nvmeof", strategy: { ports: ["1", "7"] } });
+  await expect(other.open().create(volumeOf("a"), call)).rejects.toMatchObject({
+    code: "unavailable",
+    message: expect.stringContaining("lacks: port 7"),
+  });
+  expect(other.fake.targets()).toEqual([]);
+});
+
 test("a namespace has a UUID of its own", () => {
   expect(uuidOf("1")).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
   expect(uuidOf("1")).toBe(uuidOf("1"));
@@ -137,7 +204,8 @@ test("links of ports that the file no longer names are removed with the subsyste
   mkdirSync(at(other, "ports/3/subsystems"), { recursive: true });
   await other.open().create(volumeOf("a"), call);
   const link = at(other, `ports/3/subsystems/${nqnOf(other, "a")}`);
-  writeFileSync(link, "");
+  const name = `subsystems/${nqnOf(other, "a")}`;
+  changed(other.fake.folder, [["symlink", `nvmet/ports/3/${name}`, `nvmet/${name}`]]);
   await other.open().delete("a", call);
   expect(await other.remains()).toEqual([]);
   expect(existsSync(link)).toBe(false);
@@ -211,10 +279,7 @@ test("allowed hosts cannot connect while csimux looks for controllers, and can a
   writeFileSync(join(subsystem, "attr_allow_any_host"), "0\n");
   connected(rig, false);
   // A controller that appears as soon as its host may not connect any more.
-  const rm = join(rig.fake.bin, "rm");
-  const folder = join(rig.fake.folder, "controllers", nqnOf(rig), "ctrl2");
-  writeFileSync(rm, `#!/bin/sh\nmkdir '${folder}' && echo ${host} >'${folder}/hostnqn'\nexec /bin/rm "$@"\n`);
-  chmodSync(rm, 0o755);
+  fault(rig, `controller ${host}`);
   const before = all(rig);
   expect(await codeOf(rig.open().delete("a", call))).toBe("failed-precondition");
   expect(all(rig)).toEqual(before);

@@ -6,6 +6,7 @@ import { below } from "../../../../scripts/check/below.ts";
 import { codeOf } from "../../../contract/driver-volumes.ts";
 import { perTest } from "../../../contract/per-test.ts";
 import { callWith, volumeOf } from "../../../contract/rig.ts";
+import { changed } from "../../../fakes/configfs.ts";
 import type { FakeSpdk } from "../../../fakes/spdk.ts";
 import { type ZfsOptions, type ZfsRig, zfsRig } from "../zfs-rig.ts";
 
@@ -65,7 +66,11 @@ const models: Readonly<Record<string, TargetModel>> = {
     },
     byHand(rig, name) {
       rmSync(at(rig, "lio-saveconfig.json"));
-      mkdirSync(join(group(rig, name), "np"), { recursive: true });
+      changed(rig.fake.folder, [
+        ["mkdir", "lio/iscsi"],
+        ["mkdir", `lio/iscsi/${name}`],
+        ["mkdir", `lio/iscsi/${name}/tpgt_1`],
+      ]);
       return () => readdirSync(group(rig, name));
     },
   },
@@ -88,7 +93,7 @@ const models: Readonly<Record<string, TargetModel>> = {
     },
     identity: (rig, name) => readFileSync(at(rig, "nvmet/subsystems", name, "namespaces/1/device_uuid"), "utf8"),
     byHand(rig, name) {
-      mkdirSync(at(rig, "nvmet/subsystems", name, "namespaces"), { recursive: true });
+      changed(rig.fake.folder, [["mkdir", `nvmet/subsystems/${name}`]]);
       return () => readdirSync(at(rig, "nvmet/subsystems", name));
     },
   },

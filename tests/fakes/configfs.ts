@@ -1,0 +1,124 @@
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Argv } from "../../lib/io/runner.ts";
+
+/** The model of the kernel's configfs (configfs.py): how programs run in it, and how a person changes it. */
+
+const model = join(import.meta.dir, "configfs.py");
+
+/** The text of a shell script that runs python3 in the model of a host. */
+export const pythonText = (folder: string): string =>
+  `#!/bin/sh\nexec /usr/bin/python3 -I -S '${model}' '${folder}' "$@"\n`;
+
+/** A change: a word of Python's `os`, or "write" with the new value. Paths begin with lio/ or nvmet/. */
+export type Change =
+  | readonly ["mkdir" | "rmdir" | "unlink", path: string]
+  | readonly ["write" | "symlink", path: string, value: string];
+
+const program = `import json,os,sys
+for verb, *words in json.loads(sys.argv[1]):
+    if verb == "write":
+        file = os.open(words[0], os.O_WRONLY)
+        os.write(file, words[1].encode())
+        os.close(file)
+    elif verb == "symlink": os.symlink(words[1], words[0])
+    else: getattr(os, verb)(words[0])
+`;
+
+/** What the kernel answers to a change: "ok", or the name of its error. `python`: what runs a program; `at`: the whole path. */
+function answerTo(python: Argv, change: Change, at: (path: string) => string): string {
+  const [verb, path, value] = change;
+  const absolute = [verb, at(path), ...(value === undefined ? [] : [verb === "symlink" ? at(value) : value])];
+  const [first, ...rest] = [...python, "-c", program, JSON.stringify([absolute])];
+  const { status, stderr } = spawnSync(first ?? "", rest, { encoding: "utf8" });
+  return status === 0 ? "ok" : (stderr.trim().split("\n").at(-1) ?? "");
+}
+
+/** The kernel of the model, and of this machine, as a case asks them. */
+export const modelKernel =
+  (folder: string) =>
+  (change: Change): string => {
+    mkdirSync(join(folder, "lio/core"), { recursive: true });
+    return answerTo(["/usr/bin/python3", "-I", "-S", model, folder], change, path => join(folder, path));
+  };
+export const realKernel = (change: Change): string =>
+  answerTo(["/usr/bin/python3", "-I", "-S"], change, path =>
+    path.replace(/^lio\//, "/sys/kernel/config/target/").replace(/^nvmet\//, "/sys/kernel/config/nvmet/"),
+  );
+
+/** Changes that a person makes on the host of the model, one after another. Throws what the kernel says. */
+export function changed(folder: string, changes: readonly Change[]): void {
+  const kernel = modelKernel(folder);
+  for (const change of changes) {
+    const answer = kernel(change);
+    if (answer !== "ok") throw new Error(`${change.join(" ")}: ${answer}`);
+  }
+}
+
+const namesIn = (path: string): readonly string[] => (existsSync(path) ? readdirSync(path) : []);
+
+/** A number that no backstore of the host has. */
+export const freeNumber = (folder: string): number => 900 + namesIn(join(folder, "lio/core")).length;
+
+/** A backstore as a person makes it; `hba`: its number. */
+export const backstoreChanges = (hba: number, name: string, device: string): readonly Change[] => [
+  ["mkdir", `lio/core/iblock_${hba}`],
+  ["mkdir", `lio/core/iblock_${hba}/${name}`],
+  ["write", `lio/core/iblock_${hba}/${name}/udev_path`, device],
+  ["write", `lio/core/iblock_${hba}/${name}/control`, `udev_path=${device}`],
+  ["write", `lio/core/iblock_${hba}/${name}/enable`, "1"],
+  ["write", `lio/core/iblock_${hba}/${name}/wwn/vpd_unit_serial`, `serial-of-${name}`],
+];
+
+/** A target on a backstore, as targetcli makes it (targetcli-fb 2.1.53, ui_target.py). */
+export function targetChanges(folder: string, hba: number, name: string, iqn: string): readonly Change[] {
+  const group = `lio/iscsi/${iqn}/tpgt_1`;
+  return [
+    ...(existsSync(join(folder, "lio/iscsi")) ? [] : [["mkdir", "lio/iscsi"] as const]),
+    ["mkdir", `lio/iscsi/${iqn}`],
+    ["mkdir", group],
+    ["write", `${group}/enable`, "1"],
+    ["write", `${group}/attrib/authentication`, "0"],
+    ["mkdir", `${group}/np/0.0.0.0:3260`],
+    ["mkdir", `${group}/lun/lun_0`],
+    ["symlink", `${group}/lun/lun_0/0123456789`, `lio/core/iblock_${hba}/${name}`],
+  ];
+}
+
+/** A subsystem with a namespace on port 1, as nvmetcli makes it. */
+export const subsystemChanges = (nqn: string, device: string): readonly Change[] => [
+  ["mkdir", `nvmet/subsystems/${nqn}`],
+  ["mkdir", `nvmet/subsystems/${nqn}/namespaces/1`],
+  ["write", `nvmet/subsystems/${nqn}/namespaces/1/device_path`, device],
+  ["write", `nvmet/subsystems/${nqn}/namespaces/1/enable`, "1"],
+  ["symlink", `nvmet/ports/1/subsystems/${nqn}`, `nvmet/subsystems/${nqn}`],
+];
+
+/** What `targetcli saveconfig` keeps of the kernel's targets, as far as a model needs it (rtslib-fb 2.1.75, root.py, save_to_file). */
+export function savedByTargetcli(folder: string): void {
+  const core = join(folder, "lio/core");
+  const iscsi = join(folder, "lio/iscsi");
+  const text = (path: string): string => readFileSync(path, "utf8").trim();
+  const storage_objects = namesIn(core).flatMap(hba =>
+    namesIn(join(core, hba))
+      .filter(name => existsSync(join(core, hba, name, "udev_path")))
+      .map(name => ({
+        dev: text(join(core, hba, name, "udev_path")),
+        name,
+        plugin: "block",
+        wwn: text(join(core, hba, name, "wwn/vpd_unit_serial")).split(": ")[1],
+      })),
+  );
+  const targets = namesIn(iscsi)
+    .filter(iqn => existsSync(join(iscsi, iqn, "tpgt_1")))
+    .map(iqn => {
+      const luns = namesIn(join(iscsi, iqn, "tpgt_1/lun")).map(lun => ({
+        index: Number(lun.replace("lun_", "")),
+        storage_object: `/backstores/block/${iqn.split(":").slice(1).join(":")}`,
+      }));
+      return { fabric: "iscsi", tpgs: [{ luns, tag: 1 }], wwn: iqn };
+    });
+  const whole = { fabric_modules: [], storage_objects, targets };
+  writeFileSync(join(folder, "lio-saveconfig.json"), `${JSON.stringify(whole, null, 2)}\n`);
+}
