@@ -16,38 +16,56 @@ def after_blanks(body, at):
     return at
 
 
-def values_in(body, at):
-    """The start, end and value of each value of the list or object that begins at `at`, in a text that is known to be JSON."""
-    is_list = body[at] == "["
+def next_value(body, at):
+    """The place of the next value of a list or object, or of its end, behind a value that ends at `at`."""
+    at = after_blanks(body, at)
+    return after_blanks(body, at + 1) if body[at] == "," else at
+
+
+def elements(body, at):
+    """The values of the list that begins at `at`, each with its text, and the place behind the list."""
+    found = []
     at = after_blanks(body, at + 1)
-    while body[at] not in "]}":
-        key = None
-        if not is_list:
-            key, at = DECODER.raw_decode(body, at)
-            at = after_blanks(body, after_blanks(body, at) + 1)
+    while body[at] != "]":
         value, end = DECODER.raw_decode(body, at)
-        yield key, at, end, value
-        at = after_blanks(body, end)
-        if body[at] == ",":
-            at = after_blanks(body, at + 1)
+        found.append((value, body[at:end]))
+        at = next_value(body, end)
+    return found, at + 1
 
 
-def with_list(body, name, change):
-    """The text with a list of its object changed: `change` returns the new list. What it returns as it was keeps its text."""
-    place = next((each for each in values_in(body, after_blanks(body, 0)) if each[0] == name), None)
-    if place is None:
-        return with_list(pretty(dict(json.loads(body), **{name: []})) + "\n", name, change)
-    _, start, end, current = place
-    if not isinstance(current, list):
-        raise ValueError("%s is not a list" % name)
-    found = [(value, body[first:last]) for _, first, last, value in values_in(body, start)]
+def list_text(found, change):
+    """A list of the saved object after its change; None if that changes nothing. What `change` returns as it was keeps its text."""
     texts = {id(value): piece for value, piece in found}
     after = change([value for value, _ in found])
     if [id(each) for each in after] == [id(value) for value, _ in found]:
-        return body
+        return None
     pieces = [texts.get(id(each)) or pretty(each).replace("\n", "\n    ") for each in after]
-    inner = "[\n    %s\n  ]" % ",\n    ".join(pieces) if pieces else "[]"
-    return body[:start] + inner + body[end:]
+    return "[\n    %s\n  ]" % ",\n    ".join(pieces) if pieces else "[]"
+
+
+def with_lists(body, changes):
+    """The text of an object of JSON with some of its lists changed, by their names: each change returns the new list."""
+    pieces, copied, seen = [], 0, set()
+    at = after_blanks(body, after_blanks(body, 0) + 1)
+    while body[at] != "}":
+        key, at = DECODER.raw_decode(body, at)
+        at = after_blanks(body, after_blanks(body, at) + 1)
+        if key not in changes:
+            end = DECODER.raw_decode(body, at)[1]
+        elif body[at] != "[" or key in seen:
+            raise ValueError("%s is not one list" % key)
+        else:
+            seen.add(key)
+            found, end = elements(body, at)
+            new = list_text(found, changes[key])
+            if new is not None:
+                pieces += [body[copied:at], new]
+                copied = end
+        at = next_value(body, end)
+    missing = [name for name in changes if name not in seen]
+    if missing:
+        return with_lists(pretty(dict(json.loads(body), **{name: [] for name in missing})) + "\n", changes)
+    return "".join([*pieces, body[copied:]])
 
 
 class SavedFile:
@@ -58,12 +76,19 @@ class SavedFile:
         self.path = os.path.realpath(path)
         self.empty = empty
         self.backups = backups
+        self.last = None
 
     def read(self):
         """What is saved, or how it begins. Refuses what is no object of JSON."""
         return self._read()[1]
 
     def _read(self):
+        """The version of the file, what it holds, and its text."""
+        if self.last is None or self.last[0] is None or self.last[0] != self._version():
+            self.last = self._read_now()
+        return self.last
+
+    def _read_now(self):
         try:
             with open(self.path, encoding="utf-8") as file:
                 info = os.fstat(file.fileno())
@@ -91,10 +116,8 @@ class SavedFile:
         """Changes lists of it by their names. What somebody else saves meanwhile, who may not know the lock, is read again."""
         for _ in range(5):
             version, _, body = self._read()
-            new = body
             try:
-                for name, change in changes.items():
-                    new = with_list(new, name, change)
+                new = with_lists(body, changes)
             except (ValueError, TypeError, AttributeError) as error:
                 raise Refused("saved", path=self.path, why=str(error)) from None
             if new == body and version is not None:
