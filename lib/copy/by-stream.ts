@@ -63,9 +63,11 @@ function refuseUnfit(work: StreamWork): void {
 
 /** Where the next stream starts, or that none is needed. Ends programs of a dead process, and discards a part that cannot be continued. */
 async function nextStart(work: StreamWork, call: Call): Promise<StreamStart | "complete"> {
-  const { target, id, moment, earlier } = work;
+  const { source, target, id, moment, earlier } = work;
   let state = await idleState(work, call);
-  if (state.kind === "partial" && (state.proof !== moment.proof || state.token === "")) {
+  const isOwn = async ({ token, proof }: { readonly token: string; readonly proof: string }) =>
+    token !== "" && proof === moment.proof && (await source.isTokenOf(token, moment, call));
+  if (state.kind === "partial" && !(await isOwn(state))) {
     await target.discard(id, call);
     state = await idleState(work, call);
   }

@@ -38,7 +38,9 @@ export interface CopyWork {
   readonly isNew: boolean;
   /** Whether another process was its owner and gave no answer: if it was suspended, it may still write into the landing. */
   readonly isTakenOver: boolean;
+  /** What the file of the source's connection allows. */
   readonly dropAcls: boolean;
+  readonly allowPlain: boolean;
 }
 
 /**

@@ -2,7 +2,7 @@ import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
 import { pause } from "../core/time.ts";
 import type { GivingAbility, Moment, TakingAbility } from "../drivers/copying.ts";
-import { copyFiles } from "./by-files.ts";
+import { type CopyPass, copyContent } from "./copy-content.ts";
 import {
   asCsiError,
   type CopyOutcome,
@@ -11,15 +11,14 @@ import {
   isStream,
   machinesOf,
   takingOf,
-  unable,
   withBoth,
 } from "./copy-work.ts";
 import { Arrivals, type CopyView } from "./figures.ts";
 import { CopyLease, type RecordPlace } from "./lease.ts";
-import { refuseAcls } from "./nfs4-acl.ts";
 import { type CopyProgress, ProgressDue, progressText, Rate } from "./progress.ts";
 import { type CopyRecord, writeRecord } from "./record.ts";
 import { CopyRemoval } from "./removal.ts";
+import { sourceMoment } from "./source-moment.ts";
 import { seconds } from "./times.ts";
 
 /** A copy that runs in this process or waits for its turn. Only `Copying.land` makes its landing the volume. */
@@ -36,6 +35,8 @@ export class OneCopy {
   #waits: number | undefined;
   readonly #due: ProgressDue;
   #moment: Moment;
+  /** Whether the record was compared with the source; only then is \`#moment\` what the source says. */
+  #isCompared = false;
   #hasWritten = false;
   #claiming: Promise<void> | undefined;
   /** Resolves when it has ended and given up the ownership of its record; never rejects. */
@@ -104,8 +105,6 @@ export class OneCopy {
     try {
       this.#claiming = this.#lease.claim({ state: "copying", fault: "", asked: seconds() });
       await this.#claiming;
-      if (this.#work.isTakenOver && !isStream(this.record.way)) await this.#again();
-      else if (!this.#work.isNew) await this.#place.use(taking => this.#begin(taking, this.record));
       await this.#untilComplete();
       // Counts the bytes that followed the sender's last progress line, by the estimated total.
       if (this.record.way === "stream-here")
@@ -159,6 +158,7 @@ export class OneCopy {
       } catch (error) {
         this.#call.signal.throwIfAborted();
         const why = asCsiError(error);
+        if (!this.#isCompared && isFinal(why)) throw why;
         if (why.code === "not-found") await this.#sourceGone(why);
         else if (isFinal(why) && (!this.record.dirty || why.code === "invalid-argument")) throw why;
         if (this.record.done > before) ms = times.firstPause;
@@ -189,57 +189,30 @@ export class OneCopy {
     return withBoth(this.#parts.use, this.#work, work);
   }
 
+  /** Asks the source what is copied, and makes the landing if it is missing. */
+  async #compare(giving: GivingAbility, taking: TakingAbility): Promise<void> {
+    const before = this.#moment;
+    this.#moment = await sourceMoment(this.#work, this.#place.target, this.record, giving, this.#call);
+    if (before.proof === this.#moment.proof) this.#lease.set({ moment: this.#moment });
+    else await this.#replaced();
+    if (this.#work.isTakenOver && !isStream(this.record.way)) await this.#again();
+    else if (!this.#work.isNew) await this.#begin(taking, this.record);
+    this.#isCompared = true;
+  }
+
   async #copy(giving: GivingAbility, taking: TakingAbility): Promise<void> {
-    const { record } = this;
-    const { id } = this.#work.target;
-    if (isStream(record.way)) return this.#stream(giving, taking, record.way);
-    if (!taking.folder) throw unable(this.#work.target.connection, "take files");
-    const folder = await taking.folder(id, this.#call);
-    if (record.way === "fill") return this.#fill(giving, folder);
-    if (!giving.tree) throw unable(this.#work.source.connection, "give files");
-    // Files that another process has written are compared by content, because a loss of power may have ended it.
-    const compare = record.dirty && !this.#hasWritten;
-    const { stable } = this.#moment;
-    await giving.tree(this.#moment, this.#call, async tree => {
-      if (!this.#work.dropAcls) await refuseAcls(tree, this.#work.source.connection, this.#call);
-      await this.#lease.write({ dirty: true });
-      this.#hasWritten = true;
-      await copyFiles({ tree, folder, stable, compare, progress: bytes => this.#arrived(bytes) }, this.#call);
-    });
-    if (!stable)
-      this.#call.log.info("the copied files are from different times, because the volume may have been in use");
-  }
-
-  /** Restores into an empty folder; the result of an interrupted attempt is removed first. */
-  async #fill({ fill }: GivingAbility, folder: string): Promise<void> {
-    if (!fill) throw unable(this.#work.source.connection, "write its snapshots into a folder");
-    if (this.record.dirty) await this.#again();
-    await this.#lease.write({ dirty: true });
-    await fill(this.#moment, folder, this.#call);
-  }
-
-  async #stream(giving: GivingAbility, taking: TakingAbility, way: "stream" | "stream-here"): Promise<void> {
-    await this.#lease.write({}); // Only the owner ends what receives, and another process may be it by now.
-    const { record } = this;
-    if (!giving.stream) throw unable(this.#work.source.connection, "send streams");
-    if (!taking.stream) throw unable(this.#work.target.connection, "receive streams");
-    const total = (all: bigint, own: bigint) => (record.total > 0n && all > record.total ? own : all);
-    // A stream that continues counts from zero again.
-    const before = record.done;
-    const { basic } = await this.#parts.stream(
-      {
-        source: giving.stream,
-        target: taking.stream,
-        id: this.#work.target.id,
-        moment: this.#moment,
-        earlier: record.earlier,
-        way,
-        basic: record.basic,
-        progress: bytes => this.#arrived(total(before + bytes, bytes)),
+    if (!this.#isCompared) await this.#compare(giving, taking);
+    const pass: CopyPass = {
+      ...{ work: this.#work, moment: this.#moment, lease: this.#lease, stream: this.#parts.stream },
+      // Files that another process has written are compared by content, because a loss of power may have ended it.
+      compare: this.record.dirty && !this.#hasWritten,
+      wrote: () => {
+        this.#hasWritten = true;
       },
-      this.#call,
-    );
-    this.#lease.set({ basic });
+      again: () => this.#again(),
+      arrived: bytes => this.#arrived(bytes),
+    };
+    await copyContent(pass, giving, taking, this.#call);
   }
 
   /** `bytes`: all bytes of this round that have arrived. */
@@ -262,16 +235,20 @@ export class OneCopy {
    * longer exists, a volume gets a new one, with which the copy continues; for a snapshot, throws `why`. Throws "not-found" without a source.
    */
   async #sourceGone(why: CsiError): Promise<void> {
-    const { source, target } = this.#work;
-    const from = { kind: source.kind, id: source.id };
     const moment = await this.#withBoth(giving =>
-      giving.protect(from, this.#place.target, this.record.round, this.#call),
+      sourceMoment(this.#work, this.#place.target, this.record, giving, this.#call),
     );
     if (moment.name === this.#moment.name && moment.proof === this.#moment.proof) return;
-    if (source.kind === "snapshot") throw why;
-    this.#call.log.warn("the copied snapshot is gone; the copy takes a new one", { target: target.id });
-    this.#moment = { ...moment, traits: { ...moment.traits, encrypted: this.#moment.traits.encrypted } };
-    await this.#lease.write({ moment: this.#moment, taken: seconds(), total: moment.toSend, done: 0n });
+    if (this.#work.source.kind === "snapshot") throw why;
+    this.#moment = moment;
+    await this.#replaced();
+  }
+
+  /** Records the new moment. */
+  async #replaced(): Promise<void> {
+    const moment = this.#moment;
+    this.#call.log.warn("the copied snapshot is gone; the copy takes a new one", { target: this.#work.target.id });
+    await this.#lease.write({ moment, taken: seconds(), total: moment.toSend, done: 0n });
   }
 
   /** Makes the landing if it is missing. */

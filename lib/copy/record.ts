@@ -6,12 +6,22 @@ import type { Context, ForeignSource } from "../drivers/volume.ts";
 /** The version of the records that this csimux writes, and the only one that it reads. */
 const version = 1;
 
+/** The largest size that CSI and storage systems can express: int64. */
+const mostBytes = 2n ** 63n - 1n;
+
 const bytes = v.pipe(
   v.string(),
   v.regex(/^[0-9]{1,19}$/),
   v.transform((digits: string) => BigInt(digits)),
+  v.check(size => size <= mostBytes, "the size is too large"),
 );
 const texts = v.record(v.string(), v.string());
+
+/** The number of a round: its snapshot's name ends with it. */
+const round = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000));
+
+/** Until the year 9999: later times have no text. */
+const time = v.pipe(v.number(), v.minValue(0), v.maxValue(253_402_300_799));
 
 const way = v.picklist(["stream-here", "stream", "files", "fill"]);
 
@@ -34,17 +44,17 @@ const recordSchema = v.strictObject({
   limit: v.optional(bytes),
   way,
   basic: v.boolean(),
-  round: v.pipe(v.number(), v.integer(), v.minValue(0)),
+  round,
   moment: momentSchema,
-  taken: v.number(),
+  taken: time,
   earlier: v.optional(v.strictObject({ name: v.string(), proof: v.string() })),
   state: v.picklist(["copying", "ready", "finished", "cancelled"]),
   dirty: v.boolean(),
   done: bytes,
   total: bytes,
-  asked: v.number(),
+  asked: time,
   owner: v.string(),
-  beat: v.number(),
+  beat: v.pipe(v.number(), v.safeInteger(), v.minValue(0)),
   fault: v.string(),
   code: v.optional(v.picklist(codes)),
   frozen: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1))),
@@ -111,6 +121,7 @@ export function writeRecord(record: CopyRecord): string {
  * such a copy is neither continued nor removed.
  */
 export function readRecord(text: string, place: string): CopyRecord {
+  if (text.length > maxRecordBytes) throw unreadable(place, `it is longer than ${maxRecordBytes} bytes`);
   let value: unknown;
   try {
     value = JSON.parse(text);

@@ -89,6 +89,8 @@ export interface StreamSource {
    * each second (-v and -P). Does no I/O.
    */
   open(moment: Moment, start: StreamStart, basic: boolean, tells?: boolean): StreamEnd;
+  /** Whether a token continues this moment, as this storage reads the token: it comes from the target and may name anything here. */
+  isTokenOf(token: string, moment: Moment, call: Call): Promise<boolean>;
 }
 
 /**

@@ -18,7 +18,12 @@ interface CopiedVolumes {
 export function givingOf(moments: GivingAbility, guard: Guard): GivingAbility {
   const { content, stream, freeze, tree, fill } = moments;
   return {
-    ...{ content, stream },
+    content,
+    stream: stream && {
+      ...stream,
+      isTokenOf: (token, moment, call) =>
+        guard("continue the stream of", moment.name, call, () => stream.isTokenOf(token, moment, call)),
+    },
     protect: (source, target, round, call) =>
       guard(`protect the content of ${source.kind}`, source.id, call, () =>
         moments.protect(source, target, round, call),

@@ -46,6 +46,7 @@ async function main(): Promise<void> {
   const source: StreamSource = {
     ...{ format: "zfs:filesystem", machine: "a" },
     open: () => ({ host: hosts.lease(from).value, argv: ["head", "-c", size, "/dev/zero"] }),
+    isTokenOf: async () => true,
   };
   const target: StreamTarget = {
     ...{ format: "zfs:filesystem", machine: "b" },

@@ -86,6 +86,7 @@ export async function fileStorage(from: StorageHost, to: StorageHost, programs: 
       const offset = start.kind === "token" ? start.token : "0";
       return { host: from, argv: shell((programs.send ?? (() => send))(basic), data, offset, basic ? "basic" : "") };
     },
+    isTokenOf: async () => true,
   };
   const isBusy = (): boolean => {
     try {

@@ -69,8 +69,8 @@ function givingOn(storage: CopyStorage, machine: string): GivingAbility {
       if (!from) throw new CsiError("not-found", `${source.kind} ${source.id} does not exist`);
       step("protect");
       storage.taken++;
-      const name = `${source.id}@${storage.taken}`;
-      const taken = { ...from, name, proof: `guid-${name}`, since: Math.floor(Date.now() / 1_000) };
+      const name = `${source.id}@${target}-${round}`;
+      const taken = { ...from, name, proof: `guid-${storage.taken}`, since: Math.floor(Date.now() / 1_000) };
       storage.moments.set(target, (storage.moments.get(target) ?? new Map()).set(round, taken));
       step("protected");
       return momentOf(taken);
@@ -88,7 +88,7 @@ function givingOn(storage: CopyStorage, machine: string): GivingAbility {
         target,
         since: Math.min(...[...rounds.values()].map(({ since }) => since)),
       })),
-    stream: { format: "zfs:filesystem", machine, open: never },
+    stream: { format: "zfs:filesystem", machine, open: never, isTokenOf: async () => true },
   };
 }
 

@@ -19,7 +19,7 @@ const unreachable = { mountpoint: "none", sharenfs: "off", sharesmb: "off" } as 
 
 const recordProperties = ["type", property.copy, ...markProperties] as const;
 const landingProperties = [
-  ...["type", "receive_resume_token", property.landing, property.proof],
+  ...["type", "encryption", "receive_resume_token", property.landing, property.proof],
   ...markProperties,
 ] as const;
 
@@ -129,6 +129,14 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): La
       );
   }
 
+  /** Throws why the content must not be received: what has received nothing yet will be as encrypted as the datasets above it. */
+  async function refusePlain(landing: Entry | undefined, { traits: { encrypted } }: Moment, call: Call): Promise<void> {
+    if (encrypted === false) return;
+    const value = shownValue(landing ?? (await above(call)), "encryption") ?? "off";
+    const why = whyNotPlain(encrypted, value !== "off");
+    if (why !== undefined) throw storage.error("failed-precondition", `it cannot be copied: ${why}`);
+  }
+
   /** Makes the record unless it exists, and returns the one that exists then. */
   async function recorded(id: string, record: string, { signal }: Call): Promise<Entry> {
     const name = names.record(id);
@@ -183,6 +191,7 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): La
       const known = recordOf(found.record);
       if (found.record && !known) throw foreign(found.record.name, "a record");
       if (unmarkedToken(found) === undefined) landingIn(id, found);
+      await refusePlain(found.landing, moment, call);
       if (known) return known;
       if (found.volume) throw storage.notOwn(`the dataset ${found.volume.name} exists`);
       await refuseSameShare(storage, id, call);

@@ -1,7 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import { copyKey, type GivingAbility, type Moment, type ProtectedMoment, type StreamStart } from "../copying.ts";
 import type { Source } from "../driver.ts";
-import { copyTag, isVolumeId, keyOfMoment, momentName, snapshotId } from "./names.ts";
+import { copyTag, isVolumeId, keyOfMoment, momentBefore, momentName, snapshotId } from "./names.ts";
 import {
   bytesOf,
   markProperties,
@@ -90,10 +90,6 @@ export function datasetMoments({ storage, streams }: CopyAccess): GivingAbility 
     return entry;
   }
 
-  /** The snapshot of the round before, from which only the difference is sent. */
-  const baseOf = (dataset: string, key: string, round: number): string | undefined =>
-    round === 0 ? undefined : `${dataset}@${momentName(key, round - 1)}`;
-
   /** Takes a snapshot of a dataset and holds it, or finds it. Throws "failed-precondition" for one that csimux did not take for this copy. */
   async function taken({ dataset, bytes }: MomentSource, target: string, round: number, call: Call) {
     const { signal } = call;
@@ -105,7 +101,7 @@ export function datasetMoments({ storage, streams }: CopyAccess): GivingAbility 
       ...markValues(identity),
     };
     const query = { names: [names.pool, snapshot], properties: [...momentProperties, protectedProperty(key)] };
-    const base = baseOf(dataset, key, round);
+    const base = momentBefore(snapshot);
     const { made, ...first } = await streams.take(snapshot, values, copyTag(key), query, base, signal);
     const entry = first.entries.get(snapshot);
     if (!entry) throw untrue(`taken ${snapshot}`);
@@ -203,8 +199,15 @@ export function datasetMoments({ storage, streams }: CopyAccess): GivingAbility 
       machine: streams.machine,
       open(moment: Moment, start: StreamStart, basic: boolean, tells = false) {
         if (start.kind === "token") return streams.resume(start.token, tells);
-        return streams.send(moment.name, start.kind === "since" ? start.moment.name : undefined, basic, tells);
+        if (start.kind === "whole") return streams.send(moment.name, undefined, basic, tells);
+        // Its name comes from the target, which does not decide what is sent from here.
+        const base = momentBefore(moment.name);
+        if (base !== undefined && start.moment.name === base) return streams.send(moment.name, base, basic, tells);
+        const what = `the changes of ${moment.name} since "${start.moment.name.slice(0, 256)}" are not sent`;
+        const why = "that is not the snapshot of the round before; cancel the copy and repeat it";
+        throw storage.error("failed-precondition", `${what}: ${why}`);
       },
+      isTokenOf: async (token, { proof }, { signal }) => (await streams.guidOf(token, signal)) === proof,
     },
   };
 }

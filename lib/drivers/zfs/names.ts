@@ -78,6 +78,12 @@ export const momentName = (key: string, round: number): string => `${copyTag(key
 export const keyOfMoment = (snapshot: string): string | undefined =>
   /@csimux-copy-([a-z2-7]{16})-\d+$/.exec(snapshot)?.[1];
 
+/** The snapshot of the round before that of `snapshot`; undefined for the first one, and for snapshots that no copy has taken. */
+export function momentBefore(snapshot: string): string | undefined {
+  const [, copy = "", round = "0"] = /^(.+@csimux-copy-[a-z2-7]{16}-)([1-9]\d{0,8})$/.exec(snapshot) ?? [];
+  return round === "0" ? undefined : `${copy}${Number(round) - 1}`;
+}
+
 /** The name of a received snapshot. It has the guid of the sent one. */
 export const receivedName = (guid: string): string => `${copying}${guid}`;
 

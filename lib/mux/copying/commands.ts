@@ -16,6 +16,7 @@ import { cancelCopy } from "./cancellation.ts";
 import { type Copying, type CopyingParts, takingOn } from "./copying.ts";
 import { described, other, sourceOf, specOf } from "./ends.ts";
 import { copyState } from "./listing.ts";
+import { givingOf, lastMoment, proveOrigin } from "./origin.ts";
 import type { WayChoice } from "./ways.ts";
 
 /** How many connections are asked for their copies at once. */
@@ -125,6 +126,7 @@ export class CopyCommands {
     const running = copies.running(target);
     const before = running?.record ?? (await this.#landing(target, call));
     await this.#on(target.connection, to => this.#copying.refuseForbidden(to, target, before, call));
+    if (!running) await proveOrigin(this.#parts.connections, target, before, call);
     const record = running || before.state === "copying" ? before : await this.#next(target, before, call);
     const copy = running ?? this.#start(target, record);
     const end = await watched(copy, tell, client);
@@ -153,19 +155,15 @@ export class CopyCommands {
       throw new CsiError("failed-precondition", `the copy to volume ${encodeHandle(target)} is ${before.state}`);
     const { source, round } = { source: sourceOf(before), round: before.round + 1 };
     return this.#on(source.connection, async ({ driver, copies }) => {
-      const { giving } = driver;
-      if (!giving)
-        throw new CsiError(
-          "unavailable",
-          `connection "${source.connection}" can no longer give content; restore its file`,
-        );
+      const giving = givingOf(source.connection, driver.giving);
       const taken = Math.floor(Date.now() / 1_000);
       const from = { kind: source.kind, id: source.id };
       // An earlier request may have ended after it had taken this round's moment: that one is older than this request.
-      await giving.release(encodeHandle(target), before.moment, call);
+      const last = await lastMoment(target, before, source, giving, call);
+      await giving.release(encodeHandle(target), last, call);
       const made = await giving.protect(from, encodeHandle(target), round, call);
       const moment = copies?.allowPlain ? { ...made, traits: { ...made.traits, encrypted: false } } : made;
-      const { name, proof } = before.moment;
+      const { name, proof } = last;
       const next = { round, moment, taken, earlier: { name, proof }, done: 0n, total: moment.toSend };
       return { ...before, ...next, state: "copying", asked: taken };
     });

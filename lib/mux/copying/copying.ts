@@ -258,8 +258,8 @@ export class Copying {
   ): OneCopy {
     if (this.#becoming.has(encodeHandle(target))) throw elsewhere(target);
     const from = this.#parts.connections.record(source.connection)?.lastValid?.facts.copies;
-    const dropAcls = from?.dropAcls ?? false;
-    return this.#parts.engine.copies.start({ target, source, spec, record, ...state, dropAcls });
+    const { dropAcls = false, allowPlain = false } = from ?? {};
+    return this.#parts.engine.copies.start({ target, source, spec, record, ...state, dropAcls, allowPlain });
   }
 
   /** The answer of a request after its wait. */

@@ -281,8 +281,10 @@ test("the commands of streams are exactly these", async () => {
   const { name, proof } = moment;
   expect(from.open(moment, { kind: "whole" }, false).argv).toEqual(["zfs", "send", "-L", "-c", name]);
   expect(from.open(moment, { kind: "whole" }, true).argv).toEqual(["zfs", "send", name]);
-  const since = { kind: "since", moment: { name: "tank/k/v/v@before", proof: "1" } } as const;
-  expect(from.open(moment, since, false).argv).toEqual(["zfs", "send", "-L", "-c", "-i", "@before", name]);
+  const later = { ...moment, name: name.replace(/-0$/, "-10") };
+  const since = { kind: "since", moment: { name: name.replace(/-0$/, "-9"), proof: "1" } } as const;
+  const base = since.moment.name.slice(name.indexOf("@"));
+  expect(from.open(later, since, false).argv.join(" ")).toBe(`zfs send -L -c -i ${base} ${later.name}`);
   expect(from.open(moment, { kind: "token", token: "1-ab" }, false).argv).toEqual(["zfs", "send", "-t", "1-ab"]);
   const landing = `tank/k/v/csimux-land-c@csimux-copy-${proof}`;
   expect(to.open("c", moment, false).argv).toEqual([
