@@ -33,8 +33,8 @@ export interface RpcOptions {
   readonly path: string;
   /** The longest request that the server currently accepts, in bytes. */
   readonly maxRequest: () => number;
-  /** The time limit of a method, in milliseconds; 60,000 if absent. Pings check only the socket. */
-  readonly answerMs?: (method: string) => number;
+  /** The time limit of an answer, in milliseconds; 60,000 if absent. Pings check only the socket. */
+  readonly answerMs?: number;
   /** The interval of pings, in milliseconds; 30,000 if absent. */
   readonly pingMs?: number;
   /** The time limit of a ping, in milliseconds; 10,000 if absent. */
@@ -118,7 +118,7 @@ class JsonRpcSocket implements RpcSocket {
     const text = JSON.stringify({ jsonrpc: "2.0", id, method, params });
     const refused = this.#refusal(method, text, signal);
     if (refused) return Promise.reject(refused);
-    const limitMs = this.#options.answerMs?.(method) ?? usualAnswerMs;
+    const limitMs = this.#options.answerMs ?? usualAnswerMs;
     return new Promise((resolve, reject) => {
       const give = (failure: HttpFailure, reason: string) => {
         this.#pending.delete(id);

@@ -71,9 +71,9 @@ function lastOf(body: string): string {
   }
 }
 
-async function overRest(server: Server, http: Http, { readMs }: Limits, signal: AbortSignal): Promise<ApiTransport> {
+async function overRest(server: Server, http: Http, { answerMs }: Limits, signal: AbortSignal): Promise<ApiTransport> {
   const unknown: SystemVersion = { text: "", number: 0 };
-  const text = await restTransport(http, server.credentials, unknown, readMs)
+  const text = await restTransport(http, server.credentials, unknown, answerMs)
     .call("system.version", [], signal)
     .catch(error => {
       if (error instanceof ApiError && error.errno === errnos.noMethod)
@@ -86,7 +86,7 @@ async function overRest(server: Server, http: Http, { readMs }: Limits, signal: 
   // It has the list of versions, so a front end answered 404 for it. REST has other parameters in these versions.
   if (version.number >= withJsonRpc)
     throw new HttpError(http.where, "unreachable", `HTTP 404 instead of the versions that ${version.text} lists`);
-  return restTransport(http, server.credentials, version, readMs);
+  return restTransport(http, server.credentials, version, answerMs);
 }
 
 /**

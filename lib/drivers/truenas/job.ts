@@ -2,7 +2,7 @@ import { Semaphore } from "../../core/semaphore.ts";
 import { pause } from "../../core/time.ts";
 import { HttpError } from "../../io/dial.ts";
 import { ApiError, type ApiRow, errnos, LostJob, problemsIn } from "./api-error.ts";
-import { jobMs, type Limits } from "./transport.ts";
+import { jobLimit, type Limits } from "./transport.ts";
 
 /** As Client.call. */
 export type OwnedCall = (
@@ -58,7 +58,7 @@ export function jobRunner(where: string, ask: OwnedCall, limits: Limits, turns: 
   }
 
   async function ended(owner: string, method: string, params: readonly unknown[], signal: AbortSignal) {
-    const limitMs = jobMs(method, limits);
+    const limitMs = jobLimit(method, limits);
     const limit = AbortSignal.timeout(limitMs);
     const both = AbortSignal.any([signal, limit]);
     const job = jobProgress((id, until) => ask(owner, "core.get_jobs", [[["id", "=", id]]], until), method, params);

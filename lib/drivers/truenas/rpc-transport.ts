@@ -2,7 +2,7 @@ import { HttpError, type HttpSettings } from "../../io/dial.ts";
 import { openRpc, RpcError, type RpcSocket } from "../../io/rpc.ts";
 import { ApiError, errnos, LoginRefused, problemsIn } from "./api-error.ts";
 import type { Credentials, Server } from "./server.ts";
-import { type ApiTransport, answerMs, type Limits, type SystemVersion } from "./transport.ts";
+import type { ApiTransport, Limits, SystemVersion } from "./transport.ts";
 
 /** JSON-RPC 2.0 on one socket that stays open (TrueNAS 25.04 and newer). */
 
@@ -34,7 +34,7 @@ export async function rpcTransport(
   const state = { loggedIn: false };
   const path = "/api/current";
   const maxRequest = () => (state.loggedIn ? afterLogin : beforeLogin);
-  const options = { path, maxRequest, answerMs: (method: string) => answerMs(method, limits) };
+  const options = { path, maxRequest, answerMs: limits.answerMs };
   const socket = await openRpc(http, options, signal);
   try {
     await login(socket, server.credentials, signal);

@@ -30,28 +30,27 @@ export const changesNothing = (method: string): boolean => reads.test(method);
 
 /** Time limits for the system, in milliseconds. */
 export interface Limits {
-  /** For a method that only reads. */
-  readonly readMs: number;
-  /** For any other method, and for a job that is not a copy. */
-  readonly changeMs: number;
+  /** For an answer. A method that starts a job answers at once. */
+  readonly answerMs: number;
+  /** For a job that is not a copy. */
+  readonly jobMs: number;
   /** For a copy, which reads and writes a whole volume. */
   readonly copyMs: number;
   /** After this a call continues to wait, but no longer counts as one of the concurrent calls, and its connection gets no further ones. */
   readonly lateMs: number;
 }
 
-/** The limits for a real system: to reload a service takes half a minute on a busy one. */
+/**
+ * The limits for a real system: to reload a service takes half a minute on a busy one. While an answer is awaited, no other call changes the
+ * volume; if it was lost, the caller's next call finds out what was done.
+ */
 export const usualLimits: Limits = {
-  readMs: 60_000,
-  changeMs: 10 * 60_000,
+  answerMs: 60_000,
+  jobMs: 10 * 60_000,
   copyMs: 24 * 60 * 60_000,
   lateMs: 15_000,
 };
 
-/** The time limit for the answer to a call of `method`, in milliseconds. */
-export const answerMs = (method: string, { readMs, changeMs }: Limits): number =>
-  changesNothing(method) ? readMs : changeMs;
-
 /** The time limit for the job of `method`, in milliseconds. */
-export const jobMs = (method: string, { changeMs, copyMs }: Limits): number =>
-  method.startsWith("replication.") ? copyMs : changeMs;
+export const jobLimit = (method: string, { jobMs, copyMs }: Limits): number =>
+  method.startsWith("replication.") ? copyMs : jobMs;

@@ -11,7 +11,7 @@ import { on, parent, refusal } from "./rig.ts";
 
 const call = callWith();
 const never = new AbortController().signal;
-const limits = { readMs: 5000, changeMs: 400, copyMs: 60_000, lateMs: 5000 };
+const limits = { answerMs: 5000, jobMs: 400, copyMs: 60_000, lateMs: 5000 };
 
 async function withApi(version: Version, work: (api: Api, double: Double) => Promise<void>): Promise<void> {
   await withDouble({ version }, async double => {

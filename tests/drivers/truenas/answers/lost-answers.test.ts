@@ -8,7 +8,7 @@ import type { Double } from "../../../fakes/truenas/double.ts";
 import { recentVersions, type Version } from "../../../fakes/truenas/versions.ts";
 
 const never = new AbortController().signal;
-const limits = { readMs: 400, changeMs: 800, copyMs: 800, lateMs: 100 };
+const limits = { answerMs: 800, jobMs: 60_000, copyMs: 60_000, lateMs: 100 };
 
 async function withApi(
   version: Version,
@@ -48,11 +48,14 @@ describe("an answer that never comes", () => {
       await withApi(version, async (api, double) => {
         await make(api, "tank/a");
         double.faults.silence(/pool\.dataset\.create/, "unanswered", 10);
+        const began = performance.now();
         const lost = Array.from({ length: 10 }, (_, n) => outcome(make(api, `tank/lost${n}`)));
         const from = performance.now();
         await list(api);
-        expect(performance.now() - from).toBeLessThan(limits.readMs + 200);
+        expect(performance.now() - from).toBeLessThan(limits.answerMs + 200);
         expect(await Promise.all(lost)).toEqual(lost.map(() => given(version)));
+        // The volumes themselves can be changed again, too.
+        expect(performance.now() - began).toBeLessThan(2 * limits.answerMs);
         // They had their effect: a retry finds out.
         expect(Object.keys(double.state.datasets)).toContain("tank/lost9");
         await make(api, "tank/b");
@@ -93,7 +96,7 @@ describe("an answer that never comes", () => {
     });
 
     test(`${version}: an answer after the time limit is not used for another call`, async () => {
-      const short = { ...limits, readMs: 100, changeMs: 20_000, lateMs: 20_000 };
+      const patient = { ...limits, answerMs: 20_000, lateMs: 20_000 };
       const work = async (api: Api, double: Double) => {
         await make(api, "tank/a");
         let held: string | undefined;
@@ -104,11 +107,12 @@ describe("an answer that never comes", () => {
           return { texts: [] };
         };
         double.faults.silence(/pool\.dataset\.create/, "slow", 1);
-        const [lost, slow] = [list(api), make(api, "tank/b")];
+        const lost = outcome(api.call("pool.dataset.query", [[], {}], AbortSignal.timeout(100)));
+        const slow = make(api, "tank/b");
         expect(await slow).toMatchObject({ id: "tank/b" });
-        await lost.catch(() => undefined);
+        expect(await lost).toBe("cancelled");
       };
-      await withApi(version, work, short);
+      await withApi(version, work, patient);
     });
 
     test(`${version}: an answer that is not JSON ends the connection with that reason, and the next call works`, async () => {
@@ -122,7 +126,7 @@ describe("an answer that never comes", () => {
     });
   }
 
-  test("the time limits of a real system are one minute for a read and ten for a change", () => {
-    expect(usualLimits).toMatchObject({ readMs: 60_000, changeMs: 600_000 });
+  test("the time limits of a real system are one minute for an answer and ten for a job", () => {
+    expect(usualLimits).toMatchObject({ answerMs: 60_000, jobMs: 600_000 });
   });
 });
