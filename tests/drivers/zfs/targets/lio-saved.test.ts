@@ -1,6 +1,8 @@
 import { expect, test } from "bun:test";
+import { spawn } from "node:child_process";
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { type LioSettings, targetStep } from "../../../../lib/drivers/zfs/targets/host-targets.ts";
 import { codeOf } from "../../../contract/driver-volumes.ts";
 import { perTest } from "../../../contract/per-test.ts";
 import { callWith, volumeOf } from "../../../contract/rig.ts";
@@ -91,7 +93,7 @@ test("a saved target that cannot come back blocks no other volume", async () => 
   expect(iqns(rig)).toHaveLength(3);
 });
 
-test("the holder of targetcli's lock is named, and nothing runs after the caller has left", async () => {
+test("the holder of targetcli's lock is named, and a call that ends waits no longer", async () => {
   const rig = await withVolume();
   const path = join(rig.fake.folder, "targetcli.lock");
   const person = Bun.spawn(["flock", path, "sleep", "60"], { stdout: "pipe" });
@@ -127,4 +129,32 @@ test("a saved configuration that cannot be read is not replaced", async () => {
   expect(await codeOf(rig.open().create(volumeOf("b"), call))).toBe("unavailable");
   expect(await codeOf(rig.open().delete("a", call))).toBe("unavailable");
   expect(readFileSync(savedPath(rig), "utf8")).toBe('{"storage_objects": [');
+});
+
+test("a program on the host whose caller has left ends while it waits for the lock, and changes nothing", async () => {
+  const rig = await withVolume();
+  const { folder } = rig.fake;
+  const path = join(folder, "targetcli.lock");
+  const person = Bun.spawn(["flock", path, "sleep", "60"]);
+  try {
+    while (Bun.spawnSync(["flock", "-n", path, "true"]).exitCode === 0) await Bun.sleep(5);
+    const settings: LioSettings = {
+      ...{ kind: "lio", privileged: [], root: lio(rig), lock: path, saved: [savedPath(rig)] },
+      ...{ group: {}, auth: {}, block: {} },
+    };
+    const target = { name: `${base}:b`, backstore: "b", device: folder, serial: "b", tagged: true };
+    const { argv, stdin } = targetStep("make", settings, { target, finished: false });
+    const [, ...words] = argv.filter(word => typeof word === "string");
+    // As sshd closes the pipe when a connection ends.
+    const program = spawn(join(rig.fake.bin, "python3"), words, { stdio: ["pipe", "pipe", "ignore"] });
+    const ended = new Promise(resolve => program.once("exit", resolve));
+    program.stdin.end(stdin);
+    program.stdout.destroy();
+    await ended;
+    expect(Bun.spawnSync(["flock", "-n", path, "true"]).exitCode).not.toBe(0);
+  } finally {
+    person.kill();
+    await person.exited;
+  }
+  expect(iqns(rig)).toEqual([`${base}:${nameOf(rig)}`]);
 });
