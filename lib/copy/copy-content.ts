@@ -1,5 +1,5 @@
 import type { Call } from "../core/call.ts";
-import type { GivingAbility, Moment, TakingAbility } from "../drivers/copying.ts";
+import type { GivingAbility, Moment, ReadableTree, TakingAbility } from "../drivers/copying.ts";
 import { copyFiles } from "./by-files.ts";
 import { type CopyByStream, type CopyWork, isStream, unable } from "./copy-work.ts";
 import type { CopyLease } from "./lease.ts";
@@ -41,13 +41,17 @@ async function byFiles(pass: CopyPass, { tree: read }: GivingAbility, folder: st
   const { work, moment, lease, compare } = pass;
   if (!read) throw unable(work.source.connection, "give files");
   const { stable } = moment;
-  await read(moment, call, async tree => {
+  const { round, frozen } = lease.record;
+  const isStopped = frozen !== undefined && round >= frozen;
+  const copy = async (tree: ReadableTree) => {
     if (!work.dropAcls) await refuseAcls(tree, work.source.connection, call);
     await lease.write({ dirty: true });
     pass.wrote();
     await copyFiles({ tree, folder, stable, compare, progress: bytes => pass.arrived(bytes) }, call);
-  });
-  if (!stable) call.log.info("the copied files are from different times, because the volume may have been in use");
+  };
+  await read(moment, call, copy, isStopped);
+  if (!stable && !isStopped)
+    call.log.info("the copied files are from different times, because the volume may have been in use");
 }
 
 /** Restores into an empty folder; the result of an interrupted attempt is removed first. */

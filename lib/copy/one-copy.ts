@@ -151,7 +151,7 @@ export class OneCopy {
     const { times } = this.#parts;
     let ms = times.firstPause;
     for (;;) {
-      const before = this.record.done;
+      const { done: before, role } = this.record;
       try {
         await this.#turn();
         return;
@@ -160,7 +160,7 @@ export class OneCopy {
         const why = asCsiError(error);
         if (!this.#isCompared && isFinal(why)) throw why;
         if (why.code === "not-found") await this.#sourceGone(why);
-        else if (isFinal(why) && (!this.record.dirty || why.code === "invalid-argument")) throw why;
+        else if (isFinal(why) && (!this.record.dirty || why.code === "invalid-argument" || role === "move")) throw why;
         if (this.record.done > before) ms = times.firstPause;
         this.#call.log.warn("the copy was interrupted and is tried again", { reason: why.message, inMs: ms });
         this.#lease.set({ fault: why.message });

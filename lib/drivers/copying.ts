@@ -137,8 +137,13 @@ export interface GivingAbility {
   /** Sets a volume to read-only (`on`) or back to writable. Absent if the storage cannot do that. */
   readonly freeze?: ((id: string, on: boolean, call: Call) => Promise<void>) | undefined;
   readonly stream?: StreamSource | undefined;
-  /** Runs `work` with the files of a moment. */
-  readonly tree?: (<T>(moment: Moment, call: Call, work: (tree: ReadableTree) => Promise<T>) => Promise<T>) | undefined;
+  /**
+   * Runs `work` with the files of a moment. `isStopped`: nothing writes to the source any more, and all that was written must be read;
+   * throws "failed-precondition" if that is not certain.
+   */
+  readonly tree?:
+    | (<T>(moment: Moment, call: Call, work: (tree: ReadableTree) => Promise<T>, isStopped?: boolean) => Promise<T>)
+    | undefined;
   /** Writes a moment into an existing empty folder. */
   readonly fill?: ((moment: Moment, folder: string, call: Call) => Promise<void>) | undefined;
 }

@@ -34,7 +34,9 @@ export function givingOf(moments: GivingAbility, guard: Guard): GivingAbility {
       guard("list what is protected for copies", "", call, () => moments.protectedMoments(call)),
     freeze:
       freeze && ((id, on, call) => guard(on ? "freeze volume" : "thaw volume", id, call, () => freeze(id, on, call))),
-    tree: tree && ((moment, call, work) => guard("read", moment.name, call, () => tree(moment, call, work))),
+    tree:
+      tree &&
+      ((moment, call, work, isStopped) => guard("read", moment.name, call, () => tree(moment, call, work, isStopped))),
     fill: fill && ((moment, folder, call) => guard("restore", moment.name, call, () => fill(moment, folder, call))),
   };
 }

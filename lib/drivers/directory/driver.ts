@@ -2,6 +2,7 @@ import type { Access, Protocol } from "../../core/access.ts";
 import { TryLocks } from "../../core/locks.ts";
 import { Semaphore } from "../../core/semaphore.ts";
 import { type Files, filesOn, localFiles } from "../../io/files.ts";
+import type { ShareSettings } from "../../io/share-point.ts";
 import type { Context, Driver } from "../driver.ts";
 import { explain } from "../file-failures.ts";
 import type { ConnectionIdentity, DriverPorts } from "../module.ts";
@@ -10,6 +11,7 @@ import { StoreDriver } from "../store-driver.ts";
 import type { BackupTool } from "./backup-tool.ts";
 import { Backups } from "./backups.ts";
 import { ShareBase, StorePerOperation } from "./base.ts";
+import { FreshMount, freshFlags } from "./copying/fresh-mount.ts";
 import { Moments } from "./copying/moments.ts";
 import { type DirectoryDriver, type DirectoryKind, type DirectorySettings, kinds } from "./kinds.ts";
 import { Kopia } from "./kopia.ts";
@@ -37,13 +39,15 @@ interface StoreTools {
   readonly maxIdBytes: number;
   /** `snapshots.default_driver`. */
   readonly method: string;
+  readonly fresh: FreshMount;
 }
 
 /** The volumes and snapshots of one operation; each can be the source of the other's copies. */
-function storeOn(context: OperationContext, { tools, owner, maxIdBytes, method }: StoreTools): DirectoryStore {
+function storeOn(context: OperationContext, { tools, owner, maxIdBytes, method, fresh }: StoreTools): DirectoryStore {
   const trees = new Trees(context, "v");
   const volume = (id: string) => store.origin(id);
   const moments: Moments = new Moments(context, {
+    fresh,
     async content({ kind, id }, call) {
       if (kind === "snapshot") return snapshots.given(id, call);
       return { kind: "tree", name: `v/${id}`, bytes: (await store.origin(id)).bytes };
@@ -77,9 +81,18 @@ function shareBase(
   { share }: DriverPorts,
 ): ShareBase | undefined {
   if (!share || !settings.requireMount || !kind.mountTypes) return undefined;
-  const context = kind.context(settings.shareHost ?? "", settings.shareBasePath.replace(/(.)\/+$/, "$1"));
-  const lease = share({ protocol: kind.protocol, context, mountFlags: identity.mountFlags ?? [] });
+  const lease = share(shareSettings(kind, identity, settings));
   return new ShareBase(layout.base, files, kind.mountTypes, lease);
+}
+
+function shareSettings(
+  kind: DirectoryDriver,
+  { mountFlags = [] }: ConnectionIdentity,
+  settings: DirectorySettings,
+  more: readonly string[] = [],
+): ShareSettings {
+  const context = kind.context(settings.shareHost ?? "", settings.shareBasePath.replace(/(.)\/+$/, "$1"));
+  return { protocol: kind.protocol, context, mountFlags: [...mountFlags, ...more] };
 }
 
 /** The base folder is shared already, so a folder in it is reachable as soon as it is there. */
@@ -130,12 +143,18 @@ export function directoryDriver(
     local: kind.local,
     mountTypes: settings.requireMount ? kind.mountTypes : undefined,
   };
+  const { share } = ports;
+  const isMounted = share && kind.protocol === "nfs" && settings.requireMount;
+  const fresh = new FreshMount(
+    isMounted ? () => share(shareSettings(kind, identity, settings, freshFlags)) : undefined,
+  );
   const tools = toolsOn(context, settings);
   const owner = new OwnershipAndMode(context, settings);
   const store = new StorePerOperation({
     context,
     locate: base && (() => base.find()),
-    storeOn: at => storeOn(at, { tools, owner, maxIdBytes: identity.maxIdBytes, method: settings.snapshotDriver }),
+    storeOn: at =>
+      storeOn(at, { tools, owner, maxIdBytes: identity.maxIdBytes, method: settings.snapshotDriver, fresh }),
     close: async () => void (await Promise.all([...tools.map(tool => tool.close()), base?.close()])),
   });
   return new StoreDriver(identity, store, new BaseShare(kind, settings));

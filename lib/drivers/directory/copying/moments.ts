@@ -12,6 +12,7 @@ import { sealed } from "../sealed.ts";
 import { partsOfTree } from "../snapshot-ids.ts";
 import { discard } from "../trees.ts";
 import { whileAnswering } from "../while-answering.ts";
+import type { FreshMount } from "./fresh-mount.ts";
 import { OwnFiles } from "./own-files.ts";
 
 /** A file below `.csimux/moments`: what is protected for a copy. */
@@ -33,6 +34,8 @@ export interface GivenContent {
 export interface MomentParts {
   /** Throws "not-found". */
   content(source: Source, call: Call): Promise<GivenContent>;
+  /** The mount from which volumes are read. */
+  readonly fresh: FreshMount;
   /** The content of a backup. Throws "not-found". */
   backup(name: string, call: Call): Promise<VolumeContent>;
   /** Whether two sources are the same. Pure. */
@@ -128,10 +131,27 @@ export class Moments {
   }
 
   /** Like GivingAbility.tree. Throws "not-found" if it does not exist, and "aborted" if it was removed or replaced meanwhile. */
-  async tree<T>({ name }: Pick<Moment, "name">, call: Call, work: (tree: ReadableTree) => Promise<T>): Promise<T> {
+  async tree<T>(
+    { name, stable }: Pick<Moment, "name" | "stable">,
+    call: Call,
+    work: (tree: ReadableTree) => Promise<T>,
+    isStopped = false,
+  ): Promise<T> {
     const context = this.#context;
+    if (!isTree(name) || (await context.files.entry(`${context.layout.base}/${name}`)) !== "folder")
+      throw this.#gone(name);
+    const read = (at: OperationContext) => this.#read(at, name, call, work);
+    // csimux itself has written a snapshot, by the present mount.
+    return stable ? read(context) : this.#parts.fresh.use(context, name, isStopped, call, read);
+  }
+
+  async #read<T>(
+    context: OperationContext,
+    name: string,
+    call: Call,
+    work: (tree: ReadableTree) => Promise<T>,
+  ): Promise<T> {
     const path = `${context.layout.base}/${name}`;
-    if (!isTree(name) || (await context.files.entry(path)) !== "folder") throw this.#gone(name);
     const before = await context.files.facts(path);
     const result = await whileAnswering(context, call, attended =>
       sealed(context, path, attended, ({ source, runner }) =>
@@ -183,6 +203,6 @@ export const givingBy = (at: () => Promise<{ readonly giving: Moments }>): Givin
   protect: async (source, target, _round, call) => (await at()).giving.protect(source, target, call),
   release: async (target, keep) => (await at()).giving.release(target, keep),
   protectedMoments: async call => (await at()).giving.list(call),
-  tree: async (moment, call, work) => (await at()).giving.tree(moment, call, work),
+  tree: async (moment, call, work, isStopped) => (await at()).giving.tree(moment, call, work, isStopped),
   fill: async (moment, folder, call) => (await at()).giving.fill(moment, folder, call),
 });
