@@ -18,7 +18,7 @@ export interface ClusterAccess {
 export const serviceAccountFolder = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 const maxCredentialBytes = 256 * 1024;
-const maxAnswerBytes = 4 << 20;
+const maxAnswerBytes = 16 << 20;
 
 /**
  * Reads the labels of a node. Throws "unavailable" if the API cannot be reached or fails, "failed-precondition" if the
@@ -33,14 +33,17 @@ export async function nodeLabels(name: string, access: ClusterAccess): Promise<R
   throw refusal(status, name);
 }
 
-/** How many objects one answer has, and the most that are read. */
-const pageSize = 500;
+/**
+ * How many objects one answer has: of whole ones so few that each may have 160 KiB, as with many labels and field managers. And the most
+ * that are read.
+ */
+const pageSizes = { metadata: 500, whole: 100 };
 const mostObjects = 20_000;
 
 /**
  * Reads the objects of a collection, such as "/api/v1/nodes"; with `metadataOnly`, each has only its metadata. Throws
- * "unavailable" if the API cannot be reached or fails, "failed-precondition" if the service account is missing or may not list
- * them.
+ * "unavailable" if the API cannot be reached or fails, or if there are too many, "failed-precondition" if the service account is missing or
+ * may not list them.
  */
 export async function listObjects(
   collection: string,
@@ -54,7 +57,7 @@ export async function listObjects(
   const objects: unknown[] = [];
   let next = "";
   do {
-    const path = `${collection}?limit=${pageSize}${next && `&continue=${encodeURIComponent(next)}`}`;
+    const path = `${collection}?limit=${metadataOnly ? pageSizes.metadata : pageSizes.whole}${next && `&continue=${encodeURIComponent(next)}`}`;
     const { status, body } = await get(path, accept, ca, token, access);
     if (status === 401 || status === 403)
       throw new CsiError("failed-precondition", `the service account may not list ${collection} (HTTP ${status})`);
@@ -62,7 +65,12 @@ export async function listObjects(
     if (!items) throw new CsiError("unavailable", `the cluster's API answered HTTP ${status} for ${collection}`);
     objects.push(...items);
     next = continued ?? "";
-  } while (next !== "" && objects.length < mostObjects);
+    if (next !== "" && objects.length >= mostObjects)
+      throw new CsiError(
+        "unavailable",
+        `the cluster has more than ${mostObjects} objects in ${collection}; no more are read`,
+      );
+  } while (next !== "");
   return objects;
 }
 

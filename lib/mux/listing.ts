@@ -1,13 +1,20 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
-import { mapLimit } from "../core/semaphore.ts";
 import type { Page, PageRequest } from "../drivers/driver.ts";
 import type { Connection, StorageFigures } from "./connection.ts";
 import type { RouterContext } from "./context.ts";
 import type { RoutedSnapshot, RoutedVolume } from "./handles.ts";
 import type { HealthMonitor } from "./health-monitor.ts";
 import { type UnhealthyVolume, unhealthyPage } from "./health-pages.ts";
-import { badToken, filterTokens, healthTokens, type ListTokens, snapshotTokens, volumeTokens } from "./tokens.ts";
+import {
+  badToken,
+  filterTokens,
+  healthTokens,
+  type ListTokens,
+  type PagePosition,
+  snapshotTokens,
+  volumeTokens,
+} from "./tokens.ts";
 
 /** The most entries of one answer, however many are requested: with 4 KiB of context each they still fit a 4 MiB gRPC message. */
 const largestPage = 800;
@@ -33,6 +40,9 @@ export interface SnapshotFilter {
   readonly snapshot: string;
   readonly volume: string;
 }
+
+/** Where a page begins: a connection, and its own token. */
+type Start = PagePosition;
 
 /** One of the listings: its name, how a connection returns a page of it, and its tokens. */
 interface ListingKind<T> {
@@ -152,19 +162,7 @@ export class Listing {
     const start = request.token === "" ? undefined : tokens.read(request.token);
     const max = pageOf(request.max);
     const names = (await this.#names()).filter(name => !start || name >= start.connection);
-    // All pages so far belong to connections before the next one.
-    let known = 0;
-    let ends = false;
-    const pages = await mapLimit(names, width, async name => {
-      // The page is full, and more follows. Without this bound, pages would pile up behind a slow connection.
-      if (ends || known > max) return undefined;
-      const token = name === start?.connection ? start.inner : undefined;
-      // A full page still needs to know whether anything follows.
-      const page = await this.#page(name, { token, max: Math.max(1, max - known) }, call, kind);
-      known += page?.items.length ?? 0;
-      ends ||= page?.next !== undefined;
-      return page;
-    });
+    const pages = await this.#pages(names, start, max, call, kind);
     const items: T[] = [];
     for (const [index, name] of names.entries()) {
       const page = pages[index];
@@ -176,6 +174,46 @@ export class Listing {
       if (page.next !== undefined) return { items, next: tokens.write({ connection: name, inner: page.next }) };
     }
     return { items, next: undefined };
+  }
+
+  /**
+   * The pages of the first connections, in their order, until they fill `max` entries and one more is known. A connection is asked while
+   * others are only if those are not expected to fill the page: its answer would be thrown away, and it lists all it has for that.
+   */
+  async #pages<T>(names: readonly string[], start: Start | undefined, max: number, call: Call, kind: ListingKind<T>) {
+    const pages: (Page<T> | undefined)[] = [];
+    const running = new Map<string, Promise<void>>();
+    let known = 0;
+    let ends = false;
+    // Of connections that were listed from their beginning.
+    const whole = { count: 0, items: 0 };
+    const expected = (name: string): number => {
+      const { figures } = this.#context.connections.record(name) ?? {};
+      const unknown = whole.count > 0 ? whole.items / whole.count : start ? max : 0;
+      return figures?.volumes?.value ?? unknown;
+    };
+    const ask = async (name: string, index: number) => {
+      const token = name === start?.connection ? start.inner : undefined;
+      // A full page still needs to know whether anything follows.
+      const page = await this.#page(name, { token, max: Math.max(1, max - known) }, call, kind);
+      pages[index] = page;
+      running.delete(name);
+      known += page?.items.length ?? 0;
+      ends ||= page?.next !== undefined;
+      if (!token) whole.count++;
+      if (!token) whole.items += page?.items.length ?? 0;
+    };
+    for (const [index, name] of names.entries()) {
+      const isFull = () => [...running.keys()].reduce((sum, each) => sum + expected(each), known) >= max;
+      while (running.size > 0 && (running.size >= width || isFull())) await Promise.race(running.values());
+      // More follows. Without this bound, pages would pile up behind a slow connection.
+      if (ends || known > max) break;
+      const asked = ask(name, index);
+      asked.catch(() => {});
+      running.set(name, asked);
+    }
+    await Promise.all(running.values());
+    return pages;
   }
 
   /** The page ends inside a connection that returned more than there is room left: lists that many again. */

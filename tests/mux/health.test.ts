@@ -3,7 +3,7 @@ import type { Call } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { StorageFindings } from "../../lib/drivers/driver.ts";
 import { testCall } from "../fakes/memory-driver.ts";
-import { codeOf, failure, muxWorld } from "./world.ts";
+import { codeOf, failure, muxWorld, request } from "./world.ts";
 
 const call = testCall();
 const volume = (id: string) => ({ id, bytes: 1n, context: {}, source: undefined });
@@ -264,4 +264,13 @@ test("storage systems that hang delay a round once, wherever they are among the 
   const from = performance.now();
   await mux.checkHealth(call);
   expect(performance.now() - from).toBeLessThan(2 * limit);
+});
+
+test("the condition of a volume is unknown, and no error, while its storage cannot be checked", async () => {
+  const world = muxWorld(["a"]);
+  await world.volumes.create(request("v", "a"), call);
+  expect(await world.volumes.condition("v:a/v", call)).toEqual([]);
+  world.memory("a").fail.health = new CsiError("unavailable", "no route to host");
+  expect(await world.volumes.condition("v:a/v", call)).toBeUndefined();
+  expect(await world.volumes.condition("v:gone/v", call)).toBeUndefined();
 });

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { CsiError } from "../../lib/core/errors.ts";
+import type { PageRequest } from "../../lib/drivers/driver.ts";
 import { testCall } from "../fakes/memory-driver.ts";
 import { codeOf, failure, muxWorld, snapshotOf } from "./world.ts";
 
@@ -226,4 +227,40 @@ test("the driver of a listing that timed out stays open until its call has ended
   hung.resolve();
   await new Promise(resolve => setImmediate(resolve));
   expect(world.memory("a").closed).toBe(1);
+});
+
+test("a page asks each storage once, and only those that it shows and the next one", async () => {
+  const names = Array.from({ length: 16 }, (_, index) => `c${String(index).padStart(2, "0")}`);
+  const world = muxWorld(names, { look: 5_000, capacity: 5_000 });
+  let asked = 0;
+  for (const name of names) {
+    const list = async ({ token, max }: PageRequest) => {
+      asked++;
+      await Bun.sleep(0);
+      const from = Number(token ?? 0);
+      const count = Math.min(max, 1_000 - from);
+      const items = Array.from({ length: count }, (_, index) => volume(`v${from + index}`));
+      return { items, next: from + count < 1_000 ? String(from + count) : undefined };
+    };
+    world.traits.set(name, { driver: { ...world.memory(name).driver(), inventory: { list } } });
+  }
+  const listed = async () => {
+    const pages: number[] = [];
+    asked = 0;
+    for (let token: string | undefined = ""; token !== undefined; ) {
+      const page = await world.listing.volumes({ max: 0, token }, call);
+      pages.push(page.items.length);
+      token = page.next;
+    }
+    return { asked, pages };
+  };
+  const full = { pages: Array.from({ length: 20 }, () => 800) };
+  const first = await listed();
+  expect(first).toMatchObject(full);
+  const second = await listed();
+  expect(second).toMatchObject(full);
+  // 16 storages and 20 pages: a storage on two pages is asked for each.
+  expect(second.asked).toBeLessThanOrEqual(1.2 * 36);
+  // Of the first page nothing is known.
+  expect(first.asked).toBeLessThanOrEqual(1.2 * 36 + 16);
 });
