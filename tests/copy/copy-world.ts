@@ -12,7 +12,7 @@ import { Connections } from "../../lib/mux/connections.ts";
 import type { CreateRequest } from "../../lib/mux/context.ts";
 import { openRouter } from "../../lib/mux/router.ts";
 import { testCall } from "../fakes/memory-driver.ts";
-import { request } from "../mux/world.ts";
+import { failure, request } from "../mux/world.ts";
 
 /** Short times, so that no test waits. */
 export const quick: CopyTimes = {
@@ -125,6 +125,10 @@ export async function asked<T>(work: () => Promise<T>, limitMs = 60_000): Promis
     }
   }
 }
+
+/** Asks until the answer says this; throws after a time. */
+export const untilSaid = (work: () => Promise<unknown>, text: string): Promise<void> =>
+  until(async () => (await failure(work()))?.message.includes(text) ?? false);
 
 /** Waits until something holds; throws after a time. */
 export async function until(holds: () => boolean | Promise<boolean>, limitMs = 60_000): Promise<void> {

@@ -15,7 +15,9 @@ export function pair() {
   const on = (name: string): CopyStorage => storages.get(name) ?? new CopyStorage();
   on("a").volumes.set("source", { content, bytes: 1n << 20n });
   let open = () => {};
+  let isReached = false;
   const hold = () => {
+    isReached = false;
     const gate = new Promise<void>(resolve => {
       open = resolve;
     });
@@ -25,7 +27,6 @@ export function pair() {
         return gate;
       };
   };
-  let isReached = false;
   /** Waits until a stream is held: its process has become the owner of the copy. */
   const reached = () => until(() => isReached);
   const drivers = new Map([...storages].map(([name, storage]) => [name, () => copyDriver(storage, name)]));

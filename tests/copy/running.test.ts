@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { CsiError } from "../../lib/core/errors.ts";
 import { codeOf, failure, request, snapshotOf } from "../mux/world.ts";
-import { asked, copyRequest, until } from "./copy-world.ts";
+import { asked, copyRequest, until, untilSaid } from "./copy-world.ts";
 import { call, content, make, pair } from "./pair.ts";
 
 describe("a running copy", () => {
@@ -32,7 +32,7 @@ describe("a running copy", () => {
     const seen = () => one.overview(new Map()).copies;
     expect(await codeOf(make(one))).toBe("aborted");
     expect(await codeOf(make(one, "c"))).toBe("aborted");
-    await until(() => seen()?.running[0]?.isStalled === true);
+    await until(() => seen()?.running[0]?.isStalled === true && seen()?.running[1]?.waits === 1);
     expect(seen()?.running).toMatchObject([
       { target: "v:b/copy", from: "a", to: "b", way: "stream", waits: undefined, done: 0n },
       { target: "v:c/copy", from: "a", to: "c", way: "stream", waits: 1, isStalled: false },
@@ -80,7 +80,7 @@ describe("a running copy", () => {
     hold();
     const one = process();
     expect(await codeOf(make(one))).toBe("aborted");
-    expect((await failure(make(one, "c")))?.message).toContain("waits for its turn, 1 copy is in front");
+    await untilSaid(() => make(one, "c"), "waits for its turn, 1 copy is in front");
     release();
     expect((await asked(() => make(one))).id).toBe("v:b/copy");
     expect((await asked(() => make(one, "c"))).id).toBe("v:c/copy");
@@ -89,12 +89,12 @@ describe("a running copy", () => {
 
   test("is tried again after a failure, and says why meanwhile", async () => {
     const { process, on } = pair();
-    const one = process({ times: { firstPause: 500, longestPause: 500, ask: 200 } });
+    const one = process({ times: { firstPause: 500, longestPause: 500 } });
     let left = 1;
     on("b").step = what => {
       if (what === "receive" && left-- > 0) throw new CsiError("unavailable", "the pool is full");
     };
-    expect((await failure(make(one)))?.message).toContain("the last attempt failed and is repeated: the pool is full");
+    await untilSaid(() => make(one), "the last attempt failed and is repeated: the pool is full");
     expect((await asked(() => make(one))).id).toBe("v:b/copy");
     await one.stop(1_000);
   });
@@ -114,10 +114,11 @@ describe("a running copy", () => {
   });
 
   test("begins again when its moment was removed by hand, and ends when its source is gone", async () => {
-    const { process, on, hold, release, remains } = pair();
+    const { process, on, hold, reached, release, remains } = pair();
     hold();
     const one = process();
     expect(await codeOf(make(one))).toBe("aborted");
+    await reached();
     await one.stop(1_000);
     on("a").moments.clear();
     release();
@@ -125,6 +126,7 @@ describe("a running copy", () => {
     expect((await asked(() => make(two))).id).toBe("v:b/copy");
     hold();
     expect(await codeOf(make(two, "c"))).toBe("aborted");
+    await reached();
     await two.stop(1_000);
     on("a").moments.clear();
     on("a").volumes.clear();

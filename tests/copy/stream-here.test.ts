@@ -6,8 +6,7 @@ import { localRunner } from "../../lib/io/local.ts";
 import { localHost } from "../../lib/io/local-host.ts";
 import { CopyStorage, copyDriver } from "../fakes/memory-copies.ts";
 import { testCall } from "../fakes/memory-driver.ts";
-import { failure } from "../mux/world.ts";
-import { asked, copyProcess, until } from "./copy-world.ts";
+import { asked, copyProcess, until, untilSaid } from "./copy-world.ts";
 import { make } from "./pair.ts";
 import { type FileStorage, fileStorage } from "./stream-rig.ts";
 
@@ -69,8 +68,7 @@ describe("a stream within one machine", () => {
       ["b", () => copyDriver(to, "one")],
     ]);
     const one = copyProcess({ drivers, stream, times: { stalled: 1 } });
-    const answer = await failure(make(one));
-    expect(answer?.message).toContain('is being copied from connection "a" (stream-here): 40 of 100 bytes');
+    await untilSaid(() => make(one), 'is being copied from connection "a" (stream-here): 40 of 100 bytes');
     await until(() => one.copies.view().running[0]?.isStalled === true);
     expect(one.copies.view().running).toMatchObject([{ way: "stream-here", done: 40n, total: 100n }]);
     end.resolve();

@@ -79,7 +79,13 @@ describe("one client for every version", () => {
         const failed = await errorOf(api.job("filesystem.setperm", [{ path: "/mnt/tank/b", mode: "777" }], never));
         expect(isMissing(failed)).toBe(true);
         double.jobs.ms = 60_000;
-        const unwanted = await errorOf(api.job("filesystem.chown", [{ path, uid: 1 }], AbortSignal.timeout(80)));
+        const before = double.jobs.looks;
+        const limit = new AbortController();
+        const ended = errorOf(api.job("filesystem.chown", [{ path, uid: 1 }], limit.signal));
+        // Once the client asks about it, it knows the number of the job.
+        while (double.jobs.looks === before) await pause(5);
+        limit.abort(new DOMException("the time is over", "TimeoutError"));
+        const unwanted = await ended;
         const code = unwanted instanceof CsiError ? unwanted.code : apiErrorMapping(unwanted)?.code;
         expect(code).toBe("deadline-exceeded");
         const states = double.jobs.query([], {}) as { state: string }[];

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { setTimeout as pause } from "node:timers/promises";
 import { callWith, gib, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { atEachStep } from "../../contract/steps.ts";
 import type { Double } from "../../fakes/truenas/double.ts";
@@ -166,7 +167,7 @@ describe.each(recentVersions)("a full copy on TrueNAS %s", version => {
     const rig = await truenasRig("nfs", { version });
     const { double } = rig;
     await madeSource(double);
-    double.jobs.ms = 300;
+    const release = double.jobs.hold();
     const dying = rig.open();
     const cut = refusal(dying.create(spec, call));
     await begun(double);
@@ -176,7 +177,11 @@ describe.each(recentVersions)("a full copy on TrueNAS %s", version => {
     const successor = rig.open();
     expect(await refusal(successor.delete("copy", call))).toMatchObject({ code: "aborted" });
     expect(double.state.datasets[landing]).toBeDefined();
-    await successor.create(spec, call);
+    const before = double.jobs.looks;
+    const joined = successor.create(spec, call);
+    while (double.jobs.looks === before) await pause(2);
+    release();
+    await joined;
     expect(replications(double)).toHaveLength(1);
     expect(double.streams).toEqual([{ target: landing, part: "all" }]);
     expect(datasetOf(double, `${parent}/copy`)).toMatchObject({ content: "data" });
@@ -186,13 +191,14 @@ describe.each(recentVersions)("a full copy on TrueNAS %s", version => {
   test("whose job someone aborted is judged by its dataset: the stream that continues is neither doubled nor destroyed", async () => {
     await on({ version }, "nfs", async (driver, double) => {
       await madeSource(double);
-      double.jobs.ms = 200;
+      const release = double.jobs.hold();
       const cut = refusal(driver.create(spec, call));
       await begun(double);
       double.jobs.abort(1);
       expect((await cut).code).not.toBe("ok");
       expect((await refusal(driver.delete("copy", call))).code).toBe("aborted");
       expect(double.receiving.has(landing)).toBe(true);
+      release();
       await driver.create(spec, call);
       expect(double.streams).toEqual([{ target: landing, part: "all" }]);
       expect(datasetOf(double, `${parent}/copy`)).toMatchObject({ content: "data" });

@@ -134,7 +134,7 @@ describe.each(recentVersions)("a full copy on TrueNAS %s", version => {
     const source = double.state.datasets[`${parent}/${id}`];
     if (source) source.content = "data";
     const spec = { ...volumeOf("copy", gib, { kind: "volume" as const, id }), parameters };
-    double.jobs.ms = 400;
+    const release = double.jobs.hold();
     double.accounts.addKey("2-mortal");
     const dying = openOn(double, "nfs", { key: "2-mortal" });
     const begun = () => double.requests.findIndex(({ method }) => method === "replication.run_onetime");
@@ -145,6 +145,7 @@ describe.each(recentVersions)("a full copy on TrueNAS %s", version => {
     const successor = openOn(double, "nfs");
     const joined = successor.create(spec, call);
     expect(await volumeIds(successor)).toEqual([id]);
+    release();
     await Promise.all([joined, cut]);
     expect(double.requests.filter(({ method }) => method === "replication.run_onetime")).toHaveLength(1);
     expect(double.state.datasets[`${parent}/copy`]).toMatchObject({ content: "data" });

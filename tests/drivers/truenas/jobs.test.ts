@@ -102,11 +102,10 @@ describe("a job", () => {
       await withApi(version, async (api, double) => {
         const snapshots = ["24.10", "25.04"].includes(version) ? "zfs.snapshot" : "pool.snapshot";
         await api.call(`${snapshots}.create`, [{ dataset: "tank/a", name: "s" }], never);
-        double.jobs.ms = 150;
+        double.jobs.hold();
         const lost = failure(api.job("replication.run_onetime", [copyOf("tank/a", "tank/copy")], never));
         while (states(double).length === 0) await pause(5);
         double.jobs.forget();
-        double.jobs.ms = 0;
         double.jobs.begin("replication.run_onetime", [copyOf("tank/b", "tank/other")], () => null);
         expect(await lost).toBeInstanceOf(LostJob);
       });

@@ -65,7 +65,20 @@ interface Open extends Job {
 export class Jobs {
   /** How long a job takes, in milliseconds. */
   ms = 0;
+  /** How many queries for jobs there were. */
+  looks = 0;
+  #held: Promise<void> | undefined;
   #jobs: Open[] = [];
+
+  /** Jobs that begin from now on take until the returned function is called. */
+  hold(): () => void {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#held = promise;
+    return () => {
+      this.#held = undefined;
+      resolve();
+    };
+  }
 
   /**
    * Runs `start` once the job has its lock, and what it returns, if that is a function, when the job's time is over. A job too many
@@ -99,7 +112,8 @@ export class Jobs {
     try {
       const rest = start();
       const end = () => this.#finish(job, typeof rest === "function" ? (rest as () => unknown) : () => rest);
-      if (this.ms === 0) queueMicrotask(end);
+      if (this.#held) void this.#held.then(end);
+      else if (this.ms === 0) queueMicrotask(end);
       else setTimeout(end, this.ms);
     } catch (error) {
       queueMicrotask(() => this.#finish(job, () => Promise.reject(error)));
@@ -148,6 +162,7 @@ export class Jobs {
 
   /** core.get_jobs: an account without FULL_ADMIN sees its own jobs alone (for_credential in job.py of TS-24.10.2.4 to TS-26.0.0-BETA.3). */
   query(filters: unknown, options: unknown, { user, fullAdmin }: Omit<Start, "lock"> = system): unknown {
+    this.looks++;
     const seen = this.#jobs.filter(job => fullAdmin || job.user === user);
     const rows = seen.map(({ done: _, end: __, run: ___, lock: ____, user: _____, ...job }) => job);
     return queried(rows, filters, (options ?? {}) as object);

@@ -74,7 +74,7 @@ describe("a connection that is lost", () => {
 
   test("to a frozen host ends with the call, and no step starts when the host resumes", async () => {
     const { sshd, hosts } = await world();
-    const { value: host } = hosts.lease(sshd.settings({ readyTimeout: 1_000 }));
+    const { value: host } = hosts.lease(sshd.settings({ readyTimeout: 5_000 }));
     await ask(host, ["true"]);
     const all = [sshd.pid, ...sshd.sessions()];
     for (const pid of all) signal(pid, "SIGSTOP");

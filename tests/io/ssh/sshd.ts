@@ -1,4 +1,5 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -73,7 +74,7 @@ export async function startSshd(options: SshdOptions = {}): Promise<Sshd> {
   await accounts(folder, options.text === undefined ? options : { ...options, shell });
   await mkdir("/run/sshd", { recursive: true });
   const port = await freePort();
-  const env = Object.entries(options.env ?? {}).map(([name, value]) => `${name}=${value}`);
+  const env = Object.entries({ ...options.env, [sessionMark]: folder }).map(([name, value]) => `${name}=${value}`);
   const lines = [
     `Port ${port}`,
     "ListenAddress 127.0.0.1",
@@ -85,7 +86,7 @@ export async function startSshd(options: SshdOptions = {}): Promise<Sshd> {
     "PermitRootLogin yes",
     "KbdInteractiveAuthentication no",
     `PasswordAuthentication ${options.password ? "yes" : "no"}`,
-    ...(env.length > 0 ? [`SetEnv ${env.map(each => `"${each}"`).join(" ")}`] : []),
+    `SetEnv ${env.map(each => `"${each}"`).join(" ")}`,
   ];
   await writeFile(join(folder, "sshd_config"), `${lines.join("\n")}\n`);
   const child = spawn("unshare", ["--mount", "sh", "-c", unshared, "sh", folder], {
@@ -119,6 +120,10 @@ export async function startSshd(options: SshdOptions = {}): Promise<Sshd> {
     sessions: () => descendants(pid),
     async stop() {
       for (const each of [...descendants(pid), pid]) signal(each, "SIGKILL");
+      for (let left = ofSessions(folder); left.length > 0; left = ofSessions(folder)) {
+        for (const each of left) signal(each, "SIGKILL");
+        await Bun.sleep(5);
+      }
       if (child.exitCode === null && child.signalCode === null)
         await new Promise(resolve => child.once("exit", resolve));
       await rm(folder, { recursive: true, force: true });
@@ -142,6 +147,22 @@ async function listening(child: ChildProcess, said: () => string): Promise<void>
     await Bun.sleep(5);
   }
 }
+
+/** The variable of sessions that names the folder of their sshd. */
+const sessionMark = "CSIMUX_TEST_SSHD";
+
+/** The processes of the sessions of an sshd, also those that have left it, as after the loss of their connection. */
+const ofSessions = (folder: string): readonly number[] =>
+  readdirSync("/proc").flatMap(name => {
+    try {
+      const isOne =
+        /^\d+$/.test(name) && readFileSync(`/proc/${name}/environ`, "latin1").includes(`${sessionMark}=${folder}\0`);
+      return isOne ? [Number(name)] : [];
+    } catch {
+      // It has ended meanwhile.
+      return [];
+    }
+  });
 
 /** All processes below one, by the parents in /proc. */
 function descendants(pid: number): readonly number[] {
