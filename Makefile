@@ -3,13 +3,14 @@
 BUN := node_modules/.bin/bun
 STAMP := node_modules/.csimux-installed
 
-.PHONY: help run try test test-lab test-cluster test-nomad test-peers check assumed bench bench-lab build image version release publish install clean
+.PHONY: help run try test test-all test-lab test-cluster test-nomad test-peers check assumed bench bench-lab build image version release publish install clean
 
 help:
 	@echo "make run          build dist/csimux and serve examples/quickstart"
 	@echo "make try          walk through what make run serves, from a second terminal"
 	@echo "make check        types, lint, imports, generated files and conventions (ONLY=types: these)"
 	@echo "make test         all tests, including the CSI conformance suite (ONLY=tests/core: these files or folders, ONLY=changed)"
+	@echo "make test-all     the same without samples: every combination, for hours"
 	@echo "make test-lab     tests on real NFS, SMB, iSCSI, NVMe/TCP and ZFS in an emulated machine (ONLY='nfs iscsi': these)"
 	@echo "make test-cluster tests of the image and the manifests on a real Kubernetes (ONLY='life kills': these)"
 	@echo "make test-nomad   tests of the executable and the image on a real Nomad (ONLY='volumes kills': these)"
@@ -44,6 +45,12 @@ try: $(STAMP)
 test: export CASES := $(value CASES)
 test: $(STAMP)
 	@$(BUN) scripts/test.ts $(ONLY)
+
+# Before a release, and each week in CI: every combination of drivers, versions and interruptions, every spoiled answer and all runs of
+# csi-sanity, of which make test draws samples. Takes hours.
+test-all: export CSIMUX_FUZZ := all
+test-all: export CSIMUX_KILLS := 200
+test-all: test
 
 # GUEST=1: use a running guest (bun scripts/lab/main.ts up). MINUTES=45: time limit. CASES=iscsi: only matching cases.
 test-lab: $(STAMP)

@@ -126,8 +126,9 @@ const chosen = (only: string): readonly Variant[] => {
   return variants.filter(({ name, named }) => (only === "" ? !named : name.includes(only)));
 };
 
-/** The names of the variants that run by default. */
-export const sanityVariants = (): readonly string[] => chosen("").map(({ name }) => name);
+/** The names of the variants that run by default, or of all. */
+export const sanityVariants = (which: "usual" | "all"): readonly string[] =>
+  (which === "all" ? variants : chosen("")).map(({ name }) => name);
 
 /** Runs the CSI conformance suite against the compiled executable: the variant of this name, or those with `only` in their names. */
 async function sanity(command: string, only: string): Promise<Tally> {

@@ -44,7 +44,7 @@ async function unitWork(files: readonly string[], imports: Imports, seconds: Sec
 
 /** The runs of csi-sanity; without Go to build it, they are skipped, except in CI, which must have it. */
 async function sanityWork(seconds: Seconds): Promise<Work> {
-  const variants = sanityVariants();
+  const variants = sanityVariants(process.env["CSIMUX_FUZZ"] === "all" ? "all" : "usual");
   await build();
   if ((await installSanity()) !== undefined) {
     const script = `${root}/scripts/sanity.ts`;

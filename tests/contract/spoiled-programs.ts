@@ -1,4 +1,5 @@
 import type { CommandRunner } from "../../lib/io/runner.ts";
+import { everything, seed } from "../sample.ts";
 import { type Answer, type Harm, harmsOf, type Spoiler } from "./spoiled-answers.ts";
 import { cutsOf } from "./truncation.ts";
 
@@ -38,9 +39,5 @@ export const spoiledRunner = (runner: CommandRunner, spoiler: Spoiler<Printed>):
   },
 });
 
-/** CSIMUX_FUZZ=all in the environment spoils every answer in every way; otherwise some ways are drawn, which CSIMUX_SEED changes. */
-export const seed = Number(process.env["CSIMUX_SEED"] ?? 1);
-
 /** How thoroughly each operation is tested (see expectTruthful()). `most`: the number of ways, if a sample is drawn. */
-export const effortOf = (most: number) =>
-  process.env["CSIMUX_FUZZ"] === "all" ? { random: 50 } : { random: 8, most, seed };
+export const effortOf = (most: number) => (everything ? { random: 50 } : { random: 8, most, seed });

@@ -5,6 +5,7 @@ import type { Driver } from "../../../lib/drivers/driver.ts";
 import { asked, type CopyProcess, copyProcess, copyRequest, until } from "../../copy/copy-world.ts";
 import { testCall } from "../../fakes/memory-driver.ts";
 import { codeOf } from "../../mux/world.ts";
+import { everything, seed } from "../../sample.ts";
 
 /** One storage of a pair, and the hands of a person on it. */
 export interface CopyEndRig {
@@ -43,7 +44,7 @@ export const everyStep: CopySample = { every: 1, first: 1 };
 
 /** One step of `every` for the pair of this number, another one for each pair; with CSIMUX_FUZZ=all, each step. */
 export const sampleOf = (pair: number, every: number): CopySample =>
-  process.env["CSIMUX_FUZZ"] === "all" ? everyStep : { every, first: 1 + ((2 * pair) % every) };
+  everything ? everyStep : { every, first: 1 + ((seed + 2 * pair) % every) };
 
 /** The time limit of a test that makes a copy for each of its steps, in milliseconds. */
 const longMs = 600_000;

@@ -85,7 +85,7 @@ describe.skipIf(!isRoot)("a system that cannot keep a copy inside its source", (
   });
 
   // The command line of nsenter(1) has the process that keeps the mounts: --mount=/proc/PID/ns/mnt.
-  const killHolder = 'pid=${1#--mount=/proc/}; kill -KILL "${pid%/ns/mnt}"';
+  const killHolder = 'pid=${1#--mount=/proc/}; kill -KILL "${pid%/ns/mnt}"; while [ -e "${1#--mount=}" ]; do :; done';
   test.each([
     ["before it answers", "unshare", "kill -KILL $$"],
     ["before the mount", "nsenter", `${killHolder}; exec /usr/bin/nsenter "$@"`],

@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { CommandError, type CommandRunner } from "../../../lib/io/runner.ts";
 import { below } from "../../../scripts/check/below.ts";
 import { expectTruthful, type Operation, operations, type SpoiledRig } from "../../contract/spoiled-answers.ts";
-import { effortOf, harmsOfPrinted, type Printed, seed, spoiledRunner } from "../../contract/spoiled-programs.ts";
+import { effortOf, harmsOfPrinted, type Printed, spoiledRunner } from "../../contract/spoiled-programs.ts";
+import { seed } from "../../sample.ts";
 import { openOn, systemRunner, temporaryFolder, toolOf } from "./directory-rig.ts";
 
 // The outputs of the tools that copy, flush and remove trees, spoiled in every way.

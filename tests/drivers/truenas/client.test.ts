@@ -4,7 +4,7 @@ import { type Api, apiOf } from "../../../lib/drivers/truenas/api.ts";
 import { ApiError, apiErrorMapping, isMissing, LostJob } from "../../../lib/drivers/truenas/api-error.ts";
 import { Client } from "../../../lib/drivers/truenas/client.ts";
 import { type HttpConnection, serverOf } from "../../../lib/drivers/truenas/server.ts";
-import { connectionTo, withDouble } from "../../fakes/truenas/client-rig.ts";
+import { connectionTo, outOfTime, withDouble } from "../../fakes/truenas/client-rig.ts";
 import { type Double, startDouble } from "../../fakes/truenas/double.ts";
 import { numberOf, type Version, versions } from "../../fakes/truenas/versions.ts";
 
@@ -79,13 +79,7 @@ describe("one client for every version", () => {
         const failed = await errorOf(api.job("filesystem.setperm", [{ path: "/mnt/tank/b", mode: "777" }], never));
         expect(isMissing(failed)).toBe(true);
         double.jobs.ms = 60_000;
-        const before = double.jobs.looks;
-        const limit = new AbortController();
-        const ended = errorOf(api.job("filesystem.chown", [{ path, uid: 1 }], limit.signal));
-        // Once the client asks about it, it knows the number of the job.
-        while (double.jobs.looks === before) await pause(5);
-        limit.abort(new DOMException("the time is over", "TimeoutError"));
-        const unwanted = await ended;
+        const unwanted = await outOfTime(double, limit => api.job("filesystem.chown", [{ path, uid: 1 }], limit));
         const code = unwanted instanceof CsiError ? unwanted.code : apiErrorMapping(unwanted)?.code;
         expect(code).toBe("deadline-exceeded");
         const states = double.jobs.query([], {}) as { state: string }[];

@@ -8,7 +8,8 @@ import {
   type SpoiledRig,
   Spoiler,
 } from "../../contract/spoiled-answers.ts";
-import { effortOf, type Printed, seed } from "../../contract/spoiled-programs.ts";
+import { effortOf, type Printed } from "../../contract/spoiled-programs.ts";
+import { seed } from "../../sample.ts";
 import { spoiledZfs } from "./spoiled-rig.ts";
 import type { ZfsOptions } from "./zfs-rig.ts";
 
@@ -110,7 +111,7 @@ test.each(cases)(
   async (_, title, options, operation) => {
     const rig = await spoiledZfs(options);
     rigs.push(rig);
-    expect(await expectTruthful(rig, title, { ...effortOf(16), ...(operation && { operation }) })).toBeGreaterThan(0);
+    expect(await expectTruthful(rig, title, { ...effortOf(6), ...(operation && { operation }) })).toBeGreaterThan(0);
   },
   3_600_000,
 );

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from "node:timers/promises";
 import type { HttpConnection } from "../../../lib/drivers/truenas/server.ts";
 import { type Double, type DoubleOptions, startDouble } from "./double.ts";
 
@@ -10,6 +11,16 @@ export const connectionTo = (double: Double, more: Partial<HttpConnection> = {})
   apiKey: "1-secret",
   ...more,
 });
+
+/** What a job answers when the time of its call is over, which is as soon as its client has asked about it. */
+export async function outOfTime(double: Double, job: (signal: AbortSignal) => Promise<unknown>): Promise<unknown> {
+  const before = double.jobs.looks;
+  const limit = new AbortController();
+  const answer = job(limit.signal).catch((error: unknown) => error);
+  while (double.jobs.looks === before) await pause(2);
+  limit.abort(new DOMException("the time is over", "TimeoutError"));
+  return answer;
+}
 
 /** Runs `work` with a double, which ends with it. */
 export async function withDouble(options: DoubleOptions, work: (double: Double) => Promise<void>): Promise<void> {

@@ -48,9 +48,9 @@ async function interrupt(
 }
 
 const volumesNow = async () =>
-  (await world.controller("listVolumes", {})).entries.map(entry => entry.volume?.volumeId ?? "");
+  (await untilDone(() => world.controller("listVolumes", {}))).entries.map(entry => entry.volume?.volumeId ?? "");
 const snapshotsNow = async () =>
-  (await world.controller("listSnapshots", {})).entries.map(entry => entry.snapshot?.snapshotId ?? "");
+  (await untilDone(() => world.controller("listSnapshots", {}))).entries.map(entry => entry.snapshot?.snapshotId ?? "");
 
 async function clear(): Promise<void> {
   for (const volumeId of await volumesNow()) await untilDone(() => world.controller("deleteVolume", { volumeId }));

@@ -2,7 +2,8 @@ import { afterAll, afterEach, beforeAll, expect, setSystemTime, test } from "bun
 import type { Driver, Source } from "../../../../lib/drivers/driver.ts";
 import { callWith, gib, snapshotsOf, volumeOf } from "../../../contract/rig.ts";
 import { expectTruthful, type Operation, type SpoiledRig } from "../../../contract/spoiled-answers.ts";
-import { effortOf, type Printed, seed } from "../../../contract/spoiled-programs.ts";
+import { effortOf, type Printed } from "../../../contract/spoiled-programs.ts";
+import { seed } from "../../../sample.ts";
 import { spoiledZfs } from "../spoiled-rig.ts";
 import type { ZfsOptions } from "../zfs-rig.ts";
 import { copyOf, giving, joined, streamsOf, taking, targetOf } from "./copy-rig.ts";
@@ -105,7 +106,7 @@ test.each(
   async (_, title, options, operation) => {
     const rig = await spoiledZfs(options);
     rigs.push(rig);
-    expect(await expectTruthful(rig, title, { ...effortOf(16), operation })).toBeGreaterThan(0);
+    expect(await expectTruthful(rig, title, { ...effortOf(6), operation })).toBeGreaterThan(0);
   },
   3_600_000,
 );
