@@ -175,7 +175,10 @@ export interface HealthAbility {
 
 /** The ability to change properties of a volume in use (CSI ControllerModifyVolume). */
 export interface ModifyAbility {
-  /** Changes all of them or none. Throws "not-found", and "invalid-argument" for a property or value that is not allowed. */
+  /**
+   * Throws "not-found", and "invalid-argument" for a property or value that is not allowed, with nothing changed. After another failure some
+   * may be changed; a repeat changes all.
+   */
   modify(id: string, properties: Context, call: Call): Promise<void>;
 }
 

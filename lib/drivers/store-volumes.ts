@@ -127,7 +127,8 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
       const asset = await this.#store.find(id, call);
       if (!asset?.finished || !this.#store.resize) throw this.#absent(id);
       const wanted = grownSize(id, asset.bytes, range);
-      const grown = wanted === asset.bytes ? asset : await this.#store.resize(asset, wanted, range.limit, call);
+      const isEqual = wanted === asset.bytes && !asset.partlyResized;
+      const grown = isEqual ? asset : await this.#store.resize(asset, wanted, range.limit, call);
       // Even if nothing grew: an earlier call may have ended after the first half.
       await this.#share.resized?.(grown, call);
       return { bytes: grown.bytes, onNode: this.#share.growsOnNode };

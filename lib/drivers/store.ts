@@ -24,6 +24,8 @@ export interface StoredVolume {
   readonly name: string | undefined;
   /** Size in bytes; 0 if unknown. */
   readonly bytes: bigint;
+  /** An expansion to this size has ended before its last step. */
+  readonly partlyResized?: boolean;
   readonly source: Source | undefined;
   /** The source on another connection, if its content came from there. */
   readonly copyOf?: ForeignSource | undefined;
@@ -110,7 +112,7 @@ export interface VolumeStore<A extends StoredVolume> {
   readonly moments?: GivingAbility | undefined;
   /** Content from other connections; throws like this store. */
   readonly landings?: LandingStore<A> | undefined;
-  /** Changes properties of an asset in use, all of them or none. Throws "invalid-argument" for one that cannot be changed. */
+  /** Like ModifyAbility.modify. */
   modify?(asset: A, properties: Context, call: Call): Promise<void>;
   /** Bytes that a new volume may take. */
   available?(parameters: Context, call: Call): Promise<bigint>;

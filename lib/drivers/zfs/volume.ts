@@ -34,7 +34,9 @@ export interface ZfsVolume extends StoredVolume {
 /** The properties that make a dataset a volume. */
 export const volumePropertyNames = ({ noteKeys, volumes }: StoreSettings): readonly string[] => [
   ...["type", "guid", "creation", "origin"],
-  ...(volumes.type === "volume" ? ["volsize", "volblocksize"] : ["refquota", "mountpoint", "mounted", "sharenfs"]),
+  ...(volumes.type === "volume"
+    ? ["volsize", "volblocksize"]
+    : ["refquota", "mountpoint", "mounted", "sharenfs", ...(volumes.reservation ? ["refreservation"] : [])]),
   ...[property.managed, property.success, property.volumeName, property.context],
   ...[property.sourceKind, property.sourceId, property.copyOf, property.tombstone, ...markProperties],
   ...noteKeys.map(noteProperty),
@@ -80,6 +82,7 @@ export function volumeOf(id: string, entry: Entry, settings: StoreSettings): Zfs
     creation: shownValue(entry, "creation") ?? "",
     name: ownValue(entry, property.volumeName),
     bytes: bytesOf(shownValue(entry, type === "volume" ? "volsize" : "refquota")),
+    partlyResized: isUnreserved(entry, settings),
     source: sourceOf(entry),
     copyOf: copyOfIn(ownValue(entry, property.copyOf)),
     notes: notesOf(entry, settings),
@@ -88,6 +91,12 @@ export function volumeOf(id: string, entry: Entry, settings: StoreSettings): Zfs
     origin: shownValue(entry, "origin"),
     block: type === "volume" ? bytesOf(shownValue(entry, "volblocksize")) : 0n,
   };
+}
+
+/** Whether less than the size of a file system is reserved. One without any reservation was made before the connection had the setting. */
+function isUnreserved(entry: Entry, { volumes }: StoreSettings): boolean {
+  const [size, reserved] = ["refquota", "refreservation"].map(name => bytesOf(shownValue(entry, name)));
+  return volumes.type === "filesystem" && volumes.reservation && !!reserved && reserved < (size ?? 0n);
 }
 
 /** The properties that `datasetFindings` reads, besides those of a volume. */

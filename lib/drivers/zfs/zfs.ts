@@ -181,7 +181,7 @@ export interface Zfs {
   create(dataset: NewDataset, parents: boolean, query: PropertyQuery, signal: AbortSignal): Promise<CreationResult>;
   /** Like `create`, from a snapshot; throws "absent" when that does not exist, or what a temporary one would be taken of. */
   clone(dataset: NewDataset, origin: CloneOrigin, query: PropertyQuery, signal: AbortSignal): Promise<CreationResult>;
-  /** Sets values on a dataset or snapshot; all that are not undefined in one step. */
+  /** Sets values on a dataset or snapshot; where ZFS refuses one, others may be set. A size is reserved before it becomes the quota. */
   set(name: string, values: Values, signal: AbortSignal): Promise<void>;
   /** Applies permissions to a mounted file system. */
   permit(name: string, permissions: Permissions, signal: AbortSignal): Promise<void>;

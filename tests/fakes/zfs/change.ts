@@ -196,6 +196,25 @@ export function clone(pools: Pools, argv: readonly string[]): void {
   mountAndShare(pools, thing);
 }
 
+/**
+ * Sets values as far as possible: what cannot be set leaves the others (OpenZFS 2.1 to 2.3, module/zfs/zfs_ioctl.c, zfs_set_prop_nvlist).
+ * Values that are wrong by themselves are refused before that, all of them (lib/libzfs/libzfs_dataset.c, zfs_valid_proplist).
+ */
+function settle(pools: Pools, thing: Thing, pairs: Pairs): void {
+  for (const [name, value] of pairs) checked(thing, name, value, false, `cannot set property for '${thing.name}'`);
+  // A reservation of the whole size follows the size that is set with it.
+  const whole = pairs.some(([name, value]) => name === "refreservation" && value === "auto");
+  const failed: Failure[] = [];
+  for (const some of whole ? [pairs] : pairs.map(each => [each]))
+    try {
+      apply(pools, thing, some, false);
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      failed.push(error);
+    }
+  if (failed.length > 0) throw new Failure(failed.map(({ message }) => message).join("\n"));
+}
+
 /** zfs set K=V... NAME... */
 export function set(pools: Pools, argv: readonly string[]): void {
   const cut = argv.findIndex(word => !word.includes("="));
@@ -205,7 +224,7 @@ export function set(pools: Pools, argv: readonly string[]): void {
     if (!thing) throw new Failure(`cannot open '${name}': dataset does not exist`);
     if (thing.type === "snapshot" && pairs.some(([key]) => !key.includes(":")))
       throw new Failure(`cannot set property for '${name}': this property can not be modified for snapshots`);
-    apply(pools, thing, pairs, false);
+    settle(pools, thing, pairs);
     if (!pairs.some(([key]) => key === "sharenfs" || key === "sharesmb") || !thing.mounted) continue;
     pools.usershare(thing, false);
     pools.share(thing);

@@ -138,7 +138,12 @@ export class ZfsApi implements Zfs, DatasetApi {
 
   async set(name: string, values: Values, signal: AbortSignal): Promise<void> {
     const { fields, user } = apiValues(values);
-    await (name.includes("@") ? this.#setSnapshot(name, user, signal) : this.#change(name, fields, user, signal));
+    if (name.includes("@")) return this.#setSnapshot(name, user, signal);
+    const { refreservation, ...others } = fields;
+    if (refreservation === undefined || others["refquota"] === undefined)
+      return this.#change(name, fields, user, signal);
+    await this.#change(name, { refreservation }, {}, signal);
+    await this.#change(name, others, user, signal);
   }
 
   async permit(name: string, permissions: Permissions, signal: AbortSignal): Promise<void> {

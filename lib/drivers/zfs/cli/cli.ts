@@ -30,6 +30,7 @@ import {
   permissionSteps,
   poolStep,
   readStep,
+  setSteps,
   type ZfsCalls,
 } from "./steps.ts";
 
@@ -101,16 +102,9 @@ export class ZfsCli implements Zfs {
   }
 
   async set(name: string, values: Values, signal: AbortSignal): Promise<void> {
-    const { volsize, ...others } = values;
-    const own = this.#resizer ? others : values;
-    const inherited = Object.keys(own).filter(key => own[key] === undefined);
-    const pairs = Object.entries(own).flatMap(([key, value]) => (value === undefined ? [] : [`${key}=${value}`]));
-    const steps: Step[] = inherited.map((key, at) => ({
-      name: `inherit${at}`,
-      argv: this.#argv("inherit", key, name),
-    }));
-    if (pairs.length > 0) steps.push({ name: "set", argv: this.#argv("set", ...pairs, name) });
-    await this.#done(steps, signal);
+    const { volsize, ...kept } = values;
+    const own = this.#resizer ? kept : values;
+    await this.#done(setSteps(this.#programs, name, own), signal);
     if (volsize !== undefined) await this.#resizer?.set(name, { volsize }, signal);
   }
 

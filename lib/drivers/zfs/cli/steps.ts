@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Argv } from "../../../io/runner.ts";
 import { type Outputs, piped, quoted, type Step } from "../../../io/script.ts";
-import type { Copy, DatasetType, Depth, Entries, Permissions, PropertyQuery } from "../zfs.ts";
+import type { Copy, DatasetType, Depth, Entries, Permissions, PropertyQuery, Values } from "../zfs.ts";
 
 /** The longest accepted listing in bytes: some hundred thousand snapshots. */
 export const listingBytes = 64 << 20;
@@ -161,6 +161,26 @@ export const poolStep = ({ zpool }: Programs, names: readonly string[]): Step =>
 /** Properties as options of zfs create and similar commands. */
 export const options = (values: Readonly<Record<string, string>>): readonly string[] =>
   Object.entries(values).flatMap(([name, value]) => ["-o", `${name}=${value}`]);
+
+/**
+ * Sets values, and lets others be inherited. A reservation comes before the quota: of several values zfs sets those that it can
+ * (OpenZFS 2.1 to 2.3, module/zfs/zfs_ioctl.c, zfs_set_prop_nvlist).
+ */
+export function setSteps({ zfs }: Programs, name: string, values: Values): readonly Step[] {
+  const pairs = Object.entries(values).flatMap(([key, value]) => (value === undefined ? [] : [`${key}=${value}`]));
+  const isFirst = (pair: string) => values["refquota"] !== undefined && pair.startsWith("refreservation=");
+  const inherited = Object.keys(values).filter(key => values[key] === undefined);
+  const set = (step: string, all: readonly string[]): readonly Step[] =>
+    all.length === 0 ? [] : [{ name: step, argv: [...zfs, "set", ...all, name] }];
+  return [
+    ...inherited.map((key, at): Step => ({ name: `inherit${at}`, argv: [...zfs, "inherit", key, name] })),
+    ...set("reserve", pairs.filter(isFirst)),
+    ...set(
+      "set",
+      pairs.filter(each => !isFirst(each)),
+    ),
+  ];
+}
 
 /** Sends a snapshot into a new dataset, or continues an interrupted copy by the token that it left. */
 export function copyStep({ zfs }: Programs, { from, to, values }: Copy, token: string | undefined): Step {
