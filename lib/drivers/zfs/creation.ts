@@ -4,9 +4,10 @@ import { CsiError } from "../../core/errors.ts";
 import { pause } from "../../core/time.ts";
 import type { Source, VolumeSpec } from "../driver.ts";
 import { sizeFrom, wholeUnits } from "../sizes.ts";
+import { refuseCopy, refusePlainClone } from "./copy-refusal.ts";
 import { markValues, shownValue, whyNotVolume } from "./properties.ts";
 import { refuseSameShare } from "./shares.ts";
-import { type CopySource, copySourceOf, refuseOthers, takeSource } from "./sources.ts";
+import { type CopySource, copySourceOf, takeSource } from "./sources.ts";
 import type { ZfsStorage } from "./storage.ts";
 import {
   blockBytes,
@@ -16,6 +17,7 @@ import {
   listProperties,
   type NewValues,
   volumeValues,
+  wantsEncryption,
 } from "./values.ts";
 import { volumeIn, volumeQuery, type ZfsVolume } from "./volume.ts";
 import { type CreationResult, type Entry, type NewDataset, untrue, ZfsError, type ZfsFailure } from "./zfs.ts";
@@ -133,6 +135,7 @@ export function makeVolume(storage: ZfsStorage, spec: VolumeSpec, call: Call): P
     const key = from.kind === "volume" ? "detachedVolumesFromVolumes" : "detachedVolumesFromSnapshots";
     if (isSwitchedOn(spec.parameters, identity, key)) return copied(plan, source);
     const snapshot = snapshotOf(source);
+    if (wantsEncryption(spec.parameters)) await refusePlainClone(storage, source.name, call);
     const origin = { snapshot, temporary: snapshot !== source.name };
     return ensureComplete(plan, await zfs.clone(newDataset(plan, valuesFrom(plan, source)), origin, query, signal));
   }
@@ -143,7 +146,7 @@ export function makeVolume(storage: ZfsStorage, spec: VolumeSpec, call: Call): P
   /** Makes a full copy outside the volumes; it gets its name when it is complete and has all its properties. */
   async function copied(plan: CreationPlan, source: CopySource): Promise<ZfsVolume> {
     const from = snapshotOf(source);
-    await refuseOthers(storage, staging, call);
+    await refuseCopy(storage, source.name, staging, wantsEncryption(spec.parameters), call);
     if (from !== source.name) await takeSource(storage, from, staging, call);
     const unmounted = filesystem ? { canmount: "noauto" } : {};
     await zfs.copy({ from, to: staging, values: { ...unmounted, ...markValues(identity) } }, signal);

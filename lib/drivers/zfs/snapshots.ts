@@ -2,6 +2,7 @@ import type { Call } from "../../core/call.ts";
 import type { Snapshot, SnapshotAbility } from "../driver.ts";
 import { afterFailure } from "../failure.ts";
 import { pageOf } from "../pages.ts";
+import { refuseCopy } from "./copy-refusal.ts";
 import { isVolumeId, snapshotId } from "./names.ts";
 import {
   isSnapshot,
@@ -17,7 +18,6 @@ import { refuseWhileCopied } from "./protected.ts";
 import {
   everySnapshot,
   findSnapshot,
-  refuseOthers,
   removeCopy,
   removeStaging,
   snapshotBytes,
@@ -105,7 +105,7 @@ export function datasetSnapshots(storage: ZfsStorage): SnapshotAbility {
         // The dataset that holds the detached snapshots of the volume.
         const container = { name: names.container(volume.id), volsize: undefined, values: {}, permissions: undefined };
         await zfs.create(container, true, { names: [container.name], properties: ["type"] }, signal);
-        await refuseOthers(storage, staging, call);
+        await refuseCopy(storage, volume.dataset, staging, false, call);
         await takeSource(storage, from, staging, call);
         await zfs.copy({ from, to: staging, values: marked }, signal);
         await zfs.set(staging, values, signal);

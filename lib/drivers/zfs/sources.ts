@@ -135,21 +135,6 @@ export async function copySourceOf(storage: ZfsStorage, { kind, id }: Source, ca
   return { name, bytes: volume.bytes, lists: listsOf(entries.get(name)) };
 }
 
-/** Whether a copy, unfinished or left behind, belongs to another connection with the same parent. */
-async function isOthers({ zfs, settings }: ZfsStorage, name: string, call: Call): Promise<boolean> {
-  const entry = (await zfs.read({ names: [name], properties: markProperties }, call.signal)).get(name);
-  return entry !== undefined && otherOwner(entry, settings.marks) !== undefined;
-}
-
-/** Throws "aborted" when another connection makes a copy of this name. */
-export async function refuseOthers(storage: ZfsStorage, name: string, call: Call): Promise<void> {
-  if (!(await isOthers(storage, name, call))) return;
-  throw storage.error(
-    "aborted",
-    `another connection makes the copy ${name}; give each connection a dataset of its own`,
-  );
-}
-
 /** Takes the snapshot `from` to copy into `staging`. One that an earlier attempt has left is used only while its copy exists. */
 export async function takeSource(
   { zfs, names }: ZfsStorage,

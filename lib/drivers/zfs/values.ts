@@ -39,6 +39,12 @@ function chosen(parameters: Context): NewValues {
   );
 }
 
+/** Whether a class asks for encrypted volumes. */
+export function wantsEncryption(parameters: Context): boolean {
+  const value = parameters[`${prefix}encryption`];
+  return value !== undefined && value !== "" && value !== "off";
+}
+
 const size = /^(?:512|(?:1|2|4|8|16|32|64|128|256|512)K|1M)$/i;
 const cache = /^(?:all|none|metadata)$/;
 const onOff = /^(?:on|off)$/;

@@ -16,9 +16,11 @@ const apiNames: Readonly<Record<string, string>> = {
   dedup: "deduplication",
   special_small_blocks: "special_small_block_size",
 };
-const zfsNames: Readonly<Record<string, string>> = Object.fromEntries(
-  Object.entries(apiNames).map(([zfs, api]) => [api, zfs]),
-);
+const zfsNames: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(Object.entries(apiNames).map(([zfs, api]) => [api, zfs])),
+  // A creation has other fields for it.
+  encryption_algorithm: "encryption",
+};
 
 const settable: ReadonlySet<string> = new Set([
   ...["aclmode", "acltype", "atime", "casesensitivity", "checksum", "compression", "copies", "dedup", "exec"],

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import type { Source, VolumeSpec } from "../../../lib/drivers/driver.ts";
-import { codeOf } from "../../contract/driver-volumes.ts";
-import { perTest } from "../../contract/per-test.ts";
-import { callWith, gib, snapshotsOf, volumeOf } from "../../contract/rig.ts";
-import { atEachStep } from "../../contract/steps.ts";
-import { around, type ZfsOptions, type ZfsRig, zfsRig } from "./zfs-rig.ts";
+import type { Source, VolumeSpec } from "../../../../lib/drivers/driver.ts";
+import { codeOf } from "../../../contract/driver-volumes.ts";
+import { perTest } from "../../../contract/per-test.ts";
+import { callWith, gib, snapshotsOf, volumeOf } from "../../../contract/rig.ts";
+import { atEachStep } from "../../../contract/steps.ts";
+import { around, type ZfsOptions, type ZfsRig, zfsRig } from "../zfs-rig.ts";
 
 const call = callWith();
 const open = perTest((options: ZfsOptions) => zfsRig(options));
