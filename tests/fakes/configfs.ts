@@ -1,15 +1,18 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Argv } from "../../lib/io/runner.ts";
+import model from "./configfs.py" with { type: "text" };
 
 /** The model of the kernel's configfs (configfs.py): how programs run in it, and how a person changes it. */
 
-const model = join(import.meta.dir, "configfs.py");
-
-/** The text of a shell script that runs python3 in the model of a host. */
-export const pythonText = (folder: string): string =>
-  `#!/bin/sh\nexec /usr/bin/python3 -I -S '${model}' '${folder}' "$@"\n`;
+/** Puts a python3 into a folder of programs that runs in the model of a host. */
+export function putPython(bin: string, folder: string): void {
+  writeFileSync(join(bin, "configfs.py"), model);
+  const path = join(bin, "python3");
+  writeFileSync(path, `#!/bin/sh\nexec /usr/bin/python3 -I -S '${bin}/configfs.py' '${folder}' "$@"\n`);
+  chmodSync(path, 0o755);
+}
 
 /** A change: a word of Python's `os`, or "write" with the new value. Paths begin with lio/ or nvmet/. */
 export type Change =
@@ -40,7 +43,7 @@ export const modelKernel =
   (folder: string) =>
   (change: Change): string => {
     mkdirSync(join(folder, "lio/core"), { recursive: true });
-    return answerTo(["/usr/bin/python3", "-I", "-S", model, folder], change, path => join(folder, path));
+    return answerTo(["/usr/bin/python3", "-I", "-S", "-c", model, folder], change, path => join(folder, path));
   };
 export const realKernel = (change: Change): string =>
   answerTo(["/usr/bin/python3", "-I", "-S"], change, path =>

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Command, CommandRunner, Output } from "../../../lib/io/runner.ts";
-import { pythonText } from "../configfs.ts";
+import { putPython } from "../configfs.ts";
 import type { RunningStreams } from "./child.ts";
 import { deviceText, flushed } from "./nfsd.ts";
 import { type Faults, Pools, type Thing } from "./pool.ts";
@@ -59,8 +59,7 @@ done; :
 `,
   );
   chmodSync(join(bin, "ps"), 0o755);
-  writeFileSync(join(bin, "python3"), pythonText(folder));
-  chmodSync(join(bin, "python3"), 0o755);
+  putPython(bin, folder);
   // The module of LIO makes its folder in configfs.
   writeFileSync(
     join(bin, "modprobe"),
