@@ -51,7 +51,7 @@ KINDS = [
     (r"lio/core/fileio_\d+", {"hba_info": "HBA Index: 1 plugin: fileio version: v5.0"}, []),
     (r"lio/core/iblock_\d+/[^/]+", BACKSTORE, ["alua/default_tg_pt_gp", "statistics"]),
     (r"lio/iscsi", {}, ["discovery_auth"]),
-    (r"lio/iscsi/[^/]{1,223}", {}, ["fabric_statistics"]),
+    (r"lio/iscsi/[^/]{1,223}", {"param/cmd_completion_affinity": -1}, ["fabric_statistics"]),
     (r"lio/iscsi/[^/]+/tpgt_\d+", GROUP, ["lun", "np", "acls"]),
     (r"lio/iscsi/[^/]+/tpgt_\d+/lun/lun_\d+", {"alua_tg_pt_gp": ""}, ["statistics"]),
     (r"lio/iscsi/[^/]+/tpgt_\d+/np/[^/]+:\d+", {"iser": 0, "cxgbit": 0}, []),

@@ -148,4 +148,4 @@ def dump_target(place):
                 **dump_auth(group)
             )
         )
-    return {"fabric": "iscsi", "wwn": os.path.basename(place), "tpgs": groups}
+    return dict(dump_base(place), fabric="iscsi", wwn=os.path.basename(place), tpgs=groups)
