@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { ClusterFacts } from "../../lib/config/cluster.ts";
 import { groupBy } from "../../lib/core/group-by.ts";
+import { claimFinder } from "../../lib/core/place.ts";
 import { allReasons, reasonText, severityWords } from "../../lib/health/reasons.ts";
 import type { HealthStatus } from "../../lib/observe/health.ts";
 import type { StatusAnswer } from "../../lib/observe/status.ts";
@@ -185,7 +186,7 @@ function groups({ groups: all, connections: known }: StatusAnswer): Part {
 /** The volumes by connection, each list closed until it is wanted. */
 function volumes({ inventory, health, connections: all }: StatusAnswer, cluster: ClusterFacts | undefined): Part {
   if (!inventory) return all.length > 0 && html`<p>The volumes were not listed.</p>`;
-  const claims = new Map(cluster?.claims?.map(each => [each.handle, each]));
+  const claimOf = claimFinder(cluster?.claims ?? []);
   const conditions = groupBy(
     health.filter(each => each.volume !== undefined),
     each => each.volume,
@@ -198,8 +199,8 @@ function volumes({ inventory, health, connections: all }: StatusAnswer, cluster:
   return inventory.map(({ connection, volumes: found, problem }) => {
     // Of a storage system that cannot be checked, the health of its volumes is unknown.
     const healthy = all.find(({ name }) => name === connection)?.storage?.state === "good" ? "good" : unknown;
-    const rows = found.map(({ id, bytes, snapshots }): readonly Part[] => {
-      const claim = claims.get(id);
+    const rows = found.map(({ id, place, bytes, snapshots }): readonly Part[] => {
+      const claim = claimOf({ id, place });
       const wrong = conditions.get(id) ?? [];
       return [
         id.startsWith(`v:${connection}/`) ? id.slice(connection.length + 3) : id,

@@ -1,3 +1,4 @@
+import { claimFinder, placeOf } from "../../lib/core/place.ts";
 import { textAt } from "../../lib/lint/lint-input.ts";
 import type { Duplicate } from "../../lib/mux/duplicate-volumes.ts";
 import type { Handles } from "../../lib/mux/handles.ts";
@@ -34,19 +35,6 @@ export interface VolumeRow {
   readonly note: string | undefined;
 }
 
-/** The object of the storage system in a volume context, such as "share /mnt/tank/pvc-1"; undefined if it names none. */
-export function placeOf(context: Readonly<Record<string, unknown>>): string | undefined {
-  const keys = ["iqn", "nqn", "share", "path", "zfs_asset_name", "filesystem"];
-  const key = keys.find(each => typeof context[each] === "string");
-  return key && `${key} ${String(context[key])}`;
-}
-
-/**
- * A place without its slashes at both ends. Servers are not compared, because a name can be written in several ways: equal texts may be the
- * same storage, different ones are not.
- */
-const comparable = (place: string): string => place.replace(/ \/+/, " ").replace(/\/+$/, "");
-
 /** The PersistentVolumes of CSI drivers among the objects of a cluster. */
 export const pvsIn = (objects: readonly Mapping[]): readonly ListedPv[] =>
   objects.flatMap(object => {
@@ -67,14 +55,10 @@ export const pvsIn = (objects: readonly Mapping[]): readonly ListedPv[] =>
     ];
   });
 
-/** Finds the PersistentVolume of a volume: of its handle, or with the same storage under another driver name or handle. */
+/** Like claimFinder, for volumes with their context. */
 export function pvFinder(pvs: readonly ListedPv[]) {
-  const byHandle = new Map(pvs.map(each => [each.handle, each]));
-  const byPlace = new Map(
-    pvs.flatMap(each => (each.place === undefined ? [] : [[comparable(each.place), each] as const])),
-  );
-  return ({ id, context }: Pick<SiteVolume, "id" | "context">) =>
-    byHandle.get(id) ?? byPlace.get(comparable(placeOf(context) ?? ""));
+  const found = claimFinder(pvs);
+  return ({ id, context }: Pick<SiteVolume, "id" | "context">) => found({ id, place: placeOf(context) });
 }
 
 /** Compares the volumes of all connections with the PersistentVolumes of the cluster, the worst first. */

@@ -1,7 +1,8 @@
+import { placeOf } from "../../lib/core/place.ts";
 import { size } from "../status/problems.ts";
 import { linesOf, tableWithin } from "../terminal/table.ts";
 import { visible } from "../terminal/terminal.ts";
-import { placeOf, type VolumeRow } from "./compare.ts";
+import type { VolumeRow } from "./compare.ts";
 import type { Listed } from "./site.ts";
 
 /** Wide enough for two ids of claims on one line. */

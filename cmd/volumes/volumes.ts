@@ -1,9 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { readObjects } from "../../lib/config/cluster.ts";
 import { CsiError, errnoOf } from "../../lib/core/errors.ts";
+import { placeOf } from "../../lib/core/place.ts";
 import type { Host } from "../host.ts";
 import { UsageError } from "../terminal/terminal.ts";
-import { compared, type ListedPv, placeOf, pvFinder, pvsIn, type VolumeRow } from "./compare.ts";
+import { compared, type ListedPv, pvFinder, pvsIn, type VolumeRow } from "./compare.ts";
 import type { VolumesFlags } from "./flags.ts";
 import { adoptionText, deletionText, pvName } from "./manifests.ts";
 import { type Listed, openSite, type Site } from "./site.ts";

@@ -1,5 +1,6 @@
 import { CsiError } from "../core/errors.ts";
 import { isNodeName } from "../core/name.ts";
+import { placeOf } from "../core/place.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 import type { Budget } from "../yaml/budget.ts";
 import { parseYamlDocuments } from "../yaml/parse.ts";
@@ -68,6 +69,8 @@ export function readStorageClasses(file: string, text: string): readonly Storage
 /** A PersistentVolume of a CSI driver, and its claim. */
 export interface VolumeClaim {
   readonly handle: string;
+  /** Like `placeOf`. */
+  readonly place?: string | undefined;
   /** The name of the PersistentVolume. */
   readonly volume: string;
   /** namespace/name; undefined if it is not bound. */
@@ -77,7 +80,7 @@ export interface VolumeClaim {
 /** What is known of a cluster; undefined if it is not. */
 export interface ClusterFacts {
   readonly nodes: readonly Pick<ListedNode, "name" | "labels">[] | undefined;
-  /** The PersistentVolumes of csimux. */
+  /** The PersistentVolumes of csimux, and those of other drivers that name a storage: a volume may have been taken over. */
   readonly claims: readonly VolumeClaim[] | undefined;
   /** Why something is unknown. */
   readonly problems: readonly string[];
@@ -99,16 +102,19 @@ export function readNodesAndVolumes(file: string, text: string, driver: string):
   };
 }
 
-/** The PersistentVolumes of one driver among objects. */
+/** The PersistentVolumes of one driver among objects, and those of others that name a storage. */
 export const claimsOf = (volumes: readonly unknown[], driver: string): readonly VolumeClaim[] =>
   volumes.filter(isMapping).flatMap(each => claimOf(each, driver) ?? []);
 
 function claimOf({ metadata, spec }: Mapping, driver: string): VolumeClaim | undefined {
   const { csi, claimRef } = isMapping(spec) ? spec : {};
   const { name } = isMapping(metadata) ? metadata : {};
-  if (!isMapping(csi) || csi["driver"] !== driver || typeof csi["volumeHandle"] !== "string") return undefined;
+  if (!isMapping(csi) || typeof csi["volumeHandle"] !== "string") return undefined;
+  const { volumeAttributes } = csi;
+  const place = isMapping(volumeAttributes) ? placeOf(volumeAttributes) : undefined;
+  if (csi["driver"] !== driver && place === undefined) return undefined;
   const claim = isMapping(claimRef) ? `${String(claimRef["namespace"])}/${String(claimRef["name"])}` : undefined;
-  return { handle: csi["volumeHandle"], volume: String(name), claim };
+  return { handle: csi["volumeHandle"], place, volume: String(name), claim };
 }
 
 /** The objects of a manifest or list, as YAML or JSON. Throws "invalid-argument" for text that is neither. */

@@ -1,5 +1,6 @@
 import type { CopyState } from "../copy/commands.ts";
 import type { Call } from "../core/call.ts";
+import { placeOf } from "../core/place.ts";
 import { mapLimit } from "../core/semaphore.ts";
 import type { Landing } from "../drivers/copying.ts";
 import type { Page, PageRequest } from "../drivers/driver.ts";
@@ -19,6 +20,8 @@ const width = 16;
 export interface InventoryVolume {
   /** Its handle. */
   readonly id: string;
+  /** Like `placeOf`. */
+  readonly place?: string | undefined;
   /** Its size in bytes; 0 if unknown. */
   readonly bytes: number;
   /** Undefined if the snapshots are unknown. */
@@ -98,8 +101,9 @@ async function ofConnection(
   if (snapshots?.more) problem ??= `it has more than ${most} snapshots`;
   return {
     connection: name,
-    volumes: volumes.items.map(({ id, bytes }) => ({
+    volumes: volumes.items.map(({ id, bytes, context }) => ({
       id: handles.encode("volume", name, id),
+      place: placeOf(context),
       bytes: Number(bytes),
       snapshots: snapshots && !snapshots.more ? (counts.get(id) ?? 0) : undefined,
     })),

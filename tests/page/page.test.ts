@@ -118,6 +118,33 @@ test("the labels of nodes decide who reaches what; without nodes, the topologies
   ]);
 });
 
+test("a volume that was taken over has its claim, whatever the driver name and the id of its PersistentVolume are", () => {
+  const share = (name: string) => ({ node_attach_driver: "nfs", server: "nas", share: `/mnt/tank/v/${name}` });
+  const pv = (name: string, driver: string, volumeHandle: string) => ({
+    ...{ apiVersion: "v1", kind: "PersistentVolume", metadata: { name } },
+    spec: {
+      csi: { driver, volumeHandle, volumeAttributes: share(name) },
+      claimRef: { namespace: "shop", name: `data-of-${name}` },
+    },
+  });
+  const items = [
+    pv("pvc-1", "csimux.storage", "pvc-1"),
+    pv("pvc-2", "org.democratic-csi.nfs", "pvc-2"),
+    pv("pvc-3", "csimux.storage", "v:nas1/pvc-3"),
+    pv("pvc-5", "csimux.storage", "v:nas1/pvc-5"),
+  ];
+  const cluster = readNodesAndVolumes("kubectl", JSON.stringify({ kind: "List", items }), "csimux.storage");
+  const volumes = ["pvc-1", "pvc-2", "pvc-3", "pvc-4"].map(name => {
+    const place = `share /mnt/tank/v/${name}`;
+    return { id: `v:nas1/${name}`, place, bytes: 1 << 30, snapshots: 0 };
+  });
+  const inventory = [{ connection: "nas1", problem: undefined, volumes }];
+  const text = pageText({ ...answerOf([connection("nas1")], 4), inventory }, cluster);
+  for (const name of ["pvc-1", "pvc-2", "pvc-3"]) expect(text).toContain(`shop/data-of-${name}`);
+  expect(text).not.toContain("shop/data-of-pvc-5");
+  expect(text.match(/<span class="dim">none<\/span>/g)).toHaveLength(1);
+});
+
 test("nodes and claims come from kubectl's output, those of other drivers and kinds are ignored", () => {
   const volume = (name: string, driver: string, claimRef?: object) => ({
     kind: "PersistentVolume",
