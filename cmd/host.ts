@@ -9,8 +9,8 @@ import type { ValueResolver } from "../lib/schema/value-resolver.ts";
 export interface Host {
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
-  /** All of standard input as text. */
-  readonly stdin: () => Promise<string>;
+  /** Standard input as text: all of it, or its beginning with at least `mostBytes` bytes. */
+  readonly stdin: (mostBytes?: number) => Promise<string>;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly hostname: string;
   /** Whether `out` may contain colours: it is a terminal, and NO_COLOR is not set (no-color.org). */
@@ -59,9 +59,14 @@ function writer(stream: NodeJS.WriteStream): (text: string) => void {
   };
 }
 
-async function readStdin(): Promise<string> {
+async function readStdin(mostBytes = Number.POSITIVE_INFINITY): Promise<string> {
   const chunks: Buffer[] = [];
-  for await (const chunk of process.stdin) chunks.push(Buffer.from(chunk));
+  let bytes = 0;
+  for await (const chunk of process.stdin) {
+    chunks.push(Buffer.from(chunk));
+    bytes += chunk.length;
+    if (bytes >= mostBytes) break;
+  }
   return Buffer.concat(chunks).toString("utf8");
 }
 

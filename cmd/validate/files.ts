@@ -1,5 +1,7 @@
-import { closeSync, openSync, readdirSync, readFileSync, readSync, realpathSync, type Stats, statSync } from "node:fs";
+import { constants, readdirSync, realpathSync, type Stats, statSync } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { unknownFolder } from "../../lib/config/proxy.ts";
 import { errnoOf } from "../../lib/core/errors.ts";
 import { readMain } from "../../lib/daemon/main-file.ts";
@@ -29,7 +31,7 @@ export interface Inputs {
  */
 export async function readInputs({ inputs, config, name }: ValidateOptions, host: Host): Promise<Inputs> {
   // A pipe such as <(sops -d proxy.yaml) can be read only once.
-  const main = config === undefined ? undefined : ({ file: config, text: textOf(config), role: "main" } as const);
+  const main = config === undefined ? undefined : ({ file: config, text: await textOf(config), role: "main" } as const);
   const named: Input[] = [];
   for (const input of inputs) named.push(...(await readable(input, () => expand(input, name, host))));
   const folder = main && (await readable(main.file, () => folderOf(main.file, main.text, host)));
@@ -69,14 +71,14 @@ function statOf(path: string): Stats | undefined {
 }
 
 async function expand(input: string, name: string, host: Host): Promise<readonly Input[]> {
-  if (input === "-") return [{ file: "-", text: await host.stdin(), role: "given", name }];
+  if (input === "-") return [{ file: "-", text: await host.stdin(maxRead), role: "given", name }];
   const stat = statSync(input, { throwIfNoEntry: false });
   if (stat?.isDirectory()) {
     const found = walk(input, new Set());
     if (found.length === 0) throw new InputError(`${input}: no YAML or JSON file in this folder`);
-    return found.map(file => ({ file, text: textOf(file), role: "found" }));
+    return textsOf(found);
   }
-  if (stat) return [{ file: input, text: textOf(input), role: "given" }];
+  if (stat) return [{ file: input, text: await textOf(input), role: "given" }];
   if (!/[*?[{]/.test(input)) throw new InputError(`${input}: no such file or folder`);
   // Imported only here, because Node 20 has no glob.
   const { glob } = await import("node:fs/promises");
@@ -84,7 +86,13 @@ async function expand(input: string, name: string, host: Host): Promise<readonly
   const matches: string[] = [];
   for await (const match of glob(input)) if (isCandidate(match) && statOf(match)?.isFile()) matches.push(match);
   if (matches.length === 0) throw new InputError(`${input}: no file matches`);
-  return matches.sort().map(file => ({ file, text: textOf(file), role: "found" }));
+  return textsOf(matches.sort());
+}
+
+async function textsOf(files: readonly string[]): Promise<readonly Input[]> {
+  const read: Input[] = [];
+  for (const file of files) read.push({ file, text: await textOf(file), role: "found" });
+  return read;
 }
 
 /** Files below a folder in a stable order, without hidden entries: Secret volumes keep their data behind such links. */
@@ -111,31 +119,64 @@ async function folderOf(config: string, text: string, host: Host) {
   const folder = connectionFolder(configFolder, config);
   if (folder === undefined) return { files: [], missing: configFolder };
   const files = readdirSync(folder).filter(name => isCandidate(name) && !name.startsWith("."));
-  const read = files.sort().map((name): Input => {
-    const path = join(folder, name);
-    return { file: path, text: textOf(path), role: isYaml(name) ? "connection" : "found" };
-  });
+  const read: Input[] = [];
+  for (const name of files.sort()) {
+    const file = join(folder, name);
+    read.push({ file, text: await textOf(file), role: isYaml(name) ? "connection" : "found" });
+  }
   return { files: read };
 }
 
 /** The start of a larger file is enough to refuse it. */
 const maxRead = 5 << 20;
 
-function textOf(file: string): string {
+/** How long a pipe or a device may stay silent, in milliseconds: a person may type a password for the program that writes into it. */
+const silentMs = 30_000;
+const pollMs = 20;
+
+/** Reads at most `maxRead` bytes, also from what has no end or no size: a FIFO, a device, a file in /proc. Throws InputError. */
+async function textOf(file: string): Promise<string> {
   try {
-    const stat = statSync(file);
-    return stat.isFile() && stat.size > maxRead ? beginning(file) : readFileSync(file, "utf8");
+    const handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK);
+    try {
+      return await beginning(handle, (await handle.stat()).isFIFO());
+    } finally {
+      await handle.close();
+    }
   } catch (error) {
+    if (error instanceof InputError) throw error;
     throw unreadable(file, error);
   }
 }
 
-function beginning(file: string): string {
-  const handle = openSync(file, "r");
+async function beginning(handle: FileHandle, isPipe: boolean): Promise<string> {
+  const chunks: Buffer[] = [];
+  const buffer = Buffer.alloc(64 << 10);
+  let bytes = 0;
+  let silent = 0;
+  while (bytes < maxRead) {
+    const bytesRead = await readInto(handle, buffer);
+    if (bytesRead > 0) {
+      chunks.push(Buffer.from(buffer.subarray(0, bytesRead)));
+      bytes += bytesRead;
+      silent = 0;
+      // A FIFO whose writer has not come yet looks like one whose writer has gone.
+    } else if (bytesRead === 0 && !(isPipe && bytes === 0)) break;
+    else if (silent > silentMs) throw Object.assign(new Error("silent"), { code: "ETIMEDOUT" });
+    else {
+      await pause(pollMs);
+      silent += pollMs;
+    }
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+/** Reads the next bytes; -1 if they have not come yet. */
+async function readInto(handle: FileHandle, buffer: Buffer): Promise<number> {
   try {
-    const bytes = Buffer.alloc(maxRead);
-    return bytes.toString("utf8", 0, readSync(handle, bytes, 0, maxRead, 0));
-  } finally {
-    closeSync(handle);
+    return (await handle.read(buffer, 0, buffer.length, null)).bytesRead;
+  } catch (error) {
+    if (errnoOf(error) !== "EAGAIN") throw error;
+    return -1;
   }
 }

@@ -1,4 +1,5 @@
 import { isAlias, isMap, isScalar, isSeq, type Node, type Pair } from "yaml";
+import { hasHidden } from "../core/visible.ts";
 import type { Path, Position } from "../schema/finding.ts";
 import { isMapping } from "../schema/mapping.ts";
 import type { SourceDocument } from "./document.ts";
@@ -40,7 +41,7 @@ export function excerpts(document: SourceDocument): (position: Position) => Exce
 
 /** Replaces control characters, which must not reach a terminal; a tab becomes an arrow, because it may be the mistake. */
 export const printable = (text: string): string =>
-  [...text.replaceAll("\t", "→")].map(each => (each < " " || (each >= "\x7f" && each <= "\x9f") ? " " : each)).join("");
+  [...text.replaceAll("\t", "→")].map(each => (each < " " || hasHidden(each) ? " " : each)).join("");
 
 function startsOf(lines: readonly string[]): readonly number[] {
   const starts: number[] = [];
@@ -96,7 +97,7 @@ function onlyKey(text: string): string {
 const withoutComment = (text: string): string => text.replace(/(^|\s)#.*$/, "$1").trimEnd();
 
 const withoutUserInfo = (text: string): string =>
-  text.replace(/:\/\/[^/@\s"']+@/g, `://${hidden}@`).replace(/[^\s"':@/]+:[^\s"':@/]+@/g, `${hidden}@`);
+  text.replace(/:\/\/[^/@\s"']+@/g, `://${hidden}@`).replace(/(?<![^\s"':@/])[^\s"':@/]+:[^\s"':@/]+@/g, `${hidden}@`);
 
 /** The text of a document without secrets and comments; only the keys if it is not valid YAML. */
 export function maskedText(document: SourceDocument): string {

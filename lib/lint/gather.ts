@@ -144,13 +144,14 @@ function mainCandidates(candidates: readonly UnreadDocument[]): readonly UnreadD
   return main ? [main, ...all.filter(each => each !== main)] : [];
 }
 
-/** A file and the same text in the Secret made from it are one connection. */
+/** A file and the same text in the Secret made from it are one connection; nas.yaml and nas.yml in one folder are two, which csimux refuses. */
 function distinct(connections: readonly ConnectionFile[]): readonly ConnectionFile[] {
-  const seen = new Set<string>();
+  const seen = new Map<string, SourceDocument>();
   return connections.filter(({ name, document }) => {
     const key = `${name}\n${document.text}`;
-    if (seen.has(key)) return false;
-    seen.add(key);
-    return true;
+    const twin = seen.get(key);
+    seen.set(key, twin ?? document);
+    const isBeside = twin && twin.file !== document.file && folderOf(twin.file) === folderOf(document.file);
+    return !twin || (isBeside && twin.inside === "" && document.inside === "");
   });
 }

@@ -48,10 +48,17 @@ export function parseYaml(file: string, text: string, budget: Budget = fileBudge
   }
 }
 
+/** The most documents of a file: a whole rendered cluster has hundreds, and each takes a tenth of a millisecond. */
+const mostDocuments = 5_000;
+
 /** Parses a file of several YAML documents, such as a Kubernetes manifest, within `budget`. Never throws. */
 export function parseYamlDocuments(file: string, text: string, budget: Budget): readonly YamlSource[] {
   const excess = textOverBudget(text, budget);
   if (excess) return [unreadable(file, excess)];
+  if ((text.match(/^---/gm) ?? []).length > mostDocuments) {
+    const message = `the file has more than ${mostDocuments} documents`;
+    return [unreadable(file, failure("yaml-too-large", [], message, "split it; only commands read such files"))];
+  }
   const lines = new LineCounter();
   try {
     const body = withoutMark(text);
