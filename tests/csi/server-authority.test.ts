@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { create } from "@bufbuild/protobuf";
 import { Metadata, status } from "@grpc/grpc-js";
-import * as fc from "fast-check";
 import { Identity, ProbeRequestSchema, SnapshotMetadata } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
 import { hasOddAuthority, replaceAuthority } from "../../lib/csi/http2/authority.ts";
 import { flag, frameType, makeFrame, preface } from "../../lib/csi/http2/http2-frames.ts";
 import { authorityFilter } from "../../lib/csi/tolerant.ts";
+import { fc } from "../fast-check.ts";
 import {
   acknowledge,
   answered,

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { Code, ConnectError } from "@connectrpc/connect";
-import * as fc from "fast-check";
 import { CsiError, type Code as Word } from "../../lib/core/errors.ts";
 import { toConnectError, wireText } from "../../lib/csi/status.ts";
+import { fc } from "../fast-check.ts";
 
 describe("the status of a failure", () => {
   // The numbers of the gRPC status codes, as the CSI specification uses them.

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
-import fc from "fast-check";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { PageRequest } from "../../lib/drivers/driver.ts";
 import { testCall } from "../fakes/memory-driver.ts";
+import { fc } from "../fast-check.ts";
 import { codeOf, failure, muxWorld, snapshotOf } from "./world.ts";
 
 const call = testCall();

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import { readdir, readFile, writeFile } from "node:fs/promises";
-import fc from "fast-check";
 import type { AccessMode, Capability } from "../../lib/core/access.ts";
 import { type Command, CommandError } from "../../lib/io/runner.ts";
+import { fc } from "../fast-check.ts";
 import { callOf, calm, codeOf, isRoot, Lab, local, spying, writer } from "./lab.ts";
 
 const modes: readonly AccessMode[] = ["single-node-writer", "single-node-single-writer", "multi-node-reader-only"];

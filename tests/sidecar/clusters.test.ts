@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import fc from "fast-check";
 import type { AccessibilityRequirements } from "../../lib/topology/accessible-topology.ts";
+import { fc } from "../fast-check.ts";
 import { World } from "../serve/world.ts";
 import { type Came, wrong } from "./judge.ts";
 import { sidecarRequest } from "./model.ts";

@@ -1,5 +1,5 @@
-import fc from "fast-check";
 import type { Segments } from "../../lib/core/access.ts";
+import { fc } from "../fast-check.ts";
 import type { AllowedTerm, ClusterNode, SidecarFlags } from "./model.ts";
 
 export const prefix = "t.example";

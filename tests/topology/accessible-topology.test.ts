@@ -1,5 +1,4 @@
 import { describe, expect, test } from "bun:test";
-import fc from "fast-check";
 import type { Segments } from "../../lib/core/access.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import {
@@ -9,6 +8,7 @@ import {
   type PlacementPolicy,
   segmentsOf,
 } from "../../lib/topology/accessible-topology.ts";
+import { fc } from "../fast-check.ts";
 
 const prefix = "t.example";
 const lenient: PlacementPolicy = { prefix, match: "lenient", report: "all", honourPreferred: "off" };

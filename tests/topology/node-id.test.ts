@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import fc from "fast-check";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { NodeIdConfig } from "../../lib/topology/config.ts";
 import { decodeNodeId, encodeNodeId, hostNqn, initiatorName, maxNodeIdBytes } from "../../lib/topology/node-id.ts";
+import { fc } from "../fast-check.ts";
 
 const config = (...names: readonly (keyof NodeIdConfig["parts"])[]): NodeIdConfig => ({
   parts: {

@@ -1,5 +1,4 @@
 import { describe, expect, test } from "bun:test";
-import fc from "fast-check";
 import type { Segments } from "../../lib/core/access.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import {
@@ -12,6 +11,7 @@ import {
   segmentsOf,
 } from "../../lib/topology/accessible-topology.ts";
 import { filled } from "../../lib/topology/pattern.ts";
+import { fc } from "../fast-check.ts";
 
 const prefix = "t.example";
 const key = fc.constantFrom("region", "zone", "rack");

@@ -1,10 +1,12 @@
 import { expect, test } from "bun:test";
 import { mkdir, rm, writeFile } from "node:fs/promises";
-import { array, assert, asyncProperty, constantFrom, oneof, string } from "fast-check";
 import { below } from "../../../scripts/check/below.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, findVolume, getVolume, gib, snapshotsOf, volumeOf } from "../../contract/rig.ts";
+import { fc } from "../../fast-check.ts";
 import { openOn, temporaryFolder } from "./directory-rig.ts";
+
+const { array, assert, asyncProperty, constantFrom, oneof, string } = fc;
 
 const call = callWith();
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { DescField, DescMessage, DescMethodUnary } from "@bufbuild/protobuf";
-import fc from "fast-check";
 import { Controller, Identity, Node } from "../../../lib/csi/gen/csi/v1/csi_pb.ts";
+import { fc } from "../../fast-check.ts";
 import { World } from "../world.ts";
 
 let world: World;

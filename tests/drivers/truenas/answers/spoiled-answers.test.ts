@@ -4,6 +4,7 @@ import { callWith, snapshotsOf, volumeOf } from "../../../contract/rig.ts";
 import { expectTruthful, operations, type SpoiledRig } from "../../../contract/spoiled-answers.ts";
 import { type Double, startDouble } from "../../../fakes/truenas/double.ts";
 import { numberOf, recentVersions, type Version } from "../../../fakes/truenas/versions.ts";
+import { everything, seed } from "../../../sample.ts";
 import { on, openOn, type Protocol, refusal } from "../rig.ts";
 import { type ApiAnswer, apiHarms, saved, spoil, thingsOf } from "./spoiled.ts";
 
@@ -36,8 +37,7 @@ async function open(protocol: Protocol, version: Version): Promise<SpoiledRig<Ap
   };
 }
 
-/** TRUENAS_SPOILED=all in the environment tries every change of every answer; otherwise a fixed selection. */
-const effort = process.env["TRUENAS_SPOILED"] === "all" ? { random: 50 } : { random: 2, most: 12 };
+const effort = everything ? { random: 50 } : { random: 2, most: 6, seed };
 
 const cases = recentVersions.flatMap(version =>
   (["nfs", "smb", "iscsi", "nvmeof"] as const)

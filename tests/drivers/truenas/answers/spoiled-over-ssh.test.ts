@@ -11,6 +11,7 @@ import {
   type Spoiler,
 } from "../../../contract/spoiled-answers.ts";
 import type { Version } from "../../../fakes/truenas/versions.ts";
+import { everything, seed } from "../../../sample.ts";
 import type { Protocol } from "../rig.ts";
 import { sshRig } from "../ssh-rig.ts";
 import { type ApiAnswer, apiHarms, saved, spoil, thingsOf } from "./spoiled.ts";
@@ -70,8 +71,7 @@ async function open(protocol: Protocol, version: Version): Promise<SpoiledRig<Ss
   };
 }
 
-/** TRUENAS_SPOILED=all in the environment tries every change of every answer; otherwise a fixed selection. */
-const effort = process.env["TRUENAS_SPOILED"] === "all" ? { random: 50 } : { random: 2, most: 10 };
+const effort = everything ? { random: 50 } : { random: 2, most: 6, seed };
 
 const systems = [
   ["nfs", "26.0"],
