@@ -19,6 +19,8 @@ export interface FilesWork {
   readonly compare?: boolean | undefined;
   /** Gets the bytes that the running pass has copied. */
   progress(bytes: bigint): void;
+  /** Called when files are complete. */
+  copied?: (() => void) | undefined;
 }
 
 /** The longest timer, because the duration depends on the tree. The caller's signal ends rsync earlier. */
@@ -122,6 +124,8 @@ async function transfer(
     skipped?.(line);
     const [, bytes] = /^ *(\d+) +\d+% /.exec(line) ?? [];
     if (bytes === undefined) return;
+    // At the end of each file it adds how many it has transferred.
+    if (/\(xfr#[1-9]/.test(line)) work.copied?.();
     done = before + BigInt(bytes);
     work.progress(done);
   });

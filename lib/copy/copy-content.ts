@@ -13,8 +13,8 @@ export interface CopyPass {
   readonly stream: CopyByStream;
   /** Whether files are compared by content. */
   readonly compare: boolean;
-  /** Called before this process writes the first file. */
-  wrote(): void;
+  /** Called when a file has been copied. */
+  copied(): void;
   /** Replaces the landing by an empty one. */
   again(): Promise<void>;
   /** Gets all bytes of the round that have arrived. */
@@ -46,8 +46,8 @@ async function byFiles(pass: CopyPass, { tree: read }: GivingAbility, folder: st
   const copy = async (tree: ReadableTree) => {
     if (!work.dropAcls) await refuseAcls(tree, work.source.connection, call);
     await lease.write({ dirty: true });
-    pass.wrote();
-    await copyFiles({ tree, folder, stable, compare, progress: bytes => pass.arrived(bytes) }, call);
+    const progress = (bytes: bigint) => pass.arrived(bytes);
+    await copyFiles({ tree, folder, stable, compare, progress, copied: () => pass.copied() }, call);
   };
   await read(moment, call, copy, isStopped);
   if (!stable && !isStopped)

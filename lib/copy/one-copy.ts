@@ -35,9 +35,14 @@ export class OneCopy {
   #waits: number | undefined;
   readonly #due: ProgressDue;
   #moment: Moment;
-  /** Whether the record was compared with the source; only then is \`#moment\` what the source says. */
+  /** Whether the record was compared with the source; only then is `#moment` what the source says. */
   #isCompared = false;
-  #hasWritten = false;
+  /** Files that another process has written are compared by content, because a loss of power may have ended it. */
+  #mustCompare = false;
+  /** How many times as long as usual its next turn is. */
+  #longer = 1;
+  /** Its present turn, and how many files have been copied in it. */
+  #present = { moved: () => {}, files: 0 };
   #claiming: Promise<void> | undefined;
   /** Resolves when it has ended and given up the ownership of its record; never rejects. */
   readonly done: Promise<CopyOutcome>;
@@ -153,7 +158,7 @@ export class OneCopy {
     for (;;) {
       const { done: before, role } = this.record;
       try {
-        await this.#turn();
+        while (!(await this.#turn())) ms = times.firstPause;
         return;
       } catch (error) {
         this.#call.signal.throwIfAborted();
@@ -170,18 +175,29 @@ export class OneCopy {
     }
   }
 
-  async #turn(): Promise<void> {
+  /** Copies until the data is complete, or other copies have their turn. Returns whether it is complete. */
+  async #turn(): Promise<boolean> {
     const machines = await this.#withBoth(async (source, target) => machinesOf(this.#work, source, target));
     const told = (before: number) => {
       this.#waits = before;
     };
-    const end = await this.#parts.turns.take(machines, this.#call.signal, told);
+    const { turns, times } = this.#parts;
+    const turn = await turns.take(machines, times.turn * this.#longer, this.#call.signal, told);
     if (this.#waits !== undefined) this.#arrivals.begin();
     this.#waits = undefined;
+    this.#present = { moved: () => turn.moved(), files: 0 };
     try {
-      await this.#withBoth((giving, taking) => this.#copy(giving, taking));
+      const signal = AbortSignal.any([this.#call.signal, turn.signal]);
+      await this.#withBoth((giving, taking) => this.#copy(giving, taking, { ...this.#call, signal }));
+      return true;
+    } catch (error) {
+      if (!turn.signal.aborted || this.#call.signal.aborted) throw error;
+      // rsync begins again with the file that it was copying, which may need a longer turn.
+      this.#longer = this.record.way === "files" && this.#present.files === 0 ? 2 * this.#longer : 1;
+      this.#call.log.info("the copy waits while others have their turn", { done: this.record.done });
+      return false;
     } finally {
-      end();
+      turn.end();
     }
   }
 
@@ -195,30 +211,29 @@ export class OneCopy {
     this.#moment = await sourceMoment(this.#work, this.#place.target, this.record, giving, this.#call);
     if (before.proof === this.#moment.proof) this.#lease.set({ moment: this.#moment });
     else await this.#replaced();
+    this.#mustCompare = this.record.dirty;
     if (this.#work.isTakenOver && !isStream(this.record.way)) await this.#again();
     else if (!this.#work.isNew) await this.#begin(taking, this.record);
     this.#isCompared = true;
   }
 
-  async #copy(giving: GivingAbility, taking: TakingAbility): Promise<void> {
+  async #copy(giving: GivingAbility, taking: TakingAbility, call: Call): Promise<void> {
     if (!this.#isCompared) await this.#compare(giving, taking);
     const pass: CopyPass = {
       ...{ work: this.#work, moment: this.#moment, lease: this.#lease, stream: this.#parts.stream },
-      // Files that another process has written are compared by content, because a loss of power may have ended it.
-      compare: this.record.dirty && !this.#hasWritten,
-      wrote: () => {
-        this.#hasWritten = true;
-      },
+      compare: this.#mustCompare,
+      copied: () => this.#present.files++,
       again: () => this.#again(),
       arrived: bytes => this.#arrived(bytes),
     };
-    await copyContent(pass, giving, taking, this.#call);
+    await copyContent(pass, giving, taking, call);
   }
 
   /** `bytes`: all bytes of this round that have arrived. */
   #arrived(bytes: bigint): void {
     const { total } = this.record;
     this.#rate.add(bytes);
+    if (bytes > 0n) this.#present.moved();
     this.#count(bytes);
     this.#lease.set({ done: bytes, ...(bytes > 0n && { dirty: true, fault: "" }) });
     if (this.#due.isDue(bytes, total)) this.#call.log.info(this.text);
@@ -264,6 +279,7 @@ export class OneCopy {
       await taking.drop(target.id, this.#call);
       await this.#begin(taking, record);
     });
+    this.#mustCompare = false;
     this.#lease.set({ dirty: false, done: 0n });
     this.#call.log.info("the copy starts again in an empty volume");
   }

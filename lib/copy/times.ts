@@ -16,6 +16,8 @@ export interface CopyTimes {
   /** The first pause before a failed copy is tried again, and the longest. */
   readonly firstPause: number;
   readonly longestPause: number;
+  /** How long a copy runs at least before it waits for its next turn, while others wait for theirs. */
+  readonly turn: number;
   /** How long a request waits for the end of a copy: less than the 10 s that external-provisioner waits by default. */
   readonly ask: number;
   /** The longest time between two log lines about progress. */
@@ -33,6 +35,7 @@ export const usualTimes: CopyTimes = {
   late: 80_000,
   firstPause: 1_000,
   longestPause: 60_000,
+  turn: 300_000,
   ask: 8_000,
   tell: 600_000,
   stalled: 600_000,

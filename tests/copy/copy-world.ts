@@ -24,6 +24,7 @@ export const quick: CopyTimes = {
   late: 1,
   firstPause: 1,
   longestPause: 5,
+  turn: 60_000,
   ask: 30,
 };
 

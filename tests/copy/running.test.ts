@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { CsiError } from "../../lib/core/errors.ts";
 import { codeOf, failure, request, snapshotOf } from "../mux/world.ts";
 import { asked, copyRequest, until, untilSaid } from "./copy-world.ts";
-import { call, content, make, pair } from "./pair.ts";
+import { call, commanded, content, make, pair } from "./pair.ts";
 
 describe("a running copy", () => {
   test("answers with its progress, and neither end can be changed meanwhile", async () => {
@@ -84,6 +84,49 @@ describe("a running copy", () => {
     release();
     expect((await asked(() => make(one))).id).toBe("v:b/copy");
     expect((await asked(() => make(one, "c"))).id).toBe("v:c/copy");
+    await one.stop(1_000);
+  });
+
+  test("reports how many of its machines are before it, and again when that changes", async () => {
+    const { hold, release, process } = pair();
+    hold();
+    const one = process({ settings: { perMachine: 1, atOnce: 8 } });
+    const waits = () => one.overview(new Map()).copies?.running.map(each => each.waits);
+    for (const [to, name] of [
+      ["b", "first"],
+      ["c", "second"],
+      ["b", "third"],
+      ["c", "fourth"],
+    ] as const)
+      expect(await codeOf(make(one, to, name))).toBe("aborted");
+    expect(waits()).toEqual([undefined, 1, 2, 3]);
+    await commanded(one, { command: "cancel", target: "v:c/second" });
+    await until(() => waits()?.length === 3);
+    expect(waits()).toEqual([undefined, 1, 2]);
+    release();
+    await until(() => waits()?.length === 0);
+    await one.stop(1_000);
+  });
+
+  test("gives others that wait a turn after a time with progress, and continues with what it has", async () => {
+    const { process, on } = pair();
+    on("a").volumes.set("large", { content: "y".repeat(100_000), bytes: 1n << 20n });
+    let pieces = 0;
+    on("b").gate = async () => {
+      pieces++;
+      await new Promise(resolve => setTimeout(resolve, 1));
+    };
+    const one = process({ times: { turn: 40 } });
+    const large = () => one.volumes.create(copyRequest("copy", "b", "v:a/large"), call);
+    expect(await codeOf(large())).toBe("aborted");
+    await until(() => pieces > 60);
+    expect((await asked(() => make(one, "c"), 10_000)).id).toBe("v:c/copy");
+    expect(on("b").volumes.has("copy")).toBe(false);
+    const before = on("b").landings.get("copy")?.content.length ?? 0;
+    expect(before).toBeGreaterThan(0);
+    on("b").gate = async () => {};
+    expect((await asked(large)).id).toBe("v:b/copy");
+    expect(on("b").volumes.get("copy")?.content).toBe("y".repeat(100_000));
     await one.stop(1_000);
   });
 
