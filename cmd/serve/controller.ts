@@ -47,6 +47,8 @@ export interface ControllerSettings {
   readonly knownHosts: string;
   /** Like ServeOptions.healthMs. */
   readonly healthMs: number;
+  /** Like CopiesParts.held. */
+  readonly held: string | undefined;
 }
 
 /** Builds the controller half: files → connections → routing. Commands are reported to `tell`. */
@@ -55,7 +57,7 @@ export function openController(
   main: MainFile,
   resolver: ValueResolver,
   ownSegments: (() => Segments) | undefined,
-  { healthMs, ...folders }: ControllerSettings,
+  { healthMs, held, ...folders }: ControllerSettings,
   tell: CommandObserver,
   log: Log,
 ) {
@@ -72,7 +74,7 @@ export function openController(
       listing,
     };
   };
-  const copies = openCopies(connections, () => main.config.copies, log);
+  const copies = openCopies(connections, () => main.config.copies, held, log);
   const {
     stop,
     overview,

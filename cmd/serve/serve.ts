@@ -2,12 +2,13 @@ import { join } from "node:path";
 import type { Log } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { MainFile } from "../../lib/daemon/main-file.ts";
+import { localRunner } from "../../lib/io/local.ts";
 import { isLoopback } from "../../lib/observe/page-access.ts";
-import { type Host, valueResolver } from "../host.ts";
+import { type Host, toolEnvironment, valueResolver } from "../host.ts";
 import { version } from "../version.ts";
 import { refuseAliases } from "./aliases.ts";
 import { openController } from "./controller.ts";
-import { beginCommands } from "./copies.ts";
+import { beginCommands, copyOwner } from "./copies.ts";
 import { driverEndpoints } from "./driver-endpoints.ts";
 import { openRegistration } from "./kubelet-registration.ts";
 import { catchDefects, openLog } from "./logging.ts";
@@ -74,7 +75,10 @@ async function start(options: ServeOptions, host: Host, output: ReturnType<typeo
   logMissingName(main.config, options, log);
   const own = await ownNode(main.config, options.nodeName, host, log);
   const observation = await openObservation(options, stateFolder(options, host), () => observed, output, host);
-  const settings = { ...controllerFolders(options), healthMs: options.healthMs };
+  const held = modes.has("controller")
+    ? await copyOwner(options, localRunner({ env: toolEnvironment(host.env) }))
+    : undefined;
+  const settings = { ...controllerFolders(options), healthMs: options.healthMs, held };
   const controller = openController(host, main, resolver, own.ownSegments, settings, observation.commands, log);
   const isController = modes.has("controller");
   // A node without connection files knows only the storage systems of its own volumes.

@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import type { Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { encodeHandle, type Handle } from "../core/handle.ts";
@@ -6,7 +5,7 @@ import type { CopySettings } from "../core/proxy.ts";
 import { within } from "../core/time.ts";
 import type { CopyByStream, CopyWork, UseDriver } from "./copy-work.ts";
 import { CopiedBytes, type CopiesView } from "./figures.ts";
-import { LeaseWatch } from "./lease.ts";
+import { LeaseWatch, ownerName } from "./lease.ts";
 import { OneCopy } from "./one-copy.ts";
 import type { CopyRecord } from "./record.ts";
 import { type CopyTimes, usualTimes } from "./times.ts";
@@ -20,6 +19,8 @@ export interface CopiesParts {
   readonly settings: () => CopySettings;
   readonly log: Log;
   readonly times?: CopyTimes;
+  /** An id that only one process has at a time: copies of an earlier owner of it need not be waited for. */
+  readonly held?: string | undefined;
 }
 
 /**
@@ -29,8 +30,8 @@ export interface CopiesParts {
 export class Copies {
   readonly times: CopyTimes;
   readonly settings: () => CopySettings;
-  /** The random id of this process in records. */
-  readonly self = randomUUID();
+  /** The name of this process in records. */
+  readonly self: string;
   readonly #parts: CopiesParts;
   readonly #turns: Turns;
   readonly #watch: LeaseWatch;
@@ -42,6 +43,7 @@ export class Copies {
     this.#parts = parts;
     this.times = parts.times ?? usualTimes;
     this.settings = parts.settings;
+    this.self = ownerName(parts.held);
     this.#turns = new Turns(parts.settings);
     this.#watch = new LeaseWatch(this.times);
   }

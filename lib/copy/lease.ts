@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import type { Call } from "../core/call.ts";
 import { CsiError, detailOf } from "../core/errors.ts";
 import { pause } from "../core/time.ts";
@@ -26,6 +27,7 @@ export class LeaseWatch {
       this.#seen.delete(target);
       return "free";
     }
+    if (isEarlier(owner, self)) return "gone";
     const last = this.#seen.get(target);
     if (last?.owner === owner && last.beat === beat)
       return this.#now() - last.since >= this.#times.takeOver ? "gone" : "taken";
@@ -37,6 +39,16 @@ export class LeaseWatch {
   forget(target: string): void {
     this.#seen.delete(target);
   }
+}
+
+/** The name of a process in records. `held`: an id that only one process has at a time (`heldId`), or undefined. */
+export const ownerName = (held: string | undefined): string =>
+  held === undefined ? randomUUID() : `${held}.${randomUUID()}`;
+
+/** Whether a process had the same held id as `self` before: it has ended. */
+function isEarlier(owner: string, self: string): boolean {
+  const [held, own] = self.split(".");
+  return own !== undefined && owner.startsWith(`${held}.`);
 }
 
 /** A copy's record on its target. */

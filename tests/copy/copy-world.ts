@@ -37,6 +37,8 @@ export interface CopyWorldParts {
   readonly times?: Partial<CopyTimes>;
   readonly groups?: ReadonlyMap<string, Group>;
   readonly stream?: CopyByStream;
+  /** The id that it takes over from an earlier process. */
+  readonly held?: string;
   /** The connection of ids without a prefix. */
   readonly legacyConnection?: string;
   /** The time limit of a listing, in milliseconds. */
@@ -57,6 +59,7 @@ export function copyProcess({
   stream = noStream,
   legacyConnection,
   look = 5_000,
+  held,
 }: CopyWorldParts) {
   const { log } = testCall();
   const present = { ...usualCopies, ...settings };
@@ -81,7 +84,7 @@ export function copyProcess({
   );
   const use = <T>(name: string, work: (driver: Driver) => Promise<T>) =>
     connections.use(name, "retry", ({ driver }) => work(driver));
-  const copies = new Copies({ use, stream, settings: () => present, log, times: { ...quick, ...times } });
+  const copies = new Copies({ use, stream, settings: () => present, log, held, times: { ...quick, ...times } });
   const engine = { copies, removal: new CopyRemoval(use), text: { read: readRecord, write: writeRecord } };
   const janitor = new Janitor({ copies, use, names: () => connections.names() });
   const router = openRouter(

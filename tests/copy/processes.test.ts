@@ -28,6 +28,23 @@ describe("two processes", () => {
     await two.stop(1_000);
   });
 
+  test("of which one was killed: the one that has its held id continues the copy at once, and no other one does", async () => {
+    const { hold, release, reached, process, record, on } = pair();
+    hold();
+    const killed = process({ held: "id", times: { beat: 1_000_000 } });
+    expect(await codeOf(make(killed))).toBe("aborted");
+    await reached();
+    expect(record().owner).toStartWith("id.");
+    const later = { takeOver: 1_000_000 };
+    const others = [undefined, "other", "i"].map(held => process({ ...(held && { held }), times: later }));
+    for (const other of others) expect((await failure(make(other)))?.message).toContain("another csimux");
+    const next = process({ held: "id", times: later });
+    release();
+    expect((await asked(() => make(next), 10_000)).id).toBe("v:b/copy");
+    expect(on("b").volumes.get("copy")?.content).toBe(content);
+    for (const each of [killed, ...others, next]) await each.stop(1_000);
+  });
+
   test("the one that loses the record ends its copy", async () => {
     const { process, hold, reached, release, record, on } = pair();
     hold();
