@@ -5,6 +5,7 @@ import { durabilityCases } from "./driver-durability.ts";
 import { factCases } from "./driver-facts.ts";
 import { failureCases } from "./driver-failures.ts";
 import { foreignCases } from "./driver-foreign.ts";
+import { generationCases } from "./driver-generations.ts";
 import { groupCases } from "./driver-groups.ts";
 import { interruptionCases } from "./driver-interruptions.ts";
 import { sizeCases } from "./driver-sizes.ts";
@@ -24,6 +25,7 @@ const cases: Cases = {
   ...factCases,
   ...foreignCases,
   ...adoptionCases,
+  ...generationCases,
 };
 
 /** The abilities that `lacks` can name. */
