@@ -47,6 +47,6 @@ export async function refuseAcls({ path, runner }: ReadableTree, connection: str
     );
     return;
   }
-  const text = `connection "${connection}": its files have NFSv4 ACLs, which cannot be copied; to lose them, set "copies.drop: [acls]" in its file`;
+  const text = `connection "${connection}": the top folder of the volume has an NFSv4 ACL, which cannot be copied; to lose them, set "copies.drop: [acls]" in its file`;
   throw new CsiError("failed-precondition", text);
 }

@@ -7,7 +7,7 @@ import type { Context, Source, Volume, VolumeSpec } from "./volume.ts";
 
 export type { Context, Source, Volume, VolumeSpec } from "./volume.ts";
 
-/** What exists under a name: a volume, or the rest of an interrupted `create`, which `delete` of the id removes. */
+/** What exists under a name: a volume, or the rest of an interrupted `create`, which `discard` of the id removes. */
 export type FoundVolume =
   | { readonly kind: "volume"; readonly volume: Volume }
   | { readonly kind: "unfinished"; readonly id: string };
@@ -90,6 +90,8 @@ export interface LookupAbility {
   idOf(name: string): string;
   /** What `create` has created or begun under this name. Cheap: a group asks every member. */
   find(name: string, call: Call): Promise<FoundVolume | undefined>;
+  /** Removes the rest of an interrupted `create`. Throws "aborted" if another process has finished that volume meanwhile. */
+  discard(id: string, call: Call): Promise<void>;
 }
 
 /** The ability to read one volume (CSI ControllerGetVolume, ValidateVolumeCapabilities). */

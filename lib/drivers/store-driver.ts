@@ -47,6 +47,8 @@ export class StoreDriver<A extends StoredVolume> implements Driver {
     return {
       idOf: name => this.store.idOf(name),
       find: (name, call) => this.#guard("look up volume", name, call, () => this.#volumes.find(name, call)),
+      discard: (id, call) =>
+        this.#guard("remove what is left of volume", id, call, () => this.#volumes.discard(id, call)),
     };
   }
 

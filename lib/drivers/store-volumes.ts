@@ -67,6 +67,11 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     return this.#alone(id, () => this.#remove(id, () => {}, call));
   }
 
+  /** Like LookupAbility.discard. */
+  discard(id: string, call: Call): Promise<void> {
+    return this.#alone(id, () => this.#remove(id, refuseFinished, call));
+  }
+
   /** Like TakingAbility.existing. */
   async existing(spec: CopySpec, call: Call): Promise<Volume | undefined> {
     const asset = await this.#store.find(this.#store.idOf(spec.name), call);

@@ -136,7 +136,9 @@ export class MemberSelection {
     policy: Group["policy"],
     creation: Creation,
   ): Promise<Selection> {
-    const { named, request } = creation;
+    const { named, request, source } = creation;
+    // No member can take a copy while the source's connection cannot be used: that is not a fault of theirs.
+    if (source) await this.#context.connections.use(source.connection, "retry", async () => {});
     const asked = members.filter(member => !skipped.includes(member));
     const found = await Promise.all(asked.map(member => this.#candidate(member, creation)));
     const silent = asked.filter((_, index) => found[index] === undefined);

@@ -74,12 +74,13 @@ export class StorageCalls {
 
   /**
    * Removes what an interrupted creation of this name left, because the volume is created elsewhere; a finished volume stays and is
-   * returned. The caller holds the lock of the volume.
+   * returned. The caller holds the lock of the volume. Throws "aborted" if another process finishes it meanwhile.
    */
   async clear(connection: Connection, name: string, call: Call): Promise<FoundVolume | undefined> {
     const found = await this.find(connection, name, call);
-    if (found?.kind !== "unfinished") return found;
-    await this.make(connection, () => connection.driver.delete(found.id, call));
+    const { names } = connection.driver;
+    if (!names || found?.kind !== "unfinished") return found;
+    await this.make(connection, () => names.discard(found.id, call));
     return undefined;
   }
 

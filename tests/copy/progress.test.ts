@@ -12,6 +12,8 @@ describe("the progress of a copy", () => {
       { done: 37n * gib, total: 120n * gib, rate: 112n << 20n },
       ": 37 of 120 GiB, 112 MiB/s, about 12 min left",
     ],
+    ["it has hardly begun", { done: 1536n, total: 0n }, ": 1.5 KiB"],
+    ["it has a few bytes", { done: 100n, total: 0n }, ": 100 bytes"],
     ["its size is unknown", { done: 3n * gib, total: 0n }, ": 3.0 GiB"],
     ["it waits", { done: 0n, total: gib, waits: 2 }, ": it waits for its turn, 2 copies are in front"],
     ["one is in front", { done: 0n, total: gib, waits: 1 }, ": it waits for its turn, 1 copy is in front"],

@@ -1,5 +1,7 @@
 import { describe, expect, test } from "bun:test";
+import type { CopyRecord } from "../../lib/copy/record.ts";
 import { CsiError } from "../../lib/core/errors.ts";
+import { assurance } from "../../lib/mux/copying/ends.ts";
 import { codeOf, failure } from "../mux/world.ts";
 import { asked, type CopyWorldParts, copyRequest, until } from "./copy-world.ts";
 import { call, commanded, make, pair } from "./pair.ts";
@@ -205,4 +207,25 @@ test("a final failure after the answer of a request is the answer of the next on
   expect(await failure(make(one))).toMatchObject({ code: "not-found" });
   expect([runs, world.remains()]).toEqual([1, []]);
   await one.stop(1_000);
+});
+
+test("a group whose members are healthy names the source's connection if that is missing", async () => {
+  const groups = new Map([["both", { from: { kind: "members", members: ["b", "c"] }, policy: "ordered" } as const]]);
+  const one = pair().process({ groups });
+  const refused = await failure(one.volumes.create(copyRequest("x", "both", "v:gone/source"), call));
+  expect(refused?.code).toBe("unavailable");
+  expect(refused?.message).toContain('"gone"');
+  expect(refused?.message).not.toMatch(/connection "[bc]"/);
+  await one.stop(1_000);
+});
+
+test.each([
+  ["its content is proved", { proof: "guid", stable: true }, undefined],
+  ["the names, sizes and times of its files equal those of the snapshot", { proof: "", stable: true }, undefined],
+  ["its source may have changed", { proof: "", stable: false }, undefined],
+  ["its source may have changed", { proof: "", stable: false }, 1],
+  ["its last round began after its source was stopped", { proof: "", stable: false }, 0],
+] as const)("of a complete copy is said: %s", (text, moment, frozen) => {
+  const record = { round: 0, frozen, moment } as unknown as CopyRecord;
+  expect(assurance(record)).toStartWith(text);
 });

@@ -195,3 +195,11 @@ test("a snapshot that is being copied is not deleted", async () => {
   expect(await codeOf(one.volumes.create(request("copy", "b"), call))).toBeUndefined();
   await one.stop(1_000);
 });
+
+test("no copy starts while csimux stops", async () => {
+  const world = pair();
+  const one = world.process();
+  await one.stop(1_000);
+  expect(await failure(make(one))).toMatchObject({ code: "unavailable", message: "csimux is stopping; retry" });
+  expect(world.on("b").landings.get("copy")?.content ?? "").toBe("");
+});

@@ -217,6 +217,7 @@ export function copyDriver(storage: CopyStorage, machine: string): Driver {
         const found = storage.volumes.get(name);
         return found && { kind: "volume", volume: volumeOf(name, found) };
       },
+      discard: async () => {},
     },
     reading: {
       get: async id => {

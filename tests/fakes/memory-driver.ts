@@ -85,6 +85,10 @@ export class MemoryDriver {
         if (this.fail.find) throw this.fail.find;
         return toy.find(name, call);
       },
+      discard: async (id, call) => {
+        if (this.fail.delete) throw this.fail.delete;
+        await toy.discard(id, call);
+      },
     };
   }
 

@@ -202,7 +202,7 @@ test("only one claim waits for a member that hangs; it is asked again after its 
     if (!hangs) return driver.names?.find(name, own) ?? Promise.resolve(undefined);
     return new Promise<never>((_, reject) => own.signal.addEventListener("abort", () => reject(own.signal.reason)));
   };
-  traits.set("a", { driver: { ...driver, names: { idOf: name => name, find } } });
+  traits.set("a", { driver: { ...driver, names: { idOf: name => name, find, discard: async () => {} } } });
   expect((await volumes.create(request("v0", "g"), call)).id).toBe("v:b/v0");
   const claims = Array.from({ length: 20 }, (_, index) => volumes.create(request(`w${index}`, "g"), call));
   for (const { id, context } of await Promise.all(claims))

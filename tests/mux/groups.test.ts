@@ -250,3 +250,35 @@ test("a member that does not report its free space in time is skipped", async ()
   for (const name of ["a", "c"]) world.memory(name).free = 1n;
   expect(await codeOf(world.volumes.create(request("x", "g"), call))).toBe("unavailable");
 });
+
+test("what another controller finishes between the search and the removal stays", async () => {
+  const world = grouped();
+  const a = world.memory("a");
+  const open = a.driver.bind(a);
+  let looks = 0;
+  let first: unknown;
+  a.driver = () => {
+    const driver = open();
+    const { names } = driver;
+    if (!names) return driver;
+    return {
+      ...driver,
+      names: {
+        ...names,
+        find: async (name, own) => {
+          if (++looks > 2) return names.find(name, own);
+          if (looks === 2) {
+            // The other controller finishes the volume that this search still sees as unfinished.
+            const range = { required: 1n << 20n, limit: undefined };
+            await driver.create({ name, range, parameters: {}, source: undefined, mutable: {} }, own);
+            first = a.volumes.get(name);
+          }
+          return { kind: "unfinished", id: name };
+        },
+      },
+    };
+  };
+  expect(await codeOf(world.volumes.create(request("v", "g"), call))).toBe("aborted");
+  expect(first).toBeDefined();
+  expect(a.volumes.get("v")).toBe(first as never);
+});

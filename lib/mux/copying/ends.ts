@@ -27,8 +27,13 @@ export function other(source: Handle, { name }: Connection): Handle {
 }
 
 /** What a complete copy proves about its content, in words. */
-export const assurance = ({ moment }: CopyRecord): string =>
-  moment.stable ? "its content is proved to be that of its source" : "its source may have changed during the copy";
+export function assurance({ moment, round, frozen }: CopyRecord): string {
+  if (moment.proof !== "") return "its content is proved to be that of its source";
+  if (moment.stable) return "the names, sizes and times of its files equal those of the snapshot";
+  return frozen !== undefined && round >= frozen
+    ? "its last round began after its source was stopped"
+    : "its source may have changed during the copy";
+}
 
 /** The source of a copy. Throws "internal" for a record that admission cannot have written. */
 export function sourceOf({ origin }: CopyRecord): Handle {
