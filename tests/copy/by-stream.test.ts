@@ -145,14 +145,6 @@ describe.each([...names, "within this machine"])("a stream %s", name => {
   });
 });
 
-test("a later round, and a stream into what has data already, never take the basic form", async () => {
-  const words = "cannot receive new filesystem stream: pool must be upgraded to receive this stream.";
-  const place = await world("from one host to another", { receive: `cat >/dev/null; echo "${words}" >&2; exit 1` });
-  const error = await refused(place.work({ earlier: { name: "tank/v@before", proof: "1" } }));
-  expect(error.message).toContain(words);
-  expect(place.files.opened.map(({ basic }) => basic)).toEqual([false]);
-});
-
 describe.each(["from one host to another", "within this machine"])("a stream %s names", name => {
   test.each<[string, Programs, Code, string]>([
     [

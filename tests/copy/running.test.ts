@@ -199,7 +199,8 @@ test("a snapshot that is being copied is not deleted", async () => {
 test("no copy starts while csimux stops", async () => {
   const world = pair();
   const one = world.process();
-  await one.stop(1_000);
+  await one.copies.stop(1_000);
   expect(await failure(make(one))).toMatchObject({ code: "unavailable", message: "csimux is stopping; retry" });
   expect(world.on("b").landings.get("copy")?.content ?? "").toBe("");
+  await one.stop(1_000);
 });

@@ -53,6 +53,18 @@ describe("a stream within one machine", () => {
     }
   });
 
+  test("of a later round never takes the basic form, with which parts of files would be zeros", async () => {
+    const words = "cannot receive new filesystem stream: pool must be upgraded to receive this stream.";
+    const files = await fileStorage(here, here, {
+      bytes: 1_000,
+      receive: `cat >/dev/null; echo "${words}" >&2; exit 1`,
+    });
+    made.push(files);
+    const work = files.work({ way: "stream", earlier: { name: "tank/v@before", proof: "1" } });
+    expect(await copyByStream(work, testCall()).catch(String)).toContain(words);
+    expect(files.opened.map(({ basic }) => basic)).toEqual([false]);
+  });
+
   test("is seen with its progress, and as one that stands still", async () => {
     const [from, to] = [new CopyStorage(), new CopyStorage()];
     from.volumes.set("source", { content: "x".repeat(100), bytes: 1n << 20n });
