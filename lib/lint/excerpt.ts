@@ -2,6 +2,7 @@ import { isAlias, isMap, isScalar, isSeq, type Node, type Pair } from "yaml";
 import { hasHidden } from "../core/visible.ts";
 import type { Path, Position } from "../schema/finding.ts";
 import { isMapping } from "../schema/mapping.ts";
+import { manifestBudget } from "../yaml/budget.ts";
 import type { SourceDocument } from "./document.ts";
 
 /** The offending line, without secrets, and the column of the caret in it (from 1). */
@@ -17,7 +18,9 @@ const hidden = "***";
 
 /** Makes excerpts of one document. */
 export function excerpts(document: SourceDocument): (position: Position) => Excerpt | undefined {
-  const body = document.text.startsWith("\uFEFF") ? document.text.slice(1) : document.text;
+  // A text over the limit is refused at its start, and may have millions of lines.
+  const all = document.text.length > manifestBudget.bytes ? document.text.slice(0, maxColumns) : document.text;
+  const body = all.startsWith("\uFEFF") ? all.slice(1) : all;
   let lines: readonly string[] | undefined;
   let starts: readonly number[] = [];
   let secrets: readonly Range[] = [];

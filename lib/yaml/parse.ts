@@ -53,12 +53,12 @@ const mostDocuments = 5_000;
 
 /** Parses a file of several YAML documents, such as a Kubernetes manifest, within `budget`. Never throws. */
 export function parseYamlDocuments(file: string, text: string, budget: Budget): readonly YamlSource[] {
-  const excess = textOverBudget(text, budget);
-  if (excess) return [unreadable(file, excess)];
   if ((text.match(/^---/gm) ?? []).length > mostDocuments) {
     const message = `the file has more than ${mostDocuments} documents`;
     return [unreadable(file, failure("yaml-too-large", [], message, "split it; only commands read such files"))];
   }
+  const excess = textOverBudget(text, budget);
+  if (excess) return [unreadable(file, excess)];
   const lines = new LineCounter();
   try {
     const body = withoutMark(text);
