@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import type { Accounts, Session } from "./accounts.ts";
+import { checkRequest, wrongAnswer } from "./facts/check.ts";
 import { CallError, Invalid } from "./failure.ts";
 import type { Faults } from "./faults.ts";
 import { type Jobs, lockOf } from "./jobs.ts";
@@ -42,16 +43,28 @@ export function invoked(
   const asked = { ...nas, fullAdmin };
   const begin = (of: string, given: readonly unknown[], work: () => unknown) =>
     jobs.begin(of, given, work, { lock: lockOf(nas.number, of, given), user: session?.user, fullAdmin });
+  checkRequest(nas.version, name, params);
   const run = () => {
     const result = method.run(asked, params);
     recordAnswer(name, result);
-    return result;
+    return fitting(nas.version, name, result);
   };
   if (method.job) return { result: undefined, job: begin(name, params, run) };
   const result = run();
   const next = method.starts?.(asked, params);
   if (!next) return { result, job: undefined };
   return { result: begin(next.method, next.params, next.run).done.then(() => result), job: undefined };
+}
+
+/** An answer that the facts allow. Any other fails the test that runs: the double must not say what no server says. */
+export function fitting(version: string, name: string, result: unknown): unknown {
+  // The work of a job, which continues.
+  if (typeof result === "function") return async () => fitting(version, name, await result());
+  const wrong = wrongAnswer(version, name, result);
+  if (wrong.length === 0) return result;
+  const text = `TrueNAS ${version} does not answer like this: ${wrong.slice(0, 5).join("; ")}`;
+  void Promise.reject(new Error(text));
+  throw new CallError("EFAULT", text);
 }
 
 export const knows = ({ nas }: Core, name: string): boolean => methodOf(nas.number, name) !== undefined;

@@ -49,6 +49,9 @@ function at(nas: Nas, path: string, method: string): Dataset {
 
 const known: Readonly<Record<string, number>> = { root: 0, nobody: 65534, csi: 3000, wheel: 0 };
 
+/** The name of a user or group; null if the system has none for the number. */
+const nameOf = (id: number): string | null => Object.entries(known).find(([, each]) => each === id)?.[0] ?? null;
+
 function owned(dataset: Dataset, fields: Readonly<Record<string, unknown>>): void {
   const { uid, gid, user, group } = fields;
   const named = (name: unknown): number => {
@@ -91,6 +94,13 @@ export function setacl(nas: Nas, [data]: readonly unknown[]): unknown {
   return getacl(nas, [fields.path]);
 }
 
+const noPerms = Object.fromEntries(
+  [
+    ...["READ_DATA", "WRITE_DATA", "APPEND_DATA", "READ_NAMED_ATTRS", "WRITE_NAMED_ATTRS", "EXECUTE", "DELETE"],
+    ...["DELETE_CHILD", "READ_ATTRIBUTES", "WRITE_ATTRIBUTES", "READ_ACL", "WRITE_ACL", "WRITE_OWNER", "SYNCHRONIZE"],
+  ].map(name => [name, false]),
+);
+
 const bits = (mode: number) => ({ READ: (mode & 4) > 0, WRITE: (mode & 2) > 0, EXECUTE: (mode & 1) > 0 });
 
 /** The access control list, or one that corresponds to the permission bits. */
@@ -106,24 +116,28 @@ export function getacl(nas: Nas, [path]: readonly unknown[]): unknown {
   const trivial = whose.map(([tag, special, mode]) => {
     if (!nfs4) return { tag, default: false, perms: bits(mode), ...nobody };
     const { READ, WRITE, EXECUTE } = bits(mode);
-    const perms = { READ_DATA: READ, WRITE_DATA: WRITE, EXECUTE };
+    const perms = { ...noPerms, READ_DATA: READ, WRITE_DATA: WRITE, EXECUTE };
     return { tag: special, type: "ALLOW", perms, flags: { BASIC: "NOINHERIT" }, ...nobody };
   });
   const list = Array.isArray(acl) ? acl.map(each => ({ ...nobody, ...(each as object) })) : trivial;
   const base = { path, uid, gid, user: "root", group: "root", acl: list, trivial: acl === undefined };
-  return nfs4 ? { ...base, acltype: "NFS4", aclflags: {} } : { ...base, acltype: "POSIX1E" };
+  return nfs4
+    ? { ...base, acltype: "NFS4", aclflags: { autoinherit: false, protected: false, defaulted: false } }
+    : { ...base, acltype: "POSIX1E" };
 }
 
 export function stat(nas: Nas, [path]: readonly unknown[]): unknown {
   const dataset = nas.state.datasets[String(path).replace(/^\/mnt\//, "")];
   if (!dataset) throw new CallError("ENOENT", `Path ${path} not found`);
   const { mode: bits, uid, gid, acl } = dataset;
+  const times = { atime: 1, mtime: 1, ctime: 1, btime: 1 };
+  const numbers = { size: 3, allocation_size: 512, dev: 42, mount_id: 42, inode: 34, nlink: 2 };
   return {
     realpath: path,
-    type: "DIRECTORY",
+    ...(nas.number >= 2504 ? { type: "DIRECTORY" } : {}),
     mode: bits | 0o40000,
-    uid,
-    gid,
+    ...{ uid, gid, user: nameOf(uid), group: nameOf(gid) },
+    ...{ ...times, ...numbers, attributes: [], is_ctldir: false },
     acl: acl !== undefined,
     is_mountpoint: true,
   };

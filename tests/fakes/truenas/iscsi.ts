@@ -25,7 +25,9 @@ const targetModel = v.strictObject({
   iscsi_parameters: v.optional(v.nullable(v.looseObject({}))),
 });
 
-export const globalConfig = (): unknown => ({
+export const globalConfig = ({ number }: Nas): unknown => ({
+  ...(number >= 2504 ? { iser: false } : {}),
+  ...(number >= 2600 ? { direct_config: null, mode: 0 } : {}),
   id: 1,
   basename: "iqn.2005-10.org.freenas.ctl",
   isns_servers: [],
@@ -52,7 +54,8 @@ export function createTarget(nas: Nas, [data]: readonly unknown[]): unknown {
   if (nas.state.tables.target.some(each => each["name"] === fields.name))
     throw new Invalid(["iscsi_target_create.name", "Target with this name already exists", 22]);
   checkGroups(nas, fields.groups, "iscsi_target_create");
-  return inserted(nas, "target", { ...fields, rel_tgt_id: nas.state.tables.target.length + 1 });
+  const parameters = nas.number >= 2410 ? { iscsi_parameters: fields.iscsi_parameters ?? null } : {};
+  return inserted(nas, "target", { ...fields, ...parameters, rel_tgt_id: nas.state.tables.target.length + 1 });
 }
 
 const targetUpdate = v.strictObject({ groups: v.optional(v.array(group)), alias: v.optional(v.nullable(text)) });

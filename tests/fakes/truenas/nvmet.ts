@@ -38,7 +38,8 @@ export function createSubsys(nas: Nas, [data]: readonly unknown[]): unknown {
   const subnqn = fields.subnqn ?? `${baseNqn}:${fields.name}`.slice(0, 223);
   const taken = nas.state.tables.nvmetSubsys.some(each => each["name"] === fields.name || each["subnqn"] === subnqn);
   if (taken) throw new Invalid(["nvmet_subsys_create.name", "Object with this name already exists", 22]);
-  return inserted(nas, "nvmetSubsys", { ...fields, subnqn, serial: String(1000 + nas.state.txg) });
+  const joined = { hosts: null, namespaces: null, ports: null };
+  return inserted(nas, "nvmetSubsys", { ...fields, subnqn, serial: String(1000 + nas.state.txg), ...joined });
 }
 
 /**
@@ -50,7 +51,6 @@ export const sessions = (nas: Nas, [filters, options]: readonly unknown[]): unkn
     nas.state.tables.nvmetSubsys
       .filter(each => nas.sessions.has(String(each["name"])))
       .map(({ id }) => ({
-        id: 0,
         subsys_id: id,
         hostnqn: "nqn.2014-08.org:node-1",
         host_traddr: "10.0.0.9",
@@ -105,11 +105,15 @@ export function createNamespace(nas: Nas, [data]: readonly unknown[]): unknown {
   return shownNamespace(nas, inserted(nas, "nvmetNamespace", row));
 }
 
+/** What a port has that a person has made with few fields. */
+const ofPorts = { inline_data_size: null, max_queue_size: null, pi_enable: null };
+
 /** Entries show the objects that they join, not only their ids. */
 const embedded = (nas: Nas, row: Row, parts: Readonly<Record<string, TableName>>): Row => {
   const shown: Row = { ...row };
   for (const [key, table] of Object.entries(parts)) {
-    shown[key] = nas.state.tables[table].find(each => each.id === row[`${key}_id`]);
+    const part = nas.state.tables[table].find(each => each.id === row[`${key}_id`]);
+    shown[key] = part && table === "nvmetPort" ? { ...ofPorts, ...part } : part;
     delete shown[`${key}_id`];
   }
   return shown;

@@ -28,9 +28,12 @@ const nfsOld = v.strictObject({
   alldirs: or(flag, false),
   quiet: or(flag, false),
 });
-const nfsNew = v.strictObject({ ...nfsCommon, path: text, aliases: texts, expose_snapshots: or(flag, false) });
+const nfs2310 = v.strictObject({ ...nfsCommon, path: text, aliases: texts });
+const nfsNew = v.strictObject({ ...nfs2310.entries, expose_snapshots: or(flag, false) });
 /** One path from 22.12 on, and no "quiet" from 23.10 on (plugins/nfs.py of TS-22.02.4, TS-22.12.4.2 and TS-23.10.2). */
 const nfs2212 = v.strictObject({ ...nfsCommon, path: text, aliases: texts, quiet: or(flag, false) });
+
+const nfsOf = ({ number }: Nas) => (number < 2310 ? nfs2212 : number < 2504 ? nfs2310 : nfsNew);
 
 type Problems = (row: Row) => Triple | undefined;
 
@@ -67,8 +70,7 @@ const mounted = (nas: Nas, path: string): boolean =>
   (path.startsWith("/mnt/") && nas.state.datasets[path.slice("/mnt/".length)]?.type === "FILESYSTEM");
 
 export function createNfs(nas: Nas, [data]: readonly unknown[]): unknown {
-  const fields =
-    nas.number < 2212 ? modelled(nfsOld, data, "data") : modelled(nas.number < 2310 ? nfs2212 : nfsNew, data, "data");
+  const fields = nas.number < 2212 ? modelled(nfsOld, data, "data") : modelled(nfsOf(nas), data, "data");
   const path = "paths" in fields ? (fields.paths[0] ?? "") : fields.path;
   const attribute = "paths" in fields ? "sharingnfs_create.paths" : "sharingnfs_create.path";
   if (!mounted(nas, path)) throw new Invalid([attribute, `${path} does not exist`, 2]);
@@ -77,9 +79,11 @@ export function createNfs(nas: Nas, [data]: readonly unknown[]): unknown {
   checkMapping(fields);
   const networks = networksOf(nas, fields.networks);
   refuse(nas, "nfs", nfsConflict(nas, path, { ...fields, networks }));
-  const more = nas.number >= 2600 ? { ...placeOf(nas, path.slice("/mnt/".length)), tier: null } : {};
-  return inserted(nas, "nfs", { ...fields, networks, locked: false, ...more });
+  const place = placeOf(nas, path.slice("/mnt/".length));
+  return inserted(nas, "nfs", { ...fields, networks, locked: false, ...place, ...tierOf(nas) });
 }
+
+const tierOf = ({ number }: Nas): object => (number >= 2600 ? { tier: null } : {});
 
 const users = new Set(["root", "csi", "guest"]);
 const groups = new Set([...users, "wheel", "nogroup"]);
@@ -124,7 +128,7 @@ const smbBefore2510 = v.strictObject(smbFlat);
 const legacyOptions = v.strictObject({
   purpose: or(v.literal("LEGACY_SHARE"), "LEGACY_SHARE"),
   recyclebin: or(flag, false),
-  path_suffix: v.optional(v.nullable(text)),
+  path_suffix: maybe(text),
   hostsallow: texts,
   hostsdeny: texts,
   guestok: or(flag, false),
@@ -136,9 +140,9 @@ const legacyOptions = v.strictObject({
   acl: or(flag, true),
   afp: or(flag, false),
   timemachine: or(flag, false),
-  timemachine_quota: v.optional(v.number()),
+  timemachine_quota: or(v.number(), 0),
   aapl_name_mangling: or(flag, false),
-  vuid: v.optional(v.nullable(text)),
+  vuid: maybe(text),
   auxsmbconf: or(v.string(), ""),
 });
 const smbTop = {
@@ -205,7 +209,12 @@ export function createSmb(nas: Nas, [data]: readonly unknown[]): unknown {
         ["sharingsmb_create.name", "Share with this name already exists.", nas.number >= 2404 ? 17 : 22]
       : undefined,
   );
-  return inserted(nas, "smb", { ...fields, locked: false, ...placeOf(nas, path.slice("/mnt/".length)) });
+  return inserted(nas, "smb", {
+    ...fields,
+    locked: false,
+    ...placeOf(nas, path.slice("/mnt/".length)),
+    ...tierOf(nas),
+  });
 }
 
 /** `…query` of a table. */

@@ -136,6 +136,7 @@ export function freshState(): State {
     addr_traddr: "127.0.0.1",
     addr_trsvcid: 4420,
     addr_adrfam: "IPV4",
+    ...{ inline_data_size: null, max_queue_size: null, pi_enable: null },
     enabled: true,
   });
   const services = ["nfs", "cifs", "iscsitarget", "nvmet", "ssh"].map(name => [name, "RUNNING"]);

@@ -57,6 +57,7 @@ function resource(nas: Nas, dataset: Dataset, wanted: readonly string[] | null, 
     properties: wanted === null && nas.number >= 2600 ? null : Object.fromEntries(properties),
     user_properties: user ? Object.fromEntries(owned) : null,
     children: null,
+    ...(nas.number >= 2600 ? { tier: null } : {}),
   };
 }
 

@@ -1,0 +1,134 @@
+import { Invalid, type Triple } from "../failure.ts";
+import { type Facts, type Fields, factsOf, type Mark, type MethodFacts, type Type } from "./facts.ts";
+
+/** Compares requests and answers with the facts. */
+
+/** What does not fit: where, and why. */
+interface Problem {
+  readonly path: readonly (string | number)[];
+  readonly why: string;
+}
+
+interface Checking {
+  readonly facts: Facts;
+  /** Fields that an answer must have: all that the server completes, where its model binds it. */
+  readonly complete: readonly Mark[];
+  /** Older schemas turn numbers and text into each other (schema/integer_schema.py and string_schema.py of TS-24.10.2.4). */
+  readonly converts: boolean;
+}
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+const simple: Readonly<Record<string, (value: unknown, converts: boolean) => boolean>> = {
+  any: () => true,
+  null: value => value === null,
+  str: (value, converts) => typeof value === "string" || (converts && typeof value === "number"),
+  int: (value, converts) =>
+    Number.isInteger(value) || (converts && typeof value === "string" && /^-?[0-9]+$/.test(value)),
+  float: value => typeof value === "number",
+  bool: value => typeof value === "boolean",
+  dict: isObject,
+};
+
+/** The problems of a value of this type. */
+function problems(on: Checking, type: Type, value: unknown): readonly Problem[] {
+  if (typeof type === "string") {
+    const named = on.facts.types[type];
+    if (named !== undefined) return problems(on, named, value);
+    return simple[type]?.(value, on.converts) ? [] : [{ path: [], why: `Input should be a valid ${type}` }];
+  }
+  if ("of" in type) return ofFields(on, type.of, value);
+  if ("or" in type) return ofUnion(on, type.or, value);
+  if ("in" in type) return type.in.includes(value) ? [] : [{ path: [], why: `Input should be ${type.in.join(", ")}` }];
+  if ("list" in type) {
+    if (!Array.isArray(value)) return [{ path: [], why: "Input should be a valid list" }];
+    return value.flatMap((each, at) => below(at, problems(on, type.list, each)));
+  }
+  if ("dict" in type) {
+    if (!isObject(value)) return [{ path: [], why: "Input should be a valid dictionary" }];
+    return Object.entries(value).flatMap(([key, each]) => below(key, problems(on, type.dict, each)));
+  }
+  return ofLimits(on, type, value);
+}
+
+const below = (key: string | number, found: readonly Problem[]): readonly Problem[] =>
+  found.map(({ path, why }) => ({ path: [key, ...path], why }));
+
+function ofLimits(
+  on: Checking,
+  type: Extract<Type, { str: unknown } | { int: unknown }>,
+  value: unknown,
+): readonly Problem[] {
+  const [kind, [least, most]] = "str" in type ? (["str", type.str] as const) : (["int", type.int] as const);
+  if (!simple[kind]?.(value, on.converts)) return [{ path: [], why: `Input should be a valid ${kind}` }];
+  const size = kind === "str" ? String(value).length : Number(value);
+  const what = kind === "str" ? "String should have at" : "Input should be at";
+  const unit = kind === "str" ? " characters" : "";
+  if (least !== null && size < least) return [{ path: [], why: `${what} least ${least}${unit}` }];
+  return most !== null && size > most ? [{ path: [], why: `${what} most ${most}${unit}` }] : [];
+}
+
+function ofFields(on: Checking, fields: Fields, value: unknown): readonly Problem[] {
+  if (!isObject(value)) return [{ path: [], why: "Input should be a valid dictionary" }];
+  const extra = on.converts ? "Field was not expected" : "Extra inputs are not permitted";
+  const given = Object.entries(value).filter(([, each]) => each !== undefined);
+  const unknown = given.filter(([key]) => !Object.hasOwn(fields, key)).map(([key]) => ({ path: [key], why: extra }));
+  const wrong = given.flatMap(([key, each]) => {
+    const field = Object.hasOwn(fields, key) ? fields[key] : undefined;
+    return field ? below(key, problems(on, field[1], each)) : [];
+  });
+  const missing = Object.entries(fields)
+    .filter(([key, [mark]]) => on.complete.includes(mark) && value[key] === undefined)
+    .map(([key]) => ({ path: [key], why: "Field required" }));
+  return [...unknown, ...wrong, ...missing];
+}
+
+/** The problems of the type that fits best: where the types have other words in a field, those decide. */
+function ofUnion(on: Checking, types: readonly Type[], value: unknown): readonly Problem[] {
+  const all = types.map(each => problems(on, each, value));
+  const rank = (found: readonly Problem[]): number =>
+    found.length +
+    found.filter(({ path, why }) => path.length === 0 || (path.length === 1 && /^Input should be [A-Z_]+$/.test(why)))
+      .length *
+      100;
+  return all.reduce((best, each) => (rank(each) < rank(best) ? each : best));
+}
+
+const methodOf = (facts: Facts | undefined, name: string): MethodFacts | undefined =>
+  facts && Object.hasOwn(facts.methods, name) ? facts.methods[name] : undefined;
+
+/** Throws what the server says about a request that does not fit its model. */
+export function checkRequest(version: string, name: string, params: readonly unknown[]): void {
+  const facts = factsOf(version);
+  const method = methodOf(facts, name);
+  if (!facts || !method) return;
+  const on: Checking = { facts, complete: ["required"], converts: method.kind === "schema" };
+  const given = params.map(each => each ?? undefined);
+  const found = method.args.flatMap(([key, [mark, type]], at): readonly Problem[] => {
+    // Over REST an argument that the body lacks is there without a value.
+    if (given[at] === undefined)
+      return mark === "required" && params[at] === undefined ? [{ path: [key], why: "Field required" }] : [];
+    return below(key, problems(on, type, given[at]));
+  });
+  const tooMany = params.length > method.args.length ? [{ path: [], why: "Too many arguments" }] : [];
+  const all = [...found, ...tooMany];
+  if (all.length > 0) throw new Invalid(...all.map(({ path, why }): Triple => [path.join("."), why, 22]));
+}
+
+/** Methods of 24.10 that answer fields besides those of their schema, which binds no answer (plugins/filesystem_/acl.py of TS-24.10.2.4). */
+const unbound: ReadonlySet<string> = new Set(["filesystem.getacl"]);
+
+/** What in an answer does not fit the model of its method; empty if all of it does. */
+export function wrongAnswer(version: string, name: string, result: unknown): readonly string[] {
+  const facts = factsOf(version);
+  const method = methodOf(facts, name);
+  if (!facts || !method || (method.kind === "schema" && unbound.has(name))) return [];
+  // Tests put rows into the tables of shares and targets with the fields that they are about; what a method has made is complete.
+  const isTable = name.endsWith(".query") && !name.startsWith("zfs.resource.");
+  const complete = method.kind === "pydantic" && !isTable ? (["required", "default"] as const) : [];
+  const on: Checking = { facts, complete, converts: false };
+  return problems(on, method.result, result ?? null).map(
+    ({ path, why }) => `${name}: ${["answer", ...path].join(".")}: ${why}`,
+  );
+}
