@@ -1,9 +1,10 @@
 import { commonSchema } from "../config/common.ts";
-import { readConnectionSource } from "../config/connection.ts";
+import { type ReadConnection, readConnectionSource } from "../config/connection.ts";
 import { type Defaults, type ReadProxy, readProxySource } from "../config/proxy.ts";
 import { readSingle } from "../config/single.ts";
 import type { DriverModule } from "../drivers/module.ts";
 import type { Path } from "../schema/finding.ts";
+import { isMapping } from "../schema/mapping.ts";
 import { nearest } from "../schema/nearest.ts";
 import { aboutOf, keysOf, type Schema, schemaAt } from "../schema/shape.ts";
 import type { ValueResolver } from "../schema/value-resolver.ts";
@@ -53,8 +54,34 @@ export function readConnectionFile(
   const read = readConnectionSource(name, document.source, defaults, resolver, modules);
   const driver = textAt(document.source.value, "driver") ?? "";
   const schemas = [commonSchema, ...(read.module ? [read.module.schema] : [])];
-  const isSecret = within(document, path => !schemas.some(schema => isPlain(schema, path)));
+  const isWrong = wrongBesideSecrets(schemas, read);
+  const isSecret = within(document, path => isWrong(path) || !schemas.some(schema => isPlain(schema, path)));
   return { document: { ...document, isSecret }, name, read, driver };
+}
+
+/** A shorter text is a slip, and an address is not a secret; a login in it is hidden anyway. */
+const mayBeSecret = (value: unknown): boolean => String(value).length >= 6 && !/^[a-z]+:\/\//.test(String(value));
+
+const valueAt = (value: unknown, path: Path): unknown =>
+  path.reduce<unknown>((inner, step) => (isMapping(inner) ? inner[String(step)] : undefined), value);
+
+/** Whether the value at a path is wrong, and secrets are expected next to it: it may be one of them, as in `port: <password>`. */
+function wrongBesideSecrets(schemas: readonly Schema[], { source, diagnostics }: ReadConnection) {
+  const wrong = new Set(
+    diagnostics
+      .filter(({ rule }) => rule === "invalid-value" || rule === "wrong-type")
+      .map(({ line, column }) => `${line}:${column}`),
+  );
+  return (path: Path): boolean => {
+    const { line, column } = source.position(path, "value");
+    if (!wrong.has(`${line}:${column}`) || !mayBeSecret(valueAt(source.value, path))) return false;
+    const parent = path.slice(0, -1);
+    return schemas.some(schema => {
+      const around = schemaAt(schema, parent);
+      const secret = (key: string) => aboutOf(schemaAt(schema, [...parent, key]) ?? schema).secret === true;
+      return around !== undefined && [...keysOf(around)].some(secret);
+    });
+  };
 }
 
 /**

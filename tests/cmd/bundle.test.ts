@@ -185,3 +185,14 @@ test("a bundle says what it could not read instead of failing", async () => {
   rmSync(join(folder, "connections"), { recursive: true });
   expect(await bundle()).toContain("cannot be read (ENOENT); nodes have none");
 });
+
+test("a secret that was typed below another key is in no part of the report", async () => {
+  mainFile();
+  connection(
+    "nas",
+    "driver: freenas-api-nfs\nhttpConnection: { host: nas, protocol: 1-planted-key, port: planted-word, apiKey: 1-good-key }\n",
+  );
+  const text = await bundle(["the log repeats 1-planted-key and planted-word"]);
+  expect(text).toContain("protocol: ***");
+  expect(text).not.toContain("planted");
+});

@@ -58,3 +58,16 @@ describe("a deleted line", () => {
     expect(unexplained).toEqual([]);
   });
 });
+
+test("a secret below a key for something else, next to the keys of secrets, is not shown", () => {
+  const text = connections["freenas-api-nfs"] ?? "";
+  for (const key of ["protocol", "port"]) {
+    const wrong = text
+      .replace(/httpConnection:\n/, `httpConnection:\n  ${key}: 1-planted-secret\n`)
+      .replace(new RegExp(`\n  ${key}: (?!1-planted).*`), "");
+    expect(wrong).toContain("1-planted-secret");
+    const problems = check({ "freenas-api-nfs.yaml": wrong });
+    expect(problems.some(({ path }) => path === `httpConnection.${key}`)).toBe(true);
+    expect(JSON.stringify(problems)).not.toContain("planted");
+  }
+});
