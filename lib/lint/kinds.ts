@@ -83,5 +83,7 @@ export function kindOfText(text: string): DocumentKind {
   if (/^["']?apiVersion["']?:/m.test(text))
     return objectKind(/^["']?kind["']?:\s*["']?(\w+)/m.exec(text)?.[1] ?? "") ?? "other";
   if (/^["']?driver["']?\s*:/m.test(text)) return "connection";
-  return [...text.matchAll(/^([\w-]+)\s*:/gm)].some(([, key = ""]) => sections.has(key)) ? "connection" : "other";
+  // One at a time: a text may have millions of keys.
+  for (const [, key = ""] of text.matchAll(/^([\w-]+)\s*:/gm)) if (sections.has(key)) return "connection";
+  return "other";
 }
