@@ -127,6 +127,8 @@ function takingOn(storage: CopyStorage, machine: string): TakingAbility {
       const id = spec.name;
       if (storage.landings.has(id) && !storage.records.has(id))
         throw new CsiError("failed-precondition", `landing ${id} is foreign`);
+      // As lib/drivers/directory/copying/landings.ts: another process has finished it.
+      if (storage.volumes.has(id)) throw new CsiError("aborted", `volume ${id} was created meanwhile`);
       step("begin");
       if (!storage.records.has(id)) storage.records.set(id, record);
       step("recorded");
@@ -243,6 +245,8 @@ export const streamInMemory =
   async ({ source, target, id, moment, basic, progress }, call) => {
     const from = machines.get(source.machine);
     const to = machines.get(target.machine);
+    // zfs receive creates the landing of a record that has none.
+    if (to?.records.has(id) && !to.landings.has(id)) to.landings.set(id, { content: "", proof: "", isWhole: false });
     const landing = to?.landings.get(id);
     if (!from || !to || !landing) throw new CsiError("unavailable", `there is no landing ${id}`);
     const sent = [...from.moments.values()]

@@ -1,0 +1,64 @@
+import { expect, test } from "bun:test";
+import type { Driver } from "../../../lib/drivers/driver.ts";
+import { asked, until } from "../../copy/copy-world.ts";
+import { call, content, make, type Process, pair } from "../../copy/pair.ts";
+import { copyDriver } from "../../fakes/memory-copies.ts";
+import { failure } from "../../mux/world.ts";
+
+/** Awaits `before` at each step of a driver: each request to the storage as source or target of a copy. */
+function stepped(driver: Driver, before: () => Promise<void>): Driver {
+  const each = <T extends object>(ability: T | undefined): T | undefined =>
+    ability &&
+    new Proxy(ability, {
+      get(target, key) {
+        const value: unknown = Reflect.get(target, key);
+        if (typeof value !== "function" || key === "idOf") return value;
+        return async (...all: readonly unknown[]) => {
+          await before();
+          return Reflect.apply(value, target, all);
+        };
+      },
+    });
+  return { ...driver, giving: each(driver.giving), taking: each(driver.taking) };
+}
+
+const others: readonly (readonly [string, (two: Process) => Promise<unknown>])[] = [
+  ["makes the same copy", two => make(two)],
+  ["deletes the volume", two => two.volumes.delete("v:b/copy", call)],
+  ["deletes the source", two => two.volumes.delete("v:a/source", call)],
+  ["removes what is left", two => two.janitor.round(call)],
+];
+
+test.each(others)(
+  "a second controller %s between any two steps of a copy: one volume with its content, or nothing, and no remains",
+  async (_, work) => {
+    for (let at = 0, isReached = true; isReached; at++) {
+      const { on, process, remains } = pair();
+      const two = process();
+      let step = 0;
+      isReached = false;
+      const before = async () => {
+        if (step++ !== at) return;
+        isReached = true;
+        await failure(work(two));
+      };
+      const drivers = new Map(["a", "b", "c"].map(name => [name, () => stepped(copyDriver(on(name), name), before)]));
+      const one = process({ drivers });
+      const refused = await failure(asked(() => make(one), 10_000));
+      expect([at, refused?.code ?? "ok"]).toEqual([at, expect.stringMatching(/^(ok|failed-precondition|not-found)$/)]);
+      if (on("a").volumes.has("source")) {
+        expect((await asked(() => make(two), 10_000)).id).toBe("v:b/copy");
+        expect([at, on("b").volumes.get("copy")?.content]).toEqual([at, content]);
+      }
+      await asked(() => one.volumes.delete("v:b/copy", call), 10_000);
+      // The moment of an attempt that came too late is the janitor's.
+      const { janitor } = process({ settings: { keepSeconds: -1 } });
+      await until(async () => {
+        await janitor.round(call);
+        return remains().length === 0;
+      }, 5_000).catch(() => {});
+      expect([at, remains(), on("b").volumes.has("copy")]).toEqual([at, [], false]);
+      await Promise.all([one.stop(1_000), two.stop(1_000)]);
+    }
+  },
+);
