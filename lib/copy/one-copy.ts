@@ -37,7 +37,10 @@ export class OneCopy {
   #moment: Moment;
   /** Whether the record was compared with the source; only then is `#moment` what the source says. */
   #isCompared = false;
-  /** Files that another process has written are compared by content, because a loss of power may have ended it. */
+  /**
+   * Files that are in the landing already are compared by content: a loss of power may have ended the process that wrote them, and in a later
+   * round, a program that writes through a mapping may have changed the source without a new size or time.
+   */
   #mustCompare = false;
   /** How many times as long as usual its next turn is. */
   #longer = 1;
