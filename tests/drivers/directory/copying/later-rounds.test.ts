@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test";
 import { rm, utimes, writeFile } from "node:fs/promises";
-import { abilities, connections } from "../drivers/directory/copying/rig.ts";
-import { temporaryFolder } from "../drivers/directory/directory-rig.ts";
-import { isHostRoot } from "../root.ts";
-import { copyProcess } from "./copy-world.ts";
-import { commanded } from "./pair.ts";
+import { copyProcess } from "../../../copy/copy-world.ts";
+import { commanded } from "../../../copy/pair.ts";
+import { isHostRoot } from "../../../root.ts";
+import { temporaryFolder } from "../directory-rig.ts";
+import { abilities, connections } from "./rig.ts";
 
 test.skipIf(!isHostRoot || !Bun.which("rsync"))(
   "a later round of a move by files copies a change that neither size nor time shows",
