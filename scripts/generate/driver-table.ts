@@ -37,6 +37,26 @@ function abilities({ facts }: DriverModule, driver: Driver): string {
   return words.flatMap(([word, present]) => (present ? [word] : [])).join(", ");
 }
 
+/** Where a driver was tested, by the beginning of its name; the first that fits counts. */
+const testedOn: readonly (readonly [RegExp, string])[] = [
+  [/^(?:local-|node-manual)/, "a real machine"],
+  [/^lustre-/, "a folder in place of the mount; no real Lustre"],
+  [/^(?:nfs|smb)-/, "real servers in the lab"],
+  [/^zfs-generic-nvmeof/, "real ZFS and nvmet in the lab; SPDK: a double"],
+  [/^zfs-local-/, "real ZFS in the lab"],
+  [/^zfs-/, "real ZFS and servers in the lab"],
+  [/^freenas-api-/, "a double held to the models that TrueNAS publishes, 24.10 to 26"],
+  [/^freenas-/, "the same double, and one of ZFS over ssh"],
+  [/^synology-/, "a double on which Synology's own driver works, too"],
+  [/^objectivefs/, "a double of its program"],
+];
+
+function testedOnOf({ names: [name = ""] }: DriverModule): string {
+  const found = testedOn.find(([beginning]) => beginning.test(name));
+  if (!found) throw new Error(`scripts/generate/driver-table.ts does not say where ${name} was tested`);
+  return found[1];
+}
+
 /** The row of neighbours in the index that differ in their names and protocols alone. */
 interface Row {
   readonly names: readonly string[];
@@ -48,7 +68,7 @@ function withRow(rows: readonly Row[], module: DriverModule): readonly Row[] {
   const { protocol, local } = module.facts;
   const name = `\`${module.names[0]}\``;
   const by = protocol ? `\`${protocol}\`` : "any, by `node_attach_driver`";
-  const rest = `${local ? "the node that created them" : "any node"} | ${abilities(module, opened(module))}`;
+  const rest = `${local ? "the node that created them" : "any node"} | ${abilities(module, opened(module))} | ${testedOnOf(module)}`;
   const last = rows.at(-1);
   if (last?.rest !== rest) return [...rows, { names: [name], protocols: [by], rest }];
   const protocols = [...new Set([...last.protocols, by])];
@@ -60,6 +80,7 @@ export function driverTable(): Promise<Generated> {
   const rows = modules
     .reduce<readonly Row[]>(withRow, [])
     .map(({ names, protocols, rest }) => `| ${names.join(", ")} | ${protocols.join(", ")} | ${rest} |\n`);
-  const head = "| `driver:` | Protocol | Volumes are used by | Controller |\n| --- | --- | --- | --- |\n";
+  const head =
+    "| `driver:` | Protocol | Volumes are used by | Controller | Tested on |\n| --- | --- | --- | --- | --- |\n";
   return partsOf("README.md", [`\n${head}${rows.join("")}\n`]);
 }
