@@ -180,6 +180,8 @@ export interface TakingAbility {
    * after an interruption at any step. The record stays until `forget`.
    */
   land(id: string, spec: CopySpec, moment: Moment, call: Call): Promise<Volume>;
+  /** Whether there is a landing, or a volume, finished or not, with this id. */
+  hasContent(id: string, call: Call): Promise<boolean>;
   /** Removes the landing and keeps its record. Throws like `drop`. */
   empty(id: string, call: Call): Promise<void>;
   /** Removes the landing, then its record. Throws "failed-precondition" for a finished volume. Succeeds if there is nothing. */

@@ -58,6 +58,7 @@ export function takingOf<A extends StoredVolume>(
     find: (id, call) => copying(id, call, () => landings.find(id, call)),
     note: (id, record, call) => copying(id, call, () => landings.note(id, record, call)),
     land: (id, spec, moment, call) => copying(id, call, () => volumes.land(id, spec, moment, call)),
+    hasContent: (id, call) => copying(id, call, () => landings.hasContent(id, call)),
     empty: (id, call) => guard("empty the unfinished copy", id, call, () => volumes.empty(id, call)),
     drop: (id, call) => guard("remove the unfinished copy", id, call, () => volumes.drop(id, call)),
     forget: (id, call) => copying(id, call, () => landings.forget(id, call)),

@@ -9,7 +9,7 @@ import type { Condition } from "../health/condition-tracker.ts";
 import { reasonText } from "../health/reasons.ts";
 import type { Connection } from "./connection.ts";
 import type { CreateRequest, RouterContext } from "./context.ts";
-import { takingOn } from "./copying/copying.ts";
+import { takingOn } from "./copying/ends.ts";
 import { lockKey, nameLock, type RoutedVolume, volumeLock } from "./handles.ts";
 import type { HealthMonitor } from "./health-monitor.ts";
 import { fingerprint } from "./jobs.ts";

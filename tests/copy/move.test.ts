@@ -5,7 +5,7 @@ import { CsiError } from "../../lib/core/errors.ts";
 import type { TakingAbility } from "../../lib/drivers/copying.ts";
 import type { Driver } from "../../lib/drivers/driver.ts";
 import { copyDriver } from "../fakes/memory-copies.ts";
-import { codeOf } from "../mux/world.ts";
+import { codeOf, failure } from "../mux/world.ts";
 import { until } from "./copy-world.ts";
 import { call, commanded, content, make, pair } from "./pair.ts";
 
@@ -160,6 +160,28 @@ describe("a move", () => {
     resolve();
     await landing;
     expect(world.on("b").volumes.get("moved")?.content).toBe(content);
+    await one.stop(1_000);
+  });
+
+  test("whose cancellation another process completes before this one notes that it makes the volume is cancelled", async () => {
+    const world = pair();
+    const one = world.process();
+    const target = "v:b/moved";
+    await commanded(one, { command: "begin", ...wanted });
+    await commanded(one, { command: "round", target });
+    world.on("b").step = what => {
+      if (what !== "note") return;
+      world.on("b").step = () => {};
+      world.on("b").landings.clear();
+      world.on("a").moments.clear();
+    };
+    const refused = await failure(commanded(one, { command: "land", target }));
+    expect(refused).toMatchObject({
+      code: "failed-precondition",
+      message: 'the copy to volume "moved" was cancelled',
+    });
+    expect([world.remains(), world.on("b").volumes.has("moved")]).toEqual([[], false]);
+    expect(world.on("a").volumes.get("source")?.content).toBe(content);
     await one.stop(1_000);
   });
 

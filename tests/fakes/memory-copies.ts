@@ -158,6 +158,7 @@ function takingOn(storage: CopyStorage, machine: string): TakingAbility {
       step("landed");
       return volumeOf(id, { content, bytes: spec.range.required ?? moment.bytes });
     },
+    hasContent: async id => storage.landings.has(id) || storage.volumes.has(id),
     empty: async id => {
       if (storage.volumes.has(id) && storage.records.has(id))
         throw new CsiError("failed-precondition", `volume ${id} is finished`);

@@ -133,6 +133,7 @@ export class StorePerOperation implements VolumeStore<VolumeFolder> {
       find: async id => (await at()).taking.find(id),
       note: async (id, record) => (await at()).taking.note(id, record),
       settle: async (...given) => (await at()).settle(...given),
+      hasContent: async id => (await at()).taking.hasContent(id),
       empty: async (id, call) => void (await (await at()).taking.empty(id, call)),
       drop: async (id, call) => (await at()).taking.drop(id, call),
       forget: async id => (await at()).taking.forget(id),

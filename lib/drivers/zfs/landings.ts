@@ -4,7 +4,16 @@ import { type CopySpec, type CopyWay, type Landing, type Moment, maxRecordBytes,
 import type { LandingStore } from "../store.ts";
 import { type CreationPlan, creationPlan } from "./creation.ts";
 import { isReceived, isVolumeId, receivedName } from "./names.ts";
-import { bytesOf, markProperties, markValues, otherOwner, ownValue, property, shownValue } from "./properties.ts";
+import {
+  bytesOf,
+  copyOfIn,
+  markProperties,
+  markValues,
+  otherOwner,
+  ownValue,
+  property,
+  shownValue,
+} from "./properties.ts";
 import { settled } from "./settling.ts";
 import { refuseSameShare } from "./shares.ts";
 import { destroyFamily } from "./sources.ts";
@@ -210,6 +219,11 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): La
       if (!volume && !(await landingOf(id, call)))
         throw storage.error("aborted", `the copy of "${id.slice(0, 128)}" has received nothing yet`);
       return settled(storage, id, planOf(spec, moment), spec, moment, call);
+    },
+    async hasContent(id, call) {
+      const { landing, volume } = await read(id, call);
+      // Another process may have renamed the landing while both were read.
+      return (landing ?? volume ?? (await read(id, call)).volume) !== undefined;
     },
     async empty(id, call) {
       if (isVolumeId(id)) await removed(id, call, "landing");

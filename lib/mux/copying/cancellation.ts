@@ -5,7 +5,9 @@ import { encodeHandle, type Handle } from "../../core/handle.ts";
 import { pause } from "../../core/time.ts";
 import type { Connection } from "../connection.ts";
 import { ability } from "../placement.ts";
-import { type Copying, type CopyingParts, takingOn } from "./copying.ts";
+import type { Copying } from "./copying.ts";
+import { takingOn } from "./ends.ts";
+import type { CopyingParts } from "./parts.ts";
 
 /** The interval of checks whether another process has ended the copy, in milliseconds. */
 const lookMs = 1_000;

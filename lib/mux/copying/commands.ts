@@ -13,10 +13,11 @@ import type { Handles } from "../handles.ts";
 import { ability, refuseUnmet } from "../placement.ts";
 import { allowed } from "./admission.ts";
 import { cancelCopy } from "./cancellation.ts";
-import { type Copying, type CopyingParts, takingOn } from "./copying.ts";
-import { described, other, sourceOf, specOf } from "./ends.ts";
+import type { Copying } from "./copying.ts";
+import { described, other, sourceOf, specOf, takingOn } from "./ends.ts";
 import { copyState } from "./listing.ts";
 import { givingOf, lastMoment, proveOrigin } from "./origin.ts";
+import type { CopyingParts } from "./parts.ts";
 import type { WayChoice } from "./ways.ts";
 
 /** How many connections are asked for their copies at once. */

@@ -1,8 +1,6 @@
-import type { Copies } from "../../copy/copies.ts";
 import type { CopyWork } from "../../copy/copy-work.ts";
 import type { OneCopy } from "../../copy/one-copy.ts";
 import type { CopyRecord } from "../../copy/record.ts";
-import type { CopyRemoval } from "../../copy/removal.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError, isFinal } from "../../core/errors.ts";
 import { encodeHandle, type Handle } from "../../core/handle.ts";
@@ -10,25 +8,10 @@ import { within } from "../../core/time.ts";
 import type { CopySpec, TakingAbility } from "../../drivers/copying.ts";
 import type { Volume } from "../../drivers/driver.ts";
 import type { Connection } from "../connection.ts";
-import type { Connections } from "../connections.ts";
-import type { StorageCalls } from "../storage-calls.ts";
-import { CopyAdmission, type CopyRequest, type RecordText, refuseOther, waysOf } from "./admission.ts";
-import { assurance, elsewhere, sourceOf, targetOf, whyEnded } from "./ends.ts";
+import { CopyAdmission, type CopyRequest, refuseOther, waysOf } from "./admission.ts";
+import { assurance, elsewhere, sourceOf, takingOn, targetOf, whyEnded } from "./ends.ts";
+import type { CopyingParts } from "./parts.ts";
 import { forbids, type WayChoice } from "./ways.ts";
-
-/** The part of lib/copy that the router uses. */
-export interface CopyEngine {
-  readonly copies: Copies;
-  readonly removal: CopyRemoval;
-  readonly text: RecordText;
-}
-
-/** The parts of the router that copies use. */
-export interface CopyingParts {
-  readonly connections: Connections;
-  readonly calls: StorageCalls;
-  readonly engine: CopyEngine;
-}
 
 /** A landing with its parsed record. */
 export interface KnownLanding {
@@ -106,7 +89,7 @@ export class Copying {
     return this.#answer(connection, taking, request, copy.running, call);
   }
 
-  /** Makes the landing of a complete copy the volume. */
+  /** Makes the landing of a complete copy the volume. Throws "failed-precondition" if the copy was cancelled. */
   async land(
     connection: Connection,
     taking: TakingAbility,
@@ -114,27 +97,45 @@ export class Copying {
     record: CopyRecord,
     call: Call,
   ): Promise<Volume> {
-    const { calls, engine } = this.#parts;
+    const { engine } = this.#parts;
     const handle = encodeHandle(target);
     if (this.#becoming.has(handle) || engine.copies.owner(target, record) === "taken") throw elsewhere(target);
     this.#becoming.add(handle);
+    const work = this.#become(connection, taking, { target, spec }, record, call);
+    const volume = await work.finally(() => this.#becoming.delete(handle));
+    if (volume) return volume;
+    throw whyEnded(record);
+  }
+
+  /** Returns undefined if nothing was left of the copy: a cancellation removed it, and then `#own` replaced its record. */
+  async #become(
+    connection: Connection,
+    taking: TakingAbility,
+    { target, spec }: Pick<CopyRequest, "target" | "spec">,
+    record: CopyRecord,
+    call: Call,
+  ): Promise<Volume | undefined> {
+    const { calls, engine } = this.#parts;
     try {
       await this.#own(connection, taking, target, record, call);
-      const volume = await calls.make(connection, () => taking.land(target.id, spec, record.moment, call));
+      const land = calls.make(connection, () => taking.land(target.id, spec, record.moment, call));
+      const volume = await land.catch(async (error: unknown) => {
+        if (await calls.make(connection, () => taking.hasContent(target.id, call))) throw error;
+        await engine.removal.remove(target, record, call);
+      });
+      if (!volume) return undefined;
       const text = engine.text.write({ ...record, state: "finished", owner: "", fault: "" });
       await calls.make(connection, () => taking.note(target.id, text, call));
       call.log.info(`volume "${spec.name}" is complete: ${assurance(record)}`, {
-        ...{ volume: handle, source: spec.origin.handle, moment: record.moment.name },
+        ...{ volume: encodeHandle(target), source: spec.origin.handle, moment: record.moment.name },
         ...(record.moment.proof && { proof: record.moment.proof }),
       });
       this.#afterwards(engine.removal.settle(target, record, call));
       return volume;
     } catch (error) {
-      // The landing still exists, so the code must make the caller retry, whatever the reason.
+      // The record still exists, so the code must make the caller retry, whatever the reason.
       if (!isFinal(error) || !(error instanceof Error)) throw error;
       throw new CsiError("unavailable", error.message, { cause: error });
-    } finally {
-      this.#becoming.delete(handle);
     }
   }
 
@@ -287,11 +288,4 @@ export class Copying {
     const known = await this.find(connection, taking, target, call).catch(() => undefined);
     if (known) await this.#parts.engine.removal.settle(target, known.record, call);
   }
-}
-
-/** Throws "invalid-argument" if the connection cannot take content. */
-export function takingOn({ name, driverName, driver }: Connection): TakingAbility {
-  if (driver.taking) return driver.taking;
-  const text = `connection "${name}" (driver ${driverName}) cannot take content of other connections; name the source's connection`;
-  throw new CsiError("invalid-argument", text);
 }

@@ -51,6 +51,13 @@ export function specOf({ name, required, limit, origin, move }: CopyRecord): Cop
   );
 }
 
+/** Throws "invalid-argument" if the connection cannot take content. */
+export function takingOn({ name, driverName, driver }: Connection): TakingAbility {
+  if (driver.taking) return driver.taking;
+  const text = `connection "${name}" (driver ${driverName}) cannot take content of other connections; name the source's connection`;
+  throw new CsiError("invalid-argument", text);
+}
+
 /** The id that the volume of this name will have. */
 export const targetOf = ({ name }: Connection, taking: TakingAbility, volume: string): Handle => ({
   kind: "volume",
@@ -65,7 +72,8 @@ export function elsewhere(target: Handle, record?: CopyRecord): CsiError {
 }
 
 /** The answer to the request for a volume whose copy has ended for good: the failure that ended it, or that a person cancelled it. */
-export const whyEnded = ({ name, code, fault }: CopyRecord): CsiError =>
-  code === undefined
-    ? new CsiError("failed-precondition", `the copy to volume "${name}" was cancelled; delete the claim`)
-    : new CsiError(code, fault);
+export function whyEnded({ name, role, code, fault }: CopyRecord): CsiError {
+  if (code !== undefined) return new CsiError(code, fault);
+  const advice = role === "create" ? "; delete the claim" : "";
+  return new CsiError("failed-precondition", `the copy to volume "${name}" was cancelled${advice}`);
+}

@@ -2,7 +2,7 @@ import type { CopyState } from "../../copy/commands.ts";
 import { CsiError } from "../../core/errors.ts";
 import { encodeHandle, type Handle } from "../../core/handle.ts";
 import type { Landing } from "../../drivers/copying.ts";
-import type { CopyEngine } from "./copying.ts";
+import type { CopyEngine } from "./parts.ts";
 
 /** The state of a copy from its record, with the progress if it runs in this process. The state is "unreadable" if the record cannot be used. */
 export function copyState(engine: CopyEngine, connection: string, { id, record: text }: Landing): CopyState {

@@ -4,8 +4,7 @@ import { CsiError } from "../../core/errors.ts";
 import { encodeHandle, type Handle } from "../../core/handle.ts";
 import type { GivingAbility, Moment } from "../../drivers/copying.ts";
 import type { Connections } from "../connections.ts";
-import { takingOn } from "./copying.ts";
-import { sourceOf } from "./ends.ts";
+import { sourceOf, takingOn } from "./ends.ts";
 
 /** The ability of a move's source. Throws "unavailable" if its connection has lost it. */
 export function givingOf(connection: string, giving: GivingAbility | undefined): GivingAbility {

@@ -27,6 +27,11 @@ const others: readonly (readonly [string, (two: Process) => Promise<unknown>])[]
   ["deletes the volume", two => two.volumes.delete("v:b/copy", call)],
   ["deletes the source", two => two.volumes.delete("v:a/source", call)],
   ["removes what is left", two => two.janitor.round(call)],
+  // Its client does not wait until a copy that runs has read the cancellation.
+  [
+    "cancels",
+    two => two.copyCommand({ command: "cancel", target: "v:b/copy" }, () => {}, AbortSignal.timeout(50), call),
+  ],
 ];
 
 test.each(others)(

@@ -152,6 +152,13 @@ export class Landings {
     return record;
   }
 
+  /** Like TakingAbility.hasContent. The landing comes first, because another process may give it its name meanwhile. */
+  async hasContent(id: string): Promise<boolean> {
+    if ((await this.#landing(id)) !== undefined || (await this.#parts.trees.has(id))) return true;
+    await present(this.#context);
+    return false;
+  }
+
   /** Like TakingAbility.drop. */
   async drop(id: string, call: Call): Promise<void> {
     if (await this.empty(id, call)) await this.#files.drop(id);

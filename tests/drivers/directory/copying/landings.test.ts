@@ -53,6 +53,21 @@ describe("a landing", () => {
     expect(await codeOf(taking.land("copy", copyOf("copy"), anyMoment, call))).toBe("not-found");
   });
 
+  test("and its volume are content, and a record alone is none", async () => {
+    const { to } = await connections(base);
+    const { taking } = abilities(to);
+    const hasContent = () => taking.hasContent("copy", call);
+    const seen = [await hasContent()];
+    await begin(to);
+    seen.push(await hasContent());
+    await taking.empty("copy", call);
+    seen.push(await hasContent());
+    await begin(to);
+    await taking.land("copy", copyOf("copy"), anyMoment, call);
+    seen.push(await hasContent());
+    expect(seen).toEqual([false, true, false, true]);
+  });
+
   test("takes the name: another source, none, or a volume of that name is refused", async () => {
     const { to } = await connections(base);
     const { taking } = abilities(to);
