@@ -6,7 +6,7 @@ import { type CreationPlan, creationPlan } from "./creation.ts";
 import { isReceived, isVolumeId, receivedName } from "./names.ts";
 import {
   bytesOf,
-  copyOfIn,
+  isFinishedCopy,
   markProperties,
   markValues,
   otherOwner,
@@ -29,7 +29,7 @@ const unreachable = { mountpoint: "none", sharenfs: "off", sharesmb: "off" } as 
 const recordProperties = ["type", property.copy, ...markProperties] as const;
 const landingProperties = [
   ...["type", "encryption", "receive_resume_token", property.landing, property.proof],
-  ...markProperties,
+  ...[property.copyOf, property.success, ...markProperties],
 ] as const;
 
 /** The text of a record as a property. Throws "invalid-argument" for one that is too long. */
@@ -202,6 +202,9 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): La
       if (unmarkedToken(found) === undefined) landingIn(id, found);
       await refusePlain(found.landing, moment, call);
       if (known) return known;
+      // Another controller has finished it since the caller looked for it.
+      if (found.volume && isOwn(found.volume) && isFinishedCopy(found.volume, spec.origin))
+        throw storage.error("aborted", `volume "${id}" was created meanwhile; retrying`);
       if (found.volume) throw storage.notOwn(`the dataset ${found.volume.name} exists`);
       await refuseSameShare(storage, id, call);
       const entry = await recorded(id, record, call);

@@ -116,6 +116,12 @@ export function copyOfIn(text: string | undefined): ForeignSource | undefined {
   return { kind: kind === "snapshot" ? "snapshot" : "volume", handle: handle ?? "" };
 }
 
+/** Whether a dataset is a finished copy of this source. */
+export function isFinishedCopy(entry: Entry, { kind, handle }: ForeignSource): boolean {
+  const of = copyOfIn(ownValue(entry, property.copyOf));
+  return of?.kind === kind && of.handle === handle && ownValue(entry, property.success) === "true";
+}
+
 // A dataset names its maker: the driver and the instance_id of the connection, as democratic-csi writes them. One that names neither
 // belongs to every connection with its parent, because democratic-csi has not always written them.
 

@@ -236,24 +236,6 @@ test("a finished copy is answered to the same request, and refused to any other"
   expect(await volumeIds(b)).toEqual(["c", "plain"]);
 });
 
-test("a landing and its volume are content, and a record alone is none", async () => {
-  const { here, a, b, moment } = await made();
-  const hasContent = () => taking(b).hasContent("c", call);
-  const seen = [await hasContent()];
-  await begin(b, moment);
-  seen.push(await hasContent());
-  await sent(a, b, moment);
-  seen.push(await hasContent());
-  await taking(b).empty("c", call);
-  seen.push(await hasContent());
-  await sent(a, b, moment);
-  await landed(b, moment);
-  seen.push(await hasContent());
-  here.fake.zfs("inherit", "democratic-csi:provision_success", "tank/k/v/c");
-  seen.push(await hasContent());
-  expect(seen).toEqual([false, false, true, false, true, true]);
-});
-
 test("a copy that has its name and not its share is not taken for an empty volume", async () => {
   const { here, a, b, moment } = await made();
   await begin(b, moment);
