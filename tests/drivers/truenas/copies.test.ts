@@ -136,12 +136,16 @@ describe.each(recentVersions)("a full copy on TrueNAS %s", version => {
     });
   });
 
-  test("of an encrypted volume into a dataset without encryption needs no key of its own", async () => {
+  test("of an encrypted volume into a dataset without encryption is refused, as it would not be encrypted", async () => {
     await on({ version }, "nfs", async (driver, double) => {
       await madeSource(double);
       datasetOf(double, `${parent}/pvc-1`).native["encryption"] = "aes-256-gcm";
-      await driver.create(spec, call);
-      expect(datasetOf(double, `${parent}/copy`)).toMatchObject({ content: "data" });
+      expect(await refusal(driver.create(spec, call))).toMatchObject({
+        code: "failed-precondition",
+        message: expect.stringContaining(`a copy below ${parent} would not be encrypted`),
+      });
+      expect(replications(double)).toEqual([]);
+      expect(Object.keys(double.state.snapshots)).toEqual([]);
     });
   });
 
@@ -151,7 +155,7 @@ describe.each(recentVersions)("a full copy on TrueNAS %s", version => {
   ])("%s is refused, and leaves nothing", async (_, name) => {
     await on({ version }, "nfs", async (driver, double) => {
       await madeSource(double);
-      for (const each of [`${parent}/pvc-1`, name]) datasetOf(double, each).native["encryption"] = "aes-256-gcm";
+      for (const each of [`${parent}/pvc-1`, parent]) datasetOf(double, each).native["encryption"] = "aes-256-gcm";
       datasetOf(double, name).locked = true;
       expect(await refusal(driver.create(spec, call))).toMatchObject({
         code: "failed-precondition",

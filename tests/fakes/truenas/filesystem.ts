@@ -103,6 +103,14 @@ const noPerms = Object.fromEntries(
 
 const bits = (mode: number) => ({ READ: (mode & 4) > 0, WRITE: (mode & 2) > 0, EXECUTE: (mode & 1) > 0 });
 
+interface AclEntry {
+  readonly flags?: Readonly<Record<string, unknown>>;
+}
+
+/** An answer has a flag that a request need not have (api/v25_04_0/acl.py, NFS4ACE_AdvancedFlags). */
+const withInherited = (entry: AclEntry, nfs4: boolean): AclEntry =>
+  nfs4 && entry.flags && !("BASIC" in entry.flags) ? { ...entry, flags: { INHERITED: false, ...entry.flags } } : entry;
+
 /** The access control list, or one that corresponds to the permission bits. */
 export function getacl(nas: Nas, [path]: readonly unknown[]): unknown {
   const { name, mode: all, uid, gid, acl } = at(nas, String(path), "filesystem_acl");
@@ -119,7 +127,9 @@ export function getacl(nas: Nas, [path]: readonly unknown[]): unknown {
     const perms = { ...noPerms, READ_DATA: READ, WRITE_DATA: WRITE, EXECUTE };
     return { tag: special, type: "ALLOW", perms, flags: { BASIC: "NOINHERIT" }, ...nobody };
   });
-  const list = Array.isArray(acl) ? acl.map(each => ({ ...nobody, ...(each as object) })) : trivial;
+  const list = Array.isArray(acl)
+    ? acl.map(each => ({ ...nobody, ...withInherited(each as AclEntry, nfs4) }))
+    : trivial;
   const base = { path, uid, gid, user: "root", group: "root", acl: list, trivial: acl === undefined };
   return nfs4
     ? { ...base, acltype: "NFS4", aclflags: { autoinherit: false, protected: false, defaulted: false } }
