@@ -104,7 +104,7 @@ async function ran({ command, start }: Peer): Promise<string | undefined> {
 const peers = peersIn(process.env);
 if (peers.length === 0)
   console.log(
-    "skip test-peers: no variable PEER_<CLIENT>_<VERSION> names a command; see CONTRIBUTING.md, Other clients\n\n0 passed, 0 failed, 1 skipped",
+    "skip test-peers: no variable PEER_<CLIENT>_<VERSION> names a command; see CONTRIBUTING.md, Other clients",
   );
 for (const peer of peers) {
   const wrong = await ran(peer);

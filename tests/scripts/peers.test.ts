@@ -37,12 +37,14 @@ test("each client gets a double of its version, and what it leaves there is a fa
     PEER_LEAVING_24_10: client("tank/lost", false),
     PEER_FAILING_25_10: "exit 3",
     PEER_IDLE_25_10: "true",
+    PEER_SYNOLOGY_CSI_DSM_7: 'test "$DSM_VERSION $DSM_USERNAME" = "7 csi"',
   });
   expect(lines.toSorted()).toEqual([
-    "FAIL failing on 25.10: exit code 3",
-    "FAIL idle on 25.10: it has not asked the double for anything",
-    "FAIL leaving on 24.10: it has left tank/lost",
-    "ok   clean on 24.10",
+    "FAIL failing on TrueNAS 25.10: exit code 3",
+    "FAIL idle on TrueNAS 25.10: it has not asked the double for anything",
+    "FAIL leaving on TrueNAS 24.10: it has left tank/lost",
+    "FAIL synology-csi on DSM 7: it has not asked the double for anything",
+    "ok   clean on TrueNAS 24.10",
   ]);
   expect(status).toBe(1);
 }, 60_000);
