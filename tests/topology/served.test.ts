@@ -95,7 +95,8 @@ describe("a node with an unknown name", () => {
     const csimux = await served({ nodeTopology: { type: "node" } }, "");
     const { code, details } = await failureOf(info(csimux));
     expect([code, details]).toEqual([status.failedPrecondition, expect.stringContaining("CSI_NODE_ID")]);
-    expect(await codeOf(create(csimux, "v1"))).toBe(status.failedPrecondition);
+    // It may exist since before a restart, so the answer is not final.
+    expect(await codeOf(create(csimux, "v1"))).toBe(status.unavailable);
     expect(await csimux.daemon.log()).toContain("unknown node name: this node cannot");
     expect((await csimux.client.call(Identity.method.probe, {})).ready).toBe(true);
   });
@@ -112,8 +113,8 @@ test("a node name of more than 63 characters is refused with advice, because it 
   const csimux = await served({ nodeTopology: { type: "node" } }, `${"a".repeat(40)}.${"b".repeat(40)}`);
   const { code, details } = await failureOf(info(csimux));
   expect([code, details]).toEqual([status.failedPrecondition, expect.stringContaining("type zone")]);
-  // A volume that is pinned to a label that cannot exist could be used nowhere.
-  expect(await codeOf(create(csimux, "v1"))).toBe(status.failedPrecondition);
+  // A volume that is pinned to a label that cannot exist could be used nowhere. It may exist since before a restart.
+  expect(await codeOf(create(csimux, "v1"))).toBe(status.unavailable);
 });
 
 test("a node id of more than 256 bytes is refused with advice", async () => {
