@@ -20,7 +20,7 @@ function said(version: string, method: string, ...params: readonly unknown[]): r
 const share = { path: "/mnt/tank/a", networks: ["10.0.0.0/24"], hosts: [], ro: false, maproot_user: "root" };
 
 describe.each(recentVersions)("TrueNAS %s", version => {
-  test("has facts with the tag of their source", () => expect(factsOf(version)?.tag).toMatch(/^TS-\d\d\.\d\d/));
+  test("has facts with the tag of their source", () => expect(factsOf(version)?.tag).toMatch(/^TS-\d\d\.\d/));
 
   test("takes a share of NFS, and refuses one with an unknown field, a wrong type or without its path", () => {
     const create = (data: object) => said(version, "sharing.nfs.create", data);
@@ -31,7 +31,9 @@ describe.each(recentVersions)("TrueNAS %s", version => {
   });
 
   test("refuses fewer and more arguments than a method has", () => {
-    expect(said(version, "pool.dataset.update", "tank/a")).not.toEqual([]);
+    // The models before 25.10 have a default for each argument.
+    const fewer = said(version, "pool.dataset.update", "tank/a").length;
+    expect(fewer).toBe(version === "24.10" || version === "25.04" ? 0 : 1);
     expect(said(version, "pool.dataset.update", "tank/a", {}, {})).toEqual([": Too many arguments"]);
   });
 });

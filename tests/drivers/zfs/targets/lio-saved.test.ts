@@ -96,7 +96,7 @@ test("a saved target that cannot come back blocks no other volume", async () => 
 test("the holder of targetcli's lock is named, and a call that ends waits no longer", async () => {
   const rig = await withVolume();
   const path = join(rig.fake.folder, "targetcli.lock");
-  const person = Bun.spawn(["flock", path, "sleep", "60"], { stdout: "pipe" });
+  const person = Bun.spawn(["flock", "--no-fork", path, "sleep", "60"], { stdout: "pipe" });
   try {
     while (!existsSync(path) || Bun.spawnSync(["flock", "-n", path, "true"]).exitCode === 0) await Bun.sleep(5);
     const left = new AbortController();
@@ -135,7 +135,7 @@ test("a program on the host whose caller has left ends while it waits for the lo
   const rig = await withVolume();
   const { folder } = rig.fake;
   const path = join(folder, "targetcli.lock");
-  const person = Bun.spawn(["flock", path, "sleep", "60"]);
+  const person = Bun.spawn(["flock", "--no-fork", path, "sleep", "60"]);
   try {
     while (Bun.spawnSync(["flock", "-n", path, "true"]).exitCode === 0) await Bun.sleep(5);
     const settings: LioSettings = {
