@@ -32,8 +32,8 @@ async function configure(
 
 const wire = (terms: ConnectionVector["requisite"]) => (terms ?? []).map(segments => ({ segments: { ...segments } }));
 
-/** A connection file that cannot be used is a failed precondition of CreateVolume. */
-const codes: Readonly<Record<string, number>> = { RESOURCE_EXHAUSTED: 8, INVALID_ARGUMENT: 3, CONFIG: 9 };
+/** A connection file that cannot be used makes the connection unavailable: it may have been usable before csimux started. */
+const codes: Readonly<Record<string, number>> = { RESOURCE_EXHAUSTED: 8, INVALID_ARGUMENT: 3, CONFIG: 14 };
 
 describe.each([...settings])("CreateVolume with the options %s", (options, cases) => {
   let world: World;

@@ -38,7 +38,8 @@ interface Situation {
 async function opened({ options = "rw,vers=4.2", apart }: Situation) {
   const asked: ShareSettings[] = [];
   let users = 0;
-  const nfs = `77 1 0:99 / ${base}/share rw - nfs4 nas:/export ${options}\n`;
+  // No real mount has this number: the numbers of a new mount namespace must differ from all that are seen here.
+  const nfs = `2147483647 1 0:99 / ${base}/share rw - nfs4 nas:/export ${options}\n`;
   const files: Files = {
     ...localFiles,
     statfs: async path => ({ ...(await localFiles.statfs(path)), type: 0x6969 }),
