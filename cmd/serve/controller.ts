@@ -80,7 +80,7 @@ export function openController(
     overview,
     scopedTo,
     checkHealth,
-    compareGroups,
+    askSkipped,
     checkNew,
     examples,
     inline,
@@ -94,7 +94,7 @@ export function openController(
     tellsHealth: () => connections.anyCan("health"),
     groups: () => connections.anyCan("groupSnapshots"),
   };
-  const rounds = healthRounds(healthMs, log, checkHealth, compareGroups);
+  const rounds = healthRounds(healthMs, log, checkHealth, askSkipped);
   const ending = new AbortController();
   // In the background: a storage system that does not answer must not delay the files of the others.
   const check = () => void checkNew({ id: "check", log, signal: ending.signal, secrets: {} });

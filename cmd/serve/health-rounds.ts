@@ -14,24 +14,18 @@ export const healthTimes = (everyMs: number) => {
   return { hold: (apart * 3) / 4, fresh: apart * 2 };
 };
 
-/** The time limit for the comparison of all groups, in milliseconds: it lists all volumes of all members, page by page. */
-const compareMs = 3_600_000;
-
-/**
- * Runs `check` and `compare` every `everyMs` milliseconds; never for 0. Each by itself, because to list many volumes takes much longer than
- * to check a storage system.
- */
+/** Runs `check` and `ask` every `everyMs` milliseconds; never for 0. Each by itself, so that neither delays the other. */
 export function healthRounds(
   everyMs: number,
   log: Log,
   check: (call: Call) => Promise<void>,
-  compare: (call: Call) => Promise<void>,
+  ask: (call: Call) => Promise<void>,
 ): Pick<PeriodicRounds, "start" | "stop"> {
   if (everyMs === 0) return { start: () => {}, stop: () => {} };
   const call = (signal: AbortSignal): Call => ({ id: "health", log, signal, secrets: {} });
   const both = [
     new PeriodicRounds(everyMs, signal => check(call(signal))),
-    new PeriodicRounds(everyMs, signal => compare(call(signal)), compareMs),
+    new PeriodicRounds(everyMs, signal => ask(call(signal))),
   ];
   return {
     start: () => {

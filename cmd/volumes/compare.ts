@@ -1,8 +1,8 @@
 import { claimFinder, placeOf } from "../../lib/core/place.ts";
 import { textAt } from "../../lib/lint/lint-input.ts";
-import type { Duplicate } from "../../lib/mux/duplicate-volumes.ts";
 import type { Handles } from "../../lib/mux/handles.ts";
 import { isMapping, type Mapping } from "../../lib/schema/mapping.ts";
+import type { Duplicate } from "./duplicates.ts";
 import type { Listed, SiteVolume } from "./site.ts";
 
 /** A PersistentVolume of a CSI driver. */

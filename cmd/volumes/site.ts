@@ -7,7 +7,6 @@ import { leveledLog } from "../../lib/core/log.ts";
 import { mapLimit } from "../../lib/core/semaphore.ts";
 import { MainFile } from "../../lib/daemon/main-file.ts";
 import type { Connections } from "../../lib/mux/connections.ts";
-import { type Duplicate, duplicatesOf, type MemberListing } from "../../lib/mux/duplicate-volumes.ts";
 import { Groups } from "../../lib/mux/groups.ts";
 import { Handles, type RoutedVolume } from "../../lib/mux/handles.ts";
 import { everything } from "../../lib/mux/inventory.ts";
@@ -19,6 +18,7 @@ import { defaults } from "../serve/options.ts";
 import { statusOptions } from "../status/options.ts";
 import { socketOf } from "../status/status.ts";
 import { UsageError } from "../terminal/terminal.ts";
+import { type Duplicate, duplicatesOf, type MemberListing } from "./duplicates.ts";
 import type { VolumesFlags } from "./flags.ts";
 
 /** How many connections are listed at once. */

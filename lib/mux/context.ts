@@ -5,10 +5,10 @@ import type { Context, Source } from "../drivers/driver.ts";
 import type { AccessibilityRequirements, PlacementPolicy } from "../topology/accessible-topology.ts";
 import type { Connections } from "./connections.ts";
 import type { Copying } from "./copying/copying.ts";
-import type { DuplicateVolumes } from "./duplicate-volumes.ts";
 import type { Groups } from "./groups.ts";
 import type { Handles } from "./handles.ts";
 import type { Jobs } from "./jobs.ts";
+import type { SkippedMembers } from "./skipped-members.ts";
 import type { StorageCalls } from "./storage-calls.ts";
 
 /** A requested volume; `source.id` is a handle. */
@@ -44,7 +44,7 @@ export interface RouterContext {
   readonly handles: Handles;
   readonly locks: TryLocks;
   readonly jobs: Pick<Jobs, "run">;
-  readonly duplicates: DuplicateVolumes;
+  readonly skipped: SkippedMembers;
   readonly settings: () => RouterSettings;
   /** Absent in a process that copies nothing. */
   readonly copying?: Copying | undefined;

@@ -171,12 +171,12 @@ export class HealthMonitor {
 
   async #checkNow(opened: Connection, health: ConnectionHealth, call: Call): Promise<void> {
     const { name, driver } = opened;
-    const { calls, duplicates } = this.#context;
+    const { calls, skipped } = this.#context;
     try {
       const look = async (own: Call) => driver.health?.look(own);
       const found = await calls.probe("health", opened, call, look);
       if (!found) return;
-      const volumes = joined([found.volumes, duplicates.findings(name)]);
+      const volumes = joined([found.volumes, skipped.findings(name)]);
       const isFirst = health.checkedAt === undefined;
       health.checkedAt = performance.now();
       health.found = volumes;

@@ -50,7 +50,7 @@ interface MemberLookup {
 /**
  * Selects members of a group for a new volume. Every member that can be asked is asked first whether it has the volume, so that a
  * retry finds what an earlier call created. A member that cannot be asked is skipped; if the volume then exists on two members, that
- * is found when the member answers again (DuplicateVolumes).
+ * is found when the member answers again (SkippedMembers).
  */
 export class MemberSelection {
   readonly #context: RouterContext;
@@ -62,13 +62,13 @@ export class MemberSelection {
   /** The caller holds the lock of the volume's name. Throws CsiError if no member can be selected. */
   async select(creation: Creation): Promise<Selection> {
     const { named, request, source } = creation;
-    const { groups, duplicates } = this.#context;
+    const { groups, skipped: remembered } = this.#context;
     const { members, unknown, policy } = await groups.resolve(named);
     const lookups = await Promise.all(members.map(member => this.#lookUp(member, creation)));
     const having = (has: MemberLookup["has"]) => lookups.filter(each => each.has === has).map(({ member }) => member);
     const owners = having("volume");
     // Of two, the one that was returned last may already be in use.
-    const returned = duplicates.createdOn(named, request.name);
+    const returned = remembered.createdOn(named, request.name);
     const owner = owners.find(member => member === returned) ?? owners[0];
     if (owner !== undefined) return this.#only(creation, owner);
     if (members.length + unknown.length === 0)
@@ -91,8 +91,8 @@ export class MemberSelection {
 
   /** Records a volume that was created or found in a group, and writes into its context which members were skipped. */
   created({ named, request, call }: Creation, volume: RoutedVolume, skipped: readonly string[]): RoutedVolume {
-    const { handles, duplicates } = this.#context;
-    duplicates.created(named, request.name, handles.known(volume.id, "volume"), skipped);
+    const { handles, skipped: remembered } = this.#context;
+    remembered.created(named, request.name, handles.known(volume.id, "volume"), skipped);
     if (skipped.length === 0) return volume;
     call.log.warn("created a volume while members of its group could not be asked whether they have it", {
       volume: volume.id,

@@ -14,7 +14,6 @@ import { copyState } from "./copying/listing.ts";
 import { copyMatrix } from "./copying/matrix.ts";
 import { type CopyWays, copyWays, onlyPossible } from "./copying/matrix-data.ts";
 import type { CopyEngine } from "./copying/parts.ts";
-import { DuplicateVolumes } from "./duplicate-volumes.ts";
 import { type ConfiguredGroups, Groups } from "./groups.ts";
 import { Handles } from "./handles.ts";
 import { HealthMonitor, type HealthTimes } from "./health-monitor.ts";
@@ -82,13 +81,12 @@ export function openRouter(
   const groups = new Groups(connections, configured);
   const locks = new TryLocks();
   const skipped = new SkippedMembers({ connections, locks, calls });
-  const duplicates = new DuplicateVolumes({ calls, connections, groups, skipped });
   const handles = new Handles(
     () => settings().legacyConnection ?? settings().single,
     () => settings().single,
   );
   const copying = engine && new Copying({ connections, calls, engine });
-  const context: RouterContext = { connections, calls, groups, handles, locks, jobs, duplicates, settings, copying };
+  const context: RouterContext = { connections, calls, groups, handles, locks, jobs, skipped, settings, copying };
   const commands = engine && copying && new CopyCommands({ connections, calls, engine }, copying, groups, handles);
   const health = new HealthMonitor(context, healthTimes);
   const parts = (own: RouterContext) => ({
@@ -123,8 +121,8 @@ export function openRouter(
       ),
     /** Checks the health of all storage systems once; each change is a line of the log. */
     checkHealth: (call: Call) => health.survey(call),
-    /** Like DuplicateVolumes.round; the health of the volumes that it finds is known after the next check. */
-    compareGroups: (call: Call) => duplicates.round(call),
+    /** Like SkippedMembers.round; the health of the volumes that it finds is known after the next check. */
+    askSkipped: (call: Call) => skipped.round(call),
     /** Checks the storage systems of connections that are new or were changed. */
     checkNew: (call: Call) => health.checkNew(call),
     /** Like HealthMonitor.examples. */

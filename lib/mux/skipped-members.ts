@@ -2,6 +2,7 @@ import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
 import type { AddKeys, TryLocks } from "../core/locks.ts";
+import type { Finding, VolumeFindings } from "../health/finding.ts";
 import type { Connection } from "./connection.ts";
 import type { Connections } from "./connections.ts";
 import { nameLock, volumeLock } from "./handles.ts";
@@ -78,13 +79,19 @@ export class SkippedMembers {
     }
   }
 
-  /** The finished volumes of a connection, by the driver's id, whose name another connection's volume has too. */
-  found(connection: string): ReadonlyMap<string, { readonly elsewhere: string | undefined }> {
-    const own = [...this.#skips.values()].flatMap(({ found, created }) => {
+  /** The findings about finished volumes of a connection whose name another member's volume has too. Sends no request. */
+  findings(connection: string): VolumeFindings {
+    const findings = new Map<string, readonly Finding[]>();
+    for (const { found, created } of this.#skips.values()) {
+      const members = [...found.keys()].map(member => `"${member}"`).join(", ");
+      if (found.size > 0 && created?.connection === connection) findings.set(created.id, doubled(`is on ${members}`));
       const id = found.get(connection);
-      return id === undefined ? [] : [[id, { elsewhere: created?.connection }] as const];
-    });
-    return new Map(own);
+      const other = created
+        ? `is on "${created.connection}"`
+        : "was created on another member of the group and deleted since";
+      if (id !== undefined) findings.set(id, doubled(other));
+    }
+    return findings;
   }
 
   /** Asks the skipped members that answer now. Throws no CsiError. */
@@ -141,5 +148,9 @@ export class SkippedMembers {
     return found?.kind === "volume";
   }
 }
+
+const doubled = (where: string): readonly Finding[] => [
+  { reason: "VolumeDoubled", message: `a volume of the same name ${where}` },
+];
 
 const isSettled = ({ members, found }: SkippedVolume): boolean => members.size + found.size === 0;

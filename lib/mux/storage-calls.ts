@@ -18,7 +18,7 @@ export interface ResponseTimes {
  * The kinds of calls with a time limit. Each is judged by itself: a slow listing must not make a connection count as one that answers
  * nothing.
  */
-export type TimedCall = "lookup" | "listing" | "comparison" | "capacity" | "health" | "check";
+export type TimedCall = "lookup" | "listing" | "capacity" | "health" | "check";
 
 /** The time limit of the breaker's check, in milliseconds. */
 const breakerCheckMs = 20_000;

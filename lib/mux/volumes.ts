@@ -67,7 +67,7 @@ export class Volumes {
       if (connection.retain) return own.log.info("volume left in place: deleteStrategy is retain", { volume: text });
       await this.#context.copying?.beforeDelete(connection, handle, own);
       await this.#context.calls.make(connection, () => connection.driver.delete(handle.id, own));
-      this.#context.duplicates.deleted(handle);
+      this.#context.skipped.deleted(handle);
       this.#health.forget(handle);
     });
   }

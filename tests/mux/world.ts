@@ -73,7 +73,7 @@ export function muxWorld(
     ...mux,
     /** A comparison of the groups, and then a check, which shows what it has found. */
     checkHealth: async (call: Parameters<typeof mux.checkHealth>[0]) => {
-      await mux.compareGroups(call);
+      await mux.askSkipped(call);
       await mux.checkHealth(call);
     },
     /** A check alone. */
