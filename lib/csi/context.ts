@@ -1,6 +1,5 @@
-import type { DescMethod, DescService } from "@bufbuild/protobuf";
-import { type ContextValues, createContextValues, type HandlerContext } from "@connectrpc/connect";
-import { type Deadline, Metadata } from "@grpc/grpc-js";
+import type { HandlerContext } from "@connectrpc/connect";
+import type { Deadline, Metadata } from "@grpc/grpc-js";
 import { CsiError } from "../core/errors.ts";
 
 /**
@@ -12,13 +11,6 @@ export interface ServerCall {
   readonly cancelled: boolean;
   getDeadline(): Deadline;
   once(event: "cancelled", listener: () => void): unknown;
-}
-
-/** One mounted RPC, shared by all its calls. */
-export interface Rpc {
-  readonly service: DescService;
-  readonly method: DescMethod;
-  readonly url: string;
 }
 
 /** Tolerance in milliseconds between the client's deadline timer and grpc-js', which may fire in either order. */
@@ -36,40 +28,20 @@ function whyCancelled(call: ServerCall): CsiError {
 }
 
 /**
- * The context of one call. Creates headers, abort controller and context values only when a handler asks for them: most
- * calls need none of them, and together they cost more than the rest of the call.
+ * What a handler can learn of one call. The headers and the abort controller are created only when a handler asks for them: most calls
+ * need neither, and together they cost more than the rest of the call.
  *
  * `signal` aborts with a CsiError at the deadline ("deadline-exceeded"), when the client cancels or disconnects
  * ("aborted") and when the server stops ("unavailable"); it does not abort when the call ends normally.
  */
-export class CallContext implements HandlerContext {
-  readonly protocolName = "grpc";
-  readonly requestMethod = "POST";
-  readonly #rpc: Rpc;
+export class CallContext implements Pick<HandlerContext, "signal" | "requestHeader"> {
   readonly #call: ServerCall;
   #ended = false;
   #reason: CsiError | undefined;
   #controller: AbortController | undefined;
-  #requestHeader: Headers | undefined;
-  #responseHeader: Headers | undefined;
-  #responseTrailer: Headers | undefined;
-  #values: ContextValues | undefined;
 
-  constructor(rpc: Rpc, call: ServerCall) {
-    this.#rpc = rpc;
+  constructor(call: ServerCall) {
     this.#call = call;
-  }
-
-  get service(): DescService {
-    return this.#rpc.service;
-  }
-
-  get method(): DescMethod {
-    return this.#rpc.method;
-  }
-
-  get url(): string {
-    return this.#rpc.url;
   }
 
   get signal(): AbortSignal {
@@ -82,29 +54,8 @@ export class CallContext implements HandlerContext {
     return this.#controller.signal;
   }
 
-  timeoutMs = (): number | undefined => {
-    const left = remainingMs(this.#call);
-    return left === Number.POSITIVE_INFINITY ? undefined : Math.max(0, left);
-  };
-
   get requestHeader(): Headers {
-    this.#requestHeader ??= toHeaders(this.#call.metadata);
-    return this.#requestHeader;
-  }
-
-  get responseHeader(): Headers {
-    this.#responseHeader ??= new Headers();
-    return this.#responseHeader;
-  }
-
-  get responseTrailer(): Headers {
-    this.#responseTrailer ??= new Headers();
-    return this.#responseTrailer;
-  }
-
-  get values(): ContextValues {
-    this.#values ??= createContextValues();
-    return this.#values;
+    return toHeaders(this.#call.metadata);
   }
 
   /** Aborts the signal; has no effect once the call has ended. */
@@ -117,16 +68,6 @@ export class CallContext implements HandlerContext {
   /** Marks the call as ended: grpc-js reports every call as cancelled once its answer is sent. */
   end(): void {
     this.#ended = true;
-  }
-
-  /** The headers set by the handler, if any. */
-  sentHeader(): Metadata | undefined {
-    return this.#responseHeader && toMetadata(this.#responseHeader);
-  }
-
-  /** The trailers set by the handler, if any. */
-  sentTrailer(): Metadata | undefined {
-    return this.#responseTrailer && toMetadata(this.#responseTrailer);
   }
 }
 
@@ -194,17 +135,4 @@ function toHeaders(metadata: Metadata): Headers {
     for (const value of Array.isArray(values) ? values : [values]) headers.append(name, String(value));
   }
   return headers;
-}
-
-/**
- * Converts a handler's headers to grpc-js metadata; names ending in "-bin" hold base64, several values separated by
- * commas.
- */
-export function toMetadata(headers: Headers): Metadata {
-  const metadata = new Metadata();
-  for (const [name, value] of headers) {
-    if (!name.endsWith("-bin")) metadata.add(name, value);
-    else for (const part of value.split(",")) metadata.add(name, Buffer.from(part.trim(), "base64"));
-  }
-  return metadata;
 }

@@ -111,12 +111,12 @@ class RequestCall implements Call {
   readonly #start = performance.now();
   readonly #method: DescMethod;
   readonly #request: JsonObject;
-  readonly #context: HandlerContext;
+  readonly #context: Pick<HandlerContext, "signal">;
   readonly #common: Log;
   #id: string | undefined;
   #log: Log | undefined;
 
-  constructor(method: DescMethod, request: JsonObject, context: HandlerContext, log: Log) {
+  constructor(method: DescMethod, request: JsonObject, context: Pick<HandlerContext, "signal">, log: Log) {
     this.#method = method;
     this.#request = request;
     this.#context = context;

@@ -18,7 +18,7 @@ import {
   type ServerWritableStream,
 } from "@grpc/grpc-js";
 import { CsiError } from "../core/errors.ts";
-import { type ActiveCalls, CallContext, type Rpc, toMetadata } from "./context.ts";
+import { type ActiveCalls, CallContext } from "./context.ts";
 import { toConnectError, wireText } from "./status.ts";
 
 type Init = MessageInitShape<DescMessage>;
@@ -26,35 +26,30 @@ type Unary = (request: Message, context: CallContext) => Promise<Init> | Init;
 type Streaming = (request: Message, context: CallContext) => AsyncIterable<Init>;
 
 /** Converts an error to the status of a failed call for grpc-js. */
-function toStatus(error: unknown, trailer: Metadata | undefined): ServerErrorResponse {
-  const { code, rawMessage, metadata: headers } = toConnectError(error);
-  const metadata = trailer ?? new Metadata();
-  metadata.merge(toMetadata(headers));
+function toStatus(error: unknown): ServerErrorResponse {
+  const { code, rawMessage } = toConnectError(error);
   const details = wireText(rawMessage);
-  return { name: "Error", message: details, code: code as number, details, metadata };
+  return { name: "Error", message: details, code: code as number, details, metadata: new Metadata() };
 }
 
 const stopping = (): CsiError => new CsiError("unavailable", "csimux is stopping; retry");
 
 /** Creates the context of a new call; throws if the server refuses new calls. */
-function begin(rpc: Rpc, call: ConstructorParameters<typeof CallContext>[1], calls: ActiveCalls): CallContext {
+function begin(call: ConstructorParameters<typeof CallContext>[0], calls: ActiveCalls): CallContext {
   if (calls.closed) throw stopping();
-  const context = new CallContext(rpc, call);
+  const context = new CallContext(call);
   calls.add(context);
   return context;
 }
 
-function unaryHandler(rpc: Rpc, run: Unary, calls: ActiveCalls): handleUnaryCall<Message, Message> {
+function unaryHandler(output: DescMessage, run: Unary, calls: ActiveCalls): handleUnaryCall<Message, Message> {
   return async (call, reply) => {
     let context: CallContext | undefined;
     try {
-      context = begin(rpc, call, calls);
-      const answer = create(rpc.method.output, await run(call.request, context));
-      const header = context.sentHeader();
-      if (header) call.sendMetadata(header);
-      reply(null, answer, context.sentTrailer());
+      context = begin(call, calls);
+      reply(null, create(output, await run(call.request, context)));
     } catch (error) {
-      reply(toStatus(error, context?.sentTrailer()));
+      reply(toStatus(error));
     } finally {
       if (context) calls.remove(context);
     }
@@ -73,18 +68,22 @@ const writable = (call: ServerWritableStream<Message, Message>): Promise<void> =
     call.on("close", settle);
   });
 
-function streamingHandler(rpc: Rpc, run: Streaming, calls: ActiveCalls): handleServerStreamingCall<Message, Message> {
+function streamingHandler(
+  output: DescMessage,
+  run: Streaming,
+  calls: ActiveCalls,
+): handleServerStreamingCall<Message, Message> {
   return async call => {
     let context: CallContext | undefined;
     try {
-      context = begin(rpc, call, calls);
+      context = begin(call, calls);
       for await (const part of run(call.request, context)) {
         if (call.cancelled) return;
-        if (!call.write(create(rpc.method.output, part))) await writable(call);
+        if (!call.write(create(output, part))) await writable(call);
       }
-      call.end(context.sentTrailer());
+      call.end();
     } catch (error) {
-      if (!call.cancelled) call.emit("error", toStatus(error, context?.sentTrailer()));
+      if (!call.cancelled) call.emit("error", toStatus(error));
     } finally {
       if (context) calls.remove(context);
     }
@@ -114,14 +113,13 @@ export function mount<S extends DescService>(
   const methods = implementation as Readonly<Record<string, ((...args: never[]) => unknown) | undefined>>;
   for (const method of service.methods) {
     const path = `/${service.typeName}/${method.name}`;
-    const rpc: Rpc = { service, method, url: `http://localhost${path}` };
     const run = methods[method.localName]?.bind(implementation) ?? unimplemented(service, method);
     const write = (message: Message) => serialize(method.output, message);
     const read = (bytes: Buffer) => fromBinary(method.input, bytes);
     if (method.methodKind === "unary")
-      server.register(path, unaryHandler(rpc, run as Unary, calls), write, read, "unary");
+      server.register(path, unaryHandler(method.output, run as Unary, calls), write, read, "unary");
     else if (method.methodKind === "server_streaming")
-      server.register(path, streamingHandler(rpc, run as Streaming, calls), write, read, "serverStream");
+      server.register(path, streamingHandler(method.output, run as Streaming, calls), write, read, "serverStream");
     else throw new Error(`${path} streams its requests, which is not supported`);
   }
 }

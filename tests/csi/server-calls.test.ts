@@ -57,45 +57,11 @@ describe("a call", () => {
     expect((await call(rig.client(), getPluginInfo, {})).answer?.name).toBe("csi.example.org");
   });
 
-  test("sees request headers, and the client gets the headers and trailers that are set", async () => {
-    const { client } = await serve(context => {
-      context.responseHeader.set("x-head", "h");
-      context.responseTrailer.set("x-tail", context.requestHeader.get("x-ask") ?? "");
-      context.responseTrailer.set("x-raw-bin", Buffer.from([0, 255, 44]).toString("base64"));
-      return {};
-    });
+  test("sees request headers", async () => {
+    const { client } = await serve(({ requestHeader }) => ({ ready: requestHeader.get("x-ask") === "question" }));
     const metadata = new Metadata();
     metadata.set("x-ask", "question");
-    const head = Promise.withResolvers<Metadata>();
-    const tail = Promise.withResolvers<Metadata>();
-    await call(
-      client(),
-      probe,
-      {},
-      {
-        metadata,
-        started: started => {
-          started.on("metadata", head.resolve);
-          started.on("status", ({ metadata: trailer }) => tail.resolve(trailer));
-        },
-      },
-    );
-    expect((await head.promise).get("x-head")).toEqual(["h"]);
-    expect((await tail.promise).get("x-tail")).toEqual(["question"]);
-    expect((await tail.promise).get("x-raw-bin")).toEqual([Buffer.from([0, 255, 44])]);
-  });
-
-  test("context has method, service and remaining time", async () => {
-    let seen: unknown[] = [];
-    const { client } = await serve(context => {
-      seen = [context.method.name, context.service.typeName, context.url, context.timeoutMs() ?? 0];
-      return {};
-    });
-    await call(client(), probe, {}, { deadlineMs: 60_000 });
-    expect(seen.slice(0, 3)).toEqual(["Probe", "csi.v1.Identity", "http://localhost/csi.v1.Identity/Probe"]);
-    expect(seen[3]).toBeWithin(50_000, 60_001);
-    await call(client(), probe, {});
-    expect(seen[3]).toBe(0);
+    expect((await call(client(), probe, {}, { metadata })).answer?.ready).toBe(true);
   });
 });
 
