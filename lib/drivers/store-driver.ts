@@ -4,7 +4,6 @@ import type { GivingAbility, TakingAbility } from "./copying.ts";
 import type {
   AdoptAbility,
   CapacityAbility,
-  Context,
   Driver,
   ExpandAbility,
   GroupSnapshotAbility,
@@ -44,56 +43,37 @@ export class StoreDriver<A extends StoredVolume> implements Driver {
   }
 
   get names(): LookupAbility {
-    return {
-      idOf: name => this.store.idOf(name),
-      find: (name, call) => this.#guard("look up volume", name, call, () => this.#volumes.find(name, call)),
-      discard: (id, call) =>
-        this.#guard("remove what is left of volume", id, call, () => this.#volumes.discard(id, call)),
-    };
+    const names = { find: "look up volume", discard: "remove what is left of volume" };
+    return { idOf: name => this.store.idOf(name), ...this.#named(this.#volumes, names) };
   }
 
   get reading(): ReadAbility {
-    return { get: (id, call) => this.#guard("read volume", id, call, () => this.#volumes.get(id, call)) };
+    return this.#named(this.#volumes, { get: "read volume" });
   }
 
   get expand(): ExpandAbility | undefined {
-    if (!this.store.resize) return undefined;
-    return {
-      expand: (id, range, call) => this.#guard("expand volume", id, call, () => this.#volumes.expand(id, range, call)),
-    };
+    return this.store.resize && this.#named(this.#volumes, { expand: "expand volume" });
   }
 
   get snapshots(): SnapshotAbility | undefined {
-    const store = this.store.snapshots;
-    if (!store) return undefined;
-    return {
-      create: (name, volumeId, parameters, call) =>
-        this.#guard("create snapshot", name, call, () => store.create(name, volumeId, parameters, call)),
-      delete: (id, call) => this.#guard("delete snapshot", id, call, () => store.delete(id, call)),
-      get: (id, call) => this.#guard("read snapshot", id, call, () => store.get(id, call)),
-      list: (filter, page, call) => this.#guard("list snapshots", "", call, () => store.list(filter, page, call)),
+    const { snapshots } = this.store;
+    const names = {
+      create: "create snapshot",
+      delete: "delete snapshot",
+      get: "read snapshot",
+      list: "list snapshots",
     };
+    return snapshots && this.#named(snapshots, names);
   }
 
   get groupSnapshots(): GroupSnapshotAbility | undefined {
-    const store = this.store.groupSnapshots;
-    if (!store) return undefined;
-    return {
-      create: (name, volumeIds, parameters, call) =>
-        this.#guard("create group snapshot", name, call, () => store.create(name, volumeIds, parameters, call)),
-      delete: (id, snapshotIds, call) =>
-        this.#guard("delete group snapshot", id, call, () => store.delete(id, snapshotIds, call)),
-      get: (id, snapshotIds, call) =>
-        this.#guard("read group snapshot", id, call, () => store.get(id, snapshotIds, call)),
-    };
+    const { groupSnapshots } = this.store;
+    const names = { create: "create group snapshot", delete: "delete group snapshot", get: "read group snapshot" };
+    return groupSnapshots && this.#named(groupSnapshots, names);
   }
 
   get modify(): ModifyAbility | undefined {
-    if (!this.store.modify) return undefined;
-    return {
-      modify: (id, properties, call) =>
-        this.#guard("modify volume", id, call, () => this.#volumes.modify(id, properties, call)),
-    };
+    return this.store.modify && this.#named(this.#volumes, { modify: "modify volume" });
   }
 
   get clones(): Driver["clones"] {
@@ -101,34 +81,27 @@ export class StoreDriver<A extends StoredVolume> implements Driver {
   }
 
   get capacity(): CapacityAbility | undefined {
-    if (!this.store.available) return undefined;
-    const work = async (parameters: Context, call: Call) => (await this.store.available?.(parameters, call)) ?? 0n;
-    return {
-      available: (parameters, call) => this.#guard("measure the free space", "", call, () => work(parameters, call)),
-    };
+    const { store } = this;
+    if (!store.available) return undefined;
+    const available = async (...given: Parameters<CapacityAbility["available"]>) =>
+      (await store.available?.(...given)) ?? 0n;
+    return this.#named({ available }, { available: "measure the free space" });
   }
 
   get inventory(): ListAbility | undefined {
-    if (!this.store.list) return undefined;
-    return { list: (page, call) => this.#guard("list volumes", "", call, () => this.#volumes.list(page, call)) };
+    return this.store.list && this.#named(this.#volumes, { list: "list volumes" });
   }
 
   get adoption(): AdoptAbility {
-    const volumes = this.#volumes;
-    return {
-      adopt: (object, mark, call) => this.#guard("adopt", object, call, () => volumes.adopt(object, mark, call)),
-    };
+    return this.#named(this.#volumes, { adopt: "adopt" });
   }
 
   get health(): HealthAbility | undefined {
     if (!this.store.look) return undefined;
     const volumes = this.#volumes;
     return {
-      look: call => this.#guard("check the health of the storage", "", call, () => volumes.look(call)),
-      ...(volumes.canRestore && {
-        restore: (id: string, call: Call) =>
-          this.#guard("restore the export or target of volume", id, call, () => volumes.restore(id, call)),
-      }),
+      ...this.#named(volumes, { look: "check the health of the storage" }),
+      ...(volumes.canRestore && this.#named(volumes, { restore: "restore the export or target of volume" })),
     };
   }
 
@@ -163,4 +136,24 @@ export class StoreDriver<A extends StoredVolume> implements Driver {
   }
 
   readonly #guard: Guard = (doing, object, call, work) => guarded(this.#volumes, doing, object, call, work);
+
+  /**
+   * Methods of `part` whose failures say what was being done, and to what: their first argument, if that is a text. The last argument is
+   * the call.
+   */
+  #named<T extends Readonly<Record<K, Method>>, K extends string>(
+    part: T,
+    doing: Readonly<Record<K, string>>,
+  ): Pick<T, K> {
+    const named =
+      (method: K) =>
+      (...given: [...unknown[], Call]) => {
+        const object = typeof given[0] === "string" ? given[0] : "";
+        const call = given[given.length - 1] as Call;
+        return this.#guard(doing[method], object, call, () => part[method](...(given as unknown[] as never[])));
+      };
+    return Object.fromEntries(Object.keys(doing).map(method => [method, named(method as K)])) as unknown as Pick<T, K>;
+  }
 }
+
+type Method = (...given: never[]) => Promise<unknown>;

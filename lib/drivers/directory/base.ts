@@ -112,12 +112,7 @@ export class StorePerOperation implements VolumeStore<VolumeFolder> {
   }
 
   get snapshots(): SnapshotAbility {
-    return {
-      create: async (...given) => (await this.#at()).snapshots.create(...given),
-      delete: async (...given) => (await this.#at()).snapshots.delete(...given),
-      get: async (...given) => (await this.#at()).snapshots.get(...given),
-      list: async (...given) => (await this.#at()).snapshots.list(...given),
-    };
+    return onEach(async () => (await this.#at()).snapshots, ["create", "delete", "get", "list"]);
   }
 
   get moments(): GivingAbility {
@@ -126,19 +121,14 @@ export class StorePerOperation implements VolumeStore<VolumeFolder> {
 
   get landings(): LandingStore<VolumeFolder> {
     const at = () => this.#at();
+    const taking = async () => (await at()).taking;
     return {
       content: "files",
-      refusal: async (...given) => (await at()).taking.refusal(...given),
-      begin: async (spec, _moment, record, call) => (await at()).taking.begin(spec, record, call),
-      find: async id => (await at()).taking.find(id),
-      note: async (id, record) => (await at()).taking.note(id, record),
-      settle: async (...given) => (await at()).settle(...given),
-      hasContent: async id => (await at()).taking.hasContent(id),
-      empty: async (id, call) => void (await (await at()).taking.empty(id, call)),
-      drop: async (id, call) => (await at()).taking.drop(id, call),
-      forget: async id => (await at()).taking.forget(id),
-      landings: async call => (await at()).taking.list(call),
-      folder: async (id, call) => (await at()).taking.folder(id, call),
+      ...onEach(taking, ["refusal", "find", "note", "hasContent", "drop", "forget", "folder"]),
+      ...onEach(at, ["settle"]),
+      begin: async (spec, _moment, record, call) => (await taking()).begin(spec, record, call),
+      empty: async (id, call) => void (await (await taking()).empty(id, call)),
+      landings: async call => (await taking()).list(call),
     };
   }
 
@@ -212,4 +202,18 @@ export class StorePerOperation implements VolumeStore<VolumeFolder> {
     this.#base = (await locate?.()) ?? context.layout.base;
     return storeOn(this.#base === context.layout.base ? context : { ...context, layout: new Layout(this.#base) });
   }
+}
+
+type Method = (...given: never[]) => Promise<unknown>;
+
+/** The methods of an object that is found anew for each call. */
+function onEach<T extends Readonly<Record<K, Method>>, K extends string>(
+  find: () => Promise<T>,
+  methods: readonly K[],
+): Pick<T, K> {
+  const found =
+    (method: K) =>
+    async (...given: never[]) =>
+      (await find())[method](...given);
+  return Object.fromEntries(methods.map(method => [method, found(method)])) as unknown as Pick<T, K>;
 }
