@@ -1,3 +1,5 @@
+import { visible } from "../../lib/core/visible.ts";
+
 /** Text that is already HTML. */
 class Html {
   readonly text: string;
@@ -24,13 +26,7 @@ const entities: Readonly<Record<string, string>> = {
  * text around them (Unicode Bidirectional Algorithm), become \u escapes: a name must not look like another one.
  */
 export const escaped = (text: string): string =>
-  text
-    .toWellFormed()
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is replaced
-    .replace(/[\0-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufffe\uffff]/g, each =>
-      each === "\n" ? " " : `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`,
-    )
-    .replace(/[&<>"']/g, each => entities[each] ?? "");
+  visible(text.toWellFormed().replaceAll("\n", " ")).replace(/[&<>"']/g, each => entities[each] ?? "");
 
 function textOf(part: Part): string {
   if (part === undefined || part === false) return "";

@@ -1,6 +1,6 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { kill } from "node:process";
+import type { ChildProcess } from "node:child_process";
 import { Capture } from "./capture.ts";
+import { drainMs, graceMs, killGroup, startGroup } from "./process-group.ts";
 import type { Argv, Child, ChildStreams, CommandError, CommandFailure, Output } from "./runner.ts";
 
 /** What starts a child on this machine. */
@@ -13,12 +13,6 @@ export interface ChildStart {
   fail(failure: CommandFailure, reason: string, cause?: unknown): CommandError;
 }
 
-/** The pause between SIGTERM and SIGKILL, in milliseconds. */
-const graceMs = 1_000;
-
-/** How long stderr may stay open after the program has ended, in milliseconds: a process that it left may hold it. */
-const drainMs = 500;
-
 /**
  * Starts a program in its own process group. The kernel kills it when this process ends for any reason (setpriv(1), --pdeathsig; not
  * a set-user-ID program such as sudo, whose neighbour in the pipe ends it). Aborting `signal` ends it. Rejects with CommandError if
@@ -28,11 +22,8 @@ export async function startChild(start: ChildStart, signal: AbortSignal): Promis
   const { argv, env, streams, fail } = start;
   if (signal.aborted) throw fail("cancelled", "not started, because the call has ended");
   const stdin = streams.stdin ?? "ignore";
-  const child = spawn("setpriv", ["--pdeathsig", "KILL", ...argv], {
-    detached: true,
-    env: { ...env },
-    stdio: [stdin, streams.stdout ?? "pipe", "pipe"],
-  });
+  const guarded: Argv = ["setpriv", "--pdeathsig", "KILL", ...argv];
+  const child = startGroup(guarded, env, [stdin, streams.stdout ?? "pipe", "pipe"]);
   let stopped: CommandError | undefined;
   const ended = follow(child, start).then(
     output => {
@@ -96,13 +87,4 @@ function follow(child: ChildProcess, { streams, fail }: ChildStart): Promise<Out
       settle();
     });
   });
-}
-
-function killGroup(child: ChildProcess, signal: "SIGTERM" | "SIGKILL"): void {
-  if (child.pid === undefined) return;
-  try {
-    kill(-child.pid, signal);
-  } catch {
-    // The group has already ended.
-  }
 }

@@ -1,9 +1,9 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { kill } from "node:process";
+import type { ChildProcess } from "node:child_process";
 import { masked } from "../core/secrets.ts";
 import { Capture, Data } from "./capture.ts";
 import { startChild } from "./child.ts";
 import { hold } from "./long-running-process.ts";
+import { drainMs, graceMs, killGroup, startGroup } from "./process-group.ts";
 import {
   type Command,
   CommandError,
@@ -16,16 +16,6 @@ import {
 const where = "local";
 
 const defaultTimeoutMs = 30_000;
-
-/**
- * The pause between SIGTERM and SIGKILL, and then before a program that survives SIGKILL is abandoned, in milliseconds.
- */
-const graceMs = 1_000;
-
-/**
- * How long output may stay silent after a program has ended while its children still hold its pipes, in milliseconds.
- */
-const drainMs = 500;
 
 const started: Readonly<Record<string, { readonly failure: CommandFailure; readonly reason: string }>> = {
   ENOENT: { failure: "missing", reason: "there is no such program" },
@@ -60,11 +50,7 @@ export const localRunner = (options: { readonly env: Readonly<Record<string, str
       try {
         const environment = { ...options.env, ...env, LC_ALL: "C" };
         const stdin = command.stdin === undefined ? "ignore" : "pipe";
-        const child = spawn(argv[0], argv.slice(1), {
-          detached: true,
-          env: environment,
-          stdio: [stdin, "pipe", "pipe"],
-        });
+        const child = startGroup(argv, environment, [stdin, "pipe", "pipe"]);
         follow(child, command, signal, { resolve, reject, fail });
       } catch (cause) {
         reject(notStarted(cause, fail));
@@ -132,6 +118,7 @@ function follow(child: ChildProcess, command: Command, signal: AbortSignal, ends
     killGroup(child, "SIGTERM");
     again(graceMs, () => {
       killGroup(child, "SIGKILL");
+      // A program that survives SIGKILL is abandoned.
       again(graceMs, finish);
     });
   };
@@ -174,13 +161,4 @@ function follow(child: ChildProcess, command: Command, signal: AbortSignal, ends
 function feed(child: ChildProcess, text: string | undefined): void {
   child.stdin?.on("error", () => {});
   if (text !== undefined) child.stdin?.end(text);
-}
-
-function killGroup(child: ChildProcess, signal: "SIGTERM" | "SIGKILL"): void {
-  if (child.pid === undefined) return;
-  try {
-    kill(-child.pid, signal);
-  } catch {
-    // The group has already ended.
-  }
 }

@@ -1,6 +1,5 @@
-import { spawn } from "node:child_process";
-import { kill } from "node:process";
 import { Capture } from "./capture.ts";
+import { killGroup, startGroup } from "./process-group.ts";
 import { type Argv, type BackgroundProcess, CommandError, type CommandFailure } from "./runner.ts";
 
 /** A long-running program with open standard streams. */
@@ -26,7 +25,7 @@ export function startProcess(
   env: Readonly<Record<string, string>>,
   listener: OutputListener,
 ): LongRunningProcess {
-  const child = spawn(argv[0], argv.slice(1), { detached: true, env: { ...env }, stdio: ["pipe", "pipe", "pipe"] });
+  const child = startGroup(argv, env, ["pipe", "pipe", "pipe"]);
   let over = false;
   const ended = new Promise<string>(resolve => {
     child.on("error", error => resolve(`could not be started: ${error.message}`));
@@ -35,18 +34,14 @@ export function startProcess(
       resolve(signal ?? `exit code ${code}`);
     });
   });
-  child.stdin.on("error", () => {});
-  child.stdout.on("data", (chunk: Uint8Array) => listener.stdout(chunk));
-  child.stderr.on("data", (chunk: Uint8Array) => listener.stderr(chunk));
+  child.stdin?.on("error", () => {});
+  child.stdout?.on("data", (chunk: Uint8Array) => listener.stdout(chunk));
+  child.stderr?.on("data", (chunk: Uint8Array) => listener.stderr(chunk));
   return {
     pid: child.pid,
-    write: text => void child.stdin.write(text),
+    write: text => void child.stdin?.write(text),
     kill() {
-      try {
-        if (child.pid !== undefined && !over) kill(-child.pid, "SIGKILL");
-      } catch {
-        // The group has already ended.
-      }
+      if (!over) killGroup(child, "SIGKILL");
     },
     ended,
   };

@@ -172,8 +172,8 @@ const special: readonly IForbiddenRuleType[] = [
   {
     name: "processes-in-local-runner",
     severity: error,
-    from: { path: "^(lib|cmd)/", pathNot: "^lib/io/(child|local|long-running-process)\\.ts$" },
-    to: { path: "^(node:)?child_process$" },
+    from: { path: "^(lib|cmd)/", pathNot: "^lib/io/process-group\\.ts$" },
+    to: { path: "^(node:)?child_process$", dependencyTypesNot: ["type-only"] },
   },
   {
     name: "pure-core",
@@ -185,7 +185,7 @@ const special: readonly IForbiddenRuleType[] = [
     name: "process-in-cmd",
     severity: error,
     comment: "process groups end by process.kill alone",
-    from: { path: "^lib/", pathNot: "^lib/io/(child|local|long-running-process)\\.ts$" },
+    from: { path: "^lib/", pathNot: "^lib/io/process-group\\.ts$" },
     to: { path: "^(node:)?process$" },
   },
   { name: "portable", severity: error, from: { path: "^(lib|cmd)/" }, to: { path: "^bun(:|$)" } },

@@ -206,7 +206,7 @@ export class StorePerOperation implements VolumeStore<VolumeFolder> {
 
 type Method = (...given: never[]) => Promise<unknown>;
 
-/** The methods of an object that is found anew for each call. */
+/** The methods of an object that is looked up again for each call. */
 function onEach<T extends Readonly<Record<K, Method>>, K extends string>(
   find: () => Promise<T>,
   methods: readonly K[],
