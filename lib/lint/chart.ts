@@ -4,7 +4,7 @@ import { parseYaml } from "../yaml/parse.ts";
 import { partOf, type SourceDocument, secretByName } from "./document.ts";
 import { type ClassObject, listAt, type ManifestObject, mappingAt, textAt } from "./lint-input.ts";
 import type { UnreadDocument } from "./read.ts";
-import { plainFile } from "./secret-files.ts";
+import { outermost, plainFile } from "./secret-files.ts";
 
 /** What csimux's chart makes of its values, as if the user had written it. */
 export interface ChartParts {
@@ -67,7 +67,7 @@ const connectionsOf = (document: SourceDocument, value: Mapping, path: Path): re
 /** The file in the text at `path`. */
 function fileAt(document: SourceDocument, text: string, path: Path, role: UnreadDocument["role"]): UnreadDocument {
   const name = String(path.at(-1));
-  const { start, outward } = plainFile(document.source, document.text, name, text, path);
+  const { start, outward } = outermost(document, plainFile(document.source, document.text, name, text, path));
   const source = parseYaml(document.file, text);
   const inner = { ...document, text, source, inside: name, start, outward, isSecret: secretByName };
   return { document: inner, name, role };

@@ -39,7 +39,9 @@ export function targetOf(each: ClassObject, input: LintInput): ClassTarget {
     const single = main?.read.config?.single;
     if (single !== undefined) return { members: connections.filter(connection => connection.name === single) };
     // A snapshot is made on the connection of its volume.
-    return each.kind === "snapshot" ? unknown : { missing: undefined, names: [] };
+    return each.kind === "snapshot" || (!main && mayBeSingle(each, input))
+      ? unknown
+      : { missing: undefined, names: [] };
   }
   const direct = connections.filter(connection => connection.name === name);
   if (direct.length > 0) return { members: direct };
@@ -54,6 +56,16 @@ export function targetOf(each: ClassObject, input: LintInput): ClassTarget {
     sealed.includes(name);
   return isUnknown ? unknown : { missing: name, names: [...namesOf(input), ...(config?.groups.keys() ?? [])] };
 }
+
+/** Whether the main file, which was not given, may configure a single driver: it is encrypted, or in a Secret that values of Helm name. */
+const mayBeSingle = ({ document }: ClassObject, { helm, encrypted }: LintInput): boolean =>
+  encrypted.length > 0 ||
+  helm.some(
+    ({ document: values, value }) =>
+      values === document &&
+      textAt(value, "driver", "existingConfigSecret") !== undefined &&
+      textAt(value, "driver", "config", "driver") !== "proxy",
+  );
 
 /** The connections of a class; none if they are unknown. */
 export function membersOfClass(each: ClassObject, input: LintInput): readonly ConnectionFile[] {

@@ -40,6 +40,7 @@ export function gather(inputs: readonly Input[], settings: ReadSettings): readon
     encrypted: [],
     stores: [],
     kustomizations: [],
+    releases: [],
     diagnostics: [],
     documents: 0,
   };
@@ -81,6 +82,7 @@ function byDeployment(found: FoundObjects): readonly FoundObjects[] {
       workloads: own(found.workloads),
       stores: own(found.stores),
       kustomizations: own(found.kustomizations),
+      releases: own(found.releases),
       diagnostics: own(found.diagnostics),
     };
   });

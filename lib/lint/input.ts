@@ -95,7 +95,7 @@ function isOtherManifest(sources: readonly YamlSource[]): boolean {
   return values.some(isOtherObject) && values.every(value => isOtherObject(value) || kindOf(value) === "secret");
 }
 
-const otherKinds: readonly string[] = ["other", "csi-driver", "workload", "kustomization"];
+const otherKinds: readonly string[] = ["other", "csi-driver", "workload", "kustomization", "release"];
 
 const isOtherObject = (value: unknown): boolean =>
   isMapping(value) && typeof value["kind"] === "string" && "apiVersion" in value && otherKinds.includes(kindOf(value));

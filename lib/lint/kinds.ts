@@ -15,6 +15,8 @@ const objectKinds = {
   DaemonSet: "workload",
   StatefulSet: "workload",
   Kustomization: "kustomization",
+  HelmRelease: "release",
+  Application: "release",
   List: "list",
 } as const;
 

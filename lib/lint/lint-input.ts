@@ -60,6 +60,8 @@ export interface Objects {
   readonly workloads: readonly ManifestObject[];
   /** Files kustomization.yaml. */
   readonly kustomizations: readonly ManifestObject[];
+  /** Objects of Flux and Argo CD that install a chart of csimux or democratic-csi; `value` is the object. */
+  readonly releases: readonly ManifestObject[];
   readonly stores: readonly StoreObject[];
   /** Names of connections with encrypted files. */
   readonly sealed: readonly string[];

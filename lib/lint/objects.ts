@@ -3,10 +3,14 @@ import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { parseYaml } from "../yaml/parse.ts";
 import { chartParts } from "./chart.ts";
 import { type DocumentDiagnostic, nameOf, partOf, type SourceDocument, secretByName } from "./document.ts";
+import { installs, releaseValues } from "./gitops.ts";
 import { chartBelow, type DocumentKind, helmBelow, isConfiguration, kindOf, kindOfText } from "./kinds.ts";
 import { listAt, type ManifestObject, mappingAt, type Objects, textAt } from "./lint-input.ts";
 import type { UnreadDocument } from "./read.ts";
-import { type SecretFile, secretEntries, secretFiles, textFiles } from "./secret-files.ts";
+import { outermost, plainFile, type SecretFile, secretEntries, secretFiles, textFiles } from "./secret-files.ts";
+
+/** The key of the main file in the Secret that `driver.existingConfigSecret` of democratic-csi's chart names. */
+const chartFile = "driver-config-file.yaml";
 
 type Growing<T> = { readonly [K in keyof T]: T[K] extends readonly (infer Item)[] ? Item[] : T[K] };
 
@@ -49,15 +53,37 @@ export function addObject(
   else if (kind === "csi-driver") found.drivers.push(object);
   else if (kind === "kustomization") found.kustomizations.push(object);
   else if (kind === "workload") found.workloads.push(object);
-  else if (kind === "helm") addHelm(document, value, found);
-  else if (kind === "chart") addChart(document, value, found);
+  else if (kind === "release") addRelease(object, found);
+  else if (kind === "helm") addHelm(document, value, path, found);
+  else if (kind === "chart") addChart(document, value, path, found);
+}
+
+/** Adds the values in an object of Flux or Argo CD. */
+function addRelease(object: ManifestObject, found: FoundObjects): void {
+  const { document, path, value } = object;
+  const all = releaseValues(value).map(each => inText(document, [...path, ...each.path], each.value));
+  const own = all.filter(each => each.kind === "helm" || each.kind === "chart");
+  for (const each of own) addObject(each.document, each.kind, each.value, each.path, found);
+  if (own.length > 0 || installs(value, ["democratic-csi", "csimux"])) found.releases.push(object);
+}
+
+/** Values at a path of a document; those written as text are a document of their own. */
+function inText(document: SourceDocument, path: Path, value: Mapping | string) {
+  if (typeof value !== "string") return { document, path, value, kind: kindOf(value) };
+  const source = parseYaml(document.file, value);
+  const file = outermost(document, plainFile(document.source, document.text, String(path.at(-1)), value, path));
+  const { start, outward, name: inside } = file;
+  const inner = { ...document, text: value, source, inside, start, outward, isSecret: secretByName };
+  const whole = isMapping(source.value) ? source.value : {};
+  return { document: inner, path: [], value: whole, kind: kindOf(whole) };
 }
 
 /** Adds Helm values of democratic-csi's chart, their classes, and a main file among them. */
-function addHelm(outer: SourceDocument, whole: Mapping, found: FoundObjects): void {
+function addHelm(outer: SourceDocument, whole: Mapping, path: Path, found: FoundObjects): void {
   const key = helmBelow(whole);
   const value = key === undefined ? whole : mappingAt(whole, key);
-  const document = key === undefined ? outer : below(outer, [key], value);
+  const inner = [...path, ...(key === undefined ? [] : [key])];
+  const document = inner.length === 0 ? outer : below(outer, inner, value);
   found.helm.push({ document, path: [], value });
   const provisioner = textAt(value, "csiDriver", "name");
   for (const [key, kind] of [
@@ -79,9 +105,10 @@ const below = (document: SourceDocument, path: Path, value: Mapping): SourceDocu
   above: [...(document.above ?? []), ...path],
 });
 
-function addChart(document: SourceDocument, whole: Mapping, found: FoundObjects): void {
+function addChart(document: SourceDocument, whole: Mapping, path: Path, found: FoundObjects): void {
   const key = chartBelow(whole);
-  const { candidates, classes, driver, image } = chartParts(document, key === undefined ? [] : [key]);
+  const inner = [...path, ...(key === undefined ? [] : [key])];
+  const { candidates, classes, driver, image } = chartParts(document, inner);
   found.candidates.push(...candidates);
   found.classes.push(...classes);
   found.drivers.push(driver);
@@ -116,6 +143,12 @@ function addFiles(document: SourceDocument, files: readonly SecretFile[], found:
   for (const { name, text, start, outward, source, kind } of parsed) {
     if (!isConfiguration(kind)) continue;
     const inner = { ...document, text, source, inside: name, outward, start, isSecret: secretByName };
-    found.candidates.push({ document: inner, name: nameOf(name), role: folder ? "connection" : kind });
+    // A Secret with only this file is that of democratic-csi's chart: its file may configure one driver.
+    const isMain = name === chartFile && parsed.length === 1;
+    found.candidates.push({
+      document: inner,
+      name: nameOf(name),
+      role: isMain ? "main" : folder ? "connection" : kind,
+    });
   }
 }

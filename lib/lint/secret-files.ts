@@ -75,6 +75,16 @@ export function plainFile(
   return { name, text, start, outward: inBlock(manifestText, header, text) };
 }
 
+/** The file in a text that is itself inside another one, with positions in the outermost file. */
+export const outermost = (document: SourceDocument, { outward, start, ...file }: SecretFile): SecretFile => ({
+  ...file,
+  start: document.outward(start) ?? document.start,
+  outward(position) {
+    const outer = outward(position);
+    return outer && document.outward(outer);
+  },
+});
+
 /** Lines of a literal block follow its "|" in the same order, indented by the same number of columns. */
 function inBlock(manifestText: string, header: Position, text: string): (position: Position) => Position {
   const lines = manifestText.split("\n");

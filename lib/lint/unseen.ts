@@ -1,5 +1,6 @@
 import { unknownFolder } from "../config/proxy.ts";
 import { nameOf } from "./document.ts";
+import { valuesElsewhere } from "./gitops.ts";
 import { type LintInput, listAt, type StoreObject, textAt } from "./lint-input.ts";
 import { containersOf, isController, mainFolders, mountedAt } from "./workloads.ts";
 
@@ -24,7 +25,7 @@ export function storesOf({ stores, kustomizations }: Pick<LintInput, "stores" | 
 export function unseen(all: readonly LintInput[]): readonly string[] {
   const stores = all.flatMap(storesOf);
   const isThere = ({ kind, name }: Store): boolean => stores.some(each => each.kind === kind && each.name === name);
-  return [...new Set(all.flatMap(each => [...encrypted(each), ...missing(each, isThere)]))];
+  return [...new Set(all.flatMap(each => [...encrypted(each), ...elsewhere(each), ...missing(each, isThere)]))];
 }
 
 function encrypted({ encrypted: files, sealed }: LintInput): readonly string[] {
@@ -39,8 +40,14 @@ function encrypted({ encrypted: files, sealed }: LintInput): readonly string[] {
   ];
 }
 
+/** Values that Flux or Argo CD takes from other objects and files. */
+const elsewhere = ({ releases }: LintInput): readonly string[] =>
+  releases
+    .flatMap(valuesElsewhere)
+    .map(each => `${each} was not checked: name a file with the output of helm get values`);
+
 function missing(input: LintInput, isThere: (store: Store) => boolean): readonly string[] {
-  const { main, connections, sealed, workloads } = input;
+  const { main, connections, sealed, workloads, helm } = input;
   const config = main?.read.partial;
   const absent = (all: readonly Store[], content: string): readonly string[] =>
     all
@@ -48,7 +55,11 @@ function missing(input: LintInput, isThere: (store: Store) => boolean): readonly
       .map(
         ({ kind, name }) => `${kind} "${name}" with ${content} was not checked: add its manifest, or name its files`,
       );
-  if (!main) return mainFolders(workloads).flatMap(each => absent(mountedAt(workloads, each), "the main file"));
+  if (!main) {
+    const named = helm.flatMap(({ value }) => textAt(value, "driver", "existingConfigSecret") ?? []);
+    const mounted = mainFolders(workloads).flatMap(each => mountedAt(workloads, each));
+    return absent([...mounted, ...named.map(name => ({ kind: "Secret" as const, name }))], "the main file");
+  }
   if (connections.length + sealed.length > 0 || !config || config.configFolder === unknownFolder) return [];
   const controllers = workloads.filter(each => containersOf(each).some(isController));
   return absent(mountedAt(controllers, config.configFolder), "the connection files");

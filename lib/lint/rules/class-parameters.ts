@@ -3,7 +3,7 @@ import { meant, nearest } from "../../schema/nearest.ts";
 import { membersOfClass, ownClasses } from "../class-target.ts";
 import type { DocumentDiagnostic } from "../document.ts";
 import { driverParameters, factsOf, filesystemsOf } from "../facts.ts";
-import { at, type ClassObject, type ConnectionFile, mappingAt, textAt } from "../lint-input.ts";
+import { at, type ClassObject, type ConnectionFile, listAt, mappingAt, textAt } from "../lint-input.ts";
 import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
 
 const rule = rulesById({
@@ -30,7 +30,7 @@ const rule = rulesById({
   "fstype-impossible": error("The driver can make the file system", "Every claim of the class would fail."),
   "class-without-login": warning(
     "Classes name the secret that nodes mount with",
-    "Nodes log in to SMB servers and object stores with the content of this secret; most servers refuse a mount without it.",
+    "Nodes log in to SMB servers, object stores and iSCSI targets that ask for CHAP with the content of this secret; most servers refuse a mount without it.",
   ),
 });
 
@@ -141,18 +141,41 @@ function* secretPairs({ document, path, value }: ClassObject): Found {
     }
 }
 
-/** Protocols for which nodes need a secret: the consequence without it, and its keys. */
-const secretUses: Readonly<Record<string, (connection: string) => readonly [message: string, keys: string]>> = {
-  smb: name => [`nodes log in to the SMB share of connection "${name}" without user and password`, "key mount_flags"],
-  objectivefs: name => [
-    `nodes have no keys to the object store of connection "${name}"`,
-    "keys env.ACCESS_KEY, env.SECRET_KEY, env.OBJECTIVEFS_LICENSE and env.OBJECTIVEFS_PASSPHRASE",
-  ],
-};
+/** Why nodes need a secret for a connection, the consequence without it, and its keys; undefined if they need none. */
+function secretUse(member: ConnectionFile): readonly [message: string, keys: string] | undefined {
+  const { name } = member;
+  const protocol = factsOf(member)?.protocol;
+  if (protocol === "smb") {
+    const message = `nodes log in to the SMB share of connection "${name}" without user and password`;
+    return [message, "keys username and password, or mount_flags"];
+  }
+  if (protocol === "objectivefs") {
+    const keys = "env.ACCESS_KEY, env.SECRET_KEY, env.OBJECTIVEFS_LICENSE and env.OBJECTIVEFS_PASSPHRASE";
+    return [`nodes have no keys to the object store of connection "${name}"`, `keys ${keys}`];
+  }
+  if (protocol !== "iscsi" || !asksForChap(member)) return undefined;
+  const auth = "node-db.node.session.auth";
+  const message = `the targets of connection "${name}" ask for CHAP, and nodes log in without user and password`;
+  return [message, `keys ${auth}.authmethod (CHAP), ${auth}.username and ${auth}.password`];
+}
+
+/** Whether new targets refuse a login without CHAP: on TrueNAS, with LIO or on DSM. */
+function asksForChap({ read: { normalized } }: ConnectionFile): boolean {
+  const groups = listAt(normalized, "iscsi", "targetGroups");
+  const target = mappingAt(normalized, "iscsi", "targetTemplate");
+  return (
+    groups.some(group => /\bCHAP\b/i.test(textAt(group, "targetGroupAuthType") ?? "")) ||
+    textAt(normalized, "iscsi", "shareStrategyTargetCli", "tpg", "attributes", "authentication") === "1" ||
+    Number(textAt(target, "auth_type") ?? (textAt(target, "user") ? 1 : 0)) > 0
+  );
+}
 
 function* login({ document, path, value, inHelm }: ClassObject, members: readonly ConnectionFile[]): Found {
-  const share = members.find(member => (factsOf(member)?.protocol ?? "") in secretUses);
-  const [message, keys] = secretUses[(share && factsOf(share)?.protocol) ?? ""]?.(share?.name ?? "") ?? [];
+  const [use] = members.flatMap(member => {
+    const found = secretUse(member);
+    return found ? [found] : [];
+  });
+  const [message, keys] = use ?? [];
   if (message === undefined || textAt(value, "parameters", "csi.storage.k8s.io/node-stage-secret-name")) return;
   // The chart has its own field for secrets and makes the parameters from it.
   if (inHelm && at(value, "secrets", "node-stage-secret") !== undefined) return;

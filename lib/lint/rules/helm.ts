@@ -1,4 +1,5 @@
 import { unknownFolder } from "../../config/proxy.ts";
+import { hostPath } from "../../io/runner.ts";
 import type { Path } from "../../schema/finding.ts";
 import { factsOf, isLocal } from "../facts.ts";
 import { at, type LintInput, listAt, type ManifestObject, mappingAt, textAt } from "../lint-input.ts";
@@ -26,6 +27,10 @@ const rule = rulesById({
     "Controller and nodes run the image of csimux",
     "The chart's own image is democratic-csi, which knows neither connections nor their handles.",
   ),
+  "helm-iscsiadm": warning(
+    "No variables for iscsiadm",
+    "csimux runs iscsiadm where iscsid runs, also on Talos, and reads neither ISCSIADM_HOST_STRATEGY nor ISCSIADM_HOST_PATH. A program that is in none of the host's usual folders is an error, because csimux does not find it. `hostPID` and `iscsiDirHostPath` are not needed, and do no harm.",
+  ),
   "helm-local-volume": error(
     "Folders of the node are mounted into the node's container, in both directions",
     "Otherwise pods see an empty folder, or none.",
@@ -39,6 +44,7 @@ export const helm: Theme = {
     for (const values of input.helm) {
       yield* mainFile(values);
       yield* images(values);
+      yield* iscsiadm(values);
       yield* connectionFolder(values, input);
       yield* topologyGate(values, input);
       yield* localController(values, input);
@@ -62,10 +68,38 @@ function* mainFile({ document, value }: ManifestObject): Found {
 function* images({ document, value }: ManifestObject): Found {
   for (const part of ["controller", "node"] as const) {
     const path = [part, "driver", "image"];
-    if (at(value, part, "enabled") === false || (at(value, ...path) ?? null) !== null) continue;
+    if (at(value, part, "enabled") === false) continue;
     const key = path.join(".");
-    const message = `without "${key}", ${part === "node" ? "nodes run" : "the controller runs"} the image of democratic-csi`;
-    yield report(document, rule["helm-image"], path, message, `add "${key}" with registry and tag of csimux`, "key");
+    const runs = `${part === "node" ? "nodes run" : "the controller runs"} the image of democratic-csi`;
+    const fix = `write registry and tag of csimux into "${key}"`;
+    const name = imageName(at(value, ...path));
+    if (name === undefined)
+      yield report(document, rule["helm-image"], path, `without a name in "${key}", ${runs}`, fix, "key");
+    else if (/(?:^|\/)democratic-csi$/.test(name)) yield report(document, rule["helm-image"], path, runs, fix);
+  }
+}
+
+/** The image without tag and digest, of text or of a mapping; undefined if the chart's own name remains. */
+function imageName(image: unknown): string | undefined {
+  const name = typeof image === "string" ? image : textAt(image, "registry");
+  return name?.replace(/@.*$/, "").replace(/:[^/]*$/, "") || undefined;
+}
+
+/** What democratic-csi needs to find iscsiadm on nodes; csimux finds it in the namespace of iscsid. */
+function* iscsiadm({ document, value }: ManifestObject): Found {
+  const path = ["node", "driver", "extraEnv"];
+  for (const [index, each] of listAt(value, ...path).entries()) {
+    const name = textAt(each, "name") ?? "";
+    if (!/^ISCSIADM_HOST_(?:STRATEGY|PATH)$/.test(name)) continue;
+    const text = textAt(each, "value") ?? "";
+    const folder = text.slice(0, text.lastIndexOf("/"));
+    const isElsewhere = name.endsWith("PATH") && folder !== "" && !hostPath.split(":").includes(folder);
+    const message = isElsewhere
+      ? `csimux does not read ${name}: it looks for iscsiadm in ${hostPath}, where iscsid runs`
+      : `csimux does not read ${name}: it finds iscsid among the host's processes and runs iscsiadm in its namespaces`;
+    const fix = isElsewhere ? "make iscsiadm available in one of these folders" : "remove it";
+    const severity = isElsewhere ? "error" : "warning";
+    yield report(document, { ...rule["helm-iscsiadm"], severity }, [...path, index], message, fix);
   }
 }
 

@@ -66,6 +66,15 @@ export const helm: Examples = {
     bad: { "values.yaml": values("").replace(/node:\n {2}driver:\n.*\n/, "node:\n  driver:\n") },
     good: { "values.yaml": values("") },
   },
+  "helm-iscsiadm": {
+    bad: {
+      "values.yaml": values("").replace(
+        "node:\n  driver:\n",
+        "node:\n  driver:\n    extraEnv: [{ name: ISCSIADM_HOST_STRATEGY, value: nsenter }]\n",
+      ),
+    },
+    good: { "values.yaml": values("") },
+  },
   "helm-local-volume": {
     bad: local(localValues.replace(propagated, "")),
     good: local(localValues),
