@@ -52,7 +52,7 @@ const order = (
   `1. Read the differences, and review the files.${image === undefined ? " Set csimux's image in controller.yaml and node.yaml." : ""} \`csimux validate --strict ${out}\` must report nothing; with \`--online\` it also logs in to each storage system.`,
   "2. Make a backup: `kubectl get pv,csidrivers,storageclasses,volumesnapshotclasses,volumesnapshotcontents -o yaml > before.yaml`.",
   `3. ${converted.map(({ old }) => `\`helm uninstall ${release(old)}\``).join(", ")}. This removes the old drivers, their classes and Secrets, but no volumes.`,
-  `4. \`kubectl apply -k ${out}\`, which creates the classes and Secrets again under the same names.`,
+  `4. \`kubectl apply --server-side -k ${out}\` (without \`--server-side\`, kubectl copies the passwords into an annotation), which creates the classes and Secrets again under the same names.`,
   `5. \`kubectl -n ${namespace} rollout status deploy/csimux-controller ds/csimux-node\`, then \`kubectl -n ${namespace} exec deploy/csimux-controller -c csimux -- csimux status\`. \`kubectl get csinodes -o yaml\` must show every name on every node.`,
   `6. Create and delete a claim of each class. To roll back: remove the line namespace.yaml from \`${out}/kustomization.yaml\`, to keep the namespace and everything else in it, then \`kubectl delete -k ${out}\` and \`helm install\` with the old values.`,
 ];

@@ -10,6 +10,7 @@ import * as make from "../../lib/takeover/manifests.ts";
 import { kubeletOf, type OldDeployment, type Refusal, readOld, readSecrets } from "../../lib/takeover/old.ts";
 import { type MovedVolumes, movedVolumes, movingSteps, readVolumes } from "../../lib/takeover/volumes.ts";
 import { patternCompiler } from "../../lib/topology/pattern.ts";
+import { fileBudget } from "../../lib/yaml/budget.ts";
 import { type Host, valueResolver } from "../host.ts";
 import { UsageError, visible } from "../terminal/terminal.ts";
 import { validate } from "../validate/validate.ts";
@@ -22,7 +23,7 @@ import type { TakeoverOptions } from "./options.ts";
  * taken over or the image is unknown.
  */
 export async function takeOver(options: TakeoverOptions, host: Host): Promise<number> {
-  const { olds, refused } = await readAll(options);
+  const { olds, refused } = await readAll(options, host);
   for (const { file, why } of refused) host.err(`csimux: ${visible(`${file}: not taken over: ${why}`)}\n`);
   if (olds.length === 0) throw new UsageError("nothing can be taken over");
   refuseDoubles(olds);
@@ -48,14 +49,15 @@ export async function takeOver(options: TakeoverOptions, host: Host): Promise<nu
     : 1;
 }
 
-async function readAll({ values, secrets: files }: TakeoverOptions) {
+async function readAll({ values, secrets: files }: TakeoverOptions, host: Host) {
   const manifests = await Promise.all(files.map(async file => ({ file, text: await textOf(file) })));
   const secrets = readSecrets(manifests);
   const local = new Set(modules.filter(({ facts }) => facts.local).flatMap(({ names }) => names));
   const olds: OldDeployment[] = [];
   const refused: Refusal[] = [];
   for (const { file, release } of values) {
-    const read = readOld(file, await textOf(file), release, secrets);
+    const text = file === "-" ? await host.stdin(fileBudget.bytes + 1) : await textOf(file);
+    const read = readOld(file, text, release, secrets);
     const why = "why" in read ? read.why : (unfit(read, driver => local.has(driver)) ?? lacking(read));
     if ("why" in read || why !== undefined) refused.push({ file, why: why ?? "" });
     else olds.push(read);

@@ -48,7 +48,7 @@ export async function validate(options: ValidateOptions, host: Host): Promise<nu
   const copies = options.format === "json" ? linted.deployments.flatMap(copyData) : [];
   host.out(printed(shown, options, { files: linted.files, unseen, code, copies }, host.colour));
   if (options.format === "text" && !options.quiet)
-    for (const each of linted.deployments) host.out(changes(each) + copyNotes(each));
+    for (const each of linted.deployments) host.out(changes(each, all) + copyNotes(each));
   for (const each of unseen) host.err(`csimux: ${each}\n`);
   return code;
 }
@@ -88,16 +88,18 @@ function printed(
   return quiet && problems.length === 0 ? "" : text + summary(problems, seen.files.length);
 }
 
-/** Differences to democratic-csi for a main file of a single driver; empty for others. */
-function changes({ main, connections }: LintInput): string {
+/** Differences to democratic-csi for a main file of a single driver; empty for others, and for one that csimux refuses. */
+function changes({ main, connections }: LintInput, problems: readonly LintProblem[]): string {
   const { single } = main?.read.config ?? {};
   const driver = connections.find(({ name }) => name === single)?.driver;
   if (main === undefined || single === undefined || driver === undefined) return "";
+  if (problems.some(({ severity }) => severity === "error")) return "";
+  const isIgnored = problems.some(({ rule }) => rule === "ignored-key");
   return [
     `${main.document.file} configures one driver, ${driver}; csimux serves it unchanged:`,
     "  - volumes and snapshots keep their ids, and new ones get ids of the same form, without a prefix",
     '  - classes stay as they are; none needs the parameter "connection"',
-    "  - the warnings above name keys without effect",
+    ...(isIgnored ? ["  - the warnings above name keys without effect"] : []),
     `  - for more connections later: this file becomes <folder>/${single}.yaml next to others, and a main file says "driver: proxy",`,
     `    "proxy.configFolder: <folder>" and "proxy.legacyConnection: ${single}"; classes then name their connection`,
     "",

@@ -67,7 +67,7 @@ const likeDaemon = (source: YamlSource, text: string): YamlSource =>
   isConfiguration(kindOf(source.value)) && textOverBudget(text, fileBudget) ? parseYaml(source.file, text) : source;
 
 /** Whether sops encrypted the values: it adds a mapping with a code that authenticates them (getsops/sops, "Encryption Protocol"). */
-const isEncrypted = ({ value }: YamlSource): boolean =>
+export const isEncrypted = ({ value }: Pick<YamlSource, "value">): boolean =>
   isMapping(value) && isMapping(value["sops"]) && typeof value["sops"]["mac"] === "string";
 
 const sizeOf = ({ candidates, classes, helm, volumes, documents }: FoundObjects): number =>

@@ -1,3 +1,5 @@
+import { hostPath } from "../io/runner.ts";
+import { textAt } from "../lint/lint-input.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 
 /** Values that are carried over and need no message. */
@@ -27,7 +29,15 @@ const needless: readonly (readonly [why: string, ...keys: readonly string[]])[] 
   ],
   ["csimux itself mounts the share of the volumes; add other volumes to controller.yaml", "controller.extraVolumes"],
   ["controller.yaml has what csimux needs", "controller.driver.securityContext"],
-  ["csimux uses the host's open-iscsi through /host", "node.driver.iscsiDirHostPath"],
+  ["csimux finds the host's daemons through /host/proc", "node.hostPID"],
+  ["csimux runs iscsiadm where iscsid runs, and uses its files there", "node.driver.iscsiDirHostPath"],
+  ["node.yaml tolerates everything", "node.tolerations"],
+  [
+    "Kubernetes pulls an image with a tag once on each node",
+    ...["controller.driver.imagePullPolicy", "node.driver.imagePullPolicy"],
+  ],
+  ["node.yaml has what csimux needs", "node.driver.resources"],
+  ["controller.yaml has what csimux needs", "controller.driver.resources"],
   [
     "csimux reads the host's /etc/nvme through /host",
     ...["node.driver.nvmeDirHostPath", "node.driver.nvmeDirMountEnabled"],
@@ -57,8 +67,21 @@ function walk(value: Mapping, above: string, lines: string[]): void {
     const path = above === "" ? key : `${above}.${key}`;
     if (carried.includes(path) || isNothing(inner)) continue;
     if (sections.test(path) && isMapping(inner)) walk(inner, path, lines);
+    else if (/\.extraEnv$/.test(path) && Array.isArray(inner))
+      for (const each of inner) lines.push(`${path}: ${variable(path, each)}`);
     else lines.push(`${path}: ${wordsFor(path)}`);
   }
+}
+
+/** What becomes of a variable of the environment. */
+function variable(path: string, each: unknown): string {
+  const name = textAt(each, "name") ?? "a variable";
+  if (!/^ISCSIADM_HOST_(?:STRATEGY|PATH)$/.test(name)) return `${name}: ${wordsFor(path)}`;
+  const value = textAt(each, "value") ?? "";
+  const folder = value.slice(0, value.lastIndexOf("/"));
+  return name.endsWith("PATH") && folder !== "" && !hostPath.split(":").includes(folder)
+    ? `${name}=${value}: csimux looks for iscsiadm only in ${hostPath}, so make it available in one of these folders`
+    : `${name}: not carried over: csimux runs iscsiadm where iscsid runs, also on Talos`;
 }
 
 function wordsFor(path: string): string {

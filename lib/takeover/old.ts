@@ -1,4 +1,7 @@
 import { isNodeName } from "../core/name.ts";
+import { releaseValues } from "../lint/gitops.ts";
+import { isEncrypted } from "../lint/input.ts";
+import { helmBelow, kindOf } from "../lint/kinds.ts";
 import { at, listAt, mappingAt, textAt } from "../lint/lint-input.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { manifestBudget } from "../yaml/budget.ts";
@@ -32,16 +35,19 @@ export interface Refusal {
 /** The Secret key from which the chart and democratic-csi read the configuration. */
 const configKey = "driver-config-file.yaml";
 
-/** The entries of each Secret in the manifests, by the Secret's name. */
-export type ReleaseSecrets = ReadonlyMap<string, ReadonlyMap<string, string>>;
+/** The entries of each Secret in the manifests, by the Secret's name; "encrypted" for one that sops has encrypted. */
+export type ReleaseSecrets = ReadonlyMap<string, ReadonlyMap<string, string> | "encrypted">;
+
+const sealed = 'is encrypted by sops: decrypt it first ("sops -d")';
 
 /** Reads the ReleaseSecrets in manifests; other objects are skipped. */
 export function readSecrets(texts: readonly { readonly file: string; readonly text: string }[]): ReleaseSecrets {
-  const found = new Map<string, ReadonlyMap<string, string>>();
+  const found = new Map<string, ReadonlyMap<string, string> | "encrypted">();
   for (const { file, text } of texts)
     for (const secret of parseYamlDocuments(file, text, manifestBudget).flatMap(({ value }) => objectsIn(value))) {
       const name = textAt(secret, "metadata", "name");
-      if (secret["kind"] === "Secret" && name !== undefined) found.set(name, entriesOf(secret));
+      if (secret["kind"] === "Secret" && name !== undefined)
+        found.set(name, isEncrypted({ value: secret }) ? "encrypted" : entriesOf(secret));
     }
   return found;
 }
@@ -69,10 +75,12 @@ export function readOld(
   secrets: ReleaseSecrets,
 ): OldDeployment | Refusal {
   const refuse = (why: string): Refusal => ({ file, why });
-  const { value, diagnostics } = parseYaml(file, text);
+  const { value: whole, diagnostics } = parseYaml(file, text);
   const [broken] = diagnostics.filter(({ blocks }) => blocks);
   if (broken) return refuse(`line ${broken.line}: ${broken.message}`);
-  if (!isMapping(value)) return refuse("these are not the values of a chart: nothing is set");
+  if (!isMapping(whole)) return refuse("these are not the values of a chart: nothing is set");
+  if (isEncrypted({ value: whole })) return refuse(`the file ${sealed}`);
+  const value = valuesIn(whole);
   const name = textAt(value, "csiDriver", "name");
   if (name === undefined)
     return refuse('"csiDriver.name" is missing, so the volumes of this driver cannot be identified');
@@ -85,6 +93,15 @@ export function readOld(
   return typeof config === "string" ? refuse(config) : { file, release, name, config, values: value };
 }
 
+/** The values of democratic-csi's chart in a file: those of a subchart, or in an object of Flux or Argo CD; otherwise the whole. */
+function valuesIn(whole: Mapping): Mapping {
+  const inside = releaseValues(whole).map(({ value }) => (isMapping(value) ? value : parseYaml("values", value).value));
+  const all = [...inside, whole].filter(isMapping);
+  const values = all.find(each => kindOf(each) === "helm") ?? whole;
+  const key = helmBelow(values);
+  return key === undefined ? values : mappingAt(values, key);
+}
+
 /** The configuration of the driver, or why it is missing. */
 function configOf(values: Mapping, secrets: ReleaseSecrets): Mapping | string {
   const secret = textAt(values, "driver", "existingConfigSecret");
@@ -92,7 +109,9 @@ function configOf(values: Mapping, secrets: ReleaseSecrets): Mapping | string {
     const config = mappingAt(values, "driver", "config");
     return textAt(config, "driver") === undefined ? '"driver.config" does not name a driver' : config;
   }
-  const text = secrets.get(secret)?.get(configKey);
+  const entries = secrets.get(secret);
+  if (entries === "encrypted") return `the Secret "${secret}" ${sealed}`;
+  const text = entries?.get(configKey);
   if (text === undefined)
     return `the configuration is in the Secret "${secret}": get it with "kubectl get secret ${secret} -o yaml > secret.yaml" in its namespace, and add --secret secret.yaml`;
   const { value, diagnostics } = parseYaml(configKey, text);
