@@ -3,8 +3,9 @@ import { constants } from "node:fs";
 import { type FileHandle, open, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { hostPath } from "../core/host-path.ts";
 import { localRunner } from "../io/local.ts";
-import { hostPath, runToSuccess } from "../io/runner.ts";
+import { runToSuccess } from "../io/runner.ts";
 
 /** A pipe of the kernel between two programs: its data does not pass through this process. */
 export interface Pipe {

@@ -1,6 +1,7 @@
 import { readdir, readFile, readlink } from "node:fs/promises";
 import { join } from "node:path";
-import { type Argv, type CommandRunner, hostPath } from "./runner.ts";
+import { hostPath } from "../core/host-path.ts";
+import type { Argv, CommandRunner } from "./runner.ts";
 
 /** The programs of the host, and where their files are. */
 export interface HostPrograms extends CommandRunner {

@@ -114,9 +114,6 @@ export class CommandError extends Error {
   }
 }
 
-/** The folders of programs on common distributions, as PATH has them; the last one is NixOS's. */
-export const hostPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin";
-
 /** The status code for each failure: final only for a missing or forbidden program, after which nothing has happened. */
 export const commandCodes: Readonly<Record<CommandFailure, Code>> = {
   missing: "failed-precondition",

@@ -1,4 +1,4 @@
-import { hostPath } from "../io/runner.ts";
+import { hostPath } from "../core/host-path.ts";
 import { textAt } from "../lint/lint-input.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 

@@ -1,5 +1,5 @@
 import { unknownFolder } from "../../config/proxy.ts";
-import { hostPath } from "../../io/runner.ts";
+import { hostPath } from "../../core/host-path.ts";
 import type { Path } from "../../schema/finding.ts";
 import { factsOf, isLocal } from "../facts.ts";
 import { at, type LintInput, listAt, type ManifestObject, mappingAt, textAt } from "../lint-input.ts";
