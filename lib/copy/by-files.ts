@@ -4,6 +4,7 @@ import type { ReadableTree } from "../drivers/copying.ts";
 import { type Argv, CommandError, complaint, type Output } from "../io/runner.ts";
 import { LinesOfBytes } from "./lines.ts";
 import { copySparse, exclusion, largeBytes, skippedFile } from "./sparse-files.ts";
+import type { ComparedFiles } from "./unchanged-files.ts";
 
 /** The parameters of `copyFiles`: a tree, and the landing into which it is copied. */
 export interface FilesWork {
@@ -13,10 +14,10 @@ export interface FilesWork {
   /** Whether the tree does not change while it is copied. */
   readonly stable: boolean;
   /**
-   * Whether existing content is compared by checksum instead of by size and time. Needed if another process has written it: after a loss of
-   * power, files that have their final size and time may lack content.
+   * The files whose existing content is compared by checksum instead of by size and time. All, if another process has written it: after a loss
+   * of power, files that have their final size and time may lack content.
    */
-  readonly compare?: boolean | undefined;
+  readonly compare?: ComparedFiles | undefined;
   /** Gets the bytes that the running pass has copied. */
   progress(bytes: bigint): void;
   /** Called when files are complete. */
@@ -62,14 +63,14 @@ const vanished = 24;
  */
 export async function copyFiles(work: FilesWork, call: Call): Promise<void> {
   const flags = await flagsFor(work, call);
-  let compare = work.compare === true;
+  let compare = work.compare ?? [];
   for (let pass = 1; ; pass++) {
-    await copyOnce(work, compare ? [...flags, byContent] : flags, call);
+    await copyOnce(work, flags, compare, call);
     if (!work.stable) return;
     const difference = await firstDifference(work, flags, call);
     if (difference === undefined) return;
     if (pass < passes) {
-      compare = false;
+      compare = [];
       continue;
     }
     const text = `the copy differs from its source, first at ${JSON.stringify(difference.slice(0, 200))}; see the log; retrying`;
@@ -78,7 +79,7 @@ export async function copyFiles(work: FilesWork, call: Call): Promise<void> {
 }
 
 /** Copies everything but large files first; of those, the ones that are mostly holes apart from rsync, which would read the holes. */
-async function copyOnce(work: FilesWork, flags: readonly string[], call: Call): Promise<void> {
+async function copyOnce(work: FilesWork, flags: readonly string[], compare: ComparedFiles, call: Call): Promise<void> {
   const large: string[] = [];
   let isComplete = true;
   const skipped = (line: string): void => {
@@ -87,25 +88,27 @@ async function copyOnce(work: FilesWork, flags: readonly string[], call: Call): 
     const path = skippedFile(line);
     if (path !== undefined) large.push(path);
   };
-  const isByContent = flags.includes(byContent);
-  const plain = flags.filter(flag => flag !== byContent);
   // With --checksum, rsync would read the large files, too.
-  const first = [...plain, `--max-size=${largeBytes}`, "--info=skip1"];
+  const first = [...flags, `--max-size=${largeBytes}`, "--info=skip1"];
   const total = await transfer(work, 0n, first, call, { skipped });
-  if (isComplete && !isByContent) return;
+  if (isComplete && compare.length === 0) return;
   const run = (argv: Argv) =>
     work.tree.runner.run({ argv: [...withThisProcess, ...argv], timeoutMs: unlimitedMs }, call.signal);
-  const sparse = await copySparse(work, large, isByContent, run, call);
+  const sparse = await copySparse(work, large, compare, run, call);
   // Their content is there; their owners, modes, attributes and links are not. The last run sets the times of the folders.
-  if (sparse.length > 0) {
-    const kept = plain.filter(flag => flag !== "--delete");
-    const missing = work.stable ? [] : ["--ignore-missing-args"];
-    const only = [...kept, ...missing, "--size-only", "--no-times", "--force", "--from0", "--files-from=-"];
-    await transfer(work, total, only, call, { stdin: nulls(sparse) });
-  }
-  const others = [...flags, "--from0", "--exclude-from=-"];
+  const missing = work.stable ? [] : ["--ignore-missing-args"];
+  const named = [...flags.filter(flag => flag !== "--delete"), ...missing, "--force", "--from0", "--files-from=-"];
+  if (sparse.length > 0)
+    await transfer(work, total, [...named, "--size-only", "--no-times"], call, { stdin: asNames(sparse) });
+  const apart = new Set(sparse);
+  const compared = compare === "all" ? [] : compare.filter(path => !apart.has(path));
+  if (compared.length > 0) await transfer(work, total, [...named, byContent], call, { stdin: asNames(compared) });
+  const others = [...flags, ...(compare === "all" ? [byContent] : []), "--from0", "--exclude-from=-"];
   await transfer(work, total, others, call, { stdin: nulls(sparse.map(exclusion)) });
 }
+
+/** Paths for --files-from, which takes lines that begin with "#" or ";" for comments. */
+const asNames = (paths: readonly string[]): string => nulls(paths.map(path => `./${path}`));
 
 const nulls = (texts: readonly string[]): string => texts.map(text => `${text}\0`).join("");
 

@@ -10,6 +10,7 @@ import { OneCopy } from "./one-copy.ts";
 import type { CopyRecord } from "./record.ts";
 import { type CopyTimes, usualTimes } from "./times.ts";
 import { Turns } from "./turns.ts";
+import { FileListings } from "./unchanged-files.ts";
 
 /** The parts that the copies of a process use. */
 export interface CopiesParts {
@@ -35,6 +36,7 @@ export class Copies {
   readonly #parts: CopiesParts;
   readonly #turns: Turns;
   readonly #watch: LeaseWatch;
+  readonly #listings: FileListings;
   readonly #copied = new CopiedBytes();
   readonly #running = new Map<string, { readonly copy: OneCopy; readonly source: string }>();
   #isStopping = false;
@@ -46,6 +48,7 @@ export class Copies {
     this.self = ownerName(parts.held);
     this.#turns = new Turns(parts.settings);
     this.#watch = new LeaseWatch(this.times);
+    this.#listings = new FileListings(this.times.unchanged);
   }
 
   /** The copy to this volume that runs or waits in this process. */
@@ -79,7 +82,13 @@ export class Copies {
     const known = this.#running.get(target);
     if (known) return known.copy;
     const { use, stream, log, settings } = this.#parts;
-    const own = { turns: this.#turns, times: this.times, self: this.self, copied: this.#copied };
+    const own = {
+      turns: this.#turns,
+      times: this.times,
+      self: this.self,
+      copied: this.#copied,
+      listings: this.#listings,
+    };
     const shared = { use, stream, log, ...own };
     const copy = new OneCopy(work, target, { ...shared, idleMs: () => settings().idleMs });
     this.#running.set(target, { copy, source: encodeHandle(work.source) });

@@ -4,6 +4,7 @@ import { copyFiles } from "./by-files.ts";
 import { type CopyByStream, type CopyWork, isStream, unable } from "./copy-work.ts";
 import type { CopyLease } from "./lease.ts";
 import { refuseAcls } from "./nfs4-acl.ts";
+import type { PassFiles } from "./unchanged-files.ts";
 
 /** One attempt to copy the content of a moment, or what is missing of it. */
 export interface CopyPass {
@@ -11,8 +12,10 @@ export interface CopyPass {
   readonly moment: Moment;
   readonly lease: CopyLease;
   readonly stream: CopyByStream;
-  /** Whether files are compared by content. */
+  /** Whether files that are in the landing already are compared by content. */
   readonly compare: boolean;
+  /** Knows which of them can have changed. */
+  readonly files: PassFiles;
   /** Called when a file has been copied. */
   copied(): void;
   /** Replaces the landing by an empty one. */
@@ -38,7 +41,7 @@ export async function copyContent(
 }
 
 async function byFiles(pass: CopyPass, { tree: read }: GivingAbility, folder: string, call: Call): Promise<void> {
-  const { work, moment, lease, compare } = pass;
+  const { work, moment, lease } = pass;
   if (!read) throw unable(work.source.connection, "give files");
   const { stable } = moment;
   const { round, frozen } = lease.record;
@@ -47,6 +50,9 @@ async function byFiles(pass: CopyPass, { tree: read }: GivingAbility, folder: st
     if (!work.dropAcls) await refuseAcls(tree, work.source.connection, call);
     await lease.write({ dirty: true });
     const progress = (bytes: bigint) => pass.arrived(bytes);
+    // The copy of a claim has one pass, and the files of a snapshot are compared anyway.
+    const changed = stable || lease.record.role !== "move" ? "all" : await pass.files.compared(tree, folder, call);
+    const compare = pass.compare ? changed : [];
     await copyFiles({ tree, folder, stable, compare, progress, copied: () => pass.copied() }, call);
   };
   await read(moment, call, copy, isStopped);

@@ -8,6 +8,7 @@ import type { CopiedBytes } from "./figures.ts";
 import type { CopyRecord } from "./record.ts";
 import type { CopyTimes } from "./times.ts";
 import type { Turns } from "./turns.ts";
+import type { FileListings } from "./unchanged-files.ts";
 
 /** Runs `work` with the driver of a connection, which stays open until `work` settles. */
 export type UseDriver = <T>(connection: string, work: (driver: Driver) => Promise<T>) => Promise<T>;
@@ -20,6 +21,7 @@ export interface CopyParts {
   readonly use: UseDriver;
   readonly stream: CopyByStream;
   readonly turns: Turns;
+  readonly listings: FileListings;
   readonly times: CopyTimes;
   readonly copied: CopiedBytes;
   readonly idleMs: () => number;

@@ -20,6 +20,7 @@ import { type CopyRecord, writeRecord } from "./record.ts";
 import { CopyRemoval } from "./removal.ts";
 import { sourceMoment } from "./source-moment.ts";
 import { seconds } from "./times.ts";
+import type { PassFiles } from "./unchanged-files.ts";
 
 /** A copy that runs in this process or waits for its turn. Only `Copying.land` makes its landing the volume. */
 export class OneCopy {
@@ -39,9 +40,10 @@ export class OneCopy {
   #isCompared = false;
   /**
    * Files that are in the landing already are compared by content: a loss of power may have ended the process that wrote them, and in a later
-   * round, a program that writes through a mapping may have changed the source without a new size or time.
+   * round, a program may have changed the source without a new size or time. `#files` says which can be left out.
    */
   #mustCompare = false;
+  readonly #files: PassFiles;
   /** How many times as long as usual its next turn is. */
   #longer = 1;
   /** Its present turn, and how many files have been copied in it. */
@@ -57,6 +59,7 @@ export class OneCopy {
     this.#moment = record.moment;
     this.#arrivals = new Arrivals(record.done, parts.times.stalled);
     this.#due = new ProgressDue(parts.times.tell);
+    this.#files = parts.listings.take(target, record);
     const log = parts.log.with({ copy: target, from: record.origin.handle });
     this.#call = { id: `copy ${target}`, signal: this.#stop.signal, log, secrets: {} };
     const use = <T>(ask: (taking: TakingAbility) => Promise<T>) =>
@@ -118,6 +121,7 @@ export class OneCopy {
       if (this.record.way === "stream-here")
         this.#count(this.record.done > this.record.total ? this.record.done : this.record.total);
       await this.#leave({ state: "ready", done: this.record.total || this.record.done, fault: "" });
+      this.#parts.listings.keep(this.#place.target, this.record, this.#files);
       this.#call.log.info("all data of the copy has arrived", { round: this.record.round });
       return { kind: "ready", record: this.record };
     } catch (error) {
@@ -224,7 +228,7 @@ export class OneCopy {
     if (!this.#isCompared) await this.#compare(giving, taking);
     const pass: CopyPass = {
       ...{ work: this.#work, moment: this.#moment, lease: this.#lease, stream: this.#parts.stream },
-      compare: this.#mustCompare,
+      ...{ compare: this.#mustCompare, files: this.#files },
       copied: () => this.#present.files++,
       again: () => this.#again(),
       arrived: bytes => this.#arrived(bytes),
@@ -283,6 +287,7 @@ export class OneCopy {
       await this.#begin(taking, record);
     });
     this.#mustCompare = false;
+    this.#files.forget();
     this.#lease.set({ dirty: false, done: 0n });
     this.#call.log.info("the copy starts again in an empty volume");
   }

@@ -1,6 +1,7 @@
 import type { Call } from "../core/call.ts";
 import type { ReadableTree } from "../drivers/copying.ts";
 import type { Argv } from "../io/runner.ts";
+import type { ComparedFiles } from "./unchanged-files.ts";
 
 /** A tree, and the folder into which it is copied. */
 interface TreeCopy {
@@ -83,12 +84,13 @@ async function factsOf({ tree }: TreeCopy, folder: string, paths: readonly strin
 /**
  * Copies the files among `paths` that are mostly holes, with cp(1), which asks for holes instead of reading them (lseek(2), SEEK_DATA; NFS
  * from version 4.2). Returns them; their content needs no rsync then, but owners, modes, attributes and hard links do. A file that cp cannot
- * copy is one that rsync copies, or reports. `run` runs cp without a time limit. `isAgain`: also files that have their final size and time.
+ * copy is one that rsync copies, or reports. `run` runs cp without a time limit. `again`: files that are copied although they have their final
+ * size and time.
  */
 export async function copySparse(
   work: TreeCopy,
   paths: readonly string[],
-  isAgain: boolean,
+  again: ComparedFiles,
   run: (argv: Argv) => Promise<unknown>,
   call: Call,
 ): Promise<readonly string[]> {
@@ -103,7 +105,8 @@ export async function copySparse(
   const isSame = (a: FileFacts | undefined, b: FileFacts | undefined) =>
     a?.bytes === b?.bytes && a?.modified === b?.modified;
   const present = await factsOf(work, folder, sparse, call);
-  const wanted = sparse.filter(path => isAgain || !isSame(found.get(path), present.get(path)));
+  const named = new Set(again === "all" ? sparse : again);
+  const wanted = sparse.filter(path => named.has(path) || !isSame(found.get(path), present.get(path)));
   // A link or file that an earlier copy has left is replaced and never written through. The time is that from before the first byte.
   for (const part of parts(wanted))
     await run([

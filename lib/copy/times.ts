@@ -13,6 +13,8 @@ export interface CopyTimes {
    * after a beat, or at the latest after 1.25 times `lost`. Less than `takeOver`.
    */
   readonly late: number;
+  /** How long a file must have been unchanged when a pass by files begins, for the next pass to skip its content. */
+  readonly unchanged: number;
   /** The first pause before a failed copy is tried again, and the longest. */
   readonly firstPause: number;
   readonly longestPause: number;
@@ -33,6 +35,7 @@ export const usualTimes: CopyTimes = {
   takeOver: 90_000,
   settle: 2_000,
   late: 80_000,
+  unchanged: 600_000,
   firstPause: 1_000,
   longestPause: 60_000,
   turn: 300_000,

@@ -126,10 +126,10 @@ describe.skipIf(!isHostRoot || !Bun.which("rsync"))("a copy by files", () => {
       await utimes(`${to}/file`, 1e9, 1e9);
     };
     await lost();
-    await copyFiles(work({ compare: true }), call);
+    await copyFiles(work({ compare: "all" }), call);
     expect(checksum(to)).toBe(checksum(from));
     await lost();
-    await copyFiles(work({ compare: true, stable: false }), call);
+    await copyFiles(work({ compare: "all", stable: false }), call);
     expect(checksum(to)).toBe(checksum(from));
   });
 

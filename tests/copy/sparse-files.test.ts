@@ -24,7 +24,10 @@ beforeEach(async () => {
 afterEach(() => rm(base, { recursive: true, force: true }));
 
 const copy = (stable: boolean, compare: boolean) =>
-  copyFiles({ tree: { path: from, runner }, folder: to, stable, compare, progress: () => {} }, call);
+  copyFiles(
+    { tree: { path: from, runner }, folder: to, stable, compare: compare ? "all" : [], progress: () => {} },
+    call,
+  );
 
 /** Everything about the tree but contents. */
 const shape = `find . -printf '%P %y %m %U %G %n %s %T@ %l\\0' | sort -z | tr '\\0' '\\n'`;

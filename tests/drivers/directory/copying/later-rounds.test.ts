@@ -1,10 +1,13 @@
-import { expect, test } from "bun:test";
-import { rm, utimes, writeFile } from "node:fs/promises";
+import { describe, expect, test } from "bun:test";
+import { link, mkdir, rename, rm, utimes, writeFile } from "node:fs/promises";
+import type { CopyTimes } from "../../../../lib/copy/times.ts";
+import type { GivingAbility } from "../../../../lib/drivers/copying.ts";
+import { callWith } from "../../../contract/rig.ts";
 import { copyProcess } from "../../../copy/copy-world.ts";
 import { commanded } from "../../../copy/pair.ts";
 import { isHostRoot } from "../../../root.ts";
 import { temporaryFolder } from "../directory-rig.ts";
-import { abilities, connections } from "./rig.ts";
+import { abilities, connections, needed } from "./rig.ts";
 
 test.skipIf(!isHostRoot || !Bun.which("rsync"))(
   "a later round of a move by files copies a change that neither size nor time shows",
@@ -13,6 +16,7 @@ test.skipIf(!isHostRoot || !Bun.which("rsync"))(
     const { b, from, to, origin } = await connections(base);
     expect(abilities(from).giving.content).toBe("files");
     const one = copyProcess({
+      times: patient,
       drivers: new Map([
         ["a", () => from],
         ["b", () => to],
@@ -43,3 +47,149 @@ test.skipIf(!isHostRoot || !Bun.which("rsync"))(
     await rm(base, { recursive: true, force: true });
   },
 );
+
+const old = 1e9;
+
+/** Other limits than those of `quick`, which a busy machine does not keep while it starts programs. */
+const patient: Partial<CopyTimes> = { lost: 60_000, takeOver: 90_000 };
+
+/** Begins a move by files between two connections, of which each test makes rounds. */
+async function moving(times: Partial<CopyTimes>) {
+  const base = await temporaryFolder();
+  const { b, from, to, origin } = await connections(base);
+  const { giving } = abilities(from);
+  let listed = async () => {};
+  let read = async () => {};
+  const tree: GivingAbility["tree"] = async (moment, call, copy, isStopped) => {
+    const copied = await needed(giving.tree)(
+      moment,
+      call,
+      each =>
+        copy({
+          ...each,
+          runner: {
+            ...each.runner,
+            run: async (command, signal) => {
+              const output = await each.runner.run(command, signal);
+              if (command.argv.includes("find")) await listed();
+              return output;
+            },
+          },
+        }),
+      isStopped,
+    );
+    await read();
+    return copied;
+  };
+  const drivers = new Map([
+    ["a", () => ({ ...from, giving: { ...giving, tree } })],
+    ["b", () => to],
+  ]);
+  const one = copyProcess({ drivers, times: { ...patient, ...times } });
+  const wanted = { source: "v:a/origin", name: "moved", bytes: 1n << 30n, parameters: { connection: "b" } };
+  return {
+    ...{ origin, drivers },
+    /** Runs after the files have been listed, and after they have been read, from now on. */
+    during: (change: { readonly listed?: () => Promise<void>; readonly read?: () => Promise<void> }) => {
+      [listed, read] = [change.listed ?? (async () => {}), change.read ?? (async () => {})];
+    },
+    begin: () => commanded(one, { command: "begin", ...wanted, capabilities: [], mutable: {} }),
+    round: (by = one) => commanded(by, { command: "round", target: "v:b/moved" }),
+    /** The unfinished volume. */
+    copied: async (path: string) => {
+      const at = await to.taking?.folder?.("moved", callWith());
+      return `${at}/${path}`;
+    },
+    landed: async () => {
+      await commanded(one, { command: "land", target: "v:b/moved" });
+      return (path: string) => Bun.file(`${b}/v/moved/${path}`).text();
+    },
+    end: async () => {
+      await one.stop(1_000);
+      await rm(base, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Writes a file whose size and mtime say nothing. */
+async function put(path: string, text: string): Promise<void> {
+  await writeFile(path, text);
+  await utimes(path, old, old);
+}
+
+describe.skipIf(!isHostRoot || !Bun.which("rsync"))("a later round of a move by files", () => {
+  test("does not read the content of files whose ctime is that of the round before", async () => {
+    const move = await moving({ unchanged: 0 });
+    await put(`${move.origin}/big`, "content");
+    await move.begin();
+    await move.round();
+    // Something that only a comparison of content would notice, and correct.
+    await put(await move.copied("big"), "CONTENT");
+    await move.round();
+    expect(await Bun.file(await move.copied("big")).text()).toBe("CONTENT");
+    // A process that knows nothing of the round before compares everything.
+    const other = copyProcess({ drivers: move.drivers, times: { ...patient, unchanged: 0 } });
+    await move.round(other);
+    expect(await Bun.file(await move.copied("big")).text()).toBe("content");
+    // So does this one, which did not make that round.
+    await put(await move.copied("big"), "CONTENT");
+    await move.round();
+    expect(await Bun.file(await move.copied("big")).text()).toBe("content");
+    await other.stop(1_000);
+    await move.end();
+  });
+
+  test("reads the content of files that changed less than ten minutes before the round before", async () => {
+    const move = await moving({});
+    await put(`${move.origin}/big`, "content");
+    await move.begin();
+    await move.round();
+    await put(await move.copied("big"), "CONTENT");
+    await move.round();
+    expect(await Bun.file(await move.copied("big")).text()).toBe("content");
+    await move.end();
+  });
+
+  test("copies what was changed without another size or mtime: written, moved over, linked, below a folder that was replaced", async () => {
+    const move = await moving({ unchanged: 0 });
+    const { origin } = move;
+    await mkdir(`${origin}/folder`);
+    await mkdir(`${origin}/other`);
+    const names = ["#written", "; moved", "linked", "folder/inside", "other/inside", "name\nof lines", "kept"];
+    for (const name of names) await put(`${origin}/${name}`, "before");
+    await put(`${origin}/older`, "after!");
+    await put(`${origin}/other/inside`, "after!");
+    await link(`${origin}/linked`, `${origin}/second name`);
+    await move.begin();
+    await move.round();
+    await move.round();
+    await put(`${origin}/#written`, "after!");
+    await rename(`${origin}/older`, `${origin}/; moved`);
+    await put(`${origin}/second name`, "after!");
+    await put(`${origin}/name\nof lines`, "after!");
+    await rename(`${origin}/folder`, `${origin}/away`);
+    await rename(`${origin}/other`, `${origin}/folder`);
+    await move.round();
+    const text = await move.landed();
+    for (const name of ["#written", "; moved", "linked", "second name", "name\nof lines", "folder/inside"])
+      expect([name, await text(name)]).toEqual([name, "after!"]);
+    for (const name of ["away/inside", "kept"]) expect([name, await text(name)]).toEqual([name, "before"]);
+    await move.end();
+  });
+
+  test.each(["listed", "read"] as const)(
+    "copies what was changed while the round before ran, after its files had been %s",
+    async when => {
+      const move = await moving({ unchanged: 0 });
+      await put(`${move.origin}/db`, "before");
+      await move.begin();
+      await move.round();
+      move.during({ [when]: () => put(`${move.origin}/db`, "during") });
+      await move.round();
+      move.during({});
+      await move.round();
+      expect(await (await move.landed())("db")).toBe("during");
+      await move.end();
+    },
+  );
+});

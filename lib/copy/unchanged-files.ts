@@ -1,0 +1,180 @@
+import { createHash } from "node:crypto";
+import type { Call } from "../core/call.ts";
+import type { ReadableTree } from "../drivers/copying.ts";
+import { CommandError } from "../io/runner.ts";
+import type { CopyRecord } from "./record.ts";
+
+/**
+ * Magic numbers (statfs(2)) of file systems that change a file's ctime with each change of its content: ext2 to ext4, XFS, Btrfs, and those that
+ * an NFS server exports. No program can set it. Not among them: SMB and FUSE, which invent it, tmpfs, where a write through a mapping
+ * changes no time, and all others.
+ */
+const trustedTypes: ReadonlySet<string> = new Set(["ef53", "58465342", "9123683e", "6969"]);
+
+/** The most files of a tree that is remembered (about 60 bytes each); a larger one is compared completely. */
+const mostFiles = 250_000;
+
+/** The most trees that are remembered between passes; the others are compared completely again. */
+const mostTrees = 4;
+
+/** The most bytes of the paths that are compared one by one; with more, all files are compared. */
+const mostPathBytes = 16 << 20;
+
+/** The longest timer, because the duration depends on the tree; the caller's signal ends it earlier. */
+const unlimitedMs = 2_147_483_647;
+
+/** What a tree was like when a pass began. */
+interface Listing {
+  /** Monotonic milliseconds, from before the listing began. */
+  readonly began: number;
+  /** A digest of each file's path, inode, ctime, mtime and size, and when that was first seen. */
+  readonly files: ReadonlyMap<bigint, number>;
+}
+
+/** The files of one pass that must be compared by content: all, or these paths. */
+export type ComparedFiles = "all" | readonly string[];
+
+/** The listings of complete passes by target, in the memory of this process; another one compares everything once. */
+export class FileListings {
+  readonly #kept = new Map<string, Listing & Pick<CopyRecord, "round" | "beat">>();
+  readonly #age: number;
+
+  /** `age`: how many milliseconds a file must have been unchanged before a pass, for the next one to skip its content. */
+  constructor(age: number) {
+    this.#age = age;
+  }
+
+  /** Begins a pass. Earlier listings count only if the pass before was that of this process, and no other one wrote into the target since. */
+  take(target: string, { round, beat }: CopyRecord): PassFiles {
+    const last = this.#kept.get(target);
+    this.#kept.delete(target);
+    return new PassFiles(last?.round === round - 1 && last.beat === beat ? last : undefined, this.#age);
+  }
+
+  /** Keeps what a complete pass has seen, for the next one. `record`: as this process has left it. */
+  keep(target: string, { round, beat }: CopyRecord, files: PassFiles): void {
+    const { first } = files;
+    if (!first) return;
+    this.#kept.set(target, { ...first, round, beat });
+    for (const oldest of [...this.#kept.keys()].slice(0, -mostTrees)) this.#kept.delete(oldest);
+  }
+}
+
+/**
+ * Finds the files of a pass whose content can have changed since the last pass began. A file is left out if nothing about it has changed
+ * since a listing well before that: every later change has another ctime, also after its size and mtime were set back, or an older file was
+ * moved over it. The listings are compared for equality, so that no two clocks are compared. The time between them (`age`) covers clocks
+ * that count whole seconds, and a write that was in progress: the kernel sets the times before it copies the data.
+ */
+export class PassFiles {
+  #before: Listing | undefined;
+  readonly #age: number;
+  #isFirst = true;
+  #first: Listing | undefined;
+
+  constructor(before: Listing | undefined, age: number) {
+    this.#before = before;
+    this.#age = age;
+  }
+
+  /** The listing from before the first attempt: a later one need not have copied what an earlier one has. */
+  get first(): Listing | undefined {
+    return this.#first;
+  }
+
+  /** The target is empty again. */
+  forget(): void {
+    this.#before = undefined;
+    this.#first = undefined;
+    this.#isFirst = true;
+  }
+
+  /** To be called before anything of the tree is read. */
+  async compared(tree: ReadableTree, folder: string, call: Call): Promise<ComparedFiles> {
+    const began = performance.now();
+    const found = await this.#found(tree, folder, began, call);
+    if (this.#isFirst) this.#first = found?.listing;
+    this.#isFirst = false;
+    return this.#before && found?.changed ? found.changed : "all";
+  }
+
+  /** Undefined if nothing is known about the tree: all of it is compared. */
+  async #found(tree: ReadableTree, folder: string, began: number, call: Call) {
+    try {
+      return (await isTrusted(tree, folder, call)) ? await this.#list(tree, began, call) : undefined;
+    } catch (error) {
+      if (error instanceof CommandError && error.failure === "missing") return undefined;
+      throw error;
+    }
+  }
+
+  async #list(tree: ReadableTree, began: number, call: Call) {
+    const run = { timeoutMs: unlimitedMs };
+    // Pages that a program has written through a mapping are written back, and its next write then sets the times.
+    const synced = await tree.runner.run({ ...run, argv: ["sync", "--file-system", "--", tree.path] }, call.signal);
+    if (synced.exitCode !== 0) return undefined;
+    const files = new Map<bigint, number>();
+    let changed: string[] | undefined = [];
+    let bytes = 0;
+    const entries = new Entries((entry, path) => {
+      const digest = createHash("sha256").update(entry).digest().readBigUInt64LE();
+      const since = this.#before?.files.get(digest);
+      if (files.size <= mostFiles) files.set(digest, since ?? began);
+      if (this.#before && since !== undefined && since <= this.#before.began - this.#age) return;
+      bytes += path?.length ?? 0;
+      if (path === undefined || bytes > mostPathBytes) changed = undefined;
+      else changed?.push(path);
+    });
+    const argv = [
+      "find",
+      tree.path,
+      "-xdev",
+      "-ignore_readdir_race",
+      "-type",
+      "f",
+      "-printf",
+      "%i %C@ %T@ %s %P\\0",
+    ] as const;
+    const listed = await tree.runner.run({ ...run, argv, onOutput: chunk => entries.add(chunk) }, call.signal);
+    if (listed.exitCode !== 0 || files.size > mostFiles) return undefined;
+    return { listing: { began, files }, changed };
+  }
+}
+
+async function isTrusted(tree: ReadableTree, folder: string, call: Call): Promise<boolean> {
+  const argv = ["stat", "--file-system", "--format=%t", "--", tree.path, folder] as const;
+  const { stdout, exitCode } = await tree.runner.run({ argv }, call.signal);
+  const types = stdout.trim().split("\n");
+  return exitCode === 0 && types.length === 2 && types.every(type => trustedTypes.has(type));
+}
+
+/** Splits the output of find(1) into its entries. The path is undefined if it is not UTF-8: it cannot be passed to a program. */
+class Entries {
+  readonly #entry: (entry: Buffer, path: string | undefined) => void;
+  #rest: Buffer = Buffer.alloc(0);
+
+  constructor(entry: (entry: Buffer, path: string | undefined) => void) {
+    this.#entry = entry;
+  }
+
+  add(chunk: Uint8Array): void {
+    const all = Buffer.concat([this.#rest, chunk]);
+    let start = 0;
+    for (let end = all.indexOf(0); end >= 0; end = all.indexOf(0, start)) {
+      const entry = all.subarray(start, end);
+      this.#entry(entry, pathOf(entry));
+      start = end + 1;
+    }
+    this.#rest = Buffer.from(all.subarray(start));
+  }
+}
+
+function pathOf(entry: Buffer): string | undefined {
+  let start = 0;
+  for (let field = 0; field < 4; field++) start = entry.indexOf(0x20, start) + 1;
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(entry.subarray(start));
+  } catch {
+    return undefined;
+  }
+}
