@@ -82,6 +82,14 @@ export class Accounts {
 
   isFullAdmin = (session: Session): boolean => this.rolesOf(session).includes("FULL_ADMIN");
 
+  /** As auth.me and auth.login_ex show an account (plugins/auth.py, me, of TS-25.10.6). */
+  shown = (session: Session): object => ({
+    ...{ pw_name: session.user, pw_gecos: "", pw_dir: "/var/empty", pw_shell: "/usr/sbin/nologin" },
+    ...{ pw_uid: 3000, pw_gid: 3000, grouplist: [3000], sid: null, source: "LOCAL", local: true },
+    ...{ attributes: {}, two_factor_config: {}, account_attributes: ["LOCAL"] },
+    privilege: { roles: this.rolesOf(session) },
+  });
+
   /** As auth.me answers them: with the included ones, and FULL_ADMIN alone (plugins/account_/privilege.py, compose_privilege, 25.10.6). */
   rolesOf(session: Session): readonly string[] {
     return (this.#roles.get(session.user) ?? []).flatMap(included);

@@ -1,11 +1,9 @@
-import * as v from "valibot";
 import type { Accounts, Session } from "./accounts.ts";
 import { checkRequest, wrongAnswer } from "./facts/check.ts";
 import { CallError, Invalid } from "./failure.ts";
 import type { Faults } from "./faults.ts";
 import { type Jobs, lockOf } from "./jobs.ts";
 import { methodOf } from "./methods.ts";
-import { modelled } from "./models.ts";
 import type { Nas } from "./state.ts";
 import type { Deliver, Intercept } from "./transport/delivery.ts";
 
@@ -68,16 +66,6 @@ export function fitting(version: string, name: string, result: unknown): unknown
 }
 
 export const knows = ({ nas }: Core, name: string): boolean => methodOf(nas.number, name) !== undefined;
-
-const optionsOld = v.strictObject({ private_methods: v.optional(v.boolean()), py_exceptions: v.optional(v.boolean()) });
-const optionsNew = v.strictObject({ ...optionsOld.entries, legacy_jobs: v.optional(v.boolean()) });
-
-/** core.set_options; only from 25.10 on a job's own answer can be waited for. */
-export function checkedOptions({ nas }: Core, value: unknown): { readonly legacy_jobs?: boolean | undefined } {
-  if (nas.number >= 2510) return modelled(optionsNew, value, "options");
-  modelled(optionsOld, value, "options");
-  return {};
-}
 
 /** A job that did not end well, as its caller sees it when it waits for the answer. */
 export function jobResult(job: {

@@ -1,6 +1,5 @@
-import * as v from "valibot";
+import { completed } from "./facts/complete.ts";
 import { CallError, Invalid } from "./failure.ts";
-import { flag, maybe, modelled, or, text, whole } from "./models.ts";
 import { property } from "./properties.ts";
 import type { Dataset, Nas } from "./state.ts";
 import { existing } from "./zfs/datasets.ts";
@@ -10,34 +9,16 @@ import { existing } from "./zfs/datasets.ts";
  * TS-25.10.6; plugins/filesystem.py, stat). assumed: the words for a user that does not exist, and that a pool's own folder is refused.
  */
 
-const options = v.optional(
-  v.strictObject({
-    stripacl: or(flag, false),
-    recursive: or(flag, false),
-    traverse: or(flag, false),
-    validate_effective_acl: or(flag, true),
-  }),
-);
-const owner = { uid: maybe(whole), gid: maybe(whole), user: maybe(text), group: maybe(text) };
+/** What the rules read. */
+interface Permissions {
+  readonly path: string;
+  readonly mode: string | null;
+  readonly dacl: readonly Readonly<Record<string, unknown>>[];
+  readonly options?: { readonly stripacl?: boolean };
+}
+
 /** Without set-id and sticky bits (UnixPerm in schema/string_schema.py of TS-24.10.2.4, api/base/types/filesystem.py of TS-25.10.6). */
-const mode = v.pipe(v.string(), v.regex(/^(?!0+$)0?[0-7]{3}$/, "Please supply a valid mode between 000 and 777"));
-const permModel = v.strictObject({ path: text, mode: maybe(mode), ...owner, options });
-const permOld = v.strictObject({ path: text, mode: maybe(mode), uid: maybe(whole), gid: maybe(whole), options });
-const chownModel = v.strictObject({ path: text, ...owner, options });
-const chownOld = v.strictObject({ path: text, uid: maybe(whole), gid: maybe(whole), options });
-const aclEntry = v.looseObject({ tag: text });
-/** Up to 24.10 users and groups are numbers (plugins/filesystem_/acl.py of TS-24.10.2.4). */
-const aclEntryOld = v.pipe(
-  aclEntry,
-  v.check(entry => !("who" in entry), "Field was not expected"),
-);
-const aclModel = v.strictObject({
-  path: text,
-  dacl: v.array(aclEntry),
-  ...owner,
-  acltype: maybe(text),
-  options,
-});
+const validMode = /^(?!0+$)0?[0-7]{3}$/;
 
 function at(nas: Nas, path: string, method: string): Dataset {
   const dataset = nas.state.datasets[path.replace(/^\/mnt\//, "")];
@@ -66,31 +47,36 @@ function owned(dataset: Dataset, fields: Readonly<Record<string, unknown>>): voi
 }
 
 export function setperm(nas: Nas, [data]: readonly unknown[]): unknown {
-  const fields = modelled(nas.number >= 2504 ? permModel : permOld, data, "filesystem_permission");
-  if (nas.number >= 2504 && fields.mode === null && !fields.options?.stripacl)
+  const fields = completed<Permissions>(nas, "filesystem.setperm", data);
+  const mode = fields.mode ?? null;
+  if (mode !== null && !validMode.test(mode))
+    throw new Invalid(["filesystem_permission.mode", "Please supply a valid mode between 000 and 777", 22]);
+  if (nas.number >= 2504 && mode === null && !fields.options?.stripacl)
     throw new Invalid(["filesystem_permission.mode", "Value error, a mode or stripacl is needed", 22]);
   const dataset = at(nas, fields.path, "filesystem_permission");
   if (dataset.acl !== undefined && !fields.options?.stripacl)
     throw new Invalid(["filesystem_permission.mode", "Non-trivial ACL present on path. Option stripacl required", 22]);
   delete dataset.acl;
-  if (fields.mode !== null) dataset.mode = Number.parseInt(fields.mode, 8);
-  owned(dataset, fields);
+  if (mode !== null) dataset.mode = Number.parseInt(mode, 8);
+  owned(dataset, { ...fields });
   return null;
 }
 
 export function chown(nas: Nas, [data]: readonly unknown[]): unknown {
-  const fields = modelled(nas.number >= 2504 ? chownModel : chownOld, data, "filesystem_ownership");
-  owned(at(nas, fields.path, "filesystem_ownership"), fields);
+  const fields = completed<Permissions>(nas, "filesystem.chown", data);
+  owned(at(nas, fields.path, "filesystem_ownership"), { ...fields });
   return null;
 }
 
 export function setacl(nas: Nas, [data]: readonly unknown[]): unknown {
-  const old = v.strictObject({ ...aclModel.entries, dacl: v.array(aclEntryOld) });
-  const fields = modelled(nas.number >= 2504 ? aclModel : old, data, "filesystem_acl");
+  const fields = completed<Permissions>(nas, "filesystem.setacl", data);
+  // Up to 24.10 users and groups are numbers (plugins/filesystem_/acl.py of TS-24.10.2.4).
+  const named = nas.number < 2504 ? fields.dacl.findIndex(entry => "who" in entry) : -1;
+  if (named >= 0) throw new Invalid([`filesystem_acl.dacl.${named}`, "Field was not expected", 22]);
   const dataset = at(nas, fields.path, "filesystem_acl");
   if (fields.options?.stripacl) delete dataset.acl;
   else dataset.acl = fields.dacl;
-  owned(dataset, fields);
+  owned(dataset, { ...fields });
   return getacl(nas, [fields.path]);
 }
 

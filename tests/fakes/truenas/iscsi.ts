@@ -1,6 +1,5 @@
-import * as v from "valibot";
+import { completed } from "./facts/complete.ts";
 import { CallError, Invalid } from "./failure.ts";
-import { flag, maybe, modelled, or, text, whole } from "./models.ts";
 import { rowOf } from "./sharing.ts";
 import { inserted, type Nas, placeOf, type Row, removed } from "./state.ts";
 
@@ -10,20 +9,10 @@ import { inserted, type Nas, placeOf, type Row, removed } from "./state.ts";
  * device of a zvol is there as soon as the zvol is; the server looks for it in /dev (extents.py, validate_zvol_path).
  */
 
-const group = v.strictObject({
-  portal: whole,
-  initiator: maybe(whole),
-  authmethod: or(v.picklist(["NONE", "CHAP", "CHAP_MUTUAL"]), "NONE"),
-  auth: maybe(whole),
-});
-const targetModel = v.strictObject({
-  name: v.pipe(text, v.maxLength(120), v.regex(/^[-a-z0-9.:]+$/, "Value error, name does not match ^[-a-z0-9.:]+$")),
-  alias: maybe(text),
-  mode: or(v.picklist(["ISCSI", "FC", "BOTH"]), "ISCSI"),
-  groups: v.optional(v.array(group), []),
-  auth_networks: v.optional(v.array(v.string()), []),
-  iscsi_parameters: v.optional(v.nullable(v.looseObject({}))),
-});
+interface Group {
+  readonly portal: number;
+  readonly initiator: number | null;
+}
 
 export const globalConfig = ({ number }: Nas): unknown => ({
   ...(number >= 2504 ? { iser: false } : {}),
@@ -37,7 +26,7 @@ export const globalConfig = ({ number }: Nas): unknown => ({
 });
 
 /** Groups name rows of portals and initiators by their id, each portal once (__validate in plugins/iscsi_/targets.py of TS-24.10.2.4). */
-function checkGroups(nas: Nas, groups: readonly v.InferOutput<typeof group>[], method: string): void {
+function checkGroups(nas: Nas, groups: readonly Group[], method: string): void {
   for (const [index, { portal, initiator }] of groups.entries()) {
     const at = `${method}.groups.${index}`;
     if (groups.findIndex(each => each.portal === portal) < index)
@@ -50,18 +39,19 @@ function checkGroups(nas: Nas, groups: readonly v.InferOutput<typeof group>[], m
 }
 
 export function createTarget(nas: Nas, [data]: readonly unknown[]): unknown {
-  const fields = modelled(targetModel, data, "iscsi_target_create");
+  const fields = completed<{ readonly name: string; readonly groups: readonly Group[] }>(
+    nas,
+    "iscsi.target.create",
+    data,
+  );
   if (nas.state.tables.target.some(each => each["name"] === fields.name))
     throw new Invalid(["iscsi_target_create.name", "Target with this name already exists", 22]);
   checkGroups(nas, fields.groups, "iscsi_target_create");
-  const parameters = nas.number >= 2410 ? { iscsi_parameters: fields.iscsi_parameters ?? null } : {};
-  return inserted(nas, "target", { ...fields, ...parameters, rel_tgt_id: nas.state.tables.target.length + 1 });
+  return inserted(nas, "target", { ...fields, rel_tgt_id: nas.state.tables.target.length + 1 });
 }
 
-const targetUpdate = v.strictObject({ groups: v.optional(v.array(group)), alias: v.optional(v.nullable(text)) });
-
 export function updateTarget(nas: Nas, [id, data]: readonly unknown[]): unknown {
-  const fields = modelled(targetUpdate, data, "iscsi_target_update");
+  const fields = completed<{ readonly groups?: readonly Group[] }>(nas, "iscsi.target.update", data, 1);
   checkGroups(nas, fields.groups ?? [], "iscsi_target_update");
   return Object.assign(rowOf(nas, "target", "iSCSITarget", id), fields);
 }
@@ -77,30 +67,19 @@ export function deleteTarget(nas: Nas, [id, force, withExtents]: readonly unknow
   return true;
 }
 
-const extentModel = v.strictObject({
-  name: v.pipe(text, v.maxLength(64)),
-  type: or(v.picklist(["DISK", "FILE"]), "DISK"),
-  disk: maybe(text),
-  serial: maybe(v.pipe(text, v.maxLength(20))),
-  path: maybe(text),
-  filesize: maybe(v.union([whole, text])),
-  blocksize: or(v.picklist([512, 1024, 2048, 4096]), 512),
-  pblocksize: or(flag, false),
-  avail_threshold: maybe(v.pipe(whole, v.minValue(1), v.maxValue(99))),
-  comment: or(text, ""),
-  insecure_tpc: or(flag, true),
-  xen: or(flag, false),
-  rpm: or(v.picklist(["UNKNOWN", "SSD", "5400", "7200", "10000", "15000"]), "SSD"),
-  ro: or(flag, false),
-  enabled: or(flag, true),
-});
-const extent2510 = v.strictObject({ ...extentModel.entries, product_id: maybe(text) });
-
 /** How SCST names a device (sanitize_extent() in plugins/iscsi_/utils.py; compared from TS-25.04.2.6 on, extents.py, clean_name). */
 const flattened = (name: string): string => name.replaceAll(".", "_").replaceAll("/", "-");
 
+/** What the rules for extents read. */
+interface Extent {
+  readonly name: string;
+  readonly disk: string | null;
+  readonly serial: string | null;
+  readonly filesize: number | string | null;
+}
+
 export function createExtent(nas: Nas, [data]: readonly unknown[]): unknown {
-  const fields = modelled(nas.number >= 2510 ? extent2510 : extentModel, data, "iscsi_extent_create");
+  const fields = completed<Extent>(nas, "iscsi.extent.create", data);
   const { name, disk } = fields;
   if (nas.state.tables.extent.some(each => each["name"] === name))
     throw new Invalid(["iscsi_extent_create.name", "Extent name must be unique", 22]);
@@ -146,10 +125,15 @@ export function deleteExtent(nas: Nas, [id, , force]: readonly unknown[]): unkno
   return true;
 }
 
-const linkModel = v.strictObject({ target: whole, extent: whole, lunid: maybe(whole) });
+/** What the rules for links of a target and an extent read. */
+interface Link {
+  readonly target: number;
+  readonly extent: number;
+  readonly lunid: number | null;
+}
 
 export function createLink(nas: Nas, [data]: readonly unknown[]): unknown {
-  const fields = modelled(linkModel, data, "iscsi_targetextent_create");
+  const fields = completed<Link>(nas, "iscsi.targetextent.create", data);
   const { tables } = nas.state;
   const at = "iscsi_targetextent_create";
   if (!tables.target.some(({ id }) => id === fields.target))

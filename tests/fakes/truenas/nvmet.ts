@@ -1,8 +1,7 @@
 import { randomUUID } from "node:crypto";
-import * as v from "valibot";
+import { completed } from "./facts/complete.ts";
 import { CallError, Invalid } from "./failure.ts";
 import { checkZvol } from "./iscsi.ts";
-import { flag, maybe, modelled, or, text, whole } from "./models.ts";
 import { type QueryOptions, queried } from "./query.ts";
 import { rowOf } from "./sharing.ts";
 import { inserted, type Nas, placeOf, type Row, removed, type TableName } from "./state.ts";
@@ -23,18 +22,8 @@ export const globalConfig = (): unknown => ({
   xport_referral: true,
 });
 
-const subsysModel = v.strictObject({
-  name: v.pipe(text, v.minLength(1)),
-  subnqn: maybe(text),
-  allow_any_host: or(flag, false),
-  pi_enable: maybe(flag),
-  qid_max: maybe(whole),
-  ieee_oui: maybe(text),
-  ana: maybe(flag),
-});
-
 export function createSubsys(nas: Nas, [data]: readonly unknown[]): unknown {
-  const fields = modelled(subsysModel, data, "nvmet_subsys_create");
+  const fields = completed<{ readonly name: string; readonly subnqn: string | null }>(nas, "nvmet.subsys.create", data);
   const subnqn = fields.subnqn ?? `${baseNqn}:${fields.name}`.slice(0, 223);
   const taken = nas.state.tables.nvmetSubsys.some(each => each["name"] === fields.name || each["subnqn"] === subnqn);
   if (taken) throw new Invalid(["nvmet_subsys_create.name", "Object with this name already exists", 22]);
@@ -62,7 +51,7 @@ export const sessions = (nas: Nas, [filters, options]: readonly unknown[]): unkn
   );
 
 export function deleteSubsys(nas: Nas, [id, options]: readonly unknown[]): unknown {
-  const { force } = modelled(v.strictObject({ force: or(flag, false) }), options ?? {}, "options");
+  const { force } = completed<{ readonly force: boolean }>(nas, "nvmet.subsys.delete", options, 1);
   const row = rowOf(nas, "nvmetSubsys", "NVMetSubsys", id);
   const inUse = (["nvmetNamespace", "nvmetPortSubsys"] as const).some(table =>
     nas.state.tables[table].some(each => each["subsys_id"] === row.id),
@@ -74,17 +63,15 @@ export function deleteSubsys(nas: Nas, [id, options]: readonly unknown[]): unkno
   return true;
 }
 
-const namespaceModel = v.strictObject({
-  subsys_id: whole,
-  nsid: maybe(whole),
-  device_type: v.picklist(["ZVOL", "FILE"]),
-  device_path: text,
-  filesize: maybe(whole),
-  enabled: or(flag, true),
-});
+/** What the rules for namespaces read. */
+interface Namespace {
+  readonly subsys_id: number;
+  readonly device_path: string;
+  readonly nsid: number | null;
+}
 
 export function createNamespace(nas: Nas, [data]: readonly unknown[]): unknown {
-  const fields = modelled(namespaceModel, data, "nvmet_namespace_create");
+  const fields = completed<Namespace>(nas, "nvmet.namespace.create", data);
   const subsys = rowOf(nas, "nvmetSubsys", "NVMetSubsys", fields.subsys_id);
   const { nvmetNamespace } = nas.state.tables;
   const at = "nvmet_namespace_create.device_path";
@@ -138,12 +125,12 @@ export const queryPortLinks = embedding("nvmetPortSubsys", portParts);
 export const queryHostLinks = embedding("nvmetHostSubsys", hostParts);
 
 export function createPortLink(nas: Nas, [data]: readonly unknown[]): unknown {
-  const fields = modelled(v.strictObject({ port_id: whole, subsys_id: whole }), data, "nvmet_port_subsys_create");
+  const fields = completed<Readonly<Record<string, number>>>(nas, "nvmet.port_subsys.create", data);
   return linked(nas, "nvmetPortSubsys", "port_id", fields, portParts);
 }
 
 export function createHostLink(nas: Nas, [data]: readonly unknown[]): unknown {
-  const fields = modelled(v.strictObject({ host_id: whole, subsys_id: whole }), data, "nvmet_host_subsys_create");
+  const fields = completed<Readonly<Record<string, number>>>(nas, "nvmet.host_subsys.create", data);
   return linked(nas, "nvmetHostSubsys", "host_id", fields, hostParts);
 }
 
@@ -167,34 +154,13 @@ function linked(
   return embedded(nas, inserted(nas, table, fields), parts);
 }
 
-const portModel = v.strictObject({
-  addr_trtype: v.picklist(["TCP", "RDMA"]),
-  addr_traddr: text,
-  addr_trsvcid: or(whole, 4420),
-  inline_data_size: maybe(whole),
-  max_queue_size: maybe(whole),
-  pi_enable: maybe(flag),
-  enabled: or(flag, true),
-});
-
 export function createPort(nas: Nas, [data]: readonly unknown[]): unknown {
-  const fields = modelled(portModel, data, "nvmet_port_create");
+  const fields = completed<object>(nas, "nvmet.port.create", data);
   return inserted(nas, "nvmetPort", { ...fields, index: nas.state.tables.nvmetPort.length + 1, addr_adrfam: "IPV4" });
 }
 
-/** api/base/types/nvmet.py of TS-25.10.6. */
-const nqn = v.pipe(text, v.minLength(11, "String should have at least 11 characters"), v.maxLength(223));
-
-const hostModel = v.strictObject({
-  hostnqn: nqn,
-  dhchap_key: maybe(text),
-  dhchap_ctrl_key: maybe(text),
-  dhchap_dhgroup: maybe(text),
-  dhchap_hash: or(v.picklist(["SHA-256", "SHA-384", "SHA-512"]), "SHA-256"),
-});
-
 export function createHost(nas: Nas, [data]: readonly unknown[]): unknown {
-  const fields = modelled(hostModel, data, "nvmet_host_create");
+  const fields = completed<{ readonly hostnqn: string }>(nas, "nvmet.host.create", data);
   if (nas.state.tables.nvmetHost.some(each => each["hostnqn"] === fields.hostnqn))
     throw new Invalid(["nvmet_host_create.hostnqn", "Object with this name already exists", 22]);
   return inserted(nas, "nvmetHost", fields);

@@ -1,7 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
-import * as v from "valibot";
+import { completed } from "./facts/complete.ts";
 import { CallError, Invalid } from "./failure.ts";
-import { flag, modelled, or, text, whole } from "./models.ts";
 import { property, userProperties } from "./properties.ts";
 import type { Dataset, Nas, Snapshot } from "./state.ts";
 import { drop, snapshotsOf } from "./zfs/dataset-removal.ts";
@@ -15,25 +14,20 @@ import { taken } from "./zfs/snapshots.ts";
  * token; snapshots of the target that the source has, too, are not followed by more.
  */
 
-const model = v.looseObject({
-  direction: v.picklist(["PUSH", "PULL"]),
-  transport: v.picklist(["SSH", "SSH+NETCAT", "LOCAL"]),
-  source_datasets: v.pipe(v.array(text), v.minLength(1)),
-  target_dataset: text,
-  recursive: flag,
-  name_regex: v.optional(v.nullable(text)),
-  retention_policy: v.picklist(["SOURCE", "CUSTOM", "NONE"]),
-  readonly: or(v.picklist(["SET", "REQUIRE", "IGNORE"]), "SET"),
-  properties: or(flag, true),
-  properties_override: or(v.record(v.string(), v.string()), {}),
-  encryption: or(flag, false),
-  encryption_inherit: v.optional(v.nullable(flag)),
-  allow_from_scratch: or(flag, false),
-  only_from_scratch: or(flag, false),
-  retries: or(v.pipe(whole, v.minValue(1)), 5),
-});
+/** What the rules read. */
+interface Fields {
+  readonly source_datasets: readonly string[];
+  readonly target_dataset: string;
+  readonly name_regex: string | null;
+  readonly properties_override: Readonly<Record<string, string>>;
+  readonly encryption: boolean;
+  readonly encryption_inherit: boolean | null;
+  readonly allow_from_scratch: boolean;
+  readonly only_from_scratch: boolean;
+  readonly retries: number;
+}
 
-interface Task extends v.InferOutput<typeof model> {
+interface Task extends Fields {
   readonly source: Dataset;
 }
 
@@ -44,7 +38,7 @@ const failed = (message: string): CallError => new CallError("EFAULT", message);
 
 /** Starts a copy: the target is there at once, its content when the returned function is called. */
 export function runOnetime(nas: Nas, [data]: readonly unknown[]): () => unknown {
-  const fields = modelled(model, data, "replication_run_onetime");
+  const fields = completed<Fields>(nas, "replication.run_onetime", data);
   // _validate() in plugins/replication.py; csimux has no keys to give.
   if (fields.encryption && !fields.encryption_inherit)
     throw new Invalid([
@@ -69,14 +63,14 @@ function attempt(nas: Nas, task: Task, left: number): () => unknown {
   return () => {
     nas.receiving.delete(target);
     if (!stream) return null;
-    if (!nas.breaks()) return completed(nas, target, stream);
+    if (!nas.breaks()) return received(nas, target, stream);
     // ZfsSendRecvExceptionHandler in transport/zfscli/exception.py, words of libzfs_sendrecv.c.
     if (left <= 1) throw failed("cannot receive new filesystem stream: checksum mismatch or incomplete stream.");
     return attempt(nas, task, left - 1)();
   };
 }
 
-function completed(nas: Nas, name: string, { wanted, part }: NonNullable<Stream>): null {
+function received(nas: Nas, name: string, { wanted, part }: NonNullable<Stream>): null {
   const copy = existing(nas, name);
   delete copy.partOf;
   if (wanted.content !== undefined) copy.content = wanted.content;

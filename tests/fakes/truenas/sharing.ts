@@ -1,6 +1,5 @@
-import * as v from "valibot";
+import { completed } from "./facts/complete.ts";
 import { Invalid, type Triple } from "./failure.ts";
-import { flag, maybe, modelled, modelledOld, or, text, texts } from "./models.ts";
 import { networksOf } from "./networks.ts";
 import { type QueryOptions, queried } from "./query.ts";
 import { inserted, type Nas, placeOf, type Row, removed, type TableName } from "./state.ts";
@@ -9,31 +8,6 @@ import { inserted, type Nas, placeOf, type Row, removed, type TableName } from "
  * sharing.nfs.* and sharing.smb.*: plugins/nfs.py and smb.py of TN-12.0-U8.1 to TS-25.10.6; api/v25_10_0/nfs.py and smb.py. assumed: from
  * 22.12 on two NFS shares of one path that name neither hosts nor networks are both made.
  */
-
-const nfsCommon = {
-  comment: or(text, ""),
-  networks: texts,
-  hosts: texts,
-  ro: or(flag, false),
-  maproot_user: maybe(text),
-  maproot_group: maybe(text),
-  mapall_user: maybe(text),
-  mapall_group: maybe(text),
-  security: v.optional(v.array(v.picklist(["SYS", "KRB5", "KRB5I", "KRB5P"])), []),
-  enabled: or(flag, true),
-};
-const nfsOld = v.strictObject({
-  ...nfsCommon,
-  paths: v.pipe(v.array(text), v.minLength(1)),
-  alldirs: or(flag, false),
-  quiet: or(flag, false),
-});
-const nfs2310 = v.strictObject({ ...nfsCommon, path: text, aliases: texts });
-const nfsNew = v.strictObject({ ...nfs2310.entries, expose_snapshots: or(flag, false) });
-/** One path from 22.12 on, and no "quiet" from 23.10 on (plugins/nfs.py of TS-22.02.4, TS-22.12.4.2 and TS-23.10.2). */
-const nfs2212 = v.strictObject({ ...nfsCommon, path: text, aliases: texts, quiet: or(flag, false) });
-
-const nfsOf = ({ number }: Nas) => (number < 2310 ? nfs2212 : number < 2504 ? nfs2310 : nfsNew);
 
 type Problems = (row: Row) => Triple | undefined;
 
@@ -69,14 +43,24 @@ const mounted = (nas: Nas, path: string): boolean =>
   nas.elsewhere?.has(path.replace(/^\/mnt\//, "").replace(/^\//, "")) ??
   (path.startsWith("/mnt/") && nas.state.datasets[path.slice("/mnt/".length)]?.type === "FILESYSTEM");
 
+/** What the rules for shares of NFS read. */
+interface Exported {
+  readonly path?: string;
+  readonly paths?: readonly string[];
+  readonly networks: readonly string[];
+  readonly hosts: readonly string[];
+  readonly maproot_user: string | null;
+  readonly mapall_user: string | null;
+}
+
 export function createNfs(nas: Nas, [data]: readonly unknown[]): unknown {
-  const fields = nas.number < 2212 ? modelled(nfsOld, data, "data") : modelled(nfsOf(nas), data, "data");
-  const path = "paths" in fields ? (fields.paths[0] ?? "") : fields.path;
-  const attribute = "paths" in fields ? "sharingnfs_create.paths" : "sharingnfs_create.path";
+  const fields = completed<Exported>(nas, "sharing.nfs.create", data);
+  const path = fields.path ?? fields.paths?.[0] ?? "";
+  const attribute = `sharingnfs_create.${fields.path === undefined ? "paths" : "path"}`;
   if (!mounted(nas, path)) throw new Invalid([attribute, `${path} does not exist`, 2]);
   if (fields.maproot_user && fields.mapall_user)
     throw new Invalid(["sharingnfs_create.mapall_user", "conflicts with maproot_user", 22]);
-  checkMapping(fields);
+  checkMapping({ ...fields });
   const networks = networksOf(nas, fields.networks);
   refuse(nas, "nfs", nfsConflict(nas, path, { ...fields, networks }));
   const place = placeOf(nas, path.slice("/mnt/".length));
@@ -104,84 +88,28 @@ function checkMapping(fields: Readonly<Record<string, unknown>>): void {
 const badName = /[%<>*?|/\\+=;:",[\]]/;
 const reserved = new Set(["global", "printers", "homes", "admin$", "ipc$"]);
 
-const smbFlat = {
-  name: text,
-  path: text,
-  purpose: or(text, "DEFAULT_SHARE"),
-  path_suffix: or(text, ""),
-  home: or(flag, false),
-  comment: or(text, ""),
-  ro: or(flag, false),
-  browsable: or(flag, true),
-  timemachine: or(flag, false),
-  recyclebin: or(flag, false),
-  guestok: or(flag, false),
-  abe: or(flag, false),
-  hostsallow: texts,
-  hostsdeny: texts,
-  auxsmbconf: or(v.string(), ""),
-  enabled: or(flag, true),
-  acl: or(flag, true),
-};
-/** plugins/smb.py, sharingsmb_create, of TN-12.0-U8.1, TN-13.0-U6.3, TS-22.02.4, TS-23.10.2, TS-24.10.2.4 and TS-25.04.2.6. */
-const smbBefore2510 = v.strictObject(smbFlat);
-const legacyOptions = v.strictObject({
-  purpose: or(v.literal("LEGACY_SHARE"), "LEGACY_SHARE"),
-  recyclebin: or(flag, false),
-  path_suffix: maybe(text),
-  hostsallow: texts,
-  hostsdeny: texts,
-  guestok: or(flag, false),
-  streams: or(flag, true),
-  durablehandle: or(flag, true),
-  shadowcopy: or(flag, true),
-  fsrvp: or(flag, false),
-  home: or(flag, false),
-  acl: or(flag, true),
-  afp: or(flag, false),
-  timemachine: or(flag, false),
-  timemachine_quota: or(v.number(), 0),
-  aapl_name_mangling: or(flag, false),
-  vuid: maybe(text),
-  auxsmbconf: or(v.string(), ""),
-});
-const smbTop = {
-  purpose: or(
-    v.picklist(["DEFAULT_SHARE", "LEGACY_SHARE", "TIMEMACHINE_SHARE", "MULTIPROTOCOL_SHARE", "PRIVATE_DATASETS_SHARE"]),
-    "DEFAULT_SHARE",
-  ),
-  name: text,
-  path: text,
-  enabled: or(flag, true),
-  comment: or(text, ""),
-  readonly: or(flag, false),
-  browsable: or(flag, true),
-  access_based_share_enumeration: or(flag, false),
-  audit: v.optional(v.looseObject({})),
-  options: v.optional(v.nullable(v.looseObject({}))),
-};
-/** Fields of older versions are taken and ignored. */
-const smbNew = v.strictObject({
-  ...smbTop,
-  guestok: v.optional(flag),
-  hostsallow: v.optional(texts),
-  hostsdeny: v.optional(texts),
-  recyclebin: v.optional(flag),
-  home: v.optional(flag),
-  timemachine: v.optional(flag),
-  auxsmbconf: v.optional(v.string()),
-});
+/** What the rules for shares of SMB read. */
+interface Shared {
+  readonly name: string;
+  readonly path: string;
+  readonly purpose: string;
+  readonly options?: object | null;
+}
 
-function smbFields(
-  nas: Nas,
-  data: unknown,
-): { readonly name: string; readonly path: string; readonly options?: object | undefined } {
-  if (nas.number < 2510) return modelledOld(nas, smbBefore2510, data, "sharingsmb_create");
-  const { options, ...fields } = modelled(smbNew, data, "data");
-  const kept = Object.fromEntries(Object.entries(fields).filter(([key]) => key in smbTop)) as typeof fields;
-  const checked =
-    fields.purpose === "LEGACY_SHARE" ? modelled(legacyOptions, options ?? {}, "data.options.LEGACY_SHARE") : options;
-  return { ...kept, ...(checked ? { options: { ...checked, purpose: fields.purpose } } : {}) };
+const purposes = [
+  ...["DEFAULT_SHARE", "LEGACY_SHARE", "TIMEMACHINE_SHARE", "MULTIPROTOCOL_SHARE", "TIME_LOCKED_SHARE"],
+  ...["PRIVATE_DATASETS_SHARE", "EXTERNAL_SHARE", "VEEAM_REPOSITORY_SHARE", "FCP_SHARE"],
+];
+
+/** From 25.10 on the purpose of a share decides which options it has (SmbShareCreate in api/v25_10_0/smb.py of TS-25.10.6). */
+function smbFields(nas: Nas, data: unknown): Shared {
+  const fields = completed<Shared>(nas, "sharing.smb.create", data);
+  if (nas.number < 2510) return fields;
+  const { purpose } = fields;
+  if (!purposes.includes(purpose)) throw new Invalid(["data.purpose", "Input is not a purpose", 22]);
+  const { options } = data as Partial<Shared>;
+  if (!options) return fields;
+  return completed(nas, "sharing.smb.create", { ...(data as object), options: { ...options, purpose } });
 }
 
 /** What an option of a share asks for besides (do_create and validate() in plugins/smb.py of TS-24.10.2.4 to TS-26.0.0-BETA.3). */

@@ -1,5 +1,5 @@
 import { Invalid, type Triple } from "../failure.ts";
-import { type Facts, type Fields, factsOf, type Mark, type MethodFacts, type Type } from "./facts.ts";
+import { type Facts, type Fields, factsOf, type Mark, type MethodFacts, modelsOf, type Type } from "./facts.ts";
 
 /** Compares requests and answers with the facts. */
 
@@ -9,7 +9,8 @@ interface Problem {
   readonly why: string;
 }
 
-interface Checking {
+/** What a value is compared with. */
+export interface Checking {
   readonly facts: Facts;
   /** Fields that an answer must have: all that the server completes, where its model binds it. */
   readonly complete: readonly Mark[];
@@ -95,15 +96,26 @@ function ofUnion(on: Checking, types: readonly Type[], value: unknown): readonly
   return all.reduce((best, each) => (rank(each) < rank(best) ? each : best));
 }
 
-const methodOf = (facts: Facts | undefined, name: string): MethodFacts | undefined =>
-  facts && Object.hasOwn(facts.methods, name) ? facts.methods[name] : undefined;
+const methodOf = (facts: Facts, name: string): MethodFacts | undefined =>
+  Object.hasOwn(facts.methods, name) ? facts.methods[name] : undefined;
+
+/** What a version says about a method's requests. */
+export function checkingOf(
+  version: string,
+  name: string,
+  complete: readonly Mark[],
+): { readonly on: Checking; readonly method: MethodFacts | undefined } {
+  const facts = modelsOf(version);
+  const method = methodOf(facts, name);
+  return { on: { facts, complete, converts: method?.kind === "schema" }, method };
+}
+
+export const fits = (on: Checking, type: Type, value: unknown): boolean => problems(on, type, value).length === 0;
 
 /** Throws what the server says about a request that does not fit its model. */
 export function checkRequest(version: string, name: string, params: readonly unknown[]): void {
-  const facts = factsOf(version);
-  const method = methodOf(facts, name);
-  if (!facts || !method) return;
-  const on: Checking = { facts, complete: ["required"], converts: method.kind === "schema" };
+  const { on, method } = checkingOf(version, name, ["required"]);
+  if (!method) return;
   const given = params.map(each => each ?? undefined);
   const found = method.args.flatMap(([key, [mark, type]], at): readonly Problem[] => {
     // Over REST an argument that the body lacks is there without a value.
@@ -113,7 +125,9 @@ export function checkRequest(version: string, name: string, params: readonly unk
   });
   const tooMany = params.length > method.args.length ? [{ path: [], why: "Too many arguments" }] : [];
   const all = [...found, ...tooMany];
-  if (all.length > 0) throw new Invalid(...all.map(({ path, why }): Triple => [path.join("."), why, 22]));
+  // CORE names the field alone (schema.py of TN-13.0-U6.3).
+  const named = (path: Problem["path"]): string => (Number(version) < 20 ? path.slice(-1) : path).join(".");
+  if (all.length > 0) throw new Invalid(...all.map(({ path, why }): Triple => [named(path), why, 22]));
 }
 
 /** Methods of 24.10 that answer fields besides those of their schema, which binds no answer (plugins/filesystem_/acl.py of TS-24.10.2.4). */
@@ -122,7 +136,7 @@ const unbound: ReadonlySet<string> = new Set(["filesystem.getacl"]);
 /** What in an answer does not fit the model of its method; empty if all of it does. */
 export function wrongAnswer(version: string, name: string, result: unknown): readonly string[] {
   const facts = factsOf(version);
-  const method = methodOf(facts, name);
+  const method = facts && methodOf(facts, name);
   if (!facts || !method || (method.kind === "schema" && unbound.has(name))) return [];
   // Tests put rows into the tables of shares and targets with the fields that they are about; what a method has made is complete.
   const isTable = name.endsWith(".query") && !name.startsWith("zfs.resource.");

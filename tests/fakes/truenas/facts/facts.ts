@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { before2410 } from "./older.ts";
 
 /** What the middleware's own models say about methods: names, types and limits. See README.md of this folder's parent. */
 
@@ -19,14 +20,17 @@ type Limits = readonly [least: number | null, most: number | null];
 /** "required": in each request; "default": in each answer, because the server completes it; "absent": in neither. */
 export type Mark = "required" | "default" | "absent";
 
-export type Fields = Readonly<Record<string, readonly [Mark, Type]>>;
+/** What a field holds, and what it has when a request lacks it; no default is null. */
+export type Field = readonly [mark: Mark, type: Type, fallback?: unknown];
+
+export type Fields = Readonly<Record<string, Field>>;
 
 export interface MethodFacts {
   /** Where the model is, below src/middlewared/middlewared. */
   readonly file: string;
   /** Models of pydantic convert nothing and bind answers, too; older schemas do not. */
   readonly kind: "pydantic" | "schema";
-  readonly args: readonly (readonly [name: string, field: readonly [Mark, Type]])[];
+  readonly args: readonly (readonly [name: string, field: Field])[];
   readonly result: Type;
 }
 
@@ -38,14 +42,31 @@ export interface Facts {
   readonly methods: Readonly<Record<string, MethodFacts>>;
 }
 
-const read = new Map<string, Facts | undefined>();
+const read = new Map<string, Facts>();
 const known: ReadonlySet<string> = new Set(["24.10", "25.04", "25.10", "26.0"]);
 
 /** The facts about a version; undefined for those older than 24.10. */
-export function factsOf(version: string): Facts | undefined {
-  if (!read.has(version)) {
-    const path = join(import.meta.dir, `${version}.json`);
-    read.set(version, known.has(version) ? (JSON.parse(readFileSync(path, "utf8")) as Facts) : undefined);
-  }
-  return read.get(version);
+export const factsOf = (version: string): Facts | undefined =>
+  known.has(version) ? once(version, () => fileOf(version)) : undefined;
+
+/** What a version takes: its facts, or what is known of an older one. */
+export function modelsOf(version: string): Facts {
+  return (
+    factsOf(version) ??
+    once(version, () =>
+      before2410(
+        once("24.10", () => fileOf("24.10")),
+        Number(version.replace(".", "")),
+      ),
+    )
+  );
+}
+
+const fileOf = (version: string): Facts =>
+  JSON.parse(readFileSync(join(import.meta.dir, `${version}.json`), "utf8")) as Facts;
+
+function once(version: string, make: () => Facts): Facts {
+  const found = read.get(version) ?? make();
+  read.set(version, found);
+  return found;
 }

@@ -119,11 +119,20 @@ const fieldsOf = (fields: Readonly<Record<string, Extracted>>): Fields =>
   Object.fromEntries(
     Object.entries(fields).map(([name, each]) => {
       const absent =
-        each.default === "(absent)" || each.default === "(factory)" || (each.type ?? "").includes("_NotRequired");
+        each.default === "(absent)" ||
+        each.default === "(factory)" ||
+        ("null" in each && !("default" in each)) ||
+        String(each.default).startsWith("<") ||
+        (each.type ?? "").includes("_NotRequired");
       const mark = each.required ? "required" : absent ? "absent" : "default";
-      return [name, [mark, reduced(each)] as const];
+      const fallback = defaultOf(each);
+      return [name, fallback === null || mark !== "default" ? [mark, reduced(each)] : [mark, reduced(each), fallback]];
     }),
   );
+
+/** The default of a field. A model's is shown as text, such as "recursive=False traverse=False": its fields have the same defaults. */
+const defaultOf = ({ default: value }: Extracted): unknown =>
+  typeof value === "string" && /^\w+=/.test(value) ? {} : (value ?? null);
 
 /** A field of either kind: pydantic's models name their types as Python does, the older schemas have few names of their own. */
 function reduced(each: Extracted): Type {
@@ -185,8 +194,12 @@ if (import.meta.main && from !== undefined) {
     readonly versions: Readonly<Record<string, { readonly tag: string }>>;
     readonly methods: Readonly<Record<string, Readonly<Record<string, ExtractedMethod | null>>>>;
   };
+  // Methods that the extraction lacks, read from the models of the same tags.
+  const byHand = JSON.parse(readFileSync(join(import.meta.dir, "by-hand.json"), "utf8")) as Readonly<
+    Record<string, Readonly<Record<string, MethodFacts>>>
+  >;
   for (const [version, { tag }] of Object.entries(extracted.versions)) {
-    const methods: Record<string, MethodFacts> = {};
+    const methods: Record<string, MethodFacts> = { ...byHand[version] };
     for (const [name, versions] of Object.entries(extracted.methods)) {
       const method = versions[version];
       if (!method) continue;

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Session } from "../accounts.ts";
-import { type Core, invoked, knows } from "../core.ts";
+import { type Core, fitting, invoked, knows } from "../core.ts";
+import { checkRequest } from "../facts/check.ts";
 import { CallError, Invalid, restErrorOf } from "../failure.ts";
 import { sendResponse } from "./delivery.ts";
 import { isMissing, restCall } from "./rest.ts";
@@ -66,7 +67,10 @@ async function outcome(
 ): Promise<readonly [number, unknown]> {
   try {
     const mine = own[method];
-    if (mine) return [200, mine(core, params, session)];
+    if (mine) {
+      checkRequest(core.nas.version, method, params);
+      return [200, fitting(core.nas.version, method, mine(core, params, session))];
+    }
     const { result, job } = invoked(core, session, method, params);
     return [200, job ? job.id : await result];
   } catch (error) {

@@ -1,7 +1,9 @@
 import type { WebSocket } from "ws";
 import type { Session } from "../accounts.ts";
-import { type Core, checkedOptions, invoked, jobResult, knows } from "../core.ts";
-import { CallError, Invalid, rpcErrorOf } from "../failure.ts";
+import { type Core, fitting, invoked, jobResult, knows } from "../core.ts";
+import { checkRequest } from "../facts/check.ts";
+import { completed } from "../facts/complete.ts";
+import { CallError, rpcErrorOf } from "../failure.ts";
 import { sendMessage } from "./delivery.ts";
 
 /**
@@ -111,7 +113,7 @@ export class Conversation {
   /** What is answered; undefined: nothing. */
   async #answered({ method, params }: Request): Promise<object | undefined> {
     const own = this.#own(method);
-    if (own) return this.#caught(() => own(params));
+    if (own) return this.#caught(() => this.#compared(method, params, own));
     if (!knows(this.#core, method)) return { error: { code: -32601, message: "Method does not exist" } };
     const fault = this.#core.faults.next(this.credential, method);
     if (fault === "before") return this.#lost();
@@ -124,6 +126,13 @@ export class Conversation {
     if (fault === "garbled") this.#socket.send(JSON.stringify(answer).slice(0, -1));
     if (fault === "unanswered" || fault === "garbled") return undefined;
     return fault === "after" ? this.#lost() : answer;
+  }
+
+  /** What one of the socket's own methods answers; both are compared with the facts. */
+  #compared(method: string, params: readonly unknown[], own: (params: readonly unknown[]) => unknown): unknown {
+    const { version } = this.#core.nas;
+    checkRequest(version, method, params);
+    return fitting(version, method, own(params) ?? null);
   }
 
   #lost(): undefined {
@@ -166,10 +175,7 @@ export class Conversation {
       },
       "core.job_abort": ([id]) => this.#core.jobs.abort(id),
       "core.subscribe": () => "subscription",
-      "auth.me": () => ({
-        pw_name: this.#session?.user,
-        privilege: { roles: this.#session ? this.#core.accounts.rolesOf(this.#session) : [] },
-      }),
+      "auth.me": () => this.#session && this.#core.accounts.shown(this.#session),
     };
     const mine = loggedIn[method];
     if (!mine) return undefined;
@@ -183,18 +189,26 @@ export class Conversation {
     throw new CallError("EBUSY", "Rate Limit Exceeded");
   }
 
-  #setOptions(options: unknown): object {
-    const { legacy_jobs } = checkedOptions(this.#core, options);
+  #setOptions(options: unknown): null {
+    // Only from 25.10 on a job's own answer can be waited for.
+    const { legacy_jobs } = completed<{ readonly legacy_jobs?: boolean }>(this.#core.nas, "core.set_options", options);
     if (legacy_jobs !== undefined) this.#legacyJobs = legacy_jobs;
-    return { legacy_jobs: this.#legacyJobs, private_methods: false, py_exceptions: false };
+    return null;
   }
 
   #loginEx(data: Readonly<Record<string, string>>): object {
     if (this.#peer.redirect) return { response_type: "REDIRECT", urls: this.#peer.redirect };
     const { mechanism, username = "", password = "", api_key = "" } = data;
-    if (mechanism === "API_KEY_PLAIN") return { response_type: this.#byKey(api_key, username) };
-    if (mechanism === "PASSWORD_PLAIN") return { response_type: this.#byPassword(username, password) };
-    throw new Invalid(["login_data.mechanism", "Input is not a mechanism", 22]);
+    if (mechanism === "API_KEY_PLAIN") return this.#loggedIn(this.#byKey(api_key, username));
+    if (mechanism === "PASSWORD_PLAIN") return this.#loggedIn(this.#byPassword(username, password));
+    throw new CallError("EINVAL", `${mechanism} is not available`);
+  }
+
+  #loggedIn(response_type: string): object {
+    const { accounts, nas } = this.#core;
+    if (response_type !== "SUCCESS" || !this.#session) return { response_type };
+    const token = nas.number >= 2600 ? { reconnect_token: null } : {};
+    return { response_type, user_info: accounts.shown(this.#session), authenticator: "LEVEL_1", ...token };
   }
 
   #byKey(key: string, user: string | undefined): string {

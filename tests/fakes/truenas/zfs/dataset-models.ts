@@ -1,133 +1,99 @@
-import * as v from "valibot";
+import { completed } from "../facts/complete.ts";
 import { Invalid } from "../failure.ts";
-import { flag, modelled, modelledOld, or, text, whole } from "../models.ts";
 import type { Nas } from "../state.ts";
 
-/** The fields of pool.dataset.create and pool.dataset.update, as each version takes them, and the properties that they set. */
+/** pool.dataset.create and pool.dataset.update: the values of properties that the facts lack, and the properties that they set. */
 
-const onOff = v.optional(v.picklist(["ON", "OFF", "INHERIT"]));
-const least = 1024 ** 3;
-const quota = v.optional(
-  v.nullable(
-    v.pipe(
-      whole,
-      v.check(n => n === 0 || n >= least, "Input should be 0 or at least 1 GiB"),
-    ),
-  ),
-);
-const size = v.optional(v.nullable(v.pipe(whole, v.minValue(0))));
-/** ZFS_COMPRESSION_ALGORITHM_CHOICES in plugins/pool_/utils.py of TS-24.10.2.4, and the models from 25.10 on. */
-const compression =
-  /^(?:ON|OFF|LZ4|GZIP(?:-[19])?|ZSTD(?:-(?:[1-9]|1[0-9]))?|ZSTD-FAST(?:-(?:[1-9]|[1-9]0|100|500|1000))?|ZLE|LZJB|INHERIT)$/;
-
-const common = {
-  comments: v.optional(text),
-  managedby: v.optional(text),
-  sync: v.optional(v.picklist(["STANDARD", "ALWAYS", "DISABLED", "INHERIT"])),
-  snapdev: v.optional(v.picklist(["HIDDEN", "VISIBLE", "INHERIT"])),
-  compression: v.optional(v.pipe(v.string(), v.regex(compression, "Input is not a compression"))),
-  exec: onOff,
-  reservation: size,
-  refreservation: size,
-  special_small_block_size: v.optional(v.union([whole, v.literal("INHERIT")])),
-  copies: v.optional(v.union([whole, v.literal("INHERIT")])),
-  snapdir: v.optional(v.picklist(["DISABLED", "VISIBLE", "HIDDEN", "INHERIT"])),
-  deduplication: v.optional(v.picklist(["ON", "OFF", "VERIFY", "INHERIT"])),
-  checksum: v.optional(v.pipe(v.string(), v.regex(/^[A-Z0-9]+$/, "Input is not a checksum"))),
-  readonly: onOff,
-};
-const ofFilesystem = {
-  aclmode: v.optional(v.picklist(["PASSTHROUGH", "RESTRICTED", "DISCARD", "INHERIT"])),
-  acltype: v.optional(v.picklist(["OFF", "NFSV4", "POSIX", "INHERIT"])),
-  atime: onOff,
-  quota,
-  refquota: quota,
-  recordsize: v.optional(v.pipe(v.string(), v.regex(/^(?:[0-9]+[KM]?|INHERIT)$/))),
-};
-const atCreation = {
-  name: v.pipe(v.string(), v.minLength(1)),
-  encryption: or(flag, false),
-  inherit_encryption: or(flag, true),
-  encryption_options: v.optional(v.strictObject({ generate_key: or(flag, false), algorithm: v.optional(text) })),
-  create_ancestors: or(flag, false),
-  share_type: or(v.picklist(["GENERIC", "MULTIPROTOCOL", "NFS", "SMB", "APPS"]), "GENERIC"),
-  user_properties: v.optional(v.array(v.strictObject({ key: v.string(), value: v.string() })), []),
-};
-const blockSize = v.optional(v.picklist(["512", "512B", "1K", "2K", "4K", "8K", "16K", "32K", "64K", "128K"]));
-const filesystemModel = v.strictObject({
-  ...atCreation,
-  ...common,
-  ...ofFilesystem,
-  type: or(v.literal("FILESYSTEM"), "FILESYSTEM"),
-  casesensitivity: v.optional(v.picklist(["SENSITIVE", "INSENSITIVE", "INHERIT"])),
-});
-export const volumeModel = v.strictObject({
-  ...atCreation,
-  ...common,
-  type: v.literal("VOLUME"),
-  volsize: whole,
-  volblocksize: blockSize,
-  sparse: or(flag, false),
-  force_size: or(flag, false),
-});
+const onOff = "ON|OFF|INHERIT";
 /**
- * The first version that knows a field, where not all do: CORE has no user properties and makes no ancestors (plugins/pool.py of
- * TN-12.0-U8.1, TN-13.0-U6.3, TS-21.08-BETA.1, TS-22.02.4 and TS-22.12.4.2).
+ * Words up to 25.04, whose older models show none (plugins/pool_/dataset.py and utils.py of TS-24.10.2.4), and compressions of all
+ * versions (ZFS_COMPRESSION_ALGORITHM_CHOICES there, api/v25_10_0/pool_dataset.py of TS-25.10.6).
  */
-export const fieldsSince: Readonly<Record<string, number>> = {
-  user_properties: 2108,
-  user_properties_update: 2108,
-  create_ancestors: 2108,
-  snapdev: 2212,
+const words: Readonly<Record<string, string>> = {
+  compression:
+    "ON|OFF|LZ4|GZIP(?:-[19])?|ZSTD(?:-(?:[1-9]|1[0-9]))?|ZSTD-FAST(?:-(?:[1-9]|[1-9]0|100|500|1000))?|ZLE|LZJB|INHERIT",
+  sync: "STANDARD|ALWAYS|DISABLED|INHERIT",
+  snapdev: "HIDDEN|VISIBLE|INHERIT",
+  deduplication: "ON|OFF|VERIFY|INHERIT",
+  checksum: "ON|OFF|FLETCHER2|FLETCHER4|SHA256|SHA512|SKEIN|EDONR|BLAKE3|INHERIT",
+  aclmode: "PASSTHROUGH|RESTRICTED|DISCARD|INHERIT",
+  acltype: "OFF|NFSV4|POSIX|INHERIT",
+  casesensitivity: "SENSITIVE|INSENSITIVE|INHERIT",
+  recordsize: "[0-9]+[KM]?|INHERIT",
+  ...{ exec: onOff, readonly: onOff, atime: onOff },
 };
 /** CORE has other words for access control lists (plugins/pool.py of TN-13.0-U6.3). */
-const coreAcl = {
-  aclmode: v.optional(v.picklist(["PASSTHROUGH", "RESTRICTED"])),
-  acltype: v.optional(v.picklist(["NOACL", "NFS4ACL", "POSIXACL"])),
-};
+const wordsOfCore = { aclmode: "PASSTHROUGH|RESTRICTED", acltype: "NOACL|NFS4ACL|POSIXACL" };
+const quotas = ["quota", "refquota"];
+const properties = [
+  ...Object.keys(words),
+  ...quotas,
+  ...["snapdir", "reservation", "refreservation", "special_small_block_size", "copies", "volsize", "volblocksize"],
+];
 
-const change = v.strictObject({ key: v.string(), value: v.optional(v.string()), remove: v.optional(flag) });
-const updateModel = v.strictObject({
-  ...common,
-  ...ofFilesystem,
-  volsize: v.optional(whole),
-  force_size: or(flag, false),
-  user_properties_update: v.optional(v.array(change), []),
-});
-
-type Creation = v.InferOutput<typeof filesystemModel> | v.InferOutput<typeof volumeModel>;
-
-/** A model with the fields that the version knows; up to 25.04 it is of the older kind. Absent fields are absent in what it answers. */
-function fitting<S extends v.StrictObjectSchema<v.ObjectEntries, undefined>>(
-  nas: Nas,
-  model: S,
-  data: unknown,
-  prefix: readonly [old: string, current: string],
-): v.InferOutput<S> {
-  if (nas.number >= 2510) return modelled(model, data, prefix[1]);
-  const known = Object.entries(model.entries).filter(([key]) => nas.number >= (fieldsSince[key] ?? 0));
-  const acl = nas.number < 2000 && "acltype" in model.entries ? coreAcl : {};
-  const fields: object = modelledOld(nas, v.strictObject({ ...Object.fromEntries(known), ...acl }), data, prefix[0]);
-  return fields as v.InferOutput<S>;
+function checkWords(nas: Nas, fields: Readonly<Record<string, unknown>>, prefix: string): void {
+  // From 25.04 on ".zfs" can be disabled (plugins/pool_/dataset.py of TS-24.10.2.4 and TS-25.04.2.6).
+  const snapdir = nas.number < 2504 ? "VISIBLE|HIDDEN|INHERIT" : "DISABLED|VISIBLE|HIDDEN|INHERIT";
+  const known = { ...words, snapdir, ...(nas.number < 2000 ? wordsOfCore : {}) };
+  for (const [key, pattern] of Object.entries(known)) {
+    const value = fields[key];
+    if (value !== undefined && !new RegExp(`^(?:${pattern})$`).test(String(value)))
+      throw new Invalid([`${prefix}.${key}`, `Invalid choice: ${value}`, 22]);
+  }
+  for (const key of quotas) {
+    const value = fields[key];
+    if (typeof value === "number" && value !== 0 && value < 1024 ** 3)
+      throw new Invalid([`${prefix}.${key}`, "Input should be 0 or at least 1 GiB", 22]);
+  }
 }
 
-/** The fields of a creation, as the version takes them. */
+interface UserProperty {
+  readonly key: string;
+  readonly value?: string;
+  readonly remove?: boolean;
+}
+
+/** What the rules for a creation read, besides properties. */
+export interface Creation extends Readonly<Record<string, unknown>> {
+  readonly name: string;
+  readonly type: "FILESYSTEM" | "VOLUME";
+  readonly share_type?: string;
+  readonly comments?: string;
+  readonly create_ancestors: boolean;
+  readonly encryption: boolean;
+  readonly encryption_options?: { readonly algorithm?: string };
+  readonly user_properties: readonly UserProperty[];
+  readonly volsize: number;
+  readonly volblocksize?: string;
+  readonly sparse?: boolean;
+  readonly force_size?: boolean;
+}
+
+/** The fields of a creation; what it inherits it does not set. */
 export function creationOf(nas: Nas, data: unknown, prefix: string): Creation {
-  const model = (data as { readonly type?: unknown } | undefined)?.type === "VOLUME" ? volumeModel : filesystemModel;
-  return {
-    ...none,
-    ...fitting<typeof volumeModel | typeof filesystemModel>(nas, model, data, ["pool_dataset_create", prefix]),
-  };
+  const fields = completed<Creation>(nas, "pool.dataset.create", data);
+  checkWords(nas, fields, nas.number < 2510 ? "pool_dataset_create" : prefix);
+  const own = Object.entries(fields).filter(([, value]) => value !== "INHERIT");
+  return { ...none, ...(Object.fromEntries(own) as Creation) };
 }
 
 /** What a version without these fields does. */
-const none = { create_ancestors: false, user_properties: [], user_properties_update: [] };
+const none = { create_ancestors: false, user_properties: [] };
 
-/** The fields of a change, as the version takes them. */
-export const changeOf = (nas: Nas, data: unknown): v.InferOutput<typeof updateModel> => ({
-  ...none,
-  ...fitting(nas, updateModel, data, ["pool_dataset_update", "data"]),
-});
+/** What the rules for a change read, besides properties. */
+interface Change extends Readonly<Record<string, unknown>> {
+  readonly volsize?: number;
+  readonly force_size?: boolean;
+  readonly comments?: string;
+  readonly user_properties_update?: readonly UserProperty[];
+}
+
+/** The fields of a change. */
+export function changeOf(nas: Nas, data: unknown): Change {
+  const fields = completed<Change>(nas, "pool.dataset.update", data, 1);
+  checkWords(nas, fields, nas.number < 2510 ? "pool_dataset_update" : "data");
+  return fields;
+}
 
 export const owned =
   /^org\.freenas:(?:description|quota_warning|quota_critical|refquota_warning|refquota_critical)$|^org\.truenas:managedby$/;
@@ -149,15 +115,9 @@ export const bytesOf = (value: string): string => {
 /** The native properties of a request, as ZFS names them. */
 export function nativeOf(fields: Readonly<Record<string, unknown>>): Record<string, string> {
   const result: Record<string, string> = {};
-  for (const key of [
-    ...Object.keys(common),
-    ...Object.keys(ofFilesystem),
-    "casesensitivity",
-    "volsize",
-    "volblocksize",
-  ]) {
+  for (const key of properties) {
     const value = fields[key];
-    if (value === undefined || key === "comments" || key === "managedby") continue;
+    if (value === undefined) continue;
     const raw = value === null ? "0" : String(value);
     const sized = key === "recordsize" || key === "volblocksize";
     result[zfsNames[key] ?? key] = sized ? bytesOf(raw) : raw.toLowerCase();

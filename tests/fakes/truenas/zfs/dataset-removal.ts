@@ -1,6 +1,5 @@
-import * as v from "valibot";
+import { completed } from "../facts/complete.ts";
 import { CallError, ezfsBusy, Invalid } from "../failure.ts";
-import { flag, modelled, or } from "../models.ts";
 import { type Dataset, type Nas, removed, type Snapshot } from "../state.ts";
 import { existing, parentOf } from "./datasets.ts";
 
@@ -30,10 +29,8 @@ export function drop(nas: Nas, name: string): void {
     delete nas.state.snapshots[origin];
 }
 
-const deletion = v.strictObject({ recursive: or(flag, false), force: or(flag, false) });
-
 export function remove(nas: Nas, [id, options]: readonly unknown[]): unknown {
-  const { recursive } = modelled(deletion, options ?? {}, "options");
+  const { recursive } = completed<{ readonly recursive: boolean }>(nas, "pool.dataset.delete", options, 1);
   const name = String(id);
   if (nas.number >= 2600) return removeOn26(nas, name, recursive);
   const child = recursive ? undefined : childrenOf(nas, name)[0];
@@ -110,14 +107,17 @@ export function destroyed(nas: Nas, name: string): void {
   drop(nas, name);
 }
 
-const renaming = v.strictObject({ new_name: v.string(), recursive: or(flag, false), force: or(flag, false) });
-
 /**
  * Up to 25.10 what is in the way is EFAULT and words (rename() in plugins/zfs_/dataset_actions.py of TS-25.10.6), on 26 it has a number
  * (plugins/zfs/resource_crud.py of TS-26.0.0-BETA.3).
  */
 export function rename(nas: Nas, [id, data]: readonly unknown[]): unknown {
-  const { new_name: to, force } = modelled(renaming, data, "data");
+  const { new_name: to, force } = completed<{ readonly new_name: string; readonly force: boolean }>(
+    nas,
+    "pool.dataset.rename",
+    data,
+    1,
+  );
   const from = existing(nas, String(id)).name;
   if (!force) throw new Invalid(["pool.dataset.rename.force", "Renaming may break shares; set force", 22]);
   const refused = (words: string) =>

@@ -1,19 +1,9 @@
-import type * as v from "valibot";
+import { fieldsSince } from "../facts/older.ts";
 import { CallError, Invalid } from "../failure.ts";
 import { mountpoint, propertiesOf, property, shown, userProperties } from "../properties.ts";
 import { type QueryOptions, queried } from "../query.ts";
 import { type Dataset, type Nas, nextTxg } from "../state.ts";
-import {
-  apiNames,
-  bytesOf,
-  changeOf,
-  creationOf,
-  fieldsSince,
-  nativeOf,
-  owned,
-  userOf,
-  type volumeModel,
-} from "./dataset-models.ts";
+import { apiNames, bytesOf, type Creation, changeOf, creationOf, nativeOf, owned, userOf } from "./dataset-models.ts";
 
 /**
  * pool.dataset.*: the API's older way to datasets. Paths are below src/middlewared/middlewared of truenas/middleware, as everywhere here.
@@ -104,7 +94,7 @@ function checkAcl(
  * The same place. assumed: the free space of the pool is compared, where the server compares that of the parent dataset; a quota above a
  * volume is not seen.
  */
-function checkVolume(nas: Nas, name: string, fields: v.InferOutput<typeof volumeModel>): void {
+function checkVolume(nas: Nas, name: string, fields: Creation): void {
   const block = Number(bytesOf(fields.volblocksize ?? "16K"));
   const attribute = "pool_dataset_create.volsize";
   if (fields.volsize % block !== 0)
@@ -162,12 +152,12 @@ export function update(nas: Nas, [id, data]: readonly unknown[]): unknown {
     return { id, name: id, type: "VOLUME" };
   }
   const dataset = existing(nas, String(id), "id");
-  if (fields.volsize !== undefined) checkGrowth(nas, dataset, fields.volsize, fields.force_size);
+  if (fields.volsize !== undefined) checkGrowth(nas, dataset, fields.volsize, fields.force_size === true);
   for (const [key, raw] of Object.entries(nativeOf(fields))) {
     if (raw === "inherit") delete dataset.native[key];
     else dataset.native[key] = raw;
   }
-  const changes = fields.user_properties_update;
+  const changes = fields.user_properties_update ?? [];
   Object.assign(
     dataset.user,
     userOf(

@@ -1,6 +1,5 @@
-import * as v from "valibot";
+import { completed } from "../facts/complete.ts";
 import { CallError, Invalid } from "../failure.ts";
-import { flag, modelled, or, whole } from "../models.ts";
 import { propertiesOf, property, userProperties } from "../properties.ts";
 import type { Dataset, Nas } from "../state.ts";
 import { cascade, destroyed } from "./dataset-removal.ts";
@@ -11,20 +10,15 @@ import { existing } from "./datasets.ts";
  * destroy_impl.py of TS-25.10.6 and TS-26.0.0-BETA.3).
  */
 
-const queryEntries = {
-  paths: or(v.array(v.string()), []),
-  properties: v.optional(v.nullable(v.array(v.string())), []),
-  get_user_properties: or(flag, false),
-  get_children: or(flag, false),
-  nest_results: or(flag, false),
-};
-const query25 = v.strictObject({ ...queryEntries, get_source: or(flag, true) });
-const query26 = v.strictObject({
-  ...queryEntries,
-  get_source: or(flag, false),
-  max_depth: or(whole, 0),
-  get_tier: or(flag, false),
-});
+/** What is asked for. */
+interface Query {
+  readonly paths: readonly string[];
+  readonly properties: readonly string[] | null;
+  readonly get_user_properties: boolean;
+  readonly get_source: boolean;
+  readonly get_children: boolean;
+  readonly max_depth?: number;
+}
 
 const numeric = /^[0-9]+$/;
 
@@ -72,8 +66,8 @@ function checkPaths(paths: readonly string[], children: boolean): void {
 }
 
 export function query(nas: Nas, [data]: readonly unknown[]): unknown {
-  const fields = modelled(nas.number >= 2600 ? query26 : query25, data ?? {}, "data");
-  const depth = "max_depth" in fields ? fields.max_depth : 0;
+  const fields = completed<Query>(nas, "zfs.resource.query", data);
+  const depth = fields.max_depth ?? 0;
   checkPaths(fields.paths, fields.get_children || depth > 0);
   const found: Dataset[] = [];
   for (const path of fields.paths) {
@@ -95,10 +89,12 @@ export function query(nas: Nas, [data]: readonly unknown[]): unknown {
   );
 }
 
-const destroyModel = v.strictObject({ path: v.string(), recursive: or(flag, false) });
-
 export function destroy(nas: Nas, [data]: readonly unknown[]): unknown {
-  const { path, recursive } = modelled(destroyModel, data, "data");
+  const { path, recursive } = completed<{ readonly path: string; readonly recursive: boolean }>(
+    nas,
+    "zfs.resource.destroy",
+    data,
+  );
   if (!nas.state.datasets[path]) throw new Invalid(["zfs.resource.destroy", `'${path}' not found`, 2]);
   if (recursive) cascade(nas, existing(nas, path).name);
   else destroyed(nas, path);

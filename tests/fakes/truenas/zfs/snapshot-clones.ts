@@ -1,25 +1,20 @@
-import * as v from "valibot";
+import { completed } from "../facts/complete.ts";
 import { CallError } from "../failure.ts";
-import { modelled, modelledOld } from "../models.ts";
 import type { Nas } from "../state.ts";
 import { existing, made } from "./datasets.ts";
 
 /** Clones of snapshots, over all generations of the API. */
 
-const cloneModel = v.strictObject({
-  snapshot: v.string(),
-  dataset_dst: v.string(),
-  dataset_properties: v.optional(v.record(v.string(), v.unknown()), {}),
-});
-
-/** CORE clones without properties (plugins/zfs.py of 13.0-U6.3). */
-const cloneOnCore = v.strictObject({ snapshot: v.string(), dataset_dst: v.string() });
+interface Cloning {
+  readonly snapshot: string;
+  readonly dataset_dst: string;
+  readonly dataset_properties?: Readonly<Record<string, string>>;
+}
 
 export function clone(nas: Nas, [data]: readonly unknown[]): unknown {
-  if (nas.number < 2000) modelledOld(nas, cloneOnCore, data, "snapshot_clone");
-  const { snapshot, dataset_dst, dataset_properties } =
-    nas.number < 2510 ? modelledOld(nas, cloneModel, data, "snapshot_clone") : modelled(cloneModel, data, "data");
-  cloned(nas, snapshot, dataset_dst, dataset_properties as Record<string, string>);
+  const method = nas.number < 2510 ? "zfs.snapshot.clone" : "pool.snapshot.clone";
+  const { snapshot, dataset_dst, dataset_properties } = completed<Cloning>(nas, method, data);
+  cloned(nas, snapshot, dataset_dst, dataset_properties ?? {});
   return true;
 }
 

@@ -1,6 +1,5 @@
-import * as v from "valibot";
+import { completed } from "../facts/complete.ts";
 import { Invalid } from "../failure.ts";
-import { flag, modelled, or, whole } from "../models.ts";
 import type { Nas, Snapshot } from "../state.ts";
 import { snapshotsOf } from "./dataset-removal.ts";
 import { cloned } from "./snapshot-clones.ts";
@@ -8,17 +7,15 @@ import { destroySnapshot, hidden26, nameOf, rawOf, renamed, taken, userOf } from
 
 /** zfs.resource.snapshot.*, the third generation (plugins/zfs/snapshot_crud.py of TS-26.0.0-BETA.3). */
 
-const resourceCreate = v.strictObject({
-  dataset: v.string(),
-  name: v.string(),
-  recursive: or(flag, false),
-  exclude: or(v.array(v.string()), []),
-  user_properties: v.optional(v.record(v.string(), v.string()), {}),
-});
+interface Creation {
+  readonly dataset: string;
+  readonly name: string;
+  readonly user_properties: Record<string, string>;
+}
 
 /** zfs.resource.snapshot.create. */
 export function createResource(nas: Nas, [data]: readonly unknown[]): unknown {
-  const { dataset, name, user_properties } = modelled(resourceCreate, data, "data");
+  const { dataset, name, user_properties } = completed<Creation>(nas, "zfs.resource.snapshot.create", data);
   const method = "zfs.resource.snapshot.create";
   if (!nas.state.datasets[dataset]) throw new Invalid([method, `'${dataset}' not found`, 2]);
   const id = `${dataset}@${name}`;
@@ -26,16 +23,14 @@ export function createResource(nas: Nas, [data]: readonly unknown[]): unknown {
   return resource(nas, taken(nas, dataset, name, user_properties), [], true, false);
 }
 
-const resourceQuery = v.strictObject({
-  paths: or(v.array(v.string()), []),
-  recursive: or(flag, false),
-  properties: v.optional(v.nullable(v.array(v.string())), []),
-  get_user_properties: or(flag, false),
-  get_source: or(flag, false),
-  get_holds: or(flag, false),
-  min_txg: or(whole, 0),
-  max_txg: or(whole, 0),
-});
+/** What is asked for. */
+interface Query {
+  readonly paths: readonly string[];
+  readonly recursive: boolean;
+  readonly properties: readonly string[] | null;
+  readonly get_user_properties: boolean;
+  readonly get_holds: boolean;
+}
 
 function resource(
   nas: Nas,
@@ -63,7 +58,7 @@ function resource(
 
 /** zfs.resource.snapshot.query. */
 export function queryResource(nas: Nas, [data]: readonly unknown[]): unknown {
-  const fields = modelled(resourceQuery, data ?? {}, "data");
+  const fields = completed<Query>(nas, "zfs.resource.snapshot.query", data);
   const found = fields.paths.flatMap(path => {
     if (path.includes("@")) {
       const snapshot = nas.state.snapshots[path];
@@ -80,16 +75,15 @@ export function queryResource(nas: Nas, [data]: readonly unknown[]): unknown {
   );
 }
 
-const resourceDestroy = v.strictObject({
-  path: v.string(),
-  recursive: or(flag, false),
-  all_snapshots: or(flag, false),
-  defer: or(flag, false),
-});
+interface Destruction {
+  readonly path: string;
+  readonly all_snapshots: boolean;
+  readonly defer: boolean;
+}
 
 /** zfs.resource.snapshot.destroy. */
 export function destroyResource(nas: Nas, [data]: readonly unknown[]): unknown {
-  const { path, all_snapshots, defer } = modelled(resourceDestroy, data, "data");
+  const { path, all_snapshots, defer } = completed<Destruction>(nas, "zfs.resource.snapshot.destroy", data);
   const method = "zfs.resource.snapshot.destroy";
   if (all_snapshots) for (const each of snapshotsOf(nas, path)) delete nas.state.snapshots[nameOf(each)];
   else if (!nas.state.snapshots[path]) throw new Invalid([method, `'${path}' not found`, 2]);
@@ -97,15 +91,13 @@ export function destroyResource(nas: Nas, [data]: readonly unknown[]): unknown {
   return null;
 }
 
-const resourceRename = v.strictObject({
-  current_name: v.string(),
-  new_name: v.string(),
-  recursive: or(flag, false),
-});
-
 /** zfs.resource.snapshot.rename; what was cloned from it knows it by its new name. */
 export function renameResource(nas: Nas, [data]: readonly unknown[]): unknown {
-  const { current_name, new_name } = modelled(resourceRename, data, "data");
+  const { current_name, new_name } = completed<{ readonly current_name: string; readonly new_name: string }>(
+    nas,
+    "zfs.resource.snapshot.rename",
+    data,
+  );
   const method = "zfs.resource.snapshot.rename";
   const snapshot = nas.state.snapshots[current_name];
   if (!snapshot) throw new Invalid([method, `'${current_name}' not found`, 2]);
@@ -114,15 +106,15 @@ export function renameResource(nas: Nas, [data]: readonly unknown[]): unknown {
   return null;
 }
 
-const resourceClone = v.strictObject({
-  snapshot: v.string(),
-  dataset: v.string(),
-  properties: v.optional(v.record(v.string(), v.string()), {}),
-});
+interface Cloning {
+  readonly snapshot: string;
+  readonly dataset: string;
+  readonly properties: Readonly<Record<string, string>>;
+}
 
 /** zfs.resource.snapshot.clone: what is missing or in the way has a number here (plugins/zfs/snapshot_crud.py of TS-26.0.0-BETA.3). */
 export function cloneResource(nas: Nas, [data]: readonly unknown[]): unknown {
-  const { snapshot, dataset, properties } = modelled(resourceClone, data, "data");
+  const { snapshot, dataset, properties } = completed<Cloning>(nas, "zfs.resource.snapshot.clone", data);
   const method = "zfs.resource.snapshot.clone";
   if (!nas.state.snapshots[snapshot]) throw new Invalid([method, `'${snapshot}' not found`, 2]);
   if (nas.state.datasets[dataset]) throw new Invalid([method, `'${dataset}' already exists`, 17]);

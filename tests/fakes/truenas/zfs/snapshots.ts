@@ -1,6 +1,5 @@
-import * as v from "valibot";
+import { completed } from "../facts/complete.ts";
 import { CallError, Invalid } from "../failure.ts";
-import { flag, modelled, modelledOld, or, text } from "../models.ts";
 import { shown, userProperties } from "../properties.ts";
 import { type QueryOptions, queried } from "../query.ts";
 import { type Nas, nextTxg, type Snapshot } from "../state.ts";
@@ -93,20 +92,15 @@ function entry(nas: Nas, snapshot: Snapshot, extra: Readonly<Record<string, unkn
   };
 }
 
-const createModel = v.strictObject({
-  dataset: v.string(),
-  name: text,
-  recursive: or(flag, false),
-  exclude: or(v.array(v.string()), []),
-  vmware_sync: or(flag, false),
-  suspend_vms: or(flag, false),
-  properties: v.optional(v.record(v.string(), v.string()), {}),
-});
+interface Creation {
+  readonly dataset: string;
+  readonly name: string;
+  readonly properties: Record<string, string>;
+}
 
 export function create(nas: Nas, [data]: readonly unknown[]): unknown {
-  const { dataset, name, properties } =
-    nas.number < 2510 ? modelledOld(nas, createModel, data, "snapshot_create") : modelled(createModel, data, "data");
   const prefix = nas.number >= 2510 ? "pool.snapshot.create" : "zfs.snapshot.create";
+  const { dataset, name, properties } = completed<Creation>(nas, prefix, data);
   if (!nas.state.datasets[dataset]) {
     if (nas.number >= 2600) throw new Invalid([prefix, `'${dataset}' not found`, 2]);
     throw new CallError("EFAULT", `Failed to snapshot ${dataset}@${name}: dataset does not exist`);
@@ -120,22 +114,26 @@ export function create(nas: Nas, [data]: readonly unknown[]): unknown {
   return entry(nas, taken(nas, dataset, name, properties));
 }
 
-const change = v.strictObject({ key: v.string(), value: v.optional(v.string()), remove: v.optional(flag) });
-const updateOld = v.strictObject({ user_properties_update: v.optional(v.array(change), []) });
-/** Both are needed, and nothing is removed this way (api/v25_10_0/pool_snapshot.py of 25.10.6). */
-const pair = v.strictObject({ key: v.string(), value: v.string() });
-const updateModel = v.strictObject({
-  user_properties_update: v.optional(v.array(pair), []),
-  user_properties_remove: v.optional(v.array(v.string()), []),
-});
+interface Change {
+  readonly user_properties_update?: readonly {
+    readonly key: string;
+    readonly value?: string;
+    readonly remove?: boolean;
+  }[];
+  readonly user_properties_remove?: readonly string[];
+}
 
 /** Removals as 25.10 and newer phrase them. */
-function changesOf(nas: Nas, data: unknown): v.InferOutput<typeof updateModel> {
-  if (nas.number >= 2510) return modelled(updateModel, data, "data");
-  const { user_properties_update: all } = modelledOld(nas, updateOld, data, "snapshot_update");
-  const kept = all.flatMap(({ key, value, remove }) => (remove ? [] : [{ key, value: value ?? "" }]));
+function changesOf(nas: Nas, data: unknown): Required<Change> {
+  const method = nas.number >= 2510 ? "pool.snapshot.update" : "zfs.snapshot.update";
+  const { user_properties_update: all = [], user_properties_remove: gone = [] } = completed<Change>(
+    nas,
+    method,
+    data,
+    1,
+  );
   const removed = all.filter(({ remove }) => remove).map(({ key }) => key);
-  return { user_properties_update: kept, user_properties_remove: removed };
+  return { user_properties_update: all.filter(({ remove }) => !remove), user_properties_remove: [...gone, ...removed] };
 }
 
 export function update(nas: Nas, [id, data]: readonly unknown[]): unknown {
@@ -143,7 +141,7 @@ export function update(nas: Nas, [id, data]: readonly unknown[]): unknown {
   const snapshot = present(nas, String(id));
   // 26 answers as if it had done it.
   if (nas.number < 2600) {
-    for (const { key, value } of fields.user_properties_update) snapshot.user[key] = value;
+    for (const { key, value = "" } of fields.user_properties_update) snapshot.user[key] = value;
     for (const key of fields.user_properties_remove) delete snapshot.user[key];
   }
   return entry(nas, snapshot);
@@ -180,10 +178,9 @@ export function query(nas: Nas, [filters, options]: readonly unknown[]): unknown
   return queried(narrow ? rows.map(({ properties: _, ...row }) => row) : rows, filters, rest);
 }
 
-const deleteModel = v.strictObject({ defer: or(flag, false), recursive: or(flag, false) });
-
 export function remove(nas: Nas, [id, options]: readonly unknown[]): unknown {
-  const { defer } = modelled(deleteModel, options ?? {}, "options");
+  const method = nas.number >= 2510 ? "pool.snapshot.delete" : "zfs.snapshot.delete";
+  const { defer } = completed<{ readonly defer: boolean }>(nas, method, options, 1);
   const name = String(id);
   // Up to 22.12 libzfs's message alone (do_delete() in plugins/zfs.py of TN-12.0-U8.1 to TS-22.12.4.2; get_snapshot() of py-libzfs).
   if (nas.number < 2310 && !nas.state.snapshots[name]) throw new CallError("EFAULT", `Snapshot ${name} not found`);
@@ -226,10 +223,7 @@ export function release(nas: Nas, [id]: readonly unknown[]): unknown {
   return null;
 }
 
-const rollbackModel = v.looseObject({});
-
-export function rollback(nas: Nas, [id, options]: readonly unknown[]): unknown {
-  modelled(rollbackModel, options ?? {}, "options");
+export function rollback(nas: Nas, [id]: readonly unknown[]): unknown {
   const snapshot = present(nas, String(id));
   const dataset = existing(nas, snapshot.dataset);
   if (snapshot.content === undefined) delete dataset.content;
@@ -237,14 +231,17 @@ export function rollback(nas: Nas, [id, options]: readonly unknown[]): unknown {
   return null;
 }
 
-const renaming = v.strictObject({ new_name: text, force: or(flag, false) });
-
 /**
  * pool.snapshot.rename, with whole names (api/v25_10_0/pool_snapshot.py: PoolSnapshotRenameArgs of 25.10.0; there is no such method before).
  * assumed: it refuses without `force`, as pool.dataset.rename does, and the words for a name that is missing or taken.
  */
 export function rename(nas: Nas, [id, options]: readonly unknown[]): unknown {
-  const { new_name: to, force } = modelled(renaming, options, "options");
+  const { new_name: to, force } = completed<{ readonly new_name: string; readonly force: boolean }>(
+    nas,
+    "pool.snapshot.rename",
+    options,
+    1,
+  );
   if (!force) throw new Invalid(["pool.snapshot.rename.force", "Renaming may break other services; set force", 22]);
   const snapshot = present(nas, String(id));
   if (nas.state.snapshots[to]) throw new CallError("EFAULT", `Failed to rename snapshot: '${to}' already exists`);
