@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
-import type { World } from "../serve/world.ts";
-import { hasSanity, sanityAgainst, startCsimux } from "./rig.ts";
-import { run } from "./run.ts";
-import { leftSince, traces } from "./traces.ts";
+import type { World } from "../../serve/world.ts";
+import { hasSanity, sanityAgainst, startCsimux } from "../rig.ts";
+import { run } from "../run.ts";
+import { leftSince, traces } from "../traces.ts";
 
 let before: ReadonlySet<string>;
 let base: string;

@@ -2,11 +2,11 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdir, mkdtemp, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { mountCapability } from "../../scripts/client.ts";
-import { codeOf, mebibytes, status, untilDone, type World } from "../serve/world.ts";
-import { foldersOf, type Made, mountVolume, startCsimux, unmountVolume, whileMounted } from "./rig.ts";
-import { run, waitFor } from "./run.ts";
-import { leftSince, traces } from "./traces.ts";
+import { mountCapability } from "../../../scripts/client.ts";
+import { codeOf, mebibytes, status, untilDone, type World } from "../../serve/world.ts";
+import { foldersOf, type Made, mountVolume, startCsimux, unmountVolume, whileMounted } from "../rig.ts";
+import { run, waitFor } from "../run.ts";
+import { leftSince, traces } from "../traces.ts";
 
 /**
  * An address of this machine that a firewall rule can block: the server that dies. With NFS 4, the kernel detects the same
