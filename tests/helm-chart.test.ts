@@ -144,7 +144,13 @@ describe.skipIf(!hasGoProgram("helm"))("the chart", () => {
         const parameters = { ...mode.storageClasses[0]?.parameters, [`${key}-name`]: "s", [`${key}-namespace`]: "n" };
         const objects = await rendered({ ...mode, storageClasses: [{ name: "secret", parameters }] });
         expect(problems(objects)).toEqual([]);
-        expect(JSON.stringify(objects).includes('"resources":["secrets"]')).toBe(who === "provisioner");
+        const rules = objects.flatMap(({ kind, metadata, ...rest }) =>
+          ((rest["rules"] ?? []) as { resources: string[]; resourceNames?: string[] }[])
+            .filter(({ resources }) => resources.includes("secrets"))
+            .map(({ resourceNames }) => ({ kind, namespace: metadata.namespace, resourceNames })),
+        );
+        const only = { kind: "Role", namespace: "n", resourceNames: ["s"] };
+        expect(rules).toEqual(who === "provisioner" ? [only] : []);
       }
   });
 

@@ -117,11 +117,66 @@ subjects:
 {{- regexFind "nodeLabel" .Values.main -}}
 {{- end }}
 
-{{/* Permission of the sidecars to read Secrets, if classes of the chart name some for them. */}}
+{{/* The Secrets that classes of the chart name for the sidecars: JSON of names by namespace; "*" for names with variables of claims. */}}
+{{- define "csimux.secrets" -}}
+{{- $found := dict }}
+{{- range concat (.Values.storageClasses | default list) (.Values.volumeSnapshotClasses | default list) (.Values.volumeGroupSnapshotClasses | default list) }}
+{{- $parameters := .parameters | default dict }}
+{{- range $key, $name := $parameters }}
+{{- if regexMatch "^(csi|groupsnapshot).storage.k8s.io/(controller|provisioner|snapshotter|group-snapshotter)[a-z-]*secret-name$" $key }}
+{{- $space := get $parameters (printf "%snamespace" (trimSuffix "name" $key)) }}
+{{- if or (contains "$" $name) (contains "$" $space) (not $space) }}
+{{- $_ := set $found "*" list }}
+{{- else }}
+{{- $_ := set $found $space (append (get $found $space | default list) $name | uniq) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- toJson $found -}}
+{{- end }}
+
+{{/* Permission of the sidecars to read any Secret, only if the name of one in a class has variables of claims. */}}
 {{- define "csimux.secretsRule" -}}
-{{- if regexMatch "csi.storage.k8s.io/(controller|provisioner|snapshotter)[a-z-]*secret-name" (toJson (list .Values.storageClasses .Values.volumeSnapshotClasses .Values.volumeGroupSnapshotClasses)) -}}
+{{- if hasKey (include "csimux.secrets" . | fromJson) "*" -}}
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get]
 {{- end -}}
+{{- end }}
+
+{{/* Roles that allow an account to read only the Secrets that classes name: root, role, account. */}}
+{{- define "csimux.secretsRoles" -}}
+{{- $ := . }}
+{{- range $space, $names := omit (include "csimux.secrets" .root | fromJson) "*" }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ $.role }}
+  namespace: {{ $space }}
+  labels:
+    app.kubernetes.io/instance: {{ $.root.Release.Name }}
+rules:
+  - apiGroups: [""]
+    resources: [secrets]
+    resourceNames: {{ toJson $names }}
+    verbs: [get]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: {{ $.role }}
+  namespace: {{ $space }}
+  labels:
+    app.kubernetes.io/instance: {{ $.root.Release.Name }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: Role
+  name: {{ $.role }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ $.account }}
+    namespace: {{ $.root.Release.Namespace }}
+{{- end }}
 {{- end }}
