@@ -227,7 +227,8 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     try {
       await this.#store.remove(id, before, call);
     } catch (error) {
-      if (withdrawn?.finished) await this.#shareAgain(withdrawn, call);
+      // Also one that was unfinished: another controller may have finished it meanwhile.
+      if (withdrawn) await this.#shareAgain(withdrawn, call);
       throw error;
     }
   }

@@ -92,7 +92,13 @@ export async function destroyWith(
 ): Promise<void> {
   const { zfs, names } = storage;
   const served = servedOf(storage, entry);
-  const how: DestroyOptions = { snapshots: below.map(nameOf), ...(served && { served }) };
+  const isUnfinished = ownValue(entry, property.managed) === "true" && ownValue(entry, property.success) !== "true";
+  const unfinished = isUnfinished ? shownValue(entry, "guid") : undefined;
+  const how: DestroyOptions = {
+    snapshots: below.map(nameOf),
+    ...(served && { served }),
+    ...(unfinished !== undefined && { unfinished }),
+  };
   const foreign = foreignOf(below).map(nameOf);
   if (foreign.length > 0)
     call.log.warn("snapshots that csimux did not take are destroyed with their volume", {

@@ -131,7 +131,8 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
   }
 
   async finish(volume: ZfsVolume, notes: Notes, call: Call): Promise<ZfsVolume> {
-    await this.#set(volume, this.#finishedValues(notes), call);
+    // Another controller may have removed it, and made another one of this name.
+    await this.#set(volume, this.#finishedValues(notes), call, volume.guid);
     return { ...volume, notes: { ...volume.notes, ...notes }, finished: true };
   }
 
@@ -245,9 +246,14 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
     return settings.sharing["sharenfs"] === undefined ? undefined : zfs.exported?.(signal);
   }
 
-  async #set({ dataset }: ZfsVolume, values: Readonly<Record<string, string>>, { signal }: Call): Promise<void> {
+  async #set(
+    { dataset }: ZfsVolume,
+    values: Readonly<Record<string, string>>,
+    { signal }: Call,
+    guid?: string,
+  ): Promise<void> {
     refuseUnfit(values);
-    await this.#storage.zfs.set(dataset, values, signal);
+    await this.#storage.zfs.set(dataset, values, signal, guid);
   }
 
   #finishedValues(notes: Notes): Readonly<Record<string, string>> {

@@ -72,6 +72,8 @@ export interface Copy {
 
 /** How to destroy something. */
 export interface DestroyOptions {
+  /** The guid of an unfinished volume. Throws "changed" where the storage sees another one, or that a `set` with a guid finished it. */
+  readonly unfinished?: string;
   /** Destroys exactly these snapshots with their dataset, by the names behind "@"; a dataset with another one stays. */
   readonly snapshots?: readonly string[];
   /** A snapshot with clones or holds goes with the last of them. */
@@ -181,8 +183,8 @@ export interface Zfs {
   create(dataset: NewDataset, parents: boolean, query: PropertyQuery, signal: AbortSignal): Promise<CreationResult>;
   /** Like `create`, from a snapshot; throws "absent" when that does not exist, or what a temporary one would be taken of. */
   clone(dataset: NewDataset, origin: CloneOrigin, query: PropertyQuery, signal: AbortSignal): Promise<CreationResult>;
-  /** Sets values on a dataset or snapshot; where ZFS refuses one, others may be set. A size is reserved before it becomes the quota. */
-  set(name: string, values: Values, signal: AbortSignal): Promise<void>;
+  /** Sets values on a dataset or snapshot; where ZFS refuses one, others may be set. A size is reserved before it becomes the quota. `guid`: as in `unfinished`. */
+  set(name: string, values: Values, signal: AbortSignal, guid?: string): Promise<void>;
   /** Applies permissions to a mounted file system. */
   permit(name: string, permissions: Permissions, signal: AbortSignal): Promise<void>;
   /** Takes all of these snapshots at one moment, or none. Throws "exists" when one exists. */

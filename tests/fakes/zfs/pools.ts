@@ -143,6 +143,15 @@ export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner =
     if (argv[1]?.startsWith("target=")) return outputOf(receivers(fake, argv[3] ?? "", argv[4] ?? ""));
     const later = laterReceive(argv[1] ?? "", zfs);
     if (later) return outputOf(later);
+    if (argv[1]?.startsWith("found=")) {
+      const [guid = "", name = "", property = "", , ...rest] = argv.slice(3);
+      const found = zfs(["zfs", "get", "-Hp", "-o", "value", `guid,${property}`, name]);
+      const [first = "", ...more] = rest;
+      if (found.code !== 0) return outputOf(found);
+      if (found.out.startsWith(`${guid}\n`) && found.out.trim() !== `${guid}\ntrue`)
+        return this.run({ ...command, argv: [first, ...more] }, signal);
+      return outputOf({ out: "", err: `${name} was changed by another call\n`, code: 1 });
+    }
     if (argv[1]?.startsWith("output=")) return outputOf(orElse(argv[3] ?? "", argv[4] ?? "", zfs));
     if (argv[1]?.startsWith("snapshot=")) return outputOf(freed(argv.slice(3), zfs));
     if (argv[1]?.startsWith("part=")) return outputOf(named(argv.slice(3), zfs));

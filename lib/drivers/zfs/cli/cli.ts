@@ -101,10 +101,10 @@ export class ZfsCli implements Zfs {
     return this.#done([freeNameStep(this.#programs, snapshot)], signal);
   }
 
-  async set(name: string, values: Values, signal: AbortSignal): Promise<void> {
+  async set(name: string, values: Values, signal: AbortSignal, guid?: string): Promise<void> {
     const { volsize, ...kept } = values;
     const own = this.#resizer ? kept : values;
-    await this.#done(setSteps(this.#programs, name, own), signal);
+    await this.#done(setSteps(this.#programs, name, own, guid), signal);
     if (volsize !== undefined) await this.#resizer?.set(name, { volsize }, signal);
   }
 

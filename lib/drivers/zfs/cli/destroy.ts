@@ -1,10 +1,11 @@
 import type { Argv, Output } from "../../../io/runner.ts";
 import { quoted, type Step } from "../../../io/script.ts";
 import { discardedName } from "../names.ts";
+import { property } from "../properties.ts";
 import { type DestroyOptions, type RenameOptions, type ServedFilesystem, ZfsError } from "../zfs.ts";
 import { outputOf } from "./answers.ts";
 import { clientsIn, clientsText, type ExportCache, infoStep, usersStep } from "./nfs.ts";
-import { datasetLock, locked, type Programs, type ZfsCalls } from "./steps.ts";
+import { datasetLock, locked, onlyIf, type Programs, type ZfsCalls } from "./steps.ts";
 
 /** The number of snapshots in one word: a word has up to 128 KiB (execve(2)), a name up to 255 bytes. */
 const snapshotsAtOnce = 256;
@@ -30,9 +31,14 @@ const line = (argv: Argv): string => argv.map(quoted).join(" ");
  * shares again what it could not unmount (libzfs, zfs_unmount). `zfs destroy` itself unmounts, too, but only after it has destroyed the
  * snapshots, and OpenZFS 2.1 then forgets the usershare; without either, the unmounting is left to it. After any failure the file
  * system is mounted and shared again. All this happens under a lock of the dataset, also for other processes: of two that destroy a
- * file system at once, the later would restore an export of something that is gone.
+ * file system at once, the later would restore an export of something that is gone; and what one finishes, another does not take for the
+ * rest of its own failed creation.
  */
-export function destroyStep({ zfs }: Programs, name: string, { snapshots = [], served }: DestroyOptions): Step {
+export function destroyStep(
+  { zfs }: Programs,
+  name: string,
+  { snapshots = [], served, unfinished }: DestroyOptions,
+): Step {
   const batches = Array.from({ length: Math.ceil(snapshots.length / snapshotsAtOnce) }, (_, at) =>
     snapshots.slice(at * snapshotsAtOnce, (at + 1) * snapshotsAtOnce).join(","),
   );
@@ -40,11 +46,16 @@ export function destroyStep({ zfs }: Programs, name: string, { snapshots = [], s
   const dataset = line([...zfs, "destroy", name]);
   // Missing snapshots do not stop it: the last command shows whether all are gone.
   const destroy = rest === "" ? dataset : `{ ${rest}; ${dataset}; }`;
-  if (!served && rest === "") return { name: "destroy", argv: [...zfs, "destroy", name] };
+  const alone = (argv: Argv): Step => ({
+    name: "destroy",
+    argv: onlyIf({ zfs }, name, unfinished, property.success, argv),
+  });
+  if (!served && rest === "") return alone([...zfs, "destroy", name]);
   const unmount = served && (rest !== "" || served.protocol === "smb");
   const first = unmount ? `${line([...zfs, "unmount", name])} && ${destroy}` : destroy;
   const last = served ? `${line([...zfs, "mount", name])}; ${line([...zfs, "share", name])}` : ":";
-  return { name: "destroy", argv: locked(datasetLock(name), ["sh", "-c", orElseText, "sh", first, last]) };
+  const both: Argv = ["sh", "-c", orElseText, "sh", first, last];
+  return unfinished ? alone(both) : { name: "destroy", argv: locked(datasetLock(name), both) };
 }
 
 /**

@@ -166,12 +166,12 @@ export const options = (values: Readonly<Record<string, string>>): readonly stri
  * Sets values, and lets others be inherited. A reservation comes before the quota: of several values zfs sets those that it can
  * (OpenZFS 2.1 to 2.3, module/zfs/zfs_ioctl.c, zfs_set_prop_nvlist).
  */
-export function setSteps({ zfs }: Programs, name: string, values: Values): readonly Step[] {
+export function setSteps({ zfs }: Programs, name: string, values: Values, guid?: string): readonly Step[] {
   const pairs = Object.entries(values).flatMap(([key, value]) => (value === undefined ? [] : [`${key}=${value}`]));
   const isFirst = (pair: string) => values["refquota"] !== undefined && pair.startsWith("refreservation=");
   const inherited = Object.keys(values).filter(key => values[key] === undefined);
   const set = (step: string, all: readonly string[]): readonly Step[] =>
-    all.length === 0 ? [] : [{ name: step, argv: [...zfs, "set", ...all, name] }];
+    all.length === 0 ? [] : [{ name: step, argv: onlyIf({ zfs }, name, guid, "type", [...zfs, "set", ...all, name]) }];
   return [
     ...inherited.map((key, at): Step => ({ name: `inherit${at}`, argv: [...zfs, "inherit", key, name] })),
     ...set("reserve", pairs.filter(isFirst)),
@@ -249,3 +249,41 @@ export const locked = (lock: string, argv: Argv): Argv => ["sh", "-c", lockedTex
 /** The lock of a dataset. */
 export const datasetLock = (name: string): string =>
   `zfs-${createHash("sha256").update(name).digest().readUInt8(0) % datasetLocks}`;
+
+/**
+ * $1 is a guid, $2 a dataset, $3 a property, $4 the argv of zfs as a line; the rest is a program. It runs if the dataset has this guid, and the
+ * property is not "true".
+ */
+const onlyIfText = `found=$(eval "$4 get -Hp -o value guid,\\$3 \\"\\$2\\"" 2>&1) || {
+  printf '%s\\n' "$found" >&2; exit 1
+}
+case $found in
+  "$1
+true") ;;
+  "$1
+"*) shift 4; exec "$@";;
+esac
+echo "$2 was changed by another call" >&2
+exit 1`;
+
+/** Runs a program under the lock of a dataset, if that has this guid and the property is not "true"; without a guid in any case. */
+export const onlyIf = (
+  { zfs }: Pick<Programs, "zfs">,
+  dataset: string,
+  guid: string | undefined,
+  property: string,
+  argv: Argv,
+): Argv =>
+  guid
+    ? locked(datasetLock(dataset), [
+        "sh",
+        "-c",
+        onlyIfText,
+        "sh",
+        guid,
+        dataset,
+        property,
+        zfs.map(quoted).join(" "),
+        ...argv,
+      ])
+    : argv;

@@ -1,0 +1,60 @@
+import { expect, test } from "bun:test";
+import { setImmediate as turn } from "node:timers/promises";
+import type { Driver } from "../../../lib/drivers/driver.ts";
+import type { Script } from "../../../lib/io/script.ts";
+import { perTest } from "../../contract/per-test.ts";
+import { callWith, findVolume, volumeOf } from "../../contract/rig.ts";
+import { codeOf } from "./copies/copy-rig.ts";
+import { around, type ZfsRig, zfsRig } from "./zfs-rig.ts";
+
+const call = callWith();
+const opened = perTest(zfsRig);
+
+const has = ({ steps }: Script, name: string): boolean => steps.some(each => each.name === name);
+
+/** A controller that is not allowed to finish a volume; `before` runs before it destroys something. */
+const refused = (rig: ZfsRig, before: () => Promise<unknown>): Driver =>
+  rig.on(
+    around(rig.host, async (whole, run) => {
+      if (has(whole, "set") && JSON.stringify(whole.steps).includes("provision_success=true"))
+        return new Map([["set", { stdout: "", stderr: "cannot set property: permission denied\n", exitCode: 1 }]]);
+      if (has(whole, "destroy")) await before();
+      return run();
+    }),
+  );
+
+test.each(["zfs-generic-nfs", "zfs-local-zvol", "zfs-generic-iscsi"])(
+  "%s: the undo of a failed creation spares the volume that another controller has finished meanwhile",
+  async driver => {
+    const rig = await opened({ driver });
+    const other = rig.open();
+    const one = refused(rig, async () => {
+      const volume = await other.create(volumeOf("pvc-1"), call);
+      await rig.write(volume, "content");
+    });
+    expect(await codeOf(one.create(volumeOf("pvc-1"), call))).toBe("unavailable");
+    const volume = await findVolume(other, "pvc-1");
+    expect(volume && (await rig.read(volume))).toBe("content");
+    await other.delete("pvc-1", call);
+    expect(await rig.remains()).toEqual([]);
+  },
+);
+
+test("a volume that another controller has removed and begun again is not finished by the first one", async () => {
+  const rig = await opened({ driver: "zfs-generic-nfs" });
+  const other = rig.open();
+  let isFirst = true;
+  const one = rig.on(
+    around(rig.host, async (whole, run) => {
+      if (isFirst && has(whole, "set")) {
+        isFirst = false;
+        await other.delete("pvc-1", call);
+        // Another controller begins it again, and ends.
+        await rig.dying(3, "after").driver.create(volumeOf("pvc-1"), call).catch(turn);
+      }
+      return run();
+    }),
+  );
+  expect(await codeOf(one.create(volumeOf("pvc-1"), call))).toBe("aborted");
+  expect((await one.create(volumeOf("pvc-1"), call)).id).toBe("pvc-1");
+});
