@@ -2,6 +2,7 @@ import { readFileSync, statSync } from "node:fs";
 import { hostname } from "node:os";
 import { dirname, isAbsolute, join } from "node:path";
 import { createInterface } from "node:readline/promises";
+import { setTimeout } from "node:timers/promises";
 import { errnoOf } from "../lib/core/errors.ts";
 import type { ValueResolver } from "../lib/schema/value-resolver.ts";
 
@@ -17,6 +18,8 @@ export interface Host {
   readonly colour: boolean;
   /** Asks the person at the terminal, who answers with a line; undefined if there is none. */
   readonly question?: ((text: string) => Promise<string>) | undefined;
+  /** Waits between two polls, for milliseconds. */
+  readonly pause: (ms: number) => Promise<void>;
 }
 
 /** The real process. */
@@ -28,6 +31,7 @@ export const realHost = (): Host => ({
   hostname: hostname(),
   colour: process.stdout.isTTY === true && !process.env["NO_COLOR"],
   question: process.stdin.isTTY === true && process.stdout.isTTY === true ? question : undefined,
+  pause: ms => setTimeout(ms),
 });
 
 async function question(text: string): Promise<string> {

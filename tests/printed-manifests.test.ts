@@ -74,7 +74,15 @@ function printedByMove(): string {
   const out = (each: string) => {
     text += each;
   };
-  const host = { out, err: () => {}, stdin: async () => "", hostname: "desk", colour: false, env: {} };
+  const host = {
+    out,
+    err: () => {},
+    stdin: async () => "",
+    hostname: "desk",
+    colour: false,
+    pause: async () => {},
+    env: {},
+  };
   new Desk({ kubectl: ["kubectl"], isPrint: true }, host).print(["create", "-f", "-"], [claim]);
   return text.split("\n").slice(1, -2).join("\n");
 }

@@ -1,4 +1,3 @@
-import { setTimeout as pause } from "node:timers/promises";
 import { type CopyAnswer, type CopyCommandInput, type CopyState, readAnswer } from "../../lib/copy/commands.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { parseHandle } from "../../lib/core/handle.ts";
@@ -103,7 +102,7 @@ export class CopyingController {
       if (last?.kind === "done") return last;
       if (last?.kind !== "failed") continue;
       if (last.code !== "aborted" || performance.now() > end) throw new CopyRefusal(last.code, visible(last.message));
-      await pause(pauseMs);
+      await this.#desk.pause(pauseMs);
     }
   }
 
@@ -134,7 +133,7 @@ export class CopyingController {
         throw new MoveRefusal(
           `the controller ${pod.namespace}/${pod.name} does not answer csimux ${words.slice(0, 2).join(" ")}: ${why}`,
         );
-      await pause(pauseMs);
+      await this.#desk.pause(pauseMs);
     }
   }
 

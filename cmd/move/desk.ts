@@ -1,4 +1,3 @@
-import { setTimeout as pause } from "node:timers/promises";
 import { escapeHidden } from "../../lib/core/visible.ts";
 import type { Output } from "../../lib/io/runner.ts";
 import { quoted } from "../../lib/io/script.ts";
@@ -114,8 +113,13 @@ export class Desk {
       if (answer === "done") return;
       if (performance.now() > end)
         throw new MoveRefusal(`after ${Math.round(limitMs / 1000)} s, ${answer.missing}; repeat the command`);
-      await pause(pollMs);
+      await this.pause(pollMs);
     }
+  }
+
+  /** Waits for milliseconds, before something is asked again. */
+  pause(ms: number): Promise<void> {
+    return this.#host.pause(ms);
   }
 
   /** Asks for a word that begins with y. Throws MoveRefusal where there is no terminal to answer on. */

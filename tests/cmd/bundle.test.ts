@@ -25,6 +25,7 @@ const host = (env: Record<string, string> = {}) => ({
   env,
   hostname: "node-1",
   colour: false,
+  pause: async () => {},
 });
 
 const status: Status = {

@@ -50,7 +50,7 @@ async function run(words: readonly string[], stdin = "", endpoint = `unix://${fo
   const err: string[] = [];
   const host = { out: (text: string) => void out.push(text), err: (text: string) => void err.push(text), env: {} };
   const program = new Command("csimux").exitOverride();
-  addCopies(program, { ...host, stdin: async () => stdin, hostname: "box", colour: false });
+  addCopies(program, { ...host, stdin: async () => stdin, hostname: "box", colour: false, pause: async () => {} });
   const before = process.exitCode;
   await program.parseAsync(["node", "csimux", "copies", ...words, "--endpoint", endpoint]);
   const code = Number(process.exitCode ?? 0);

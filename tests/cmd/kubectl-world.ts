@@ -14,7 +14,7 @@ export async function run(words: readonly string[], answers: readonly KubectlAns
   const program = new Command("csimux").exitOverride();
   const env = { PATH: `${bin}:${process.env["PATH"]}` };
   const host = { out: (text: string) => void out.push(text), err: (text: string) => void err.push(text), env };
-  addKubectl(program, { ...host, stdin: async () => stdin, hostname: "box", colour: false });
+  addKubectl(program, { ...host, stdin: async () => stdin, hostname: "box", colour: false, pause: async () => {} });
   const before = process.exitCode;
   await program.parseAsync(["node", "csimux", "kubectl", ...words]);
   const code = Number(process.exitCode ?? 0);

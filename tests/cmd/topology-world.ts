@@ -35,6 +35,7 @@ export class TopologyWorld {
       env,
       hostname: "box",
       colour,
+      pause: async () => {},
     });
     await program.parseAsync(["node", "csimux", "topology", ...words]);
     const code = Number(process.exitCode ?? 0);

@@ -32,6 +32,7 @@ async function validate(...args: readonly string[]) {
     env: {},
     hostname: "here",
     colour: false,
+    pause: async () => {},
   };
   const program = new Command().exitOverride();
   addValidate(program, host);

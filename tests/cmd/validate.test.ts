@@ -34,6 +34,7 @@ const fakeHost = (out: string[], err: string[], stdin = "", env = {}): Host => (
   env,
   hostname: "here",
   colour: false,
+  pause: async () => {},
 });
 
 /** Runs the command as commander would; returns exit code and output. */

@@ -61,7 +61,14 @@ async function run(...words: readonly string[]) {
   const program = new Command("csimux").exitOverride();
   const host = { out: (text: string) => void out.push(text), err: (text: string) => void err.push(text) };
   const env = { PATH: process.env["PATH"], CSI_NODE_ID: "w1" };
-  addVolumes(program, { ...host, stdin: async () => cluster, env, hostname: "box", colour: false });
+  addVolumes(program, {
+    ...host,
+    stdin: async () => cluster,
+    env,
+    hostname: "box",
+    colour: false,
+    pause: async () => {},
+  });
   const before = process.exitCode;
   await program.parseAsync(["node", "csimux", "volumes", ...words]);
   const code = Number(process.exitCode ?? 0);

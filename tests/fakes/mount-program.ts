@@ -1,7 +1,7 @@
 import { chmod, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { localRunner } from "../../lib/io/local.ts";
-import type { CommandRunner } from "../../lib/io/runner.ts";
+import type { Command, CommandRunner } from "../../lib/io/runner.ts";
 
 /**
  * A mount(8) that mounts a ramfs in place of the shares of servers, under their names: csimux does not know that type and takes
@@ -45,10 +45,17 @@ exec stat "$@"
 export class MountProgram {
   readonly folder: string;
   readonly runner: CommandRunner;
+  #isSilent = false;
 
   private constructor(folder: string) {
     this.folder = folder;
-    this.runner = localRunner({ env: { PATH: `${folder}:/usr/sbin:/usr/bin:/sbin:/bin` } });
+    const runner = localRunner({ env: { PATH: `${folder}:/usr/sbin:/usr/bin:/sbin:/bin` } });
+    // A stat(1) that hangs does so however long one waits: a tenth of csimux's limit shows the same.
+    const limited = (command: Command): Command =>
+      this.#isSilent && command.argv[0] === "stat" && command.timeoutMs !== undefined
+        ? { ...command, timeoutMs: command.timeoutMs / 10 }
+        : command;
+    this.runner = { ...runner, run: (command, signal) => runner.run(limited(command), signal) };
   }
 
   static async at(folder: string): Promise<MountProgram> {
@@ -68,6 +75,7 @@ export class MountProgram {
   /** What asking a mounted share gives from now on; "busy" once. */
   async health(health: "fine" | "stale" | "silent" | "busy"): Promise<void> {
     await writeFile(join(this.folder, "health"), health);
+    this.#isSilent = health === "silent";
   }
 
   /** From now on a mount whose arguments hold one of these words hangs. */

@@ -58,6 +58,7 @@ describe("csimux move changes nothing", () => {
       stdin: async () => "",
       hostname: "desk",
       colour: false,
+      pause: async () => {},
     };
     const code = await move("plan", ["a"], { toClass: "fast" }, { ...host, env: { PATH: folder } });
     rmSync(folder, { recursive: true });

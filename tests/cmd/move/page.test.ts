@@ -25,6 +25,7 @@ test.each(commands)("%s is a valid command line, which ends because there is no 
     stdin: async () => "",
     hostname: "desk",
     colour: false,
+    pause: async () => {},
   };
   const program = new Command("csimux").exitOverride();
   const env = { PATH: "/nonexistent", CSI_ENDPOINT: "unix:///nonexistent/csi.sock" };

@@ -71,9 +71,17 @@ export async function moveWorld({ replicas = 1, policy = "Delete", set = {} } = 
   const run = async (command: MoveCommand, flags: MoveFlags = {}, names: readonly string[] = claims) => {
     const out: string[] = [];
     const err: string[] = [];
+    // What a poll waits for happens within milliseconds here.
+    const pause = () => Bun.sleep(10);
     const host = {
       ...{ out: (each: string) => void out.push(each), err: (each: string) => void err.push(each) },
-      ...{ stdin: async () => "", hostname: "desk", colour: false, env: { PATH: `${folder}:${process.env["PATH"]}` } },
+      ...{
+        stdin: async () => "",
+        hostname: "desk",
+        colour: false,
+        pause,
+        env: { PATH: `${folder}:${process.env["PATH"]}` },
+      },
     };
     const code = await move(command, names, { namespace: "shop", ...flags }, host);
     return { code, out: out.join(""), err: err.join("") };

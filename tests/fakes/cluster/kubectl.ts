@@ -1,5 +1,5 @@
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { connect, createServer, type Server } from "node:net";
+import { type AddressInfo, createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -13,47 +13,63 @@ export interface KubectlRequest {
 export type KubectlReply = { readonly out: string; readonly err?: string; readonly code: number } | "killed";
 
 /**
+ * The program: a shell, which starts ten times as fast as bun, because a move calls kubectl dozens of times. It sends its arguments to the
+ * process of the test, and what it reads of stdin, as kubectl does for `-f -` and `-i` only.
+ */
+const program = (folder: string, port: number): string => `#!/bin/bash
+exec 3<>/dev/tcp/127.0.0.1/${port} || exit 1
+stdin=
+for each in "$@"; do case "$each" in -i | -) IFS= read -r -d '' stdin; break ;; esac; done
+printf '%s\\0' "$#" "$@" "$stdin" >&3
+read -r -u 3 code number
+[ "$code" != killed ] || kill -KILL $$
+cat '${folder}'/"$number".out
+cat '${folder}'/"$number".err >&2
+exit "$code"
+`;
+
+/** The call that the program has sent; undefined while its end is missing. */
+function requestOf(text: string): KubectlRequest | undefined {
+  const [count = "", ...words] = text.split("\0");
+  const argc = Number(count);
+  if (words.length < argc + 2) return undefined;
+  return { argv: words.slice(0, argc), stdin: words[argc] ?? "" };
+}
+
+/**
  * A program kubectl in a folder for PATH, whose calls are answered by this process. The program is killed for the answer "killed", as if the
  * machine of its user had lost power.
  */
 export async function kubectlProgram(answer: (request: KubectlRequest) => KubectlReply) {
   const folder = mkdtempSync(join(tmpdir(), "csimux-move-"));
-  const socket = join(folder, "socket");
-  const server: Server = createServer({ allowHalfOpen: true }, peer => {
+  let calls = 0;
+  const reply = (request: KubectlRequest): string => {
+    const found = answer(request);
+    if (found === "killed") return "killed\n";
+    const path = join(folder, String(++calls));
+    writeFileSync(`${path}.out`, found.out);
+    writeFileSync(`${path}.err`, found.err ?? "");
+    return `${found.code} ${calls}\n`;
+  };
+  const server: Server = createServer(peer => {
     let text = "";
     peer.setEncoding("utf8");
+    peer.on("error", () => {});
     peer.on("data", chunk => {
       text += chunk;
+      const request = requestOf(text);
+      if (request !== undefined) peer.end(reply(request));
     });
-    peer.on("error", () => {});
-    peer.on("end", () => peer.end(JSON.stringify(answer(JSON.parse(text) as KubectlRequest))));
   });
-  await new Promise<void>(resolve => server.listen(socket, resolve));
-  const program = join(folder, "kubectl");
-  writeFileSync(program, `#!/bin/sh\nexec '${process.execPath}' '${import.meta.path}' '${socket}' "$@"\n`);
-  chmodSync(program, 0o755);
+  const port = await new Promise<number>(resolve => {
+    server.listen(0, "127.0.0.1", () => resolve((server.address() as AddressInfo).port));
+  });
+  const path = join(folder, "kubectl");
+  writeFileSync(path, program(folder, port));
+  chmodSync(path, 0o755);
   const close = () => {
     server.close();
     rmSync(folder, { recursive: true, force: true });
   };
   return { folder, close };
 }
-
-async function ask([socket = "", ...argv]: readonly string[]): Promise<void> {
-  // kubectl reads stdin for `-f -` and `-i` only.
-  const reads = argv.includes("-i") || argv.includes("-");
-  const stdin = reads ? await Bun.stdin.text() : "";
-  const peer = connect({ path: socket, allowHalfOpen: true });
-  peer.end(JSON.stringify({ argv, stdin }));
-  let text = "";
-  for await (const chunk of peer) text += String(chunk);
-  const reply = JSON.parse(text) as KubectlReply;
-  if (reply === "killed") process.kill(process.pid, "SIGKILL");
-  else {
-    process.stdout.write(reply.out);
-    process.stderr.write(reply.err ?? "");
-    process.exitCode = reply.code;
-  }
-}
-
-if (import.meta.main) await ask(process.argv.slice(2));

@@ -1,7 +1,7 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import type { Command, CommandRunner, Output } from "../../../lib/io/runner.ts";
 import { putPython } from "../configfs.ts";
 import type { RunningStreams } from "./child.ts";
@@ -34,13 +34,28 @@ export interface FakeZfs {
   close(): Promise<void>;
 }
 
-const source = join(import.meta.dir, "main.ts");
+/** The program as one file with its bytecode: it starts thousands of times, and does so a third faster than from its sources. */
+const bundled = (() => {
+  let built: Promise<readonly { readonly name: string; readonly content: ArrayBuffer }[]> | undefined;
+  return () => {
+    built ??= bundle();
+    return built;
+  };
+})();
+
+async function bundle() {
+  const entrypoints = [join(import.meta.dir, "main.ts")];
+  const { outputs } = await Bun.build({ entrypoints, target: "bun", format: "cjs", bytecode: true });
+  return Promise.all(outputs.map(async file => ({ name: basename(file.path), content: await file.arrayBuffer() })));
+}
 
 /** A host with the pool `tank` of `bytes` bytes. */
 export async function fakeZfs(bytes = 2 ** 40): Promise<FakeZfs> {
   const folder = await mkdtemp(join(tmpdir(), "csimux-zfs-"));
   const bin = join(folder, "bin");
   mkdirSync(bin);
+  for (const { name, content } of await bundled()) writeFileSync(join(folder, name), new Uint8Array(content));
+  const source = join(folder, "main.js");
   for (const program of ["zfs", "zpool"]) {
     writeFileSync(
       join(bin, program),
