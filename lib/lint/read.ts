@@ -6,7 +6,7 @@ import type { DriverModule } from "../drivers/module.ts";
 import type { Path } from "../schema/finding.ts";
 import { isMapping } from "../schema/mapping.ts";
 import { nearest } from "../schema/nearest.ts";
-import { aboutOf, keysOf, type Schema, schemaAt } from "../schema/shape.ts";
+import { aboutOf, keysOf, type Schema, schemaAt, shapeOf } from "../schema/shape.ts";
 import type { ValueResolver } from "../schema/value-resolver.ts";
 import { type SourceDocument, secretByName } from "./document.ts";
 import { type ConnectionFile, type MainDocument, mappingAt, textAt } from "./lint-input.ts";
@@ -65,6 +65,11 @@ const mayBeSecret = (value: unknown): boolean => String(value).length >= 6 && !/
 const valueAt = (value: unknown, path: Path): unknown =>
   path.reduce<unknown>((inner, step) => (isMapping(inner) ? inner[String(step)] : undefined), value);
 
+function expectsMapping(schema: Schema, path: Path): boolean {
+  const here = schemaAt(schema, path);
+  return here !== undefined && ["mapping", "free-mapping"].includes(shapeOf(here).kind);
+}
+
 /** Whether the value at a path is wrong, and secrets are expected next to it: it may be one of them, as in `port: <password>`. */
 function wrongBesideSecrets(schemas: readonly Schema[], { source, diagnostics }: ReadConnection) {
   const wrong = new Set(
@@ -74,7 +79,10 @@ function wrongBesideSecrets(schemas: readonly Schema[], { source, diagnostics }:
   );
   return (path: Path): boolean => {
     const { line, column } = source.position(path, "value");
-    if (!wrong.has(`${line}:${column}`) || !mayBeSecret(valueAt(source.value, path))) return false;
+    const value = valueAt(source.value, path);
+    if (!wrong.has(`${line}:${column}`) || !mayBeSecret(value)) return false;
+    // A text where a mapping belongs may be keys and values that lost their colons, secrets among them.
+    if (typeof value === "string" && schemas.some(schema => expectsMapping(schema, path))) return true;
     const parent = path.slice(0, -1);
     return schemas.some(schema => {
       const around = schemaAt(schema, parent);

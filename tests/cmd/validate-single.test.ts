@@ -13,7 +13,7 @@ async function validated(text: string): Promise<string> {
   writeFileSync(config, text);
   const host = { out: (each: string) => void out.push(each), err: () => {}, stdin: async () => "", env: {} };
   const options = { inputs: [], config, name: "", format: "text" } as const;
-  const code = await validate(options, { ...host, hostname: "here", colour: false });
+  const code = await validate(options, { ...host, hostname: "here", colour: false, pause: async () => {} });
   return `${code}\n${out.join("")}`;
 }
 

@@ -71,3 +71,14 @@ test("a secret below a key for something else, next to the keys of secrets, is n
     expect(JSON.stringify(problems)).not.toContain("planted");
   }
 });
+
+test("a text where a mapping with secrets belongs is not shown: it may be keys and values that lost their colons", () => {
+  const wrong = (connections["objectivefs"] ?? "").replace(
+    /\n {2}env:\n(?: {4}.*\n)+/,
+    "\n  env:\n    OBJECTSTORE 1-planted-secret\n",
+  );
+  expect(wrong).toContain("1-planted-secret");
+  const problems = check({ "objectivefs.yaml": wrong });
+  expect(problems.some(({ path }) => path === "objectivefs.env")).toBe(true);
+  expect(JSON.stringify(problems)).not.toContain("planted");
+});

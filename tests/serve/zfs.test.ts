@@ -90,8 +90,9 @@ test("a volume is made in two round trips, with its owner, mode, quota and share
   fake.commands();
   await make("pvc-2");
   const verbs = fake.commands().map(line => line.split(" ").slice(0, 2).join(" "));
-  // In one script: create, and what there is now, which also tells chown and chmod where it is. In the other: that it is complete.
-  expect(verbs).toEqual(["zfs create", "zfs get", "zfs set"]);
+  // In one script: create, and what there is now, which also tells chown and chmod where it is. In the other: that it is still the
+  // same dataset, and that it is complete.
+  expect(verbs).toEqual(["zfs create", "zfs get", "zfs get", "zfs set"]);
 });
 
 test("the whole life of a volume: content, snapshot, clone, copies, growth, and all of it gone in the end", async () => {

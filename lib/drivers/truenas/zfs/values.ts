@@ -99,7 +99,7 @@ function encryptionFields(value: string): Readonly<Record<string, unknown>> {
   const algorithm = value === "on" ? "AES-256-GCM" : value.toUpperCase();
   if (!/^AES-(?:128|192|256)-[CG]CM$/.test(algorithm))
     throw new ZfsError("invalid", `encryption cannot be "${value.slice(0, 40)}": on, off, aes-256-gcm and the like`);
-  // 26 has only this one, and no field for it.
+  // The default of every version needs no field.
   const named = algorithm === "AES-256-GCM" ? {} : { algorithm };
   return { encryption: true, inherit_encryption: false, encryption_options: { generate_key: true, ...named } };
 }
