@@ -5,6 +5,7 @@ import { atEachStep } from "../../contract/steps.ts";
 import type { Double } from "../../fakes/truenas/double.ts";
 import type { Dataset } from "../../fakes/truenas/state.ts";
 import { recentVersions } from "../../fakes/truenas/versions.ts";
+import { sampled } from "../../sample.ts";
 import { on, openOn, parent, refusal, remainsOf, truenasRig } from "./rig.ts";
 
 /** Full copies that are interrupted, or that are encrypted. */
@@ -36,7 +37,7 @@ async function begun(double: Double): Promise<void> {
   while (!double.receiving.has(landing)) await new Promise(resolve => setTimeout(resolve, 2));
 }
 
-describe.each(recentVersions)("a full copy on TrueNAS %s", version => {
+describe.each(sampled(recentVersions, each => each === "26.0"))("a full copy on TrueNAS %s", version => {
   test("continues where a broken stream, and a restart of the server, have left it", async () => {
     await on({ version }, "nfs", async (driver, double) => {
       await madeSource(double);
