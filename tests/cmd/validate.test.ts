@@ -33,8 +33,7 @@ const fakeHost = (out: string[], err: string[], stdin = "", env = {}): Host => (
   stdin: async () => stdin,
   env,
   hostname: "here",
-  colour: false,
-  pause: async () => {},
+  ...{ colour: false, pause: async () => {} },
 });
 
 /** Runs the command as commander would; returns exit code and output. */
