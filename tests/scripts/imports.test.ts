@@ -10,7 +10,7 @@ let checkout = "";
 const tidy: Readonly<Record<string, string>> = {
   "lib/core/errors.ts": "export const errors = 1;",
   "lib/io/runner.ts": 'import { errors } from "../core/errors.ts"; export type Runner = typeof errors;',
-  "lib/io/local.ts": 'import { spawn } from "node:child_process"; export const local = spawn;',
+  "lib/io/process-group.ts": 'import { spawn } from "node:child_process"; export const local = spawn;',
   "lib/drivers/module.ts": 'import type { Runner } from "../io/runner.ts"; export type Module = Runner;',
   "lib/drivers/zfs/zfs.ts": "export const zfs = 1;",
   "lib/drivers/memory/module.ts": 'import * as v from "valibot"; export const memory = v;',
@@ -22,14 +22,14 @@ const tidy: Readonly<Record<string, string>> = {
 };
 
 const planted: readonly (readonly [rule: string, file: string, text: string])[] = [
-  ["lib-core-layer", "lib/core/bad.ts", 'import { local } from "../io/local.ts"; export const bad = local;'],
+  ["lib-core-layer", "lib/core/bad.ts", 'import { local } from "../io/process-group.ts"; export const bad = local;'],
   ["lib-core-layer", "lib/core/bad.ts", 'import type { Runner } from "../io/runner.ts"; export type Bad = Runner;'],
   ["lib-core-layer", "lib/core/bad.ts", 'export type Bad = import("../io/runner.ts").Runner;'],
   ["lib-core-packages", "lib/core/bad.ts", 'import { parse } from "yaml"; export const bad = parse;'],
   [
     "lib-drivers-ts-types-only",
     "lib/drivers/driver.ts",
-    'import { local } from "../io/local.ts"; export const bad = local;',
+    'import { local } from "../io/process-group.ts"; export const bad = local;',
   ],
   ["lib-config-types-only", "lib/config/bad.ts", 'import "../drivers/module.ts"; export const bad = 1;'],
   [

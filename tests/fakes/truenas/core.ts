@@ -17,6 +17,8 @@ export interface Core {
   readonly faults: Faults;
   /** How long each request takes, in milliseconds. */
   readonly latencyMs: number;
+  /** Whether the middleware that got the request has ended, so that it does nothing of it any more. */
+  hasEnded(): boolean;
   /** What becomes of an answer on its way over the WebSocket. */
   mangle(answer: object, method: string): object;
   readonly deliver: Deliver;

@@ -84,6 +84,8 @@ export class Double {
   readonly #options: DoubleOptions;
   readonly #sockets = new WebSocketServer({ noServer: true, maxPayload: 4 << 20 });
   readonly #server;
+  /** How often the middleware has started. */
+  #starts = 1;
   readonly #admitted = new Map<string, number[]>();
 
   constructor(options: DoubleOptions) {
@@ -112,6 +114,7 @@ export class Double {
   /** The middleware starts again, perhaps as another version: sockets end, jobs are forgotten, the rest stays. */
   restart(version: Version = this.version): void {
     this.version = version;
+    this.#starts++;
     upgraded(this.state, numberOf(version));
     this.jobs.forget();
     this.receiving.clear();
@@ -152,6 +155,8 @@ export class Double {
       },
     };
     const { accounts, jobs, faults, latencyMs } = this;
+    const starts = this.#starts;
+    const hasEnded = () => this.#starts !== starts;
     const record: Core["record"] = (protocol, method, params) =>
       this.#record({ version: nas.version, protocol, method, params, at: performance.now() });
     const recordAnswer: Core["recordAnswer"] = (method, result) =>
@@ -159,7 +164,7 @@ export class Double {
     const mangle: Core["mangle"] = (answer, method) => this.mangle?.(answer, method) ?? answer;
     const deliver: Deliver = sent => this.deliver?.(sent) ?? { texts: [sent.text], status: sent.status ?? 0 };
     const intercept: Intercept = method => this.intercept?.(method);
-    return { nas, accounts, jobs, faults, latencyMs, mangle, deliver, intercept, record, recordAnswer };
+    return { nas, accounts, jobs, faults, latencyMs, hasEnded, mangle, deliver, intercept, record, recordAnswer };
   }
 
   #record(request: Recorded): void {

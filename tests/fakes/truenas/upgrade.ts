@@ -6,14 +6,8 @@ import type { Row, State, TableName } from "./state.ts";
  */
 
 const smbOptions = [
-  "home",
-  "path_suffix",
-  "hostsallow",
-  "hostsdeny",
-  "guestok",
-  "recyclebin",
-  "timemachine",
-  "auxsmbconf",
+  ...["home", "path_suffix", "hostsallow", "hostsdeny", "guestok", "recyclebin", "timemachine", "auxsmbconf"],
+  ...["streams", "durablehandle", "shadowcopy", "fsrvp", "afp", "timemachine_quota", "aapl_name_mangling", "vuid"],
 ];
 const smbRenamed = { abe: "access_based_share_enumeration", ro: "readonly" } as const;
 

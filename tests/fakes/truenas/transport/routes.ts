@@ -52,6 +52,7 @@ export async function answerRest(
   if (fault === "before") return void request.socket.destroy();
   if (!own[method]) core.record("rest", method, params);
   if (core.latencyMs > 0) await new Promise(resolve => setTimeout(resolve, core.latencyMs));
+  if (core.hasEnded()) return;
   const [status, body] = await outcome(core, session, method, params);
   if (fault === "after") return void request.socket.destroy();
   if (fault === "unanswered" || fault === "hung") return;

@@ -119,6 +119,7 @@ export class Conversation {
     if (fault === "before") return this.#lost();
     this.#core.record("rpc", method, params);
     if (this.#core.latencyMs > 0) await new Promise(resolve => setTimeout(resolve, this.#core.latencyMs));
+    if (this.#core.hasEnded()) return undefined;
     const whole = await this.#caught(() => this.#invoked(method, params));
     const answer = this.#core.mangle(whole, method);
     if (fault === "hung") await new Promise(() => undefined);
