@@ -73,19 +73,13 @@ const leastMs = 30_000;
 export class PeriodicRounds {
   readonly #everyMs: number;
   readonly #work: (signal: AbortSignal) => Promise<void>;
-  readonly #limitMs: number;
   readonly #stop = new AbortController();
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  /** `work` gets a signal that aborts when the round exceeds `limitMs` milliseconds, and on `stop`. It never rejects. */
-  constructor(
-    everyMs: number,
-    work: (signal: AbortSignal) => Promise<void>,
-    limitMs: number = Math.max(everyMs, leastMs),
-  ) {
+  /** `work` gets a signal that aborts when the round takes as long as the interval, or 30 s if that is longer, and on `stop`. It never rejects. */
+  constructor(everyMs: number, work: (signal: AbortSignal) => Promise<void>) {
     this.#everyMs = everyMs;
     this.#work = work;
-    this.#limitMs = limitMs;
   }
 
   /** Starts the timer without keeping the process alive. */
@@ -101,7 +95,7 @@ export class PeriodicRounds {
 
   #next(ms: number): void {
     this.#timer = setTimeout(() => {
-      const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(this.#limitMs)]);
+      const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(Math.max(this.#everyMs, leastMs))]);
       void this.#work(signal).finally(() => {
         if (!this.#stop.signal.aborted) this.#next(this.#everyMs);
       });

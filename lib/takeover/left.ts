@@ -1,4 +1,4 @@
-import { hostPath } from "../core/host-path.ts";
+import { hostPath, iscsiadmVariable } from "../core/host-path.ts";
 import { textAt } from "../lint/lint-input.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 
@@ -76,10 +76,10 @@ function walk(value: Mapping, above: string, lines: string[]): void {
 /** What becomes of a variable of the environment. */
 function variable(path: string, each: unknown): string {
   const name = textAt(each, "name") ?? "a variable";
-  if (!/^ISCSIADM_HOST_(?:STRATEGY|PATH)$/.test(name)) return `${name}: ${wordsFor(path)}`;
   const value = textAt(each, "value") ?? "";
-  const folder = value.slice(0, value.lastIndexOf("/"));
-  return name.endsWith("PATH") && folder !== "" && !hostPath.split(":").includes(folder)
+  const use = iscsiadmVariable(name, value);
+  if (use === undefined) return `${name}: ${wordsFor(path)}`;
+  return use === "elsewhere"
     ? `${name}=${value}: csimux looks for iscsiadm only in ${hostPath}, so make it available in one of these folders`
     : `${name}: not carried over: csimux runs iscsiadm where iscsid runs, also on Talos`;
 }

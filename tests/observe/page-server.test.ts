@@ -123,6 +123,20 @@ test("a client has ten seconds for its request; unfinished requests have a limit
   clients.closeAll();
 }, 60_000);
 
+test("of answers that are not read, the oldest are given up when there are too many bytes", () => {
+  const clients = new Clients(10);
+  const sockets = Array.from({ length: 4 }, () => new Socket());
+  const answers = sockets.map(each => {
+    clients.add(each);
+    clients.asked(each);
+    clients.answer(each, Buffer.alloc(3 << 20));
+    return sockets.map(other => (other.destroyed ? "-" : "x")).join("");
+  });
+  // 8 MiB in all.
+  expect(answers).toEqual(["xxxx", "xxxx", "-xxx", "--xx"]);
+  clients.closeAll();
+});
+
 test("clients that do not read their answers keep no one else out, and an answer in progress is not cut off", async () => {
   let finish = (): void => {};
   const waiting = new Promise<void>(resolve => {

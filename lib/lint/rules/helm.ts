@@ -1,5 +1,5 @@
 import { unknownFolder } from "../../config/proxy.ts";
-import { hostPath } from "../../core/host-path.ts";
+import { hostPath, iscsiadmVariable } from "../../core/host-path.ts";
 import type { Path } from "../../schema/finding.ts";
 import { factsOf, isLocal } from "../facts.ts";
 import { at, type LintInput, listAt, type ManifestObject, mappingAt, textAt } from "../lint-input.ts";
@@ -90,10 +90,9 @@ function* iscsiadm({ document, value }: ManifestObject): Found {
   const path = ["node", "driver", "extraEnv"];
   for (const [index, each] of listAt(value, ...path).entries()) {
     const name = textAt(each, "name") ?? "";
-    if (!/^ISCSIADM_HOST_(?:STRATEGY|PATH)$/.test(name)) continue;
-    const text = textAt(each, "value") ?? "";
-    const folder = text.slice(0, text.lastIndexOf("/"));
-    const isElsewhere = name.endsWith("PATH") && folder !== "" && !hostPath.split(":").includes(folder);
+    const use = iscsiadmVariable(name, textAt(each, "value") ?? "");
+    if (use === undefined) continue;
+    const isElsewhere = use === "elsewhere";
     const message = isElsewhere
       ? `csimux does not read ${name}: it looks for iscsiadm in ${hostPath}, where iscsid runs`
       : `csimux does not read ${name}: it finds iscsid among the host's processes and runs iscsiadm in its namespaces`;
