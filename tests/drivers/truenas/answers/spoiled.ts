@@ -100,7 +100,10 @@ export function thingsOf({ state: { datasets, snapshots, tables } }: Double): re
     }),
     ...Object.entries(snapshots).map(([name, { guid, user }]) => `${name} ${JSON.stringify(user)}#${guid}`),
     ...tableNames.flatMap(table =>
-      tables[table].map(({ id, device_uuid: _, device_nguid: __, ...row }) => `${table} ${JSON.stringify(row)}#${id}`),
+      tables[table].map(
+        // What the system itself makes up for a disk differs, like the id, if it was made after something else.
+        ({ id, device_uuid: _, device_nguid: __, naa, ...row }) => `${table} ${JSON.stringify(row)}#${id} ${naa}`,
+      ),
     ),
   ];
 }
