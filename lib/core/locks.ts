@@ -2,53 +2,62 @@ import { CsiError } from "./errors.ts";
 
 const exclusive = -1;
 
-/**
- * Adds keys to those that the work holds; all are released together. Keys that it already holds for writing are skipped. Throws
- * "aborted" like `hold`.
- */
-export type AddKeys = (keys: readonly string[], shared?: readonly string[]) => void;
+/** How keys are held: `exclusive` for writing, n > 0 for n readers. */
+type Held = Map<string, number>;
 
 /**
  * One writer or any number of readers for each key.
  * Locking is synchronous, so there is no gap between check and lock.
  */
 export class TryLocks {
-  /** -1: held for writing; n > 0: held n times for reading. */
-  readonly #held = new Map<string, number>();
+  readonly #held: Held = new Map();
 
   /**
-   * Runs `work` while holding `keys` for writing and `shared` for reading.
+   * Holds `keys` for writing and `shared` for reading until the result is disposed of (`using`).
    * Throws "aborted" immediately if one of them is held in a conflicting mode (CSI "Concurrency").
    */
-  async hold<T>(
-    keys: readonly string[],
-    work: (add: AddKeys) => Promise<T>,
-    shared: readonly string[] = [],
-  ): Promise<T> {
-    const written = new Set<string>();
-    const read: string[] = [];
-    const add: AddKeys = (more, moreShared = []) => {
-      const wanted = more.filter(key => !written.has(key));
-      const readable = moreShared.filter(key => !written.has(key) && !wanted.includes(key));
-      const busy = wanted.find(key => this.#held.has(key)) ?? readable.find(key => this.#held.get(key) === exclusive);
-      if (busy !== undefined) throw new CsiError("aborted", `another operation on "${busy}" is in progress`);
-      for (const key of wanted) this.#held.set(key, exclusive);
-      for (const key of readable) this.#held.set(key, (this.#held.get(key) ?? 0) + 1);
-      for (const key of wanted) written.add(key);
-      read.push(...readable);
-    };
-    add(keys, shared);
-    try {
-      return await work(add);
-    } finally {
-      for (const key of written) this.#held.delete(key);
-      for (const key of read) this.#release(key);
-    }
+  lock(keys: readonly string[], shared: readonly string[] = []): HeldLocks {
+    const held = new HeldLocks(this.#held);
+    held.add(keys, shared);
+    return held;
   }
 
-  #release(key: string): void {
-    const count = this.#held.get(key) ?? 0;
-    if (count > 1) this.#held.set(key, count - 1);
-    else this.#held.delete(key);
+  /** Runs `work` with these locks. */
+  async hold<T>(keys: readonly string[], work: () => Promise<T>): Promise<T> {
+    using _held = this.lock(keys);
+    return await work();
+  }
+}
+
+/** Keys that one operation holds; all are released together. */
+export class HeldLocks {
+  readonly #held: Held;
+  readonly #written = new Set<string>();
+  readonly #read: string[] = [];
+
+  constructor(held: Held) {
+    this.#held = held;
+  }
+
+  /** Holds further keys. Those that are already held for writing are skipped. Throws "aborted" like `lock`, and then adds none. */
+  add(keys: readonly string[], shared: readonly string[] = []): void {
+    const wanted = keys.filter(key => !this.#written.has(key));
+    const readable = shared.filter(key => !this.#written.has(key) && !wanted.includes(key));
+    const busy = wanted.find(key => this.#held.has(key)) ?? readable.find(key => this.#held.get(key) === exclusive);
+    if (busy !== undefined) throw new CsiError("aborted", `another operation on "${busy}" is in progress`);
+    for (const key of wanted) this.#held.set(key, exclusive);
+    for (const key of readable) this.#held.set(key, (this.#held.get(key) ?? 0) + 1);
+    for (const key of wanted) this.#written.add(key);
+    this.#read.push(...readable);
+  }
+
+  /** Releases all keys. */
+  [Symbol.dispose](): void {
+    for (const key of this.#written) this.#held.delete(key);
+    for (const key of this.#read) {
+      const count = this.#held.get(key) ?? 0;
+      if (count > 1) this.#held.set(key, count - 1);
+      else this.#held.delete(key);
+    }
   }
 }

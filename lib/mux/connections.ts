@@ -14,8 +14,8 @@ import {
   type OpenConnection,
   type ValidFile,
 } from "./connection.ts";
-import { Pool } from "./pool.ts";
-import { badName, changedFamily, missing, unopened, type WhenUnavailable } from "./unusable.ts";
+import { type ConnectionLease, Pool } from "./pool.ts";
+import { badName, changedFamily, missing, type Unusable, unopened, type WhenUnavailable } from "./unusable.ts";
 
 /** Where connection files come from. */
 export interface ConnectionFiles {
@@ -35,12 +35,6 @@ type Labels = Connection["labels"];
  * "failed-precondition" with what is wrong.
  */
 export type Open = (name: string, text: string, named: (areEqual: () => boolean) => void) => Connection;
-
-/** A connection that cannot be used. `isOut`: because its file is missing or invalid. */
-interface Unusable {
-  readonly isOut: boolean;
-  readonly error: (when: WhenUnavailable) => CsiError;
-}
 
 /** A file as it was read: its text, undefined if there is none, or why that cannot be determined. */
 interface ReadFile {
@@ -95,21 +89,26 @@ export class Connections {
     return this.#files.names();
   }
 
-  /** Runs `work` on the connection that the file describes now, and keeps it open until `work` settles. */
-  async use<T>(name: string, when: WhenUnavailable, work: (connection: Connection) => Promise<T>): Promise<T> {
-    const file = await this.#read(name);
-    const open = this.#current(name, file);
+  /** The connection that the file describes now; it stays open until the lease is disposed of (`using`). */
+  async lease(name: string, when: WhenUnavailable): Promise<ConnectionLease> {
+    const open = this.#current(name, await this.#read(name));
     if ("isOut" in open) throw open.error(when);
-    return this.#pool.lease(open, work);
+    return this.#pool.lease(open);
+  }
+
+  /** Runs `work` on a leased connection. */
+  async use<T>(name: string, when: WhenUnavailable, work: (connection: Connection) => Promise<T>): Promise<T> {
+    using lease = await this.lease(name, when);
+    return await work(lease.connection);
   }
 
   /** Like `use` with "retry"; returns undefined if the connection has no file, or one that was never valid since the start. */
   async useIfHealthy<T>(name: string, work: (connection: Connection) => Promise<T>): Promise<T | undefined> {
-    const file = await this.#read(name);
-    const open = this.#current(name, file);
-    if (!("isOut" in open)) return this.#pool.lease(open, work);
-    if (open.isOut) return undefined;
-    throw open.error("retry");
+    const open = this.#current(name, await this.#read(name));
+    if ("isOut" in open && open.isOut) return undefined;
+    if ("isOut" in open) throw open.error("retry");
+    using lease = this.#pool.lease(open);
+    return await work(lease.connection);
   }
 
   /** Keeps a connection that is in use open until `work` has settled, even if the call that uses it ends before. */
@@ -201,7 +200,7 @@ export class Connections {
     const record = this.#records.get(name);
     const judged = record?.rejected ?? record?.lastValid;
     if (isOld || typeof text !== "string" || !judged || !this.#isPresent(judged, text))
-      await this.useIfHealthy(name, noWork);
+      await this.useIfHealthy(name, async () => {});
   }
 
   /** Reads are ordered, so that a slow read of an old file does not replace the connection of the new one. */
@@ -290,8 +289,6 @@ export class Connections {
 interface JudgedFile extends Omit<ValidFile, "text" | "facts"> {
   readonly text: string | undefined;
 }
-
-const noWork = async (): Promise<void> => {};
 
 /** A CsiError as a value; rethrows any other error. */
 function csiError(error: unknown): CsiError {

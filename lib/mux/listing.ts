@@ -106,28 +106,28 @@ export class Listing {
     const tokens = filterTokens(handle);
     const token = request.token === "" ? undefined : tokens.read(request.token);
     const page = { token, max: pageOf(request.max) };
-    return connections.use(handle.connection, "retry", async connection => {
-      const list = () => this.#snapshotsOn(connection, handle.id, page, call);
-      const { items, next } = await calls.make(connection, list);
-      return { items, next: next && tokens.write(next) };
-    });
+    using lease = await connections.lease(handle.connection, "retry");
+    const list = () => this.#snapshotsOn(lease.connection, handle.id, page, call);
+    const { items, next } = await calls.make(lease.connection, list);
+    return { items, next: next && tokens.write(next) };
   }
 
   async #oneSnapshot(filter: SnapshotFilter, call: Call): Promise<readonly RoutedSnapshot[]> {
     const { calls, connections, handles } = this.#context;
     const handle = handles.parse(filter.snapshot, "snapshot");
     if (!handle) return [];
-    const found = await connections.use(handle.connection, "retry", async connection => {
-      try {
-        const { snapshots } = connection.driver;
-        const snapshot = snapshots && (await calls.make(connection, () => snapshots.get(handle.id, call)));
-        return snapshot && handles.snapshot(connection, snapshot);
-      } catch (error) {
-        if (error instanceof CsiError && error.code === "not-found") return undefined;
-        throw error;
-      }
-    });
-    return found && (filter.volume === "" || this.#isSame(filter.volume, found.volumeId)) ? [found] : [];
+    using lease = await connections.lease(handle.connection, "retry");
+    const { snapshots } = lease.connection.driver;
+    if (!snapshots) return [];
+    try {
+      const snapshot = await calls.make(lease.connection, () => snapshots.get(handle.id, call));
+      const found = handles.snapshot(lease.connection, snapshot);
+      const isWanted = filter.volume === "" || this.#isSame(filter.volume, found.volumeId);
+      return isWanted ? [found] : [];
+    } catch (error) {
+      if (error instanceof CsiError && error.code === "not-found") return [];
+      throw error;
+    }
   }
 
   /** Whether two ids in any form belong to the same volume. */

@@ -3,7 +3,7 @@ import { wantedBytes } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError, jointCode } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
-import type { AddKeys } from "../core/locks.ts";
+import type { HeldLocks } from "../core/locks.ts";
 import type { Group } from "../core/proxy.ts";
 import type { Connection } from "./connection.ts";
 import type { CreateRequest, RouterContext } from "./context.ts";
@@ -18,8 +18,8 @@ export interface Creation {
   readonly request: CreateRequest;
   readonly source: Handle | undefined;
   readonly call: Call;
-  /** Adds to the locks that it holds. */
-  readonly add: AddKeys;
+  /** The locks that it holds. */
+  readonly held: HeldLocks;
 }
 
 /** Where to create a volume. */
@@ -119,10 +119,10 @@ export class MemberSelection {
   }
 
   /** Removes what is unfinished. Returns false if the member can no longer be asked. */
-  async #clear(member: string, { request, call, add }: Creation): Promise<boolean> {
+  async #clear(member: string, { request, call, held }: Creation): Promise<boolean> {
     const { calls, connections } = this.#context;
     const cleared = connections.use(member, "retry", async connection => {
-      add([volumeLock(connection, request.name)]);
+      held.add([volumeLock(connection, request.name)]);
       await calls.clear(connection, request.name, call);
       return true;
     });

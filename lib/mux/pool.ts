@@ -3,6 +3,11 @@ import type { CacheTimeout } from "../core/proxy.ts";
 import type { Driver } from "../drivers/driver.ts";
 import type { Connection, ConnectionRecord, OpenConnection, ValidFile } from "./connection.ts";
 
+/** A connection that stays open until this is disposed of (`using`). */
+export interface ConnectionLease extends Disposable {
+  readonly connection: Connection;
+}
+
 /** The open connections. Each stays open while a call uses it, and then for `cacheTimeoutMinutes`. */
 export class Pool {
   readonly #timeout: CacheTimeout;
@@ -29,15 +34,14 @@ export class Pool {
     return open;
   }
 
-  /** Runs `work` on a connection and keeps it open until that settles. */
-  async lease<T>(open: OpenConnection, work: (connection: Connection) => Promise<T>): Promise<T> {
+  /** Keeps a connection open until the lease is disposed of. */
+  lease(open: OpenConnection): ConnectionLease {
     open.leases++;
-    try {
-      return await work(open.connection);
-    } finally {
+    const release = () => {
       open.leases--;
       this.#released(open);
-    }
+    };
+    return { connection: open.connection, [Symbol.dispose]: release };
   }
 
   /** Keeps a leased connection open until `work` has settled, even if the lease ends before. */

@@ -1,7 +1,7 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
-import type { AddKeys, TryLocks } from "../core/locks.ts";
+import type { HeldLocks, TryLocks } from "../core/locks.ts";
 import type { Finding, VolumeFindings } from "../health/finding.ts";
 import type { Connection } from "./connection.ts";
 import type { Connections } from "./connections.ts";
@@ -110,9 +110,9 @@ export class SkippedMembers {
   async #settle(skip: SkippedVolume, member: string, call: Call): Promise<boolean> {
     const { connections, locks } = this.#parts;
     try {
-      await locks.hold([nameLock(skip.name)], add =>
-        connections.use(member, "retry", connection => this.#ask(skip, connection, add, call)),
-      );
+      using held = locks.lock([nameLock(skip.name)]);
+      using lease = await connections.lease(member, "retry");
+      await this.#ask(skip, lease.connection, held, call);
       return true;
     } catch (error) {
       if (!(error instanceof CsiError)) throw error;
@@ -121,7 +121,7 @@ export class SkippedMembers {
     }
   }
 
-  async #ask(skip: SkippedVolume, connection: Connection, add: AddKeys, call: Call): Promise<void> {
+  async #ask(skip: SkippedVolume, connection: Connection, held: HeldLocks, call: Call): Promise<void> {
     const { calls } = this.#parts;
     const { name } = connection;
     const found = await calls.find(connection, skip.name, call);
@@ -129,7 +129,7 @@ export class SkippedMembers {
     if (found?.kind === "volume") skip.found.set(name, found.volume.id);
     if (found?.kind === "unfinished") {
       if (!(await this.#isUnneeded(skip, call))) return;
-      add([volumeLock(connection, skip.name)]);
+      held.add([volumeLock(connection, skip.name)]);
       await calls.clear(connection, skip.name, call);
       call.log.info("removed an unfinished volume that was created on another member of the group", {
         connection: name,

@@ -36,30 +36,28 @@ export class Snapshots {
     await this.#refuseOther(parameters["connection"], source);
     await calls.refuse(source.connection);
     const key = `snapshot ${source.connection}/${name}`;
-    const create = (own: Call) =>
-      connections.use(source.connection, "retry", async connection => {
-        const snapshots = ability(connection, "snapshots");
-        // A snapshot has the topologies of its connection, whatever is preferred.
-        const policy = { ...settings().policy, honourPreferred: "off" } as const;
-        accessibleTopologyFor(connection.accessibleTopology, accessibility, policy);
-        const made = await calls.make(connection, () => snapshots.create(name, source.id, parameters, own));
-        const id = handles.encodeNew("snapshot", source.connection, made.id);
-        return { ...handles.snapshot(connection, made), id };
-      });
-    const made = await jobs.run(key, fingerprint(request), call, own =>
-      locks.hold([key], () => create(own), [lockKey(source)]),
-    );
-    return { ...made, volumeId: volume };
+    return jobs.run(key, fingerprint(request), call, async own => {
+      using _held = locks.lock([key], [lockKey(source)]);
+      using lease = await connections.lease(source.connection, "retry");
+      const { connection } = lease;
+      const snapshots = ability(connection, "snapshots");
+      // A snapshot has the topologies of its connection, whatever is preferred.
+      const policy = { ...settings().policy, honourPreferred: "off" } as const;
+      accessibleTopologyFor(connection.accessibleTopology, accessibility, policy);
+      const made = await calls.make(connection, () => snapshots.create(name, source.id, parameters, own));
+      const id = handles.encodeNew("snapshot", source.connection, made.id);
+      return { ...handles.snapshot(connection, made), id, volumeId: volume };
+    });
   }
 
   /** GetSnapshot. Throws "not-found". */
   async get(text: string, call: Call): Promise<RoutedSnapshot> {
     const { calls, connections, handles } = this.#context;
     const handle = handles.known(text, "snapshot");
-    return connections.use(handle.connection, "retry", async connection => {
-      const snapshots = ability(connection, "snapshots");
-      return handles.snapshot(connection, await calls.make(connection, () => snapshots.get(handle.id, call)));
-    });
+    using lease = await connections.lease(handle.connection, "retry");
+    const snapshots = ability(lease.connection, "snapshots");
+    const found = await calls.make(lease.connection, () => snapshots.get(handle.id, call));
+    return handles.snapshot(lease.connection, found);
   }
 
   /** DeleteSnapshot. An id that csimux cannot have created does not exist, so it is gone (CSI DeleteSnapshot). */
@@ -68,15 +66,13 @@ export class Snapshots {
     const handle = handles.parse(text, "snapshot");
     if (!handle) return call.log.warn("nothing to delete: not an id of this driver", { snapshot: text });
     await calls.refuse(handle.connection);
-    await jobs.run(`delete ${encodeHandle(handle)}`, "", call, own =>
-      locks.hold([lockKey(handle)], () =>
-        connections.use(handle.connection, "retry", connection => {
-          this.#context.copying?.refuseBusy(handle);
-          const snapshots = ability(connection, "snapshots");
-          return calls.make(connection, () => snapshots.delete(handle.id, own));
-        }),
-      ),
-    );
+    await jobs.run(`delete ${encodeHandle(handle)}`, "", call, async own => {
+      using _held = locks.lock([lockKey(handle)]);
+      using lease = await connections.lease(handle.connection, "retry");
+      this.#context.copying?.refuseBusy(handle);
+      const snapshots = ability(lease.connection, "snapshots");
+      await calls.make(lease.connection, () => snapshots.delete(handle.id, own));
+    });
   }
 
   /** A snapshot class may name the connection, or a group with that connection. */
@@ -111,15 +107,13 @@ export class GroupSnapshots {
     const ids = sources.map(({ id }) => id);
     const key = `group snapshot ${only}/${name}`;
     await calls.refuse(only);
-    const create = (own: Call) =>
-      connections.use(only, "retry", async connection => {
-        const groups = ability(connection, "groupSnapshots");
-        const made = await calls.make(connection, () => groups.create(name, ids, parameters, own));
-        return handles.groupSnapshot(connection, made);
-      });
-    return jobs.run(key, fingerprint([volumes, parameters]), call, own =>
-      locks.hold([key], () => create(own), sources.map(lockKey)),
-    );
+    return jobs.run(key, fingerprint([volumes, parameters]), call, async own => {
+      using _held = locks.lock([key], sources.map(lockKey));
+      using lease = await connections.lease(only, "retry");
+      const groups = ability(lease.connection, "groupSnapshots");
+      const made = await calls.make(lease.connection, () => groups.create(name, ids, parameters, own));
+      return handles.groupSnapshot(lease.connection, made);
+    });
   }
 
   /** DeleteVolumeGroupSnapshot. An id that csimux cannot have created does not exist, so it is gone. */
@@ -130,14 +124,12 @@ export class GroupSnapshots {
     const ids = this.#inside(group, snapshots);
     await calls.refuse(group.connection);
     const keys = ids.map(id => lockKey({ kind: "snapshot", connection: group.connection, id }));
-    const remove = (own: Call) =>
-      connections.use(group.connection, "retry", connection => {
-        const groups = ability(connection, "groupSnapshots");
-        return calls.make(connection, () => groups.delete(group.id, ids, own));
-      });
-    await jobs.run(`delete ${encodeGroup(group)}`, fingerprint([ids]), call, own =>
-      locks.hold([`group snapshot with the id ${encodeGroup(group)}`, ...keys], () => remove(own)),
-    );
+    await jobs.run(`delete ${encodeGroup(group)}`, fingerprint([ids]), call, async own => {
+      using _held = locks.lock([`group snapshot with the id ${encodeGroup(group)}`, ...keys]);
+      using lease = await connections.lease(group.connection, "retry");
+      const groups = ability(lease.connection, "groupSnapshots");
+      await calls.make(lease.connection, () => groups.delete(group.id, ids, own));
+    });
   }
 
   /** GetVolumeGroupSnapshot. Throws "not-found". */
@@ -146,11 +138,10 @@ export class GroupSnapshots {
     const group = parseGroup(text);
     if (!group) throw new CsiError("not-found", `group snapshot "${text}" is not an id of this driver`);
     const ids = this.#inside(group, snapshots);
-    return connections.use(group.connection, "retry", async connection => {
-      const groups = ability(connection, "groupSnapshots");
-      const found = await calls.make(connection, () => groups.get(group.id, ids, call));
-      return handles.groupSnapshot(connection, found);
-    });
+    using lease = await connections.lease(group.connection, "retry");
+    const groups = ability(lease.connection, "groupSnapshots");
+    const found = await calls.make(lease.connection, () => groups.get(group.id, ids, call));
+    return handles.groupSnapshot(lease.connection, found);
   }
 
   /** The driver's ids of the snapshots. Throws "invalid-argument" for one that cannot be in the group. */

@@ -89,7 +89,8 @@ export async function restoreExports(
     const fields = { connection: name, volume: id, reason: lost.reason };
     try {
       // Another driver of the same connection may be deleting the volume, if its file was changed.
-      await locks.hold([lockKey({ kind: "volume", connection: name, id })], async () => health.restore?.(id, call));
+      using _held = locks.lock([lockKey({ kind: "volume", connection: name, id })]);
+      await health.restore(id, call);
       call.log.info("restored the missing export or target of a volume", fields);
     } catch (error) {
       const detail = error instanceof Error ? error.message : String(error);

@@ -8,6 +8,12 @@ import type { Connection, StorageState } from "./connection.ts";
  */
 export type WhenUnavailable = "refuse" | "retry";
 
+/** A connection that cannot be used. `isOut`: because its file is missing or invalid. */
+export interface Unusable {
+  readonly isOut: boolean;
+  readonly error: (when: WhenUnavailable) => CsiError;
+}
+
 /** A text that cannot be the name of a connection. */
 export const badName = (name: string): CsiError =>
   new CsiError("invalid-argument", `"${name.slice(0, 80)}" cannot name a connection: use ${connectionNameForm}`);

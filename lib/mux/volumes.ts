@@ -3,7 +3,6 @@ import { type CapacityRange, wantedBytes } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { encodeHandle, type Handle } from "../core/handle.ts";
-import type { AddKeys } from "../core/locks.ts";
 import type { Context, Volume, VolumeSpec } from "../drivers/driver.ts";
 import type { Condition } from "../health/condition-tracker.ts";
 import { reasonText } from "../health/reasons.ts";
@@ -26,8 +25,8 @@ interface CapabilityQuestion {
 }
 
 /**
- * The operations on one volume, in terms of handles. Each runs as a job, which holds the locks, leases the connection, and calls its
- * driver through StorageCalls.
+ * The operations on one volume, in terms of handles. A change runs as a job, which holds the locks, leases the connection, and calls its
+ * driver through StorageCalls; locks and lease end with the block that holds them.
  */
 export class Volumes {
   readonly #context: RouterContext;
@@ -48,14 +47,12 @@ export class Volumes {
     const source = request.source && handles.known(request.source.id, request.source.kind);
     const isGroup = await groups.has(named);
     if (!isGroup && calls.isDoubted(named)) await calls.refuse(named);
-    // Volumes of one name may be created on several connections at once, unless a group is looking for the name.
     const name = [nameLock(request.name)];
-    return jobs.run(`create ${named}/${request.name}`, fingerprint(request), call, own => {
-      const create = (add: AddKeys) => {
-        const creation: Creation = { named, request, source, call: own, add };
-        return isGroup ? this.#inGroup(creation) : this.#on(named, "refuse", creation);
-      };
-      return isGroup ? locks.hold(name, create) : locks.hold([], create, name);
+    return jobs.run(`create ${named}/${request.name}`, fingerprint(request), call, async own => {
+      // Volumes of one name may be created on several connections at once, unless a group is looking for the name.
+      using held = isGroup ? locks.lock(name) : locks.lock([], name);
+      const creation: Creation = { named, request, source, call: own, held };
+      return await (isGroup ? this.#inGroup(creation) : this.#on(named, "refuse", creation));
     });
   }
 
@@ -63,8 +60,13 @@ export class Volumes {
   async delete(text: string, call: Call): Promise<void> {
     const handle = this.#context.handles.parse(text, "volume");
     if (!handle) return call.log.warn("nothing to delete: not an id of this driver", { volume: text });
-    await this.#change("delete", handle, "", call, async (connection, own) => {
-      if (connection.retain) return own.log.info("volume left in place: deleteStrategy is retain", { volume: text });
+    await this.#change("delete", handle, "", call, async own => {
+      using lease = await this.#context.connections.lease(handle.connection, "retry");
+      const { connection } = lease;
+      if (connection.retain) {
+        own.log.info("volume left in place: deleteStrategy is retain", { volume: text });
+        return;
+      }
       await this.#context.copying?.beforeDelete(connection, handle, own);
       await this.#context.calls.make(connection, () => connection.driver.delete(handle.id, own));
       this.#context.skipped.deleted(handle);
@@ -76,30 +78,28 @@ export class Volumes {
   async get(text: string, call: Call): Promise<RoutedVolume> {
     const { connections, handles } = this.#context;
     const handle = handles.known(text, "volume");
-    return connections.use(handle.connection, "retry", async connection =>
-      handles.volume(connection, await this.#read(connection, handle.id, call)),
-    );
+    using lease = await connections.lease(handle.connection, "retry");
+    const volume = await this.#read(lease.connection, handle.id, call);
+    return handles.volume(lease.connection, volume);
   }
 
   /** ControllerGetVolumeHealth. Throws "not-found" for a volume that does not exist, unless it is known to be lost or unreachable. */
   async health(text: string, call: Call): Promise<readonly Condition[]> {
     const handle = this.#context.handles.known(text, "volume");
-    return this.#context.connections.use(handle.connection, "retry", async connection => {
-      const conditions = await this.#health.volume(connection, handle.id, call);
-      // A lost or unreachable volume is known, although it cannot be read.
-      const canRead = conditions.every(({ reason }) => reasonText(reason).severity === "degraded");
-      if (canRead) await this.#read(connection, handle.id, call);
-      return conditions;
-    });
+    using lease = await this.#context.connections.lease(handle.connection, "retry");
+    const conditions = await this.#health.volume(lease.connection, handle.id, call);
+    // A lost or unreachable volume is known, although it cannot be read.
+    const canRead = conditions.every(({ reason }) => reasonText(reason).severity === "degraded");
+    if (canRead) await this.#read(lease.connection, handle.id, call);
+    return conditions;
   }
 
   /** The volume condition of CSI up to 1.12, for a volume that exists; undefined while its storage system cannot be checked. */
   async condition(text: string, call: Call): Promise<readonly Condition[] | undefined> {
     const handle = this.#context.handles.known(text, "volume");
     try {
-      return await this.#context.connections.use(handle.connection, "retry", connection =>
-        this.#health.volume(connection, handle.id, call),
-      );
+      using lease = await this.#context.connections.lease(handle.connection, "retry");
+      return await this.#health.volume(lease.connection, handle.id, call);
     } catch (error) {
       if (error instanceof CsiError) return undefined;
       throw error;
@@ -116,14 +116,14 @@ export class Volumes {
   ): Promise<string | undefined> {
     const handle = this.#context.handles.known(id, "volume");
     const named = parameters["connection"];
-    return this.#context.connections.use(handle.connection, "retry", async connection => {
-      await this.#read(connection, handle.id, call);
-      if (named && !(await this.#context.groups.leads(named, handle.connection)))
-        return `the parameters name "${named}", but the volume is on connection "${handle.connection}"`;
-      if (Object.keys(context).length > 0 && !context["node_attach_driver"])
-        return `the volume context lacks "node_attach_driver"; copy the context that the volume was created with (ListVolumes reports it)`;
-      return firstUnmet(connection.access, capabilities);
-    });
+    using lease = await this.#context.connections.lease(handle.connection, "retry");
+    await this.#read(lease.connection, handle.id, call);
+    if (named && !(await this.#context.groups.leads(named, handle.connection)))
+      return `the parameters name "${named}", but the volume is on connection "${handle.connection}"`;
+    if (Object.keys(context).length > 0 && !context["node_attach_driver"])
+      return `the volume context lacks "node_attach_driver"; copy the context that the volume was created with (ListVolumes reports it)`;
+    const unmet = firstUnmet(lease.connection.access, capabilities);
+    return unmet;
   }
 
   /**
@@ -138,19 +138,21 @@ export class Volumes {
   ): Promise<{ readonly bytes: bigint; readonly onNode: boolean }> {
     wantedBytes(range);
     const handle = this.#context.handles.known(text, "volume");
-    return this.#change("expand", handle, fingerprint([range, wanted]), call, (connection, own) => {
-      if (wanted) refuseUnmet(connection, [wanted]);
-      const expansion = ability(connection, "expand");
-      return notInUse(this.#context.calls.make(connection, () => expansion.expand(handle.id, range, own)));
+    return this.#change("expand", handle, fingerprint([range, wanted]), call, async own => {
+      using lease = await this.#context.connections.lease(handle.connection, "retry");
+      if (wanted) refuseUnmet(lease.connection, [wanted]);
+      const expansion = ability(lease.connection, "expand");
+      return await notInUse(this.#context.calls.make(lease.connection, () => expansion.expand(handle.id, range, own)));
     });
   }
 
   /** ControllerModifyVolume. Throws "invalid-argument" for properties that cannot be changed. */
   modify(text: string, properties: Context, call: Call): Promise<void> {
     const handle = this.#context.handles.known(text, "volume");
-    return this.#change("modify", handle, fingerprint([properties]), call, (connection, own) => {
-      const modification = ability(connection, "modify");
-      return this.#context.calls.make(connection, () => modification.modify(handle.id, properties, own));
+    return this.#change("modify", handle, fingerprint([properties]), call, async own => {
+      using lease = await this.#context.connections.lease(handle.connection, "retry");
+      const modification = ability(lease.connection, "modify");
+      await this.#context.calls.make(lease.connection, () => modification.modify(handle.id, properties, own));
     });
   }
 
@@ -172,22 +174,22 @@ export class Volumes {
     return this.#context.calls.make(connection, () => reading.get(id, call));
   }
 
+  /** Runs `work` as a job that holds the lock of the volume. */
   async #change<T>(
     verb: "delete" | "expand" | "modify",
     handle: Handle,
     args: string,
     call: Call,
-    work: (connection: Connection, own: Call) => Promise<T>,
+    work: (own: Call) => Promise<T>,
   ): Promise<T> {
-    const { calls, connections, jobs, locks } = this.#context;
+    const { calls, jobs, locks } = this.#context;
     // Before the job: a retry would join a call that already waits for the storage system.
     await calls.refuse(handle.connection, verb === "delete");
-    return jobs.run(`${verb} ${encodeHandle(handle)}`, args, call, own =>
-      locks.hold([lockKey(handle)], async () => {
-        this.#context.copying?.refuseBusy(handle);
-        return connections.use(handle.connection, "retry", connection => work(connection, own));
-      }),
-    );
+    return jobs.run(`${verb} ${encodeHandle(handle)}`, args, call, async own => {
+      using _held = locks.lock([lockKey(handle)]);
+      this.#context.copying?.refuseBusy(handle);
+      return await work(own);
+    });
   }
 
   /** Creates the volume on the first selected member that has room. */
@@ -219,21 +221,21 @@ export class Volumes {
     }
   }
 
-  #on(name: string, when: WhenUnavailable, creation: Creation): Promise<RoutedVolume> {
+  async #on(name: string, when: WhenUnavailable, creation: Creation): Promise<RoutedVolume> {
     const { connections, handles } = this.#context;
-    const { request, source, add } = creation;
-    return connections.use(name, when, async connection => {
-      const isCopy = source !== undefined && source.connection !== name;
-      const inner = source && !isCopy ? sourceOn(connection, source) : undefined;
-      add([volumeLock(connection, request.name)], source && [lockKey(source)]);
-      const { parameters, range, mutable } = request;
-      const spec = { name: request.name, range, parameters, source: inner, mutable };
-      const made = isCopy
-        ? await this.#copied(connection, source, spec, creation)
-        : await this.#created(connection, spec, creation);
-      const id = handles.encodeNew("volume", name, made.volume.id);
-      return { ...made.volume, id, source: request.source, accessibleTopology: made.accessibleTopology };
-    });
+    const { request, source, held } = creation;
+    using lease = await connections.lease(name, when);
+    const { connection } = lease;
+    const isCopy = source !== undefined && source.connection !== name;
+    const inner = source && !isCopy ? sourceOn(connection, source) : undefined;
+    held.add([volumeLock(connection, request.name)], source && [lockKey(source)]);
+    const { parameters, range, mutable } = request;
+    const spec = { name: request.name, range, parameters, source: inner, mutable };
+    const made = isCopy
+      ? await this.#copied(connection, source, spec, creation)
+      : await this.#created(connection, spec, creation);
+    const id = handles.encodeNew("volume", name, made.volume.id);
+    return { ...made.volume, id, source: request.source, accessibleTopology: made.accessibleTopology };
   }
 
   async #created(connection: Connection, spec: VolumeSpec, { request, call }: Creation): Promise<MadeVolume> {

@@ -4,6 +4,7 @@ import { groupBy } from "../../lib/core/group-by.ts";
 import { root } from "../spawned.ts";
 import { below } from "./below.ts";
 import { phrases } from "./phrases.ts";
+import { unawaitedReturns } from "./unawaited-returns.ts";
 
 /** The most files of one folder, and lines of one file. */
 const maxFiles = 25;
@@ -126,8 +127,14 @@ function typeNames(all: readonly Source[]): readonly Excess[] {
     }));
 }
 
+const earlyReleases = (all: readonly Source[]): readonly Excess[] =>
+  all
+    .filter(({ path }) => /^(?:lib|cmd)\/.*\.ts$/.test(path))
+    .flatMap(({ path, text }) => unawaitedReturns(path, text))
+    .map(text => ({ key: ["returns", text], count: 1, limit: 0, text }));
+
 const excesses = (all: readonly Source[]): readonly Excess[] =>
-  [...roomSizes(all), ...fileSizes(all), ...phraseUses(all), ...typeNames(all)].filter(
+  [...roomSizes(all), ...fileSizes(all), ...phraseUses(all), ...typeNames(all), ...earlyReleases(all)].filter(
     ({ count, limit }) => count > limit,
   );
 

@@ -42,3 +42,18 @@ test("a folder has at most 25 files, a file at most 300 lines, and an exported t
   ]);
   expect(broken(file("lib/io/a.ts", type), file("tests/b.ts", type))).toEqual([]);
 });
+
+test.each([
+  ["a call", "    return calls.make(lease.connection);", 1],
+  ["a call inside a condition", "    if (a) return own.log.info(b);\n    return a ? b() : c;", 2],
+  ["an awaited call", "    return await calls.make(lease.connection);", 0],
+  [
+    "a name, an object and a template",
+    "    if (a) {\n      return { a: b(c) };\n    }\n    return `${a}`;\n    return held.value;",
+    0,
+  ],
+  ["a call after the block", "  }\n  return calls.make(other);", 0],
+])("%s in a block with `using` is returned after an await", (_, lines, count) => {
+  const text = `async function f() {\n  return g();\n  {\n    using lease = await lend();\n${lines}\n}\n`;
+  expect(broken(file("lib/mux/a.ts", text))).toHaveLength(count);
+});
