@@ -92,18 +92,23 @@ function shellOn([program, ...args]: readonly [string, ...string[]]) {
     text += chunk;
     received();
   });
-  const run = (line: string): Promise<void> =>
+  /** Resolves with what the line prints. */
+  const run = (line: string): Promise<string> =>
     new Promise((resolve, reject) => {
       text = "";
       received = () => {
         const code = /--done (\d+)\n$/.exec(text)?.[1];
-        if (code === "0") resolve();
+        if (code === "0") resolve(text);
         else if (code !== undefined) reject(new Error(`${line}: exit code ${code}`));
       };
       child.stdin.write(`( ${line}\n) </dev/null; echo "--done $?"\n`);
     });
   return { run, close: () => child.stdin.end() };
 }
+
+const chosen = Object.entries(bare).filter(([title]) => title.includes(options.only));
+if (chosen.length === 0)
+  throw new Error(`no operation has "${options.only}" in its title; there are: ${Object.keys(bare).join(", ")}`);
 
 const executable = await build();
 const guest =
@@ -163,36 +168,46 @@ async function roundTrips(): Promise<number> {
   return [...counts].reduce((sum, [, count]) => sum + Number(count), 0);
 }
 
-async function milliseconds(work: Promise<unknown>): Promise<number> {
+/** The number of processes and threads that the host has started (proc_stat(5)). */
+const started = async (): Promise<number> => Number(/^processes (\d+)$/m.exec(await shell.run("cat /proc/stat"))?.[1]);
+
+/** The milliseconds of some work, and the processes that the host starts for it; the shell that counts them is two. */
+async function measured(work: () => Promise<unknown>): Promise<{ readonly ms: number; readonly processes: number }> {
+  const before = await started();
   const from = performance.now();
-  await work;
-  return performance.now() - from;
+  await work();
+  const ms = performance.now() - from;
+  return { ms, processes: (await started()) - before - 2 };
 }
 
 /** Measures one operation both ways in turns, so that what else the machine does meets both. */
 async function compared(title: string, line: (name: string) => string, times: number): Promise<readonly Figure[]> {
-  const [own, floor]: [number[], number[]] = [[], []];
+  const own: Awaited<ReturnType<typeof measured>>[] = [];
+  const floor: typeof own = [];
   let trips = 0;
   for (let round = 0; round < times; round++) {
-    floor.push(await milliseconds(shell.run(line(`bare-${round}`))));
+    floor.push(await measured(() => shell.run(line(`bare-${round}`))));
     const before = await roundTrips();
-    own.push(await milliseconds(csimux(title, `own-${round}`)));
+    own.push(await measured(() => csimux(title, `own-${round}`)));
     trips += (await roundTrips()) - before;
   }
+  const ms = (all: typeof own): number => median(all.map(each => each.ms));
+  const processes = (all: typeof own): number => median(all.map(each => each.processes));
   const inTwo = title.endsWith("Volume nfs") ? { target: 2 } : {};
   return [
     { what: `${title}: round trips`, value: trips / times, unit: "", ...inTwo },
-    { what: "  csimux: p50", value: median(own), unit: "ms" },
-    { what: "  bare commands: p50", value: median(floor), unit: "ms" },
-    { what: "  csimux / bare commands", value: median(own) / median(floor), unit: "", target: 1.5 },
+    { what: "  csimux: p50", value: ms(own), unit: "ms" },
+    { what: "  bare commands: p50", value: ms(floor), unit: "ms" },
+    { what: "  csimux / bare commands", value: ms(own) / ms(floor), unit: "", target: 1.5 },
+    { what: "  csimux: processes on the host", value: processes(own), unit: "" },
+    { what: "  bare commands: processes on the host", value: processes(floor), unit: "" },
   ];
 }
 
 try {
   // The datasets above the volumes, and the first login, belong to no figure.
   for (const connection of ["nfs", "iscsi"]) await csimux(`CreateVolume ${connection}`, "source");
-  for (const [title, line] of Object.entries(bare))
-    if (title.includes(options.only)) console.log(`\n${table(await compared(title, line, options.quick ? 4 : 12))}`);
+  for (const [title, line] of chosen) console.log(`\n${table(await compared(title, line, options.quick ? 4 : 12))}`);
 } finally {
   shell.close();
   client.close();

@@ -52,6 +52,13 @@ test("a test that does not exist is refused with the names of those that do", as
   for (const { name } of labTests()) expect(stderr).toContain(name);
 });
 
+test("a measurement of no operation is refused with the titles of those that exist", async () => {
+  const argv = [tool("bun"), `${root}/scripts/bench-lab.ts`, "--guest", "1", "--only", "NFS"] as const;
+  const { code, stderr } = await spawned(argv, { env: { XDG_CACHE_HOME: folder } });
+  expect(code).toBe(1);
+  expect(stderr).toContain('no operation has "NFS" in its title; there are: CreateVolume nfs, ');
+});
+
 test("a guest whose process id belongs to another program now is down", async () => {
   const guest = join(folder, "csimux-lab/guests/3");
   await mkdir(guest, { recursive: true });
