@@ -1,4 +1,5 @@
 import type { InferOutput } from "valibot";
+import { flagWords } from "../core/access.ts";
 import { anything, filled, flag, list, mapOf, optional, record, text } from "../schema/parts.ts";
 
 const words = (description: string) => optional(list(text({ description: "one argument" }), { description }));
@@ -89,13 +90,12 @@ export interface NodeSettings {
 
 /** The settings of a validated `node:` block. */
 export function nodeSettings(node: InferOutput<typeof nodeSchema> | undefined): NodeSettings {
-  const flags = node?.mount?.mount_flags?.split(",") ?? [];
   const checks = Object.entries(node?.mount?.checkFilesystem ?? {});
   const formats = Object.entries(node?.format ?? {});
   return {
     hostFolders: node?.hostpath?.folders,
     hostDatasets: node?.["zfs-local"]?.datasets,
-    mountFlags: flags.map(flag => flag.trim()).filter(flag => flag !== ""),
+    mountFlags: flagWords([node?.mount?.mount_flags ?? ""]),
     check: Object.fromEntries(
       checks.map(([type, { enabled, customOptions, customFilesystemOptions }]) => [
         type,

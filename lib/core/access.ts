@@ -91,3 +91,16 @@ export const genericMountOptions: ReadonlySet<string> = new Set(
     "sync async dirsync nosymfollow bind rbind"
   ).split(" "),
 );
+
+/**
+ * A flag up to the next comma, or an SELinux context in quotes: commas separate its categories, as in
+ * `context="system_u:object_r:container_file_t:s0:c1,c2"` (mount(8), "context"). kubelet writes it so.
+ */
+const mountFlag = /(?<=^|,)\s*(?:(?:fs|def|root)?context="[\w.:,-]*"(?=\s*(?:,|$))|[^,]*)/g;
+
+/** The individual flags of a list whose entries may contain several, separated by commas. */
+export const flagWords = (flags: readonly string[]): readonly string[] =>
+  flags
+    .flatMap(text => text.match(mountFlag) ?? [])
+    .map(each => each.trim())
+    .filter(each => each !== "");

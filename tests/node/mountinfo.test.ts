@@ -161,6 +161,11 @@ test.each<[string[], string[], string[]]>([
   [["defaults", "rw", "noatime"], ["noatime"], []],
   [["nfsvers=3", "suid", "exec", "context=a"], [], ["nfsvers=3", "suid", "exec", "context=a"]],
   [[" ro ", "", "ro"], ["ro"], []],
+  [['context="u:r:t:s0:c1,c2"', "ro"], ["ro"], ['context="u:r:t:s0:c1,c2"']],
+  [['nosuid, fscontext="u:r:t:s0:c1,c2" ,hard'], ["nosuid"], ['fscontext="u:r:t:s0:c1,c2"', "hard"]],
+  [['context="a,bind'], [], ['context="a', "bind"]],
+  [['context="a,bind"x'], [], ['context="a', 'bind"x']],
+  [['other="a,bind"'], [], ['other="a', 'bind"']],
 ])("of the flags %j a bind mount carries %j and not %j", (flags, kept, left) => {
   expect(bindFlags(flags)).toEqual(kept);
   expect(otherFlags(flags)).toEqual(left);

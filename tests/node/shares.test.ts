@@ -46,9 +46,17 @@ describe.skipIf(!isRoot)("a share is mounted from", () => {
     ["a link-local address", { ...nfs, server: "fe80::1%eth0" }, "-t nfs -o retry=0 [fe80::1%eth0]:/export/v/a"],
     ["a relative export", { ...nfs, share: "export/a" }, "-t nfs -o retry=0 nas:export/a"],
     ["a share with a space", { ...nfs, share: "/a b" }, "-t nfs -o retry=0 nas:/a b"],
-    ["SMB", smb, "-t cifs -o guest //nas/data/v/a"],
-    ["SMB with a slash in front", { ...smb, share: "/data" }, "-t cifs -o guest //nas/data"],
-    ["SMB at an IPv6 address", { ...smb, server: "fd00::1" }, "-t cifs -o guest //fd00::1/data/v/a"],
+    ["SMB", smb, "-t cifs -o guest,file_mode=0777,dir_mode=0777 //nas/data/v/a"],
+    [
+      "SMB with a slash in front",
+      { ...smb, share: "/data" },
+      "-t cifs -o guest,file_mode=0777,dir_mode=0777 //nas/data",
+    ],
+    [
+      "SMB at an IPv6 address",
+      { ...smb, server: "fd00::1" },
+      "-t cifs -o guest,file_mode=0777,dir_mode=0777 //fd00::1/data/v/a",
+    ],
     [
       "Lustre",
       { node_attach_driver: "lustre", server: "10.0.0.1@tcp:10.0.0.2@tcp", share: "/fs/v/a" },
@@ -116,7 +124,9 @@ describe.skipIf(!isRoot)("the password of an SMB share", () => {
     await stage(context, { mountFlags }, withSecrets(secrets));
     const publish = lab.publish("a", { context, capability: { ...writer, mountFlags } });
     await node.publish(publish, callOf());
-    expect(await mount.calls()).toEqual([`-n -t cifs -o ${options} //nas/data/v/a ${at()}`]);
+    expect(await mount.calls()).toEqual([
+      `-n -t cifs -o ${options},file_mode=0777,dir_mode=0777 //nas/data/v/a ${at()}`,
+    ]);
     expect(await mount.input()).toBe(mountFlags.length > 0 || secrets["mount_flags"] ? "simple" : password);
     expect(await mount.environment()).toBe("PASSWD_FD=0\n");
     expect(await keptText()).not.toMatch(/simple|pa,ss/);
@@ -133,8 +143,15 @@ describe.skipIf(!isRoot)("the password of an SMB share", () => {
 
   test("may be absent for a guest, for Kerberos and for several users", async () => {
     await stage(smb, { mountFlags: ["sec=krb5", "multiuser"], mountGroup: "1000" });
-    expect(await mount.calls()).toEqual([`-n -t cifs -o sec=krb5,multiuser,gid=1000 //nas/data/v/a ${at()}`]);
+    expect(await mount.calls()).toEqual([
+      `-n -t cifs -o sec=krb5,multiuser,file_mode=0770,dir_mode=0770,gid=1000 //nas/data/v/a ${at()}`,
+    ]);
     expect(await mount.environment()).toBe("");
+  });
+
+  test("leaves the modes of a class as they are", async () => {
+    await stage(smb, { mountFlags: ["guest", "dir_mode=0750,file_mode=0640"] });
+    expect(await mount.calls()).toEqual([`-n -t cifs -o guest,dir_mode=0750,file_mode=0640 //nas/data/v/a ${at()}`]);
   });
 
   test("that is wrong is reported, although the helper's last line is only a hint", async () => {
@@ -263,5 +280,7 @@ test.skipIf(!isRoot)("only the node's settings can name files of the node, class
   expect(await mount.calls()).toEqual([]);
   node = nodeWith(["credentials=/etc/smb.key"]);
   await stage(smb);
-  expect(await mount.calls()).toEqual([`-n -t cifs -o credentials=/etc/smb.key //nas/data/v/a ${at()}`]);
+  expect(await mount.calls()).toEqual([
+    `-n -t cifs -o credentials=/etc/smb.key,file_mode=0777,dir_mode=0777 //nas/data/v/a ${at()}`,
+  ]);
 });

@@ -54,6 +54,16 @@ function login({ capability, volumeId }: AttachRequest, secrets: Secrets): Login
 const ofLogin = /^(?:username|user|domain|dom|workgroup)=/i;
 
 /**
+ * The owner's group and the modes of all files, as the node shows them: SMB has no Unix owners, and with the modes of mount.cifs(8), 0755,
+ * only root could write. The server checks the account of the mount. Flags of the caller win.
+ */
+function modes(flags: readonly string[], group: string | undefined): readonly string[] {
+  const mode = group === undefined ? "0777" : "0770";
+  const names = ["file_mode", "dir_mode"].filter(name => flagValue(flags, name) === undefined);
+  return [...names.map(name => `${name}=${mode}`), ...(group === undefined ? [] : [`gid=${group}`])];
+}
+
+/**
  * SMB: `server` and `share` of the context; `share` may include a folder. Flags are those of mount.cifs(8) (`vers=`,
  * `multiuser`, `seal`, …). The password reaches the helper through its standard input, never through a command line,
  * environment or file.
@@ -66,13 +76,12 @@ export const smb = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): Attacher
     const [source, ...alternatives] = serversOf(wanted).map(server => `//${unbracketed(server)}/${share}`);
     const { options, password } = login(wanted, ownSecrets(call.secrets, wanted.context));
     const others = withoutPasswords(otherFlags(wanted.capability.mountFlags)).filter(flag => !ofLogin.test(flag));
-    const group = wanted.capability.mountGroup;
     return {
       kind: "share",
       fsType: wanted.capability.fsType ?? "cifs",
       source: source ?? "",
       alternatives,
-      options: [...options, ...others, ...(group ? [`gid=${group}`] : [])],
+      options: [...options, ...others, ...modes(others, wanted.capability.mountGroup)],
       onHost: hostMounts,
       errorPatterns: patterns,
       ...(password !== undefined && { stdin: password, secret: [password], env: { PASSWD_FD: "0" } }),

@@ -1,4 +1,4 @@
-import type { Capability } from "../../core/access.ts";
+import { type Capability, flagWords } from "../../core/access.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { ownSecrets } from "../attach/context.ts";
@@ -7,13 +7,6 @@ import type { VolumeContext } from "../requests.ts";
 /** Flags that belong to a single mount, so that a bind mount can have them (mount(8), "FILESYSTEM-INDEPENDENT"). */
 const restricting: ReadonlySet<string> = new Set(["ro", "nosuid", "nodev", "noexec", "nosymfollow"]);
 const accessTimes: ReadonlySet<string> = new Set(["noatime", "relatime", "strictatime"]);
-
-/** The individual flags of a list whose entries may contain several, separated by commas. */
-export const flagWords = (flags: readonly string[]): readonly string[] =>
-  flags
-    .flatMap(flag => flag.split(","))
-    .map(flag => flag.trim())
-    .filter(flag => flag !== "");
 
 /**
  * The flags of a list that a bind mount can have, sorted and unique. Omits file system options (`nfsvers=3`,
