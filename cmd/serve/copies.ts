@@ -1,7 +1,7 @@
 import { copyByStream } from "../../lib/copy/by-stream.ts";
 import { Copies } from "../../lib/copy/copies.ts";
 import { Janitor, janitorMs } from "../../lib/copy/janitor.ts";
-import { readRecord, writeRecord } from "../../lib/copy/record.ts";
+import { recordIn, writeRecord } from "../../lib/copy/record.ts";
 import { CopyRemoval } from "../../lib/copy/removal.ts";
 import type { Log } from "../../lib/core/call.ts";
 import { CsiError, detailOf } from "../../lib/core/errors.ts";
@@ -29,7 +29,7 @@ export function openCopies(connections: Connections, settings: () => CopySetting
       log.warn("cannot look for what copies have left", { reason: detailOf(error) });
     }
   });
-  const engine = { copies, removal: new CopyRemoval(use), text: { read: readRecord, write: writeRecord } };
+  const engine = { copies, removal: new CopyRemoval(use), text: { read: recordIn, write: writeRecord } };
   return { engine, rounds };
 }
 

@@ -5,7 +5,7 @@ import { TimeLimit } from "../core/time.ts";
 import type { Landing, ProtectedMoment } from "../drivers/copying.ts";
 import type { Copies } from "./copies.ts";
 import type { UseDriver } from "./copy-work.ts";
-import { type CopyRecord, readRecord } from "./record.ts";
+import { type CopyRecord, recordIn } from "./record.ts";
 import { CopyRemoval } from "./removal.ts";
 import { seconds } from "./times.ts";
 
@@ -93,7 +93,7 @@ export class Janitor {
     if (copies.running(target)) return;
     let record: CopyRecord;
     try {
-      record = readRecord(landing.record, `volume ${encodeHandle(target)}`);
+      record = recordIn(landing, `volume ${encodeHandle(target)}`);
     } catch (error) {
       call.log.warn("an unfinished copy is left alone", { volume: encodeHandle(target), reason: detailOf(error) });
       return;

@@ -3,7 +3,7 @@ import type { Call } from "../core/call.ts";
 import { CsiError, detailOf } from "../core/errors.ts";
 import { pause } from "../core/time.ts";
 import type { TakingAbility } from "../drivers/copying.ts";
-import { type CopyRecord, readRecord, writeRecord } from "./record.ts";
+import { type CopyRecord, recordIn, writeRecord } from "./record.ts";
 import type { CopyTimes } from "./times.ts";
 
 /**
@@ -178,7 +178,7 @@ export class CopyLease {
   async #verify(taking: TakingAbility, call = this.#call, owner = this.#self, beat?: number): Promise<void> {
     const { id, target } = this.#place;
     const landing = await taking.find(id, call);
-    const found = landing && readRecord(landing.record, `volume ${target}`);
+    const found = landing && recordIn(landing, `volume ${target}`);
     // A claim is for the round that its caller has read: `freeze` may have excluded that since.
     const isSame =
       found?.owner === owner && (beat === undefined || (found.beat === beat && found.frozen === this.#record.frozen));

@@ -281,10 +281,9 @@ export class OneCopy {
   /** Replaces the landing by an empty one, into which no program of an earlier owner can write. */
   async #again(): Promise<void> {
     const { target } = this.#work;
-    const record = { ...this.record, owner: this.#parts.self, dirty: false, done: 0n };
     await this.#place.use(async taking => {
-      await taking.drop(target.id, this.#call);
-      await this.#begin(taking, record);
+      await taking.empty(target.id, this.#call);
+      await this.#begin(taking, this.record);
     });
     this.#mustCompare = false;
     this.#files.forget();

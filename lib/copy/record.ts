@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { type Code, CsiError, codes } from "../core/errors.ts";
-import { type CopyWay, type Moment, maxRecordBytes } from "../drivers/copying.ts";
+import { type CopyWay, type Landing, type Moment, maxRecordBytes } from "../drivers/copying.ts";
 import type { Context, ForeignSource } from "../drivers/volume.ts";
 
 /** The version of the records that this csimux writes, and the only one that it reads. */
@@ -136,6 +136,12 @@ export function readRecord(text: string, place: string): CopyRecord {
   const { required, limit, earlier, code, frozen, move, moment } = read.output;
   const traits = { ...moment.traits, encrypted: moment.traits.encrypted };
   return { ...read.output, required, limit, earlier, code, frozen, move, moment: { ...moment, traits } };
+}
+
+/** The record of a landing, with the state "cancelled" if it is marked so and is not the volume yet. Throws like `readRecord`. */
+export function recordIn({ record: text, isCancelled }: Landing, place: string): CopyRecord {
+  const record = readRecord(text, place);
+  return isCancelled && record.state !== "finished" ? { ...record, state: "cancelled" } : record;
 }
 
 const unreadable = (place: string, why: string, cause?: unknown): CsiError =>

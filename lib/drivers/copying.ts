@@ -148,10 +148,11 @@ export interface GivingAbility {
   readonly fill?: ((moment: Moment, folder: string, call: Call) => Promise<void>) | undefined;
 }
 
-/** An unfinished copy on its target: the id that the volume will have, and the text of its record. */
+/** An unfinished copy on its target: the id that the volume will have, the text of its record, and whether `cancel` has marked it. */
 export interface Landing {
   readonly id: string;
   readonly record: string;
+  readonly isCancelled?: boolean;
 }
 
 /** The longest text of a record, in bytes of UTF-8. */
@@ -175,6 +176,11 @@ export interface TakingAbility {
   find(id: string, call: Call): Promise<Landing | undefined>;
   /** Replaces the record of a landing; durable when it resolves. */
   note(id: string, record: string, call: Call): Promise<void>;
+  /**
+   * Marks a landing as cancelled until `drop` or `forget`; durable when it resolves. `note` keeps the mark: a process that becomes the owner
+   * writes first and reads then, and a cancellation does the reverse, so that one of them sees the other. Throws "not-found".
+   */
+  cancel(id: string, call: Call): Promise<void>;
   /**
    * Proves that the landing holds `moment`, and makes it the volume: size, properties, name, share. Returns the volume, also when repeated
    * after an interruption at any step. The record stays until `forget`.

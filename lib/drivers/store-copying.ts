@@ -57,6 +57,7 @@ export function takingOf<A extends StoredVolume>(
     begin: (spec, moment, record, call) => copying(spec.name, call, () => landings.begin(spec, moment, record, call)),
     find: (id, call) => copying(id, call, () => landings.find(id, call)),
     note: (id, record, call) => copying(id, call, () => landings.note(id, record, call)),
+    cancel: (id, call) => copying(id, call, () => landings.cancel(id, call)),
     land: (id, spec, moment, call) => copying(id, call, () => volumes.land(id, spec, moment, call)),
     hasContent: (id, call) => copying(id, call, () => landings.hasContent(id, call)),
     empty: (id, call) => guard("empty the unfinished copy", id, call, () => volumes.empty(id, call)),

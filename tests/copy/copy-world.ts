@@ -1,7 +1,7 @@
 import { Copies } from "../../lib/copy/copies.ts";
 import type { CopyByStream } from "../../lib/copy/copy-work.ts";
 import { Janitor } from "../../lib/copy/janitor.ts";
-import { readRecord, writeRecord } from "../../lib/copy/record.ts";
+import { recordIn, writeRecord } from "../../lib/copy/record.ts";
 import { CopyRemoval } from "../../lib/copy/removal.ts";
 import { type CopyTimes, usualTimes } from "../../lib/copy/times.ts";
 import { CsiError, isFinal } from "../../lib/core/errors.ts";
@@ -85,7 +85,7 @@ export function copyProcess({
   const use = <T>(name: string, work: (driver: Driver) => Promise<T>) =>
     connections.use(name, "retry", ({ driver }) => work(driver));
   const copies = new Copies({ use, stream, settings: () => present, log, held, times: { ...quick, ...times } });
-  const engine = { copies, removal: new CopyRemoval(use), text: { read: readRecord, write: writeRecord } };
+  const engine = { copies, removal: new CopyRemoval(use), text: { read: recordIn, write: writeRecord } };
   const janitor = new Janitor({ copies, use, names: () => connections.names() });
   const router = openRouter(
     connections,

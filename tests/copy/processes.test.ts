@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { writeRecord } from "../../lib/copy/record.ts";
+import { type CopyRecord, writeRecord } from "../../lib/copy/record.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { TakingAbility } from "../../lib/drivers/copying.ts";
 import type { Driver } from "../../lib/drivers/driver.ts";
@@ -62,14 +62,14 @@ describe("two processes", () => {
   });
 
   test("a copy that is cancelled through the other process is removed by its own, which refuses the next request for it once", async () => {
-    const { process, hold, reached, release, record, remains } = pair();
+    const { process, hold, reached, release, on, remains } = pair();
     hold();
     const one = process();
     expect(await codeOf(make(one))).toBe("aborted");
     await reached();
     const two = process({ times: { takeOver: 60_000 } });
     const cancelling = commanded(two, { command: "cancel", target: "v:b/copy" });
-    await until(() => record().state === "cancelled");
+    await until(() => on("b").cancelled.has("copy"));
     release();
     expect(await cancelling).toMatchObject([{ kind: "done", target: "v:b/copy" }]);
     expect(remains()).toEqual(["record copy"]);
@@ -80,47 +80,67 @@ describe("two processes", () => {
     await two.stop(1_000);
   });
 
-  test("a cancellation that the other process overwrites is written again", async () => {
-    const { process, hold, reached, release, record, on, remains } = pair();
-    hold();
-    const one = process();
-    expect(await codeOf(make(one))).toBe("aborted");
-    await reached();
-    const two = process({ times: { takeOver: 60_000 } });
-    let isOverwritten = false;
-    on("b").step = what => {
-      if (what !== "noted" || isOverwritten || record().state !== "cancelled") return;
-      isOverwritten = true;
-      on("b").records.set("copy", writeRecord({ ...record(), state: "copying", beat: record().beat + 1 }));
-    };
-    const cancelling = commanded(two, { command: "cancel", target: "v:b/copy" });
-    await until(() => record().state === "cancelled");
-    release();
-    expect(await cancelling).toMatchObject([{ kind: "done", target: "v:b/copy" }]);
-    expect([isOverwritten, record().state, remains()]).toEqual([true, "cancelled", ["record copy"]]);
-    await one.stop(1_000);
-    await two.stop(1_000);
-  });
+  test.each(["after", "before"])(
+    "a cancellation wins against another process that becomes the owner at the same time, whose note comes %s the canceller has looked",
+    async when => {
+      const { process, hold, reached, release, record, on, remains } = pair();
+      hold();
+      const first = process();
+      expect(await codeOf(make(first))).toBe("aborted");
+      await reached();
+      const stopping = first.stop(1_000);
+      release();
+      await stopping;
+      expect(record()).toMatchObject({ state: "copying", owner: "" });
+      const noting = Promise.withResolvers<void>();
+      const cancelled = Promise.withResolvers<void>();
+      const driver = (name: string) => (): Driver => {
+        const whole = copyDriver(on(name), name);
+        if (name !== "b" || !whole.taking) return whole;
+        const note: TakingAbility["note"] = async (id, text, own) => {
+          noting.resolve();
+          await cancelled.promise;
+          await whole.taking?.note(id, text, own);
+        };
+        return { ...whole, taking: { ...whole.taking, note } };
+      };
+      const claiming = process({ drivers: new Map(["a", "b", "c"].map(name => [name, driver(name)])) });
+      expect(await codeOf(make(claiming))).toBe("aborted");
+      await noting.promise;
+      const two = process({ times: { takeOver: 60_000 } });
+      on("b").step = what => {
+        if (when === "before" && (what === "noted" || what === "cancelled")) cancelled.resolve();
+      };
+      const cancelling = commanded(two, { command: "cancel", target: "v:b/copy" });
+      if (when === "after") await cancelling.finally(() => cancelled.resolve());
+      expect(await cancelling).toMatchObject([{ kind: "done", target: "v:b/copy" }]);
+      await until(() => claiming.copies.view().running.length === 0);
+      expect([record().state, remains()]).toEqual(["cancelled", ["record copy"]]);
+      expect(await codeOf(make(two))).toBe("failed-precondition");
+      expect([remains(), on("b").volumes.has("copy")]).toEqual([[], false]);
+      expect((await asked(() => make(two))).id).toBe("v:b/copy");
+      for (const each of [claiming, two]) await each.stop(1_000);
+    },
+  );
 
-  test("a cancellation that a request overwrites by making the volume comes too late, and says so", async () => {
+  test("a cancellation that comes when a request makes the volume already is too late, and says so", async () => {
     const { process, hold, release, record, on } = pair();
     hold();
     const one = process();
     expect(await codeOf(make(one))).toBe("aborted");
     release();
     await until(() => record().state === "ready");
-    // What a request in another process writes that had read the record before: first that it is the owner, then that it has the volume.
-    let writes = 0;
-    on("b").step = what => {
-      if (what !== "noted" || ++writes > 2) return;
-      const before = { ...record(), state: "ready", beat: record().beat + 1 } as const;
-      if (writes === 2) on("b").volumes.set("copy", { content, bytes: 1n << 20n });
-      const text =
-        writes === 1 ? { ...before, owner: "another" } : { ...before, state: "finished" as const, owner: "" };
-      on("b").records.set("copy", writeRecord(text));
-    };
-    expect(await codeOf(commanded(one, { command: "cancel", target: "v:b/copy" }))).toBe("failed-precondition");
-    expect([writes, on("b").volumes.has("copy")]).toEqual([2, true]);
+    // What a request in another process writes: first that it is the owner, then that it has the volume.
+    const write = (change: Partial<CopyRecord>) =>
+      on("b").records.set("copy", writeRecord({ ...record(), beat: record().beat + 1, ...change }));
+    write({ owner: "another" });
+    const cancelling = codeOf(commanded(one, { command: "cancel", target: "v:b/copy" }));
+    await until(() => on("b").cancelled.has("copy"));
+    on("b").volumes.set("copy", { content, bytes: 1n << 20n });
+    on("b").landings.delete("copy");
+    write({ state: "finished", owner: "" });
+    expect(await cancelling).toBe("failed-precondition");
+    expect(on("b").volumes.has("copy")).toBe(true);
     await one.stop(1_000);
   });
 

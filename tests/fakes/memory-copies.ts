@@ -31,6 +31,8 @@ export class CopyStorage {
   /** By target, then by round. */
   readonly moments = new Map<string, Map<number, ProtectedContent>>();
   readonly records = new Map<string, string>();
+  /** The ids of cancelled copies. */
+  readonly cancelled = new Set<string>();
   readonly landings = new Map<string, LandingContent>();
   /** Runs before each step of the storage; throws to interrupt. */
   step: (what: string) => void = () => {};
@@ -112,6 +114,7 @@ function takingOn(storage: CopyStorage, machine: string): TakingAbility {
     if (found) return found;
     throw new CsiError("unavailable", `landing ${id} does not exist`);
   };
+  const landingOf = (id: string, record: string) => ({ id, record, isCancelled: storage.cancelled.has(id) });
   return {
     content: storage.content,
     idOf: name => name,
@@ -130,21 +133,30 @@ function takingOn(storage: CopyStorage, machine: string): TakingAbility {
       // As lib/drivers/directory/copying/landings.ts: another process has finished it.
       if (storage.volumes.has(id)) throw new CsiError("aborted", `volume ${id} was created meanwhile`);
       step("begin");
-      if (!storage.records.has(id)) storage.records.set(id, record);
+      if (!storage.records.has(id)) {
+        storage.records.set(id, record);
+        storage.cancelled.delete(id);
+      }
       step("recorded");
       if (!storage.landings.has(id)) storage.landings.set(id, { content: "", proof: "", isWhole: false });
       step("begun");
-      return { id, record: storage.records.get(id) ?? "" };
+      return landingOf(id, storage.records.get(id) ?? "");
     },
     find: async id => {
       const record = storage.records.get(id);
-      return record === undefined ? undefined : { id, record };
+      return record === undefined ? undefined : landingOf(id, record);
     },
     note: async (id, record) => {
       if (!storage.records.has(id)) throw new CsiError("not-found", `there is no record of ${id}`);
       step("note");
       storage.records.set(id, record);
       step("noted");
+    },
+    cancel: async id => {
+      if (!storage.records.has(id)) throw new CsiError("not-found", `there is no record of ${id}`);
+      step("cancel");
+      storage.cancelled.add(id);
+      step("cancelled");
     },
     land: async (id, spec, moment) => {
       const finished = storage.volumes.get(id);
@@ -179,7 +191,7 @@ function takingOn(storage: CopyStorage, machine: string): TakingAbility {
       step("forget");
       storage.records.delete(id);
     },
-    landings: async () => [...storage.records].map(([id, record]) => ({ id, record })),
+    landings: async () => [...storage.records].map(([id, record]) => landingOf(id, record)),
     stream: {
       format: "zfs:filesystem",
       machine,

@@ -124,7 +124,7 @@ export class StorePerOperation implements VolumeStore<VolumeFolder> {
     const taking = async () => (await at()).taking;
     return {
       content: "files",
-      ...onEach(taking, ["refusal", "find", "note", "hasContent", "drop", "forget", "folder"]),
+      ...onEach(taking, ["refusal", "find", "note", "cancel", "hasContent", "drop", "forget", "folder"]),
       ...onEach(at, ["settle"]),
       begin: async (spec, _moment, record, call) => (await taking()).begin(spec, record, call),
       empty: async (id, call) => void (await (await taking()).empty(id, call)),

@@ -26,7 +26,7 @@ import { type Entry, untrue, ZfsError } from "./zfs.ts";
 /** Nothing mounts or shares a record, or a landing: `zfs mount -a` passes both over. */
 const unreachable = { mountpoint: "none", sharenfs: "off", sharesmb: "off" } as const;
 
-const recordProperties = ["type", property.copy, ...markProperties] as const;
+const recordProperties = ["type", property.copy, property.cancelled, ...markProperties] as const;
 const landingProperties = [
   ...["type", "encryption", "receive_resume_token", property.landing, property.proof],
   ...[property.copyOf, property.success, ...markProperties],
@@ -58,7 +58,7 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): La
     const id = entry && names.recordOf(entry.name);
     const text = ownValue(entry, property.copy);
     if (!entry || id === undefined || text === undefined || !isOwn(entry)) return undefined;
-    return { id, record: recordIn(text) };
+    return { id, record: recordIn(text), ...(ownValue(entry, property.cancelled) && { isCancelled: true }) };
   }
 
   /** Whether this connection has made it: only then are the marks of its maker set on it. */
@@ -74,6 +74,7 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): La
     return { record: entries.get(record), landing: entries.get(landing), volume: entries.get(volume) };
   }
 
+  const gone = (id: string) => storage.error("not-found", `the copy of "${id.slice(0, 128)}" does not exist`);
   const foreign = (name: string, what: string) =>
     storage.notOwn(`the dataset ${name} exists, and nothing proves that it is ${what} of this connection`);
 
@@ -181,6 +182,8 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): La
     return recordOf((await read(id, call)).record);
   }
 
+  const drop = async (id: string, call: Call) => (isVolumeId(id) ? removed(id, call) : undefined);
+
   return {
     content: isZvol ? "blocks" : "files",
     async refusal(way, spec, moment, call) {
@@ -214,8 +217,12 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): La
     },
     find,
     async note(id, record, call) {
-      if (!(await find(id, call))) throw storage.error("not-found", `the copy of "${id.slice(0, 128)}" does not exist`);
+      if (!(await find(id, call))) throw gone(id);
       await zfs.set(names.record(id), { [property.copy]: recordText(record) }, call.signal);
+    },
+    async cancel(id, call) {
+      if (!(await find(id, call))) throw gone(id);
+      await zfs.set(names.record(id), { [property.cancelled]: "true" }, call.signal);
     },
     async settle(id, spec, moment, call) {
       const { volume } = await read(id, call);
@@ -231,12 +238,8 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): La
     async empty(id, call) {
       if (isVolumeId(id)) await removed(id, call, "landing");
     },
-    async drop(id, call) {
-      if (isVolumeId(id)) await removed(id, call);
-    },
-    async forget(id, call) {
-      if (isVolumeId(id)) await removed(id, call);
-    },
+    drop,
+    forget: drop,
     async landings({ signal }) {
       const entries = await zfs.below(names.parent, ["filesystem"], recordProperties, 1, signal);
       return entries.flatMap(entry => recordOf(entry) ?? []);

@@ -32,6 +32,8 @@ export const property = {
   copyOf: "csimux:copy-of",
   /** The record of a copy, in base64url. */
   copy: "csimux:copy",
+  /** "true" on the record of a cancelled copy. */
+  cancelled: "csimux:cancelled",
   /** The id of the volume that a landing becomes. */
   landing: "csimux:landing",
   /** The guid of the snapshot that a landing was proved to hold. */

@@ -4,7 +4,7 @@ import type { Call } from "../../core/call.ts";
 import { CsiError, isFinal } from "../../core/errors.ts";
 import { encodeHandle, type Handle } from "../../core/handle.ts";
 import type { CopySettings } from "../../core/proxy.ts";
-import type { CopySpec, CopyWay, Moment, TakingAbility } from "../../drivers/copying.ts";
+import type { CopySpec, CopyWay, Landing, Moment, TakingAbility } from "../../drivers/copying.ts";
 import type { Connection } from "../connection.ts";
 import type { Connections } from "../connections.ts";
 import type { StorageCalls } from "../storage-calls.ts";
@@ -12,7 +12,7 @@ import { copyAbilities, type WayChoice, waysBetween } from "./ways.ts";
 
 /** The functions of lib/copy on the texts of records. */
 export interface RecordText {
-  readonly read: (text: string, place: string) => CopyRecord;
+  readonly read: (landing: Landing, place: string) => CopyRecord;
   readonly write: (record: CopyRecord) => string;
 }
 
@@ -76,7 +76,7 @@ export class CopyAdmission {
           ...{ volume: key, source: spec.origin.handle, moment: moment.name },
           ...(why.length > 0 && { instead: why }),
         });
-        return this.#parts.text.read(landing.record, `volume ${key}`);
+        return this.#parts.text.read(landing, `volume ${key}`);
       } catch (error) {
         if (!isFinal(error)) throw error;
         // The other process has protected the same moment.

@@ -13,10 +13,10 @@ import type { CopyingParts } from "./parts.ts";
 const lookMs = 1_000;
 
 /**
- * Cancels an unfinished copy and removes its data. If another process works on it, that process reads the cancellation with its next beat,
+ * Cancels an unfinished copy and removes its data. If another process works on it, that process reads the mark with its next beat,
  * ends its programs and removes the copy; if it has died, this one does. Resolves when only the record is left, which refuses the next
  * request of a claim. `client` only ends the waiting. Throws "not-found" if there is no copy, and "failed-precondition" for one that is a
- * volume, or becomes one before the process that makes it so has seen the cancellation.
+ * volume, or becomes one before the process that makes it so has seen the mark.
  */
 export async function cancelCopy(
   parts: CopyingParts,
@@ -34,35 +34,26 @@ export async function cancelCopy(
   const running = engine.copies.running(target);
   running?.stop(new CsiError("aborted", `the copy to volume ${volume} was cancelled`));
   await running?.done;
-  const record = await find();
-  if (!record) throw new CsiError("not-found", `there is no copy to volume ${volume}`);
-  const refuseComplete = async (present: CopyRecord | undefined): Promise<void> => {
-    if (present?.state !== "finished" && !(await on(connection => isVolume(connection, target, call)))) return;
-    const text = `the copy to volume ${volume} is complete; delete the volume instead`;
-    throw new CsiError("failed-precondition", text);
-  };
-  await refuseComplete(record);
-  const cancel = (present: CopyRecord): Promise<void> => {
-    const text = engine.text.write({ ...present, state: "cancelled", asked: Math.floor(Date.now() / 1_000) });
-    return on(async connection => takingOn(connection).note(target.id, text, call));
-  };
-  await cancel(record);
+  if (!(await find())) throw new CsiError("not-found", `there is no copy to volume ${volume}`);
   for (;;) {
     const left = await find();
-    // A write of the owner, or of a process that makes it the volume, has replaced the cancellation.
-    if (left && isReplaced(left, record)) await cancel(left);
-    else if (left?.state !== "cancelled") return refuseComplete(left);
-    // The other process has removed it.
-    else if (left.owner === "" && record.owner !== "") return;
+    if (left?.state === "finished" || (await on(connection => isVolume(connection, target, call))))
+      throw new CsiError("failed-precondition", `the copy to volume ${volume} is complete; delete the volume instead`);
+    if (!left) return;
+    // Once more for a copy that was removed and begun again meanwhile.
+    if (left.state !== "cancelled") await on(connection => marked(connection, target, call));
     else if (engine.copies.owner(target, left) !== "taken") return engine.removal.cancel(target, left, call);
-    await pause(lookMs, AbortSignal.any([client, call.signal]));
+    else await pause(lookMs, AbortSignal.any([client, call.signal]));
   }
 }
 
-/** Whether a process that had read `record` has written `left`. */
-function isReplaced(left: CopyRecord, record: CopyRecord): boolean {
-  if (left.state === "copying") return left.owner === record.owner && left.beat > record.beat;
-  return left.state === "ready" && left.owner !== "" && left.taken === record.taken && left.beat > record.beat;
+/** Marks a copy as cancelled, if it still exists. */
+async function marked(connection: Connection, target: Handle, call: Call): Promise<void> {
+  try {
+    await takingOn(connection).cancel(target.id, call);
+  } catch (error) {
+    if (!(error instanceof CsiError && error.code === "not-found")) throw error;
+  }
 }
 
 /** Whether a landing has become the volume already; its record may not say so yet. */

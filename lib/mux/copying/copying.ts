@@ -73,7 +73,7 @@ export class Copying {
   ): Promise<KnownLanding | undefined> {
     const { calls, engine } = this.#parts;
     const landing = await calls.make(connection, () => taking.find(target.id, call));
-    return landing && { target, record: engine.text.read(landing.record, `volume ${encodeHandle(target)}`) };
+    return landing && { target, record: engine.text.read(landing, `volume ${encodeHandle(target)}`) };
   }
 
   /** CreateVolume with a source on another connection. The caller holds the locks of volume and source. */
@@ -107,7 +107,7 @@ export class Copying {
     throw whyEnded(record);
   }
 
-  /** Returns undefined if nothing was left of the copy: a cancellation removed it, and then `#own` replaced its record. */
+  /** Returns undefined, and removes what is left, if the copy was cancelled before it became the volume. */
   async #become(
     connection: Connection,
     taking: TakingAbility,
@@ -117,13 +117,14 @@ export class Copying {
   ): Promise<Volume | undefined> {
     const { calls, engine } = this.#parts;
     try {
-      await this.#own(connection, taking, target, record, call);
-      const land = calls.make(connection, () => taking.land(target.id, spec, record.moment, call));
-      const volume = await land.catch(async (error: unknown) => {
-        if (await calls.make(connection, () => taking.hasContent(target.id, call))) throw error;
-        await engine.removal.remove(target, record, call);
-      });
-      if (!volume) return undefined;
+      const isOwn = await this.#own(connection, taking, target, record, call);
+      const land = isOwn && calls.make(connection, () => taking.land(target.id, spec, record.moment, call));
+      const volume =
+        land &&
+        (await land.catch(async (error: unknown) => {
+          if (await calls.make(connection, () => taking.hasContent(target.id, call))) throw error;
+        }));
+      if (!volume) return void (await engine.removal.remove(target, record, call));
       const text = engine.text.write({ ...record, state: "finished", owner: "", fault: "" });
       await calls.make(connection, () => taking.note(target.id, text, call));
       call.log.info(`volume "${spec.name}" is complete: ${assurance(record)}`, {
@@ -140,10 +141,16 @@ export class Copying {
   }
 
   /**
-   * Becomes the owner, which `cancelCopy` then waits for. Of two processes, the one that wrote the record last continues. Throws "aborted"
-   * if the record is no longer as the caller has read it: the copy may have been cancelled.
+   * Becomes the owner, which `cancelCopy` then waits for. Of two processes, the one that wrote the record last continues. Returns false if
+   * the copy was cancelled meanwhile. Throws "aborted" if the record is no longer as the caller has read it.
    */
-  async #own(connection: Connection, taking: TakingAbility, target: Handle, record: CopyRecord, call: Call) {
+  async #own(
+    connection: Connection,
+    taking: TakingAbility,
+    target: Handle,
+    record: CopyRecord,
+    call: Call,
+  ): Promise<boolean> {
     const { calls, engine } = this.#parts;
     const { self } = engine.copies;
     const before = (await this.find(connection, taking, target, call))?.record;
@@ -153,6 +160,7 @@ export class Copying {
     await calls.make(connection, () => taking.note(target.id, text, call));
     const now = await this.find(connection, taking, target, call);
     if (now?.record.owner !== self) throw elsewhere(target);
+    return now.record.state !== "cancelled";
   }
 
   /** Begins a copy for `csimux move`, or finds it; nothing is copied yet. */

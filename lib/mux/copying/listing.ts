@@ -5,12 +5,12 @@ import type { Landing } from "../../drivers/copying.ts";
 import type { CopyEngine } from "./parts.ts";
 
 /** The state of a copy from its record, with the progress if it runs in this process. The state is "unreadable" if the record cannot be used. */
-export function copyState(engine: CopyEngine, connection: string, { id, record: text }: Landing): CopyState {
-  const target: Handle = { kind: "volume", connection, id };
+export function copyState(engine: CopyEngine, connection: string, landing: Landing): CopyState {
+  const target: Handle = { kind: "volume", connection, id: landing.id };
   const handle = encodeHandle(target);
   try {
     const running = engine.copies.running(target);
-    const record = running?.record ?? engine.text.read(text, `volume ${handle}`);
+    const record = running?.record ?? engine.text.read(landing, `volume ${handle}`);
     const { origin, name, role, way, round, done, total, asked, owner, fault } = record;
     const state = record.state === "copying" && owner === "" && !running ? "paused" : record.state;
     const rate = running?.progress.rate ?? 0n;

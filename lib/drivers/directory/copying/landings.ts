@@ -1,5 +1,6 @@
 import type { Call } from "../../../core/call.ts";
 import { CsiError, errnoOf } from "../../../core/errors.ts";
+import { mapLimit } from "../../../core/semaphore.ts";
 import { unless } from "../../../io/files.ts";
 import { type CopySpec, type CopyWay, type Landing, type Moment, maxRecordBytes } from "../../copying.ts";
 import { failure, throwIfCancelled } from "../../failure.ts";
@@ -88,7 +89,7 @@ export class Landings {
     if (kept) {
       this.#refuseOther(kept, spec);
       await this.#makeLanding(id, call);
-      return { id, record: kept.record };
+      return { id, record: kept.record, ...(await this.#mark(id)) };
     }
     await present(this.#context);
     const folder = this.#path(id);
@@ -98,6 +99,8 @@ export class Landings {
         `${folder} exists, but csimux has no record of a copy for it; move it away`,
       );
     const { connection } = this.#context;
+    // The mark of an earlier copy, whose record was removed while it was written.
+    await this.#files.unmark(id);
     await this.#files.put(id, { name: spec.name, copyOf: spec.origin, connection, record: short(record) });
     await this.#makeLanding(id, call);
     return { id, record };
@@ -106,7 +109,7 @@ export class Landings {
   /** Like TakingAbility.find. Throws "failed-precondition" for a record that cannot be read. */
   async find(id: string): Promise<Landing | undefined> {
     const kept = isVolumeId(id) ? await this.#files.read(id) : undefined;
-    if (kept) return { id, record: kept.record };
+    if (kept) return { id, record: kept.record, ...(await this.#mark(id)) };
     await present(this.#context);
     return undefined;
   }
@@ -114,6 +117,12 @@ export class Landings {
   /** Like TakingAbility.note. */
   async note(id: string, record: string): Promise<void> {
     await this.#files.put(id, { ...(await this.#known(id)), record: short(record) });
+  }
+
+  /** Like TakingAbility.cancel. */
+  async cancel(id: string): Promise<void> {
+    await this.#known(id);
+    await this.#files.mark(id);
   }
 
   /**
@@ -202,7 +211,12 @@ export class Landings {
   async list(call: Call): Promise<readonly Landing[]> {
     const all = await this.#files.all(isVolumeId, call);
     if (all.length === 0) await present(this.#context);
-    return all.map(({ name, value }) => ({ id: name, record: value?.record ?? "" }));
+    const landing = async ({ name, value }: (typeof all)[number]): Promise<Landing> => ({
+      id: name,
+      record: value?.record ?? "",
+      ...(await this.#mark(name)),
+    });
+    return mapLimit(all, 8, landing);
   }
 
   /** Like TakingAbility.folder. Makes the landing again if an interrupted call has left none. */
@@ -210,6 +224,10 @@ export class Landings {
     await this.#known(id);
     await this.#makeLanding(id, call);
     return this.#path(id);
+  }
+
+  async #mark(id: string): Promise<Pick<Landing, "isCancelled">> {
+    return (await this.#files.isMarked(id)) ? { isCancelled: true } : {};
   }
 
   #path(id: string): string {

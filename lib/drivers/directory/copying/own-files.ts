@@ -91,7 +91,23 @@ export class OwnFiles<T> {
     if (isNew) await Promise.all([files.sync(layout.own), files.sync(layout.base)]);
   }
 
-  /** Removes a file and the temporary files of interrupted calls. Throws like `read`, and then leaves the file unchanged. */
+  /** Marks a file until `drop`; on stable storage when it resolves. The mark is a file of its own, which `put` does not replace. */
+  async mark(name: string): Promise<void> {
+    const { files } = this.#context;
+    await unless(files.writeText(this.#mark(name), "", "create"), "EEXIST");
+    await files.sync(this.#folder);
+  }
+
+  async isMarked(name: string): Promise<boolean> {
+    return (await this.#context.files.entry(this.#mark(name))) !== undefined;
+  }
+
+  /** Removes the mark of a file that does not exist. */
+  async unmark(name: string): Promise<void> {
+    await unless(this.#context.files.removeFile(this.#mark(name)), "ENOENT");
+  }
+
+  /** Removes a file, its mark, and the temporary files of interrupted calls. Throws like `read`, and then leaves the file unchanged. */
   async drop(name: string): Promise<void> {
     const { files } = this.#context;
     if ((await this.read(name)) === undefined) return;
@@ -100,6 +116,11 @@ export class OwnFiles<T> {
       await unless(files.removeFile(`${this.#folder}/${other}`), "ENOENT");
     await unless(files.removeFile(this.#path(name)), "ENOENT");
     await files.sync(this.#folder);
+  }
+
+  /** Named like a temporary file: `drop` removes it, also that of an older csimux. */
+  #mark(name: string): string {
+    return `${this.#folder}/${name}~marked`;
   }
 
   #path(name: string): string {

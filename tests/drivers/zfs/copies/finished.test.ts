@@ -55,3 +55,22 @@ test("a landing and its volume are content, and a record alone is none", async (
   seen.push(await hasContent());
   expect(seen).toEqual([false, false, true, false, true, true]);
 });
+
+test("a copy stays cancelled whatever is noted, until its record goes", async () => {
+  const { a, b, protect } = await made();
+  expect(await codeOf(taking(b).cancel("c", call))).toBe("not-found");
+  const moment = await protect();
+  const begin = () => taking(b).begin(spec, moment, "record", call);
+  await begin();
+  await taking(b).cancel("c", call);
+  await taking(b).cancel("c", call);
+  await taking(b).note("c", "noted", call);
+  const marked = { id: "c", record: "noted", isCancelled: true };
+  const all = [await taking(b).find("c", call), ...(await taking(b).landings(call)), await begin()];
+  expect(all).toEqual([marked, marked, marked]);
+  await taking(b).empty("c", call);
+  expect(await taking(b).find("c", call)).toEqual(marked);
+  await taking(b).drop("c", call);
+  expect(await begin()).toEqual({ id: "c", record: "record" });
+  await giving(a).release(targetOf("c"), undefined, call);
+});
