@@ -88,8 +88,13 @@ const connectionFlags = (driver: string): readonly string[] => {
 };
 
 const overlays = [
-  { overlay: "central", driver: "central", release: "csimux", values: {} },
-  { overlay: "central-non-root", driver: "central", release: "csimux", values: { controller: { privileged: false } } },
+  { overlay: "central", driver: "central", release: "csimux", values: { node: { hostRoot: true } } },
+  {
+    overlay: "central-non-root",
+    driver: "central",
+    release: "csimux",
+    values: { controller: { privileged: false }, node: { hostRoot: true } },
+  },
   { overlay: "node-local", driver: "node-local", release: "csimux-local", values: { mode: "node-local" } },
 ] as const;
 
@@ -107,7 +112,10 @@ describe.skipIf(!hasGoProgram("helm") || !hasGoProgram("kustomize"))("the chart"
     try {
       await cp(folder, copy, { recursive: true });
       const file = join(copy, "central/kustomization.yaml");
-      const options = (await readFile(file, "utf8")).replace(/# - (\.\.\/(?:group-snapshots|node-labels))/g, "- $1");
+      const options = (await readFile(file, "utf8")).replace(
+        /# - (\.\.\/(?:group-snapshots|node-labels|shares-only))/g,
+        "- $1",
+      );
       await writeFile(file, options);
       const settings = join(copy, "central/settings.yaml");
       const text = (await readFile(settings, "utf8")).replace("kubelet: /var/lib/", "kubelet: /var/lib/k0s/");

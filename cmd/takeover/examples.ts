@@ -3,6 +3,7 @@ import attacherRights from "../../examples/kubernetes/attach/attacher-rights.yam
 import nodeAccount from "../../examples/kubernetes/base/account.yaml" with { type: "text" };
 import csiDriver from "../../examples/kubernetes/base/csidriver.yaml" with { type: "text" };
 import node from "../../examples/kubernetes/base/node.yaml" with { type: "text" };
+import unprivileged from "../../examples/kubernetes/central-non-root/controller-patch.yaml" with { type: "text" };
 import controller from "../../examples/kubernetes/drivers/central/controller.yaml" with { type: "text" };
 import controllerRights from "../../examples/kubernetes/drivers/central/controller-rights.yaml" with { type: "text" };
 import networkPolicy from "../../examples/kubernetes/drivers/central/network-policy.yaml" with { type: "text" };
@@ -15,6 +16,7 @@ export const examples: ManifestTexts = {
   namespace,
   csiDriver,
   controller,
+  unprivileged,
   attacher,
   attacherRights,
   controllerRights,

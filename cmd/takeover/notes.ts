@@ -1,8 +1,10 @@
 import { mkdir, open, readdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { errnoOf } from "../../lib/core/errors.ts";
+import { modules } from "../../lib/drivers/index.ts";
 import type { TakenOverConnection } from "../../lib/takeover/connections.ts";
 import type { OldDeployment, Refusal } from "../../lib/takeover/old.ts";
+import { privilegedBy } from "../../lib/takeover/privileges.ts";
 import type { MovedVolumes } from "../../lib/takeover/volumes.ts";
 import { UsageError } from "../terminal/terminal.ts";
 import type { TakeoverOptions } from "./options.ts";
@@ -26,6 +28,7 @@ export const notes = (
     `${options.name} for new volumes: a class of that name selects its connection with the parameter "connection".`,
     ...refused.flatMap(({ file, why }) => ["", `**${file} was not taken over**: ${why}.`]),
     ...converted.flatMap(each => section(each, words.get(each.old.name) ?? [])),
+    ...rights(converted),
     ...order(options, converted),
     ...(volumes === undefined ? [] : moving(options, volumes)),
     "",
@@ -37,8 +40,27 @@ function section({ old, connection, words }: TakenOverConnection, more: readonly
   return [...title, ...(all.length === 0 ? ["None."] : all.map(each => `- ${each}`))];
 }
 
+/** Whether the controller has rights on its node, which democratic-csi's chart does not give it. */
+function rights(converted: readonly TakenOverConnection[]): readonly string[] {
+  const needy = privilegedBy(converted, modules).map(({ connection }) => connection);
+  const title = ["", "## Rights of the controller", ""];
+  if (needy.length === 0)
+    return [
+      ...title,
+      "It is unprivileged, runs as user 65532 and writes nothing into its image: no connection mounts in it.",
+    ];
+  const why = `It is privileged, unlike the controller of democratic-csi's chart, for ${needy.join(", ")}: csimux mounts the share itself, or works on the node's own storage.`;
+  return [...title, why];
+}
+
 const release = ({ release: known }: OldDeployment): string =>
   known === undefined ? "<release> --namespace <namespace>" : `${known.name} --namespace ${known.namespace}`;
+
+/** How to remove an old deployment so that nothing installs it again. */
+const removal = ({ owner, ...old }: OldDeployment): string =>
+  owner === undefined
+    ? `\`helm uninstall ${release(old)}\` (if Flux or Argo CD installed it, remove it there instead)`
+    : `remove the ${owner.kind} ${owner.name} from Git, and wait until the pods of ${old.name} are gone; after \`helm uninstall\`, ${owner.kind === "HelmRelease" ? "Flux" : "Argo CD"} would install it again`;
 
 const order = (
   { out, image, namespace }: TakeoverOptions,
@@ -51,10 +73,10 @@ const order = (
   "",
   `1. Read the differences, and review the files.${image === undefined ? " Set csimux's image in controller.yaml and node.yaml." : ""} \`csimux validate --strict ${out}\` must report nothing; with \`--online\` it also logs in to each storage system.`,
   "2. Make a backup: `kubectl get pv,csidrivers,storageclasses,volumesnapshotclasses,volumesnapshotcontents -o yaml > before.yaml`.",
-  `3. ${converted.map(({ old }) => `\`helm uninstall ${release(old)}\``).join(", ")}. This removes the old drivers, their classes and Secrets, but no volumes.`,
+  `3. ${converted.map(({ old }) => removal(old)).join("; ")}. This removes the old drivers, their classes and Secrets, but no volumes.`,
   `4. \`kubectl apply --server-side -k ${out}\` (without \`--server-side\`, kubectl copies the passwords into an annotation), which creates the classes and Secrets again under the same names.`,
   `5. \`kubectl -n ${namespace} rollout status deploy/csimux-controller ds/csimux-node\`, then \`kubectl -n ${namespace} exec deploy/csimux-controller -c csimux -- csimux status\`. \`kubectl get csinodes -o yaml\` must show every name on every node.`,
-  `6. Create and delete a claim of each class. To roll back: remove the line namespace.yaml from \`${out}/kustomization.yaml\`, to keep the namespace and everything else in it, then \`kubectl delete -k ${out}\` and \`helm install\` with the old values.`,
+  `6. Create and delete a claim of each class. To roll back: remove the line namespace.yaml from \`${out}/kustomization.yaml\`, to keep the namespace and everything else in it, then \`kubectl delete -k ${out}\`, and ${converted.every(({ old }) => old.owner) ? "put what was removed back into Git" : "`helm install` with the old values"}.`,
 ];
 
 const moving = ({ name }: TakeoverOptions, { moved, refused, others }: MovedVolumes): readonly string[] => [

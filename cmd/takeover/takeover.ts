@@ -8,6 +8,7 @@ import { classWords, connectionsOf, type TakenOverConnection, unfit } from "../.
 import { leftOver } from "../../lib/takeover/left.ts";
 import * as make from "../../lib/takeover/manifests.ts";
 import { kubeletOf, type OldDeployment, type Refusal, readOld, readSecrets } from "../../lib/takeover/old.ts";
+import { privilegedBy } from "../../lib/takeover/privileges.ts";
 import { type MovedVolumes, movedVolumes, movingSteps, readVolumes } from "../../lib/takeover/volumes.ts";
 import { patternCompiler } from "../../lib/topology/pattern.ts";
 import { fileBudget } from "../../lib/yaml/budget.ts";
@@ -111,7 +112,7 @@ async function planned(
     ["csidrivers.yaml", make.csiDrivers(examples, names, converted)],
     ["classes.yaml", classes],
     ["rights.yaml", make.rights(examples, names, secrets)],
-    ["controller.yaml", make.controller(examples, names, converted)],
+    ["controller.yaml", make.controller(examples, names, converted, privilegedBy(converted, modules).length > 0)],
     ["network-policy.yaml", make.networkPolicy(examples, names)],
     ["node.yaml", make.node(examples, names, converted, kubelet)],
   ];

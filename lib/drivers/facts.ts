@@ -40,6 +40,11 @@ export interface DriverFacts {
   /** Parameters of classes that this driver reads, besides those of templates. */
   readonly parameters: { readonly volume: readonly string[]; readonly snapshot: readonly string[] };
   readonly territory: StorageRoots | undefined;
+  /**
+   * A controller without rights on its machine is enough: "always", or "over-ssh", if the connection has an `sshConnection`. Absent: csimux
+   * mounts there, or works on the machine's own storage.
+   */
+  readonly unprivileged?: "always" | "over-ssh";
   /** Copies between connections use `copies.sshConnection`; every other driver has a login of its own, or needs none. */
   readonly copySsh?: true;
 }

@@ -5,12 +5,15 @@ import { yamlText } from "../yaml/print.ts";
 import type { Manifest } from "./classes.ts";
 import type { TakenOverConnection } from "./connections.ts";
 import { isOff } from "./old.ts";
+import { unprivileged } from "./privileges.ts";
 
 /** The texts of the manifests in examples/kubernetes. */
 export interface ManifestTexts {
   readonly namespace: string;
   readonly csiDriver: string;
   readonly controller: string;
+  /** A patch of it: what a controller without rights on its node needs and has. */
+  readonly unprivileged: string;
   /** The container of csi-attacher, as a patch of the controller. */
   readonly attacher: string;
   readonly attacherRights: string;
@@ -122,19 +125,22 @@ const aliasArgs = (converted: readonly TakenOverConnection[]): readonly string[]
 export const networkPolicy = ({ networkPolicy: text }: ManifestTexts, names: DeploymentNames): Manifest[] =>
   objectsOf(text, names);
 
-/** The Deployment of the examples, with sidecars for each old name: a sidecar serves one name. */
+/** The Deployment of the examples, privileged or not, with sidecars for each old name: a sidecar serves one name. */
 export function controller(
-  { controller: text, attacher }: ManifestTexts,
+  { controller: text, unprivileged: patch, attacher }: ManifestTexts,
   names: DeploymentNames,
   converted: readonly TakenOverConnection[],
+  isPrivileged: boolean,
 ): Manifest[] {
+  const [limits = {}] = objectsOf(patch, names);
   const attachers = objectsOf(attacher, names).flatMap(containersOf);
   return objectsOf(text, names).map(object => {
     if (object["kind"] !== "Deployment") return object;
     const containers = [...containersOf(object), ...attachers].map(each =>
       each.name === "csimux" ? { ...each, args: [...each.args, ...aliasArgs(converted)] } : each,
     );
-    return withContainers(object, [...containers, ...converted.flatMap(each => sidecarsFor(each, containers))]);
+    const all = withContainers(object, [...containers, ...converted.flatMap(each => sidecarsFor(each, containers))]);
+    return isPrivileged ? all : unprivileged(all, limits);
   });
 }
 

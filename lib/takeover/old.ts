@@ -18,6 +18,8 @@ export interface OldDeployment {
   /** democratic-csi's configuration: `driver.config`, or the content of the Secret in `driver.existingConfigSecret`. */
   readonly config: Mapping;
   readonly values: Mapping;
+  /** The object of Flux or Argo CD that contained the values, by kind and name: it installs the release again. */
+  readonly owner?: { readonly kind: string; readonly name: string };
 }
 
 /** A Helm release. */
@@ -90,7 +92,9 @@ export function readOld(
   if (!/^\/[\w./-]*$/.test(kubeletOf(value)))
     return refuse('"node.kubeletHostPath" must be an absolute path of letters, digits, ".", "_" and "-"; correct it');
   const config = configOf(value, secrets);
-  return typeof config === "string" ? refuse(config) : { file, release, name, config, values: value };
+  if (typeof config === "string") return refuse(config);
+  const owner = { kind: textAt(whole, "kind") ?? "", name: textAt(whole, "metadata", "name") ?? "" };
+  return { file, release, name, config, values: value, ...(releaseValues(whole).length > 0 && { owner }) };
 }
 
 /** The values of democratic-csi's chart in a file: those of a subchart, or in an object of Flux or Argo CD; otherwise the whole. */

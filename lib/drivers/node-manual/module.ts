@@ -15,6 +15,7 @@ export const nodeManual: readonly DriverModule[] = [
       access,
       provisions: false,
       expands: false,
+      unprivileged: "always",
     },
     schema,
     open: identity => new ManualDriver(identity),

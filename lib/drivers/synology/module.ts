@@ -64,6 +64,7 @@ export const synology: readonly DriverModule[] = [
   driverModule({
     names: ["synology-iscsi"],
     facts: factsOf("iscsi", "synology-iscsi", {
+      unprivileged: "always",
       parameters: { volume: ["lunTemplate", "targetTemplate"], snapshot: ["lunSnapshotTemplate"] },
     }),
     schema: synologyIscsiSchema,
@@ -74,7 +75,7 @@ export const synology: readonly DriverModule[] = [
   }),
   driverModule({
     names: ["synology-nfs"],
-    facts: factsOf("nfs", "synology-nfs", { snapshotsNameVolume: true }),
+    facts: factsOf("nfs", "synology-nfs", { snapshotsNameVolume: true, unprivileged: "always" }),
     schema: synologyNfsSchema,
     open(identity, config) {
       const { shareHost: server, namePrefix, allowedHosts: hosts, squash } = config.nfs;
@@ -84,7 +85,7 @@ export const synology: readonly DriverModule[] = [
   }),
   driverModule({
     names: ["synology-smb"],
-    facts: factsOf("smb", "synology-smb", { snapshotsNameVolume: true }),
+    facts: factsOf("smb", "synology-smb", { snapshotsNameVolume: true, unprivileged: "always" }),
     schema: synologySmbSchema,
     open(identity, config) {
       const { shareHost: server, namePrefix, users, groups } = config.smb;

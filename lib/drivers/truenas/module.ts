@@ -24,6 +24,7 @@ const driver = <S extends GenericSchema<unknown, TrueNasConfig>>(
       snapshotsNameVolume: true,
       parameters: zfsParameters,
       territory: zfsTerritory,
+      unprivileged: "always",
       ...(name.startsWith("api-") && { copySsh: true }),
     }),
     schema,

@@ -17,7 +17,8 @@ const facts = (protocol: Protocol, family: string, more: Partial<DriverFacts> = 
     ...more,
   });
 
-const generic = (protocol: Protocol): DriverFacts => facts(protocol, `zfs-generic:${protocol}`);
+const generic = (protocol: Protocol): DriverFacts =>
+  facts(protocol, `zfs-generic:${protocol}`, { unprivileged: "over-ssh" });
 
 /** Datasets or zvols of the node itself. */
 const local = (family: string, more: Partial<DriverFacts>): DriverFacts =>

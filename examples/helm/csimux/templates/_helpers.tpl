@@ -54,9 +54,50 @@ csimux-config{{ include "csimux.suffix" . }}-{{ include "csimux.main" . | sha256
       fieldPath: {{ index . 1 }}
 {{- end }}
 
+{{/* The driver of each connection, in JSON: those that zfs-generic reaches by ssh end in "+ssh". Empty if the chart does not know them. */}}
+{{- define "csimux.drivers" -}}
+{{- $drivers := list }}
+{{- if not .Values.existingSecret }}
+{{- range .Values.connections }}
+{{- $file := fromYaml . }}
+{{- $ssh := or $file.sshConnection (contains "sshConnection" $.Values.main) }}
+{{- $drivers = append $drivers (printf "%v%s" $file.driver (ternary "+ssh" "" (not (not $ssh)))) }}
+{{- end }}
+{{- end }}
+{{- toJson $drivers -}}
+{{- end }}
+
+{{/* Not empty if the controller is privileged: as the values say, or unless no connection needs it. */}}
+{{- define "csimux.privileged" -}}
+{{- $drivers := include "csimux.drivers" . | fromJsonArray }}
+{{- if kindIs "bool" .Values.controller.privileged }}
+{{- ternary "yes" "" .Values.controller.privileged -}}
+{{- else if not $drivers -}}
+unknown
+{{- else }}
+{{- range $drivers }}
+{{- if not (regexMatch `^((freenas|truenas|synology)-.*|node-manual(\+ssh)?|zfs-generic-.*\+ssh)$` .) }}{{ . }}{{ end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Not empty if node plugins get the host's root: as the values say, or unless all connections serve NFS and SMB shares. */}}
+{{- define "csimux.hostRoot" -}}
+{{- $drivers := include "csimux.drivers" . | fromJsonArray }}
+{{- if kindIs "bool" .Values.node.hostRoot }}
+{{- ternary "yes" "" .Values.node.hostRoot -}}
+{{- else if or (not $drivers) (regexMatch "/host|iqn|nqn" .Values.main) (contains "USE_HOST_MOUNT_TOOLS" (toJson .Values.node.extraEnv)) -}}
+unknown
+{{- else }}
+{{- range $drivers }}
+{{- if not (regexMatch `^(((freenas|truenas)(-api)?|synology|zfs-generic)-(nfs|smb)|(nfs|smb)-client)(\+ssh)?$` .) }}{{ . }}{{ end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* The security context of a container without rights on its node. */}}
 {{- define "csimux.unprivileged" -}}
-{{- if and (eq .Values.mode "central") (not .Values.controller.privileged) }}
+{{- if and (eq .Values.mode "central") (not (include "csimux.privileged" .)) }}
 privileged: false
 {{- end }}
 allowPrivilegeEscalation: false
