@@ -37,7 +37,7 @@ describe.skipIf(!hasGoProgram("helm"))("the chart", () => {
     ["ZFS over the ssh login of the main file", { ...serving("zfs-generic-iscsi"), main: main(ssh) }, [false, true]],
     ["one connection that mounts among others", serving("freenas-api-nfs", "smb-client"), [true, false]],
     ["one connection with disks among others", serving("freenas-api-nfs", "synology-iscsi"), [false, true]],
-    ["a Secret whose connections nobody knows", { ...serving("freenas-api-nfs"), existingSecret: "x" }, [true, true]],
+    ["a Secret whose connections are unknown", { ...serving("freenas-api-nfs"), existingSecret: "x" }, [true, true]],
     ["no connections", {}, [true, true]],
     ["a file that is not YAML", { connections: { nas: "driver: [" } }, [true, true]],
     ["a driver that only begins like another", serving("freenas-api-nfs-client"), [false, true]],

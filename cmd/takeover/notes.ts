@@ -42,7 +42,7 @@ function section({ old, connection, words }: TakenOverConnection, more: readonly
 
 /** Whether the controller has rights on its node, which democratic-csi's chart does not give it. */
 function rights(converted: readonly TakenOverConnection[]): readonly string[] {
-  const needy = privilegedBy(converted, modules).map(({ connection }) => connection);
+  const needy = privilegedBy(converted, { modules }).map(({ connection }) => connection);
   const title = ["", "## Rights of the controller", ""];
   if (needy.length === 0)
     return [

@@ -112,7 +112,7 @@ async function planned(
     ["csidrivers.yaml", make.csiDrivers(examples, names, converted)],
     ["classes.yaml", classes],
     ["rights.yaml", make.rights(examples, names, secrets)],
-    ["controller.yaml", make.controller(examples, names, converted, privilegedBy(converted, modules).length > 0)],
+    ["controller.yaml", make.controller(examples, names, converted, privilegedBy(converted, { modules }).length > 0)],
     ["network-policy.yaml", make.networkPolicy(examples, names)],
     ["node.yaml", make.node(examples, names, converted, kubelet)],
   ];

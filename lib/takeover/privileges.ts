@@ -1,4 +1,4 @@
-import type { DriverModule } from "../drivers/module.ts";
+import type { LintSettings } from "../lint/lint.ts";
 import { listAt, mappingAt, textAt } from "../lint/lint-input.ts";
 import type { Mapping } from "../schema/mapping.ts";
 import type { Manifest } from "./classes.ts";
@@ -7,7 +7,7 @@ import type { TakenOverConnection } from "./connections.ts";
 /** The connections that a controller without rights on its node cannot serve. */
 export const privilegedBy = (
   converted: readonly TakenOverConnection[],
-  modules: readonly DriverModule[],
+  { modules }: Pick<LintSettings, "modules">,
 ): readonly TakenOverConnection[] =>
   converted.filter(({ old: { config } }) => {
     const facts = modules.find(({ names }) => names.includes(textAt(config, "driver") ?? ""))?.facts;

@@ -228,49 +228,6 @@ describe("csimux takeover", () => {
     expect(made).toEqual(expect.arrayContaining(wanted));
   }, 60_000);
 
-  const mounting = {
-    csiDriver: { name: "org.democratic-csi.share" },
-    driver: {
-      config: {
-        driver: "nfs-client",
-        nfs: { shareHost: "nas.lan", shareBasePath: "/k8s", controllerBasePath: "/storage/nas" },
-      },
-    },
-  };
-
-  test("gives the controller no rights on its node unless a connection mounts in it, as the chart of democratic-csi did", async () => {
-    interface Pod {
-      readonly securityContext: Readonly<Record<string, unknown>>;
-      readonly containers: readonly { readonly name: string; readonly securityContext: object }[];
-    }
-    const podOf = () => {
-      const [deployment] = manifests("controller.yaml").filter(({ kind }) => kind === "Deployment");
-      return (deployment as unknown as { spec: { template: { spec: Pod } } }).spec.template.spec;
-    };
-    const { out: said } = await takeover(...both());
-    expect(podOf().securityContext).toMatchObject({ runAsUser: 65532, seccompProfile: { type: "RuntimeDefault" } });
-    expect(podOf().containers.length).toBeGreaterThan(6);
-    for (const { securityContext } of podOf().containers)
-      expect(securityContext).toMatchObject({ privileged: false, capabilities: { drop: ["ALL"] } });
-    expect(said).toContain("It is unprivileged");
-    rmSync(out(), { recursive: true });
-    const { out: other } = await takeover(...both(), "--values", given("share.yaml", mounting), "--release", "a/b");
-    expect(podOf().containers[0]?.securityContext).toEqual({ privileged: true });
-    expect(other).toContain("It is privileged, unlike the controller of democratic-csi's chart, for share:");
-  }, 60_000);
-
-  test("reads values from standard input, and tells users of Flux to remove the HelmRelease instead of the release", async () => {
-    const values = { ...nfs, storageClasses: [], volumeSnapshotClasses: [] };
-    const object = { apiVersion: "helm.toolkit.fluxcd.io/v2", kind: "HelmRelease", metadata: { name: "zfs" } };
-    const input = stringify({ ...object, spec: { values } });
-    const args = ["takeover", "--out", out(), "--values", "-", "--image", "example.org/csimux:1"];
-    const { status, stdout } = spawnSync(await build(), args, { encoding: "utf8", input });
-    expect([status, stdout]).toEqual([0, expect.stringMatching(/^no problems in \d files$/m)]);
-    expect(read("NOTES.md")).toContain("3. remove the HelmRelease zfs from Git");
-    expect(read("NOTES.md")).toContain("put what was removed back into Git");
-    expect(read("NOTES.md")).not.toContain("`helm uninstall <release>");
-  }, 60_000);
-
   test("says in words what it cannot carry over, what has no effect, and what could be better", async () => {
     const { out: said } = await takeover(...both());
     expect(said).toContain("controller.tolerations: not carried over");
