@@ -81,8 +81,8 @@ describe.skipIf(!hasGoProgram("helm"))("the chart", () => {
   test.each(["central", "node-local"])("gives every pod of mode %s a seccomp profile", async mode => {
     const pods = (await rendered({ ...required, mode })).filter(each => each["spec"]?.template);
     expect(pods.length).toBe(mode === "central" ? 2 : 1);
-    for (const { spec } of pods as { spec: { template: { spec: { securityContext: object } } } }[])
-      expect(spec.template.spec.securityContext).toMatchObject({ seccompProfile: { type: "RuntimeDefault" } });
+    for (const pod of pods)
+      expect(pod["spec"].template.spec.securityContext).toMatchObject({ seccompProfile: { type: "RuntimeDefault" } });
   });
 });
 
