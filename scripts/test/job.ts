@@ -1,4 +1,3 @@
-import { spawn } from "node:child_process";
 import { mkdir, open, readdir, readFile, rm } from "node:fs/promises";
 import { loadavg } from "node:os";
 import type { Argv } from "../../lib/io/runner.ts";
@@ -41,6 +40,9 @@ export interface Ended {
   readonly load: number;
 }
 
+/** How a process has ended, and the seconds that it and all children that it waited for have spent on processors. */
+type Exit = Pick<Ended, "code" | "cut"> & { readonly processor: number };
+
 /** A program that tests something, with its own folder for temporary files. */
 export interface Job {
   readonly name: string;
@@ -53,28 +55,23 @@ export interface Job {
 /** The limit of one job in milliseconds. On a machine with eight times as many processes as processors, the longest took 14 minutes. */
 const limitMs = process.env["CSIMUX_FUZZ"] === "all" ? 14_400_000 : 1_200_000;
 
-function exited(argv: Argv, folder: string, log: number, signal: AbortSignal): Promise<Pick<Ended, "code" | "cut">> {
-  const [program, ...args] = argv;
-  return new Promise(resolve => {
-    const env = { ...process.env, TMPDIR: folder };
-    // A file and not a pipe: whatever a test leaves running would keep a pipe open.
-    const child = spawn(program, args, { cwd: root, env, stdio: ["ignore", log, log] });
-    let cut: string | undefined;
-    const end = (why: string) => {
-      cut ??= why;
-      child.kill("SIGKILL");
-    };
-    const limit = setTimeout(() => end(`it took more than ${limitMs / 60_000} minutes`), limitMs);
-    const interrupted = () => end("interrupted");
-    signal.addEventListener("abort", interrupted, { once: true });
-    const done = (code: number) => {
-      clearTimeout(limit);
-      signal.removeEventListener("abort", interrupted);
-      resolve({ code, ...(cut !== undefined && { cut }) });
-    };
-    child.on("error", () => done(127));
-    child.on("exit", code => done(code ?? 137));
-  });
+async function exited(argv: Argv, folder: string, log: number, signal: AbortSignal): Promise<Exit> {
+  const env = { ...process.env, TMPDIR: folder };
+  // A file and not a pipe: whatever a test leaves running would keep a pipe open.
+  const child = Bun.spawn([...argv], { cwd: root, env, stdin: "ignore", stdout: log, stderr: log });
+  let cut: string | undefined;
+  const end = (why: string) => {
+    cut ??= why;
+    child.kill("SIGKILL");
+  };
+  const limit = setTimeout(() => end(`it took more than ${limitMs / 60_000} minutes`), limitMs);
+  const interrupted = () => end("interrupted");
+  signal.addEventListener("abort", interrupted, { once: true });
+  await child.exited;
+  clearTimeout(limit);
+  signal.removeEventListener("abort", interrupted);
+  const processor = Number(child.resourceUsage()?.cpuTime.total ?? 0) / 1_000_000;
+  return { code: child.exitCode ?? 137, processor, ...(cut !== undefined && { cut }) };
 }
 
 /** Processes that end by themselves within two seconds are not left behind. */
@@ -103,8 +100,15 @@ export interface Place {
   readonly signal: AbortSignal;
 }
 
-/** Runs a job to its end. What it leaves behind, processes included, is removed and counts as a failure. Returns its log, too. */
-export async function runJob(job: Job, place: Place): Promise<Outcome & { readonly log: string }> {
+/** A job that has ended: what it found, what it printed, and what it cost. */
+export interface Done extends Outcome {
+  readonly log: string;
+  /** In seconds, for itself and the children that it waited for. */
+  readonly processor: number;
+}
+
+/** Runs a job to its end. What it leaves behind, processes included, is removed and counts as a failure. */
+export async function runJob(job: Job, place: Place): Promise<Done> {
   const folder = `${place.folder}/${place.number}`;
   const files = { log: `${place.folder}/${place.number}.log`, report: `${place.folder}/${place.number}.xml` };
   // Some tests run as an ordinary user, who must be able to enter but not list it.
@@ -123,9 +127,10 @@ export async function runJob(job: Job, place: Place): Promise<Outcome & { readon
   const report = await readFile(files.report, "utf8").catch(() => "");
   await rm(files.log, { force: true });
   await rm(files.report, { force: true });
-  const { tally, failures, ...found } = job.read({ ...end, log, report, seconds, load });
+  const { tally, failures, ...rest } = job.read({ ...end, log, report, seconds, load });
+  const found = { ...rest, log, processor: end.processor };
   // A program that was ended could not clean up.
-  if (left.length === 0 || end.cut !== undefined || end.code === 137) return { tally, failures, ...found, log };
+  if (left.length === 0 || end.cut !== undefined || end.code === 137) return { ...found, tally, failures };
   const failure = { where: job.name, title: "left behind", log: left, load };
-  return { ...found, tally: { ...tally, failed: tally.failed + 1 }, failures: [...failures, failure], log };
+  return { ...found, tally: { ...tally, failed: tally.failed + 1 }, failures: [...failures, failure] };
 }

@@ -1,5 +1,5 @@
 import { nothing, plus, tallyLine } from "../tally.ts";
-import { type Failure, type Job, type Outcome, runJob } from "./job.ts";
+import { type Done, type Failure, type Job, type Outcome, runJob } from "./job.ts";
 
 /** How jobs run. */
 export interface RunOptions {
@@ -13,19 +13,21 @@ export interface RunOptions {
 /** The most failed cases that are repeated. */
 const maxRepeats = 20;
 
-const line = (job: Job, { tally, failures }: Outcome, ms: number): string =>
-  `${failures.length === 0 ? "ok  " : "FAIL"} ${job.name}: ${tallyLine(tally)} [${(ms / 1_000).toFixed(1)} s]`;
+const line = (job: Job, { tally, failures, processor }: Done, ms: number): string =>
+  `${failures.length === 0 ? "ok  " : "FAIL"} ${job.name}: ${tallyLine(tally)} [${(ms / 1_000).toFixed(1)} s, processor ${processor.toFixed(1)} s]`;
 
 /** Runs jobs, the longest first, and prints one line for each, with the whole log of those that fail. */
 export async function runJobs(jobs: readonly Job[], { folder, workers, signal }: RunOptions): Promise<Outcome> {
   const waiting = jobs.toSorted((a, b) => b.weight - a.weight);
   let result: Outcome = { tally: nothing, failures: [], seconds: {} };
   let number = 0;
+  let processor = 0;
   const work = async (): Promise<void> => {
     for (let job = waiting.shift(); job !== undefined && !signal.aborted; job = waiting.shift()) {
       const started = performance.now();
       const found = await runJob(job, { folder, number: ++number, signal });
       console.log(line(job, found, performance.now() - started));
+      processor += found.processor;
       if (found.failures.length > 0) console.log(found.log.trimEnd());
       result = {
         tally: plus(result.tally, found.tally),
@@ -35,6 +37,7 @@ export async function runJobs(jobs: readonly Job[], { folder, workers, signal }:
     }
   };
   await Promise.all(Array.from({ length: workers }, work));
+  console.log(`processors were busy with it for ${processor.toFixed(0)} s`);
   return result;
 }
 

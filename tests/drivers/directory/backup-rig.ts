@@ -7,8 +7,8 @@ import type { ResticSettings } from "../../../lib/drivers/directory/restic.ts";
 import type { Driver } from "../../../lib/drivers/driver.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
-import { root } from "../../../scripts/spawned.ts";
 import type { DriverRig } from "../../contract/rig.ts";
+import { kopiaProgram } from "../../fakes/kopia.ts";
 import { directoryRig, type OpenOptions, temporaryFolder } from "./directory-rig.ts";
 
 /** A repository of a tool, empty at first, and what a connection needs to use it. */
@@ -24,8 +24,7 @@ const path = process.env["PATH"] ?? "/usr/bin:/bin";
 export async function kopiaRepository(more: Partial<KopiaSettings> = {}): Promise<Repository> {
   const folder = await temporaryFolder();
   await mkdir(join(folder, "bin"));
-  const script = `#!/bin/sh\nexec '${process.execPath}' '${root}/tests/fakes/kopia.ts' "$@"\n`;
-  await writeFile(join(folder, "bin", "kopia"), script, { mode: 0o755 });
+  await writeFile(join(folder, "bin", "kopia"), kopiaProgram, { mode: 0o755 });
   const env = { FAKE_KOPIA: join(folder, "repository") };
   const kopia: KopiaSettings = { token: "good token", flags: [], tags: ["csi"], env, ...more };
   const runner = localRunner({ env: { PATH: `${join(folder, "bin")}:${path}` } });

@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { perTest } from "../../contract/per-test.ts";
 import { callWith, getVolume, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
+import { sides } from "../../contract/steps.ts";
 import type { Dsm } from "../../fakes/dsm/double.ts";
 import type { Lun } from "../../fakes/dsm/state.ts";
 import { type DsmOptions, dsmRig } from "./dsm-rig.ts";
@@ -48,7 +49,7 @@ describe("volumes of democratic-csi", () => {
     expect(await rig.remains()).toEqual([]);
   });
 
-  test.each(["before", "after"] as const)("are deleted completely after an interruption %s any request", async when => {
+  test.each(sides)("are deleted completely after an interruption %s any request", async when => {
     for (let step = 1; step < 30; step++) {
       const { rig, dsm, driver } = await rigOf();
       legacyVolume(dsm);

@@ -4,6 +4,7 @@ import type { Script, Step } from "../../../lib/io/script.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { perTest } from "../../contract/per-test.ts";
 import { callWith, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
+import { sides } from "../../contract/steps.ts";
 import { around, type ZfsOptions, type ZfsRig, zfsRig } from "./zfs-rig.ts";
 
 const call = callWith();
@@ -113,7 +114,7 @@ describe("a volume from another", () => {
     const source = await rig.open().create(volumeOf("a"), call);
     await rig.write(source, "content");
     const spec = withParameters(volumeOf("b", gib, from("a")), { detachedVolumesFromVolumes: "true" });
-    for (const when of ["before", "after"] as const)
+    for (const when of sides)
       for (let step = 1; ; step++) {
         const { driver, dead } = rig.dying(step, when);
         await driver.create(spec, call).catch(() => {});
@@ -143,7 +144,7 @@ describe("snapshots", () => {
     const volume = await rig.open().create(volumeOf("a"), call);
     await rig.write(volume, "content");
     const detached = { detachedSnapshots: "true" };
-    for (const when of ["before", "after"] as const)
+    for (const when of sides)
       for (let step = 1; ; step++) {
         const { driver, dead } = rig.dying(step, when);
         await snapshotsOf(driver)
