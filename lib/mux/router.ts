@@ -27,7 +27,6 @@ import { GroupSnapshots, Snapshots } from "./snapshots.ts";
 import { type ResponseTimes, StorageCalls } from "./storage-calls.ts";
 import { Volumes } from "./volumes.ts";
 
-const usualTimes: ResponseTimes = { look: 10_000, capacity: 5_000 };
 /** The most kinds of sources of which a status has the ways. */
 const mostWays = 20;
 const usualHealth: HealthTimes = { hold: 45_000, fresh: 120_000 };
@@ -72,7 +71,7 @@ export function openRouter(
   configured: ConfiguredGroups,
   settings: () => RouterSettings,
   log: Log,
-  times: ResponseTimes = usualTimes,
+  times: Partial<ResponseTimes> = {},
   healthTimes: HealthTimes = usualHealth,
   engine?: CopyEngine,
 ) {

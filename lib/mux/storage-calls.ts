@@ -6,25 +6,26 @@ import type { Connection, ConnectionRecord } from "./connection.ts";
 import type { Connections } from "./connections.ts";
 import { isLoginRefused } from "./unusable.ts";
 
-/** How long a connection may take, in milliseconds; less than the 15 s that sidecars wait. */
+/** How long a connection may take, in milliseconds; to look something up, less than the 15 s that sidecars wait. Tests use shorter times. */
 export interface ResponseTimes {
   /** To look up one volume, or to list all. */
   readonly look: number;
   /** To report its free space. */
   readonly capacity: number;
+  /** For the breaker's check. */
+  readonly check: number;
+  /** For any call, until it counts as a failed one: it may be copying, or it may never end. */
+  readonly slow: number;
 }
+
+/** The times of a real process. */
+export const usualTimes: ResponseTimes = { look: 10_000, capacity: 5_000, check: 20_000, slow: 15_000 };
 
 /**
  * The kinds of calls with a time limit. Each is judged by itself: a slow listing must not make a connection count as one that answers
  * nothing.
  */
 export type TimedCall = "lookup" | "listing" | "capacity" | "health" | "check";
-
-/** The time limit of the breaker's check, in milliseconds. */
-const breakerCheckMs = 20_000;
-
-/** A call that takes this long, in milliseconds, counts as a failed one: it may be copying, or it may never end. */
-const slowMs = 15_000;
 
 type Called = Pick<Connection, "name" | "driver" | "suspended">;
 
@@ -41,11 +42,11 @@ export class StorageCalls {
 
   constructor(
     connections: Pick<Connections, "record" | "useIfHealthy" | "keep" | "rereadNamed">,
-    times: ResponseTimes,
+    times: Partial<ResponseTimes>,
     log: Log,
   ) {
     this.#connections = connections;
-    this.#times = times;
+    this.#times = { ...usualTimes, ...times };
     this.#log = log;
   }
 
@@ -139,7 +140,7 @@ export class StorageCalls {
     const record = this.#connections.record(name);
     if (!driver.check || !record) return work().catch(error => this.#refused(name, error));
     const breaker = breakerOf(record);
-    const slow = setTimeout(() => this.#failed(record, breaker), slowMs);
+    const slow = setTimeout(() => this.#failed(record, breaker), this.#times.slow);
     slow.unref();
     try {
       const answer = await work();
@@ -221,7 +222,7 @@ export class StorageCalls {
     const log = this.#log.with({ connection: name });
     const call: Call = { id: "check", signal: this.#stop.signal, log, secrets: {} };
     const failureOf = (connection: Connection): Promise<unknown> =>
-      this.#timed("breaker", breakerCheckMs, connection, call, async own => connection.driver.check?.(own)).catch(
+      this.#timed("breaker", this.#times.check, connection, call, async own => connection.driver.check?.(own)).catch(
         (cause: unknown) => cause,
       );
     const error = await this.#connections.useIfHealthy(name, failureOf).catch(() => undefined);

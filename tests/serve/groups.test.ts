@@ -38,6 +38,7 @@ afterAll(async () => {
 });
 
 const zone = (value: string) => ({ segments: { "org.democratic-csi.topology/zone": value } });
+const seen = () => askStatus(statusSocketOf(world.sandbox.socket), 5_000);
 const stored = async () => {
   const lists = await Promise.all(names.map(name => readdir(join(world.base(name), "v")).catch(() => [])));
   return lists.flat().sort();
@@ -90,7 +91,10 @@ test("a group that is added or changed while csimux runs counts a second later",
   const text = await readFile(config, "utf8");
   const configured = async (member: string): Promise<void> => {
     await writeFile(config, `${text}    late: { members: [${member}] }\n`);
-    await Bun.sleep(1_100); // The main file is read once a second.
+    // The main file is read once a second.
+    const members = async () => (await seen()).groups.find(({ name }) => name === "late")?.members;
+    for (const end = Date.now() + 30_000; !Bun.deepEquals(await members(), [member]); await Bun.sleep(20))
+      if (Date.now() > end) throw new Error("the group is not as in the main file");
   };
   await configured("b");
   expect((await world.create("pvc-late-1", "late")).volume?.volumeId).toBe("v:b/pvc-late-1");
@@ -123,10 +127,11 @@ test("a file that cannot be used stops no group; one whose selector it meets, or
 test("500 creates, interrupted by lost clients and SIGKILL, end as 500 volumes", async () => {
   const all = Array.from({ length: 500 }, (_, i) => `pvc-${i}`);
   let stop = false;
+  let made = 0;
   const disturb = async () => {
     // Not without end: on a slow machine every creation would meet a disturbance, forever.
     for (let round = 0; !stop && round < 8; round++) {
-      await Bun.sleep(440);
+      for (const before = made; !stop && made < before + 40; ) await Bun.sleep(5);
       process.kill(world.daemon.pid, "SIGKILL");
       await world.daemon.stop();
       await world.restart();
@@ -137,7 +142,10 @@ test("500 creates, interrupted by lost clients and SIGKILL, end as 500 volumes",
     for (let attempt = 0; ; attempt++) {
       const patience = (i + attempt) % 3 === 0 ? 4 : 5_000;
       const code = await codeOf(world.create(name, "all", { capacityRange: mebibytes(1) }, patience));
-      if (code === "ok") return;
+      if (code === "ok") {
+        made++;
+        return;
+      }
       // undefined: the channel of the killed process was closed under the call.
       if (code !== undefined) expect(pending).toContain(code);
       await Bun.sleep(5);
@@ -155,7 +163,7 @@ test("500 creates, interrupted by lost clients and SIGKILL, end as 500 volumes",
 
 test("200 claims while a member is dead are all made, and its return leaves nothing doubled unmentioned", async () => {
   const doubled = async () => {
-    const { health } = await askStatus(statusSocketOf(world.sandbox.socket), 5_000);
+    const { health } = await seen();
     return health.filter(({ reason }) => reason === "VolumeDoubled").map(({ volume }) => volume ?? "");
   };
   const until = async (count: number) => {

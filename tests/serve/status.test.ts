@@ -122,7 +122,8 @@ async function abuse(where: { readonly path: string } | { readonly port: number 
     else if (index % 4 === 1 && "port" in where) peer.resetAndDestroy();
     else if (index % 4 === 3) peer.once("data", () => peer.destroy());
     else peer.destroy();
-    setTimeout(() => peer.destroy(), 500).unref();
+    // One that waits for an answer goes away in the middle of it, or of nothing.
+    setTimeout(() => peer.destroy(), 20).unref();
     await closed;
   });
   await Promise.all(peers);

@@ -56,9 +56,9 @@ test.skipIf(!canMountFuse()).each(kinds)(
         volume: `pvc-${at}`,
       }));
       const hanging = calls.flatMap(({ name, volume }) => [
-        codeOf(world.create(volume, name, {}, 3000)),
-        codeOf(world.controller("controllerGetVolume", { volumeId: `v:${name}/got-${volume}` }, 3000)),
-        codeOf(world.controller("deleteVolume", { volumeId: `v:${name}/gone-${volume}` }, 3000)),
+        codeOf(world.create(volume, name, {}, 1000)),
+        codeOf(world.controller("controllerGetVolume", { volumeId: `v:${name}/got-${volume}` }, 1000)),
+        codeOf(world.controller("deleteVolume", { volumeId: `v:${name}/gone-${volume}` }, 1000)),
       ]);
       for (let at = 0; at < 40; at++) {
         const { volume } = await world.create(`pvc-${at}`, "fast");
