@@ -11,6 +11,7 @@ export const errnos = {
   EINVAL: 22,
   ENOSPC: 28,
   ENOTEMPTY: 39,
+  EBADMSG: 74,
   ENOMETHOD: 201,
   ENOTAUTHENTICATED: 207,
 } as const;

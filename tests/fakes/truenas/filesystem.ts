@@ -5,8 +5,8 @@ import type { Dataset, Nas } from "./state.ts";
 import { existing } from "./zfs/datasets.ts";
 
 /**
- * filesystem.*: mode, owner and lists of what is mounted (plugins/filesystem_/acl.py and api/v25_04_0/filesystem.py of TS-25.04.2.6 and
- * TS-25.10.6; plugins/filesystem.py, stat). assumed: the words for a user that does not exist, and that a pool's own folder is refused.
+ * filesystem.*: mode, owner and lists of what is mounted (plugins/filesystem_/acl.py of TS-24.10.2.4 to TS-26.0.0-BETA.3, acl_linux.py of
+ * TS-21.08-BETA.1 to TS-24.04.2.5; api/v25_04_0/filesystem.py of TS-25.04.2.6; plugins/filesystem.py, stat).
  */
 
 /** What the rules read. */
@@ -20,12 +20,20 @@ interface Permissions {
 /** Without set-id and sticky bits (UnixPerm in schema/string_schema.py of TS-24.10.2.4, api/base/types/filesystem.py of TS-25.10.6). */
 const validMode = /^(?!0+$)0?[0-7]{3}$/;
 
-function at(nas: Nas, path: string, method: string): Dataset {
+/** What is mounted there (stat in plugins/filesystem.py of all versions). */
+function mountedAt(nas: Nas, path: string): Dataset {
   const dataset = nas.state.datasets[path.replace(/^\/mnt\//, "")];
-  if (!path.startsWith("/mnt/") || dataset?.type !== "FILESYSTEM")
-    throw new Invalid([`${method}.path`, "Path component does not exist", 2]);
-  if (!dataset.name.includes("/")) throw new Invalid([`${method}.path`, "Path may not be a pool root", 22]);
-  return dataset;
+  if (path.startsWith("/mnt/") && dataset?.type === "FILESYSTEM") return dataset;
+  throw new CallError("ENOENT", `Path ${path} not found`);
+}
+
+/** What may be changed there (_common_perm_path_validate; CORE: plugins/filesystem.py of TN-13.0-U6.3). */
+function at(nas: Nas, path: string, method: string): Dataset {
+  const dataset = mountedAt(nas, path);
+  if (dataset.name.includes("/")) return dataset;
+  if (nas.number < 2000)
+    throw new CallError("EACCES", `Changing permissions of root level dataset is not permitted: ${path}`);
+  throw new Invalid([`${method}.path`, `The specified path is a ZFS pool mountpoint "(${path})" `, 22]);
 }
 
 const known: Readonly<Record<string, number>> = { root: 0, nobody: 65534, csi: 3000, wheel: 0 };
@@ -33,17 +41,20 @@ const known: Readonly<Record<string, number>> = { root: 0, nobody: 65534, csi: 3
 /** The name of a user or group; null if the system has none for the number. */
 const nameOf = (id: number): string | null => Object.entries(known).find(([, each]) => each === id)?.[0] ?? null;
 
+/** Names come with 25.04; those that do not exist are refused before anything is changed, also with the path. */
+function checkNames(method: string, { user, group }: Readonly<Record<string, unknown>>): void {
+  const end = method === "filesystem.setacl" ? "." : "";
+  for (const [kind, name] of Object.entries({ user, group }))
+    if (typeof name === "string" && !(name in known))
+      throw new Invalid([`${method}.${kind}`, `${name}: ${kind} does not exist${end}`, 22]);
+}
+
 function owned(dataset: Dataset, fields: Readonly<Record<string, unknown>>): void {
   const { uid, gid, user, group } = fields;
-  const named = (name: unknown): number => {
-    const id = known[String(name)];
-    if (id === undefined) throw new CallError("ENOENT", `${name} does not exist`);
-    return id;
-  };
   if (typeof uid === "number") dataset.uid = uid;
   if (typeof gid === "number") dataset.gid = gid;
-  if (typeof user === "string") dataset.uid = named(user);
-  if (typeof group === "string") dataset.gid = named(group);
+  if (typeof user === "string") dataset.uid = known[user] ?? dataset.uid;
+  if (typeof group === "string") dataset.gid = known[group] ?? dataset.gid;
 }
 
 export function setperm(nas: Nas, [data]: readonly unknown[]): unknown {
@@ -52,10 +63,12 @@ export function setperm(nas: Nas, [data]: readonly unknown[]): unknown {
   if (mode !== null && !validMode.test(mode))
     throw new Invalid(["filesystem_permission.mode", "Please supply a valid mode between 000 and 777", 22]);
   if (nas.number >= 2504 && mode === null && !fields.options?.stripacl)
-    throw new Invalid(["filesystem_permission.mode", "Value error, a mode or stripacl is needed", 22]);
-  const dataset = at(nas, fields.path, "filesystem_permission");
+    throw new Invalid(["filesystem_setperm", "Value error, neither permissions nor the stripacl option are given", 22]);
+  checkNames("filesystem.setperm", { ...fields });
+  const dataset = at(nas, fields.path, "filesystem.setperm");
+  const listed = `Non-trivial ACL present on [${fields.path}]. Option "stripacl" required to change permission.`;
   if (dataset.acl !== undefined && !fields.options?.stripacl)
-    throw new Invalid(["filesystem_permission.mode", "Non-trivial ACL present on path. Option stripacl required", 22]);
+    throw new Invalid(["filesystem.setperm.mode", listed, 22]);
   delete dataset.acl;
   if (mode !== null) dataset.mode = Number.parseInt(mode, 8);
   owned(dataset, { ...fields });
@@ -64,7 +77,8 @@ export function setperm(nas: Nas, [data]: readonly unknown[]): unknown {
 
 export function chown(nas: Nas, [data]: readonly unknown[]): unknown {
   const fields = completed<Permissions>(nas, "filesystem.chown", data);
-  owned(at(nas, fields.path, "filesystem_ownership"), { ...fields });
+  checkNames("filesystem.chown", { ...fields });
+  owned(at(nas, fields.path, "filesystem.chown"), { ...fields });
   return null;
 }
 
@@ -73,7 +87,8 @@ export function setacl(nas: Nas, [data]: readonly unknown[]): unknown {
   // Up to 24.10 users and groups are numbers (plugins/filesystem_/acl.py of TS-24.10.2.4).
   const named = nas.number < 2504 ? fields.dacl.findIndex(entry => "who" in entry) : -1;
   if (named >= 0) throw new Invalid([`filesystem_acl.dacl.${named}`, "Field was not expected", 22]);
-  const dataset = at(nas, fields.path, "filesystem_acl");
+  const dataset = at(nas, fields.path, "filesystem.setacl");
+  checkNames("filesystem.setacl", { ...fields });
   if (fields.options?.stripacl) delete dataset.acl;
   else dataset.acl = fields.dacl;
   owned(dataset, { ...fields });
@@ -99,7 +114,7 @@ const withInherited = (entry: AclEntry, nfs4: boolean): AclEntry =>
 
 /** The access control list, or one that corresponds to the permission bits. */
 export function getacl(nas: Nas, [path]: readonly unknown[]): unknown {
-  const { name, mode: all, uid, gid, acl } = at(nas, String(path), "filesystem_acl");
+  const { name, mode: all, uid, gid, acl } = mountedAt(nas, String(path));
   const nfs4 = property(nas, existing(nas, name), "acltype").raw === "nfsv4";
   const whose = [
     ["USER_OBJ", "owner@", all >> 6],

@@ -5,8 +5,8 @@ import { inserted, type Nas, placeOf, type Row, removed } from "./state.ts";
 
 /**
  * iscsi.*: plugins/iscsi.py of TN-12.0-U8.1 to TS-22.02.4; plugins/iscsi_/targets.py, extents.py, target_to_extent.py and
- * global_linux.py of TS-22.12.4.2 to TS-25.10.6. assumed: the
- * device of a zvol is there as soon as the zvol is; the server looks for it in /dev (extents.py, validate_zvol_path).
+ * global_linux.py of TS-22.12.4.2 to TS-25.10.6. assumed: udev has made the link to a zvol (which clean_type_and_path in extents.py looks for
+ * in /dev) by the time that its creation is answered.
  */
 
 interface Group {
@@ -109,7 +109,7 @@ export function createExtent(nas: Nas, [data]: readonly unknown[]): unknown {
 export function checkZvol(nas: Nas, device: string | null, attribute: string): void {
   const name = device?.startsWith("zvol/") ? device.slice("zvol/".length) : "";
   if (!(nas.elsewhere?.has(name) ?? nas.state.datasets[name]?.type === "VOLUME"))
-    throw new Invalid([attribute, `Device ${device} for volume does not exist`, 22]);
+    throw new Invalid([attribute, `Device '/dev/${device}' for volume '${name}' does not exist`, 22]);
 }
 
 const links = (nas: Nas, extent: number): readonly Row[] =>

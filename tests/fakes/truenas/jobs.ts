@@ -2,9 +2,10 @@ import { CallError, Invalid, rpcErrorOf } from "./failure.ts";
 import { queried } from "./query.ts";
 
 /**
- * Jobs: work that a method starts and that ends later (job.py of TS-25.10.6). A restart forgets them, and numbers start again at 1.
- * assumed: no job is ever dropped, where the server keeps the last 1,000.
+ * Jobs: work that a method starts and that ends later (job.py of TS-25.10.6). A restart forgets them, and numbers start again at 1. Of
+ * more than 1,000 the oldest that has ended is dropped (JobsDeque.add).
  */
+const kept = 1000;
 
 export interface Job {
   readonly id: number;
@@ -69,6 +70,7 @@ export class Jobs {
   looks = 0;
   #held: Promise<void> | undefined;
   #jobs: Open[] = [];
+  #last = 0;
 
   /** Jobs that begin from now on take until the returned function is called. */
   hold(): () => void {
@@ -126,7 +128,7 @@ export class Jobs {
       settle = resolve;
     });
     const job: Open = {
-      id: this.#jobs.length + 1,
+      id: ++this.#last,
       method,
       arguments: args,
       state: "WAITING",
@@ -143,6 +145,10 @@ export class Jobs {
         settle();
       },
     };
+    if (this.#jobs.length > kept) {
+      const oldest = this.#jobs.find(({ state }) => state !== "WAITING" && state !== "RUNNING");
+      this.#jobs = this.#jobs.filter(each => each !== oldest);
+    }
     this.#jobs.push(job);
     return job;
   }
@@ -175,5 +181,6 @@ export class Jobs {
   /** As after a restart of the middleware. */
   forget(): void {
     this.#jobs = [];
+    this.#last = 0;
   }
 }

@@ -4,10 +4,12 @@ import type { Nas } from "./state.ts";
 
 /**
  * The networks of a share as they are kept: in canonical form, and none within another (sanitize_networks in plugins/nfs_/validators.py
- * of TS-25.04.2.6 to TS-26.0.0-BETA.3; from 25.10 on not "all networks"). assumed: older versions keep the text.
+ * of TS-25.04.2.6 to TS-26.0.0-BETA.3; from 25.10 on not "all networks"). From 23.10 to 24.10 the
+ * text is kept and compared alone (validate_share_networks_input and validate_share_networks in plugins/nfs.py of TS-23.10.2 and TS-24.10.2.4);
+ * before, a share may name networks within others (plugins/nfs.py of TS-22.12.4.2).
  */
 export function networksOf(nas: Nas, given: readonly string[]): readonly string[] {
-  if (nas.number < 2504) return given;
+  if (nas.number < 2310) return given;
   const at = "sharingnfs_create.networks";
   const parsed = given.map(text => networkOf(text));
   const kept = parsed.map((each, n) => {
@@ -18,8 +20,8 @@ export function networksOf(nas: Nas, given: readonly string[]): readonly string[
   });
   for (const [n, each] of kept.entries())
     if (kept.some((other, m) => m !== n && contains(other, each)))
-      throw new Invalid([at, `Overlapping networks: ${each.text}`, 22]);
-  return kept.map(({ text }) => text);
+      throw new Invalid([at, `ERROR - Overlapped subnets: ${each.text}`, 22]);
+  return nas.number < 2504 ? given : kept.map(({ text }) => text);
 }
 
 /** A network: its bits as text of 0 and 1, of which the first `prefix` count. */
@@ -33,6 +35,13 @@ const contains = (outer: Network, inner: Network): boolean =>
   outer.bits.length === inner.bits.length &&
   outer.prefix <= inner.prefix &&
   inner.bits.startsWith(outer.bits.slice(0, outer.prefix));
+
+/** Whether networks of two shares conflict: up to 22.12 only equal ones (test_for_overlapped_networks in plugins/nfs.py of TS-23.10.2). */
+export function areOverlapping({ number }: Nas, one: string, other: string): boolean {
+  const [a, b] = [networkOf(one), networkOf(other)];
+  if (!a || !b || number < 2310) return (a?.text ?? one) === (b?.text ?? other);
+  return contains(a, b) || contains(b, a);
+}
 
 /** As ipaddress.ip_network(strict=False) of Python reads it; undefined for what is none. */
 function networkOf(text: string): Network | undefined {

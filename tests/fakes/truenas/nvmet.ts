@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { completed } from "./facts/complete.ts";
-import { CallError, Invalid } from "./failure.ts";
+import { Invalid, type Triple } from "./failure.ts";
 import { checkZvol } from "./iscsi.ts";
 import { type QueryOptions, queried } from "./query.ts";
 import { rowOf } from "./sharing.ts";
@@ -8,7 +8,7 @@ import { inserted, type Nas, placeOf, type Row, removed, type TableName } from "
 
 /**
  * nvmet.*, from 25.10 on: plugins/nvmet/subsys.py, namespace.py, port_subsys.py and host_subsys.py of TS-25.10.6; names are compared by
- * service/crud_service.py, _ensure_unique. assumed: what deleting a subsystem in use says without force.
+ * service/crud_service.py, _ensure_unique.
  */
 
 const baseNqn = "nqn.2011-06.com.truenas:uuid:68bf9433-63ef-49f5-a921-4c0f8190fd94";
@@ -53,10 +53,16 @@ export const sessions = (nas: Nas, [filters, options]: readonly unknown[]): unkn
 export function deleteSubsys(nas: Nas, [id, options]: readonly unknown[]): unknown {
   const { force } = completed<{ readonly force: boolean }>(nas, "nvmet.subsys.delete", options, 1);
   const row = rowOf(nas, "nvmetSubsys", "NVMetSubsys", id);
-  const inUse = (["nvmetNamespace", "nvmetPortSubsys"] as const).some(table =>
-    nas.state.tables[table].some(each => each["subsys_id"] === row.id),
-  );
-  if (inUse && !force) throw new CallError("EBUSY", `Subsystem ${row["name"]} is in use`);
+  const of = (table: TableName) => nas.state.tables[table].filter(each => each["subsys_id"] === row.id);
+  const [nsids, ports] = [of("nvmetNamespace").map(each => each["nsid"]), of("nvmetPortSubsys")];
+  const kept = [
+    ...(nsids.length > 0
+      ? [`contains ${nsids.length} namespace${nsids.length > 1 ? "s" : ""}: ${nsids.join(",")}`]
+      : []),
+    ...(ports.length > 0 ? [`visible on ${ports.length} port${ports.length > 1 ? "s" : ""}`] : []),
+  ];
+  const refused = kept.map((why): Triple => ["nvmet_subsys_delete.id", `Subsystem ${row["name"]} ${why}`, 22]);
+  if (refused.length > 0 && !force) throw new Invalid(...refused);
   for (const table of ["nvmetNamespace", "nvmetPortSubsys", "nvmetHostSubsys"] as const)
     removed(nas, table, each => each["subsys_id"] === row.id);
   removed(nas, "nvmetSubsys", each => each.id === row.id);

@@ -50,7 +50,15 @@ const used = (nas: Nas, name: string): number => below(nas, name).reduce((sum, e
 function available(nas: Nas, { name, native }: Dataset): number {
   const free = (nas.state.pools[poolOf(name)] ?? 0) - used(nas, poolOf(name));
   const quota = Number(native["refquota"] ?? 0);
-  return Math.max(0, quota > 0 ? Math.min(free, quota - usedBy({ native, content: "" } as Dataset)) : free);
+  const own = quota > 0 ? [quota - usedBy({ native, content: "" } as Dataset)] : [];
+  return Math.max(0, Math.min(free, ...own, ...quotasOf(nas, name)));
+}
+
+/** What the quotas of a dataset and of those above it leave (zfsprops(7), "available" and "quota"). */
+function quotasOf(nas: Nas, name: string): readonly number[] {
+  if (name === "") return [];
+  const quota = Number(nas.state.datasets[name]?.native["quota"] ?? 0);
+  return [...(quota > 0 ? [quota - used(nas, name)] : []), ...quotasOf(nas, parentOf(name))];
 }
 
 /** Where a file system is mounted; undefined for a zvol. */

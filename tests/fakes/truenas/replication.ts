@@ -10,8 +10,8 @@ import { taken } from "./zfs/snapshots.ts";
 /**
  * replication.run_onetime: a copy of one snapshot within the system (plugins/replication.py and zettarepl.py of TS-24.10.2.4, TS-25.10.6
  * and TS-26.0.0-BETA.3; zettarepl/replication/run.py, "run.py" below, of TS-24.10.2.4, TS-25.04.2.6 and TS-25.10.2.2, which are alike in
- * what is here). It receives with `zfs recv -s -F` (zfs_recv in transport/zfscli/__init__.py). assumed: a broken stream has sent enough for a
- * token; snapshots of the target that the source has, too, are not followed by more.
+ * what is here). It receives with `zfs recv -s -F` (zfs_recv in transport/zfscli/__init__.py): there is a token as soon as a stream has begun, and
+ * newer snapshots of the target are destroyed at its end (dmu_recv_begin_sync and dmu_recv_end_sync in dmu_recv.c of OpenZFS 2.3).
  */
 
 /** What the rules read. */
@@ -73,6 +73,9 @@ function attempt(nas: Nas, task: Task, left: number): () => unknown {
 function received(nas: Nas, name: string, { wanted, part }: NonNullable<Stream>): null {
   const copy = existing(nas, name);
   delete copy.partOf;
+  const own = [...snapshotsOf(nas, name)].sort((a, b) => a.createtxg - b.createtxg);
+  const base = own.findLastIndex(each => nas.state.snapshots[`${wanted.dataset}@${each.name}`] !== undefined);
+  for (const each of own.slice(base + 1)) delete nas.state.snapshots[`${name}@${each.name}`];
   if (wanted.content !== undefined) copy.content = wanted.content;
   const snapshot = taken(nas, name, wanted.name, {});
   // A received snapshot has the guid of the sent one (zfsprops(7)).

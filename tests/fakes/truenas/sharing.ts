@@ -1,36 +1,54 @@
 import { completed } from "./facts/complete.ts";
 import { Invalid, type Triple } from "./failure.ts";
-import { networksOf } from "./networks.ts";
+import { areOverlapping, networksOf } from "./networks.ts";
 import { type QueryOptions, queried } from "./query.ts";
 import { inserted, type Nas, placeOf, type Row, removed, type TableName } from "./state.ts";
 
 /**
- * sharing.nfs.* and sharing.smb.*: plugins/nfs.py and smb.py of TN-12.0-U8.1 to TS-25.10.6; api/v25_10_0/nfs.py and smb.py. assumed: from
- * 22.12 on two NFS shares of one path that name neither hosts nor networks are both made.
+ * sharing.nfs.* and sharing.smb.*: plugins/nfs.py and smb.py of TN-12.0-U8.1 to TS-26.0.0-BETA.3; api/v25_10_0/nfs.py and smb.py.
  */
 
 type Problems = (row: Row) => Triple | undefined;
 
+/** Whom a share is for; without hosts and networks it is for everybody. */
+interface Clients {
+  readonly networks: readonly string[];
+  readonly hosts: readonly string[];
+}
+
+const isForAll = ({ hosts, networks }: Clients): boolean => hosts.length === 0 && networks.length === 0;
+
 /**
- * Up to 22.02 a share without hosts and networks conflicts with any other share of the dataset (validate_hosts_and_networks in plugins/nfs.py of
- * TN-12.0-U8.1 to TS-22.02.4).
+ * When two shares of one path conflict (validate_hosts_and_networks and validate_share_path in plugins/nfs.py of TN-12.0-U8.1 to
+ * TS-26.0.0-BETA.3): if both name a host or a network. Up to 22.02 a share for everybody conflicts with each other one; on 22.12 only with
+ * another for everybody; on 23.10 and 24.04 again with each; from 24.10 on with one that names networks and comes later.
  */
-function nfsConflict(
-  nas: Nas,
-  path: string,
-  fields: { readonly networks: readonly string[]; readonly hosts: readonly string[] },
-): Problems {
+function nfsConflict(nas: Nas, path: string, fields: Clients): Problems {
+  const at = (field: string, why: string): Triple => [`sharingnfs_create.${field}`, why, 22];
   return row => {
     if ((row["path"] ?? (row["paths"] as readonly string[])[0]) !== path) return undefined;
-    const network = fields.networks.find(each => (row["networks"] as readonly string[]).includes(each));
-    const host = fields.hosts.find(each => (row["hosts"] as readonly string[]).includes(each));
-    const used = network ?? host;
-    const forAll = fields.hosts.length === 0 && fields.networks.length === 0;
-    if (nas.number < 2212 && forAll)
-      return ["sharingnfs_create.networks", "Another NFS share already exports this dataset for some network", 22];
-    if (used === undefined) return undefined;
-    const kind = network === undefined ? "hosts" : "networks";
-    return [`sharingnfs_create.${kind}`, `ERROR - Another NFS share already exports ${path} for network ${used}`, 22];
+    const other: Clients = {
+      networks: (row["networks"] as readonly string[] | undefined) ?? [],
+      hosts: (row["hosts"] as readonly string[] | undefined) ?? [],
+    };
+    const network = fields.networks.find(each => other.networks.some(one => areOverlapping(nas, each, one)));
+    if (network !== undefined)
+      return at("networks", `ERROR - Another NFS share already exports ${path} for network ${network}`);
+    const host = fields.hosts.find(each => other.hosts.includes(each));
+    if (host !== undefined) return at("hosts", `ERROR - Another NFS share already exports ${path} for host ${host}`);
+    const [mine, theirs] = [isForAll(fields), isForAll(other)];
+    if (nas.number < 2212 && mine)
+      return at("networks", "Another NFS share already exports this dataset for some network");
+    if (nas.number >= 2212 && nas.number < 2310 && mine && theirs)
+      return at("path", `${path} is a subtree of ${path} and already exports this dataset for 'everybody', i.e. '*'`);
+    if (nas.number >= 2310 && nas.number < 2410 && (mine || theirs))
+      return at(
+        "path",
+        `ERROR - Export conflict. Another share with the same path exports ${path} for 'everybody', i.e. '*'`,
+      );
+    if (nas.number >= 2410 && theirs && fields.networks.length > 0)
+      return at("networks", `ERROR - This or another NFS share exports ${path} to 0.0.0.0/0 and overlaps network`);
+    return undefined;
   };
 }
 
@@ -96,6 +114,7 @@ interface Shared {
   readonly options?: object | null;
 }
 
+/** SMBSharePurpose in utils/smb.py of TS-25.10.6 and TS-26.0.0-BETA.3. */
 const purposes = [
   ...["DEFAULT_SHARE", "LEGACY_SHARE", "TIMEMACHINE_SHARE", "MULTIPROTOCOL_SHARE", "TIME_LOCKED_SHARE"],
   ...["PRIVATE_DATASETS_SHARE", "EXTERNAL_SHARE", "VEEAM_REPOSITORY_SHARE", "FCP_SHARE"],

@@ -1,8 +1,8 @@
 import type { Row, State, TableName } from "./state.ts";
 
 /**
- * What a newer version makes of rows that an older one has written (alembic/versions/25.10, smb-share-new-api). assumed: the purpose
- * that it gives to old shares is LEGACY_SHARE.
+ * What a newer version makes of rows that an older one has written (alembic/versions/25.10/2025-06-02_20-57_smb-share-new-api.py of
+ * TS-25.10.6, migrate_purposes; from 26 on resolve_dataset_path).
  */
 
 const smbOptions = [

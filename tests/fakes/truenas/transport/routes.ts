@@ -6,7 +6,10 @@ import { CallError, Invalid, restErrorOf } from "../failure.ts";
 import { sendResponse } from "./delivery.ts";
 import { isMissing, restCall } from "./rest.ts";
 
-/** REST v2.0 on one system: every request is a login of its own (restful.py of TS-24.10.2.4). assumed: the bodies of 401, 403 and 404. */
+/**
+ * REST v2.0 on one system: every request is a login of its own (restful.py of TS-24.10.2.4). A refusal is text: what authenticate() says from
+ * 24.10 on, or what web.HTTPException of aiohttp says itself, "401: Unauthorized"; that of a role is empty.
+ */
 
 async function bodyOf(request: IncomingMessage): Promise<unknown> {
   const chunks: Buffer[] = [];
@@ -42,9 +45,10 @@ export async function answerRest(
   const say = (status: number, body: unknown) =>
     sendResponse(response, core.deliver({ text: JSON.stringify(body ?? null), status }));
   const session = sessionOf(core, request.headers.authorization);
-  if (!session) return say(401, { message: "Unauthorized" });
+  const plain = (status: number, text: string) => sendResponse(response, core.deliver({ text, status }));
+  if (!session) return plain(401, whyUnauthorized(core, request.headers.authorization));
   const call = restCall(request.method ?? "GET", url, await bodyOf(request));
-  if (!call || !(own[call.method] || knows(core, call.method))) return say(404, { message: "Not Found" });
+  if (!call || !(own[call.method] || knows(core, call.method))) return plain(404, "404: Not Found");
   const { method, params } = call;
   const intercepted = core.intercept(method);
   if (intercepted) return sendResponse(response, intercepted);
@@ -57,7 +61,13 @@ export async function answerRest(
   if (fault === "after") return void request.socket.destroy();
   if (fault === "unanswered" || fault === "hung") return;
   if (fault === "garbled") return void response.end(JSON.stringify(body).slice(0, -1));
-  say(status, body);
+  if (status === 403) plain(status, "");
+  else say(status, body);
+}
+
+function whyUnauthorized({ nas }: Core, header = ""): string {
+  if (nas.number < 2410 || header === "") return "401: Unauthorized";
+  return header.startsWith("Bearer ") ? "Invalid API key" : "Bad username or password";
 }
 
 async function outcome(
@@ -75,7 +85,7 @@ async function outcome(
     const { result, job } = invoked(core, session, method, params);
     return [200, job ? job.id : await result];
   } catch (error) {
-    if (isMissing(error)) return [404, { message: "Not found" }];
+    if (isMissing(error)) return [404, { message: "" }];
     if (!(error instanceof Invalid || error instanceof CallError)) throw error;
     const { status, body } = restErrorOf(error);
     return [status, body];

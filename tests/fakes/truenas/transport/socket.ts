@@ -7,9 +7,8 @@ import { CallError, rpcErrorOf } from "../failure.ts";
 import { sendMessage } from "./delivery.ts";
 
 /**
- * JSON-RPC 2.0 on one socket, with the limits of the real server (api/base/server/ws_handler/rpc.py and utils/limits.py of TS-25.10.6;
- * logins: plugins/auth.py, api/v25_04_0/auth.py; too many of them: main.py). assumed: the words for batches and for too many calls; too
- * many logins are refused at once, where the server lets the client wait up to ten seconds first.
+ * JSON-RPC 2.0 on one socket, with the limits and words of the real server (api/base/server/ws_handler/rpc.py, utils/limits.py and
+ * utils/lock.py of TS-25.10.6; logins: plugins/auth.py, api/v25_04_0/auth.py; too many of them: main.py and utils/rate_limit/cache.py).
  */
 
 /** Where a socket came from. */
@@ -26,6 +25,8 @@ const runningAtOnce = 10;
 const acceptedAtOnce = 20;
 const beforeLogin = 8192;
 const afterLogin = 65_536;
+
+const tooManyCalls = `Maximum number of concurrent calls (${acceptedAtOnce}) has exceeded`;
 
 interface Request {
   readonly id?: unknown;
@@ -73,8 +74,7 @@ export class Conversation {
     if (intercepted) sendMessage(this.#socket, intercepted);
     if (!request || intercepted) return;
     const { id } = request;
-    if (this.#accepted >= acceptedAtOnce)
-      return this.#say({ id, error: { code: -32000, message: "Too many concurrent calls" } });
+    if (this.#accepted >= acceptedAtOnce) return this.#say({ id, error: { code: -32000, message: tooManyCalls } });
     this.#accepted++;
     try {
       await this.#turn();

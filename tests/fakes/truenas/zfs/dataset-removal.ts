@@ -2,6 +2,7 @@ import { completed } from "../facts/complete.ts";
 import { CallError, ezfsBusy, Invalid } from "../failure.ts";
 import { type Dataset, type Nas, removed, type Snapshot } from "../state.ts";
 import { existing, parentOf } from "./datasets.ts";
+import { noSafetyChecks } from "./words.ts";
 
 /** How datasets disappear, or change their names and origins. */
 
@@ -119,14 +120,15 @@ export function rename(nas: Nas, [id, data]: readonly unknown[]): unknown {
     1,
   );
   const from = existing(nas, String(id)).name;
-  if (!force) throw new Invalid(["pool.dataset.rename.force", "Renaming may break shares; set force", 22]);
-  const refused = (words: string) =>
-    new CallError("EFAULT", `Failed to rename dataset: cannot rename to '${to}': ${words}`);
+  if (!force) throw new Invalid(["pool.dataset.rename.force", noSafetyChecks, 22]);
+  const refused = (words: string) => new CallError("EFAULT", `Failed to rename dataset: ${words}`);
   if (nas.state.datasets[to])
     throw nas.number >= 2600
       ? new Invalid(["zfs.resource.rename", `'${to}' already exists`, 17])
-      : refused("dataset already exists");
-  if (!nas.state.datasets[parentOf(to)]) throw refused("parent does not exist");
+      : refused(`cannot rename '${from}': dataset already exists`);
+  const missing = `cannot create '${to}': parent does not exist`;
+  if (!nas.state.datasets[parentOf(to)])
+    throw nas.number >= 2600 ? new CallError("EINVAL", `[EZFS_NOENT]: ${missing}`, "ZFSException") : refused(missing);
   const moved = (name: string): string =>
     name === from || /^[/@]/.test(name.slice(from.length)) ? `${to}${name.slice(from.length)}` : name;
   for (const each of [existing(nas, from), ...childrenOf(nas, from)]) {
@@ -145,11 +147,18 @@ export function rename(nas: Nas, [id, data]: readonly unknown[]): unknown {
   return null;
 }
 
-/** assumed: the message of a refusal; the rest is zfs-promote(8) of OpenZFS 2.3. */
+/**
+ * zfs-promote(8) of OpenZFS 2.3; refusals: promote in plugins/pool_/dataset.py of TS-24.10.2.4 and TS-25.10.6, plugins/zfs/resource_crud.py of
+ * TS-26.0.0-BETA.3.
+ */
 export function promote(nas: Nas, [id]: readonly unknown[]): unknown {
-  const dataset = existing(nas, String(id));
+  const is26 = nas.number >= 2600;
+  const dataset = nas.state.datasets[String(id)];
+  if (!dataset && is26) throw new Invalid(["zfs.resource.promote", `'${id}' not found`, 2]);
+  if (!dataset) throw new CallError("ENOENT", `Dataset "${id}" does not exist.`);
   const origin = dataset.origin === undefined ? undefined : nas.state.snapshots[dataset.origin];
-  if (!origin) throw new Invalid(["id", `${dataset.name} is not a clone`, 22]);
+  if (!origin && is26) throw new Invalid(["zfs.resource.promote", `'${id}' is ineligible for promotion.`, 22]);
+  if (!origin) throw new CallError("EBADMSG", "Only cloned datasets can be promoted.");
   const old = origin.dataset;
   for (const snapshot of snapshotsOf(nas, old).filter(each => each.createtxg <= origin.createtxg)) {
     delete nas.state.snapshots[`${old}@${snapshot.name}`];

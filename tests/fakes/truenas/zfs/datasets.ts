@@ -34,17 +34,16 @@ export function made(nas: Nas, name: string, type: Dataset["type"], more: Partia
 export const parentOf = (name: string): string => name.slice(0, Math.max(0, name.lastIndexOf("/")));
 
 /**
- * __common_validation and do_create in plugins/pool_/dataset.py of TS-24.10.2.4 to TS-25.10.6. assumed: the words about a volume as
- * parent.
+ * __common_validation and do_create in plugins/pool_/dataset.py of TS-24.10.2.4 to TS-26.0.0-BETA.3; up to 24.10 a missing parent has no name.
  */
 function checkPlace(nas: Nas, name: string, type: Dataset["type"], ancestors: boolean): void {
   const attribute = "pool_dataset_create.name";
   const pool = name.split("/")[0] ?? "";
   if (!/^[A-Za-z0-9][A-Za-z0-9_.:-]*(?:\/[A-Za-z0-9_.: -]+)+$/.test(name) || name.length > 200)
     throw new Invalid([attribute, "Invalid dataset name", 22]);
-  if (!(pool in nas.state.pools)) throw new Invalid([attribute, `zpool (${pool}) does not exist.`, 2]);
   const parent = nas.state.datasets[parentOf(name)];
-  if (!parent && !ancestors) throw new Invalid([attribute, `Parent dataset (${parentOf(name)}) does not exist.`, 2]);
+  if (!parent && (!ancestors || !(pool in nas.state.pools)))
+    throw new Invalid([attribute, noParent(nas, parentOf(name), ancestors), 22]);
   const above = parent ?? nearest(nas, name);
   // From 22.02 on (plugins/pool.py of TS-21.08-BETA.1 and TS-22.02.4).
   if (nas.number >= 2202 && above && property(nas, above, "readonly").raw === "on")
@@ -53,10 +52,16 @@ function checkPlace(nas: Nas, name: string, type: Dataset["type"], ancestors: bo
       `Turn off readonly mode on ${above.name} to create ${pool}`,
       22,
     ]);
-  if (parent?.type === "VOLUME") throw new Invalid([attribute, "Parent dataset must be a filesystem", 22]);
+  if (above?.type === "VOLUME") throw new Invalid([attribute, `${above.name}: parent may not be a ZFS volume`, 22]);
   if (!nas.state.datasets[name]) return;
   if (type === "FILESYSTEM") throw new Invalid([attribute, `Path /mnt/${name} already exists`, 22]);
   throw new CallError("EFAULT", `Failed to create dataset: cannot create '${name}': dataset already exists`);
+}
+
+function noParent({ number }: Nas, parent: string, ancestors: boolean): string {
+  if (ancestors) return "Please specify a pool which exists for the dataset/volume to be created";
+  if (number < 2504) return "Parent dataset does not exist for specified name";
+  return `${parent.includes("/") ? "Parent dataset" : "zpool"} (${parent}) does not exist.`;
 }
 
 /** The nearest dataset above a name that is there. */
@@ -90,20 +95,17 @@ function checkAcl(
     throw new Invalid([at, "DISCARD aclmode may not be set for NFSv4 acl type", 22]);
 }
 
-/**
- * The same place. assumed: the free space of the pool is compared, where the server compares that of the parent dataset; a quota above a
- * volume is not seen.
- */
+/** The same place: the size is compared with the free space of the parent, the nearest dataset above that is there. */
 function checkVolume(nas: Nas, name: string, fields: Creation): void {
   const block = Number(bytesOf(fields.volblocksize ?? "16K"));
   const attribute = "pool_dataset_create.volsize";
   if (fields.volsize % block !== 0)
-    throw new Invalid([attribute, "Volume size must be a multiple of the block size", 22]);
-  const pool = existing(nas, name.split("/")[0] ?? "");
-  const free = Number(property(nas, pool, "available").raw);
+    throw new Invalid([attribute, "Volume size should be a multiple of volume block size", 22]);
+  const above = nearest(nas, name);
+  const free = above ? Number(property(nas, above, "available").raw) : 0;
+  if (fields.volsize > free * 0.8 && !fields.force_size) throw new Invalid([attribute, tooMuch, 22]);
   if (fields.volsize > free && !fields.sparse)
     throw new CallError("EFAULT", `Failed to create dataset: cannot create '${name}': out of space`);
-  if (fields.volsize > free * 0.8 && !fields.force_size) throw new Invalid([attribute, tooMuch, 22]);
 }
 
 const tooMuch = "It is not recommended to use more than 80% of your available space for VOLUME";
@@ -165,7 +167,8 @@ export function update(nas: Nas, [id, data]: readonly unknown[]): unknown {
     ),
   );
   for (const [at, { key, remove }] of changes.entries()) {
-    // update_zfs_object_props in plugins/zfs_/dataset.py of TS-24.10.2.4 to TS-25.10.6; assumed: 26 ignores it.
+    // update_zfs_object_props in plugins/zfs_/dataset.py of TS-24.10.2.4 to TS-25.10.6. 26 inherits it (update_impl in plugins/pool_/dataset.py of
+    // TS-26.0.0-BETA.3), which ZFS does for a property that is not there, too (dsl_prop_set_sync_impl in dsl_prop.c of OpenZFS 2.3).
     if (remove && nas.number < 2600 && dataset.user[key] === undefined)
       throw new Invalid([
         `properties.user_properties_update.${at}`,
@@ -181,11 +184,12 @@ export function update(nas: Nas, [id, data]: readonly unknown[]): unknown {
 function checkGrowth(nas: Nas, dataset: Dataset, volsize: number, force: boolean): void {
   const attribute = "pool_dataset_update.volsize";
   if (dataset.type !== "VOLUME") throw new Invalid([attribute, "This field is not valid for FILESYSTEM", 22]);
-  if (volsize < Number(dataset.native["volsize"])) throw new Invalid([attribute, "You cannot shrink a zvol", 22]);
+  if (volsize < Number(dataset.native["volsize"]))
+    throw new Invalid([attribute, "You cannot shrink a zvol from GUI, this may lead to data loss.", 22]);
   if (volsize % Number(property(nas, dataset, "volblocksize").raw) !== 0)
-    throw new Invalid([attribute, "Volume size must be a multiple of the block size", 22]);
-  const pool = existing(nas, dataset.name.split("/")[0] ?? "");
-  const all = Number(property(nas, pool, "available").raw) + Number(property(nas, dataset, "used").raw);
+    throw new Invalid([attribute, "Volume size should be a multiple of volume block size", 22]);
+  const above = existing(nas, parentOf(dataset.name));
+  const all = Number(property(nas, above, "available").raw) + Number(property(nas, dataset, "used").raw);
   if (volsize > all * 0.8 && !force) throw new Invalid([attribute, tooMuch, 22]);
 }
 

@@ -57,12 +57,15 @@ function resource(nas: Nas, dataset: Dataset, wanted: readonly string[] | null, 
 
 /**
  * With children no path may be below another (validate_query_args in plugins/zfs/resource_crud.py of TS-25.10.6 and TS-26.0.0-BETA.3).
- * assumed: its words.
  */
 function checkPaths(paths: readonly string[], children: boolean): void {
   const lower = children ? paths.find(path => paths.some(other => path.startsWith(`${other}/`))) : undefined;
   if (lower !== undefined)
-    throw new Invalid(["zfs.resource.query", `'${lower}' overlaps with another path, and get_children is set`, 22]);
+    throw new Invalid([
+      "zfs.resource.query",
+      `Paths must be non-overlapping - no path can be relative to another when get_children is set to True.`,
+      22,
+    ]);
 }
 
 export function query(nas: Nas, [data]: readonly unknown[]): unknown {

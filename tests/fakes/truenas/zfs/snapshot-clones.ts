@@ -21,7 +21,8 @@ export function clone(nas: Nas, [data]: readonly unknown[]): unknown {
 /**
  * Why ZFS makes no clone. Up to 25.10 all of it is EFAULT and words (clone() in plugins/zfs_/snapshot_actions.py of TS-24.10.2.4 to
  * TS-25.10.6); 26 hands on what no one has caught as EINVAL (clone_impl() in plugins/zfs/rename_promote_clone_impl.py and
- * api/base/server/ws_handler/rpc.py of TS-26.0.0-BETA.3). assumed: libzfs's message.
+ * api/base/server/ws_handler/rpc.py of TS-26.0.0-BETA.3). The words are those of libzfs: zfs_clone and check_parents in libzfs_dataset.c,
+ * zfs_standard_error_fmt in libzfs_util.c of OpenZFS 2.3; get_snapshot of py-libzfs, without "cannot open".
  */
 function notCloned(nas: Nas, id: string, target: string): Error | undefined {
   const parent = target.slice(0, target.lastIndexOf("/"));

@@ -5,6 +5,7 @@ import { type QueryOptions, queried } from "../query.ts";
 import { type Nas, nextTxg, type Snapshot } from "../state.ts";
 import { clonesOf } from "./dataset-removal.ts";
 import { existing, userSource } from "./datasets.ts";
+import { noSafetyChecks } from "./words.ts";
 
 /**
  * zfs.snapshot.*, pool.snapshot.* and zfs.resource.snapshot.*: three generations of the same (plugins/zfs.py of TN-12.0-U8.1 to
@@ -233,7 +234,9 @@ export function rollback(nas: Nas, [id]: readonly unknown[]): unknown {
 
 /**
  * pool.snapshot.rename, with whole names (api/v25_10_0/pool_snapshot.py: PoolSnapshotRenameArgs of 25.10.0; there is no such method before).
- * assumed: it refuses without `force`, as pool.dataset.rename does, and the words for a name that is missing or taken.
+ * Up to 25.10 what is missing or in the way is EFAULT and the words of libzfs (rename in plugins/pool_/snapshot.py and
+ * plugins/zfs_/snapshot_actions.py of TS-25.10.6; zfs_rename in libzfs_dataset.c of OpenZFS 2.3). 26 hands it to a method that takes no
+ * snapshots (rename in plugins/pool_/snapshot.py and plugins/zfs/resource_crud.py of TS-26.0.0-BETA.3).
  */
 export function rename(nas: Nas, [id, options]: readonly unknown[]): unknown {
   const { new_name: to, force } = completed<{ readonly new_name: string; readonly force: boolean }>(
@@ -242,9 +245,16 @@ export function rename(nas: Nas, [id, options]: readonly unknown[]): unknown {
     options,
     1,
   );
-  if (!force) throw new Invalid(["pool.snapshot.rename.force", "Renaming may break other services; set force", 22]);
-  const snapshot = present(nas, String(id));
-  if (nas.state.snapshots[to]) throw new CallError("EFAULT", `Failed to rename snapshot: '${to}' already exists`);
+  if (!force) throw new Invalid(["pool.snapshot.rename.force", noSafetyChecks, 22]);
+  const elsewhere = "Old and new snapshot must be part of the same ZFS dataset";
+  if (to.split("@")[0] !== String(id).split("@")[0])
+    throw new Invalid(["pool.snapshot.rename.new_name", elsewhere, 22]);
+  const snapshot = nas.state.snapshots[String(id)];
+  if (nas.number >= 2600)
+    throw new Invalid(["zfs.resource.rename", "Use `zfs.resource.snapshot.rename` to rename snapshots.", 22]);
+  if (!snapshot) throw new CallError("EFAULT", `Failed to rename snapshot: Snapshot ${id} not found`);
+  if (nas.state.snapshots[to] && to !== id)
+    throw new CallError("EFAULT", `Failed to rename snapshot: cannot rename '${id}': dataset already exists`);
   renamed(nas, snapshot, to);
   return null;
 }
