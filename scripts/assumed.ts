@@ -16,12 +16,19 @@ function assumptionsIn(text: string): readonly { readonly line: number; readonly
   );
 }
 
-const files = [...new Glob("**/*.ts").scanSync(folder)].sort();
-let count = 0;
+/** The fake that a file belongs to: its folder, or the file where it has none. */
+const fakeOf = (file: string): string => file.split("/")[0] ?? file;
+
+const files = [...new Glob("**/*.{ts,py}").scanSync(folder)].sort();
+const counts = new Map<string, number>(files.map(file => [fakeOf(file), 0]));
 for (const file of files) {
   for (const { line, words } of assumptionsIn(readFileSync(`${folder}/${file}`, "utf8"))) {
-    count++;
+    counts.set(fakeOf(file), (counts.get(fakeOf(file)) ?? 0) + 1);
     console.log(`${folder}/${file}:${line}: ${words}`);
   }
 }
-console.log(`${count} assumptions in ${files.length} files`);
+const each = [...counts].filter(([, count]) => count > 0).map(([fake, count]) => `${fake} ${count}`);
+const count = [...counts.values()].reduce((sum, one) => sum + one, 0);
+console.log(
+  `${count} assumptions in ${files.length} files: ${each.join(", ")}; none in the other ${counts.size - each.length} fakes`,
+);

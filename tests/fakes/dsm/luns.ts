@@ -162,9 +162,7 @@ export const lunMethods: Readonly<Record<string, (state: State, params: Params) 
     const uuids = Array.isArray(params["uuids"]) ? params["uuids"] : [params["uuid"]];
     for (const uuid of uuids) {
       const lun = known(state, uuid);
-      // assumed: DSM refuses it as it does a LUN that is busy; no source says with which number.
-      const used = [...state.targets.values()].filter(each => each.mapped.some(one => one.lun_uuid === lun.uuid));
-      if (used.some(({ sessions }) => sessions.length > 0)) throw new DsmFailure(117);
+      // DSM deletes a LUN that is mapped, also below a node that uses it (jasoncheng7115/jt-pve-storage-synology 9a96fa3, TESTING.md).
       lun.dying = state.habits.deletion;
       for (const snapshot of snapshotsOf(state, lun.uuid)) state.snapshots.delete(snapshot.uuid);
       for (const target of state.targets.values())

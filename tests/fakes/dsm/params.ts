@@ -25,7 +25,7 @@ export function paramsOf(form: URLSearchParams): Params {
 
 /**
  * A parameter that must be text: unquoted digits are a number to DSM, and refused (target_id: jasoncheng7115/jt-pve-storage-synology 9a96fa3).
- * assumed: the codes 114 for a missing parameter and 120 for one of another type.
+ * 114: a parameter is missing, 120: one is invalid (ychiu1211/dsmctl 6bc38a6, internal/synology/category.go).
  */
 export function text(params: Params, key: string): string {
   const value = params[key];

@@ -14,9 +14,18 @@ function known(state: State, name: unknown): Share {
   return share;
 }
 
+/**
+ * 1 to 32 characters without these, no minus sign or space at the beginning and no space at the end, and names for the system's own use (DSM Help,
+ * Control Panel, Shared Folder); the codes: N4S4/synology-api 50b4343, error_codes.py.
+ */
+const goodName = /^(?![- ])[^!"#$%&'()*+,/:;<=>?@[\]\\^`{}|~]+(?<! )$/;
+const reserved: ReadonlySet<string> = new Set([
+  ...[".", "..", "global", "home", "homes", "printers", "surveillance", "usbbackup", "satashare", "usbshare"],
+]);
+
 function added(state: State, name: string, more: Partial<Share>): Share {
-  // assumed: the code; error_codes.py of N4S4/synology-api has 3305 and 3319 for bad names, too.
-  if (!/^[A-Za-z0-9][A-Za-z0-9_-]*$/.test(name) || name.length > 32) throw new DsmFailure(403);
+  if (!goodName.test(name) || name.length > 32) throw new DsmFailure(3305);
+  if (reserved.has(name.toLowerCase())) throw new DsmFailure(3319);
   if (state.shares.has(name.toLowerCase())) throw new DsmFailure(3301);
   if (state.shares.size >= state.habits.maxShares) throw new DsmFailure(3309);
   const share: Share = {
@@ -165,9 +174,10 @@ const permissions: Readonly<Record<string, Method>> = {
   set(state, params) {
     const share = known(state, params["name"]);
     const kind = text(params, "user_group_type");
-    // assumed: what is not named stays.
+    // The whole list of a kind: what is not named goes (batonogov/terraform-provider-synology-dsm 2462b21, client.go, on 7.4).
     const given = (params["permissions"] as readonly { readonly name: string }[]).map(({ name }) => `${kind} ${name}`);
-    share.permissions = [...new Set([...share.permissions, ...given])].sort();
+    const others = share.permissions.filter(each => !each.startsWith(`${kind} `));
+    share.permissions = [...new Set([...others, ...given])].sort();
     return {};
   },
 };

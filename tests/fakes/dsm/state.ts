@@ -67,11 +67,17 @@ export interface Share {
 
 /** What goes differently on another system, and how long things take. */
 export interface Habits {
-  /** The major version of DSM. assumed: 6 leaves empty lists out, and has other fields for snapshots of LUNs. */
+  /**
+   * The major version of DSM. Clients read the time of a LUN's snapshot from "time" (democratic-csi/democratic-csi 8a4a28a) or "create_time"
+   * (SynologyOpenSource/synology-csi 2807900). assumed: "time" is that of 6, which leaves empty lists out.
+   */
   readonly version: 6 | 7;
   /** Answers for which a clone is locked. */
   cloneLocked: number;
-  /** Listings in which a new clone does not appear. assumed: on some systems; the official driver finds a new clone by its name at once. */
+  /**
+   * Listings in which a new clone does not appear. The official driver finds one at once (SynologyOpenSource/synology-csi 2807900, dsm.go);
+   * this is slower on purpose, since nothing promises it.
+   */
   cloneHidden: number;
   /** Listings in which a new LUN does not appear. */
   createHidden: number;
@@ -106,7 +112,7 @@ export class State {
   readonly luns = new Map<string, Lun>();
   readonly snapshots = new Map<string, Snapshot>();
   readonly targets = new Map<number, Target>();
-  /** By name in small letters. assumed: names of shared folders are compared without case, as those of Windows. */
+  /** By name in small letters: names of shared folders are case insensitive (DSM Help, Control Panel, Shared Folder). */
   readonly shares = new Map<string, Share>();
   free = 2 ** 43;
   /** Free bytes of the volumes other than /volume1. */

@@ -26,6 +26,8 @@ const shown = (target: Target, additional: readonly unknown[]) => ({
 
 /** "target_id" is a number or a name (SynologyOpenSource/synology-csi 2807900, pkg/dsm/service/dsm.go). */
 function known(state: State, params: Params): Target {
+  // A number without quotes is a bad id (jasoncheng7115/jt-pve-storage-synology 9a96fa3, Target.pm).
+  if (typeof params["target_id"] === "number") throw new DsmFailure(18990710);
   const id = text(params, "target_id");
   const target = state.targets.get(Number(id)) ?? [...state.targets.values()].find(({ name }) => name === id);
   if (!target) throw new DsmFailure(18990710);
@@ -42,7 +44,7 @@ export const targetMethods: Readonly<Record<string, (state: State, params: Param
   },
   create(state, params) {
     const iqn = text(params, "iqn");
-    // assumed: the code, and that 223 bytes (RFC 3720) are the limit.
+    // 223 bytes: RFC 3720. assumed: the code.
     if (iqn.length > 223 || !/^iqn\.[A-Za-z0-9.:-]+$/.test(iqn)) throw new DsmFailure(18990503);
     // N4S4/synology-api error_codes.py: 18990744 duplicated name, 18990745 duplicated IQN.
     if ([...state.targets.values()].some(each => each.name === text(params, "name"))) throw new DsmFailure(18990744);

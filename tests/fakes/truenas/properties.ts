@@ -2,14 +2,14 @@ import type { Dataset, Nas } from "./state.ts";
 
 /**
  * Values of ZFS properties, as the three ways to ask for them show them: zfsprops(7) of OpenZFS 2.3; {parsed, rawvalue, value, source} in
- * plugins/pool_/utils.py and dataset.py of TS-24.10.2.4. assumed: how much room an empty dataset takes, and the defaults of a pool that
- * TrueNAS made.
+ * plugins/pool_/utils.py and dataset.py of TS-24.10.2.4. What a pool is made with: fsoptions in plugins/pool_/pool.py of TS-24.10.2.4 to
+ * TS-26.0.0-BETA.3 (pool.py before). assumed: how much room an empty dataset takes.
  */
 
 const inheritable: Readonly<Record<string, string>> = {
   aclmode: "discard",
   acltype: "posix",
-  atime: "on",
+  atime: "off",
   checksum: "on",
   compression: "lz4",
   copies: "1",
