@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { startDsm } from "../tests/fakes/dsm/double.ts";
 import { startDouble } from "../tests/fakes/truenas/double.ts";
+import type { Dataset } from "../tests/fakes/truenas/state.ts";
 import { scaleVersions, type Version } from "../tests/fakes/truenas/versions.ts";
 
 /** Clients of TrueNAS and DSM that others wrote, run against the doubles: what they take for granted must hold there, too. */
@@ -31,6 +32,10 @@ const folders: ReadonlySet<string> = new Set(["tank", "tank/volumes", "tank/snap
 
 async function startTrueNas(version: Version): Promise<Running> {
   const double = await startDouble({ version, loginLimit: 20 });
+  // Made by an administrator: not every client makes it.
+  const { datasets } = double.state;
+  for (const name of folders)
+    datasets[name] ??= { ...structuredClone(datasets["tank"]), name, guid: String(folders.size) } as Dataset;
   const environment = {
     TRUENAS_VERSION: version,
     TRUENAS_HOST: "127.0.0.1",

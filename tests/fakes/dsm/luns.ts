@@ -198,7 +198,7 @@ export const lunMethods: Readonly<Record<string, (state: State, params: Params) 
   take_snapshot(state, params) {
     const lun = known(state, params["src_lun_uuid"]);
     // Thin LUNs have snapshots unless they are switched off (SynologyOpenSource/synology-csi 2807900 never sends can_snapshot; its issue 83);
-    // 18990500: aearnhardt's plugin for Proxmox VE.
+    // 18990500: aearnhardt's plugin for Proxmox VE. Thick ones have none (jasoncheng7115/jt-pve-storage-synology 9a96fa3, LIMITS.md).
     const allowed = lun.attributes.find(each => each.dev_attrib === "can_snapshot")?.enable ?? 1;
     if (allowed !== 1 || /^(?:BLUN_THICK|FILE)$/.test(lun.type)) throw new DsmFailure(18990500);
     // jasoncheng7115/jt-pve-storage-synology 9a96fa3, error table: duplicate snapshot name.
