@@ -234,7 +234,7 @@ export function rollback(nas: Nas, [id]: readonly unknown[]): unknown {
 
 /**
  * pool.snapshot.rename, with whole names (api/v25_10_0/pool_snapshot.py: PoolSnapshotRenameArgs of 25.10.0; there is no such method before).
- * Up to 25.10 what is missing or in the way is EFAULT and the words of libzfs (rename in plugins/pool_/snapshot.py and
+ * Up to 25.10 what is missing or in the way is EFAULT and the messages of libzfs (rename in plugins/pool_/snapshot.py and
  * plugins/zfs_/snapshot_actions.py of TS-25.10.6; zfs_rename in libzfs_dataset.c of OpenZFS 2.3). 26 hands it to a method that takes no
  * snapshots (rename in plugins/pool_/snapshot.py and plugins/zfs/resource_crud.py of TS-26.0.0-BETA.3).
  */
