@@ -45,7 +45,8 @@ export async function ownNode(
       hostname: host.hostname,
       ...(await storageNames(nodeId.parts, facts)),
     };
-    const answer = { nodeId: encodeNodeId(identity, nodeId), segments: evaluation?.segments };
+    const { maxVolumes } = config.node;
+    const answer = { nodeId: encodeNodeId(identity, nodeId), segments: evaluation?.segments, maxVolumes };
     tell(answer, evaluation?.outcomes ?? []);
     return answer;
   };

@@ -110,6 +110,7 @@ export function openNode(
     runner,
     host: onHost,
     mountFlags: mountFlags(main, resolver),
+    maxVolumes: main.config.node.maxVolumes,
     attachers: attachers({
       runner,
       host: onHost,

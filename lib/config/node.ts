@@ -1,6 +1,6 @@
 import type { InferOutput } from "valibot";
 import { flagWords } from "../core/access.ts";
-import { anything, filled, flag, list, mapOf, optional, record, text } from "../schema/parts.ts";
+import { anything, filled, flag, list, mapOf, optional, record, text, whole } from "../schema/parts.ts";
 
 const words = (description: string) => optional(list(text({ description: "one argument" }), { description }));
 
@@ -67,6 +67,17 @@ export const nodeSchema = record(
         { description: "volumes on pools of a node" },
       ),
     ),
+    maxVolumes: optional(
+      whole(
+        {
+          description:
+            "the most volumes of csimux on one node, reported to the scheduler; only in the main file; absent: as many as fit",
+          example: 64,
+        },
+        1,
+        2 ** 31 - 1,
+      ),
+    ),
     csiProxy: optional(anything({ description: "endpoints on Windows; not used" })),
   },
   {
@@ -82,6 +93,8 @@ export interface NodeSettings {
   readonly hostFolders?: readonly string[] | undefined;
   /** Datasets below which volumes on pools of a node may be; undefined: any. */
   readonly hostDatasets?: readonly string[] | undefined;
+  /** The most volumes of one node (NodeGetInfo, max_volumes_per_node); undefined: as many as fit. */
+  readonly maxVolumes?: number | undefined;
   /** By file system type. */
   readonly check: Readonly<Record<string, { readonly enabled: boolean; readonly options: readonly string[] }>>;
   /** By file system type: further arguments for mkfs. */
@@ -95,6 +108,7 @@ export function nodeSettings(node: InferOutput<typeof nodeSchema> | undefined): 
   return {
     hostFolders: node?.hostpath?.folders,
     hostDatasets: node?.["zfs-local"]?.datasets,
+    maxVolumes: node?.maxVolumes,
     mountFlags: flagWords([node?.mount?.mount_flags ?? ""]),
     check: Object.fromEntries(
       checks.map(([type, { enabled, customOptions, customFilesystemOptions }]) => [

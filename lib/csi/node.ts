@@ -12,6 +12,8 @@ export interface NodeInfo {
   readonly nodeId: string;
   /** Undefined when no topology is configured. */
   readonly segments: Segments | undefined;
+  /** The most volumes of the node; undefined: the orchestrator decides. */
+  readonly maxVolumes: number | undefined;
 }
 
 /** The volume operations that the Node service uses. */
@@ -43,8 +45,9 @@ export function nodeService({
     }),
 
     nodeGetInfo: async () => {
-      const { nodeId, segments } = await info();
-      return { nodeId, ...(segments && { accessibleTopology: { segments: { ...segments } } }) };
+      const { nodeId, segments, maxVolumes } = await info();
+      const topology = segments && { accessibleTopology: { segments: { ...segments } } };
+      return { nodeId, maxVolumesPerNode: BigInt(maxVolumes ?? 0), ...topology };
     },
 
     nodeStageVolume: async (request, call) => {

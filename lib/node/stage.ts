@@ -89,8 +89,15 @@ export class VolumeStaging {
   readonly #mounter: VolumeMounter;
   readonly #mountFlags: (volumeId: string) => Promise<readonly string[]>;
 
-  /** `mountFlags` returns the flags for every staging mount. */
-  constructor(parts: NodeParts, mountFlags: (volumeId: string) => Promise<readonly string[]>) {
+  readonly #most: number;
+
+  /** `mountFlags` returns the flags for every staging mount; `most`: how many volumes are staged at once. */
+  constructor(
+    parts: NodeParts,
+    mountFlags: (volumeId: string) => Promise<readonly string[]>,
+    most = Number.POSITIVE_INFINITY,
+  ) {
+    this.#most = most;
     this.#parts = parts;
     this.#mounter = new VolumeMounter(parts);
     this.#mountFlags = mountFlags;
@@ -114,6 +121,7 @@ export class VolumeStaging {
     if (staged && staged.stagingPath !== path && mayStageAgain(staged, record, table))
       return await stageAgain(this.#parts, staged, record, table, call);
     refuseSecond(record, staged);
+    if (!before && this.#most < Number.POSITIVE_INFINITY) await this.#refuseMore(volumeId);
     const writer = new StageRecordWriter(records, record, before);
     const wanted = { ...request, readonly: isReadOnly(capability.mode), notes: record.notes, table };
     try {
@@ -126,6 +134,14 @@ export class VolumeStaging {
       if (isFinal(error)) await this.#undo(error, writer, staged ?? stillUsed(before, table), attacher, call);
       throw error;
     }
+  }
+
+  /** Throws "resource-exhausted" at the limit: kubelet then asks again how many volumes the node takes (KEP-4876). */
+  async #refuseMore(volumeId: string): Promise<void> {
+    const { length } = await this.#parts.records.all();
+    if (length < this.#most) return;
+    const text = `volume "${volumeId}" is one too many: this node has ${length} volumes of csimux, and node.maxVolumes of the main file is ${this.#most}`;
+    throw new CsiError("resource-exhausted", text);
   }
 
   /** `stagingPath` comes from checkedPath. Succeeds if nothing is staged there. */

@@ -43,6 +43,8 @@ export interface NodePorts {
   readonly host: CommandRunner;
   /** Returns the flags for every mount of a volume: `node.mount.mount_flags` of its connection or of the main file. */
   readonly mountFlags: (volumeId: string) => Promise<readonly string[]>;
+  /** The most volumes that are staged at once; undefined: as many as fit. */
+  readonly maxVolumes?: number | undefined;
   readonly attachers: Attachers;
   readonly disks: Disks;
   /** Provisions inline volumes, and the folder of their records, which must survive restarts of the machine. */
@@ -84,12 +86,23 @@ export class NodeVolumes {
   #rounds: readonly PeriodicRounds[] = [];
 
   /** Does no I/O. */
-  constructor({ drivers, runner, host, inline, mountinfo, answers, health, mountFlags, ...ports }: NodePorts) {
+  constructor({
+    drivers,
+    runner,
+    host,
+    inline,
+    mountinfo,
+    answers,
+    health,
+    mountFlags,
+    maxVolumes,
+    ...ports
+  }: NodePorts) {
     const mounts = new Mounts(runner, host, mountinfo, ports.records);
     const records = new StageRecords(ports.records);
     const ownership = new MountOwnership(records, drivers);
     this.#parts = { ...ports, mounts, records, ownership, targets: semaphores(1) };
-    this.#staging = new VolumeStaging(this.#parts, mountFlags);
+    this.#staging = new VolumeStaging(this.#parts, mountFlags, maxVolumes);
     this.#publishing = new VolumePublishing(this.#parts);
     this.#inline = inline && new InlineVolumes(inline.maker, mounts, inline.folder);
     const storages = new StorageHealthMonitor(ports.attachers, answers, health.holdMs);

@@ -49,6 +49,17 @@ describe.skipIf(!isRoot)("what is refused", () => {
     );
   });
 
+  test("is a volume more than the node takes, but not one that is staged already", async () => {
+    for (const id of ["a", "b", "c"]) await lab.source(id);
+    const node = lab.node(undefined, undefined, { maxVolumes: 2 });
+    const stage = (id: string) => codeOf(node.stage(lab.stage(id), callOf()));
+    expect([await stage("a"), await stage("b"), await stage("c"), await stage("a")]).toEqual([
+      ...["ok", "ok", "resource-exhausted", "ok"],
+    ]);
+    await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
+    expect(await stage("c")).toBe("ok");
+  });
+
   test("is block access", async () => {
     await lab.source("a");
     const capability: Capability = { ...writer, kind: "block" };

@@ -32,10 +32,10 @@ afterEach(async () => {
   }
 });
 
-/** The compiled csimux with this `proxy:` block, one local connection "one", and this name of the node. */
-async function served(proxy: object, nodeName: string): Promise<Served> {
+/** The compiled csimux with these `proxy:` and `node:` blocks, one local connection "one", and this name of the node. */
+async function served(proxy: object, nodeName: string, node: object = {}): Promise<Served> {
   const sandbox = await makeSandbox("off", ["one"]);
-  const main = { driver: "proxy", proxy: { configFolder: sandbox.connections, ...proxy } };
+  const main = { driver: "proxy", proxy: { configFolder: sandbox.connections, ...proxy }, node };
   await writeFile(sandbox.config, JSON.stringify(main));
   const starting = startDaemon({ command: [await build()], sandbox, env: { CSI_NODE_ID: nodeName } });
   const daemon = await starting.catch(async (error: unknown) => {
@@ -70,9 +70,15 @@ describe("without topology in the main file", () => {
   test("no topology is announced, reported or attached to volumes", async () => {
     const csimux = await served({}, "w1");
     expect(await announces(csimux)).toBe(false);
-    expect((await info(csimux)).accessibleTopology).toBeUndefined();
+    const { accessibleTopology, maxVolumesPerNode } = await info(csimux);
+    expect([accessibleTopology, maxVolumesPerNode]).toEqual([undefined, 0n]);
     expect((await create(csimux, "v1")).volume?.accessibleTopology).toEqual([]);
   });
+});
+
+test("the most volumes of a node are reported", async () => {
+  const csimux = await served({}, "w1", { maxVolumes: 7 });
+  expect((await info(csimux)).maxVolumesPerNode).toBe(7n);
 });
 
 describe.each([
