@@ -2,12 +2,12 @@ import { type CopyAnswer, type CopyCommandInput, type CopyState, readAnswer } fr
 import { CsiError } from "../../lib/core/errors.ts";
 import { parseHandle } from "../../lib/core/handle.ts";
 import { listAt, textAt } from "../../lib/lint/lint-input.ts";
-import { isMapping } from "../../lib/schema/mapping.ts";
 import { type CsimuxPod, inPodOf } from "../kubectl/cluster.ts";
 import { visible } from "../terminal/terminal.ts";
 import type { Desk } from "./desk.ts";
 import { listOfTexts } from "./objects/objects.ts";
 import { MoveRefusal } from "./refusal.ts";
+import type { ServedDriver } from "./world.ts";
 
 /** The last answer of a successful request. */
 export type CopyDone = Extract<CopyAnswer, { readonly kind: "done" }>;
@@ -35,18 +35,29 @@ export class CopyRefusal extends Error {
   }
 }
 
+/** A controller and what it serves. */
+interface ServingPod {
+  readonly pod: CsimuxPod;
+  readonly served: ServedDriver;
+}
+
 /** The controller of csimux, through `csimux copies` in its pod. Methods throw CopyRefusal, and MoveRefusal if it does not answer. */
 export class CopyingController {
   readonly #desk: Desk;
   readonly #driver: string;
   /** How long one `kubectl exec` waits for a round, in seconds; connections that last for hours break. */
   readonly #waitSeconds: number;
-  #pod: CsimuxPod | undefined;
+  #pod: ServingPod | undefined;
 
   constructor(desk: Desk, driver: string, waitSeconds: number) {
     this.#desk = desk;
     this.#driver = driver;
     this.#waitSeconds = waitSeconds;
+  }
+
+  /** What the controller serves. */
+  async served(): Promise<ServedDriver> {
+    return (await this.#found()).served;
   }
 
   /** The copies of all connections that answer. */
@@ -90,7 +101,7 @@ export class CopyingController {
 
   /** Prints the command of kubectl that sends a request. */
   async print(words: readonly string[], stdin?: string): Promise<void> {
-    this.#desk.print(inPodOf(await this.#found(), ["copies", ...words], stdin !== undefined), stdin);
+    this.#desk.print(inPodOf((await this.#found()).pod, ["copies", ...words], stdin !== undefined), stdin);
   }
 
   async #ask(words: readonly string[], tell?: (progress: RoundProgress) => void, stdin?: string): Promise<CopyDone> {
@@ -124,7 +135,7 @@ export class CopyingController {
     isComplete: (output: { readonly stdout: string; readonly exitCode: number }) => boolean,
   ): Promise<{ readonly stdout: string }> {
     for (let attempt = 1; ; attempt++) {
-      const pod = await this.#found();
+      const { pod } = await this.#found();
       const output = await this.#desk.run(inPodOf(pod, [...words, "-o", "json"], stdin !== undefined), stdin);
       if (isComplete(output)) return output;
       this.#pod = undefined;
@@ -138,14 +149,15 @@ export class CopyingController {
   }
 
   /** A ready controller that serves the driver. */
-  async #found(): Promise<CsimuxPod> {
+  async #found(): Promise<ServingPod> {
     if (this.#pod) return this.#pod;
     const pods = await this.#desk.cluster.pods();
     for (const pod of pods.filter(each => each.isController && each.isReady)) {
       const { stdout } = await this.#desk.run(inPodOf(pod, ["status", "-o", "json"], false));
-      if (!serves(stdout, this.#driver)) continue;
-      this.#pod = pod;
-      return pod;
+      const served = servedIn(stdout);
+      if (served?.name !== this.#driver && !served?.aliases.has(this.#driver)) continue;
+      this.#pod = { pod, served };
+      return this.#pod;
     }
     throw new MoveRefusal(`no ready controller of csimux serves the driver ${this.#driver}`);
   }
@@ -163,12 +175,15 @@ function answerOf(line: string): readonly CopyAnswer[] {
   }
 }
 
-function serves(status: string, driver: string): boolean {
+/** What a process serves, according to its status; undefined for other text. */
+function servedIn(status: string): ServedDriver | undefined {
   try {
     const value: unknown = JSON.parse(status);
-    const aliases = listAt(value, "aliases").filter(isMapping);
-    return textAt(value, "name") === driver || aliases.some(each => each["name"] === driver);
+    const aliases = listAt(value, "aliases").map(
+      each => [textAt(each, "name") ?? "", textAt(each, "connection") ?? ""] as const,
+    );
+    return { name: textAt(value, "name") ?? "", aliases: new Map(aliases) };
   } catch {
-    return false;
+    return undefined;
   }
 }

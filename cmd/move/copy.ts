@@ -9,7 +9,7 @@ import { createParameters } from "./objects/secrets.ts";
 import { MoveRefusal } from "./refusal.ts";
 import { refusalsOf } from "./refusals.ts";
 import { again, forEachClaim, type MoveWork, noted, setPolicy, stateOf, writeNote } from "./work.ts";
-import { handleOf, type Moving } from "./world.ts";
+import type { Moving } from "./world.ts";
 
 /** The most rounds of one command, and how short a round must be so that no further one follows. */
 const shortSeconds = 60;
@@ -30,7 +30,7 @@ const accessModes: Readonly<
 
 /** The parameters of the new volume of a claim. Throws MoveRefusal for a size that cannot be read. */
 export function wantedCopy(
-  { claim, old, ...place }: Moving,
+  { claim, old, source, ...place }: Moving,
   name: string,
   target: Mapping,
   attributes: Mapping | undefined,
@@ -41,7 +41,7 @@ export function wantedCopy(
   const kind = isBlock(claim) ? ("block" as const) : ("mount" as const);
   const fsType = kind === "mount" ? textAt(old, "spec", "csi", "fsType") : undefined;
   return {
-    source: handleOf(old),
+    source,
     name,
     bytes: String(has > asked ? has : asked),
     parameters: createParameters(textsAt(target, "parameters"), { pv: name, claim: place }),

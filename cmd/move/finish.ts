@@ -51,7 +51,7 @@ async function keepNew(work: MoveWork, moving: Moving): Promise<void> {
   const target = world.classes.find(each => placeOfObject(each).name === note.toClass);
   // The class's policy; without one it is Delete (Kubernetes API reference, StorageClass).
   const policy = textAt(target, "reclaimPolicy") ?? "Delete";
-  await thawUnlessGone(work, handleOf(old));
+  await thawUnlessGone(work, moving.source);
   if (moving.fresh !== undefined && target !== undefined) await setPolicy(work, moving.fresh, policy);
   await endMove(work, old);
   if (note.policy === "Delete") await gone(work, moving, placeOfObject(old).name);

@@ -8,7 +8,7 @@ import { MoveRefusal } from "./refusal.ts";
 import { refusalsOf } from "./refusals.ts";
 import { usersOf, workloadText } from "./users.ts";
 import { forEachClaim, type MoveWork } from "./work.ts";
-import { handleOf, type Moving } from "./world.ts";
+import type { Moving } from "./world.ts";
 
 /** `csimux move plan`: what would be moved and how. Throws MoveRefusal with every reason against it. */
 export async function plan(work: MoveWork, out: (text: string) => void): Promise<number> {
@@ -28,7 +28,7 @@ export async function plan(work: MoveWork, out: (text: string) => void): Promise
     const users = usersOf(world, claim).workloads.map(each => `${workloadText(each)} (${each.replicas})`);
     const cells = [
       claimText(claim),
-      handleOf(claim.old),
+      claim.source,
       size(Number(wanted.bytes)),
       way ?? "-",
       users.join(", ") || "nothing",

@@ -13,7 +13,7 @@ import {
 } from "./objects/objects.ts";
 import type { MoveOptions } from "./options.ts";
 import { templateOf, type Users, usersOf, type Workload, workloadText } from "./users.ts";
-import { handleOf, type Moving, type World } from "./world.ts";
+import type { Moving, World } from "./world.ts";
 
 /** The flags with which a person confirms that operators and GitOps tools are paused. */
 export type Pauses = Pick<MoveOptions, "isOwnerPaused" | "isGitopsPaused">;
@@ -64,19 +64,24 @@ function claimRefusals(moving: Moving, target: Mapping, pauses: Pauses): readonl
 
 const pauseIt = "pause it, and give --gitops-paused";
 
-function boundRefusals(name: string, { note }: Moving, old: Mapping, target: Mapping): readonly string[] {
+function boundRefusals(
+  name: string,
+  { note, source, driver: own }: Moving,
+  old: Mapping,
+  target: Mapping,
+): readonly string[] {
   const { name: toClass } = placeOfObject(target);
   const driver = textAt(old, "spec", "csi", "driver");
   const provisioner = textAt(target, "provisioner");
   if (driver === undefined) return [`${name} has a volume that no CSI driver made`];
-  if (driver !== provisioner)
+  if (own !== provisioner)
     return [`${name} has a volume of the driver ${driver}, but class ${toClass} belongs to ${provisioner}`];
   if (textAt(old, "metadata", "deletionTimestamp") !== undefined)
     return [`the PersistentVolume of ${name} is being deleted`];
   const policy = textAt(old, "spec", "persistentVolumeReclaimPolicy") ?? "Retain";
   if (policy !== "Retain" && policy !== "Delete")
     return [`the PersistentVolume of ${name} has the reclaim policy ${policy}; set it to Retain or Delete`];
-  const connection = parseHandle(handleOf(old), "volume")?.connection;
+  const connection = parseHandle(source, "volume")?.connection;
   const to = textsAt(target, "parameters")["connection"];
   if (connection !== undefined && connection === to)
     return [`${name} is on connection ${connection} already, to which class ${toClass} leads`];

@@ -19,6 +19,12 @@ export async function rehearse(work: MoveWork, out: (text: string) => void): Pro
   const manifests = claims.map(each => rehearsal(each, toClass));
   await forEachClaim(claims, async claim => {
     const name = `${claim.name}${ending}`;
+    const driver = textAt(claim.old, "spec", "csi", "driver");
+    // external-provisioner 6.3, controller.go, getPVCSource: source and class must have one driver name.
+    if (driver !== claim.driver)
+      throw new MoveRefusal(
+        `claim ${claimText(claim)} cannot be rehearsed: Kubernetes clones no volume of the driver ${driver} for a class of ${claim.driver}; csimux move copy stops no pod and can be undone`,
+      );
     if (!isObjectName(name)) throw new MoveRefusal(`the name of claim ${claimText(claim)} is too long for a rehearsal`);
     const before = await desk.get("pvc", name, claim.namespace);
     if (before !== undefined && textAt(before, "spec", "dataSource", "name") !== claim.name)

@@ -26,7 +26,8 @@ export async function holders(
     .filter(each => names.has(textAt(each, "spec", "source", "persistentVolumeName") ?? ""))
     .map(each => textAt(each, "spec", "nodeName"));
   if (attached.length > 0) return `volumes are still attached to ${attached.join(", ")}`;
-  return stagedOn(desk, new Set(volumes.map(handleOf)), nodes);
+  const handles = [...volumes.map(handleOf), ...claims.map(({ source }) => source)];
+  return stagedOn(desk, new Set(handles), nodes);
 }
 
 async function podsUsing(desk: Desk, claims: readonly Moving[]): Promise<readonly string[]> {

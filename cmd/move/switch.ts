@@ -171,7 +171,7 @@ function checkFresh(moving: Moving): void {
 }
 
 async function freeze(work: MoveWork, moving: Moving): Promise<void> {
-  const handle = handleOf(moving.old);
+  const handle = moving.source;
   if (work.desk.isPrint) return work.controller.print(["freeze", handle]);
   try {
     await work.controller.freeze(handle);

@@ -20,7 +20,7 @@ import {
   wasBound,
   writeNote,
 } from "./work.ts";
-import { handleOf, type Moving } from "./world.ts";
+import type { Moving } from "./world.ts";
 
 /** `csimux move undo`: every claim has its old volume again, whatever the move has done so far. No data is deleted. */
 export async function undo(work: MoveWork): Promise<number> {
@@ -131,10 +131,10 @@ async function finished({ controller }: MoveWork, target: string): Promise<Lande
 
 const textsOf = (value: unknown): object => (typeof value === "object" && value !== null ? value : {});
 
-async function thaw(work: MoveWork, { old }: Moving): Promise<void> {
-  if (work.desk.isPrint) return work.controller.print(["thaw", handleOf(old)]);
+async function thaw(work: MoveWork, { source }: Moving): Promise<void> {
+  if (work.desk.isPrint) return work.controller.print(["thaw", source]);
   try {
-    await work.controller.thaw(handleOf(old));
+    await work.controller.thaw(source);
   } catch (error) {
     // A storage that cannot freeze has nothing to thaw.
     if (!(error instanceof CopyRefusal) || error.code !== "failed-precondition") throw error;

@@ -10,7 +10,7 @@ import type { MoveOptions } from "./options.ts";
 import { Progress } from "./progress.ts";
 import { MoveRefusal } from "./refusal.ts";
 import { checkRights } from "./rights.ts";
-import { claimsMeant, type Moving, movingOf, readWorld, type World } from "./world.ts";
+import { claimsMeant, type Moving, movingOf, readWorld, type World, withoutAlias } from "./world.ts";
 
 /** How many claims are worked on at once. */
 const width = 4;
@@ -39,7 +39,9 @@ export async function beginWork(options: MoveOptions, desk: Desk, host: Host): P
     throw new MoveRefusal(...claims.map(each => `claim ${claimText(each)} ${withoutVolume(each)}`));
   // A terminal shows a progress bar, which needs frequent calls; without one, few calls are enough.
   const controller = new CopyingController(desk, driver, host.colour ? 2 : 20);
-  return { desk, controller, options, claims, world, progress: new Progress(host) };
+  const served = await controller.served();
+  const known = claims.map(each => withoutAlias(each, served));
+  return { desk, controller, options, claims: known, world, progress: new Progress(host) };
 }
 
 const withoutVolume = ({ claim }: Moving): string =>
@@ -67,7 +69,9 @@ export async function again({ desk }: Pick<MoveWork, "desk">, moving: Moving): P
   const names = [placeOfObject(old).name, note?.volume ?? placeOfObject(fresh).name].filter(name => name !== "");
   const found = await Promise.all(names.map(name => desk.get("pv", name)));
   const claim = await desk.get("pvc", moving.name, moving.namespace);
-  return movingOf({ claims: claim ? [claim] : [], volumes: found.filter(each => each !== undefined) }, moving);
+  const volumes = found.filter(each => each !== undefined);
+  const { source, driver } = moving;
+  return { ...movingOf({ claims: claim ? [claim] : [], volumes }, moving), source, driver };
 }
 
 /** Changes what the annotation of the old volume says. Returns the claim with its new note. */

@@ -1,4 +1,4 @@
-import { parseHandle } from "../../lib/core/handle.ts";
+import { encodeHandle, parseHandle } from "../../lib/core/handle.ts";
 import { textAt } from "../../lib/lint/lint-input.ts";
 import type { Mapping } from "../../lib/schema/mapping.ts";
 import type { Desk } from "./desk.ts";
@@ -22,11 +22,19 @@ export interface World {
 /** A claim that is to be moved, or is being moved. During the switch, the claim does not exist for a second. */
 export interface Moving extends ClaimName {
   readonly claim: Mapping | undefined;
-  /** Its PersistentVolume before the move. */
+  /** Its PersistentVolume before the move, the CSI id of that for the driver `driver`, and that driver: csimux's own, not an alias. */
   readonly old: Mapping | undefined;
+  readonly source: string;
+  readonly driver: string | undefined;
   /** Its PersistentVolume after the move. */
   readonly fresh: Mapping | undefined;
   readonly note: MoveNote | undefined;
+}
+
+/** The driver name that a controller serves, and its aliases with their connections. */
+export interface ServedDriver {
+  readonly name: string;
+  readonly aliases: ReadonlyMap<string, string>;
 }
 
 /** The kinds that are read in each namespace. */
@@ -74,7 +82,18 @@ export function movingOf(world: Pick<World, "claims" | "volumes">, { namespace, 
   const noted = notedVolume(world.volumes, { namespace, name });
   const note = noted && noteOf(noted);
   const old = noted ?? volumeOf(textAt(claim, "spec", "volumeName"));
-  return { namespace, name, claim, old, fresh: note && volumeOf(note.volume), note };
+  const driver = textAt(old, "spec", "csi", "driver");
+  return { namespace, name, claim, old, source: handleOf(old), driver, fresh: note && volumeOf(note.volume), note };
+}
+
+/** A claim with the id and the driver name of its old volume outside of the alias that has it, if csimux serves that as an alias. */
+export function withoutAlias(moving: Moving, { name, aliases }: ServedDriver): Moving {
+  const connection = aliases.get(moving.driver ?? "");
+  if (connection === undefined) return moving;
+  const source = parseHandle(moving.source, "volume")
+    ? moving.source
+    : encodeHandle({ kind: "volume", connection, id: moving.source });
+  return { ...moving, source, driver: name };
 }
 
 /** The CSI id of a PersistentVolume. */

@@ -5,18 +5,21 @@ import { kubectlProgram } from "../../fakes/cluster/kubectl.ts";
 import { text } from "../../fakes/cluster/objects.ts";
 
 /** A claim with its volume on connection a. */
-export const claimAndVolume = (name: string, { namespace = "shop", policy = "Delete" } = {}) => [
+export const claimAndVolume = (
+  name: string,
+  { namespace = "shop", policy = "Delete", by = driver, handle = `v:a/pvc-${name}` } = {},
+) => [
   {
     apiVersion: "v1",
     kind: "PersistentVolume",
-    metadata: { name: `pvc-${name}`, annotations: { "pv.kubernetes.io/provisioned-by": driver } },
+    metadata: { name: `pvc-${name}`, annotations: { "pv.kubernetes.io/provisioned-by": by } },
     spec: {
       storageClassName: "slow",
       persistentVolumeReclaimPolicy: policy,
       capacity: { storage: "20Gi" },
       accessModes: ["ReadWriteOnce"],
       claimRef: { kind: "PersistentVolumeClaim", namespace, name },
-      csi: { driver, volumeHandle: `v:a/pvc-${name}`, fsType: "ext4", volumeAttributes: {} },
+      csi: { driver: by, volumeHandle: handle, fsType: "ext4", volumeAttributes: {} },
     },
   },
   {
@@ -56,13 +59,15 @@ export const storageClass = (name: string, connection: string, more: object = {}
   ...more,
 });
 
-/** A cluster with a StatefulSet on connection a, the class "fast" of connection b, and csimux move. */
-export async function moveWorld({ replicas = 1, policy = "Delete", set = {} } = {}) {
+/** A cluster with a StatefulSet on connection a, the class "fast" of connection b, and csimux move. `alias`: the driver name of the old volumes. */
+export async function moveWorld({ replicas = 1, policy = "Delete", set = {}, alias = "" } = {}) {
   const cluster = new ClusterDouble();
-  cluster.add(storageClass("slow", "a"), storageClass("fast", "b"));
+  if (alias !== "") cluster.aliases.set(alias, "a");
+  cluster.add(storageClass("slow", "a", alias === "" ? {} : { provisioner: alias }), storageClass("fast", "b"));
   for (let ordinal = 0; ordinal < replicas; ordinal++) {
     cluster.csimux.add(`v:a/pvc-data-db-${ordinal}`);
-    cluster.add(...claimAndVolume(`data-db-${ordinal}`, { policy }));
+    const old = alias === "" ? {} : { by: alias, handle: `pvc-data-db-${ordinal}` };
+    cluster.add(...claimAndVolume(`data-db-${ordinal}`, { policy, ...old }));
   }
   cluster.add(statefulSet(replicas, set));
   const { folder, close } = await kubectlProgram(cluster.answer);

@@ -43,6 +43,8 @@ export class ClusterDouble {
   readonly csimux = new CopiesDouble();
   /** Verbs and resources that kubectl auth can-i denies. */
   readonly denied = new Set<string>();
+  /** The aliases of csimux, which serve one connection each with ids without a prefix. */
+  readonly aliases = new Map<string, string>();
   /** Every call that changes something, in words. */
   readonly changes: string[] = [];
   /** The number of changes after which kubectl and everything after it is cut off; the last change is made. */
@@ -53,13 +55,14 @@ export class ClusterDouble {
   constructor() {
     const { volumes } = this.csimux;
     const storages = {
+      idOf: (volume: unknown) => this.#idOf(volume),
       remove: (handle: string) => void volumes.delete(handle),
       stage: (handle: string, where: string) => void volumes.get(handle)?.staged.add(where),
       unstage: (where: string, keep: ReadonlySet<string>) => {
         for (const [handle, { staged }] of volumes) if (!keep.has(handle)) staged.delete(where);
       },
     };
-    this.#controllers = new Controllers(this.api, storages, driver, node);
+    this.#controllers = new Controllers(this.api, storages, node);
     const container = { name: "csimux", args: ["serve"] };
     const status = { conditions: [{ type: "Ready", status: "True" }], phase: "Running" };
     for (const component of ["controller", "node"]) {
@@ -91,10 +94,16 @@ export class ClusterDouble {
         const name = text(each, "persistentVolumeClaim", "claimName");
         const claim = this.api.find("PersistentVolumeClaim", name, text(pod, "metadata", "namespace"));
         const volume = this.api.find("PersistentVolume", text(claim, "spec", "volumeName"));
-        const handle = text(volume, "spec", "csi", "volumeHandle");
+        const handle = this.#idOf(volume);
         if (handle !== "") this.csimux.write(handle, `${text(pod, "metadata", "name")} ${++this.#lines}`);
       }
     }
+  }
+
+  #idOf(volume: unknown): string {
+    const handle = text(volume, "spec", "csi", "volumeHandle");
+    const connection = this.aliases.get(text(volume, "spec", "csi", "driver"));
+    return connection === undefined || handle === "" ? handle : `v:${connection}/${handle}`;
   }
 
   /** Answers one call of kubectl. */
@@ -192,7 +201,12 @@ export class ClusterDouble {
     const [command, verb, id] = words;
     if (command === "status") {
       const staged = [...this.csimux.volumes].flatMap(([handle, volume]) => (volume.staged.has(node) ? [handle] : []));
-      return JSON.stringify({ name: driver, ...(rest.includes("csimux-node") && { staged }) });
+      const aliases = [...this.aliases].map(([name, connection]) => ({ name, connection }));
+      return JSON.stringify({
+        name: driver,
+        ...(aliases.length > 0 && { aliases }),
+        ...(rest.includes("csimux-node") && { staged }),
+      });
     }
     const subject = verb === "freeze" || verb === "thaw" ? { volume: id } : { target: id };
     const request = verb === "list" ? {} : verb === "plan" || verb === "begin" ? JSON.parse(stdin) : subject;

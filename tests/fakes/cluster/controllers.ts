@@ -3,6 +3,8 @@ import { type ApiObjects, made, type Stored, text, valueAt } from "./objects.ts"
 
 /** The volumes of the storage systems, which the provisioner and kubelet reach. */
 export interface Storages {
+  /** The full id of a PersistentVolume, also of one whose driver name is an alias of csimux. */
+  readonly idOf: (volume: unknown) => string;
   readonly remove: (handle: string) => void;
   /** Stages a volume on a node; kubelet does so for a pod that starts there. */
   readonly stage: (handle: string, node: string) => void;
@@ -24,14 +26,12 @@ const claimNames = (pod: unknown): readonly string[] =>
 export class Controllers {
   readonly #api: ApiObjects;
   readonly #storages: Storages;
-  readonly #driver: string;
   /** The node of all pods. */
   readonly #node: string;
 
-  constructor(api: ApiObjects, storages: Storages, driver: string, node: string) {
+  constructor(api: ApiObjects, storages: Storages, node: string) {
     this.#api = api;
     this.#storages = storages;
-    this.#driver = driver;
     this.#node = node;
   }
 
@@ -153,10 +153,12 @@ export class Controllers {
 
   /** sig-storage-lib-external-provisioner 13, controller.go, shouldDelete; then DeleteVolume of the driver, and the object goes. */
   #reclaim(volume: Stored): void {
-    const isOurs = text(volume, "metadata", "annotations", "pv.kubernetes.io/provisioned-by") === this.#driver;
+    const isOurs =
+      text(volume, "metadata", "annotations", "pv.kubernetes.io/provisioned-by") ===
+      text(volume, "spec", "csi", "driver");
     if (!isOurs || text(volume, "status", "phase") !== "Released") return;
     if (text(volume, "spec", "persistentVolumeReclaimPolicy") !== "Delete") return;
-    this.#storages.remove(text(volume, "spec", "csi", "volumeHandle"));
+    this.#storages.remove(this.#storages.idOf(volume));
     made(volume, "metadata")["finalizers"] = [];
     this.#api.delete("PersistentVolume", text(volume, "metadata", "name"), "", undefined);
   }
@@ -174,7 +176,7 @@ export class Controllers {
       made(pod, "status")["phase"] = "Running";
       for (const claim of claims) {
         const volume = this.#api.find("PersistentVolume", text(claim, "spec", "volumeName"));
-        const handle = text(volume, "spec", "csi", "volumeHandle");
+        const handle = this.#storages.idOf(volume);
         used.add(handle);
         this.#storages.stage(handle, this.#node);
       }
