@@ -39,7 +39,7 @@ export async function copies(
     const outcome = await askCopies(path, request, milliseconds(flags.wait), tell);
     if (verb === "list" && outcome.kind === "done")
       host.out(output === "json" ? listJson(states, outcome) : listText(states, outcome));
-    else show(outcome, output, host);
+    else show(verb, outcome, output, host);
     return { done: 0, failed: 1, running: stillRunning }[outcome.kind];
   } catch (error) {
     if (!(error instanceof CsiError)) throw error;
@@ -57,10 +57,12 @@ const listText = (states: readonly CopyState[], { unlisted = [] }: ListDone): st
     ? ""
     : `not listed, because these connections do not answer: ${visible(unlisted.join(", "))}\n`);
 
-function show(outcome: CommandOutcome, output: "text" | "json", host: Host): void {
+function show(verb: CopiesVerb, outcome: CommandOutcome, output: "text" | "json", host: Host): void {
   if (outcome.kind === "running") return;
+  const isStop = verb === "freeze" || verb === "thaw";
+  if (isStop && outcome.kind === "done") for (const why of outcome.instead ?? []) host.err(`csimux: ${visible(why)}\n`);
   if (output === "json") host.out(`${writeLine(outcome)}\n`);
-  else if (outcome.kind === "done") host.out(doneText(outcome));
+  else if (outcome.kind === "done") host.out(doneText(isStop ? { ...outcome, instead: [] } : outcome));
   else host.err(`csimux: ${visible(outcome.message)}\n`);
 }
 

@@ -173,13 +173,13 @@ function checkFresh(moving: Moving): void {
 async function freeze(work: MoveWork, moving: Moving): Promise<void> {
   const handle = moving.source;
   if (work.desk.isPrint) return work.controller.print(["freeze", handle]);
-  try {
-    await work.controller.freeze(handle);
-  } catch (error) {
+  const { instead } = await work.controller.freeze(handle).catch((error: unknown) => {
     if (!(error instanceof CopyRefusal) || error.code !== "failed-precondition") throw error;
-    // No node has the volume mounted; read-only would only turn a mistaken write into an error.
+    return { instead: [error.message] };
+  });
+  // No node has the volume mounted; read-only would only turn a mistaken write into an error.
+  if (instead?.length)
     work.desk.say(`${claimText(moving)}: ${handle} stays writable, because its storage cannot set it to read-only`);
-  }
 }
 
 /** Replaces the claim by one of the same name with the new volume. */

@@ -61,7 +61,7 @@ const commandSchema = v.variant("command", [
   v.strictObject({ command: v.literal("land"), target }),
   /**
    * Sets a volume to read-only, or back to writable, and notes in the records of its moves that rounds from before cannot become the new
-   * volume. Fails with "failed-precondition" if its storage cannot set it to read-only; the records have the note anyway.
+   * volume. If its storage cannot set it to read-only, `instead` says so; fails with "failed-precondition" if there is no such record either.
    */
   v.strictObject({ command: v.literal("freeze"), volume: handle }),
   v.strictObject({ command: v.literal("thaw"), volume: handle }),
@@ -151,7 +151,7 @@ const answerSchema = v.variant("kind", [
     kind: v.literal("done"),
     target: v.optional(v.string()),
     way: v.optional(ways),
-    /** Why each cheaper way is not used, one sentence each. */
+    /** Why each cheaper way is not used, or a volume stays writable, one sentence each. */
     instead: v.optional(v.array(v.string())),
     round: v.optional(roundDone),
     volume: v.optional(volume),

@@ -36,7 +36,7 @@ const server = await serveCommands(
       tell({ kind: "done", round: { number: 2, taken: 1, continued: false, bytes: 5n << 20n, seconds: 3.2 } });
       return;
     }
-    tell({ kind: "done" });
+    tell({ kind: "done", ...(command.command === "freeze" && { instead: ["it stays writable\x1b; noted"] }) });
   },
   leveledLog("error", () => {}),
 );
@@ -59,6 +59,13 @@ async function run(words: readonly string[], stdin = "", endpoint = `unix://${fo
 }
 
 describe("csimux copies", () => {
+  test("freeze of a storage that cannot forbid writing succeeds when the stop is noted, and says that on standard error", async () => {
+    const err = "csimux: it stays writable\\u001b; noted\n";
+    expect(await run(["freeze", "v:a/pvc-1"])).toEqual({ code: 0, out: "done\n", err });
+    const json = await run(["freeze", "v:a/pvc-1", "-o", "json"]);
+    expect(json).toMatchObject({ code: 0, err, out: expect.stringContaining('"kind":"done"') });
+  });
+
   test("lists the copies as a table that is safe for terminals, and as JSON with exact sizes", async () => {
     const text = await run(["list"]);
     expect(text.code).toBe(0);

@@ -208,34 +208,36 @@ export class CopyCommands {
           volume: encodeHandle(volume),
         });
       }
+      let isNoted = false;
       for (const moment of (await giving?.protectedMoments(call)) ?? []) {
         const target = parseHandle(moment.target, "volume");
-        if (target && moment.volume === volume.id) await this.#noteFreeze(target, volume, on, call);
+        if (target && moment.volume === volume.id)
+          isNoted = (await this.#noteFreeze(target, volume, on, call)) || isNoted;
       }
       if (giving?.freeze) return {};
       const text = `connection "${name}" cannot set a volume to read-only`;
-      const noted = on ? "; it is noted anyway that only a round from now on may become the new volume" : "";
-      throw new CsiError("failed-precondition", text + noted);
+      if (!isNoted) throw new CsiError("failed-precondition", `${text}, and no copy of it notes that it was stopped`);
+      return { instead: [on ? `${text}; it is noted that only a round from now on may become the new volume` : text] };
     });
   }
 
-  /** Writes into the record of a move that its source was stopped, or is in use again; durable when it resolves. */
-  async #noteFreeze(target: Handle, volume: Handle, on: boolean, call: Call): Promise<void> {
+  /** Writes into the record of a move that its source was stopped, or is in use again; durable when it resolves. Returns false without one. */
+  async #noteFreeze(target: Handle, volume: Handle, on: boolean, call: Call): Promise<boolean> {
     const { copies, text } = this.#parts.engine;
     for (;;) {
       const running = copies.running(target);
       const record = running?.record ?? (await this.#landingOrNone(target, call));
       const isOf = record?.role === "move" && record.origin.handle === encodeHandle(volume);
-      if (!isOf || record.state === "finished" || record.state === "cancelled") return;
+      if (!isOf || record.state === "finished" || record.state === "cancelled") return false;
       const frozen = on ? record.round + 1 : undefined;
-      if (running) return running.freeze(frozen);
+      if (running) return running.freeze(frozen).then(() => true);
       if (copies.owner(target, record) === "taken") throw ownedElsewhere(target);
       await this.#on(target.connection, connection =>
         takingOn(connection).note(target.id, text.write({ ...record, frozen }), call),
       );
       // Another process that began a round at the same time may have replaced it.
       await pause(copies.times.settle, call.signal);
-      if ((await this.#landingOrNone(target, call))?.frozen === frozen) return;
+      if ((await this.#landingOrNone(target, call))?.frozen === frozen) return true;
     }
   }
 

@@ -107,6 +107,11 @@ export class CopiesDouble {
       case "thaw": {
         const volume = this.volumes.get(request.volume);
         if (!volume) throw new CsiError("not-found", `there is no volume ${request.volume}`);
+        const isNoted = [...this.copies.values()].some(
+          each => each.source === request.volume && each.state !== "cancelled" && each.state !== "finished",
+        );
+        if (this.options.cannotFreeze && isNoted)
+          return { done: lineOf({ kind: "done", instead: ["it stays writable"] }) };
         if (this.options.cannotFreeze) throw new CsiError("failed-precondition", "this storage cannot forbid writing");
         volume.isFrozen = request.command === "freeze";
         return { done: lineOf({ kind: "done" }) };
