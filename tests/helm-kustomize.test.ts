@@ -11,7 +11,7 @@ import { type KubeObject, objectsOf, rendered } from "./helm.ts";
 const folder = new URL("../examples/kubernetes/", import.meta.url).pathname;
 
 /** Kinds without a namespace, to which kustomize adds one because it does not know them. */
-const clusterWide = new Set(["VolumeSnapshotClass", "VolumeGroupSnapshotClass"]);
+const clusterWide = new Set(["VolumeSnapshotClass", "VolumeGroupSnapshotClass", "SecurityContextConstraints"]);
 
 const decoded = (text: string): unknown => parse(Buffer.from(text, "base64").toString());
 
@@ -24,7 +24,7 @@ const keyOf = (entry: unknown): string | undefined => {
 
 /** The object with such lists sorted, files parsed, and without the hash at the end of generated names. */
 function comparable(value: unknown): unknown {
-  if (typeof value === "string") return value.replace(/^(csimux-config(?:-local)?)-[a-z0-9]{10}$/, "$1");
+  if (typeof value === "string") return value.replace(/^(csimux-(?:config|ca)(?:-local)?)-[a-z0-9]{10}$/, "$1");
   if (Array.isArray(value)) {
     const entries = value.map(comparable);
     return entries.every(each => keyOf(each) !== undefined)
@@ -40,7 +40,7 @@ function keyed(objects: readonly KubeObject[]): ReadonlyMap<string, unknown> {
     const { kind, metadata, data } = object;
     const files = Object.entries((data ?? {}) as Record<string, string>).map(([name, text]) => [
       name,
-      kind === "Secret" ? decoded(text) : parse(text),
+      kind === "Secret" ? decoded(text) : name.endsWith(".crt") ? text.trimEnd() : parse(text),
     ]);
     const { namespace: _, ...rest } = metadata;
     const whole = {
@@ -112,11 +112,10 @@ describe.skipIf(!hasGoProgram("helm") || !hasGoProgram("kustomize"))("the chart"
     try {
       await cp(folder, copy, { recursive: true });
       const file = join(copy, "central/kustomization.yaml");
-      const options = (await readFile(file, "utf8")).replace(
-        /# - (\.\.\/(?:group-snapshots|node-labels|shares-only))/g,
-        "- $1",
-      );
-      await writeFile(file, options);
+      const options = (await readFile(file, "utf8")).replace(/# - (\.\.\/(?!no-metrics)[a-z-]+)/g, "- $1");
+      const ca = "configMapGenerator:\n  - name: csimux-ca\n    files:\n      - extra-ca-certs.crt\n";
+      await writeFile(file, options.replace("configMapGenerator:\n", ca));
+      await writeFile(join(copy, "central/extra-ca-certs.crt"), "-----BEGIN CERTIFICATE-----\n");
       const settings = join(copy, "central/settings.yaml");
       const text = (await readFile(settings, "utf8")).replace("kubelet: /var/lib/", "kubelet: /var/lib/k0s/");
       await writeFile(settings, text.replace("csimux.storage", "two.example.com"));
@@ -129,6 +128,11 @@ describe.skipIf(!hasGoProgram("helm") || !hasGoProgram("kustomize"))("the chart"
         main,
         node: { kubeletFolder: "/var/lib/k0s/kubelet/" },
         volumeGroupSnapshotClasses: [{ name: "csimux" }],
+        controller: { externalHealthMonitorController: { enabled: true } },
+        extraCaCerts: "-----BEGIN CERTIFICATE-----",
+        page: { enabled: true, existingSecret: "csimux-page" },
+        metrics: { serviceMonitor: { enabled: true } },
+        openshift: { enabled: true },
       };
       const wanted = Object.fromEntries(keyed(manifests));
       expect(Object.keys(wanted)).toEqual(
@@ -136,6 +140,21 @@ describe.skipIf(!hasGoProgram("helm") || !hasGoProgram("kustomize"))("the chart"
       );
       const made = await rendered(valuesOf(manifests, values), "csimux", connectionFlags("central"));
       expect(Object.fromEntries(keyed(made))).toEqual(wanted);
+    } finally {
+      await rm(copy, { recursive: true, force: true });
+    }
+  });
+
+  test("makes the objects of central without metrics", async () => {
+    const copy = await mkdtemp(join(tmpdir(), "csimux-kustomize-"));
+    try {
+      await cp(folder, copy, { recursive: true });
+      const file = join(copy, "central/kustomization.yaml");
+      await writeFile(file, (await readFile(file, "utf8")).replace("# - ../no-metrics", "- ../no-metrics"));
+      const manifests = await kustomized("central", copy);
+      const values = { metrics: { enabled: false }, node: { hostRoot: true } };
+      const made = await rendered(valuesOf(manifests, values), "csimux", connectionFlags("central"));
+      expect(Object.fromEntries(keyed(made))).toEqual(Object.fromEntries(keyed(manifests)));
     } finally {
       await rm(copy, { recursive: true, force: true });
     }

@@ -55,7 +55,7 @@ export async function rendered(
   release = "csimux",
   flags: readonly string[] = [],
 ): Promise<readonly KubeObject[]> {
-  const more = ["--namespace", "storage", "--kube-version", "1.36.0", ...flags];
+  const more = ["--namespace", "storage", "--kube-version", "1.36.0", "--skip-tests", ...flags];
   const { code, stdout, stderr } = await helm(["template", release], values, more);
   if (code !== 0 || stderr !== "") throw new Error(stderr || `exit code ${code}`);
   return objectsOf(stdout);

@@ -1,6 +1,7 @@
-{{/* The end of all names but the driver's. */}}
+{{/* The end of all names but the driver's: a release with another name than the driver's own has its name there. */}}
 {{- define "csimux.suffix" -}}
-{{- .Values.nameSuffix | default (eq .Values.mode "node-local" | ternary "-local" "") -}}
+{{- $usual := eq .Values.mode "node-local" | ternary "-local" "" }}
+{{- .Values.nameSuffix | default (has .Release.Name (list "csimux" "csimux-local") | ternary $usual (printf "-%s" (trimPrefix "csimux-" .Release.Name))) -}}
 {{- end }}
 
 {{- define "csimux.driver" -}}
@@ -44,6 +45,11 @@ app.kubernetes.io/component: {{ .component }}
 {{/* The name of its ConfigMap: another main file restarts the pods, because nodes read parts of it only at the start. */}}
 {{- define "csimux.config" -}}
 csimux-config{{ include "csimux.suffix" . }}-{{ include "csimux.main" . | sha256sum | trunc 10 }}
+{{- end }}
+
+{{/* The name of the ConfigMap with further certificates: other certificates restart the pods, which read them only at the start. */}}
+{{- define "csimux.ca" -}}
+csimux-ca{{ include "csimux.suffix" . }}-{{ sha256sum .Values.extraCaCerts | trunc 10 }}
 {{- end }}
 
 {{/* A variable with a field of the pod. */}}
