@@ -10,6 +10,8 @@ import type { ValueResolver } from "../lib/schema/value-resolver.ts";
 export interface Host {
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
+  /** Whether the reader of `out` has closed it, which shows when something is written. */
+  readonly unread?: () => boolean;
   /** Standard input as text: all of it, or its beginning with at least `mostBytes` bytes. */
   readonly stdin: (mostBytes?: number) => Promise<string>;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -25,6 +27,7 @@ export interface Host {
 /** The real process. */
 export const realHost = (): Host => ({
   out: writer(process.stdout),
+  unread: () => isClosed,
   err: writer(process.stderr),
   stdin: readStdin,
   env: process.env,
@@ -43,11 +46,17 @@ async function question(text: string): Promise<string> {
   }
 }
 
+/** Whether the reader of standard output has closed it. */
+let isClosed = false;
+
 /** A reader that has closed the pipe, such as `head`, is not a failure. Output lost for another reason, such as a full disk, is. */
 function writer(stream: NodeJS.WriteStream): (text: string) => void {
   const failed = (error: unknown): void => {
     const code = errnoOf(error) ?? String(error);
-    if (code === "EPIPE") return;
+    if (code === "EPIPE") {
+      isClosed ||= stream === process.stdout;
+      return;
+    }
     if (stream === process.stderr) process.exit(1);
     process.stderr.write(`csimux: the output cannot be written (${code})\n`, () => process.exit(1));
   };

@@ -82,8 +82,15 @@ export async function openObservation(
     callsFor: connection => onlyKnownNames(calls, () => ({ ...observed().names(), single: connection })),
     commands: metrics ? metrics.commands : () => {},
     async begin(log) {
-      for (const path of statusSockets(options)) closing.push(await beginStatus(path, answer, log));
-      if (options.page) closing.push(await beginPage(options.page, () => answer("volumes"), machine, log));
+      for (const path of statusSockets(options))
+        closing.push(
+          await unlessUnavailable("csimux status", log, async () => (await serveStatus(path, answer, log)).close),
+        );
+      const { page: pageOptions } = options;
+      if (pageOptions) {
+        const begin = () => beginPage(pageOptions, () => answer("volumes"), machine, log);
+        closing.push(await unlessUnavailable("the status page", log, begin));
+      }
       if (!metrics) return;
       const { contentType } = metrics;
       const page = shared(async () => ({ status: 200, contentType, text: await metrics.text(status()) }));
@@ -105,13 +112,13 @@ function statusSockets({ statusSocket, endpoints }: ServeOptions): readonly stri
   return sockets.slice(0, 1).map(statusSocketOf);
 }
 
-/** Opens a status socket. If that fails, volumes are served nevertheless. */
-async function beginStatus(path: string, answer: (request: StatusRequest) => Promise<StatusAnswer>, log: Log) {
+/** Begins to serve `what`, and returns its end. If that fails, volumes are served nevertheless. */
+async function unlessUnavailable(what: string, log: Log, begin: () => Promise<() => void>): Promise<() => void> {
   try {
-    return (await serveStatus(path, answer, log)).close;
+    return await begin();
   } catch (error) {
     if (!(error instanceof CsiError)) throw error;
-    log.warn(`csimux status is not available: ${error.message}`);
+    log.warn(`${what} is not available: ${error.message}`);
     return () => {};
   }
 }

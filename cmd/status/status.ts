@@ -14,7 +14,7 @@ import { statusText } from "./text.ts";
 const clear = "\x1b[H\x1b[2J";
 
 /**
- * Prints the status once or at an interval. The exit code is 0, 1 if something is wrong (isHealthy), 2 if the process
+ * Prints the status once, or at an interval until its reader has left. The exit code is 0, 1 if something is wrong (isHealthy), 2 if the process
  * cannot be reached.
  */
 export async function showStatus(options: StatusOptions, host: Host): Promise<number> {
@@ -24,6 +24,7 @@ export async function showStatus(options: StatusOptions, host: Host): Promise<nu
   let code = await look(socket, options, host);
   while (options.everyMs !== undefined) {
     await pause(options.everyMs);
+    if (host.unread?.()) break;
     code = await look(socket, options, host);
   }
   return code;

@@ -99,7 +99,9 @@ export async function openSite(flags: VolumesFlags, host: Host): Promise<Site> {
     if (shares !== undefined) await rmdir(shares).catch(() => {});
   };
   const list = async () => {
-    const pairs = await mapLimit(await connections.names(), width, each => listed(each, connections, handles, call()));
+    const pairs = await mapLimit(await connections.names(), width, each =>
+      listed(each, connections, handles, call(), limitMs),
+    );
     const members = new Map(pairs.flatMap(({ member }) => (member ? [[member.member, member] as const] : [])));
     const groups = new Groups(connections, opened.configured);
     const duplicates: Duplicate[] = [];
@@ -115,6 +117,7 @@ async function listed(
   connections: Connections,
   handles: Handles,
   call: Call,
+  limitMs: number,
 ): Promise<{ readonly listing: Listed; readonly member?: MemberListing }> {
   const none = { name, volumes: [], isUnlisted: false, retain: false };
   try {
@@ -130,6 +133,7 @@ async function listed(
     });
   } catch (error) {
     if (!(error instanceof CsiError)) throw error;
+    if (call.signal.aborted) return { listing: { ...none, problem: `no answer within ${limitMs / 1000} s` } };
     const head = `connection "${name}": `;
     const reason = error.message.startsWith(head) ? error.message.slice(head.length) : error.message;
     return { listing: { ...none, problem: reason } };

@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { Code, ConnectError, createClient, createRouterTransport, type Interceptor } from "@connectrpc/connect";
 import { CsiError } from "../../lib/core/errors.ts";
+import { leveledLog } from "../../lib/core/log.ts";
 import type { CallBegun, CallEnd, CallObserver } from "../../lib/core/observer.ts";
 import { controllerService } from "../../lib/csi/controller.ts";
 import {
@@ -169,4 +170,22 @@ describe("the Controller service", () => {
     expect((await client.controllerExpandVolume(grown)).capacityBytes).toBe(3n << 20n);
     expect((await client.getCapacity({ parameters: { connection: "d" } })).availableCapacity).toBe(2n ** 53n - 1n);
   });
+});
+
+test("work that goes on is logged as in progress and not as a failure", async () => {
+  const lines: string[] = [];
+  const log = leveledLog("info", ({ level, message }) => void lines.push(`${level}: ${message}`));
+  const answer = (code: "aborted" | "unavailable") => ({
+    deleteVolume: () => Promise.reject(new CsiError(code, "copying, 12 GiB of 40 GiB")),
+  });
+  for (const code of ["aborted", "unavailable"] as const) {
+    const service = instrument(Controller, answer(code), { log, verbose: false });
+    const transport = createRouterTransport(({ service: add }) => add(Controller, service), {
+      router: { interceptors: [translated] },
+    });
+    expect(await codeOf(createClient(Controller, transport).deleteVolume({ volumeId: "v:a/b" }))).toBe(
+      code === "aborted" ? Code.Aborted : Code.Unavailable,
+    );
+  }
+  expect(lines).toEqual(["info: in progress", "warn: failed"]);
 });

@@ -104,7 +104,7 @@ export class Client {
   /** Ends the masking of the credentials in logs. */
   readonly #forgetSecrets: () => void;
   #failure: unknown;
-  #closed = false;
+  readonly #closing = new AbortController();
 
   constructor(server: Server, { logins = new LoginRateLimiter(), limits = usualLimits }: ClientParts = {}) {
     this.where = originOf(server.http);
@@ -134,7 +134,7 @@ export class Client {
   }
 
   close(): void {
-    this.#closed = true;
+    this.#closing.abort();
     this.#current = undefined;
     for (const connection of this.#connections) this.#end(connection);
     this.#forgetSecrets();
@@ -181,7 +181,7 @@ export class Client {
   }
 
   async #connection(signal: AbortSignal): Promise<ClientConnection> {
-    if (this.#closed) throw new HttpError(this.where, "refused", "this connection is closed");
+    if (this.#closing.signal.aborted) throw new HttpError(this.where, "refused", "this connection is closed");
     if (this.#current && !this.#current.transport.over) return this.#current;
     if (this.#current) this.#retire(this.#current);
     if (!this.#opening) {
@@ -199,11 +199,15 @@ export class Client {
   async #open(): Promise<ClientConnection> {
     this.#logins.begun();
     try {
-      const transport = await connected(this.#server, this.#limits, AbortSignal.timeout(loginMs));
+      const transport = await connected(
+        this.#server,
+        this.#limits,
+        AbortSignal.any([AbortSignal.timeout(loginMs), this.#closing.signal]),
+      );
       const connection: ClientConnection = { transport, calls: 0 };
       this.#logins.succeeded();
       this.#failure = undefined;
-      if (this.#closed) transport.close();
+      if (this.#closing.signal.aborted) transport.close();
       else {
         this.#current = connection;
         this.#connections.add(connection);
