@@ -93,7 +93,7 @@ function failed(call: RequestCall, error: unknown): CsiError {
   }
   const line = { ...call.facts(error.code), reason: error.message, cause: causeOf(error) };
   if (error.code === "internal") call.log.error("failed", line);
-  // Not a failure: the work goes on, and the caller asks again until it is done.
+  // Not a failure: the work continues, and the caller asks again until it is done.
   else if (error.code === "aborted") call.log.info("in progress", line);
   else if (!quiet.has(call.method)) call.log.warn("failed", line);
   else {

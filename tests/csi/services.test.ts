@@ -172,7 +172,7 @@ describe("the Controller service", () => {
   });
 });
 
-test("work that goes on is logged as in progress and not as a failure", async () => {
+test("work that continues is logged as in progress and not as a failure", async () => {
   const lines: string[] = [];
   const log = leveledLog("info", ({ level, message }) => void lines.push(`${level}: ${message}`));
   const answer = (code: "aborted" | "unavailable") => ({
