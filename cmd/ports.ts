@@ -16,7 +16,7 @@ import { type Host, toolEnvironment } from "./host.ts";
 const compiledProgram = "/$bunfs/";
 
 /** The argv that starts this program again: its executable, and from sources their first file too. */
-export function ownArgv(): readonly string[] {
+function ownArgv(): readonly string[] {
   const [, source = compiledProgram] = process.argv;
   return source.startsWith(compiledProgram) ? [process.execPath] : [process.execPath, source];
 }

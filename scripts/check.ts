@@ -1,6 +1,7 @@
 import { checkConventions } from "./check/conventions.ts";
 import { checkDriverNames } from "./check/driver-names.ts";
 import { checkDrivers } from "./check/drivers.ts";
+import { checkExports } from "./check/exports.ts";
 import { checkImports } from "./check/imports.ts";
 import { checkLockFile } from "./check/lockfile.ts";
 import { staleFiles } from "./generate.ts";
@@ -43,6 +44,7 @@ const checks: readonly Check[] = [
     title: "folders, files, phrases and type names follow the conventions (scripts/check/conventions.ts)",
     run: checkConventions,
   },
+  { title: "each export is what another file imports", run: checkExports },
   { title: "only a driver's module names the driver", run: checkDriverNames },
   { title: "every driver is listed and has an example, and each store and share its contract test", run: checkDrivers },
 ];

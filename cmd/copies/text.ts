@@ -20,7 +20,7 @@ const left = ({ done, total, rate }: Pick<CopyState, "done" | "total" | "rate">)
 };
 
 /** What has been copied, such as "37 GiB of 120 GiB". */
-export const copied = ({ done, total }: Pick<CopyState, "done" | "total">): string =>
+const copied = ({ done, total }: Pick<CopyState, "done" | "total">): string =>
   total > 0n ? `${size(Number(done))} of ${size(Number(total))}` : size(Number(done));
 
 const ago = (seconds: number): string =>

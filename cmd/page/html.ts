@@ -25,7 +25,7 @@ const entities: Readonly<Record<string, string>> = {
  * Text from outside for HTML, SVG and their quoted attributes. Control characters, and those that change the direction of
  * text around them (Unicode Bidirectional Algorithm), become \u escapes: a name must not look like another one.
  */
-export const escaped = (text: string): string =>
+const escaped = (text: string): string =>
   visible(text.toWellFormed().replaceAll("\n", " ")).replace(/[&<>"']/g, each => entities[each] ?? "");
 
 function textOf(part: Part): string {

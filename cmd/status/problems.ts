@@ -21,7 +21,7 @@ export function stateText({ state, storage }: ConnectionStatus): string {
  * The last failure of a call caused by the storage system of a connection, unless a later call succeeded. Failures
  * caused by the caller do not count.
  */
-export function latestFailure({ lastSuccess, lastStorageFailure: last }: ConnectionStatus): typeof last {
+function latestFailure({ lastSuccess, lastStorageFailure: last }: ConnectionStatus): typeof last {
   return last && !(lastSuccess && lastSuccess.at > last.at) ? last : undefined;
 }
 

@@ -60,7 +60,7 @@ export type Segments = Readonly<Record<string, string>>;
 const shared = (...filesystems: readonly string[]): Access => ({ kinds: ["mount"], filesystems, sharedWriters: true });
 
 /** File systems that a node can create on a block volume. */
-export const blockFilesystems = ["ext3", "ext4", "ext4dev", "xfs", "btrfs", "vfat", "exfat", "ntfs"] as const;
+const blockFilesystems = ["ext3", "ext4", "ext4dev", "xfs", "btrfs", "vfat", "exfat", "ntfs"] as const;
 
 /** A volume that appears as a disk on nodes. */
 export const disk: Access = { kinds: ["mount", "block"], filesystems: blockFilesystems, sharedWriters: false };

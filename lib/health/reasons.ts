@@ -44,7 +44,7 @@ const rows = <const N extends string>(
  * All conditions that csimux reports, by their name in CSI, the log, the status and the metrics. A failed check is not
  * among them: it is an error of the call (CSI ControllerGetVolumeHealth).
  */
-export const reasons = {
+const reasons = {
   ...rows("controller", "storage", "degraded", {
     PoolDegraded: ["a disk of the pool has failed or is missing; the data is intact", "replace the disk"],
     StorageFull: ["the storage system has no free space; writes fail", "free or add space"],

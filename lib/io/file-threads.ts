@@ -4,7 +4,7 @@ import { parseMountinfo } from "../core/mountinfo.ts";
 import { callsAtOnce, type Semaphore, semaphores } from "../core/semaphore.ts";
 
 /** How long mountinfo is cached, in milliseconds: a disk mounted later is noticed soon enough. */
-export const believedMs = 10_000;
+const believedMs = 10_000;
 
 /**
  * The device at each mount point of a mountinfo text; if several share a mount point, the last, which covers the

@@ -20,7 +20,7 @@ export interface TakenOverConnection {
 }
 
 /** One name for each: the last part of the driver's name if it is unique, else the whole. */
-export function connectionNames(names: readonly string[]): readonly string[] {
+function connectionNames(names: readonly string[]): readonly string[] {
   const short = names.map(name => name.split(".").at(-1) ?? name);
   return names.map((name, index) => {
     const own = short[index] ?? name;
@@ -30,16 +30,16 @@ export function connectionNames(names: readonly string[]): readonly string[] {
 }
 
 /** The folder where the manifests mount the connection files. */
-export const connectionFolder = "/connections";
+const connectionFolder = "/connections";
 
 /** The text of the main file; `node` is the block that all old configurations share. */
-export const mainText = (node: unknown): string =>
+const mainText = (node: unknown): string =>
   stringify({ driver: "proxy", proxy: { configFolder: connectionFolder }, ...(node !== undefined && { node }) }, plain);
 
 const plain = { lineWidth: 0 } as const;
 
 /** The `node:` block of all deployments if they agree; nodes read only the main file. */
-export function sharedNode(olds: readonly OldDeployment[]): unknown {
+function sharedNode(olds: readonly OldDeployment[]): unknown {
   const blocks = olds.map(({ config }) => config["node"] ?? undefined);
   const [first] = blocks;
   return first !== undefined && blocks.every(each => JSON.stringify(each) === JSON.stringify(first))

@@ -14,7 +14,7 @@ export const built = { source: join(cache, "build"), nomad: join(cache, `nomad-$
 export const state = join(cache, "state");
 
 /** The clients of the server, by name, with the zone of each. */
-export const clients = { n1: "z1", n2: "z2" } as const;
+const clients = { n1: "z1", n2: "z2" } as const;
 
 /** The name of a client. */
 export type Client = keyof typeof clients;

@@ -3,7 +3,7 @@ import { root, spawned } from "../spawned.ts";
 import { type Imports, reached } from "./imports.ts";
 
 /** The parts of `make test`. */
-export const parts = ["unit", "sanity", "portable"] as const;
+const parts = ["unit", "sanity", "portable"] as const;
 export type Part = (typeof parts)[number];
 
 /** What a run consists of. */

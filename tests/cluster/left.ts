@@ -38,7 +38,7 @@ async function records(): Promise<readonly string[]> {
 }
 
 /** All traces of volumes: in the cluster, on the storage systems, in the machine's mounts and in csimux's records. */
-export async function left(): Promise<readonly string[]> {
+async function left(): Promise<readonly string[]> {
   const objects = await list("pv,volumesnapshotcontent,volumeattachment");
   const named = objects.map(({ kind, metadata }) => `${kind} ${metadata.name}`);
   return [...named, ...(await onStorages()), ...(await mounted()), ...(await records())];

@@ -30,7 +30,7 @@ export function cutsOf(text: string, random = 50, seed = 1): readonly number[] {
  * Every way to spoil this output: cut with the exit code 0 and with 1, doubled, empty, and that of the step before in its place; and
  * where it failed, the words that say why cut or lost.
  */
-export function spoilsOf({ stdout, stderr, exitCode: ended }: Output, random = 50): readonly Spoil[] {
+function spoilsOf({ stdout, stderr, exitCode: ended }: Output, random = 50): readonly Spoil[] {
   const cut = (at: number, exitCode: number): Spoil => ({
     name: `cut at ${at} of ${stdout.length} with exit code ${exitCode}`,
     spoilt: output => ({ ...output, stdout: output.stdout.slice(0, at), exitCode }),

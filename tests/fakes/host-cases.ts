@@ -62,7 +62,7 @@ function toolsOn({ runner, dataset, devices, kernel }: CaseHost) {
 }
 
 /** zfs(8), as lib/drivers/zfs calls it. */
-export const zfsCases: Readonly<Record<string, HostCase>> = {
+const zfsCases: Readonly<Record<string, HostCase>> = {
   "a list of snapshots is destroyed completely, or not at all if one of them is cloned": async host => {
     const { zfs, at, names } = toolsOn(host);
     await zfs("create", at("a"));
@@ -133,7 +133,7 @@ const store = `lio/core/iblock_77/${name}`;
 const group = `lio/iscsi/${iqn}/tpgt_1`;
 
 /** The kernel's target, as lib/drivers/zfs/targets/host/lio.py uses it. */
-export const lioCases: Readonly<Record<string, HostCase>> = {
+const lioCases: Readonly<Record<string, HostCase>> = {
   "a backstore takes an existing device only, opens it alone, and cannot go while a LUN leads to it": async host => {
     const { zfs, at, device, told, waitFor } = toolsOn(host);
     await zfs("create", "-s", "-V", "64M", at("disk"));
@@ -186,7 +186,7 @@ const subsystem = `nvmet/subsystems/${nqn}`;
 const space = `${subsystem}/namespaces/1`;
 
 /** The kernel's NVMe target, as lib/drivers/zfs/targets/host/nvmet.py uses it. */
-export const nvmetCases: Readonly<Record<string, HostCase>> = {
+const nvmetCases: Readonly<Record<string, HostCase>> = {
   "a zvol that an enabled namespace has opened is busy until its subsystem is gone": async host => {
     const { zfs, at, device, told, waitFor } = toolsOn(host);
     await zfs("create", "-s", "-V", "64M", at("disk"));

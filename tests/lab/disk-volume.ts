@@ -12,7 +12,7 @@ export const mounting = (fsType: string, mode = Mode.SINGLE_NODE_WRITER) =>
   create(VolumeCapabilitySchema, { accessType: { case: "mount", value: { fsType } }, accessMode: { mode } });
 
 /** Block access. */
-export const block = (mode = Mode.SINGLE_NODE_WRITER) =>
+const block = (mode = Mode.SINGLE_NODE_WRITER) =>
   create(VolumeCapabilitySchema, { accessType: { case: "block", value: {} }, accessMode: { mode } });
 
 /** How a zvol is exported to nodes. */

@@ -28,7 +28,7 @@ async function records(client: Client): Promise<readonly string[]> {
 }
 
 /** All traces of volumes: mounts and records on the clients, and data in the storage systems. */
-export async function left(): Promise<readonly string[]> {
+async function left(): Promise<readonly string[]> {
   const found = [];
   for (const client of clientNames)
     for (const each of [

@@ -63,7 +63,7 @@ export async function allocations(job: string): Promise<readonly Allocation[]> {
 }
 
 /** What Nomad tells about the tasks of an allocation. */
-export const eventsOf = ({ TaskStates }: Allocation): string =>
+const eventsOf = ({ TaskStates }: Allocation): string =>
   Object.values(TaskStates ?? {})
     .flatMap(({ Events }) => Events.map(({ DisplayMessage }) => DisplayMessage))
     .join("; ");

@@ -67,7 +67,7 @@ const ofHost = ({ args }: Plugin): string => `
         args    = ${JSON.stringify(args)}`;
 
 /** The folder of a plugin on its client, which csimux sees there if it is not in a container. */
-export const pluginFolder = (kind: Kind, id: string): string => `${onClient.data}/client/csi/${kind}/${id}`;
+const pluginFolder = (kind: Kind, id: string): string => `${onClient.data}/client/csi/${kind}/${id}`;
 
 /** The text of a plugin's job. */
 export const pluginJob = (plugin: Plugin): string => {
@@ -138,7 +138,7 @@ export const folderConnection = (name: string, zone?: string): string =>
   ].join("\n");
 
 /** The driver's name of the tests, and the topology key that follows from it. */
-export const driver = "csimux.test";
+const driver = "csimux.test";
 export const zoneKey = `${driver}/zone`;
 
 const mainFile = (folder: string | undefined): string =>
@@ -158,7 +158,7 @@ const mainFile = (folder: string | undefined): string =>
   ].join("\n");
 
 /** Connections that every test of a central deployment has: one for each zone, and one for all. */
-export const central = { a: "z1", b: "z2", anywhere: undefined } as const;
+const central = { a: "z1", b: "z2", anywhere: undefined } as const;
 
 const secrets = '{{ env "NOMAD_SECRETS_DIR" }}/connections';
 

@@ -48,7 +48,7 @@ const foreignOn = (storage: ToyStorage): readonly Foreign[] => [
 ];
 
 /** The id of a volume is its key on the storage. */
-export function toyRig(kind: ToyKind): DriverRig {
+function toyRig(kind: ToyKind): DriverRig {
   const storage = new ToyStorage();
   const open = (step?: Parameters<typeof toyDriver>[2]): Driver => toyDriver(kind, storage, step);
   return {

@@ -1,10 +1,9 @@
 import { type DriverFacts, factsOf } from "../../lib/drivers/facts.ts";
-import { type ConnectionIdentity, driverModule } from "../../lib/drivers/module.ts";
+import type { ConnectionIdentity } from "../../lib/drivers/module.ts";
 import type { ShareProtocol, StoredVolume } from "../../lib/drivers/store.ts";
 import { StoreDriver } from "../../lib/drivers/store-driver.ts";
-import { record } from "../../lib/schema/parts.ts";
 import { ToyFolderShare, ToyTargetShare } from "./shares.ts";
-import { alive, type Step, ToyStorage } from "./storage.ts";
+import { alive, type Step, type ToyStorage } from "./storage.ts";
 import { ToyStore } from "./store.ts";
 
 /** The kinds of toy: one store, two shares. */
@@ -25,13 +24,3 @@ export function toyDriver(
 
 /** What the module of a kind says of it. */
 export const toyFacts = (kind: ToyKind): DriverFacts => factsOf(kind === "toy-folder" ? "hostpath" : "iscsi", kind);
-
-/** A family as a folder of lib/drivers would hold it: this module is the one line of its index. */
-export const toys = (["toy-folder", "toy-target"] as const).map(kind =>
-  driverModule({
-    names: [kind],
-    facts: toyFacts(kind),
-    schema: record({}),
-    open: () => toyDriver(kind, new ToyStorage()),
-  }),
-);

@@ -163,7 +163,7 @@ export function rowsOf(context: OperationContext, tool: string, text: string): r
 }
 
 /** Parses the JSON of a tool. Throws "unavailable" for anything else, including an empty output. */
-export function parsedOutput(context: OperationContext, tool: string, text: string): unknown {
+function parsedOutput(context: OperationContext, tool: string, text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {

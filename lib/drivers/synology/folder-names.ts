@@ -3,7 +3,7 @@ import { backendName } from "../../core/name.ts";
 import type { Source } from "../driver.ts";
 
 /** The longest name of a shared folder. */
-export const longestShare = 32;
+const longestShare = 32;
 
 /** The state of a folder: being created, finished, being removed. */
 export type FolderState = "new" | "ok" | "del";

@@ -33,7 +33,7 @@ export function momentOf(time: string): Date {
 const idOf = ({ volume, time }: OwnSnapshot): string => `${volume.id}@${time}`;
 
 /** The parts of a snapshot's id; undefined for any other text. */
-export function parseFolderSnapshot(id: string): { readonly volume: string; readonly time: string } | undefined {
+function parseFolderSnapshot(id: string): { readonly volume: string; readonly time: string } | undefined {
   const at = id.indexOf("@");
   const time = id.slice(at + 1);
   return at > 0 && timeShape.test(time) ? { volume: id.slice(0, at), time } : undefined;

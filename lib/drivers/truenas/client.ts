@@ -21,7 +21,7 @@ const firstDelayMs = 1000;
 const longestDelayMs = 30_000;
 
 /** Limits how often a client logs in to a server: immediately after a success, with growing delays after failures. */
-export class LoginRateLimiter {
+class LoginRateLimiter {
   readonly #now: () => number;
   #failures = 0;
   #notBefore = 0;

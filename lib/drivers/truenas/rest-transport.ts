@@ -67,7 +67,7 @@ const plainGet = /^(?:system\.\w+|failover\.status|core\.ping)$/;
 const byItem = /\.(?:update|delete|promote|hold|release|rollback)$/;
 
 /** The route of a method: collections for query and create, items for update and delete, else a route of its own. */
-export function routeOf(method: string, params: readonly unknown[]): Route {
+function routeOf(method: string, params: readonly unknown[]): Route {
   const at = method.lastIndexOf(".");
   const service = `${base}/${method.slice(0, at).replaceAll(".", "/")}`;
   const verb = method.slice(at + 1);

@@ -59,7 +59,7 @@ function requested(properties: InlineProperties, attributes: Context): NewValues
 }
 
 /** All properties of an inline volume: the pod's, the file's, csimux's own. Throws "invalid-argument" for unfit values. */
-export function inlineValues(
+function inlineValues(
   properties: InlineProperties,
   attributes: Context,
   identity: Pick<ConnectionIdentity, "driver" | "instanceId">,

@@ -14,7 +14,7 @@ const repaired = [
 const underDevelopment = 99;
 
 /** Whether a version of the kernel's ZFS, such as "2.2.9-1", sends encrypted content without that fault. Undefined counts as no. */
-export function sendsEncrypted(version: string | undefined): boolean {
+function sendsEncrypted(version: string | undefined): boolean {
   const [, ...parts] = /^(\d+)\.(\d+)\.(\d+)/.exec(version ?? "") ?? [];
   const [major = 0, minor = 0, patch = 0] = parts.map(Number);
   if (major > 2 || (major === 2 && minor > 3)) return true;

@@ -25,7 +25,7 @@ const mostNoise = 64 * 1024;
  * The command for the account's login shell, whichever it is: it gets only characters that every shell leaves alone between single
  * quotes, as octal numbers for printf(1) where necessary. The line `tag` on stderr says that the program is about to run.
  */
-export function remoteCommand(argv: Argv, tag: string): string {
+function remoteCommand(argv: Argv, tag: string): string {
   const text = [...sessionText, `printf '\\n%s\\n' ${tag} >&2`, `exec ${argv.map(quoted).join(" ")}`].join("\n");
   const harmless = /^[A-Za-z0-9_@%+=:,./ -]$/;
   const code = [...Buffer.from(text)]

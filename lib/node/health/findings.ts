@@ -102,7 +102,7 @@ export const lostDisk = ({ volumeId }: StageRecord): Finding => ({
  * Since Linux 6.12, and in the stable kernels with that change, a file system that stops accepting writes after an
  * error is not shown as read-only.
  */
-export async function ext4Findings({ fsType, device, at }: Mount): Promise<readonly Finding[]> {
+async function ext4Findings({ fsType, device, at }: Mount): Promise<readonly Finding[]> {
   if (fsType !== "ext4") return [];
   const disk = await realpath(`/sys/dev/block/${device}`).catch(() => "");
   const text = await readFile(`/sys/fs/ext4/${basename(disk)}/errors_count`, "utf8").catch(() => "");

@@ -44,7 +44,7 @@ export const bounded = <T>(work: Promise<T>, task: string, signal: AbortSignal):
   );
 
 /** As `bounded`, but waits to start while too many operations on the file system of `path` are pending. */
-export function boundedOn<T>(
+function boundedOn<T>(
   path: string,
   table: MountTable,
   work: () => Promise<T>,

@@ -48,7 +48,7 @@ const call = testCall();
 
 /** How long something may take where many other tests run, in milliseconds; and a test that makes a copy for each of its steps. */
 export const patientMs = 60_000;
-export const longMs = 600_000;
+const longMs = 600_000;
 
 /** What the source has. */
 export const content = "the content of the first volume";

@@ -29,7 +29,7 @@ export interface OfsOptions {
 }
 
 /** Opens a driver as its module does. */
-export function openOfs({ identity, section }: OfsOptions, runner: CommandRunner): Driver {
+function openOfs({ identity, section }: OfsOptions, runner: CommandRunner): Driver {
   const [module] = objectivefs;
   if (!module?.open) throw new Error("objectivefs cannot be opened");
   const config = { objectivefs: { pool, env: environment, ...section } };

@@ -71,14 +71,14 @@ export const partsOf = (dsm: Dsm, options: DsmOptions = {}) => openIscsi(identit
 let accounts = 0;
 
 /** An account of its own, whose requests end at the n-th, and whether it got there. */
-export function mortalAccount(dsm: Dsm, step: number, when: "before" | "after") {
+function mortalAccount(dsm: Dsm, step: number, when: "before" | "after") {
   const username = `mortal-${accounts++}`;
   dsm.faults.kill(username, step, when);
   return { http: { username }, dead: () => dsm.faults.killed(username) };
 }
 
 /** An account of its own, whose n-th request finds the volume full, and whether it got there. */
-export function fullAccount(dsm: Dsm, step: number) {
+function fullAccount(dsm: Dsm, step: number) {
   const username = `full-${accounts++}`;
   dsm.faults.fill(username, step);
   return { http: { username }, failed: () => dsm.faults.filled(username) };

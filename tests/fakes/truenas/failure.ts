@@ -2,7 +2,7 @@
 export type Triple = readonly [attribute: string | null, message: string, errno: number];
 
 /** errno(3), and TrueNAS' own numbers. */
-export const errnos = {
+const errnos = {
   ENOENT: 2,
   EACCES: 13,
   EFAULT: 14,

@@ -5,11 +5,7 @@ import { aliases, bytesOf, natives, shown } from "./properties.ts";
 const absent = (name: string) => `cannot open '${name}': dataset does not exist`;
 
 /** A property as `zfs get` shows it: value and source. */
-export function property(
-  pools: Pools,
-  thing: Thing,
-  name: string,
-): { readonly value: string; readonly source: string } {
+function property(pools: Pools, thing: Thing, name: string): { readonly value: string; readonly source: string } {
   if (name.startsWith("written@"))
     return { value: thing.type === "snapshot" ? "-" : writtenSince(pools, thing, name.slice(8)), source: "-" };
   const computed = computedValue(pools, thing, name);

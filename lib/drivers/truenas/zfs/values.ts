@@ -139,7 +139,7 @@ export const changeable = (fields: Readonly<Record<string, unknown>>): Readonly<
   Object.fromEntries(Object.entries(fields).filter(([name]) => !onlyForNew.has(name)));
 
 /** User properties in a request that creates. */
-export const asList = (user: ApiValues["user"]): readonly object[] =>
+const asList = (user: ApiValues["user"]): readonly object[] =>
   Object.entries(user).flatMap(([key, value]) => (value === undefined ? [] : [{ key, value }]));
 
 /** User properties in a request that changes. */

@@ -76,9 +76,9 @@ const sharedBy = <const P extends string>(protocol: string, property: P, example
   );
 
 /** `nfs:` */
-export const nfs = sharedBy("NFS", "sharenfs", "rw,no_subtree_check,no_root_squash", nfsKeys);
+const nfs = sharedBy("NFS", "sharenfs", "rw,no_subtree_check,no_root_squash", nfsKeys);
 /** `smb:` */
-export const smb = sharedBy("SMB", "sharesmb", "on", smbKeys);
+const smb = sharedBy("SMB", "sharesmb", "on", smbKeys);
 
 const datasets = apart(record({ ...parents, cli, ...quotas, ...permissions(owner), ...acls }, datasetSection()));
 const volumes = apart(record({ ...parents, cli, ...zvols }, zvolSection()));
@@ -139,5 +139,3 @@ export type ZvolSection = (Sections<"genericIscsi"> | Sections<"localZvol">)["zf
 export type TargetConfig = Sections<"genericIscsi">;
 export type SubsystemConfig = Sections<"genericNvmeof">;
 export type InlineConfig = Sections<"inline">;
-/** The `sshConnection:` block. */
-export type Ssh = NonNullable<SharedConfig["sshConnection"]>;

@@ -67,7 +67,7 @@ export async function joined(from: StreamEnd, to: StreamEnd, cut?: number): Prom
 const recordOf = (moment: Moment): string =>
   JSON.stringify(moment, (_, value: unknown) => (typeof value === "bigint" ? `${value}n` : value));
 
-export const momentIn = (record: string): Moment =>
+const momentIn = (record: string): Moment =>
   JSON.parse(record, (_, value: unknown) =>
     typeof value === "string" && /^\d+n$/.test(value) ? BigInt(value.slice(0, -1)) : value,
   ) as Moment;

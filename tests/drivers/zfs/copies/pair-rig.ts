@@ -27,7 +27,7 @@ export const thingsBelow = (fake: FakeZfs, parent: string): readonly string[] =>
   );
 
 /** What copies have left, of everything. */
-export const leftOf = (things: readonly string[]): readonly string[] =>
+const leftOf = (things: readonly string[]): readonly string[] =>
   things.filter(each => /csimux[-:](?:copy|land)/.test(each));
 
 /** Whether a person destroys this dataset or snapshot with the volume `source`, the moments of its copies, or all its snapshots. */
