@@ -69,11 +69,11 @@ const reasons = {
     KeyNotLoaded: ["the dataset is encrypted and its key is not loaded", "zfs load-key, then zfs mount"],
     TargetMissing: [
       "the target of the volume does not exist",
-      "ZFS over ssh: csimux creates it again, or logs why it cannot; others: restore the configuration of the targets",
+      "ZFS over ssh and TrueNAS: csimux creates it again, or logs why it cannot; others: restore the configuration of the targets",
     ],
     ShareMissing: [
       "the share of the volume does not exist",
-      "NFS exports of ZFS: csimux exports them again, or logs why it cannot; others: restore the share",
+      "NFS exports of ZFS, shares of TrueNAS: csimux makes them again, or logs why it cannot; others: restore the share",
     ],
   }),
   ...rows("controller", "volume", "data-loss", {

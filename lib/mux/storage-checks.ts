@@ -71,7 +71,7 @@ const roundMs = 30_000;
 /**
  * Restores missing exports and targets: a storage host that was reset without its configuration has everything else. Only for
  * conditions that last (`holds`), since a volume that is being deleted loses its target first. Never throws; the first failure ends the
- * round.
+ * round, unless it concerns one volume ("failed-precondition").
  */
 export async function restoreExports(
   { name, driver: { health } }: Connection,
@@ -94,7 +94,9 @@ export async function restoreExports(
       call.log.info("restored the missing export or target of a volume", fields);
     } catch (error) {
       const detail = error instanceof Error ? error.message : String(error);
-      return call.log.warn("cannot restore the missing export or target of a volume", { ...fields, detail });
+      call.log.warn("cannot restore the missing export or target of a volume", { ...fields, detail });
+      // A person is in the way of this volume only.
+      if (!(error instanceof CsiError && error.code === "failed-precondition")) return;
     }
   }
 }

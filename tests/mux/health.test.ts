@@ -193,6 +193,10 @@ test("exports and targets that stay missing are restored, and nothing else; a fa
   memory("a").fail.repair = new CsiError("unavailable", "no");
   expect(await round()).toEqual(["1"]);
   expect(told).toEqual(["cannot restore the missing export or target of a volume"]);
+  // What a person has to do for one volume does not concern the others.
+  memory("a").fail.repair = new CsiError("failed-precondition", "no");
+  expect(await round()).toEqual(["1", "3"]);
+  expect(told).toHaveLength(2);
   memory("a").findings = found([]);
   expect(await round()).toEqual([]);
 });

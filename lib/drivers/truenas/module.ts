@@ -43,8 +43,8 @@ const apiFilesystems = (section: Omit<Parameters<typeof filesystems>[0], "datase
 type On = Parameters<ShareKind["share"]>[0];
 const overNfs = (section: Parameters<typeof nfs>[1]) => (on: On) => new PathShare(on, () => nfs(on, section));
 const overSmb = (section: Parameters<typeof smb>[1]) => (on: On) => new PathShare(on, () => smb(on, section));
-const overIscsi = (section: Parameters<typeof iscsi>[1]) => (on: On) => new DiskShare(() => iscsi(on, section));
-const overNvme = (section: Parameters<typeof nvmeof>[1]) => (on: On) => new DiskShare(() => nvmeof(on, section));
+const overIscsi = (section: Parameters<typeof iscsi>[1]) => (on: On) => new DiskShare(on, () => iscsi(on, section));
+const overNvme = (section: Parameters<typeof nvmeof>[1]) => (on: On) => new DiskShare(on, () => nvmeof(on, section));
 
 const smbUse = ({ shareAuxiliaryConfigurationTemplate: template = "" }: Parameters<typeof smb>[1]) => ({
   auxiliary: template !== "",

@@ -8,7 +8,17 @@ import type { Notes, ShareProtocol } from "../../store.ts";
 import { bearsTag, tagOf } from "../../zfs/targets/names.ts";
 import type { ZfsVolume } from "../../zfs/volume.ts";
 import { apiErrorMapping } from "../api-error.ts";
-import { type NameRule, nameOf, noted, type ShareContext, type ShareNaming, type TableRow, unshared } from "./share.ts";
+import {
+  type NameRule,
+  nameOf,
+  noted,
+  restored,
+  type ShareContext,
+  type ShareNaming,
+  type TableRow,
+  unshared,
+  unusable,
+} from "./share.ts";
 
 /** How a protocol shares zvols: iSCSI or NVMe over fabrics. */
 export interface DiskProtocol {
@@ -35,9 +45,11 @@ export interface DiskProtocol {
 export class DiskShare implements ShareProtocol<ZfsVolume> {
   readonly access = disk;
   readonly growsOnNode = true;
+  readonly #on: ShareContext;
   readonly #kind: () => DiskProtocol;
 
-  constructor(kind: () => DiskProtocol) {
+  constructor(on: ShareContext, kind: () => DiskProtocol) {
+    this.#on = on;
     this.#kind = kind;
   }
 
@@ -79,6 +91,12 @@ export class DiskShare implements ShareProtocol<ZfsVolume> {
 
   explain(error: unknown): ErrorMapping | undefined {
     return apiErrorMapping(error);
+  }
+
+  async restore(volume: ZfsVolume, call: Call): Promise<void> {
+    const why = `the target of ${volume.dataset} cannot be made again: nothing says what it was called`;
+    if (volume.notes[this.#kind().nameNote] === undefined) throw unusable(this.#on, why);
+    await restored(this.#on, this, volume, call);
   }
 
   async look(volumes: readonly ZfsVolume[], call: Call): Promise<VolumeFindings> {

@@ -147,11 +147,12 @@ export function nvmeof(context: ShareContext, settings: NvmeofSection): DiskProt
         if (idIn(each, "subsys") !== mine?.id) await namespaces.delete(each.id, { remove: false });
     },
     async exported(call) {
-      const rows = await table("namespace", call).find();
+      const [rows, links] = await Promise.all([table("namespace", call).find(), table("port_subsys", call).find()]);
+      const shown = new Set(links.map(each => idIn(each, "subsys")));
       const keyOf = (nqn: unknown, nsid: unknown, device: unknown) => JSON.stringify([nqn, String(nsid), device]);
       const served = new Set(
         rows
-          .filter(each => each["enabled"] !== false)
+          .filter(each => each["enabled"] !== false && shown.has(idIn(each, "subsys")))
           .map(each => keyOf((each["subsys"] as TableRow | null)?.["subnqn"], each["nsid"], each["device_path"])),
       );
       return volume => served.has(keyOf(volume.notes["nqn"], volume.notes["nsid"], deviceOf(volume)));

@@ -12,6 +12,7 @@ import {
   noted,
   noteKeys,
   refuseOtherAccess,
+  restored,
   type ShareContext,
   type Table,
   type TableRow,
@@ -38,6 +39,8 @@ export interface PathProtocol {
   shareOf(row: TableRow, path: string): string;
   /** Names a share in a message. */
   describe(row: TableRow, path: string): string;
+  /** Why a lost share cannot be made again as it was. Absent: it always can. */
+  whyLost?(volume: ZfsVolume): string | undefined;
   /** Throws if a share of another path has the name that is requested. Absent if shares have no names. */
   refuseClash?(request: object, call: Call): Promise<void>;
 }
@@ -118,6 +121,12 @@ export class PathShare implements ShareProtocol<ZfsVolume> {
 
   explain(error: unknown): ErrorMapping | undefined {
     return apiErrorMapping(error);
+  }
+
+  async restore(volume: ZfsVolume, call: Call): Promise<void> {
+    const why = this.#kind().whyLost?.(volume);
+    if (why !== undefined) throw unusable(this.#on, `the share of ${pathOf(volume)} cannot be made again: ${why}`);
+    await restored(this.#on, this, volume, call);
   }
 
   async look(volumes: readonly ZfsVolume[], call: Call): Promise<VolumeFindings> {

@@ -3,7 +3,7 @@ import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
 import { findingsOf, type VolumeFindings } from "../../../health/finding.ts";
 import type { Context } from "../../driver.ts";
-import type { StoredVolume } from "../../store.ts";
+import type { ShareProtocol, StoredVolume } from "../../store.ts";
 import { rendered, type TemplateValues } from "../../template.ts";
 import type { ZfsVolume } from "../../zfs/volume.ts";
 
@@ -102,6 +102,28 @@ export const unshared = (
     volumes.map(each => [each.id, isShared(each) ? [] : [{ reason, message: messageFor(each) }]] as const),
   );
 };
+
+/** Whether a template shows parameters of the class, which are unknown after the creation of a volume. */
+export const showsParameters = (template: string | undefined): boolean => /\bparameters\b/.test(template ?? "");
+
+/**
+ * Makes the lost share or target of a finished volume again, as a repeated creation would: from the connection file, under the name that nodes
+ * know. Throws "failed-precondition" for what belongs to something else, and for what is there, but not as nodes know it.
+ */
+export async function restored(
+  context: ShareContext,
+  share: Pick<ShareProtocol<ZfsVolume>, "publish" | "look">,
+  volume: ZfsVolume,
+  call: Call,
+): Promise<void> {
+  const range = { required: undefined, limit: undefined };
+  const spec = { name: volume.name ?? volume.id, range, parameters: {}, source: undefined, mutable: {} };
+  await share.publish?.(volume, spec, async () => volume, call);
+  const [finding] = (await share.look?.([volume], call))?.get(volume.id) ?? [];
+  if (!finding) return;
+  const text = `${finding.message}: it is disabled, or has another name or number than nodes know; correct it in TrueNAS`;
+  throw refusal(context, text);
+}
 
 /** How a target, share or subsystem is named after its volume. */
 export interface ShareNaming {

@@ -1,7 +1,7 @@
 import { rendered } from "../../template.ts";
 import type { SmbSection } from "../sections.ts";
 import type { PathProtocol } from "./path-share.ts";
-import { nameOf, type ShareContext, tableOf, taken, templateValues } from "./share.ts";
+import { nameOf, type ShareContext, showsParameters, tableOf, taken, templateValues } from "./share.ts";
 
 /** From 25.10 on a share has a purpose, and options that depend on it (api/v25_10_0/smb.py). */
 const withPurposes = 2510;
@@ -44,6 +44,12 @@ export const smb = (context: ShareContext, settings: SmbSection): PathProtocol =
       ...{ purpose, options: { purpose, ...options } },
     };
   },
+  whyLost: ({ notes }) =>
+    notes["share"] === undefined
+      ? "nothing says what it was called"
+      : showsParameters(settings.shareAuxiliaryConfigurationTemplate)
+        ? "its options depend on the parameters of the class"
+        : undefined,
   async refuseClash(request, call) {
     const { name } = request as { readonly name: string };
     const [other] = await tableOf(context, "sharing.smb", call).find(["name", "C=", name]);
