@@ -55,6 +55,7 @@ const used = {
   zone: "a node called rack1-03",
   place: "in the connection file",
   group: "policy: most-free",
+  addresses: "nas.old.example: nas.example",
   /** A part of a pod, which csimux does not read. */
   variable: "valueFrom:",
 } as const;
@@ -71,6 +72,11 @@ describe("what README and guide show passes csimux validate --strict", () => {
 
   test("the zone of a node and the topology of a connection", () => {
     expect(said(whole(snippet(used.zone)), { "nas.yaml": nfs("nas") + snippet(used.place) })).toEqual([]);
+  });
+
+  test("the new address of a storage", () => {
+    const main = `driver: proxy\nproxy:\n  configFolder: /connections\n${snippet(used.addresses)}`;
+    expect(said(main, { "nas.yaml": nfs("nas") })).toEqual([]);
   });
 
   test("the group", () => {

@@ -12,6 +12,7 @@ import { hostPrograms } from "../../lib/io/host-programs.ts";
 import { localRunner } from "../../lib/io/local.ts";
 import { measured } from "../../lib/io/measured.ts";
 import { attachers } from "../../lib/node/attach/attachers.ts";
+import { atNewAddresses } from "../../lib/node/attach/new-addresses.ts";
 import { DiskFilesystems } from "../../lib/node/disks/disk-filesystems.ts";
 import type { InlineProvisioner } from "../../lib/node/inline.ts";
 import { MountTable } from "../../lib/node/mount/mount-table.ts";
@@ -111,26 +112,29 @@ export function openNode(
     host: onHost,
     mountFlags: mountFlags(main, resolver),
     maxVolumes: main.config.node.maxVolumes,
-    attachers: attachers({
-      runner,
-      host: onHost,
-      hostFolders: async () => {
-        await main.refresh();
-        return main.config.node.hostFolders;
-      },
-      hostDatasets: async () => {
-        await main.refresh();
-        return main.config.node.hostDatasets;
-      },
-      hostMounts: host.env["USE_HOST_MOUNT_TOOLS"] === "1",
-      devices: "/dev",
-      sys: "/sys",
-      proc: "/proc",
-      hostRoot: root ?? "/",
-      rootOf: onHost.rootOf,
-      answers: answersTcp,
-      opened: join(state, "opened"),
-    }),
+    attachers: atNewAddresses(
+      attachers({
+        runner,
+        host: onHost,
+        hostFolders: async () => {
+          await main.refresh();
+          return main.config.node.hostFolders;
+        },
+        hostDatasets: async () => {
+          await main.refresh();
+          return main.config.node.hostDatasets;
+        },
+        hostMounts: host.env["USE_HOST_MOUNT_TOOLS"] === "1",
+        devices: "/dev",
+        sys: "/sys",
+        proc: "/proc",
+        hostRoot: root ?? "/",
+        rootOf: onHost.rootOf,
+        answers: answersTcp,
+        opened: join(state, "opened"),
+      }),
+      () => main.config.node.addresses ?? {},
+    ),
     disks: new DiskFilesystems({ runner, sys: "/sys", folder: join(state, "formats"), settings: main.config.node }),
     inline: { maker: inline, folder: join(state, "inline") },
     records: join(state, "volumes"),

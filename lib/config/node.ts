@@ -1,6 +1,6 @@
 import type { InferOutput } from "valibot";
 import { flagWords } from "../core/access.ts";
-import { anything, filled, flag, list, mapOf, optional, record, text, whole } from "../schema/parts.ts";
+import { anything, filled, flag, host, list, mapOf, optional, record, text, whole } from "../schema/parts.ts";
 
 const words = (description: string) => optional(list(text({ description: "one argument" }), { description }));
 
@@ -67,6 +67,12 @@ export const nodeSchema = record(
         { description: "volumes on pools of a node" },
       ),
     ),
+    addresses: optional(
+      mapOf(host({ description: "the present name or address, without a port" }), {
+        description:
+          "the present address of a storage by the one in the context of older volumes, for nodes; only in the main file",
+      }),
+    ),
     maxVolumes: optional(
       whole(
         {
@@ -93,6 +99,8 @@ export interface NodeSettings {
   readonly hostFolders?: readonly string[] | undefined;
   /** Datasets below which volumes on pools of a node may be; undefined: any. */
   readonly hostDatasets?: readonly string[] | undefined;
+  /** The present address of a storage by an older one, in lower case and without brackets; undefined: none has changed. */
+  readonly addresses?: Readonly<Record<string, string>> | undefined;
   /** The most volumes of one node (NodeGetInfo, max_volumes_per_node); undefined: as many as fit. */
   readonly maxVolumes?: number | undefined;
   /** By file system type. */
@@ -101,6 +109,12 @@ export interface NodeSettings {
   readonly format: Readonly<Record<string, readonly string[]>>;
 }
 
+/** Hosts as tables of addresses compare them. */
+const bareHosts = ([before, now]: readonly [string, string]): readonly [string, string] => [
+  before.replace(/^\[|\]$/g, "").toLowerCase(),
+  now.replace(/^\[|\]$/g, ""),
+];
+
 /** The settings of a validated `node:` block. */
 export function nodeSettings(node: InferOutput<typeof nodeSchema> | undefined): NodeSettings {
   const checks = Object.entries(node?.mount?.checkFilesystem ?? {});
@@ -108,6 +122,7 @@ export function nodeSettings(node: InferOutput<typeof nodeSchema> | undefined): 
   return {
     hostFolders: node?.hostpath?.folders,
     hostDatasets: node?.["zfs-local"]?.datasets,
+    addresses: node?.addresses && Object.fromEntries(Object.entries(node.addresses).map(bareHosts)),
     maxVolumes: node?.maxVolumes,
     mountFlags: flagWords([node?.mount?.mount_flags ?? ""]),
     check: Object.fromEntries(
