@@ -1,6 +1,7 @@
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import type { Argv } from "../../lib/io/runner.ts";
 import model from "./configfs.py" with { type: "text" };
 
@@ -12,6 +13,41 @@ export function putPython(bin: string, folder: string): void {
   const path = join(bin, "python3");
   writeFileSync(path, `#!/bin/sh\nexec /usr/bin/python3 -I -S '${bin}/configfs.py' '${folder}' "$@"\n`);
   chmodSync(path, 0o755);
+}
+
+/** What a program of the model has printed, and its exit code. */
+interface ModelOutput {
+  readonly out: string;
+  readonly err: string;
+  readonly code: number;
+}
+
+/** The process that runs the programs of this one (configfs.py, serve). It ends with its input. */
+function startServer() {
+  const waiting = new Map<number, (output: ModelOutput) => void>();
+  const server = spawn("/usr/bin/python3", ["-I", "-S", "-c", model, "--serve"], {
+    stdio: ["pipe", "pipe", "inherit"],
+  });
+  server.unref();
+  createInterface({ input: server.stdout }).on("line", line => {
+    const { id, ...output } = JSON.parse(line) as ModelOutput & { readonly id: number };
+    waiting.get(id)?.(output);
+    waiting.delete(id);
+  });
+  let last = 0;
+  return (request: object) =>
+    new Promise<ModelOutput>(resolve => {
+      waiting.set(++last, resolve);
+      server.stdin.write(`${JSON.stringify({ ...request, id: last })}\n`);
+    });
+}
+
+let server: ReturnType<typeof startServer> | undefined;
+
+/** Runs python3 with these words in the model of a host, as `putPython`'s does, without the start of a process. `path`: the PATH. */
+export function pythonIn(folder: string, path: string, words: readonly string[], stdin: string): Promise<ModelOutput> {
+  server ??= startServer();
+  return server({ folder, path, words, stdin });
 }
 
 /** A change: a word of Python's `os`, or "write" with the new value. Paths begin with lio/ or nvmet/. */
@@ -29,34 +65,37 @@ for verb, *words in json.loads(sys.argv[1]):
     else: getattr(os, verb)(words[0])
 `;
 
-/** What the kernel answers to a change: "ok", or the name of its error. `python`: what runs a program; `at`: the whole path. */
-function answerTo(python: Argv, change: Change, at: (path: string) => string): string {
-  const [verb, path, value] = change;
-  const absolute = [verb, at(path), ...(value === undefined ? [] : [verb === "symlink" ? at(value) : value])];
-  const [first, ...rest] = [...python, "-c", program, JSON.stringify([absolute])];
+/** What the kernel answers to changes: "ok", or the error of the first that it refuses. `python`: what runs a program; `at`: the whole path. */
+function answerTo(python: Argv, changes: readonly Change[], at: (path: string) => string): string {
+  const absolute = changes.map(([verb, path, value]) => [
+    ...[verb, at(path)],
+    ...(value === undefined ? [] : [verb === "symlink" ? at(value) : value]),
+  ]);
+  const [first, ...rest] = [...python, "-c", program, JSON.stringify(absolute)];
   const { status, stderr } = spawnSync(first ?? "", rest, { encoding: "utf8" });
   return status === 0 ? "ok" : (stderr.trim().split("\n").at(-1) ?? "");
+}
+
+/** What the model answers to changes that follow each other. */
+function modelAnswer(folder: string, changes: readonly Change[]): string {
+  mkdirSync(join(folder, "lio/core"), { recursive: true });
+  return answerTo(["/usr/bin/python3", "-I", "-S", "-c", model, folder], changes, path => join(folder, path));
 }
 
 /** The kernel of the model, and of this machine, as a case asks them. */
 export const modelKernel =
   (folder: string) =>
-  (change: Change): string => {
-    mkdirSync(join(folder, "lio/core"), { recursive: true });
-    return answerTo(["/usr/bin/python3", "-I", "-S", "-c", model, folder], change, path => join(folder, path));
-  };
+  (change: Change): string =>
+    modelAnswer(folder, [change]);
 export const realKernel = (change: Change): string =>
-  answerTo(["/usr/bin/python3", "-I", "-S"], change, path =>
+  answerTo(["/usr/bin/python3", "-I", "-S"], [change], path =>
     path.replace(/^lio\//, "/sys/kernel/config/target/").replace(/^nvmet\//, "/sys/kernel/config/nvmet/"),
   );
 
 /** Changes that a person makes on the host of the model, one after another. Throws what the kernel says. */
 export function changed(folder: string, changes: readonly Change[]): void {
-  const kernel = modelKernel(folder);
-  for (const change of changes) {
-    const answer = kernel(change);
-    if (answer !== "ok") throw new Error(`${change.join(" ")}: ${answer}`);
-  }
+  const answer = modelAnswer(folder, changes);
+  if (answer !== "ok") throw new Error(answer);
 }
 
 const namesIn = (path: string): readonly string[] => (existsSync(path) ? readdirSync(path) : []);

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import type { Command, CommandRunner, Output } from "../../../lib/io/runner.ts";
-import { putPython } from "../configfs.ts";
+import { putPython, pythonIn } from "../configfs.ts";
 import type { RunningStreams } from "./child.ts";
 import { deviceText, flushed } from "./nfsd.ts";
 import { type Faults, Pools, type Thing } from "./pool.ts";
@@ -17,6 +17,8 @@ export interface FakeZfs {
   readonly bin: string;
   /** The programs of streams that run in this process. */
   readonly streams: RunningStreams;
+  /** Whether a program in Python is a process of its own, which ends with the call that started it. */
+  ownProcesses: boolean;
   /** Runs zfs as an administrator would. Throws what it says when it fails. */
   zfs(...argv: readonly string[]): string;
   /** Reads or changes the model directly. */
@@ -113,6 +115,7 @@ exec cat '${folder}'/devices/"$(printf %s "$4" | tr / _)"
     folder,
     bin,
     streams: { middle: async () => {}, receiving: new Map() },
+    ownProcesses: false,
     zfs(...argv) {
       const { out, err, code } = run(folder, "zfs", argv, "");
       if (code !== 0) throw new Error(err);
@@ -178,11 +181,16 @@ export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner =
       flushed(folder);
       return outputOf({ out: "", err: "", code: 0 });
     }
+    if (program === "python3" && !fake.ownProcesses)
+      return outputOf(await pythonIn(folder, pathOf(fake), argv, command.stdin ?? ""));
     if (words.some(word => /\/proc\/(?:net\/rpc|fs\/nfsd)\//.test(word)))
       return inProc(folder, command, others, signal);
     return others.run(command, signal);
   },
 });
+
+/** Where the programs of a host are. */
+const pathOf = ({ bin }: FakeZfs): string => `${bin}:/usr/sbin:/usr/bin:/sbin:/bin`;
 
 /** A command line, and another one where it fails, as a shell runs them. */
 function orElse(first: string, second: string, zfs: (argv: readonly string[]) => Result): Result {

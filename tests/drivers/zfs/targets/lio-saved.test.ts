@@ -95,6 +95,7 @@ test("a saved target that cannot come back blocks no other volume", async () => 
 
 test("the holder of targetcli's lock is named, and a call that ends waits no longer", async () => {
   const rig = await withVolume();
+  rig.fake.ownProcesses = true;
   const path = join(rig.fake.folder, "targetcli.lock");
   const person = Bun.spawn(["flock", "--no-fork", path, "sleep", "60"], { stdout: "pipe" });
   try {
