@@ -4,7 +4,7 @@ import { listAt, mappingAt, textAt } from "../../lib/lint/lint-input.ts";
 import type { Status } from "../../lib/observe/status.ts";
 import { isMapping, type Mapping } from "../../lib/schema/mapping.ts";
 import type { Host } from "../host.ts";
-import { memberText, problemsOf, stateText } from "../status/problems.ts";
+import { memberText, problemsOf } from "../status/problems.ts";
 import { UsageError, visible } from "../terminal/terminal.ts";
 import { type Cluster, type CsimuxPod, waitingIn } from "./cluster.ts";
 import { Findings } from "./findings.ts";
@@ -171,7 +171,7 @@ function connectionStation(name: string, status: Status, creates: boolean, findi
     const suspended = creates && found.suspended ? "it is suspended, so it gets no new volumes" : undefined;
     findings.add(
       "connection",
-      `${name} (${found.driver ?? "unknown driver"}): ${stateText(found)}`,
+      `${name} (${found.driver ?? "unknown driver"}): ${found.state}`,
       // A storage system that has not been checked yet may well be good.
       ...(found.storage?.state === "not-checked" ? [] : problemsOf(found, status.now)).map(({ text, remedy }) =>
         remedy === undefined ? text : `${text}; ${remedy}`,

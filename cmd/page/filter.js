@@ -28,5 +28,10 @@ input.addEventListener("input", () => {
   clearTimeout(timer);
   timer = setTimeout(filter, 120);
 });
+const seconds = Number(document.body.dataset.refresh);
+if (seconds > 0)
+  setInterval(() => {
+    if (!input.value && !groups.some(group => group.open)) location.reload();
+  }, seconds * 1000);
 box.hidden = false;
 if (input.value) filter();

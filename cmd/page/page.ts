@@ -4,8 +4,9 @@ import { groupBy } from "../../lib/core/group-by.ts";
 import { claimFinder } from "../../lib/core/place.ts";
 import { allReasons, reasonText, severityWords } from "../../lib/health/reasons.ts";
 import type { HealthStatus } from "../../lib/observe/health.ts";
-import type { StatusAnswer } from "../../lib/observe/status.ts";
+import type { ConnectionStatus, StatusAnswer } from "../../lib/observe/status.ts";
 import { age, memberText, problemsOf, size, summary, worstFirst } from "../status/problems.ts";
+import { someOf } from "../terminal/table.ts";
 import { copies, copyProblems } from "./copies.ts";
 import script from "./filter.js" with { type: "text" };
 import { type Html, html, type Part, trusted } from "./html.ts";
@@ -13,6 +14,7 @@ import { mapStyle, mapSvg, type Tone } from "./map.ts";
 import style from "./page.css" with { type: "text" };
 import { section, table, toned, wide } from "./parts.ts";
 import { reachMap, stateWords, toneOf } from "./places.ts";
+import { type Strays, straysOf } from "./strays.ts";
 
 const hash = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 
@@ -21,12 +23,16 @@ const styles = style + mapStyle;
 /** The policy of the page (CSP 3): nothing but its own style and script, nothing is loaded or sent. */
 export const policy = `default-src 'none'; style-src ${hash(styles)}; script-src ${hash(script)}; base-uri 'none'; form-action 'none'`;
 
-/** A status as one page for people, complete without its script. Everything that comes from outside is escaped. */
-export function pageText(answer: StatusAnswer, cluster: ClusterFacts | undefined): string {
-  const { name, version, modes, node, started, now, details } = answer;
+/**
+ * A status as one page for people, complete without its script. Everything that comes from outside is escaped. `isServed`: it can be loaded
+ * again, which its script does each minute unless its reader filters or has opened a list.
+ */
+export function pageText(answer: StatusAnswer, cluster: ClusterFacts | undefined, isServed = false): string {
+  const { name, version, modes, host, node, started, now, details } = answer;
+  const strays = straysOf(answer, cluster);
   const map = reachMap({ connections: answer.connections, prefix: details.prefix, nodes: cluster?.nodes });
   const sections = [
-    section("problems", "Problems", problems(answer)),
+    section("problems", "Problems", problems(answer, strays)),
     section("connections", "Connections", connections(answer)),
     section("groups", "Groups", groups(answer)),
     section(
@@ -38,7 +44,7 @@ export function pageText(answer: StatusAnswer, cluster: ClusterFacts | undefined
       ],
     ),
     section("copies", "Copies between connections", copies(answer)),
-    section("volumes", "Volumes", volumes(answer, cluster)),
+    section("volumes", "Volumes", volumes(answer, cluster, strays)),
     section("failures", "Last failed calls", failures(answer)),
     section("calls", "In progress", running(answer)),
   ].filter(each => each !== undefined);
@@ -52,12 +58,12 @@ export function pageText(answer: StatusAnswer, cluster: ClusterFacts | undefined
 <title>${name}: status of csimux</title>
 <style>${trusted(styles)}</style>
 </head>
-<body>
+<body data-refresh="${isServed && "60"}">
 <a class="skip" href="#problems">Skip to the content</a>
 <header>
 <h1>${name}</h1>
 <p>${summary(answer)}</p>
-<p class="dim">csimux ${version}, ${modes.join(" and ")}${node !== undefined && ` on ${node}`}, up for ${age(started, now)}; as of <time datetime="${now}">${now.replace("T", " ").replace(/\.\d+Z$/, " UTC")}</time></p>
+<p class="dim">csimux ${version}, ${modes.join(" and ")}${host !== undefined && ` ${host}`}${node !== undefined && ` on ${node}`}, up for ${age(started, now)}; as of <time datetime="${now}">${now.replace("T", " ").replace(/\.\d+Z$/, " UTC")}</time>${isServed && html` · <a href="">refresh</a>`}</p>
 <nav aria-label="Sections"><ul>${sections.map(({ id, title }) => html`<li><a href="#${id}">${title}</a></li>`)}</ul></nav>
 </header>
 <main>
@@ -74,7 +80,7 @@ ${sections.map(({ text }) => text)}
 const mostAlike = 10;
 
 /** What is wrong, the worst first, and what to do. */
-function problems(answer: StatusAnswer): Html {
+function problems(answer: StatusAnswer, strays: readonly Strays[]): Html {
   const { connections: all, health, folderProblem, now } = answer;
   const item = (tone: Tone, subject: string, text: string, remedy: string | undefined) =>
     html`<li data-row class="${tone}"><strong>${toned(tone, subject)}</strong><p>${text}</p>${remedy && html`<p><strong>What to do:</strong> ${remedy}</p>`}</li>`;
@@ -82,6 +88,32 @@ function problems(answer: StatusAnswer): Html {
     folderProblem === undefined
       ? []
       : [item("bad", "Connection files", folderProblem, "make the folder readable; csimux reads it again by itself")];
+  const lost = strays.flatMap(({ connection, lost: gone }) => [
+    ...gone.slice(0, mostAlike).map(({ claim, volume, handle }) => {
+      const text = `its volume is lost: the PersistentVolume ${volume} names ${handle}, which connection "${connection}" does not have`;
+      return item(
+        "bad",
+        claim ?? volume,
+        text,
+        "find out on the storage system what deleted or renamed it, and restore it",
+      );
+    }),
+    ...(gone.length > mostAlike
+      ? [html`<li data-row class="bad"><p>and ${gone.length - mostAlike} more lost volumes of ${connection}</p></li>`]
+      : []),
+  ]);
+  const orphaned = strays.flatMap(({ connection, orphaned: left }) =>
+    left.length === 0
+      ? []
+      : [
+          item(
+            "warning",
+            connection,
+            `${left.length} volume${left.length === 1 ? "" : "s"} without a PersistentVolume: ${someOf(left, 3)}`,
+            "kubectl csimux volumes orphans lists them, and says how to delete or adopt them",
+          ),
+        ],
+  );
   const ofConnections = worstFirst(all).flatMap(each =>
     problemsOf(each, now).map(({ text, remedy }) => item(toneOf(each), each.name, text, remedy)),
   );
@@ -108,7 +140,7 @@ function problems(answer: StatusAnswer): Html {
   const shown = ofCopies.slice(0, mostAlike);
   const more = ofCopies.length - shown.length;
   const items = [
-    ...[...folder, ...ofConnections, ...conditions, ...shown],
+    ...[...lost, ...folder, ...ofConnections, ...conditions, ...orphaned, ...shown],
     ...(more > 0 ? [html`<li data-row class="bad"><p>and ${more} more copies, below</p></li>`] : []),
   ];
   return items.length === 0
@@ -125,16 +157,20 @@ const remedyOf = ({ reason }: HealthStatus): string | undefined => {
   return known && reasonText(known).remedy;
 };
 
+/** The most good connections that are shown without being asked for. */
+const mostFine = 8;
+
 const unknown = html`<span class="dim">unknown</span>`;
 
 function connections({ connections: all, now, modes }: StatusAnswer): Part {
   if (all.length === 0)
     return html`<p>${modes.includes("controller") ? "No connections." : "No calls about a connection yet."}</p>`;
-  const ago = (time: string | undefined) => (time === undefined ? "never" : `${age(time, now)} ago`);
+  const ago = (time: string | undefined) => (time === undefined ? "no call yet" : `${age(time, now)} ago`);
   const columns = [
     ...[
       { title: "Connection" },
       { title: "State" },
+      { title: "Since", kind: "number" },
       { title: "Driver", kind: "minor" },
       { title: "Free", kind: "number" },
     ],
@@ -147,10 +183,11 @@ function connections({ connections: all, now, modes }: StatusAnswer): Part {
       { title: "Reachable from", kind: "minor" },
     ],
   ];
-  const rows = worstFirst(all).map((each): readonly Part[] => [
+  const rowOf = (each: ConnectionStatus): readonly Part[] => [
     each.name,
     toned(toneOf(each), stateWords(each)),
-    each.driver,
+    each.since !== undefined && age(each.since, now),
+    each.driver ?? unknown,
     each.freeBytes === undefined
       ? unknown
       : html`<span title="${ago(each.freeBytes.at)}">${size(each.freeBytes.value)}</span>`,
@@ -158,8 +195,15 @@ function connections({ connections: all, now, modes }: StatusAnswer): Part {
     each.inUse,
     ago(each.lastSuccess?.at),
     each.driver !== undefined && (each.accessibleTopology.join(" or ") || "everywhere"),
-  ]);
-  return table("Connections", columns, rows);
+  ];
+  const sorted = worstFirst(all);
+  const fine = sorted.filter(each => toneOf(each) === "good");
+  const isFolded = fine.length > mostFine;
+  const first = sorted.filter(each => !(isFolded && toneOf(each) === "good"));
+  return html`${first.length > 0 && table("Connections", columns, first.map(rowOf))}${
+    isFolded &&
+    html`<details><summary>${toned("good", `${fine.length} good`)}</summary>${table("Good connections", columns, fine.map(rowOf))}</details>`
+  }`;
 }
 
 function groups({ groups: all, connections: known }: StatusAnswer): Part {
@@ -184,7 +228,11 @@ function groups({ groups: all, connections: known }: StatusAnswer): Part {
 }
 
 /** The volumes by connection, each list closed until it is wanted. */
-function volumes({ inventory, health, connections: all }: StatusAnswer, cluster: ClusterFacts | undefined): Part {
+function volumes(
+  { inventory, health, connections: all }: StatusAnswer,
+  cluster: ClusterFacts | undefined,
+  strays: readonly Strays[],
+): Part {
   if (!inventory) return all.length > 0 && html`<p>The volumes were not listed.</p>`;
   const claimOf = claimFinder(cluster?.claims ?? []);
   const conditions = groupBy(
@@ -205,27 +253,28 @@ function volumes({ inventory, health, connections: all }: StatusAnswer, cluster:
       return [
         id.startsWith(`v:${connection}/`) ? id.slice(connection.length + 3) : id,
         ...(cluster?.claims
-          ? [claim?.claim ?? (claim ? `released (${claim.volume})` : html`<span class="dim">none</span>`)]
+          ? [claim?.claim ?? (claim ? `released (${claim.volume})` : toned("warning", "orphaned"))]
           : []),
         bytes > 0 ? size(bytes) : unknown,
         snapshots ?? unknown,
         wrong.length === 0 ? healthy : wrong.map(each => html`${toned(healthTone(each), each.reason)} `),
       ];
     });
+    const lost = strays.find(each => each.connection === connection)?.lost ?? [];
+    for (const { handle, claim } of lost)
+      rows.push([handle.slice(connection.length + 3), claim, unknown, unknown, toned("bad", "lost")]);
     const unhealthy = found.filter(({ id }) => conditions.has(id)).length;
     const count =
       problem !== undefined && found.length === 0
         ? toned("warning", "not listed")
         : html`${found.length} volume${found.length !== 1 && "s"}${problem !== undefined && html`, ${toned("warning", "not all")}`}`;
-    const wrong = unhealthy > 0 && html`, ${toned("bad", `${unhealthy} with problems`)}`;
+    const wrong = html`${unhealthy > 0 && html`, ${toned("bad", `${unhealthy} with problems`)}`}${lost.length > 0 && html`, ${toned("bad", `${lost.length} lost`)}`}`;
     return html`<details><summary><strong>${connection}</strong>: ${count}${wrong}</summary>${problem !== undefined && html`<p data-row>${connection}: ${problem}</p>`}${
       rows.length > 0 &&
-      table(
-        `Volumes of ${connection}`,
-        columns,
-        rows,
-        found.map(({ id }) => id),
-      )
+      table(`Volumes of ${connection}`, columns, rows, [
+        ...found.map(({ id }) => id),
+        ...lost.map(({ handle }) => handle),
+      ])
     }</details>`;
   });
 }

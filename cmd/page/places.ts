@@ -2,7 +2,7 @@ import type { ListedNode } from "../../lib/config/cluster.ts";
 import { groupBy } from "../../lib/core/group-by.ts";
 import type { ConnectionStatus } from "../../lib/observe/status.ts";
 import { topologyText } from "../../lib/topology/accessible-topology.ts";
-import { severity, stateText } from "../status/problems.ts";
+import { severity } from "../status/problems.ts";
 import type { Reach, ReachMap, Tone } from "./map.ts";
 
 type Labels = Readonly<Record<string, string>>;
@@ -22,7 +22,7 @@ export function toneOf(each: ConnectionStatus): Tone {
 }
 
 /** The state of a connection in words, with whether it is suspended. */
-export const stateWords = (each: ConnectionStatus): string => stateText(each) + (each.suspended ? ", suspended" : "");
+export const stateWords = (each: ConnectionStatus): string => each.state + (each.suspended ? ", suspended" : "");
 
 /**
  * Who reaches what, by the labels that kubelet has written on the nodes; without nodes, the topologies that connections

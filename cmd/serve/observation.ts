@@ -52,7 +52,16 @@ export async function openObservation(
   machine: Pick<Machine, "env">,
 ): Promise<Observation> {
   const { name, nodeName, metricsAddress, aliases } = options;
-  const facts = { name, version, commit, modes: [...options.modes], node: nodeName, aliases, started: Date.now() };
+  const facts = {
+    name,
+    version,
+    commit,
+    modes: [...options.modes],
+    host: machine.env["HOSTNAME"] || undefined,
+    node: nodeName,
+    aliases,
+    started: Date.now(),
+  };
   const ledger = new CallTracker();
   const status = () => statusOf(facts, observed().views(), ledger);
   const metrics = metricsAddress && (await import("../../lib/observe/metrics.ts")).openMetrics(errors);
@@ -88,7 +97,7 @@ export async function openObservation(
         );
       const { page: pageOptions } = options;
       if (pageOptions) {
-        const begin = () => beginPage(pageOptions, () => answer("volumes"), machine, log);
+        const begin = () => beginPage(pageOptions, name, () => answer("volumes"), machine, log);
         closing.push(await unlessUnavailable("the status page", log, begin));
       }
       if (!metrics) return;

@@ -16,6 +16,7 @@ const maxTokenBytes = 4_096;
 /** Serves the status as a page for browsers. Throws "failed-precondition" if its token or address cannot be used. */
 export async function beginPage(
   { address, tokenFile }: NonNullable<ServeOptions["page"]>,
+  name: string,
   answer: () => Promise<StatusAnswer>,
   machine: Pick<Machine, "env">,
   log: Log,
@@ -27,8 +28,9 @@ export async function beginPage(
   const api = clusterAddress(machine);
   const page = reused(async (): Promise<HttpPage> => {
     const { pageText, policy } = await import("../page/page.ts");
+    // Before the volumes: of one that is deleted meanwhile, nothing is left that would make it count as lost.
+    const cluster = api && (await clusterFacts(name, api));
     const shown = JSON.parse(jsonWithoutSecrets(await answer())) as StatusAnswer;
-    const cluster = api && (await clusterFacts(shown.name, api));
     const headers = {
       "Content-Security-Policy": `${policy}; frame-ancestors 'none'`,
       "X-Content-Type-Options": "nosniff",
@@ -36,7 +38,7 @@ export async function beginPage(
       "Cross-Origin-Resource-Policy": "same-origin",
       "Cache-Control": "no-store",
     };
-    return { status: 200, contentType: "text/html; charset=utf-8", headers, text: pageText(shown, cluster) };
+    return { status: 200, contentType: "text/html; charset=utf-8", headers, text: pageText(shown, cluster, true) };
   });
   const pages = { "/": async (request: Parameters<typeof gate>[0]) => (await gate(request)) ?? page() };
   const { port, close } = await servePages("the status page", address, pages, log);

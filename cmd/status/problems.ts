@@ -1,22 +1,6 @@
 import { reasonText } from "../../lib/health/reasons.ts";
 import type { ConnectionStatus, Status } from "../../lib/observe/status.ts";
 
-/** The words for each state of a storage system; undefined for a good one. */
-const storageWords: Readonly<Record<NonNullable<ConnectionStatus["storage"]>["state"], string | undefined>> = {
-  good: undefined,
-  "not-checked": "not checked yet",
-  unreachable: "unreachable",
-  "login-refused": "login refused",
-  unusable: "unusable",
-};
-
-/** The state of a connection in words: of its file, and of its storage system unless that is good. */
-export function stateText({ state, storage }: ConnectionStatus): string {
-  const word = storageWords[storage?.state ?? "good"];
-  if (word === undefined) return state;
-  return state === "good" ? word : `${state}, ${word}`;
-}
-
 /**
  * The last failure of a call caused by the storage system of a connection, unless a later call succeeded. Failures
  * caused by the caller do not count.
@@ -26,12 +10,12 @@ function latestFailure({ lastSuccess, lastStorageFailure: last }: ConnectionStat
 }
 
 /** The severity of a connection's problem, from 0 (none) to 5. A node plugin reads no connection files. */
-export function severity(each: ConnectionStatus): number {
-  if (each.state === "bad" || each.state === "gone") return 5;
-  if (each.storage && each.storage.state !== "good") return each.storage.state === "not-checked" ? 2 : 4;
-  if (each.state === "degraded") return 3;
-  return latestFailure(each) ? 1 : 0;
-}
+export const severity = (each: ConnectionStatus): number => severities[each.state] || (latestFailure(each) ? 1 : 0);
+
+const severities: Readonly<Record<ConnectionStatus["state"], number>> = {
+  ...{ bad: 5, gone: 5, unreachable: 4, "login-refused": 4, unusable: 4, degraded: 3, "not-checked": 2 },
+  ...{ good: 0, unknown: 0 },
+};
 
 /**
  * Whether all files are valid, all storage systems were checked and can be used, and no call has failed because of one
@@ -49,7 +33,7 @@ export function summary({ connections: all, modes, folderProblem }: Status): str
   if (folderProblem !== undefined) return `cannot read the connection files: ${folderProblem}`;
   if (all.length === 0) return modes.includes("controller") ? "No connections." : "No calls about a connection yet.";
   const counts = new Map<string, number>();
-  for (const each of all) counts.set(stateText(each), (counts.get(stateText(each)) ?? 0) + 1);
+  for (const each of all) counts.set(each.state, (counts.get(each.state) ?? 0) + 1);
   const parts = [...counts].sort(([, a], [, b]) => b - a).map(([state, count]) => `${count} ${state}`);
   return `${all.length} connection${all.length === 1 ? "" : "s"}: ${parts.join(", ")}`;
 }
@@ -60,8 +44,7 @@ export function memberText(name: string, known: readonly ConnectionStatus[]): st
   if (!found || found.state === "gone") return `${name} (no file)`;
   if (found.state === "bad") return `${name} (out of service)`;
   if (found.suspended) return `${name} (suspended)`;
-  const { state } = found.storage ?? { state: "good" };
-  return state === "good" || state === "not-checked" ? name : `${name} (${stateText(found)})`;
+  return severities[found.state] < 4 ? name : `${name} (${found.state})`;
 }
 
 /** What is wrong with a connection, and what to do, unless the text says so. */
@@ -72,7 +55,8 @@ export interface ConnectionProblem {
 
 /** The problems of a connection's file and storage system, each cause once, and its last failure without a later success. */
 export function problemsOf(each: ConnectionStatus, now: string): readonly ConnectionProblem[] {
-  const { state, problem } = each;
+  const { state = each.state } = each.file ?? {};
+  const { problem } = each;
   const found: ConnectionProblem[] = [];
   if (problem !== undefined)
     found.push({ text: `${problem}${consequence[state] ?? ""}`, remedy: reasonText("FileRejected").remedy });

@@ -2,17 +2,14 @@ import type { ConnectionStatus, Status } from "../../lib/observe/status.ts";
 import { targetNames, waysText } from "../copies/ways-text.ts";
 import { type Cell, linesOf, someOf, table, tableWithin } from "../terminal/table.ts";
 import { visible } from "../terminal/terminal.ts";
-import { age, memberText, problemsOf, size, stateText, summary, worstFirst } from "./problems.ts";
+import { age, memberText, problemsOf, size, summary, worstFirst } from "./problems.ts";
 
 /** The line width for people, in characters; only a longer word exceeds it. */
 const width = 80;
 
 const tints: Readonly<Record<ConnectionStatus["state"], number>> = {
-  good: 32,
-  degraded: 33,
-  bad: 31,
-  gone: 31,
-  unknown: 2,
+  ...{ good: 32, degraded: 33, "not-checked": 33, unknown: 2 },
+  ...{ bad: 31, gone: 31, unreachable: 31, "login-refused": 31, unusable: 31 },
 };
 
 /** The complete status for people. */
@@ -59,11 +56,8 @@ function connections({ connections: all, now }: Status, colour: boolean): string
 }
 
 function stateCell(each: ConnectionStatus, colour: boolean): Cell {
-  const text = each.suspended ? `${stateText(each)}, suspended` : stateText(each);
-  const { state, storage } = each;
-  const isBad = storage !== undefined && storage.state !== "good" && storage.state !== "not-checked";
-  const tint = isBad ? tints.bad : storage?.state === "not-checked" ? tints.degraded : tints[state];
-  return { text, tint: colour ? word => `\x1b[${tint}m${word}\x1b[0m` : undefined };
+  const text = each.suspended ? `${each.state}, suspended` : each.state;
+  return { text, tint: colour ? word => `\x1b[${tints[each.state]}m${word}\x1b[0m` : undefined };
 }
 
 function groups({ groups: all, connections: known }: Status): string {

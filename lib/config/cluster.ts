@@ -75,6 +75,8 @@ export interface VolumeClaim {
   readonly volume: string;
   /** namespace/name; undefined if it is not bound. */
   readonly claim: string | undefined;
+  /** Whether it names another driver. */
+  readonly isOther?: boolean;
 }
 
 /** What is known of a cluster; undefined if it is not. */
@@ -114,7 +116,8 @@ function claimOf({ metadata, spec }: Mapping, driver: string): VolumeClaim | und
   const place = isMapping(volumeAttributes) ? placeOf(volumeAttributes) : undefined;
   if (csi["driver"] !== driver && place === undefined) return undefined;
   const claim = isMapping(claimRef) ? `${String(claimRef["namespace"])}/${String(claimRef["name"])}` : undefined;
-  return { handle: csi["volumeHandle"], place, volume: String(name), claim };
+  const isOther = csi["driver"] !== driver;
+  return { handle: csi["volumeHandle"], place, volume: String(name), claim, ...(isOther && { isOther }) };
 }
 
 /** The objects of a manifest or list, as YAML or JSON. Throws "invalid-argument" for text that is neither. */

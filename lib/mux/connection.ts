@@ -86,11 +86,13 @@ export interface CheckResult {
   readonly state: StorageState;
   /** The time of the check (Date.now()); undefined before the first. */
   readonly at: number | undefined;
+  /** The time of the first check of those with this state in a row (Date.now()). */
+  readonly since: number | undefined;
   /** The problem as the storage system or csimux reports it; undefined if there is none. */
   readonly reason: string | undefined;
 }
 
-const notChecked: CheckResult = { state: "not-checked", at: undefined, reason: undefined };
+const notChecked: CheckResult = { state: "not-checked", at: undefined, since: undefined, reason: undefined };
 
 /** A figure and the time when it was true (Date.now()). */
 export interface Sample<T> {

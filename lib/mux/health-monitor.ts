@@ -10,7 +10,7 @@ import { reasonText, severityWords } from "../health/reasons.ts";
 import { isReachableFrom } from "../topology/accessible-topology.ts";
 import type { CheckResult, Connection, ConnectionHealth, ConnectionRecord } from "./connection.ts";
 import type { RouterContext } from "./context.ts";
-import { checkStorage, failedCheck, restoreExports } from "./storage-checks.ts";
+import { checkResult, checkStorage, restoreExports } from "./storage-checks.ts";
 
 /** How many connections are checked at once. */
 const width = 16;
@@ -191,7 +191,7 @@ export class HealthMonitor {
       health.failures++;
       if (health.failures === loggedFailures)
         call.log.warn("cannot check the health of a storage", { connection: name, reason });
-      health.unknownReason = failedCheck(error);
+      health.unknownReason = checkResult(error, health.unknownReason);
       throw error;
     }
   }

@@ -8,12 +8,14 @@ import type { RouterContext } from "./context.ts";
 import { lockKey } from "./handles.ts";
 import { stateAfter } from "./unusable.ts";
 
-/** What a failed request says about the storage system. */
-export const failedCheck = (error: unknown): CheckResult => ({
-  state: stateAfter(error),
-  at: Date.now(),
-  reason: error instanceof CsiError ? error.message : "unexpected failure; see the log",
-});
+/** What a request says about the storage system, according to its error if it failed; `before`: the result before it. */
+export function checkResult(error: unknown, before: CheckResult | undefined): CheckResult {
+  const state = error === undefined ? "good" : stateAfter(error);
+  const at = Date.now();
+  const since = before?.state === state ? before.since : at;
+  if (error === undefined) return { state, at, since, reason: undefined };
+  return { state, at, since, reason: error instanceof CsiError ? error.message : "unexpected failure; see the log" };
+}
 
 /**
  * Runs the driver's own check (Driver.check): whether the storage system is reachable, lets csimux in, and has what the file names. Each
@@ -36,8 +38,7 @@ export async function checkStorage(
   if (error !== undefined && call.signal.aborted) return false;
   if (error !== undefined && !(error instanceof CsiError))
     call.log.error("the check of a storage failed", { connection: name, reason: detailOf(error) });
-  const result: CheckResult =
-    error === undefined ? { state: "good", at: Date.now(), reason: undefined } : failedCheck(error);
+  const result = checkResult(error, record?.check);
   // A check of another file says nothing.
   if (record && record.lastValid === file) record.check = result;
   if (record && driver.check) log(record, result, call);

@@ -100,7 +100,7 @@ const figures: readonly ConnectionFigure[] = [
   [
     "csimux_connection_state_since_timestamp_seconds",
     "When the connection's file entered its state.",
-    each => seconds(each.since),
+    each => seconds(each.file?.since),
   ],
   [
     "csimux_connection_last_success_timestamp_seconds",
@@ -214,7 +214,8 @@ function gauges(registers: Registry[]): (status: Status) => void {
     jobs.set(status.jobs.length);
     state.reset();
     for (const each of status.connections)
-      for (const one of states) state.set({ connection: each.name, state: one }, Number(each.state === one));
+      for (const one of states)
+        state.set({ connection: each.name, state: one }, Number((each.file?.state ?? "unknown") === one));
     health.reset();
     for (const { labels, count } of tally(status.health)) health.set(labels, count);
     blind.reset();

@@ -88,10 +88,12 @@ const misread: HttpPage = { status: 400, text: "this is not a request of HTTP/1.
 async function answerTo(request: ClientRequest, pages: Pages, log: Log): Promise<Buffer> {
   const { method, path } = request;
   const page = Object.hasOwn(pages, path) ? pages[path] : undefined;
-  if (method !== "GET" || !page)
+  if ((method !== "GET" && method !== "HEAD") || !page)
     return responseOf({ status: 404, text: `csimux serves GET ${Object.keys(pages).join(" and ")} here\n` });
   try {
-    return responseOf(await page(request));
+    const response = responseOf(await page(request));
+    // RFC 9110: the same header, and no content.
+    return method === "HEAD" ? response.subarray(0, response.indexOf("\r\n\r\n") + 4) : response;
   } catch (error) {
     log.error("cannot generate a page", { page: path, reason: detailOf(error) });
     return responseOf({ status: 500, text: "cannot generate the page; see the log of csimux\n" });

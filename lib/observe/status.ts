@@ -11,6 +11,8 @@ export interface ProcessFacts {
   readonly version: string;
   readonly commit: string;
   readonly modes: readonly string[];
+  /** The name of the machine, which is that of the pod in Kubernetes; undefined if unknown. */
+  readonly host?: string | undefined;
   readonly node: string | undefined;
   /** Other driver names that it serves, each for one connection. */
   readonly aliases?: readonly { readonly name: string; readonly connection: string }[];
@@ -30,9 +32,16 @@ type Timed<T extends LastCall> = Omit<T, "at"> & { readonly at: string };
 /** One connection. Times are RFC 3339 timestamps, sizes are bytes. Unknown values are absent. */
 export interface ConnectionStatus {
   readonly name: string;
-  /** "unknown" in a process without connection files: a node knows only the connections of its volumes. */
-  readonly state: RouterView["connections"][number]["state"] | "unknown";
+  /**
+   * The worst of the states of its file and its storage system: "bad" or "gone" (file), "unreachable", "login-refused" or "unusable"
+   * (storage), "degraded" (file), "not-checked" (storage), "good". "unknown" in a process without connection files: a node knows only the
+   * connections of its volumes.
+   */
+  readonly state: FileState | StorageState | "unknown";
+  /** Since when it has this state. */
   readonly since?: string | undefined;
+  /** The state of its file; absent if `state` is "unknown". */
+  readonly file?: { readonly state: FileState; readonly since: string } | undefined;
   /** What is wrong with its file, and where. */
   readonly problem?: string | undefined;
   readonly driver?: string | undefined;
@@ -55,6 +64,7 @@ export interface ConnectionStatus {
 
 type CopyViews = NonNullable<RouterView["copies"]>;
 
+type FileState = RouterView["connections"][number]["state"];
 type StorageState = RouterView["connections"][number]["health"]["storage"]["state"];
 
 /** The result of the last check of a connection's storage system. Times are RFC 3339 timestamps. */
@@ -62,6 +72,8 @@ export interface StorageStatus {
   readonly state: StorageState;
   /** Absent before the first check. */
   readonly at?: string | undefined;
+  /** Since when it has this state; absent before the first check. */
+  readonly since?: string | undefined;
   readonly reason?: string | undefined;
 }
 
@@ -71,6 +83,8 @@ export interface Status {
   readonly version: string;
   readonly commit: string;
   readonly modes: readonly string[];
+  /** The name of the machine: in Kubernetes, of the pod. */
+  readonly host?: string | undefined;
   readonly node?: string | undefined;
   readonly aliases?: ProcessFacts["aliases"];
   readonly started: string;
@@ -193,13 +207,23 @@ const copyStatus = ({ target, from, to, way, ...copy }: CopyViews["running"][num
   fault: copy.fault || undefined,
 });
 
+/** The state of a connection, and since when it has it. */
+function stateOf(file: NonNullable<ConnectionStatus["file"]>, storage: StorageStatus | undefined) {
+  if (storage === undefined || storage.state === "good") return file;
+  return storage.state === "not-checked" && file.state === "degraded"
+    ? file
+    : { state: storage.state, since: storage.since ?? file.since };
+}
+
 function connectionStatus(view: RouterView["connections"][number], ledger: CallTracker): ConnectionStatus {
-  const { since, free, volumes, outage, health: _, accessibleTopology, ...rest } = view;
+  const { state, since, free, volumes, outage, health: _, accessibleTopology, ...rest } = view;
   const storage = storageStatus(view);
+  const file = { state, since: time(since) };
   return {
     ...rest,
+    ...stateOf(file, storage),
+    file,
     accessibleTopology,
-    since: time(since),
     freeBytes: free && { value: Number(free.value), at: time(free.at) },
     volumes: volumes && { value: volumes.value, at: time(volumes.at) },
     outage: outage && {
@@ -215,11 +239,17 @@ function connectionStatus(view: RouterView["connections"][number], ledger: CallT
 
 function storageStatus({ state: of, outage, health }: RouterView["connections"][number]): StorageStatus | undefined {
   if (of === "bad" || of === "gone") return undefined;
-  const { state, at, reason } = health.storage;
+  const { state, at, since, reason } = health.storage;
   // The breaker has noticed before the next check.
   if (outage && (state === "good" || state === "not-checked"))
-    return { state: "unreachable", at: time(outage.since), reason: outage.reason };
-  return { state, at: at === undefined ? undefined : time(at), reason };
+    return { state: "unreachable", at: time(outage.since), since: time(outage.since), reason: outage.reason };
+  const first = state === "unreachable" && outage ? Math.min(outage.since, since ?? outage.since) : since;
+  return {
+    state,
+    at: at === undefined ? undefined : time(at),
+    since: first === undefined ? undefined : time(first),
+    reason,
+  };
 }
 
 const metOn = (ledger: CallTracker): readonly ConnectionStatus[] =>

@@ -69,6 +69,7 @@ describe("kubectl csimux explain says where a pending claim hangs", () => {
         ...[claim(asked, "Pending"), storageClass("nas1")],
         status("csimux-controller-1", {
           ...good,
+          state: "unreachable",
           storage: { state: "unreachable", at: now, reason: "connect ECONNREFUSED" },
         }),
       ],

@@ -48,8 +48,8 @@ const status: Status = {
     {
       ...{
         name: "dead",
-        state: "good",
-        since: at(0),
+        state: "unreachable",
+        since: at(80),
         driver: "nfs-client",
         suspended: false,
         accessibleTopology: [],
@@ -72,7 +72,7 @@ test("people see states, the last failure since which nothing succeeded, groups 
 
 CONNECTION  STATE            SINCE  DRIVER      CALLS  LAST OK  PLACES
 old         gone             10s    -           0      -        -
-dead        unreachable      100s   nfs-client  0      -        everywhere
+dead        unreachable      20s    nfs-client  0      -        everywhere
 nas         good, suspended  60s    nfs-client  1      50s      zone=a or zone=b
 
 GROUP  POLICY  MEMBERS
@@ -97,6 +97,7 @@ test("a failure that was followed by a success is not a problem", () => {
 
 const plain = { state: "good", driver: "nfs-client", suspended: false, accessibleTopology: [], inUse: 0 } as const;
 const storage = (state: NonNullable<(typeof status.connections)[number]["storage"]>["state"], reason?: string) => ({
+  state,
   storage: { state, at: at(90), reason },
 });
 const shown = (connections: Status["connections"], more: Partial<Status> = {}) => {
@@ -130,9 +131,9 @@ test("of 30 connections the bad ones come first, each cause appears once, and li
 
 test.each([
   ["good", undefined, "good", ""],
-  ["not-checked", undefined, "not checked yet", "nas: the storage has not been checked yet"],
+  ["not-checked", undefined, "not-checked", "nas: the storage has not been checked yet"],
   ["unreachable", "no route", "unreachable", "nas: cannot check the storage: no route"],
-  ["login-refused", "the key is wrong", "login refused", "nas: the storage refuses the login: the key is wrong"],
+  ["login-refused", "the key is wrong", "login-refused", "nas: the storage refuses the login: the key is wrong"],
   ["unusable", "no pool tank", "unusable", "nas: cannot use the storage: no pool tank"],
 ] as const)("a storage that is %s is shown as that, and is well only when it is good", (state, reason, word, line) => {
   const { text, well } = shown([{ ...plain, name: "nas", ...storage(state, reason) }]);

@@ -33,7 +33,7 @@ const connection = {
       volume,
       conditions: [{ reason: "QuotaFull" as const, message: "full", ms: 1 }],
     })),
-    storage: { state: "unreachable", at: 7_000, reason: "no answer" },
+    storage: { state: "unreachable", at: 7_000, since: 7_000, reason: "no answer" },
   },
 } as const;
 const status = (connections: readonly (typeof connection)[]) =>

@@ -27,6 +27,8 @@ export const connection = (name: string, more: Partial<ConnectionStatus> = {}): 
 export const dead = (name: string, more: Partial<ConnectionStatus> = {}): ConnectionStatus => {
   const reason = "connect ETIMEDOUT 192.0.2.7:443";
   return connection(name, {
+    state: "unreachable",
+    since: ago(1_260),
     storage: { state: "unreachable", at: ago(20), reason },
     outage: { since: ago(1_260), next: ago(-12), reason },
     lastFailure: {
@@ -139,7 +141,8 @@ export function hostile(): { readonly answer: StatusAnswer; readonly cluster: Cl
   const bad = connection(name, {
     accessibleTopology: topology,
     driver: name,
-    state: "degraded",
+    state: "login-refused",
+    file: { state: "degraded", since: now },
     problem: name,
     storage: { state: "login-refused", at: now, reason: name },
     lastFailure: { method: name, at: now, code: "internal", message: name },

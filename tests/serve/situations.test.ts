@@ -23,7 +23,6 @@ import { World } from "./world.ts";
 const password = "it's $ecret";
 const fails = { dead: "unreachable", login: "login-refused", pool: "unusable" } as const;
 const words = { dead: "cannot be reached", login: "refuses the login", pool: "cannot be used" } as const;
-const shown = { dead: "unreachable", login: "login refused", pool: "unusable" } as const;
 
 /** A storage, what happens to it, and how it is repaired; `kind` is how it is then. */
 interface Situation {
@@ -213,7 +212,7 @@ describe("while something is wrong with every storage", () => {
       await eventually(async () => {
         expect(await logged(name, words[kind])).toBeGreaterThan(0);
         const { stdout } = await asked();
-        expect(stdout).toMatch(new RegExp(`^${name} +${shown[kind]} `, "m"));
+        expect(stdout).toMatch(new RegExp(`^${name} +${fails[kind]} `, "m"));
         expect(stdout).toMatch(new RegExp(`^${name}: `, "m"));
       });
     },
