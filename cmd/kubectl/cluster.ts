@@ -143,6 +143,20 @@ export class Cluster {
     return [...pods].sort((a, b) => Number(b.isReady) - Number(a.isReady));
   }
 
+  /** The namespace of kubectl's context. Throws what kubectl says. */
+  async contextNamespace(): Promise<string> {
+    const { exitCode, stdout, stderr } = await this.run(["config", "view", "--minify", "-o", "jsonpath={..namespace}"]);
+    if (exitCode !== 0)
+      throw new UsageError(`the namespace of kubectl's context is unknown (${stderr.trim()}); give it with -n`);
+    return stdout.trim() || "default";
+  }
+
+  /** The replicas of the controller; one pod, if the controllers are on nodes and have storage of their own. */
+  async replicas(): Promise<readonly CsimuxPod[]> {
+    const controllers = (await this.pods()).filter(each => each.isController);
+    return controllers.length > 0 && controllers.every(isCentral) ? controllers : [await this.pod(undefined)];
+  }
+
   /** A controller, or the pod on a node. Throws if there is none. */
   async pod(node: string | undefined): Promise<CsimuxPod> {
     const pods = await this.pods();

@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { mapLimit } from "../../lib/core/semaphore.ts";
 import type { Host } from "../host.ts";
+import { addMove } from "../move/command.ts";
 import { exit, UsageError } from "../terminal/terminal.ts";
 import type { Cluster, ClusterFlags, CsimuxPod } from "./cluster.ts";
 import { pluginName } from "./plugin-name.ts";
@@ -19,16 +20,16 @@ export function addKubectl(program: Command, host: Host): void {
     .description(
       `the kubectl plugin: runs csimux in its pods with kubectl exec and your rights; as ${pluginName} on the PATH: kubectl csimux`,
     );
-  const common = (command: Command): Command =>
+  const common = (command: Command, podNamespace = "-n, --namespace <name>"): Command =>
     command
       .option("--context <name>", "the context of kubectl's configuration")
       .option("--kubeconfig <file>", "kubectl's configuration")
-      .option("-n, --namespace <name>", "the namespace of csimux's pods (default: all are searched)")
+      .option(podNamespace, "the namespace of csimux's pods (default: all are searched)")
       .option("-l, --selector <labels>", "the labels of csimux's pods", "app.kubernetes.io/name=csimux");
   const inPod = (
     name: string,
     about: string,
-    work: (pod: CsimuxPod, cluster: Cluster, words: readonly string[]) => Promise<number>,
+    work: (pod: CsimuxPod, cluster: Cluster, words: readonly string[], node: string | undefined) => Promise<number>,
   ) =>
     common(kubectl.command(name))
       .description(`${about}; all other flags are those of csimux ${name}`)
@@ -36,9 +37,16 @@ export function addKubectl(program: Command, host: Host): void {
       .option("--node <name>", "ask the pod on this node instead of a controller")
       .allowUnknownOption()
       .action((_: unknown, flags: PodFlags, command: Command) =>
-        guarded(host, flags, async cluster => work(await cluster.pod(flags.node), cluster, command.args)),
+        guarded(host, flags, async cluster => work(await cluster.pod(flags.node), cluster, command.args, flags.node)),
       );
-  inPod("status", "show the status of csimux", (pod, cluster, words) => cluster.show(pod, ["status", ...words]));
+  inPod(
+    "status",
+    "show the status of csimux: of all controllers together, or of the pod on a node",
+    async (pod, cluster, words, node) => {
+      const { showStatus } = await import("./replicas.ts");
+      return showStatus(node === undefined ? await cluster.replicas() : [pod], cluster, words, host);
+    },
+  );
   inPod(
     "topology",
     "show where the nodes and classes of the cluster reach the connections",
@@ -60,19 +68,21 @@ export function addKubectl(program: Command, host: Host): void {
     .description("write the bug reports of all csimux pods, without secrets, to a new file or to standard output (-)")
     .argument("<file>")
     .action((file: string, flags: ClusterFlags) => guarded(host, flags, cluster => bundle(cluster, file, host)));
-  common(kubectl.command("explain"))
+  common(kubectl.command("explain"), "--pod-namespace <name>")
+    .option("-n, --namespace <name>", "the namespace of the claim (default: that of the context)")
     .description("follow a claim to its volume, connection, storage system and node, and say where it hangs")
-    .argument("<claim>", "namespace/name, or a name in the namespace default")
+    .argument("<claim>", "a name, or namespace/name")
     .addHelpText(
       "after",
       "\nExit code 0: nothing is wrong; 1: it hangs, or something is missing; 2: it could not be followed.",
     )
-    .action((claim: string, flags: ClusterFlags) =>
-      guarded(host, flags, async cluster => {
+    .action((claim: string, { namespace, podNamespace, ...flags }: ClusterFlags & { readonly podNamespace?: string }) =>
+      guarded(host, { ...flags, ...(podNamespace !== undefined && { namespace: podNamespace }) }, async cluster => {
         const { explain } = await import("./explain.ts");
-        return explain(claim, cluster, host);
+        return explain(claim, namespace, cluster, host);
       }),
     );
+  addMove(kubectl, host);
 }
 
 async function bundle(cluster: Cluster, file: string, host: Host): Promise<number> {

@@ -16,8 +16,8 @@ type Look = (kind: string, name?: string, ...flags: readonly string[]) => Promis
  * `kubectl csimux explain`: follows a claim to its PersistentVolume, connection, storage system and node. Returns the exit code. Throws if
  * the claim itself cannot be read.
  */
-export async function explain(name: string, cluster: Cluster, host: Host): Promise<number> {
-  const [claim = "", namespace = "default"] = name.split("/").reverse();
+export async function explain(name: string, given: string | undefined, cluster: Cluster, host: Host): Promise<number> {
+  const [claim = "", namespace = given ?? (await cluster.contextNamespace())] = name.split("/").reverse();
   if (!/^[a-z0-9.-]+$/.test(claim) || !/^[a-z0-9-]+$/.test(namespace))
     throw new UsageError(`the claim is <namespace>/<name>, not "${visible(name)}"`);
   const pvc = await cluster.read("pvc", claim, "-n", namespace);

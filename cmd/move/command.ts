@@ -23,7 +23,10 @@ export function addMove(program: Command, host: Host): void {
       .command(command)
       .argument("[claims...]", "the names of the claims")
       .description(about[command])
-      .option("-n, --namespace <name>", "the namespace of the claims (default: default; with --all: every one)")
+      .option(
+        "-n, --namespace <name>",
+        "the namespace of the claims (default: that of the context; with --all: every one)",
+      )
       .option("--from <connection>", "with --all: the connection whose claims are meant")
       .option("--all", "all claims of the connection")
       .option("--to-class <name>", "the StorageClass to which the claims move")

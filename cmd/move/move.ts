@@ -33,7 +33,8 @@ export async function move(
   const options = optionsOf(command, claims, flags, host);
   if (options === undefined) return 2;
   try {
-    const work = await beginWork(options, new Desk(options, host), host);
+    const desk = new Desk(options, host);
+    const work = await beginWork(await withNamespace(options, flags, desk), desk, host);
     return await commands[command](work, host.out);
   } catch (error) {
     const reasons = reasonsOf(error);
@@ -56,6 +57,12 @@ function optionsOf(
     host.err(`csimux: ${error.message}\n`);
     return undefined;
   }
+}
+
+/** Named claims without a namespace are those of the namespace of kubectl's context, as with kubectl. */
+async function withNamespace(options: MoveOptions, { namespace }: MoveFlags, { cluster }: Desk): Promise<MoveOptions> {
+  if (namespace !== undefined || !("claims" in options.what)) return options;
+  return { ...options, what: { ...options.what, namespace: await cluster.contextNamespace() } };
 }
 
 /** What a person is to read; undefined for a fault of csimux. UsageError is what kubectl says when csimux's pods are looked up. */

@@ -4,16 +4,17 @@ import { groupBy } from "../../lib/core/group-by.ts";
 import { claimFinder } from "../../lib/core/place.ts";
 import { allReasons, reasonText, severityWords } from "../../lib/health/reasons.ts";
 import type { HealthStatus } from "../../lib/observe/health.ts";
-import type { ConnectionStatus, StatusAnswer } from "../../lib/observe/status.ts";
-import { age, memberText, problemsOf, size, summary, worstFirst } from "../status/problems.ts";
+import type { StatusAnswer } from "../../lib/observe/status.ts";
+import { age, problemsOf, size, summary, worstFirst } from "../status/problems.ts";
 import { someOf } from "../terminal/table.ts";
+import { connections, groups } from "./connections.ts";
 import { copies, copyProblems } from "./copies.ts";
 import script from "./filter.js" with { type: "text" };
 import { type Html, html, type Part, trusted } from "./html.ts";
 import { mapStyle, mapSvg, type Tone } from "./map.ts";
 import style from "./page.css" with { type: "text" };
-import { section, table, toned, wide } from "./parts.ts";
-import { reachMap, stateWords, toneOf } from "./places.ts";
+import { section, table, toned, unknown, wide } from "./parts.ts";
+import { reachMap, toneOf } from "./places.ts";
 import { type Strays, straysOf } from "./strays.ts";
 
 const hash = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
@@ -156,76 +157,6 @@ const remedyOf = ({ reason }: HealthStatus): string | undefined => {
   const known = allReasons.find(each => each === reason);
   return known && reasonText(known).remedy;
 };
-
-/** The most good connections that are shown without being asked for. */
-const mostFine = 8;
-
-const unknown = html`<span class="dim">unknown</span>`;
-
-function connections({ connections: all, now, modes }: StatusAnswer): Part {
-  if (all.length === 0)
-    return html`<p>${modes.includes("controller") ? "No connections." : "No calls about a connection yet."}</p>`;
-  const ago = (time: string | undefined) => (time === undefined ? "no call yet" : `${age(time, now)} ago`);
-  const columns = [
-    ...[
-      { title: "Connection" },
-      { title: "State" },
-      { title: "Since", kind: "number" },
-      { title: "Driver", kind: "minor" },
-      { title: "Free", kind: "number" },
-    ],
-    ...[
-      { title: "Volumes", kind: "number" },
-      { title: "Calls", kind: "number minor" },
-    ],
-    ...[
-      { title: "Last success", kind: "minor" },
-      { title: "Reachable from", kind: "minor" },
-    ],
-  ];
-  const rowOf = (each: ConnectionStatus): readonly Part[] => [
-    each.name,
-    toned(toneOf(each), stateWords(each)),
-    each.since !== undefined && age(each.since, now),
-    each.driver ?? unknown,
-    each.freeBytes === undefined
-      ? unknown
-      : html`<span title="${ago(each.freeBytes.at)}">${size(each.freeBytes.value)}</span>`,
-    each.volumes === undefined ? unknown : html`<span title="${ago(each.volumes.at)}">${each.volumes.value}</span>`,
-    each.inUse,
-    ago(each.lastSuccess?.at),
-    each.driver !== undefined && (each.accessibleTopology.join(" or ") || "everywhere"),
-  ];
-  const sorted = worstFirst(all);
-  const fine = sorted.filter(each => toneOf(each) === "good");
-  const isFolded = fine.length > mostFine;
-  const first = sorted.filter(each => !(isFolded && toneOf(each) === "good"));
-  return html`${first.length > 0 && table("Connections", columns, first.map(rowOf))}${
-    isFolded &&
-    html`<details><summary>${toned("good", `${fine.length} good`)}</summary>${table("Good connections", columns, fine.map(rowOf))}</details>`
-  }`;
-}
-
-function groups({ groups: all, connections: known }: StatusAnswer): Part {
-  if (all.length === 0) return undefined;
-  const columns = [
-    { title: "Group" },
-    { title: "Policy" },
-    { title: "Free, sum", kind: "number" },
-    { title: "Members" },
-  ];
-  const rows = all.map(({ name, policy, members }): readonly Part[] => {
-    const free = known.flatMap(each => (members.includes(each.name) && each.freeBytes ? [each.freeBytes.value] : []));
-    const total = free.reduce((sum, each) => sum + each, 0);
-    return [
-      name,
-      policy,
-      free.length > 0 && size(total),
-      members.map(each => memberText(each, known)).join(", ") || "none",
-    ];
-  });
-  return table("Groups", columns, rows);
-}
 
 /** The volumes by connection, each list closed until it is wanted. */
 function volumes(

@@ -48,3 +48,6 @@ export const table = (
 /** Text with the colour and the sign of a state. */
 export const toned = (tone: Tone, text: string): Html =>
   html`<span class="${tone}"><span aria-hidden="true">${signs[tone]}</span> ${text}</span>`;
+
+/** The text for what is not known. */
+export const unknown: Html = html`<span class="dim">unknown</span>`;

@@ -116,6 +116,31 @@ describe("kubectl csimux explain says where a pending claim hangs", () => {
   });
 });
 
+test.each([
+  ["its flag", ["-n", "shop"], "shop", false],
+  ["the context", [], "staging", true],
+  ["the name", ["-n", "other"], "shop", false],
+] as const)("the namespace of a claim is that of %s, as with kubectl", async (from, flags, namespace, asks) => {
+  const context = { to: "config view --minify", out: "staging" };
+  const { calls } = await run(["explain", from === "the name" ? "shop/db" : "db", ...flags], [context]);
+  expect(calls.find(({ argv }) => argv[0] === "get")?.argv).toEqual([
+    "get",
+    "pvc",
+    "db",
+    "-n",
+    namespace,
+    "-o",
+    "json",
+  ]);
+  expect(calls.some(({ argv }) => argv[0] === "config")).toBe(asks);
+});
+
+test("explain does not guess a namespace that kubectl does not tell", async () => {
+  const { code, err, calls } = await run(["explain", "db"], [{ to: "config view", err: "error: no context", code: 1 }]);
+  expect([code, err]).toEqual([2, expect.stringContaining("error: no context); give it with -n")]);
+  expect(calls).toHaveLength(1);
+});
+
 describe("kubectl csimux explain says where the pod of a bound claim hangs", () => {
   const bound = claim({ ...asked, volumeName: "pvc-1" }, "Bound");
   const pv = {

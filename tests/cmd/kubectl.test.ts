@@ -104,6 +104,17 @@ describe("kubectl csimux runs csimux in its pods", () => {
     expect(err).toMatch(text);
   });
 
+  test("move is one of its commands, and means claims of the namespace of kubectl's context", async () => {
+    const words = ["move", "plan", "db", "--to-class", "fast"];
+    const context = { to: "config view --minify", out: "staging" };
+    const { calls } = await run(words, [context, csimuxPods(controller), { to: "get", out: list() }]);
+    const spaces = calls.flatMap(({ argv }) => (argv.includes("-n") ? [argv[argv.indexOf("-n") + 1]] : []));
+    expect(spaces).toContain("staging");
+    expect(spaces).not.toContain("default");
+    const given = await run([...words, "-n", "shop"], [csimuxPods(controller), { to: "get", out: list() }]);
+    expect(given.calls.some(({ argv }) => argv[0] === "config")).toBe(false);
+  });
+
   test("the executable is the plugin under the name kubectl-csimux", async () => {
     const link = join(folder, "kubectl-csimux");
     symlinkSync(executable, link);

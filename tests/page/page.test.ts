@@ -143,7 +143,7 @@ test("a volume that was taken over has its claim, whatever the driver name and t
   for (const name of ["pvc-1", "pvc-2", "pvc-3"]) expect(text).toContain(`shop/data-of-${name}`);
   // The storage does not have it.
   expect(text).toContain("the PersistentVolume pvc-5 names v:nas1/pvc-5");
-  expect(text.match(/<span class="dim">none<\/span>/g)).toHaveLength(1);
+  expect(text.match(/ orphaned<\/span>/g)).toHaveLength(1);
 });
 
 test("nodes and claims come from kubectl's output, those of other drivers and kinds are ignored", () => {

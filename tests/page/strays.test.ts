@@ -8,7 +8,7 @@ const pv = (
   name: string,
   volumeHandle: string,
   driver = "csimux.storage",
-  claim: object | undefined = { namespace: "shop", name },
+  claim: object | null = { namespace: "shop", name },
 ) => ({
   metadata: { name: `pv-${name}` },
   spec: { csi: { driver, volumeHandle, volumeAttributes: { path: `/somewhere/${name}` } }, claimRef: claim },
