@@ -55,7 +55,7 @@ const listText = (states: readonly CopyState[], { unlisted = [] }: ListDone): st
   copiesText(states, Date.now()) +
   (unlisted.length === 0
     ? ""
-    : `not listed, because these connections do not answer: ${visible(unlisted.join(", "))}\n`);
+    : `not listed, because csimux cannot use these connections now (csimux status says why): ${visible(unlisted.join(", "))}\n`);
 
 function show(verb: CopiesVerb, outcome: CommandOutcome, output: "text" | "json", host: Host): void {
   if (outcome.kind === "running") return;

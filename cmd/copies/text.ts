@@ -37,7 +37,7 @@ export function copiesText(copies: readonly CopyState[], now: number): string {
     visible(copy.target),
     visible(connectionOf(copy.source)),
     copy.way ?? "-",
-    `${copy.state}${copy.round > 0 ? ` (round ${copy.round + 1})` : ""}`,
+    `${copy.waits === undefined ? copy.state : `waiting, ${copy.waits} in front`}${copy.round > 0 ? ` (round ${copy.round + 1})` : ""}`,
     copied(copy),
     copy.rate > 0n ? `${size(Number(copy.rate))}/s` : "-",
     left(copy),

@@ -62,12 +62,19 @@ export function groups({ groups: all, connections: known }: StatusAnswer): Part 
     { title: "Members" },
   ];
   const rows = all.map(({ name, policy, members }): readonly Part[] => {
-    const free = known.flatMap(each => (members.includes(each.name) && each.freeBytes ? [each.freeBytes.value] : []));
-    const total = free.reduce((sum, each) => sum + each, 0);
+    // Members on one pool share its free space; quotas of their datasets may leave less to one of them.
+    const free = new Map<string, number>();
+    for (const { name: member, pool, freeBytes } of known)
+      if (members.includes(member) && freeBytes)
+        free.set(
+          pool ?? `connection ${member}`,
+          Math.max(freeBytes.value, free.get(pool ?? `connection ${member}`) ?? 0),
+        );
+    const total = [...free.values()].reduce((sum, each) => sum + each, 0);
     return [
       name,
       policy,
-      free.length > 0 && size(total),
+      free.size > 0 && size(total),
       members.map(each => memberText(each, known)).join(", ") || "none",
     ];
   });

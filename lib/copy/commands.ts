@@ -98,6 +98,8 @@ const copyState = v.strictObject({
    */
   state: v.picklist(["copying", "paused", "ready", "finished", "cancelled", "unreadable"]),
   way: v.optional(ways),
+  /** How many copies are in front of it, while it waits for its turn in this process. */
+  waits: v.optional(v.number()),
   /** The number of the current round, from 0. */
   round: v.number(),
   done: size,

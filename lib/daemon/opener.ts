@@ -7,10 +7,12 @@ import type { Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { idBytes, maxHandleBytes } from "../core/handle.ts";
 import type { Driver } from "../drivers/driver.ts";
+import type { DriverFacts } from "../drivers/facts.ts";
 import { modules } from "../drivers/index.ts";
 import type { DriverPorts } from "../drivers/module.ts";
 import type { Connection } from "../mux/connection.ts";
 import type { Open } from "../mux/connections.ts";
+import { isMapping } from "../schema/mapping.ts";
 import type { ValueResolver } from "../schema/value-resolver.ts";
 import type { AccessibleTopology } from "../topology/accessible-topology.ts";
 
@@ -55,8 +57,19 @@ export function opener({ main, prefix, resolver, ports, ownSegments, log }: Open
       copies: config.copies,
       suspended: config.suspended,
       retain: config.deleteStrategy === "retain",
+      pool: poolOf(config.module.facts, read.normalized),
     };
   };
+}
+
+/** The ZFS pool of a connection and its host, by the keys of its file. */
+function poolOf({ territory }: DriverFacts, file: unknown): string | undefined {
+  if (territory?.system !== "zfs") return undefined;
+  const at = (path: readonly string[]): unknown =>
+    path.reduce((value: unknown, key) => (isMapping(value) ? value[key] : undefined), file);
+  const [host = "this node"] = territory.hosts.map(at).filter(each => typeof each === "string");
+  const [dataset] = territory.trees.map(at).filter(each => typeof each === "string");
+  return dataset && `${dataset.split("/")[0]} on ${host.toLowerCase()}`;
 }
 
 /** A resolver, and whether all files that it has read are still the same. Keeps no content. */

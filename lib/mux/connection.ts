@@ -28,6 +28,8 @@ export interface Connection {
   readonly suspended: boolean;
   /** DeleteVolume succeeds and leaves the volume in place (`deleteStrategy: retain`). */
   readonly retain: boolean;
+  /** The host and the ZFS pool of its volumes; connections with an equal one share their free space. Undefined if it has none. */
+  readonly pool?: string | undefined;
 }
 
 /** What a valid file says, without its driver. */
@@ -125,9 +127,9 @@ export interface ConnectionHealth {
 
 /** The file of an open connection. */
 export function fileOf({ text, defaults, version, connection }: OpenConnection): ValidFile {
-  const { driverName, family, suspended, retain, accessibleTopology, labels, copies, driver } = connection;
+  const { driverName, family, suspended, retain, accessibleTopology, labels, copies, pool, driver } = connection;
   const abilities = copyAbilities(driver);
-  const facts = { driverName, family, suspended, retain, accessibleTopology, labels, copies, abilities };
+  const facts = { driverName, family, suspended, retain, accessibleTopology, labels, copies, pool, abilities };
   return { text, defaults, version, facts };
 }
 

@@ -18,6 +18,7 @@ export interface ConnectionView extends Pick<StorageFigures, "free" | "volumes">
   /** Undefined if no valid file was seen since the start. */
   readonly driver: string | undefined;
   readonly suspended: boolean;
+  readonly pool?: string | undefined;
   /** The topologies it is reachable from, without csimux's own prefix; empty: everywhere. */
   readonly accessibleTopology: readonly string[];
   /** The number of calls that use it. */
@@ -66,10 +67,11 @@ export function overview(
   const seen = connections.seen();
   const view = (record: ConnectionRecord): ConnectionView => {
     const { name, state, since, figures, outage, lastValid, rejected, open } = record;
-    const { driverName: driver, suspended = false, accessibleTopology = [] } = lastValid?.facts ?? {};
+    const { driverName: driver, suspended = false, accessibleTopology = [], pool } = lastValid?.facts ?? {};
     return {
       ...{ name, state, since, outage, driver, suspended, free: figures.free, volumes: figures.volumes },
       problem: rejected?.error.message,
+      pool,
       accessibleTopology: accessibleTopology.map(({ requirements }) => topologyText(requirements, prefix)),
       inUse: open?.leases ?? 0,
       health: health.view(record),

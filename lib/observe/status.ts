@@ -46,6 +46,8 @@ export interface ConnectionStatus {
   readonly problem?: string | undefined;
   readonly driver?: string | undefined;
   readonly suspended: boolean;
+  /** The ZFS pool and the host of its volumes; connections with an equal one share their free space. */
+  readonly pool?: string | undefined;
   readonly accessibleTopology: readonly string[];
   readonly inUse: number;
   readonly freeBytes?: TimedFigure | undefined;

@@ -25,6 +25,7 @@ const server = await serveCommands(
     asked.push(command);
     if (command.command === "list") {
       tell(state);
+      tell({ ...state, target: "v:b/pvc-3", waits: 2 });
       tell({ kind: "done", listed: ["b"], unlisted: ["c\x1b"] });
       return;
     }
@@ -73,11 +74,17 @@ describe("csimux copies", () => {
     expect(text.out).toMatch(
       /^v:b\/pvc-2 +a +stream +copying +37.0 GiB of 120 GiB +112 MiB\/s +13m +\d+s +link\\u001b\[2J lost$/m,
     );
+    expect(text.out).toMatch(/^v:b\/pvc-3 +a +stream +waiting, 2 in front /m);
     expect(text.out).not.toContain("\x1b");
-    expect(text.out).toEndWith("\nnot listed, because these connections do not answer: c\\u001b\n");
+    expect(text.out).toEndWith(
+      "\nnot listed, because csimux cannot use these connections now (csimux status says why): c\\u001b\n",
+    );
     const json = await run(["list", "-o", "json"]);
     expect(JSON.parse(json.out)).toMatchObject({
-      copies: [{ target: "v:b/pvc-2", done: String(37n << 30n) }],
+      copies: [
+        { target: "v:b/pvc-2", done: String(37n << 30n) },
+        { target: "v:b/pvc-3", waits: 2 },
+      ],
       listed: ["b"],
       unlisted: ["c\x1b"],
     });

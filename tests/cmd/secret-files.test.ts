@@ -47,6 +47,12 @@ nfs: { shareHost: nas, shareStrategy: setDatasetProperties, shareStrategySetData
   return { file, given, connections, use };
 }
 
+test("a connection knows the pool and the host whose free space it shares with others", async () => {
+  const { file, use } = world();
+  await writeFile(file, "password");
+  expect((await use()).pool).toBe("tank on nas");
+});
+
 test("a password file that was changed is read again by the next survey, and only then", async () => {
   const { file, given, connections, use } = world();
   await writeFile(file, "first-password\n");

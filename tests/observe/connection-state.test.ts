@@ -66,7 +66,9 @@ test.each([
 );
 
 test("the JSON of a status is as its schema says", () => {
-  const schema = JSON.parse(readFileSync(new URL("../../examples/monitoring/status.schema.json", import.meta.url), "utf8"));
+  const schema = JSON.parse(
+    readFileSync(new URL("../../examples/monitoring/status.schema.json", import.meta.url), "utf8"),
+  );
   const validate = new Ajv({ strict: true, strictRequired: false, validateFormats: false }).compile(schema);
   for (const file of ["good", "degraded", "bad", "gone"] as const)
     for (const storage of ["good", "not-checked", "unreachable", "login-refused", "unusable"] as const) {

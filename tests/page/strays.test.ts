@@ -75,3 +75,22 @@ test("a served page says which replica made it, and can be loaded again; a file 
   expect(served).toContain('<body data-refresh="60">');
   expect(pageText(answer, undefined)).not.toContain("refresh</a>");
 });
+
+test("the free space of a group counts each pool once", () => {
+  const of = (name: string, gib: number, pool?: string) =>
+    connection(name, {
+      freeBytes: { value: gib * 2 ** 30, at: "2026-11-24T12:00:00Z" },
+      ...(pool !== undefined && { pool }),
+    });
+  const all = [
+    of("a", 60, "tank on nas1"),
+    of("b", 40, "tank on nas1"),
+    of("c", 10, "tank on nas2"),
+    of("d", 5),
+    of("e", 5),
+  ];
+  const groups = [{ name: "all", policy: "spread", members: all.map(({ name }) => name) }] as const;
+  expect(pageText(answerOf(all, 0, { groups }), undefined)).toMatch(
+    /<th scope="row">all<\/th><td[^>]*>spread<\/td><td[^>]*>80.0 GiB<\/td>/,
+  );
+});

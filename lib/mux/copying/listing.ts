@@ -13,10 +13,11 @@ export function copyState(engine: CopyEngine, connection: string, landing: Landi
     const record = running?.record ?? engine.text.read(landing, `volume ${handle}`);
     const { origin, name, role, way, round, done, total, asked, owner, fault } = record;
     const state = record.state === "copying" && owner === "" && !running ? "paused" : record.state;
-    const rate = running?.progress.rate ?? 0n;
+    const { rate = 0n, waits } = running?.progress ?? {};
     return {
       ...{ kind: "copy", target: handle, source: origin.handle, sourceKind: origin.kind, name, role },
       ...{ state, way, round, done, total, rate, asked, owner, fault },
+      ...(waits !== undefined && { waits }),
     };
   } catch (error) {
     if (!(error instanceof CsiError)) throw error;
