@@ -4,6 +4,7 @@ import { checkDrivers } from "./check/drivers.ts";
 import { checkExports } from "./check/exports.ts";
 import { checkImports } from "./check/imports.ts";
 import { checkLockFile } from "./check/lockfile.ts";
+import { checkSleeps } from "./check/sleeps.ts";
 import { staleFiles } from "./generate.ts";
 import { spawned, tool } from "./spawned.ts";
 
@@ -45,6 +46,7 @@ const checks: readonly Check[] = [
     run: checkConventions,
   },
   { title: "each export is what another file imports", run: checkExports },
+  { title: "no test sleeps (conventions in tests/waiting.ts)", run: checkSleeps },
   { title: "only a driver's module names the driver", run: checkDriverNames },
   { title: "every driver is listed and has an example, and each store and share its contract test", run: checkDrivers },
 ];

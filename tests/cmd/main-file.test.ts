@@ -7,6 +7,7 @@ import { MainFile } from "../../lib/daemon/main-file.ts";
 import type { Connection } from "../../lib/mux/connection.ts";
 import { Connections } from "../../lib/mux/connections.ts";
 import { MemoryDriver, testCall } from "../fakes/memory-driver.ts";
+import { pause } from "../waiting.ts";
 
 const { log } = testCall();
 let folder = "";
@@ -85,7 +86,7 @@ test("a changed main file is read also after the clock was set back", async () =
     await writeFile(join(folder, "proxy.yaml"), text("  listing: partial\n"));
     const until = performance.now() + 10_000;
     while (main.config.listing !== "partial" && performance.now() < until) {
-      await Bun.sleep(20);
+      await pause(20);
       await main.refresh();
     }
     expect(main.config.listing).toBe("partial");

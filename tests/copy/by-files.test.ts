@@ -22,6 +22,7 @@ import { localRunner } from "../../lib/io/local.ts";
 import { type Command, CommandError, type CommandRunner, type Output } from "../../lib/io/runner.ts";
 import { callWith } from "../contract/rig.ts";
 import { isHostRoot } from "../root.ts";
+import { pause } from "../waiting.ts";
 import { aclFor, attribute, setAttribute } from "./attributes.ts";
 
 const local: CommandRunner = localRunner({ env: { PATH: process.env["PATH"] ?? "/usr/bin:/bin" } });
@@ -227,7 +228,7 @@ test("rsync ends with the process that started it, however that ends", async () 
     const end = Date.now() + 30_000;
     while (!done()) {
       if (Date.now() > end) throw new Error("it does not happen");
-      await Bun.sleep(10);
+      await pause(10);
     }
   };
   try {

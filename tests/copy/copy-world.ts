@@ -13,6 +13,7 @@ import type { CreateRequest } from "../../lib/mux/context.ts";
 import { openRouter } from "../../lib/mux/router.ts";
 import { testCall } from "../fakes/memory-driver.ts";
 import { failure, request } from "../mux/world.ts";
+import { pause } from "../waiting.ts";
 
 /** Short times, so that no test waits. */
 export const quick: CopyTimes = {
@@ -125,7 +126,7 @@ export async function asked<T>(work: () => Promise<T>, limitMs = 60_000): Promis
       return await work();
     } catch (error) {
       if (!(error instanceof CsiError) || isFinal(error) || performance.now() > end) throw error;
-      await new Promise(resolve => setTimeout(resolve, 2));
+      await pause(2);
     }
   }
 }
@@ -139,6 +140,6 @@ export async function until(holds: () => boolean | Promise<boolean>, limitMs = 6
   const end = performance.now() + limitMs;
   while (!(await holds())) {
     if (performance.now() > end) throw new Error("it does not become true");
-    await new Promise(resolve => setTimeout(resolve, 2));
+    await pause(2);
   }
 }

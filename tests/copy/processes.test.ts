@@ -5,6 +5,7 @@ import type { TakingAbility } from "../../lib/drivers/copying.ts";
 import type { Driver } from "../../lib/drivers/driver.ts";
 import { copyDriver } from "../fakes/memory-copies.ts";
 import { codeOf, failure } from "../mux/world.ts";
+import { passing } from "../waiting.ts";
 import { asked, until } from "./copy-world.ts";
 import { commanded, content, make, pair } from "./pair.ts";
 
@@ -54,7 +55,8 @@ describe("two processes", () => {
     on("b").records.set("copy", writeRecord({ ...record(), owner: "another" }));
     const target = { kind: "volume", connection: "b", id: "copy" } as const;
     const running = one.copies.running(target);
-    await new Promise(resolve => setTimeout(resolve, 50));
+    // The owner reads its record every 10 ms.
+    await passing(50);
     release();
     expect(await running?.done).toMatchObject({ kind: "paused" });
     expect(record().owner).toBe("another");
@@ -196,7 +198,8 @@ describe("two processes", () => {
       if (what === "note") throw new CsiError("unavailable", "no answer");
     };
     const running = one.copies.running({ kind: "volume", connection: "b", id: "copy" });
-    await new Promise(resolve => setTimeout(resolve, 150));
+    // More than the 60 ms for which an owner may be unable to write.
+    await passing(150);
     release();
     expect(await running?.done).toMatchObject({ kind: "paused", why: { code: "unavailable" } });
     await one.stop(1_000);

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { CsiError } from "../../lib/core/errors.ts";
 import { codeOf, failure, request, snapshotOf } from "../mux/world.ts";
+import { passing } from "../waiting.ts";
 import { asked, copyRequest, until, untilSaid } from "./copy-world.ts";
 import { call, commanded, content, make, pair } from "./pair.ts";
 
@@ -63,7 +64,8 @@ describe("a running copy", () => {
   test("pauses when it is not asked for, and continues with the next request", async () => {
     const { process, on, record } = pair();
     on("a").volumes.set("source", { content: "x".repeat(100_000), bytes: 1n << 20n });
-    on("b").gate = () => new Promise(resolve => setTimeout(resolve, 1));
+    // A slow storage.
+    on("b").gate = () => passing(1);
     const one = process({ settings: { idleMs: 80 } });
     expect(await codeOf(make(one))).toBe("aborted");
     const paused = await one.copies.running({ kind: "volume", connection: "b", id: "copy" })?.done;
@@ -114,7 +116,8 @@ describe("a running copy", () => {
     let pieces = 0;
     on("b").gate = async () => {
       pieces++;
-      await new Promise(resolve => setTimeout(resolve, 1));
+      // A slow storage.
+      await passing(1);
     };
     const one = process({ times: { turn: 40 } });
     const large = () => one.volumes.create(copyRequest("copy", "b", "v:a/large"), call);

@@ -4,6 +4,7 @@ import type { Call, Log } from "../../lib/core/call.ts";
 import type { StreamSource, StreamTarget } from "../../lib/drivers/copying.ts";
 import { SshHosts } from "../../lib/io/ssh/hosts.ts";
 import type { SshSettings } from "../../lib/io/ssh/settings.ts";
+import { passing } from "../waiting.ts";
 
 // One stream of zeros between two hosts; prints what it cost this process. `stream-bench.ts` compiles and starts it.
 
@@ -70,7 +71,8 @@ async function main(): Promise<void> {
   const moment = { name: "m", proof: "1", bytes: 0n, toSend: 0n, stable: true } as const;
   const traits = { encrypted: undefined, blockBytes: 0n, fixed: {} };
   const idle = timers === undefined ? undefined : watchTimers();
-  if (idle) await new Promise(resolve => setTimeout(resolve, 5_000));
+  // What an idle process does is measured, too.
+  if (idle) await passing(5_000);
   const before = idle?.() ?? 0;
   const during = timers === undefined ? undefined : watchTimers();
   const [begin, cpu] = [performance.now(), process.cpuUsage()];

@@ -21,6 +21,7 @@ import {
 } from "@grpc/grpc-js";
 import { Identity, SnapshotMetadata } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
 import { GrpcServer } from "../../lib/csi/server.ts";
+import { pause } from "../waiting.ts";
 
 /** Request limit of the servers under test, in bytes. */
 export const maxRequestBytes = 4 << 20;
@@ -142,7 +143,7 @@ export async function until(condition: () => boolean, what: string): Promise<voi
   const end = Date.now() + 30_000;
   while (!condition()) {
     if (Date.now() > end) throw new Error(`waited too long for ${what}`);
-    await new Promise(resolve => setTimeout(resolve, 2));
+    await pause(2);
   }
 }
 

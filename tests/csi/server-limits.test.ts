@@ -5,6 +5,7 @@ import { connect, type Socket } from "node:net";
 import { create } from "@bufbuild/protobuf";
 import { compressionAlgorithms, status } from "@grpc/grpc-js";
 import { Identity, ProbeRequestSchema } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
+import { later } from "../waiting.ts";
 import { call, connectTo, maxRequestBytes, type Rig, startRig, until } from "./rig.ts";
 
 const { probe, getPluginInfo } = Identity.method;
@@ -74,7 +75,8 @@ async function send(path: string, bytes: Buffer): Promise<void> {
   socket.write(bytes);
   await new Promise(resolve => {
     socket.once("close", resolve);
-    setTimeout(resolve, 20);
+    // A client that leaves without waiting for an answer.
+    later(() => resolve(undefined), 20);
   });
   socket.destroy();
 }

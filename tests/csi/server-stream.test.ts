@@ -2,6 +2,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { status } from "@grpc/grpc-js";
 import { CsiError } from "../../lib/core/errors.ts";
 import { SnapshotMetadata } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
+import { passing, pause } from "../waiting.ts";
 import { type Rig, startRig, stream, until } from "./rig.ts";
 
 const { getMetadataAllocated, getMetadataDelta } = SnapshotMetadata.method;
@@ -93,7 +94,7 @@ describe("a server stream", () => {
           try {
             for (let at = 0n; ; at++) {
               yield block(at, 100);
-              await new Promise(resolve => setTimeout(resolve, 1));
+              await pause(1);
             }
           } finally {
             left = true;
@@ -128,7 +129,8 @@ describe("a server stream", () => {
     const { reader, parts, ended } = stream(rig.client(), getMetadataAllocated, {});
     await until(() => parts.length > 0, "the first part");
     reader.pause();
-    await new Promise(resolve => setTimeout(resolve, 20));
+    // The server continues until the buffers are full.
+    await passing(20);
     reader.cancel();
     await ended;
     await until(() => left && server.inFlight === 0, "the generator to end");

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { CommandRunner } from "../../lib/io/runner.ts";
+import { pause } from "../waiting.ts";
 import { type Change, modelKernel } from "./configfs.ts";
 import { type FakeZfs, inProcess } from "./zfs/pools.ts";
 
@@ -56,7 +57,7 @@ function toolsOn({ runner, dataset, devices, kernel }: CaseHost) {
     told: (...changes: readonly Change[]): string =>
       changes.map(change => kernel(change).replace(/^.*\[Errno \d+\] ([^:]*).*$/, "$1")).join(", "),
     async waitFor(path: string): Promise<void> {
-      for (let n = 0; !existsSync(path) && n < 100; n++) await new Promise(resolve => setTimeout(resolve, 100));
+      for (let n = 0; !existsSync(path) && n < 100; n++) await pause(100);
     },
   };
 }

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ConnectionFolder } from "../../lib/io/folder.ts";
 import { FolderWatch } from "../../lib/io/folder-watch.ts";
+import { passing, pause } from "../waiting.ts";
 
 let parent: string;
 let folder: string;
@@ -33,7 +34,7 @@ async function found(text: string): Promise<void> {
   const until = Date.now() + 30_000;
   while (seen.at(-1) !== text) {
     if (Date.now() > until) throw new Error(`"${text}" was not found: ${seen.join(", ")}`);
-    await Bun.sleep(2);
+    await pause(2);
   }
 }
 
@@ -85,7 +86,8 @@ test("nothing is checked while nothing changes", async () => {
   await found("none");
   const turns = seen.length;
   await writeFile(join(parent, "elsewhere"), "");
-  await Bun.sleep(300);
+  // A change is checked after 20 ms.
+  await passing(100);
   expect(seen.length).toBe(turns);
 });
 

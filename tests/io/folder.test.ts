@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ConnectionFolder } from "../../lib/io/folder.ts";
 import { isHostRoot } from "../root.ts";
+import { pause } from "../waiting.ts";
 
 let folder: string;
 beforeEach(async () => {
@@ -51,7 +52,7 @@ test("a file that is repeatedly replaced by a pipe never blocks a reader", async
     'while :; do ln -f pipe flips.new; mv -f flips.new flips.yaml; echo "driver: b" > flips.new; mv -f flips.new flips.yaml; done';
   const flipper = spawn("sh", ["-c", script], { cwd: folder, stdio: "ignore" });
   try {
-    while (!existsSync(path)) await Bun.sleep(1);
+    while (!existsSync(path)) await pause(1);
     const answers = new Set<string | undefined>();
     // Long enough for the file to change many times after the first check.
     let changes = 0;

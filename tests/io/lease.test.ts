@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
 import { SharedInstances } from "../../lib/io/lease.ts";
+import { pause } from "../waiting.ts";
 
 function counted() {
   const closed: string[] = [];
@@ -15,7 +16,7 @@ async function until(holds: () => boolean): Promise<void> {
   const end = Date.now() + 20_000;
   while (!holds()) {
     if (Date.now() > end) throw new Error("not in time");
-    await Bun.sleep(1);
+    await pause(1);
   }
 }
 

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { localRunner } from "../../lib/io/local.ts";
 import { type Argv, CommandError } from "../../lib/io/runner.ts";
+import { pause } from "../waiting.ts";
 
 const runner = localRunner({ env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", TEXT: "from outside" } });
 const calm = new AbortController().signal;
@@ -28,7 +29,7 @@ const gone = async (pid: number): Promise<void> => {
   while (Date.now() < end) {
     const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => undefined);
     if (stat === undefined || stat.split(") ")[1]?.startsWith("Z")) return;
-    await Bun.sleep(10);
+    await pause(10);
   }
   throw new Error(`process ${pid} still lives`);
 };

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:tes
 import type { WebSocket } from "ws";
 import { HttpError } from "../../lib/io/dial.ts";
 import { openRpc, RpcError, type RpcSocket } from "../../lib/io/rpc.ts";
+import { passing } from "../waiting.ts";
 import { type TlsServer, tlsServer } from "./tls-server.ts";
 
 const never = new AbortController().signal;
@@ -111,7 +112,8 @@ test("a vanished peer is detected by an unanswered ping, and one that answers is
   expect(await failureOf(silent.call("m", [], never))).toBe("lost");
   const alive = await openRpc(server.settings, { ...options, path: "/socket" }, never);
   await silent.closed;
-  await new Promise(resolve => setTimeout(resolve, 200));
+  // Several pings, each of which may take 60 ms.
+  await passing(200);
   expect(await failureOf(alive.call("m", [1], never))).toBe("answered [1]");
   alive.close();
   expect(await alive.closed).toContain("1000");

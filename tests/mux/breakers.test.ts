@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, setSystemTime, test } from "bun:test";
 import { CsiError } from "../../lib/core/errors.ts";
 import { testCall } from "../fakes/memory-driver.ts";
+import { pause } from "../waiting.ts";
 import { codeOf, failure, muxWorld, request, snapshotOf } from "./world.ts";
 
 const call = testCall();
@@ -222,7 +223,7 @@ test("the time of the next attempt is never in the past: during the check it is 
     const until = performance.now() + 10_000;
     let text = await refusal();
     while (!wanted.test(text) && performance.now() < until) {
-      await Bun.sleep(5);
+      await pause(5);
       text = await refusal();
     }
     return text;

@@ -5,6 +5,7 @@ import { failure as asFailure, inUse } from "../../lib/drivers/failure.ts";
 import { zfsErrorMapping } from "../../lib/drivers/zfs/storage.ts";
 import { ZfsError } from "../../lib/drivers/zfs/zfs.ts";
 import { testCall } from "../fakes/memory-driver.ts";
+import { passing } from "../waiting.ts";
 import { copySituations } from "./copy-situations.ts";
 import { failure, muxWorld, request } from "./world.ts";
 
@@ -159,7 +160,8 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
     "the volume is being copied": async world => {
       world.memory("a").gate = new Promise(() => undefined);
       void failure(create(world, "a", { source: { kind: "volume", id: "v:a/v" } }));
-      await Bun.sleep(1);
+      // The calls begin, and then wait for the storage.
+      await passing(1);
       await world.volumes.delete("v:a/v", call);
     },
     "a node still uses the disk": async world => {

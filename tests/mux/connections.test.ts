@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { pause } from "../waiting.ts";
 import { hour, nameOf, filesWorld as world } from "./files-world.ts";
 
 test("an equal file is opened once; a changed one takes effect at the next call", async () => {
@@ -91,7 +92,7 @@ test("cacheTimeout none closes a connection after each call, idle after a time w
   idle.files.set("c", "one");
   await idle.connections.use("c", "refuse", nameOf);
   const until = Date.now() + 30_000;
-  while (idle.opened[0]?.memory.closed === 0 && Date.now() < until) await Bun.sleep(5);
+  while (idle.opened[0]?.memory.closed === 0 && Date.now() < until) await pause(5);
   expect(idle.opened[0]?.memory.closed).toBe(1);
 });
 
@@ -155,7 +156,7 @@ test.each([{ kind: "none" }, { kind: "idle", ms: 1 }] as const)(
     files.set("c", "one");
     await connections.survey();
     const until = Date.now() + 30_000;
-    while (opened[0]?.memory.closed === 0 && Date.now() < until) await Bun.sleep(2);
+    while (opened[0]?.memory.closed === 0 && Date.now() < until) await pause(2);
     expect(opened[0]?.memory.closed).toBe(1);
     files.set("c", "bad");
     expect(await connections.use("c", "retry", nameOf)).toBe("c");
@@ -183,7 +184,7 @@ test("files that hang do not delay the survey of others", async () => {
   files.set("b", "one");
   void connections.survey();
   const until = Date.now() + 30_000;
-  while (said.length === 0 && Date.now() < until) await Bun.sleep(1);
+  while (said.length === 0 && Date.now() < until) await pause(1);
   expect(said).toEqual(['connection "b": file accepted']);
 });
 

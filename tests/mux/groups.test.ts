@@ -2,6 +2,7 @@ import { expect, test } from "bun:test";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { Group } from "../../lib/core/proxy.ts";
 import { testCall } from "../fakes/memory-driver.ts";
+import { passing, pause } from "../waiting.ts";
 import { codeOf, failure, muxWorld, request } from "./world.ts";
 
 const call = testCall();
@@ -111,7 +112,8 @@ test("a process that stops skips no member", async () => {
   const world = grouped();
   world.memory("a").look = new Promise(() => undefined);
   const creating = failure(world.volumes.create(request("v", "g"), call));
-  await Bun.sleep(1);
+  // The calls begin, and then wait for the storage.
+  await passing(1);
   await world.stop(1_000);
   expect((await creating)?.code).toBe("unavailable");
   expect(world.memory("b").volumes.size).toBe(0);
@@ -236,7 +238,7 @@ test("members are asked for their free space at the same time", async () => {
   const until = Date.now() + 30_000;
   while ([...world.memories.values()].some(({ measured }) => measured === 0)) {
     expect(Date.now()).toBeLessThan(until);
-    await Bun.sleep(1);
+    await pause(1);
   }
   resolve();
   expect(await creating).toBeUndefined();

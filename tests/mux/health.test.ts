@@ -3,6 +3,7 @@ import type { Call } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { StorageFindings } from "../../lib/drivers/driver.ts";
 import { testCall } from "../fakes/memory-driver.ts";
+import { passing, pause } from "../waiting.ts";
 import { codeOf, failure, muxWorld, request } from "./world.ts";
 
 const call = testCall();
@@ -102,7 +103,7 @@ test("a condition starts and ends only after its cause has lasted, except at the
   expect(await reasons("v:a/1")).toEqual(["PoolDegraded"]);
   const changed = async () => (await reasons("v:a/1")).join() === "StorageFull";
   const begun = performance.now();
-  while (!(await changed())) await Bun.sleep(5);
+  while (!(await changed())) await pause(5);
   expect(performance.now() - begun).toBeGreaterThanOrEqual(50);
 });
 
@@ -181,7 +182,8 @@ test("exports and targets that stay missing are restored, and nothing else; a fa
   const round = async () => {
     memory("a").repaired.length = 0;
     told.length = 0;
-    await Bun.sleep(2);
+    // What is held for a millisecond is over.
+    await passing(2);
     await checkHealth({ ...call, log });
     return memory("a").repaired;
   };

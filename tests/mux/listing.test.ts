@@ -3,6 +3,7 @@ import { CsiError } from "../../lib/core/errors.ts";
 import type { PageRequest } from "../../lib/drivers/driver.ts";
 import { testCall } from "../fakes/memory-driver.ts";
 import { fc } from "../fast-check.ts";
+import { passing } from "../waiting.ts";
 import { codeOf, failure, muxWorld, snapshotOf } from "./world.ts";
 
 const call = testCall();
@@ -176,7 +177,8 @@ test("equal listings at the same time are joined, others are not", async () => {
   world.memory("a").look = slow.promise;
   const list = (max: number) => world.listing.volumes({ max, token: "" }, call);
   const running = [...Array.from({ length: 200 }, () => list(0)), list(5)];
-  await Bun.sleep(1);
+  // The calls begin, and then wait for the storage.
+  await passing(1);
   expect(world.memory("a").asked).toBe(2);
   slow.resolve();
   for (const page of await Promise.all(running)) expect(page.items).toHaveLength(1);

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { type Group, parseSelector } from "../../lib/core/proxy.ts";
 import { testCall } from "../fakes/memory-driver.ts";
+import { pause } from "../waiting.ts";
 import { muxWorld, request } from "./world.ts";
 
 const call = testCall();
@@ -87,7 +88,7 @@ test("an overview shows running jobs and the calls that use a connection", async
   world.memory("a").gate = promise;
   const made = world.volumes.create(request("pvc-1", "a"), call);
   const until = Date.now() + 10_000;
-  while (world.overview(none).connections[0]?.inUse !== 1 && Date.now() < until) await Bun.sleep(1);
+  while (world.overview(none).connections[0]?.inUse !== 1 && Date.now() < until) await pause(1);
   const { jobs, connections } = world.overview(none);
   expect(jobs.map(({ what }) => what)).toEqual(["create a/pvc-1"]);
   expect(connections[0]?.inUse).toBe(1);

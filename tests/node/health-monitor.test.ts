@@ -7,6 +7,7 @@ import { StorageHealthMonitor, VolumeHealthMonitor } from "../../lib/node/health
 import { Mounts } from "../../lib/node/mount/mounts.ts";
 import type { NodeVolumes } from "../../lib/node/volumes.ts";
 import { MountProgram } from "../fakes/mount-program.ts";
+import { pause } from "../waiting.ts";
 import { Disk, hasLoops, hasProgram, leastFor, sh } from "./disks/disk.ts";
 import { callOf, calm, isRoot, keptLog, Lab, local, mountinfo } from "./lab.ts";
 
@@ -170,7 +171,7 @@ test.skipIf(!hasLoops)("errors that ext4 has found are reported until the disk i
   await writeFile(`/sys/fs/ext4/${basename(disk.path)}/trigger_fs_error`, "a test");
   // The kernel counts them with a delay.
   const end = Date.now() + 20_000;
-  while (!("a" in (await check())) && Date.now() < end) await Bun.sleep(20);
+  while (!("a" in (await check())) && Date.now() < end) await pause(20);
   expect(await check()).toEqual({ a: ["FileSystemErrors"] });
   await node.unstage(stagedA(), callOf());
   disk.unmount();

@@ -21,6 +21,7 @@ import {
 } from "../fakes/mount-objectivefs.ts";
 import { fakeOneclient, token } from "../fakes/oneclient.ts";
 import type { FakeProgram } from "../fakes/program.ts";
+import { pause } from "../waiting.ts";
 import { callOf, codeOf, isRoot, Lab, mountinfo, writer } from "./lab.ts";
 
 const hasFuse = existsSync("/dev/fuse") && existsSync("/usr/bin/bindfs");
@@ -71,13 +72,12 @@ async function endDaemon(mountPoint: string): Promise<void> {
       continue;
     process.kill(Number(pid), "SIGKILL");
   }
-  const deadline = Date.now() + 10_000;
   const isGone = () =>
     readFile(join(mountPoint, "content")).then(
       () => false,
       (error: { readonly code?: string }) => error.code === "ENOTCONN",
     );
-  while (!(await isGone()) && Date.now() < deadline) await Bun.sleep(5);
+  for (const end = Date.now() + 10_000; !(await isGone()) && Date.now() < end; ) await pause(5);
 }
 
 describe.skipIf(!isRoot)("a file system in an object store", () => {

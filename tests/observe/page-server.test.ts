@@ -4,6 +4,7 @@ import { connect, Socket } from "node:net";
 import { Clients } from "../../lib/observe/page-clients.ts";
 import { type HttpPage, type Pages, servePages, shared } from "../../lib/observe/page-server.ts";
 import { testCall } from "../fakes/memory-driver.ts";
+import { pause } from "../waiting.ts";
 
 const ok = { "/": async () => ({ status: 200, text: "ok\n" }) };
 const get = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -102,7 +103,7 @@ test("a client has ten seconds for its request; unfinished requests have a limit
   const [first, second] = [new Socket(), new Socket()];
   const isGone = async (socket: Socket) => {
     const end = performance.now() + 10_000;
-    while (!socket.destroyed && performance.now() < end) await new Promise(resolve => setTimeout(resolve, 10));
+    while (!socket.destroyed && performance.now() < end) await pause(10);
     return socket.destroyed;
   };
   clients.add(first);

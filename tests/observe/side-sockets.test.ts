@@ -12,6 +12,7 @@ import { servePages } from "../../lib/observe/page-server.ts";
 import { statusOf } from "../../lib/observe/status.ts";
 import { askStatus, serveStatus } from "../../lib/observe/status-socket.ts";
 import { testCall } from "../fakes/memory-driver.ts";
+import { pause } from "../waiting.ts";
 
 let folder = "";
 beforeEach(async () => {
@@ -131,7 +132,7 @@ test("clients of the command socket that neither send nor leave are closed", asy
       const end = performance.now() + 20_000;
       while (!isClosed && performance.now() < end) {
         peer.write("x");
-        await new Promise(resolve => setTimeout(resolve, 10));
+        await pause(10);
       }
       return isClosed ? text : "still open";
     });

@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { openObservation } from "../../cmd/serve/observation.ts";
 import { serveOptions } from "../../cmd/serve/options.ts";
 import { leveledLog } from "../../lib/core/log.ts";
+import { later } from "../waiting.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "csimux-status-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -44,7 +45,8 @@ test("status --watch ends after its reader", async () => {
     child.stdout.destroy();
     const [code, signal] = await Promise.race([
       ended,
-      new Promise<[string]>(end => setTimeout(end, 20_000, ["still running"]).unref()),
+      // The deadline of the test itself.
+      new Promise<[string]>(end => later(() => end(["still running"]), 20_000).unref()),
     ]);
     expect([code, signal]).toEqual([0, null]);
   } finally {

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { later, pause } from "../waiting.ts";
 
 /** The program of a browser without a screen; undefined: none is installed. */
 export const browserProgram = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"].find(each =>
@@ -58,7 +59,7 @@ export class Browser {
         await ended(child, folder);
         throw new Error("the browser does not start");
       }
-      await Bun.sleep(50);
+      await pause(50);
     }
     const tabs = (await (await fetch(`http://127.0.0.1:${port}/json`)).json()) as {
       type: string;
@@ -78,7 +79,8 @@ export class Browser {
   send(method: string, params: object = {}): Promise<Record<string, unknown>> {
     const id = ++this.#last;
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => reject(new Error(`no answer to ${method}`)), limitMs);
+      // The deadline of the answer.
+      const timer = later(() => reject(new Error(`no answer to ${method}`)), limitMs);
       this.#waiting.set(id, ({ result, error }) => {
         clearTimeout(timer);
         this.#waiting.delete(id);

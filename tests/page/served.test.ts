@@ -6,6 +6,7 @@ import { build } from "../../scripts/build.ts";
 import { startDaemon } from "../../scripts/daemon.ts";
 import { makeSandbox } from "../../scripts/sandbox.ts";
 import { World } from "../serve/world.ts";
+import { pause } from "../waiting.ts";
 
 const token = "a-token-of-the-test-0123456789";
 const nas = `driver: freenas-api-nfs
@@ -31,7 +32,7 @@ async function portOf(world: World): Promise<number> {
     const found = /"serving the status page","address":"[^"]*:(\d+)"/.exec(await world.daemon.log())?.[1];
     if (found !== undefined) return Number(found);
     if (Date.now() > limit) throw new Error("no page is served");
-    await Bun.sleep(20);
+    await pause(20);
   }
 }
 

@@ -4,6 +4,7 @@ import { appendFile, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/pro
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { keepLogs } from "../../scripts/cluster/logs.ts";
+import { pause } from "../waiting.ts";
 
 let folder = "";
 beforeEach(async () => {
@@ -25,7 +26,7 @@ async function machine() {
 
 async function appears(path: string): Promise<void> {
   const end = Date.now() + 10_000;
-  while (!existsSync(path) && Date.now() < end) await Bun.sleep(5);
+  while (!existsSync(path) && Date.now() < end) await pause(5);
   expect(existsSync(path)).toBe(true);
 }
 

@@ -6,6 +6,7 @@ import { quoted } from "../../lib/io/script.ts";
 import { labTests } from "../../scripts/lab/equipment.ts";
 import { withLock } from "../../scripts/lab/lock.ts";
 import { root, spawned, tool } from "../../scripts/spawned.ts";
+import { passing } from "../waiting.ts";
 
 let folder: string;
 beforeAll(async () => {
@@ -30,7 +31,8 @@ test("a lock has one holder at a time, and is released when its work fails", asy
   const told: string[] = [];
   const work = (name: string) => async () => {
     told.push(`${name} begins`);
-    await new Promise(resolve => setTimeout(resolve, 50));
+    // Long enough for the other one to begin, if nothing held it.
+    await passing(50);
     told.push(`${name} ends`);
     throw new Error(name);
   };

@@ -9,6 +9,7 @@ import { build } from "../../scripts/build.ts";
 import { type CsiClient, csiClient, mountCapability } from "../../scripts/client.ts";
 import { startDaemon } from "../../scripts/daemon.ts";
 import { makeSandbox } from "../../scripts/sandbox.ts";
+import { pause } from "../waiting.ts";
 import { codeOf, failureOf, mebibytes, status, World } from "./world.ts";
 
 const old = "org.democratic-csi.one";
@@ -206,7 +207,7 @@ test("each name has its own registration socket for kubelet, and readiness waits
   const registered = async (name: string) => {
     const socket = join(registry, `${name}-reg.sock`);
     const limit = Date.now() + 20_000;
-    while (!existsSync(socket) && Date.now() < limit) await Bun.sleep(20);
+    while (!existsSync(socket) && Date.now() < limit) await pause(20);
     const client = csiClient(socket);
     const info = await client.call(Registration.method.getInfo, {});
     await client.call(Registration.method.notifyRegistrationStatus, { pluginRegistered: true, error: "" });

@@ -8,6 +8,7 @@ import { Controller, Identity, Node } from "../../lib/csi/services.ts";
 import { build } from "../../scripts/build.ts";
 import { csiClient, mountCapability } from "../../scripts/client.ts";
 import { makeSandbox, type Sandbox } from "../../scripts/sandbox.ts";
+import { passing, pause } from "../waiting.ts";
 import { status, World } from "./world.ts";
 
 const ending: (() => Promise<unknown>)[] = [];
@@ -47,7 +48,7 @@ async function serving(args: readonly string[], env: Readonly<Record<string, str
   while (!started.output().includes("listening")) {
     if (Date.now() > until || started.child.exitCode !== null)
       throw new Error(`it does not serve:\n${started.output()}`);
-    await Bun.sleep(5);
+    await pause(5);
   }
   return started;
 }
@@ -161,7 +162,8 @@ test("SIGTERM finishes the calls that run, although another peer keeps a mute co
   const peer = connect({ path: world.sandbox.socket });
   await once(peer, "connect");
   const calls = Array.from({ length: 20 }, (_, i) => world.create(`pvc-${i}`));
-  await Bun.sleep(1);
+  // The calls run when the signal comes.
+  await passing(1);
   const from = performance.now();
   const stopped = world.daemon.stop();
   const answers = await Promise.allSettled(calls);

@@ -5,6 +5,7 @@ import { askStatus, statusSocketOf } from "../../lib/observe/status-socket.ts";
 import { build } from "../../scripts/build.ts";
 import { startDaemon } from "../../scripts/daemon.ts";
 import { makeSandbox } from "../../scripts/sandbox.ts";
+import { pause } from "../waiting.ts";
 import { codeOf, mebibytes, status, World } from "./world.ts";
 
 const names = ["a", "b", "c", "d"] as const;
@@ -93,7 +94,7 @@ test("a group that is added or changed while csimux runs counts a second later",
     await writeFile(config, `${text}    late: { members: [${member}] }\n`);
     // The main file is read once a second.
     const members = async () => (await seen()).groups.find(({ name }) => name === "late")?.members;
-    for (const end = Date.now() + 30_000; !Bun.deepEquals(await members(), [member]); await Bun.sleep(20))
+    for (const end = Date.now() + 30_000; !Bun.deepEquals(await members(), [member]); await pause(20))
       if (Date.now() > end) throw new Error("the group is not as in the main file");
   };
   await configured("b");
@@ -131,7 +132,7 @@ test("500 creates, interrupted by lost clients and SIGKILL, end as 500 volumes",
   const disturb = async () => {
     // Not without end: on a slow machine every creation would meet a disturbance, forever.
     for (let round = 0; !stop && round < 8; round++) {
-      for (const before = made; !stop && made < before + 40; ) await Bun.sleep(5);
+      for (const before = made; !stop && made < before + 40; ) await pause(5);
       process.kill(world.daemon.pid, "SIGKILL");
       await world.daemon.stop();
       await world.restart();
@@ -148,7 +149,7 @@ test("500 creates, interrupted by lost clients and SIGKILL, end as 500 volumes",
       }
       // undefined: the channel of the killed process was closed under the call.
       if (code !== undefined) expect(pending).toContain(code);
-      await Bun.sleep(5);
+      await pause(5);
     }
   };
   const disturbing = disturb();
@@ -172,7 +173,7 @@ test("200 claims while a member is dead are all made, and its return leaves noth
       // A new process serves calls before it serves its status.
       const found = await doubled().catch(() => undefined);
       if (found?.length === count || Date.now() > end) return found?.sort();
-      await Bun.sleep(50);
+      await pause(50);
     }
   };
   // The answers to the first calls are lost, and Kubernetes repeats them after the member has died.

@@ -7,6 +7,7 @@ import { build } from "../../scripts/build.ts";
 import { mountCapability } from "../../scripts/client.ts";
 import { startDaemon } from "../../scripts/daemon.ts";
 import { makeSandbox, type Sandbox } from "../../scripts/sandbox.ts";
+import { pause } from "../waiting.ts";
 import { codeOf, failureOf, status, World } from "./world.ts";
 
 let world: World;
@@ -27,7 +28,7 @@ async function until<T>(look: () => Promise<T | undefined>, wanted: T): Promise<
     const seen = await look();
     if (JSON.stringify(seen) === JSON.stringify(wanted)) return;
     if (Date.now() > end) throw new Error(`it is ${JSON.stringify(seen)}, not ${JSON.stringify(wanted)}`);
-    await new Promise(resolve => setTimeout(resolve, 50));
+    await pause(50);
   }
 }
 

@@ -7,6 +7,7 @@ import { build } from "../../scripts/build.ts";
 import { csiClient } from "../../scripts/client.ts";
 import { startDaemon } from "../../scripts/daemon.ts";
 import { makeSandbox } from "../../scripts/sandbox.ts";
+import { pause } from "../waiting.ts";
 import { World } from "./world.ts";
 
 /** A csimux that registers itself in a folder as kubelet watches it, and what kubelet would do there. */
@@ -51,7 +52,7 @@ async function until<T>(look: () => Promise<T | undefined>): Promise<T> {
     const found = await look();
     if (found !== undefined) return found;
     if (Date.now() > limit) throw new Error("it did not come");
-    await Bun.sleep(20);
+    await pause(20);
   }
 }
 

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mountCapability } from "../../scripts/client.ts";
+import { pause } from "../waiting.ts";
 import { codeOf, failureOf, mebibytes, status, World } from "./world.ts";
 
 let world: World;
@@ -81,7 +82,7 @@ test("equal creates at once are one, although their parameters come in another o
 async function linesOf(method: string): Promise<readonly Record<string, unknown>[]> {
   const end = `pvc-end-${method}`;
   await codeOf(world.create(end, "none"));
-  while (!(await world.daemon.log()).includes(end)) await new Promise(resolve => setTimeout(resolve, 10));
+  while (!(await world.daemon.log()).includes(end)) await pause(10);
   const lines = (await world.daemon.log()).trim().split("\n");
   return lines.map(line => JSON.parse(line) as Record<string, unknown>).filter(line => line["method"] === method);
 }

@@ -13,6 +13,7 @@ import { type Double, startDouble } from "../fakes/truenas/double.ts";
 import { type FakeZfs, fakeZfs } from "../fakes/zfs/pools.ts";
 import { makeAuthority, makeServer } from "../io/certificates.ts";
 import { type Sshd, startSshd } from "../io/ssh/sshd.ts";
+import { pause } from "../waiting.ts";
 import { Door } from "./door.ts";
 import { hasPrometheus, Prometheus } from "./prometheus.ts";
 import { World } from "./world.ts";
@@ -110,7 +111,7 @@ async function until<T>(what: string, look: () => Promise<T | undefined>): Promi
     const found = await look();
     if (found !== undefined) return found;
     if (Date.now() > end) throw new Error(`not in time: ${what}\n${(await asked()).stdout}`);
-    await Bun.sleep(250);
+    await pause(250);
   }
 }
 
@@ -126,13 +127,12 @@ const untilAll = (wanted: (name: string) => string) =>
 
 /** Waits until assertions hold: on a machine under load a single check may come late. */
 async function eventually(assertions: () => Promise<void>): Promise<void> {
-  const end = Date.now() + 60_000;
-  for (;;) {
+  for (const end = Date.now() + 60_000; ; ) {
     try {
       return await assertions();
     } catch (error) {
       if (Date.now() > end) throw error;
-      await Bun.sleep(250);
+      await pause(250);
     }
   }
 }

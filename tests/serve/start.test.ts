@@ -11,6 +11,7 @@ import { csiClient, mountCapability } from "../../scripts/client.ts";
 import { startDaemon } from "../../scripts/daemon.ts";
 import { makeSandbox, type Sandbox } from "../../scripts/sandbox.ts";
 import { acknowledge, headers, ping, raw, settings } from "../csi/raw.ts";
+import { pause } from "../waiting.ts";
 import { codeOf, mebibytes, status } from "./world.ts";
 
 const ending: (() => Promise<unknown>)[] = [];
@@ -143,7 +144,7 @@ test("SIGHUP, with which supervisors ask to read files again, does not end csimu
   process.kill(daemon.pid, "SIGHUP");
   while (!(await daemon.log()).includes("SIGHUP")) {
     expect(process.kill(daemon.pid, 0)).toBe(true);
-    await Bun.sleep(5);
+    await pause(5);
   }
   expect((await daemon.stop()).code).toBe(0);
 });

@@ -2,6 +2,7 @@ import { expect, test } from "bun:test";
 import { mkdir, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { connectionFile } from "../../scripts/sandbox.ts";
+import { pause } from "../waiting.ts";
 import { codeOf, status, World } from "./world.ts";
 
 /** Waits until a line of the log has all these words; answers how many such lines there are. */
@@ -11,7 +12,7 @@ async function logged(world: World, ...words: readonly string[]): Promise<number
     const lines = (await world.daemon.log()).split("\n").filter(line => words.every(word => line.includes(word)));
     if (lines.length > 0) return lines.length;
     if (Date.now() > until) throw new Error(`nothing about ${words.join(", ")} in:\n${await world.daemon.log()}`);
-    await Bun.sleep(20);
+    await pause(20);
   }
 }
 

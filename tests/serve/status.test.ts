@@ -9,6 +9,7 @@ import type { Status } from "../../lib/observe/status.ts";
 import { build } from "../../scripts/build.ts";
 import { startDaemon } from "../../scripts/daemon.ts";
 import { makeSandbox } from "../../scripts/sandbox.ts";
+import { later, pause } from "../waiting.ts";
 import { World } from "./world.ts";
 
 /** A csimux with two connections and a group, and these further flags. */
@@ -32,7 +33,7 @@ async function until(
     const status = stdout === "" ? undefined : (JSON.parse(stdout) as Status);
     if (status && wanted(status)) return { status, code };
     if (Date.now() > limit) throw new Error(`not told:\n${stdout}${stderr}`);
-    await Bun.sleep(50);
+    await pause(50);
   }
 }
 
@@ -123,7 +124,7 @@ async function abuse(where: { readonly path: string } | { readonly port: number 
     else if (index % 4 === 3) peer.once("data", () => peer.destroy());
     else peer.destroy();
     // One that waits for an answer goes away in the middle of it, or of nothing.
-    setTimeout(() => peer.destroy(), 20).unref();
+    later(() => peer.destroy(), 20).unref();
     await closed;
   });
   await Promise.all(peers);
@@ -138,7 +139,7 @@ test("nothing that a client does to the other sockets than the CSI one ends the 
       for (;;) {
         const found = line.exec(await world.daemon.log())?.[1];
         if (found !== undefined || Date.now() > limit) return Number(found);
-        await Bun.sleep(20);
+        await pause(20);
       }
     };
     const [metrics, health] = [await port("metrics"), await port("health probes")];
@@ -169,7 +170,7 @@ test("a status socket that cannot be created is logged, and volumes are served a
     expect((await world.probe()) !== undefined).toBe(true);
     const limit = Date.now() + 20_000;
     while (!(await world.daemon.log()).includes("csimux status is not available") && Date.now() < limit)
-      await Bun.sleep(20);
+      await pause(20);
     expect(await world.daemon.log()).toContain("the folder /nowhere/at/all of the socket does not exist");
     await world.create("pvc-1");
   } finally {
@@ -206,7 +207,7 @@ test("metrics are served where they are asked for, and only then", async () => {
     await world.create("pvc-2", "made-up").catch(() => {});
     const port = async () => /"serving metrics","address":"127\.0\.0\.1:(\d+)"/.exec(await world.daemon.log())?.[1];
     const limit = Date.now() + 20_000;
-    while ((await port()) === undefined && Date.now() < limit) await Bun.sleep(20);
+    while ((await port()) === undefined && Date.now() < limit) await pause(20);
     const answer = await fetch(`http://127.0.0.1:${await port()}/metrics`);
     expect(answer.headers.get("content-type")).toStartWith("application/openmetrics-text; version=1.0.0");
     const page = await answer.text();
@@ -223,7 +224,7 @@ test("an address for metrics that is taken stops the start, in words", async () 
   try {
     const port = async () => /"address":"127\.0\.0\.1:(\d+)"/.exec(await world.daemon.log())?.[1];
     const limit = Date.now() + 20_000;
-    while ((await port()) === undefined && Date.now() < limit) await Bun.sleep(20);
+    while ((await port()) === undefined && Date.now() < limit) await pause(20);
     const { config, folder } = world.sandbox;
     const flags = ["serve", "--config", config, "--endpoint", join(folder, "b.sock"), "--state-dir", join(folder, "b")];
     const address = `127.0.0.1:${await port()}`;

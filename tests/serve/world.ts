@@ -12,6 +12,7 @@ import { below } from "../../scripts/check/below.ts";
 import { type CsiClient, csiClient, mountCapability } from "../../scripts/client.ts";
 import { type Daemon, startDaemon } from "../../scripts/daemon.ts";
 import { makeSandbox, type Sandbox, type Topology } from "../../scripts/sandbox.ts";
+import { pause } from "../waiting.ts";
 
 /** Status numbers of gRPC that the tests name. */
 export const status = {
@@ -178,7 +179,7 @@ export async function untilDone<T>(attempt: () => Promise<T>, limitMs = 60_000):
       return await attempt();
     } catch (error) {
       if (!pending.includes((error as { code: number }).code) || Date.now() > until) throw error;
-      await new Promise(resolve => setTimeout(resolve, 20));
+      await pause(20);
     }
   }
 }

@@ -4,6 +4,7 @@ import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type FakeZfs, fakeZfs } from "../fakes/zfs/pools.ts";
 import { type Sshd, signal, startSshd } from "../io/ssh/sshd.ts";
+import { pause } from "../waiting.ts";
 import { codeOf, failureOf, mebibytes, status, untilDone, World } from "./world.ts";
 
 // The executable, a real sshd whose sessions find the model of zfs on their PATH, and the password of the account.
@@ -205,7 +206,7 @@ test("connections that are cut under running calls leave volumes that repeats co
       if (typeof made === "object") return made.volumeId;
       expect([status.unavailable, status.aborted, status.deadlineExceeded]).toContain(made as never);
       if (Date.now() > end) throw new Error(`${name} is not made within its time`);
-      await Bun.sleep(100);
+      await pause(100);
     }
   };
   const ids = await Promise.all(names.map(insist)).finally(() => clearInterval(cut));

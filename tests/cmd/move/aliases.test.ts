@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
 import { text } from "../../fakes/cluster/objects.ts";
+import { passing, pause } from "../../waiting.ts";
 import { moveWorld, toFast } from "./world.ts";
 
 const alias = "org.democratic-csi.nfs";
@@ -42,9 +43,9 @@ test("nothing is stopped while a node has the volume of an alias staged", async 
     if (staged) staged.delete = () => false;
     const stopping = run("switch", { yes: true });
     await Bun.sleep(0);
-    for (let left = 200; left > 0 && cluster.changes.every(each => !each.startsWith("scale")); left--)
-      await Bun.sleep(10);
-    await Bun.sleep(200);
+    for (let left = 200; left > 0 && cluster.changes.every(each => !each.startsWith("scale")); left--) await pause(10);
+    // The command looks every 10 ms, and must not continue at any of these times.
+    await passing(100);
     expect(cluster.changes.filter(each => each.startsWith("copies freeze"))).toEqual([]);
     if (staged) staged.delete = Set.prototype.delete;
     cluster.add();

@@ -3,6 +3,7 @@ import type { MoveCommand, MoveFlags } from "../../../cmd/move/options.ts";
 import { ClusterDouble, driver } from "../../fakes/cluster/cluster.ts";
 import { kubectlProgram } from "../../fakes/cluster/kubectl.ts";
 import { text } from "../../fakes/cluster/objects.ts";
+import { passing } from "../../waiting.ts";
 
 /** A claim with its volume on connection a. */
 export const claimAndVolume = (
@@ -77,7 +78,7 @@ export async function moveWorld({ replicas = 1, policy = "Delete", set = {}, ali
     const out: string[] = [];
     const err: string[] = [];
     // What a poll waits for happens within milliseconds here.
-    const pause = () => Bun.sleep(10);
+    const pause = () => passing(10);
     const host = {
       ...{ out: (each: string) => void out.push(each), err: (each: string) => void err.push(each) },
       ...{

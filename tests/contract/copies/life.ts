@@ -1,5 +1,6 @@
 import { type Argv, CommandError, type CommandRunner } from "../../../lib/io/runner.ts";
 import { childrenOf, type RunningStreams } from "../../fakes/zfs/child.ts";
+import { later } from "../../waiting.ts";
 
 /** The giver or the taker of a copy. */
 export type CopySide = "giver" | "taker";
@@ -33,7 +34,7 @@ export function copyLife(last?: {
       if (++counts[side] !== last?.step || side !== last.side) return undefined;
       isDead = true;
       // A program that this step starts runs for a moment.
-      setTimeout(() => death.abort(), 0);
+      later(() => death.abort(), 0);
       return last.when;
     },
     awake: async () => {},

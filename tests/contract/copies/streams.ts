@@ -2,6 +2,7 @@ import { describe, expect } from "bun:test";
 import { asked, until } from "../../copy/copy-world.ts";
 import { testCall } from "../../fakes/memory-driver.ts";
 import { codeOf, failure, snapshotOf } from "../../mux/world.ts";
+import { pause } from "../../waiting.ts";
 import { everyStep, mostSteps } from "./copies.ts";
 import { type CopySide, copyLife } from "./life.ts";
 import {
@@ -26,7 +27,7 @@ async function dies(world: StreamWorld, side: CopySide, step: number, when: "bef
   for (;;) {
     const code = await codeOf(make(process));
     if (code === undefined || life.isDead()) break;
-    await new Promise(resolve => setTimeout(resolve, 1));
+    await pause(1);
   }
   // What a process does after an answer is lost with it, too.
   await process.stop(1_000);

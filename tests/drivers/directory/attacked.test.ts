@@ -5,6 +5,7 @@ import { CommandError, type CommandRunner } from "../../../lib/io/runner.ts";
 import { below } from "../../../scripts/check/below.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, gib, snapshotsOf, volumeOf } from "../../contract/rig.ts";
+import { pause } from "../../waiting.ts";
 import { ended, exchanges, type Orders, opened, target } from "./attacker.ts";
 import { anyMoment } from "./copying/rig.ts";
 import { openOn, systemRunner, temporaryFolder, toolOf } from "./directory-rig.ts";
@@ -55,7 +56,7 @@ async function turnTo(volume: number): Promise<void> {
   const until = Date.now() + 20_000;
   while (Atomics.load(state, opened) !== volume) {
     if (Date.now() > until) throw new Error("the attacker does not come");
-    await Bun.sleep(1);
+    await pause(1);
   }
 }
 
@@ -82,7 +83,7 @@ beforeAll(async () => {
 afterAll(async () => {
   Atomics.store(state, ended, 1);
   Atomics.notify(state, target);
-  while (Atomics.load(state, ended) !== 2) await Bun.sleep(1);
+  while (Atomics.load(state, ended) !== 2) await pause(1);
   worker.terminate();
   await rm(base, { recursive: true, force: true });
 });

@@ -3,12 +3,12 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { chmod, lstat, mkdir, readdir, readFile, readlink, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import type { Driver } from "../../../lib/drivers/driver.ts";
 import type { Command, CommandRunner } from "../../../lib/io/runner.ts";
 import { driverContract } from "../../contract/driver.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, gib, snapshotIds, snapshotsOf, volumeOf } from "../../contract/rig.ts";
+import { pause } from "../../waiting.ts";
 import { backupBy, backupRig, hasRestic, kopiaRepository, type Repository, resticRepository } from "./backup-rig.ts";
 import { leftOn, openOn, temporaryFolder } from "./directory-rig.ts";
 

@@ -7,6 +7,7 @@ import { type HttpConnection, serverOf } from "../../../lib/drivers/truenas/serv
 import { connectionTo, outOfTime, withDouble } from "../../fakes/truenas/client-rig.ts";
 import { type Double, startDouble } from "../../fakes/truenas/double.ts";
 import { numberOf, type Version, versions } from "../../fakes/truenas/versions.ts";
+import { pause } from "../../waiting.ts";
 
 const never = new AbortController().signal;
 const socketVersions = ["25.04", "25.10", "26.0"] as const;
@@ -31,8 +32,6 @@ const errorOf = async (work: Promise<unknown>): Promise<unknown> =>
     answer => `answered ${JSON.stringify(answer)}`,
     (error: unknown) => error,
   );
-
-const pause = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms));
 
 const make = (api: Api, name: string) => api.call("pool.dataset.create", [{ name, type: "FILESYSTEM" }], never);
 

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
-import { setTimeout as pause } from "node:timers/promises";
 import { callWith, gib, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { atEachStep } from "../../contract/steps.ts";
 import type { Double } from "../../fakes/truenas/double.ts";
 import type { Dataset } from "../../fakes/truenas/state.ts";
 import { recentVersions } from "../../fakes/truenas/versions.ts";
 import { sampled } from "../../sample.ts";
+import { pause } from "../../waiting.ts";
 import { on, openOn, parent, refusal, remainsOf, truenasRig } from "./rig.ts";
 
 /** Full copies that are interrupted, or that are encrypted. */
@@ -34,7 +34,7 @@ const datasetOf = (double: Double, name: string): Dataset => {
 
 /** Waits until the copy has begun. */
 async function begun(double: Double): Promise<void> {
-  while (!double.receiving.has(landing)) await new Promise(resolve => setTimeout(resolve, 2));
+  while (!double.receiving.has(landing)) await pause(2);
 }
 
 describe.each(sampled(recentVersions, each => each === "26.0"))("a full copy on TrueNAS %s", version => {

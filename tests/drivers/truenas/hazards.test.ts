@@ -5,6 +5,7 @@ import { callWith, getVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../.
 import { atEachStep } from "../../contract/steps.ts";
 import { startDouble } from "../../fakes/truenas/double.ts";
 import { numberOf, recentVersions } from "../../fakes/truenas/versions.ts";
+import { pause } from "../../waiting.ts";
 import { on, openOn, parent, refusal, remainsOf, sections, truenasRig } from "./rig.ts";
 
 /** What other programs have lost volumes to, or shown to the wrong people. */
@@ -139,7 +140,7 @@ describe.each(recentVersions)("a full copy on TrueNAS %s", version => {
     const dying = openOn(double, "nfs", { key: "2-mortal" });
     const begun = () => double.requests.findIndex(({ method }) => method === "replication.run_onetime");
     const cut = refusal(dying.create(spec, call));
-    while (begun() < 0) await new Promise(resolve => setTimeout(resolve, 2));
+    while (begun() < 0) await pause(2);
     // From now on nothing of it reaches the server.
     double.faults.kill("2-mortal", 1, "before");
     const successor = openOn(double, "nfs");

@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { tagOf } from "../../../lib/drivers/zfs/targets/names.ts";
 import { callWith, gib, volumeOf } from "../../contract/rig.ts";
 import type { Double } from "../../fakes/truenas/double.ts";
+import { pause } from "../../waiting.ts";
 import { on, parent, refusal, remainsOf } from "./rig.ts";
 
 const call = callWith();
@@ -15,7 +16,7 @@ function tagged(double: Double, id: string, version: string): string {
 /** Waits for the next second, the unit of creation times. */
 async function nextSecond(): Promise<void> {
   const now = Math.floor(Date.now() / 1000);
-  while (Math.floor(Date.now() / 1000) === now) await Bun.sleep(20);
+  while (Math.floor(Date.now() / 1000) === now) await pause(20);
 }
 const nameTables = { iscsi: "target", nvmeof: "nvmetSubsys" } as const;
 

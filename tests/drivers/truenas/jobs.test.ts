@@ -7,6 +7,7 @@ import { callWith, volumeOf } from "../../contract/rig.ts";
 import { connectionTo, withDouble } from "../../fakes/truenas/client-rig.ts";
 import type { Double } from "../../fakes/truenas/double.ts";
 import { recentVersions, scaleVersions, type Version } from "../../fakes/truenas/versions.ts";
+import { pause } from "../../waiting.ts";
 import { on, parent, refusal } from "./rig.ts";
 
 const call = callWith();
@@ -32,7 +33,6 @@ const failure = (work: Promise<unknown>): Promise<unknown> =>
     () => undefined,
     (error: unknown) => error,
   );
-const pause = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms));
 const states = (double: Double) =>
   (double.jobs.query([], {}) as { method: string; state: string }[]).map(({ state }) => state);
 

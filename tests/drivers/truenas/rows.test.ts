@@ -7,6 +7,7 @@ import { ZfsApi } from "../../../lib/drivers/truenas/zfs/zfs-api.ts";
 import { callWith, snapshotsOf, volumeOf } from "../../contract/rig.ts";
 import { connectionTo, withDouble } from "../../fakes/truenas/client-rig.ts";
 import { numberOf, recentVersions } from "../../fakes/truenas/versions.ts";
+import { pause } from "../../waiting.ts";
 import { on, parent } from "./rig.ts";
 
 // Up to 25.10 most queries of snapshots read every snapshot of every pool with all properties, which takes minutes on a system with tens
@@ -54,7 +55,7 @@ test("an upgrade between the query of the version and the request hides no prope
     await api.call("pool.dataset.create", [{ name: "tank/a", type: "FILESYSTEM" }], never);
     const upgrade = async () => {
       double.restart("26.0");
-      while ((await api.version(never)).number < 2600) await Bun.sleep(5);
+      while ((await api.version(never)).number < 2600) await pause(5);
     };
     const upgradedFirst: Api = {
       where: api.where,
@@ -70,7 +71,7 @@ test("an upgrade between the query of the version and the request hides no prope
     const { entries } = await zfs.snapshot(["tank/a@s"], { "a:name": "mine" }, query, never);
     expect(entries.get("tank/a@s")?.properties.get("a:name")?.value).toBe("mine");
     double.restart("25.10");
-    while ((await api.version(never)).number !== 2510) await Bun.sleep(5);
+    while ((await api.version(never)).number !== 2510) await pause(5);
     const error = await zfs.set("tank/a@s", { "a:name": "other" }, never).catch((reason: unknown) => reason);
     expect(apiErrorMapping(error)?.code).toBe("unavailable");
     client.close();

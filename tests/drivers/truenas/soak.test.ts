@@ -3,6 +3,7 @@ import { CsiError } from "../../../lib/core/errors.ts";
 import type { Driver } from "../../../lib/drivers/driver.ts";
 import { callWith, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { type Double, startDouble } from "../../fakes/truenas/double.ts";
+import { pause } from "../../waiting.ts";
 import { openOn, type Protocol, parent, remainsOf } from "./rig.ts";
 
 /** Many operations at once on several connections, while sockets are lost and systems restart and are upgraded. */
@@ -31,8 +32,6 @@ function heapBytes(): number {
   Bun.gc(true);
   return process.memoryUsage().heapUsed;
 }
-
-const pause = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms));
 
 /** As the sidecars do: again and again while the answer is that it may be repeated. */
 async function persistent<T>(work: () => Promise<T>): Promise<T> {

@@ -3,6 +3,7 @@ import { CsiError } from "../../../lib/core/errors.ts";
 import { callWith, getVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import type { Double } from "../../fakes/truenas/double.ts";
 import { numberOf, recentVersions } from "../../fakes/truenas/versions.ts";
+import { pause } from "../../waiting.ts";
 import { on, openOn, parent, protocolsOf, refusal, remainsOf } from "./rig.ts";
 
 const call = callWith();
@@ -370,8 +371,7 @@ test("volumes survive an upgrade of the system from 24.10 to 26", async () => {
       await refusal(getVolume(driver, made.id));
       double.restart(version);
       double.away = false;
-      while ((await refusal(getVolume(driver, made.id))).code !== "ok")
-        await new Promise(resolve => setTimeout(resolve, 20));
+      while ((await refusal(getVolume(driver, made.id))).code !== "ok") await pause(20);
       expect(await driver.create(volumeOf("pvc-1"), call)).toEqual(made);
       await driver.delete((await driver.create(volumeOf(`of-${version}`), call)).id, call);
     }
@@ -405,7 +405,7 @@ describe.each(recentVersions)("full copies on TrueNAS %s", version => {
       if (source) source.content = "data";
       double.jobs.ms = 60_000;
       const cut = refusal(driver.create(spec(id), call));
-      while (!methods(double).includes("replication.run_onetime")) await new Promise(resolve => setTimeout(resolve, 5));
+      while (!methods(double).includes("replication.run_onetime")) await pause(5);
       double.restart();
       expect((await cut).code).toBe("unavailable");
       expect(await volumeIds(driver)).toEqual([id]);

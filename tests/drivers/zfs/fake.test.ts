@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { type FakeZfs, fakeZfs } from "../../fakes/zfs/pools.ts";
+import { pause } from "../../waiting.ts";
 
 // The model of zfs itself: several processes and the test change it at once.
 
@@ -22,7 +23,7 @@ test("changes of a test and of commands that run at the same time are all kept",
       pools.state.faults.delayMs = (pools.state.faults.delayMs ?? 0) + 1;
     });
     changes++;
-    await Bun.sleep(1);
+    await pause(1);
   }
   expect(fake.with(pools => pools.state.faults.delayMs)).toBe(changes);
   expect(names.filter(name => fake.find(name) === undefined)).toEqual([]);

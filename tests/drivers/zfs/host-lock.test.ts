@@ -19,6 +19,7 @@ import { destroyStep, whileUnused } from "../../../lib/drivers/zfs/cli/destroy.t
 import { datasetLock, locked } from "../../../lib/drivers/zfs/cli/steps.ts";
 import type { Argv } from "../../../lib/io/runner.ts";
 import type { Step } from "../../../lib/io/script.ts";
+import { pause } from "../../waiting.ts";
 
 let folder = "";
 /** A lock of this test alone. */
@@ -74,7 +75,7 @@ function waitedFor(): boolean {
 }
 
 async function until(what: () => boolean): Promise<void> {
-  for (const end = Date.now() + 60_000; !what(); await Bun.sleep(10)) if (Date.now() > end) throw new Error(`${what}`);
+  for (const end = Date.now() + 60_000; !what(); await pause(10)) if (Date.now() > end) throw new Error(`${what}`);
 }
 
 async function codeOf([first, ...rest]: Argv): Promise<number> {

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { passing } from "../../waiting.ts";
 import { Faults } from "../truenas/faults.ts";
 import { lunMethods } from "./luns.ts";
 import { DsmFailure, type Params, paramsOf } from "./params.ts";
@@ -117,7 +118,8 @@ export class Dsm {
     if (lost === "before") return void request.socket.destroy();
     const full = method !== "login" && method !== "logout" && this.faults.isFull(account);
     this.most = Math.max(this.most, ++this.running);
-    if (this.latencyMs > 0) await new Promise(resolve => setTimeout(resolve, this.latencyMs));
+    // A slow system.
+    if (this.latencyMs > 0) await passing(this.latencyMs);
     // SYNO.Core.ISCSI.*: 18990002 (SynologyOpenSource/synology-csi 2807900); SYNO.Core.Share: 3320 "not enough free space" (N4S4/synology-api error_codes.py).
     const code = api.includes("ISCSI") ? 18990002 : api.includes("Share") ? 3320 : 117;
     const busy = await this.#beginChange(api, method);
@@ -143,7 +145,8 @@ export class Dsm {
     if (performance.now() < this.#settledAt) return 3300;
     this.#isChanging = true;
     const { changeMs, settleMs } = this.state.habits;
-    await new Promise(resolve => setTimeout(resolve, changeMs));
+    // Changes of shared folders take time.
+    await passing(changeMs);
     this.#isChanging = false;
     this.#settledAt = performance.now() + settleMs;
     return undefined;

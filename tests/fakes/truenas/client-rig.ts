@@ -1,5 +1,5 @@
-import { setTimeout as pause } from "node:timers/promises";
 import type { HttpConnection } from "../../../lib/drivers/truenas/server.ts";
+import { pause } from "../../waiting.ts";
 import { type Double, type DoubleOptions, startDouble } from "./double.ts";
 
 /** How a client reaches a double: over loopback, with the key that every double knows. */

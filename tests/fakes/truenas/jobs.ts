@@ -1,3 +1,4 @@
+import { later } from "../../waiting.ts";
 import { CallError, Invalid, rpcErrorOf } from "./failure.ts";
 import { queried } from "./query.ts";
 
@@ -116,7 +117,8 @@ export class Jobs {
       const end = () => this.#finish(job, typeof rest === "function" ? (rest as () => unknown) : () => rest);
       if (this.#held) void this.#held.then(end);
       else if (this.ms === 0) queueMicrotask(end);
-      else setTimeout(end, this.ms);
+      // A job that takes time.
+      else later(end, this.ms);
     } catch (error) {
       queueMicrotask(() => this.#finish(job, () => Promise.reject(error)));
     }

@@ -1,4 +1,4 @@
-import { setTimeout as pause } from "node:timers/promises";
+import { pause } from "../../waiting.ts";
 import { completed } from "./facts/complete.ts";
 import { CallError, Invalid } from "./failure.ts";
 import { property, userProperties } from "./properties.ts";

@@ -1,6 +1,7 @@
 import { closeSync, constants, openSync, readSync, writeSync } from "node:fs";
 import { errnoOf } from "../../../lib/core/errors.ts";
 import { type Argv, type ChildStreams, CommandError, type CommandRunner, type Output } from "../../../lib/io/runner.ts";
+import { passing } from "../../waiting.ts";
 import { pipeIn } from "./shell.ts";
 
 /** The programs of streams that run on a host of the model, and what tests do to them. */
@@ -18,7 +19,8 @@ const maxBytes = 1 << 22;
 const opened = (fd: number | undefined, flags: number): number | undefined =>
   fd === undefined ? undefined : openSync(`/proc/self/fd/${fd}`, flags | constants.O_NONBLOCK);
 
-const tick = (): Promise<void> => new Promise(resolve => setTimeout(resolve, 1));
+/** The pause before a pipe without reader or data is tried again. */
+const tick = (): Promise<void> => passing(1);
 
 /** Waits for a promise, or until the program gets a signal. */
 const either = (work: Promise<void>, signal: AbortSignal): Promise<void> =>

@@ -1,5 +1,6 @@
 import { startProcess } from "../../../lib/io/long-running-process.ts";
 import { Worker } from "../../../lib/io/ssh/worker.ts";
+import { pause } from "../../waiting.ts";
 import { printCost } from "../process-cost.ts";
 
 /** One script on a hostile host, in a process of its own; see printCost. */
@@ -13,7 +14,7 @@ async function ended(): Promise<string> {
   const steps = [{ name: "one", argv: ["true"], maxBytes: 64 << 20 }] as const;
   const outputs = await worker.run({ steps, timeoutMs: 20_000 }, new AbortController().signal);
   // What comes after the end is noticed without a question.
-  for (let n = 0; n < 400 && !worker.dead && form.startsWith("noise"); n++) await Bun.sleep(5);
+  for (let n = 0; n < 400 && !worker.dead && form.startsWith("noise"); n++) await pause(5);
   worker.close();
   return `exit ${outputs.get("one")?.exitCode}, ${worker.dead ? "dead" : "alive"}`;
 }

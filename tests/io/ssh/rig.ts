@@ -4,6 +4,7 @@ import type { Log } from "../../../lib/core/call.ts";
 import { CommandError } from "../../../lib/io/runner.ts";
 import type { Outputs, Step, StorageHost } from "../../../lib/io/script.ts";
 import { SshHosts } from "../../../lib/io/ssh/hosts.ts";
+import { pause } from "../../waiting.ts";
 
 /** A signal that is never aborted. */
 export const calm = new AbortController().signal;
@@ -40,7 +41,7 @@ export async function until(what: string, holds: () => boolean | Promise<boolean
   const end = Date.now() + limitMs;
   while (!(await holds())) {
     if (Date.now() > end) throw new Error(`not within ${limitMs} ms: ${what}`);
-    await Bun.sleep(10);
+    await pause(10);
   }
 }
 

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { localRunner } from "../../../lib/io/local.ts";
 import { localHost } from "../../../lib/io/local-host.ts";
 import type { StorageHost } from "../../../lib/io/script.ts";
+import { later } from "../../waiting.ts";
 import { ask, calm, failed, hosts, until } from "./rig.ts";
 import { type Sshd, startSshd } from "./sshd.ts";
 
@@ -149,7 +150,8 @@ describe.each(["this machine", "ssh", "ssh to an account whose shell is tcsh"])(
     expect(late.failure).toBe("timeout");
     const call = new AbortController();
     const work = failed(ask(host(), ["sleep", "60"], call.signal));
-    setTimeout(() => call.abort(), 50);
+    // In the middle of the program.
+    later(() => call.abort(), 50);
     expect((await work).failure).toBe("cancelled");
     expect((await failed(ask(host(), ["true"], AbortSignal.abort()))).failure).toBe("cancelled");
   });

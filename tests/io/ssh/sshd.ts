@@ -5,6 +5,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { SshSettings } from "../../../lib/io/ssh/settings.ts";
+import { pause } from "../../waiting.ts";
 
 /** What one sshd of a test is like. */
 export interface SshdOptions {
@@ -122,7 +123,7 @@ export async function startSshd(options: SshdOptions = {}): Promise<Sshd> {
       for (const each of [...descendants(pid), pid]) signal(each, "SIGKILL");
       for (let left = ofSessions(folder); left.length > 0; left = ofSessions(folder)) {
         for (const each of left) signal(each, "SIGKILL");
-        await Bun.sleep(5);
+        await pause(5);
       }
       if (child.exitCode === null && child.signalCode === null)
         await new Promise(resolve => child.once("exit", resolve));
@@ -144,7 +145,7 @@ async function listening(child: ChildProcess, said: () => string): Promise<void>
   const end = Date.now() + 30_000;
   while (!said().includes("Server listening")) {
     if (child.exitCode !== null || Date.now() > end) throw new Error(`sshd did not start: ${said()}`);
-    await Bun.sleep(5);
+    await pause(5);
   }
 }
 

@@ -2,6 +2,7 @@ import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { CsiError } from "../../../lib/core/errors.ts";
+import { later } from "../../waiting.ts";
 import { FakeVolume } from "../fake-volume.ts";
 import { codeOf } from "../lab.ts";
 import { FakeHost, iqn } from "./fake-host.ts";
@@ -172,10 +173,11 @@ test("a disk that has lost its session is not used, and is waited for", async ()
   host.foreignSession(one, "0");
   host.transport("sda", "transport-offline");
   let repaired = false;
-  setTimeout(() => {
+  // After the first looks, which are 50 ms apart.
+  later(() => {
     repaired = true;
     host.transport("sda", "running");
-  }, 300);
+  }, 100);
   expect(await volumeOf("a").attach(host)).toMatchObject({ path: `${host.root}/dev/sda` });
   expect(repaired).toBe(true);
 });

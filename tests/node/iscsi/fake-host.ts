@@ -14,6 +14,7 @@ import { dirname, join } from "node:path";
 import type { Command, CommandRunner, Output } from "../../../lib/io/runner.ts";
 import type { Attacher } from "../../../lib/node/attach/attacher.ts";
 import { iscsi } from "../../../lib/node/iscsi/attacher.ts";
+import { later } from "../../waiting.ts";
 
 /** A portal of the fake storage. All portals show the same LUNs. */
 export interface FakePortal {
@@ -277,11 +278,10 @@ export class FakeHost implements CommandRunner {
   /** Acts as the kernel does when an attribute is written. */
   #attribute(path: string, text: string): Output {
     const host = /^class\/scsi_host\/host([0-9]+)\/scan$/.exec(path)?.[1];
+    const session = `session${host}`;
+    const show = () => this.sessions.includes(session) && this.#disk(session, text.split(" ")[2] ?? "");
     // The disk of a new device is made by a probe of its own (Linux 6.1, drivers/scsi/sd.c, PROBE_PREFER_ASYNCHRONOUS).
-    const show = () =>
-      this.sessions.includes(`session${host}`) && this.#disk(`session${host}`, text.split(" ")[2] ?? "");
-    if (host && this.lateMs > 0) setTimeout(show, this.lateMs);
-    else if (host) show();
+    if (host) this.lateMs > 0 ? later(show, this.lateMs) : show();
     const [, disk, action] = /^block\/(sd[a-z])\/device\/(delete|rescan)$/.exec(path) ?? [];
     if (!host && !(disk && existsSync(join(this.root, "sys/block", disk)))) return done(1, "No such file or directory");
     if (disk && action === "delete") this.#remove(disk);

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
 import { CsiError } from "../../../lib/core/errors.ts";
+import { later } from "../../waiting.ts";
 import { FakeVolume } from "../fake-volume.ts";
 import { codeOf } from "../lab.ts";
 import { FakeHost, nqn } from "./fake-host.ts";
@@ -120,10 +121,11 @@ test("a connection that is lost and may come back is waited for; no second one i
   host.foreign(one);
   host.become("nvme0", "connecting");
   let back = false;
-  setTimeout(() => {
+  // After the first looks, which are 50 ms apart.
+  later(() => {
     back = true;
     host.become("nvme0", "live");
-  }, 300);
+  }, 100);
   expect(await volume().attach(host)).toMatchObject({ path: `${host.root}/dev/nvme0n1` });
   expect([back, host.controllers, host.asked]).toEqual([true, ["nvme0"], []]);
 });

@@ -11,6 +11,7 @@ import { makeSandbox } from "../../../scripts/sandbox.ts";
 import { tool } from "../../../scripts/spawned.ts";
 import { canMountFuse, mountSilence } from "../../fakes/silence.ts";
 import { startDouble } from "../../fakes/truenas/double.ts";
+import { pause } from "../../waiting.ts";
 import { failureOf, mebibytes, status, World } from "../world.ts";
 
 // Whether a storage is there is found by csimux as a process here, on storages that really do not answer.
@@ -24,7 +25,7 @@ async function until<T>(what: string, look: () => Promise<T | undefined>): Promi
     const seen = await look();
     if (seen !== undefined) return seen;
     if (Date.now() > end) throw new Error(`not within a minute: ${what}`);
-    await new Promise(resolve => setTimeout(resolve, 50));
+    await pause(50);
   }
 }
 

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { setTimeout as pause } from "node:timers/promises";
 import { askCopies } from "../../../cmd/copies/socket.ts";
 import { commandSocketOf } from "../../../lib/copy/commands.ts";
 import { processes } from "../../copy/stream-rig.ts";
 import { signal } from "../../io/ssh/sshd.ts";
+import { pause } from "../../waiting.ts";
 import { untilDone as repeated, status } from "../world.ts";
 import { type CopyKills, copyKills, digest, fillFolder, type Route, routes } from "./copy-kills-rig.ts";
 

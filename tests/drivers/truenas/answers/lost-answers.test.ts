@@ -6,6 +6,7 @@ import { type Limits, usualLimits } from "../../../../lib/drivers/truenas/transp
 import { connectionTo, withDouble } from "../../../fakes/truenas/client-rig.ts";
 import type { Double } from "../../../fakes/truenas/double.ts";
 import { recentVersions, type Version } from "../../../fakes/truenas/versions.ts";
+import { pause } from "../../../waiting.ts";
 
 const never = new AbortController().signal;
 const limits = { answerMs: 800, jobMs: 60_000, copyMs: 60_000, lateMs: 100 };
@@ -35,7 +36,7 @@ const make = (api: Api, name: string) => api.call("pool.dataset.create", [{ name
 const list = (api: Api) => api.call("pool.dataset.query", [[], {}], never);
 /** Waits until one connection is left; the server hears of the others' end a little later than the client ends them. */
 async function closed(double: Double): Promise<void> {
-  for (let left = 500; double.open > 1 && left > 0; left--) await new Promise(resolve => setTimeout(resolve, 10));
+  for (let left = 500; double.open > 1 && left > 0; left--) await pause(10);
   expect(double.open).toBe(1);
 }
 

@@ -6,6 +6,7 @@ import { type LioSettings, targetStep } from "../../../../lib/drivers/zfs/target
 import { codeOf } from "../../../contract/driver-volumes.ts";
 import { perTest } from "../../../contract/per-test.ts";
 import { callWith, volumeOf } from "../../../contract/rig.ts";
+import { pause } from "../../../waiting.ts";
 import { around, type ZfsRig, zfsRig } from "../zfs-rig.ts";
 import { backstore, base, fault, iqns, lio, nameOf, savedPath, savedTargets } from "./lio-places.ts";
 
@@ -99,10 +100,10 @@ test("the holder of targetcli's lock is named, and a call that ends waits no lon
   const path = join(rig.fake.folder, "targetcli.lock");
   const person = Bun.spawn(["flock", "--no-fork", path, "sleep", "60"], { stdout: "pipe" });
   try {
-    while (!existsSync(path) || Bun.spawnSync(["flock", "-n", path, "true"]).exitCode === 0) await Bun.sleep(5);
+    while (!existsSync(path) || Bun.spawnSync(["flock", "-n", path, "true"]).exitCode === 0) await pause(5);
     const left = new AbortController();
     const leaving = codeOf(rig.open().create(volumeOf("b"), callWith(left.signal)));
-    while (!Bun.spawnSync(["pgrep", "-f", `configfs.py ${rig.fake.folder}`]).stdout.length) await Bun.sleep(5);
+    while (!Bun.spawnSync(["pgrep", "-f", `configfs.py ${rig.fake.folder}`]).stdout.length) await pause(5);
     left.abort();
     expect(await leaving).not.toBe("ok");
     const impatient = around(rig.host, ({ steps }, run) => {
@@ -138,7 +139,7 @@ test("a program on the host whose caller has left ends while it waits for the lo
   const path = join(folder, "targetcli.lock");
   const person = Bun.spawn(["flock", "--no-fork", path, "sleep", "60"]);
   try {
-    while (Bun.spawnSync(["flock", "-n", path, "true"]).exitCode === 0) await Bun.sleep(5);
+    while (Bun.spawnSync(["flock", "-n", path, "true"]).exitCode === 0) await pause(5);
     const settings: LioSettings = {
       ...{ kind: "lio", privileged: [], root: lio(rig), lock: path, saved: [savedPath(rig)] },
       ...{ group: {}, auth: {}, block: {} },

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { passing } from "../../../waiting.ts";
 import type { Session } from "../accounts.ts";
 import { type Core, fitting, invoked, knows } from "../core.ts";
 import { checkRequest } from "../facts/check.ts";
@@ -55,7 +56,8 @@ export async function answerRest(
   const fault = own[method] ? undefined : core.faults.next(session.credential, method);
   if (fault === "before") return void request.socket.destroy();
   if (!own[method]) core.record("rest", method, params);
-  if (core.latencyMs > 0) await new Promise(resolve => setTimeout(resolve, core.latencyMs));
+  // A slow system.
+  if (core.latencyMs > 0) await passing(core.latencyMs);
   if (core.hasEnded()) return;
   const [status, body] = await outcome(core, session, method, params);
   if (fault === "after") return void request.socket.destroy();

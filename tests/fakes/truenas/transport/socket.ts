@@ -1,4 +1,5 @@
 import type { WebSocket } from "ws";
+import { passing } from "../../../waiting.ts";
 import type { Session } from "../accounts.ts";
 import { type Core, fitting, invoked, jobResult, knows } from "../core.ts";
 import { checkRequest } from "../facts/check.ts";
@@ -118,12 +119,14 @@ export class Conversation {
     const fault = this.#core.faults.next(this.credential, method);
     if (fault === "before") return this.#lost();
     this.#core.record("rpc", method, params);
-    if (this.#core.latencyMs > 0) await new Promise(resolve => setTimeout(resolve, this.#core.latencyMs));
+    // A slow system.
+    if (this.#core.latencyMs > 0) await passing(this.#core.latencyMs);
     if (this.#core.hasEnded()) return undefined;
     const whole = await this.#caught(() => this.#invoked(method, params));
     const answer = this.#core.mangle(whole, method);
     if (fault === "hung") await new Promise(() => undefined);
-    if (fault === "slow") await new Promise(resolve => setTimeout(resolve, 300));
+    // An answer that takes longer than the others.
+    if (fault === "slow") await passing(300);
     if (fault === "garbled") this.#socket.send(JSON.stringify(answer).slice(0, -1));
     if (fault === "unanswered" || fault === "garbled") return undefined;
     return fault === "after" ? this.#lost() : answer;
