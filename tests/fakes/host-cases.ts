@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { CommandRunner } from "../../lib/io/runner.ts";
 import { pause } from "../waiting.ts";
 import { type Change, modelKernel } from "./configfs.ts";
+import { toolCases } from "./tool-cases.ts";
 import { type FakeZfs, inProcess } from "./zfs/pools.ts";
 
 /** A storage host for cases: a model, or a real one. */
@@ -204,4 +205,4 @@ const nvmetCases: Readonly<Record<string, HostCase>> = {
   },
 };
 
-export const hostCases: Readonly<Record<string, HostCase>> = { ...zfsCases, ...lioCases, ...nvmetCases };
+export const hostCases: Readonly<Record<string, HostCase>> = { ...zfsCases, ...toolCases, ...lioCases, ...nvmetCases };
