@@ -180,7 +180,7 @@ describe("an existing share of the path of an unfinished volume", () => {
         await driver.create(volumeOf("pvc-1"), call);
         const [share] = double.state.tables.smb;
         delete double.state.datasets[`${parent}/pvc-1`]?.user["democratic-csi:provision_success"];
-        Object.assign(share ?? {}, { options: { purpose: "LEGACY_SHARE", hostsallow: [] } });
+        Object.assign(share?.["options"] ?? {}, { hostsallow: [] });
         expect(await refusal(driver.create(volumeOf("pvc-1"), call))).toMatchObject({
           code: "failed-precondition",
           message: expect.stringContaining("hostsallow"),

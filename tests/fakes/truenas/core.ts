@@ -47,7 +47,7 @@ export function invoked(
   const run = () => {
     const result = method.run(asked, params);
     recordAnswer(name, result);
-    return fitting(nas.version, name, result);
+    return fitting(nas.version, name, result, params);
   };
   if (method.job) return { result: undefined, job: begin(name, params, run) };
   const result = run();
@@ -57,10 +57,10 @@ export function invoked(
 }
 
 /** An answer that the facts allow. Any other fails the test that runs: the double must not say what no server says. */
-export function fitting(version: string, name: string, result: unknown): unknown {
+export function fitting(version: string, name: string, result: unknown, params?: readonly unknown[]): unknown {
   // The work of a job, which continues.
-  if (typeof result === "function") return async () => fitting(version, name, await result());
-  const wrong = wrongAnswer(version, name, result);
+  if (typeof result === "function") return async () => fitting(version, name, await result(), params);
+  const wrong = wrongAnswer(version, name, result, params);
   if (wrong.length === 0) return result;
   const text = `TrueNAS ${version} does not answer like this: ${wrong.slice(0, 5).join("; ")}`;
   void Promise.reject(new Error(text));

@@ -131,10 +131,17 @@ export function getacl(nas: Nas, [path]: readonly unknown[]): unknown {
   const list = Array.isArray(acl)
     ? acl.map(each => ({ ...nobody, ...withInherited(each as AclEntry, nfs4) }))
     : trivial;
-  const base = { path, uid, gid, user: "root", group: "root", acl: list, trivial: acl === undefined };
-  return nfs4
-    ? { ...base, acltype: "NFS4", aclflags: { autoinherit: false, protected: false, defaulted: false } }
-    : { ...base, acltype: "POSIX1E" };
+  const flags = { autoinherit: false, protected: false, defaulted: false };
+  const base = { path, uid, gid, trivial: acl === undefined, acltype: nfs4 ? "NFS4" : "POSIX1E" };
+  if (nas.number >= 2504)
+    return { ...base, user: nameOf(uid), group: nameOf(gid), acl: list, ...(nfs4 ? { aclflags: flags } : {}) };
+  // Up to 24.10 there are no names, which nobody asks for (getacl_nfs4 and getacl_posix1e in plugins/filesystem_/acl.py of TS-24.10.2.4).
+  const unnamed = list.map(({ who: _, ...entry }) => entry);
+  return {
+    ...base,
+    acl: unnamed,
+    ...(nfs4 ? { nfs41_flags: flags } : { flags: { setuid: false, setgid: false, sticky: false } }),
+  };
 }
 
 export function stat(nas: Nas, [path]: readonly unknown[]): unknown {

@@ -12,6 +12,8 @@ import { inserted, type Nas, placeOf, type Row, removed } from "./state.ts";
 interface Group {
   readonly portal: number;
   readonly initiator: number | null;
+  readonly authmethod?: string;
+  readonly auth?: number | null;
 }
 
 export const globalConfig = ({ number }: Nas): unknown => ({
@@ -27,7 +29,7 @@ export const globalConfig = ({ number }: Nas): unknown => ({
 
 /** Groups name rows of portals and initiators by their id, each portal once (__validate in plugins/iscsi_/targets.py of TS-24.10.2.4). */
 function checkGroups(nas: Nas, groups: readonly Group[], method: string): void {
-  for (const [index, { portal, initiator }] of groups.entries()) {
+  for (const [index, { portal, initiator, authmethod = "NONE", auth = null }] of groups.entries()) {
     const at = `${method}.groups.${index}`;
     if (groups.findIndex(each => each.portal === portal) < index)
       throw new Invalid([`${at}.portal`, `Portal ${portal} cannot be duplicated on a target`, 22]);
@@ -35,7 +37,17 @@ function checkGroups(nas: Nas, groups: readonly Group[], method: string): void {
       throw new Invalid([`${at}.portal`, `Portal ${portal} not found in database`, 2]);
     if (initiator !== null && !nas.state.tables.initiator.some(({ id }) => id === initiator))
       throw new Invalid([`${at}.initiator`, `Initiator ${initiator} not found in database`, 2]);
+    if (authmethod.startsWith("CHAP")) checkAuth(nas, `${at}.auth`, authmethod, auth);
   }
+}
+
+/** The credentials of a group are those with its tag; mutual ones are looked at (the same place, of TS-25.10.6). */
+function checkAuth(nas: Nas, at: string, method: string, auth: number | null): void {
+  if (!auth) throw new Invalid([at, "Authentication group is required for CHAP and CHAP Mutual", 22]);
+  if (method !== "CHAP_MUTUAL") return;
+  const row = nas.state.tables.iscsiAuth.find(each => each["tag"] === auth);
+  if (!row) throw new Invalid([at, "Authentication group not found", 2]);
+  if (!row["peeruser"]) throw new Invalid([at, `Authentication group ${auth} does not support CHAP Mutual`, 22]);
 }
 
 export function createTarget(nas: Nas, [data]: readonly unknown[]): unknown {

@@ -91,13 +91,13 @@ const shares: Methods = {
     create: sharing.createNfs,
     update: updatedIn("nfs", "NFSShare"),
     delete: deletedFrom("nfs", "NFSShare"),
-    query: rowsOf("nfs"),
+    query: rowsOf("nfs", "sharing.nfs.query"),
   }),
   ...crud("sharing.smb", "SHARING_SMB_WRITE", {
     create: sharing.createSmb,
     update: updatedIn("smb", "SMBShare"),
     delete: deletedFrom("smb", "SMBShare"),
-    query: rowsOf("smb"),
+    query: rowsOf("smb", "sharing.smb.query"),
   }),
 };
 
@@ -108,17 +108,21 @@ const blocks: Methods = {
     create: iscsi.createTarget,
     update: iscsi.updateTarget,
     delete: iscsi.deleteTarget,
-    query: rowsOf("target"),
+    query: rowsOf("target", "iscsi.target.query"),
   }),
-  ...crud("iscsi.extent", ofIscsi, { create: iscsi.createExtent, delete: iscsi.deleteExtent, query: rowsOf("extent") }),
+  ...crud("iscsi.extent", ofIscsi, {
+    create: iscsi.createExtent,
+    delete: iscsi.deleteExtent,
+    query: rowsOf("extent", "iscsi.extent.query"),
+  }),
   ...crud("iscsi.targetextent", ofIscsi, {
     create: iscsi.createLink,
     delete: deletedFrom("targetextent", "iSCSITargetToExtent"),
-    query: rowsOf("targetextent"),
+    query: rowsOf("targetextent", "iscsi.targetextent.query"),
   }),
-  ...crud("iscsi.portal", ofIscsi, { query: rowsOf("portal") }),
-  ...crud("iscsi.initiator", ofIscsi, { query: rowsOf("initiator") }),
-  ...crud("iscsi.auth", ofIscsi, { query: rowsOf("iscsiAuth") }),
+  ...crud("iscsi.portal", ofIscsi, { query: rowsOf("portal", "iscsi.portal.query") }),
+  ...crud("iscsi.initiator", ofIscsi, { query: rowsOf("initiator", "iscsi.initiator.query") }),
+  ...crud("iscsi.auth", ofIscsi, { query: rowsOf("iscsiAuth", "iscsi.auth.query") }),
 };
 
 const ofNvme = "SHARING_NVME_TARGET_WRITE";
@@ -129,7 +133,7 @@ const fabrics: Methods = {
   ...crud(
     "nvmet.subsys",
     ofNvme,
-    { create: nvmet.createSubsys, delete: nvmet.deleteSubsys, query: rowsOf("nvmetSubsys") },
+    { create: nvmet.createSubsys, delete: nvmet.deleteSubsys, query: rowsOf("nvmetSubsys", "nvmet.subsys.query") },
     since,
   ),
   ...crud(
@@ -142,8 +146,8 @@ const fabrics: Methods = {
     },
     since,
   ),
-  ...crud("nvmet.port", ofNvme, { create: nvmet.createPort, query: rowsOf("nvmetPort") }, since),
-  ...crud("nvmet.host", ofNvme, { create: nvmet.createHost, query: rowsOf("nvmetHost") }, since),
+  ...crud("nvmet.port", ofNvme, { create: nvmet.createPort, query: rowsOf("nvmetPort", "nvmet.port.query") }, since),
+  ...crud("nvmet.host", ofNvme, { create: nvmet.createHost, query: rowsOf("nvmetHost", "nvmet.host.query") }, since),
   ...crud(
     "nvmet.port_subsys",
     ofNvme,

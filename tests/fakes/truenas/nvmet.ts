@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { completed } from "./facts/complete.ts";
+import { completed, wholeRow } from "./facts/complete.ts";
 import { Invalid, type Triple } from "./failure.ts";
 import { checkZvol } from "./iscsi.ts";
 import { type QueryOptions, queried } from "./query.ts";
@@ -22,11 +22,21 @@ export const globalConfig = (): unknown => ({
   xport_referral: true,
 });
 
+/** What the rules for subsystems read. */
+interface Subsystem {
+  readonly name: string;
+  readonly subnqn: string | null;
+  readonly ana?: boolean | null;
+}
+
 export function createSubsys(nas: Nas, [data]: readonly unknown[]): unknown {
-  const fields = completed<{ readonly name: string; readonly subnqn: string | null }>(nas, "nvmet.subsys.create", data);
+  const fields = completed<Subsystem>(nas, "nvmet.subsys.create", data);
   const subnqn = fields.subnqn ?? `${baseNqn}:${fields.name}`.slice(0, 223);
   const taken = nas.state.tables.nvmetSubsys.some(each => each["name"] === fields.name || each["subnqn"] === subnqn);
   if (taken) throw new Invalid(["nvmet_subsys_create.name", "Object with this name already exists", 22]);
+  // Without a licence for two controllers (__validate in plugins/nvmet/subsys.py of TS-25.10.6).
+  const noAna = "This platform does not support Asymmetric Namespace Access(ANA).";
+  if ((fields.ana ?? null) !== null) throw new Invalid(["nvmet_subsys_create.ana", noAna, 22]);
   const joined = { hosts: null, namespaces: null, ports: null };
   return inserted(nas, "nvmetSubsys", { ...fields, subnqn, serial: String(1000 + nas.state.txg), ...joined });
 }
@@ -98,15 +108,19 @@ export function createNamespace(nas: Nas, [data]: readonly unknown[]): unknown {
   return shownNamespace(nas, inserted(nas, "nvmetNamespace", row));
 }
 
-/** What a port has that a person has made with few fields. */
-const ofPorts = { inline_data_size: null, max_queue_size: null, pi_enable: null };
+/** The queries that show the rows which others embed. */
+const queries: Readonly<Partial<Record<TableName, string>>> = {
+  nvmetPort: "nvmet.port.query",
+  nvmetHost: "nvmet.host.query",
+  nvmetSubsys: "nvmet.subsys.query",
+};
 
 /** Entries show the objects that they join, not only their ids. */
 const embedded = (nas: Nas, row: Row, parts: Readonly<Record<string, TableName>>): Row => {
   const shown: Row = { ...row };
   for (const [key, table] of Object.entries(parts)) {
     const part = nas.state.tables[table].find(each => each.id === row[`${key}_id`]);
-    shown[key] = part && table === "nvmetPort" ? { ...ofPorts, ...part } : part;
+    shown[key] = part && wholeRow(nas, queries[table] ?? "", part);
     delete shown[`${key}_id`];
   }
   return shown;
@@ -115,10 +129,10 @@ const embedded = (nas: Nas, row: Row, parts: Readonly<Record<string, TableName>>
 const shownNamespace = (nas: Nas, row: Row): Row => embedded(nas, row, { subsys: "nvmetSubsys" });
 
 const embedding =
-  (table: TableName, parts: Readonly<Record<string, TableName>>) =>
+  (table: TableName, method: string, parts: Readonly<Record<string, TableName>>) =>
   (nas: Nas, [filters, options]: readonly unknown[]): unknown =>
     queried(
-      nas.state.tables[table].map(row => embedded(nas, row, parts)),
+      nas.state.tables[table].map(row => wholeRow(nas, method, embedded(nas, row, parts))),
       filters,
       (options ?? {}) as QueryOptions,
     );
@@ -126,9 +140,9 @@ const embedding =
 const portParts = { port: "nvmetPort", subsys: "nvmetSubsys" } as const;
 const hostParts = { host: "nvmetHost", subsys: "nvmetSubsys" } as const;
 
-export const queryNamespaces = embedding("nvmetNamespace", { subsys: "nvmetSubsys" });
-export const queryPortLinks = embedding("nvmetPortSubsys", portParts);
-export const queryHostLinks = embedding("nvmetHostSubsys", hostParts);
+export const queryNamespaces = embedding("nvmetNamespace", "nvmet.namespace.query", { subsys: "nvmetSubsys" });
+export const queryPortLinks = embedding("nvmetPortSubsys", "nvmet.port_subsys.query", portParts);
+export const queryHostLinks = embedding("nvmetHostSubsys", "nvmet.host_subsys.query", hostParts);
 
 export function createPortLink(nas: Nas, [data]: readonly unknown[]): unknown {
   const fields = completed<Readonly<Record<string, number>>>(nas, "nvmet.port_subsys.create", data);

@@ -1,4 +1,4 @@
-import { completed } from "./facts/complete.ts";
+import { completed, wholeRow } from "./facts/complete.ts";
 import { Invalid, type Triple } from "./failure.ts";
 import { areOverlapping, networksOf } from "./networks.ts";
 import { type QueryOptions, queried } from "./query.ts";
@@ -166,9 +166,13 @@ export function createSmb(nas: Nas, [data]: readonly unknown[]): unknown {
 
 /** `…query` of a table. */
 export const rowsOf =
-  (table: TableName) =>
+  (table: TableName, method: string) =>
   (nas: Nas, [filters, options]: readonly unknown[]): unknown =>
-    queried(nas.state.tables[table], filters, (options ?? {}) as QueryOptions);
+    queried(
+      nas.state.tables[table].map(row => wholeRow(nas, method, row)),
+      filters,
+      (options ?? {}) as QueryOptions,
+    );
 
 /** The row with this id; throws the error of get_instance. */
 export function rowOf(nas: Nas, table: TableName, what: string, id: unknown): Row {

@@ -130,19 +130,34 @@ export function checkRequest(version: string, name: string, params: readonly unk
   if (all.length > 0) throw new Invalid(...all.map(({ path, why }): Triple => [named(path), why, 22]));
 }
 
-/** Methods of 24.10 that answer fields besides those of their schema, which binds no answer (plugins/filesystem_/acl.py of TS-24.10.2.4). */
-const unbound: ReadonlySet<string> = new Set(["filesystem.getacl"]);
+/** The type of a row: a query's own model makes every field optional, that of the method which makes a row does not. */
+export function rowTypeOf(facts: Facts, query: string): Type | undefined {
+  const made = methodOf(facts, query.replace(/\.query$/, ".create"));
+  return made?.kind === "pydantic" ? made.result : undefined;
+}
 
-/** What in an answer does not fit the model of its method; empty if all of it does. */
-export function wrongAnswer(version: string, name: string, result: unknown): readonly string[] {
+/**
+ * What in an answer does not fit the model of its method; empty if all of it does. Rows of a query are compared as whole ones, unless it
+ * selects fields.
+ */
+export function wrongAnswer(
+  version: string,
+  name: string,
+  result: unknown,
+  params: readonly unknown[] = [],
+): readonly string[] {
   const facts = factsOf(version);
   const method = facts && methodOf(facts, name);
-  if (!facts || !method || (method.kind === "schema" && unbound.has(name))) return [];
-  // Tests put rows into the tables of shares and targets with the fields that they are about; what a method has made is complete.
-  const isTable = name.endsWith(".query") && !name.startsWith("zfs.resource.");
-  const complete = method.kind === "pydantic" && !isTable ? (["required", "default"] as const) : [];
+  if (!facts || !method) return [];
+  const { select = [] } = (name.endsWith(".query") ? (params[1] ?? {}) : {}) as {
+    readonly select?: readonly unknown[];
+  };
+  const isBound = method.kind === "pydantic" || name === "filesystem.getacl";
+  const complete = isBound && select.length === 0 ? (["required", "default"] as const) : [];
   const on: Checking = { facts, complete, converts: false };
-  return problems(on, method.result, result ?? null).map(
+  const row =
+    complete.length > 0 && name.endsWith(".query") && Array.isArray(result) ? rowTypeOf(facts, name) : undefined;
+  return problems(on, row === undefined ? method.result : { list: row }, result ?? null).map(
     ({ path, why }) => `${name}: ${["answer", ...path].join(".")}: ${why}`,
   );
 }

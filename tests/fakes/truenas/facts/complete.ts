@@ -1,5 +1,5 @@
 import type { Nas } from "../state.ts";
-import { type Checking, checkingOf, fits } from "./check.ts";
+import { type Checking, checkingOf, fits, rowTypeOf } from "./check.ts";
 import type { Fields, Type } from "./facts.ts";
 
 /** Requests as the server reads them: with the defaults that its models declare. */
@@ -46,4 +46,33 @@ export function completed<T>({ version }: Pick<Nas, "version">, name: string, gi
   const value = given ?? fallback ?? {};
   const isChange = method?.kind === "schema" && name.endsWith(".update");
   return (isChange ? value : filled(on, type, value)) as T;
+}
+
+/** A value of a type, where a test's row has none. */
+function neutral(on: Checking, type: Type): unknown {
+  if (typeof type === "string") {
+    const named = on.facts.types[type];
+    if (named !== undefined) return neutral(on, named);
+    return { str: "", int: 0, float: 0, bool: false, dict: {} }[type] ?? null;
+  }
+  if ("or" in type) return type.or.includes("null") ? null : neutral(on, type.or[0] ?? "null");
+  if ("in" in type) return type.in[0];
+  if ("list" in type) return [];
+  if ("dict" in type) return {};
+  if ("of" in type) return whole(on, type.of, {});
+  return "str" in type ? "x".repeat(type.str[0] ?? 0) : (type.int[0] ?? 0);
+}
+
+function whole(on: Checking, fields: Fields, row: Values): Values {
+  const missing = Object.entries(fields).filter(([key, [mark]]) => mark !== "absent" && row[key] === undefined);
+  const added = missing.map(([key, [, type, fallback]]) => [key, structuredClone(fallback) ?? neutral(on, type)]);
+  return { ...row, ...Object.fromEntries(added) };
+}
+
+/** A row that a test has put into a table with the fields that it is about, as the query of the table shows it: with all of its fields. */
+export function wholeRow<R extends object>({ version }: Pick<Nas, "version">, query: string, row: R): R {
+  const { on } = checkingOf(version, query, []);
+  const type = rowTypeOf(on.facts, query);
+  const known = typeof type === "string" ? on.facts.types[type] : type;
+  return typeof known === "object" && "of" in known ? ({ ...whole(on, known.of, row as Values) } as R) : row;
 }

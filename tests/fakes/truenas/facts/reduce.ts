@@ -194,7 +194,7 @@ if (import.meta.main && from !== undefined) {
     readonly versions: Readonly<Record<string, { readonly tag: string }>>;
     readonly methods: Readonly<Record<string, Readonly<Record<string, ExtractedMethod | null>>>>;
   };
-  // Methods that the extraction lacks, read from the models of the same tags.
+  // Methods that the extraction lacks, and answers that their model does not bind, read at the same tags.
   const byHand = JSON.parse(readFileSync(join(import.meta.dir, "by-hand.json"), "utf8")) as Readonly<
     Record<string, Readonly<Record<string, MethodFacts>>>
   >;
@@ -207,6 +207,7 @@ if (import.meta.main && from !== undefined) {
       const result: Type = method.result ? reduced(method.result) : "any";
       methods[name] = { file: method.file ?? method.service, kind: method.kind, args, result };
     }
+    Object.assign(methods, byHand[version]);
     writeFileSync(join(import.meta.dir, `${version}.json`), `${JSON.stringify({ tag, ...shared(methods) })}\n`);
   }
 }

@@ -193,11 +193,12 @@ export class Conversation {
     throw new CallError("EBUSY", "Rate Limit Exceeded");
   }
 
-  #setOptions(options: unknown): null {
-    // Only from 25.10 on a job's own answer can be waited for.
+  /** Only from 25.10 on a job's own answer can be waited for, and the options are answered (service/core_service.py of TS-25.10.6). */
+  #setOptions(options: unknown): object | null {
     const { legacy_jobs } = completed<{ readonly legacy_jobs?: boolean }>(this.#core.nas, "core.set_options", options);
     if (legacy_jobs !== undefined) this.#legacyJobs = legacy_jobs;
-    return null;
+    if (this.#core.nas.number < 2510) return null;
+    return { legacy_jobs: this.#legacyJobs, private_methods: false, py_exceptions: false };
   }
 
   #loginEx(data: Readonly<Record<string, string>>): object {

@@ -18,6 +18,21 @@ function unshared(nas: Nas, name: string): void {
   const path = `/mnt/${name}`;
   for (const table of ["nfs", "smb"] as const)
     removed(nas, table, row => row["path"] === path || (row["paths"] as readonly string[] | undefined)?.[0] === path);
+  if (nas.number >= 2410) unexported(nas, `zvol/${name}`);
+}
+
+/**
+ * The extent of a zvol goes, with its targets that have no other, and its namespace (plugins/iscsi_/fs_attachment_delegate.py and
+ * plugins/nvmet/fs_attachment_delegate.py of TS-24.10.2.4 and TS-25.10.6).
+ */
+function unexported(nas: Nas, disk: string): void {
+  const extents = nas.state.tables.extent.filter(row => row["disk"] === disk).map(({ id }) => id);
+  const links = nas.state.tables.targetextent.filter(row => extents.includes(Number(row["extent"])));
+  removed(nas, "targetextent", row => links.includes(row));
+  removed(nas, "extent", ({ id }) => extents.includes(id));
+  const isLinked = (id: number) => nas.state.tables.targetextent.some(row => row["target"] === id);
+  removed(nas, "target", ({ id }) => links.some(link => link["target"] === id) && !isLinked(id));
+  removed(nas, "nvmetNamespace", row => row["device_path"] === disk);
 }
 
 /** Takes a dataset away, with its shares, and the snapshot that only waited for it. */
@@ -37,7 +52,13 @@ export function remove(nas: Nas, [id, options]: readonly unknown[]): unknown {
   const child = recursive ? undefined : childrenOf(nas, name)[0];
   if (child)
     throw new CallError("ENOTEMPTY", `Failed to delete dataset: cannot destroy '${name}': filesystem has children`);
-  existing(nas, name);
+  const partly = existing(nas, name);
+  // `zfs recv -A` comes before, and takes with it what a stream has made (delete in plugins/zfs_/dataset.py of TS-24.10.2.4 to TS-25.10.6).
+  if (partly.partOf && snapshotsOf(nas, name).length === 0) {
+    drop(nas, name);
+    return true;
+  }
+  delete partly.partOf;
   // Shares go first, whatever becomes of the dataset (do_delete in plugins/pool_/dataset.py of TS-24.10.2.4 to TS-25.10.6).
   unshared(nas, name);
   const why = obstacle(nas, name, recursive);
