@@ -135,7 +135,7 @@ export function getacl(nas: Nas, [path]: readonly unknown[]): unknown {
   const base = { path, uid, gid, trivial: acl === undefined, acltype: nfs4 ? "NFS4" : "POSIX1E" };
   if (nas.number >= 2504)
     return { ...base, user: nameOf(uid), group: nameOf(gid), acl: list, ...(nfs4 ? { aclflags: flags } : {}) };
-  // Up to 24.10 there are no names, which nobody asks for (getacl_nfs4 and getacl_posix1e in plugins/filesystem_/acl.py of TS-24.10.2.4).
+  // Up to 24.10 there are no names, because csimux does not ask for them (getacl_nfs4 and getacl_posix1e in plugins/filesystem_/acl.py of TS-24.10.2.4).
   const unnamed = list.map(({ who: _, ...entry }) => entry);
   return {
     ...base,

@@ -41,7 +41,7 @@ function checkGroups(nas: Nas, groups: readonly Group[], method: string): void {
   }
 }
 
-/** The credentials of a group are those with its tag; mutual ones are looked at (the same place, of TS-25.10.6). */
+/** The credentials of a group are those with its tag; mutual ones are read (the same place, of TS-25.10.6). */
 function checkAuth(nas: Nas, at: string, method: string, auth: number | null): void {
   if (!auth) throw new Invalid([at, "Authentication group is required for CHAP and CHAP Mutual", 22]);
   if (method !== "CHAP_MUTUAL") return;
