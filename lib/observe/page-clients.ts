@@ -28,8 +28,8 @@ export async function connectionLimit(): Promise<number> {
 }
 
 /**
- * The open connections of a port. Clients that neither send nor read cannot keep others out: with one connection too many, the one that has
- * sent no request for the longest time is closed, and with too many unread answers, the oldest of those.
+ * The open connections of a port. Clients that neither send nor read cannot keep others out: with one connection too many, the oldest one
+ * is closed, of those without a request or of those with an answer, whichever are more; with too many unread answers, the oldest of those.
  */
 export class Clients {
   readonly #most: number;
@@ -54,7 +54,8 @@ export class Clients {
   }
 
   add(socket: Socket): void {
-    const [oldest = socket] = this.#asking.keys();
+    const crowd = this.#asking.size < this.#answered.size ? this.#answered : this.#asking;
+    const [oldest = socket] = crowd.keys();
     const isFull = this.#open.size >= this.#most;
     this.#open.add(socket);
     this.#asking.set(socket, this.#now() + clientMs);

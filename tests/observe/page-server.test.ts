@@ -97,6 +97,23 @@ test("with one connection too many, the oldest that waits for a request is close
   expect(isOpen()).toBe("-------x");
 });
 
+test("clients that do not read their answers keep no one out: with one connection too many, the oldest of them is closed", () => {
+  const clients = new Clients(3);
+  const sockets = Array.from({ length: 5 }, () => new Socket());
+  const isOpen = () => sockets.map(each => (each.destroyed ? "-" : "x")).join("");
+  for (const each of sockets.slice(0, 3)) {
+    clients.add(each);
+    clients.asked(each);
+    clients.answer(each, Buffer.from("answer"));
+  }
+  clients.add(sockets[3] as Socket);
+  expect(isOpen()).toBe("-xxxx");
+  // The newest waits for its first bytes; two that have their answer are more.
+  clients.add(sockets[4] as Socket);
+  expect(isOpen()).toBe("--xxx");
+  clients.closeAll();
+});
+
 test("a client has ten seconds for its request; unfinished requests have a limit together", async () => {
   let now = 0;
   const clients = new Clients(3, () => now);
