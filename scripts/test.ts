@@ -11,9 +11,8 @@ import { affected, changedSince, type Selection, select, testFiles } from "./tes
 import type { Seconds } from "./test/unit.ts";
 
 /** The path of a Unix socket has at most 107 bytes (unix(7)), of which the tests need 45 below the folder of a job. */
-const onDisk = (): string => (Buffer.byteLength(tmpdir()) > 56 ? "/tmp" : tmpdir());
+const temporary = (): string => (Buffer.byteLength(tmpdir()) > 56 ? "/tmp" : tmpdir());
 
-/** Memory: the tests make and remove so many small files that ext4 costs them a third of their processor time. */
 const inMemory = "/dev/shm";
 
 /** A tmpfs in which programs may run: tests write some (proc_pid_mounts(5)). */
@@ -22,12 +21,16 @@ const usable = /^\S+ \/dev\/shm tmpfs (?!\S*noexec)/m;
 /** The room that tests may need. */
 const room = 4 * 1024 ** 3;
 
-/** Where temporary files go: to TMPDIR, or to memory if there is enough; where everything is tested, to the disk, as in production. */
-async function temporary(): Promise<string> {
-  if (process.env["TMPDIR"] || process.env["CSIMUX_FUZZ"] === "all") return onDisk();
-  if (!usable.test(await readFile("/proc/self/mounts", "utf8"))) return onDisk();
+/** A new folder in memory if there is enough. Not with TMPDIR, and not where everything is tested: then all is on the disk, as in production. */
+async function folderInMemory(): Promise<string | undefined> {
+  if (process.env["TMPDIR"] || process.env["CSIMUX_FUZZ"] === "all") return undefined;
+  if (!usable.test(await readFile("/proc/self/mounts", "utf8"))) return undefined;
   const { bavail, bsize } = await statfs(inMemory);
-  return Math.min(bavail * bsize, freemem()) > room ? inMemory : onDisk();
+  if (Math.min(bavail * bsize, freemem()) < room) return undefined;
+  // Not "csimux-": csimux itself makes folders with such names in /dev/shm, for which tests look.
+  const folder = await mkdtemp(join(inMemory, "test-csimux-"));
+  await chmod(folder, 0o711);
+  return folder;
 }
 
 /** Many tests wait for something. Each process of bun may need a gibibyte. JOBS=1: one at a time. */
@@ -77,12 +80,12 @@ async function main(words: readonly string[]): Promise<number> {
   console.log(`${jobs.length} jobs, ${workers} at a time; seed ${seed} (CSIMUX_SEED)`);
   const interrupted = new AbortController();
   for (const name of ["SIGINT", "SIGTERM"] as const) process.once(name, () => interrupted.abort());
-  // Not "csimux-": csimux itself makes folders with such names in /dev/shm, for which tests look.
-  const folder = await mkdtemp(join(await temporary(), "test-csimux-"));
+  const folder = await mkdtemp(join(temporary(), "csimux-test-"));
   // Some tests run as an ordinary user, who must be able to enter but not list it.
   await chmod(folder, 0o711);
+  const memory = await folderInMemory();
   try {
-    const options = { folder, workers, signal: interrupted.signal };
+    const options = { folder, memory, workers, signal: interrupted.signal };
     const result = await runJobs(jobs, options);
     if (cases === undefined && !interrupted.signal.aborted) await record(result.seconds);
     const failures = result.failures;
@@ -92,7 +95,7 @@ async function main(words: readonly string[]): Promise<number> {
     console.log(`${interrupted.signal.aborted ? "\ninterrupted" : ""}\n${tallyLine(sum)}`);
     return sum.failed > 0 || sum.passed === 0 || interrupted.signal.aborted ? 1 : 0;
   } finally {
-    await rm(folder, { recursive: true, force: true });
+    for (const each of [folder, memory]) if (each !== undefined) await rm(each, { recursive: true, force: true });
   }
 }
 

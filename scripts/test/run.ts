@@ -5,6 +5,8 @@ import { type Done, type Failure, type Job, type Outcome, runJob } from "./job.t
 export interface RunOptions {
   /** The folder of their temporary files. */
   readonly folder: string;
+  /** Its like in memory, if there is room. */
+  readonly memory?: string | undefined;
   /** How many run at the same time. */
   readonly workers: number;
   readonly signal: AbortSignal;
@@ -17,7 +19,7 @@ const line = (job: Job, { tally, failures, processor }: Done, ms: number): strin
   `${failures.length === 0 ? "ok  " : "FAIL"} ${job.name}: ${tallyLine(tally)} [${(ms / 1_000).toFixed(1)} s, processor ${processor.toFixed(1)} s]`;
 
 /** Runs jobs, the longest first, and prints one line for each, with the whole log of those that fail. */
-export async function runJobs(jobs: readonly Job[], { folder, workers, signal }: RunOptions): Promise<Outcome> {
+export async function runJobs(jobs: readonly Job[], { folder, memory, workers, signal }: RunOptions): Promise<Outcome> {
   const waiting = jobs.toSorted((a, b) => b.weight - a.weight);
   let result: Outcome = { tally: nothing, failures: [], seconds: {} };
   let number = 0;
@@ -25,7 +27,7 @@ export async function runJobs(jobs: readonly Job[], { folder, workers, signal }:
   const work = async (): Promise<void> => {
     for (let job = waiting.shift(); job !== undefined && !signal.aborted; job = waiting.shift()) {
       const started = performance.now();
-      const found = await runJob(job, { folder, number: ++number, signal });
+      const found = await runJob(job, { folder, memory, number: ++number, signal });
       console.log(line(job, found, performance.now() - started));
       processor += found.processor;
       if (found.failures.length > 0) console.log(found.log.trimEnd());

@@ -8,7 +8,7 @@ import { untilDone as repeated, status } from "../world.ts";
 import { type CopyKills, copyKills, digest, fillFolder, type Route, routes } from "./copy-kills-rig.ts";
 
 /** How many copies are disturbed. CSIMUX_SEED: the same choices again. */
-const count = Number(process.env["CSIMUX_KILLS"] ?? 5);
+const count = Number(process.env["CSIMUX_KILLS"] ?? 3);
 const seed = Number(process.env["CSIMUX_SEED"] ?? Date.now() % 100_000);
 
 /** The answers after which external-provisioner asks again. */
