@@ -32,6 +32,9 @@ export const numberOf = (version: Version): number => {
 /** The versions that API drivers can work with. */
 export const scaleVersions: readonly Version[] = versions.filter(version => numberOf(version) >= 2108);
 
+/** The versions that facts/ has. */
+export const versionsWithFacts: readonly Version[] = versions.filter(version => numberOf(version) >= 2410);
+
 /** The versions that every test of the API drivers runs on; TRUENAS_VERSIONS=all in the environment adds the older ones. */
 export const recentVersions: readonly Version[] =
   process.env["TRUENAS_VERSIONS"] === "all"

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { checkRequest, wrongAnswer } from "../../../fakes/truenas/facts/check.ts";
 import { factsOf } from "../../../fakes/truenas/facts/facts.ts";
 import { Invalid } from "../../../fakes/truenas/failure.ts";
-import { recentVersions } from "../../../fakes/truenas/versions.ts";
+import { versionsWithFacts } from "../../../fakes/truenas/versions.ts";
 
 // What the double takes and answers is compared with what the middleware's own models say.
 
@@ -19,7 +19,7 @@ function said(version: string, method: string, ...params: readonly unknown[]): r
 
 const share = { path: "/mnt/tank/a", networks: ["10.0.0.0/24"], hosts: [], ro: false, maproot_user: "root" };
 
-describe.each(recentVersions)("TrueNAS %s", version => {
+describe.each(versionsWithFacts)("TrueNAS %s", version => {
   test("has facts with the tag of their source", () => expect(factsOf(version)?.tag).toMatch(/^TS-\d\d\.\d/));
 
   test("takes a share of NFS, and refuses one with an unknown field, a wrong type or without its path", () => {
@@ -40,7 +40,7 @@ describe.each(recentVersions)("TrueNAS %s", version => {
 
 test("fields that a version does not have are refused there: snapshots in shares came with 25.04", () => {
   const data = { ...share, expose_snapshots: true };
-  expect(recentVersions.map(version => said(version, "sharing.nfs.create", data).length)).toEqual([1, 0, 0, 0]);
+  expect(versionsWithFacts.map(version => said(version, "sharing.nfs.create", data).length)).toEqual([1, 0, 0, 0]);
 });
 
 test("words, numbers in limits and names in limits are compared", () => {

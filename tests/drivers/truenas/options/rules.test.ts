@@ -4,13 +4,13 @@ import { CallError, Invalid } from "../../../fakes/truenas/failure.ts";
 import { Jobs } from "../../../fakes/truenas/jobs.ts";
 import { methodOf } from "../../../fakes/truenas/methods.ts";
 import { freshState, type Nas } from "../../../fakes/truenas/state.ts";
-import { numberOf, recentVersions, type Version } from "../../../fakes/truenas/versions.ts";
+import { numberOf, type Version, versionsWithFacts } from "../../../fakes/truenas/versions.ts";
 
 // What the middleware does besides its models, which the double must do, too. The source of each rule is where the double has it.
 
-const from2504 = recentVersions.filter(version => numberOf(version) >= 2504);
-const from2510 = recentVersions.filter(version => numberOf(version) >= 2510);
-const before26 = recentVersions.filter(version => numberOf(version) < 2600);
+const from2504 = versionsWithFacts.filter(version => numberOf(version) >= 2504);
+const from2510 = versionsWithFacts.filter(version => numberOf(version) >= 2510);
+const before26 = versionsWithFacts.filter(version => numberOf(version) < 2600);
 
 function systemOf(version: Version, more: Partial<Nas> = {}) {
   const nas: Nas = {
@@ -97,7 +97,7 @@ describe.each(from2510)("resources of ZFS on %s", version => {
   });
 });
 
-describe.each(recentVersions)("shares on %s", version => {
+describe.each(versionsWithFacts)("shares on %s", version => {
   test("lines of smb.conf need a full administrator, and one share is the home of users", () => {
     const isNew = numberOf(version) >= 2510;
     const share = (name: string, more: object) => ({
@@ -164,7 +164,7 @@ describe.each(recentVersions)("shares on %s", version => {
   });
 });
 
-describe.each(recentVersions)("datasets on %s", version => {
+describe.each(versionsWithFacts)("datasets on %s", version => {
   test("a mode has three digits and is not empty", () => {
     const { ask, make } = systemOf(version);
     make("tank/a");
