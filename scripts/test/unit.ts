@@ -20,7 +20,7 @@ export function grouped(files: readonly string[], seconds: Seconds): readonly (r
   const groups: string[][] = [];
   let room = 0;
   for (const file of files.filter(each => weight(each) <= ownProcess)) {
-    if (room < weight(file)) {
+    if (groups.length === 0 || room < weight(file)) {
       groups.push([]);
       room = shared;
     }

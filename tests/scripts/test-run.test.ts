@@ -170,6 +170,8 @@ describe("the selection of tests", () => {
     const files = ["a", "b", "c", "d", "e"];
     expect(grouped(files, { a: 1, b: 30, c: 1.5, d: 0, e: 12 })).toEqual([["b"], ["e"], ["a", "c", "d"]]);
     expect(grouped(files, {}).flat().toSorted()).toEqual(files);
+    // Files that take no time run, too.
+    expect(grouped(files, { a: 0, b: 0, c: 1, d: 0, e: 0 }).flat()).toEqual(files);
     const many = Array.from({ length: 100 }, (_, at) => `f${at}`);
     const groups = grouped(many, Object.fromEntries(many.map(file => [file, 1])));
     expect(groups.flat()).toEqual(many);
