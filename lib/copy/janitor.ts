@@ -5,6 +5,7 @@ import { TimeLimit } from "../core/time.ts";
 import type { Landing, ProtectedMoment } from "../drivers/copying.ts";
 import type { Copies } from "./copies.ts";
 import type { UseDriver } from "./copy-work.ts";
+import { nextStep } from "./next-step.ts";
 import { type CopyRecord, recordIn } from "./record.ts";
 import { CopyRemoval } from "./removal.ts";
 import { seconds } from "./times.ts";
@@ -98,12 +99,10 @@ export class Janitor {
       call.log.warn("an unfinished copy is left alone", { volume: encodeHandle(target), reason: detailOf(error) });
       return;
     }
-    const owner = copies.owner(target, record);
-    if (record.state === "finished") {
-      if (owner !== "taken") await this.#removal.settle(target, record, call);
-      return;
-    }
-    if (seconds() - record.asked <= this.#keptSeconds(record) || owner === "taken") return;
+    const isWanted = seconds() - record.asked <= this.#keptSeconds(record);
+    const step = nextStep("clean-up", { record, lease: copies.owner(target, record), isWanted });
+    if (step === "release") return this.#removal.settle(target, record, call);
+    if (step === "nothing") return;
     // The listing may be minutes old; a request may have arrived since.
     const now = await this.#parts.use(connection, async ({ taking }) => taking?.find(landing.id, call));
     if (now?.record === landing.record && !copies.running(target)) await this.#drop(target, record, call);

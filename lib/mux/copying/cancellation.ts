@@ -1,3 +1,4 @@
+import { nextStep } from "../../copy/next-step.ts";
 import type { CopyRecord } from "../../copy/record.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
@@ -37,13 +38,17 @@ export async function cancelCopy(
   if (!(await find())) throw new CsiError("not-found", `there is no copy to volume ${volume}`);
   for (;;) {
     const left = await find();
-    if (left?.state === "finished" || (await on(connection => isVolume(connection, target, call))))
+    const step = nextStep("cancel", {
+      record: left,
+      isVolume: await on(connection => isVolume(connection, target, call)),
+      lease: left ? engine.copies.owner(target, left) : "free",
+    });
+    if (step === "refuse")
       throw new CsiError("failed-precondition", `the copy to volume ${volume} is complete; delete the volume instead`);
-    if (!left) return;
     // Once more for a copy that was removed and begun again meanwhile.
-    if (left.state !== "cancelled") await on(connection => marked(connection, target, call));
-    else if (engine.copies.owner(target, left) !== "taken") return engine.removal.cancel(target, left, call);
-    else await pause(lookMs, AbortSignal.any([client, call.signal]));
+    if (step === "mark") await on(connection => marked(connection, target, call));
+    else if (step === "wait") await pause(lookMs, AbortSignal.any([client, call.signal]));
+    else return left && engine.removal.cancel(target, left, call);
   }
 }
 

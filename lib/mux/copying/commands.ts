@@ -1,4 +1,5 @@
 import type { CopyAnswer, CopyCommand } from "../../copy/commands.ts";
+import { nextStep } from "../../copy/next-step.ts";
 import type { OneCopy } from "../../copy/one-copy.ts";
 import type { CopyRecord } from "../../copy/record.ts";
 import type { Call } from "../../core/call.ts";
@@ -128,7 +129,12 @@ export class CopyCommands {
     const before = running?.record ?? (await this.#landing(target, call));
     await this.#on(target.connection, to => this.#copying.refuseForbidden(to, target, before, call));
     if (!running) await proveOrigin(this.#parts.connections, target, before, call);
-    const record = running || before.state === "copying" ? before : await this.#next(target, before, call);
+    const lease = copies.owner(target, before);
+    const step = running ? "continue" : nextStep("pass", { record: before, lease });
+    if (step === "wait") throw ownedElsewhere(target);
+    if (step === "refuse")
+      throw new CsiError("failed-precondition", `the copy to volume ${encodeHandle(target)} is ${before.state}`);
+    const record = step === "next-pass" ? await this.#next(target, before, call) : before;
     const copy = running ?? this.#start(target, record);
     const end = await watched(copy, tell, client);
     if (end.kind === "paused" || end.kind === "cancelled") throw end.why;
@@ -152,8 +158,6 @@ export class CopyCommands {
 
   /** The next round begins where the last one ended. */
   #next(target: Handle, before: CopyRecord, call: Call): Promise<CopyRecord> {
-    if (before.state !== "ready")
-      throw new CsiError("failed-precondition", `the copy to volume ${encodeHandle(target)} is ${before.state}`);
     const { source, round } = { source: sourceOf(before), round: before.round + 1 };
     return this.#on(source.connection, async ({ driver, copies }) => {
       const giving = givingOf(source.connection, driver.giving);
@@ -173,16 +177,13 @@ export class CopyCommands {
   async #land(target: Handle, call: Call) {
     const record = await this.#landingOrNone(target, call);
     if (!record) return this.#landed(target, call);
-    if (record.state !== "ready" && record.state !== "finished")
-      throw new CsiError(
-        "failed-precondition",
-        `the data of volume ${encodeHandle(target)} is not complete; copy it first`,
-      );
-    if (record.state === "ready" && record.frozen !== undefined && record.round < record.frozen)
-      throw new CsiError(
-        "failed-precondition",
-        `the last round of the copy to volume ${encodeHandle(target)} began before its source was stopped (freeze), so it lacks what was written after that; run csimux copies round again, then land`,
-      );
+    if (nextStep("finish", { record, lease: "free" }) === "refuse") {
+      const text =
+        record.state === "ready"
+          ? `the last round of the copy to volume ${encodeHandle(target)} began before its source was stopped (freeze), so it lacks what was written after that; run csimux copies round again, then land`
+          : `the data of volume ${encodeHandle(target)} is not complete; copy it first`;
+      throw new CsiError("failed-precondition", text);
+    }
     return this.#on(target.connection, async connection => {
       await this.#copying.refuseForbidden(connection, target, record, call);
       const request = { target, spec: specOf(record) };

@@ -1,4 +1,5 @@
 import type { CopyWork } from "../../copy/copy-work.ts";
+import { nextStep } from "../../copy/next-step.ts";
 import type { OneCopy } from "../../copy/one-copy.ts";
 import type { CopyRecord } from "../../copy/record.ts";
 import type { Call } from "../../core/call.ts";
@@ -182,17 +183,18 @@ export class Copying {
    */
   async beforeDelete(connection: Connection, target: Handle, call: Call): Promise<void> {
     const { taking } = connection.driver;
-    const known = taking && (await this.find(connection, taking, target, call));
-    if (!known) return;
+    const record = taking && (await this.find(connection, taking, target, call))?.record;
+    if (!record) return;
     const { copies, removal } = this.#parts.engine;
-    if (copies.owner(target, known.record) === "taken") throw elsewhere(target);
-    if (known.record.state === "finished") return removal.forget(target, known.record, call);
+    const step = nextStep("delete", { record, lease: copies.owner(target, record) });
+    if (step === "wait") throw elsewhere(target);
+    if (step === "release") return removal.forget(target, record, call);
     try {
-      await removal.remove(target, known.record, call);
+      await removal.remove(target, record, call);
     } catch (error) {
       // The landing became the volume, but its process ended before it wrote that into the record.
       if (!(error instanceof CsiError && error.code === "failed-precondition")) throw error;
-      await removal.forget(target, known.record, call);
+      await removal.forget(target, record, call);
     }
   }
 
@@ -243,20 +245,19 @@ export class Copying {
       return { kind: "volume", volume } as const;
     }
     const known = await this.find(connection, taking, target, call);
-    if (known?.record.state === "cancelled") {
-      await engine.removal.remove(target, known.record, call);
-      throw whyEnded(known.record);
-    }
     const record = known?.record ?? (await this.#admission.begin(request, connection, taking, call));
+    const lease = engine.copies.owner(target, record);
+    const step = nextStep("create", { record, lease });
+    if (step === "remove") {
+      await engine.removal.remove(target, record, call);
+      throw whyEnded(record);
+    }
     refuseOther(record, request);
-    const owner = engine.copies.owner(target, record);
-    if (owner === "taken") throw elsewhere(target, record);
+    if (step === "wait") throw elsewhere(target, record);
     if (known) await this.refuseForbidden(connection, target, record, call);
-    if (record.state !== "copying") return { kind: "ready", record } as const;
-    return {
-      kind: "running",
-      running: this.start(request, record, { isNew: !known, isTakenOver: owner === "gone" }),
-    } as const;
+    if (step === "finish") return { kind: "ready", record } as const;
+    const started = this.start(request, record, { isNew: !known, isTakenOver: lease === "gone" });
+    return { kind: "running", running: started } as const;
   }
 
   /** Runs a copy in this process. Throws "aborted" while its landing becomes the volume: nothing may write into that. */
