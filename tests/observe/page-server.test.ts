@@ -210,6 +210,8 @@ test("a request is read as HTTP/1.1 says, in any pieces; what could be read in t
     expect(await client("POST / HTTP/1.1\r\n\r\n").closed).toStartWith("HTTP/1.1 404 ");
     expect(await client("GET /__proto__ HTTP/1.1\r\n\r\n").closed).toStartWith("HTTP/1.1 404 ");
     expect(seen.length).toBe(1);
+    const head = await client("HEAD / HTTP/1.1\r\n\r\n").closed;
+    expect(head).toMatch(/^HTTP\/1\.1 200 OK\r\n.*Content-Length: [1-9].*\r\n\r\n$/s);
   });
 }, 60_000);
 
