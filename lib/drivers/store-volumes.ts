@@ -53,10 +53,16 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
       try {
         return this.#volume(await this.#completed(asset, spec, call));
       } catch (error) {
+        let isThere = false;
+        const check = (found: A) => {
+          isThere = true;
+          refuseFinished(found);
+        };
         const undo = async () => {
           if (asset.finished) return false;
-          await this.#remove(asset.id, refuseFinished, call);
-          return true;
+          await this.#remove(asset.id, check, call);
+          // If another controller has removed it, that may be why this failed; a retry makes it again.
+          return isThere;
         };
         throw await afterFailure(error, undo, this, `create volume "${spec.name.slice(0, 160)}"`, call);
       }

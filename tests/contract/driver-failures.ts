@@ -2,7 +2,7 @@ import { expect } from "bun:test";
 import { CsiError, isFinal } from "../../lib/core/errors.ts";
 import type { Driver, Source } from "../../lib/drivers/driver.ts";
 import { type Cases, needing } from "./needs.ts";
-import { callWith, type DriverRig, getVolume, gib, snapshotIds, snapshotsOf, volumeOf } from "./rig.ts";
+import { callWith, type DriverRig, failing, getVolume, gib, snapshotIds, snapshotsOf, volumeOf } from "./rig.ts";
 
 /** Each step of an operation fails once, mostly for want of room: the storage lives on, and knows that it did nothing. */
 
@@ -36,7 +36,7 @@ async function failingEachStep<T>(
 ): Promise<void> {
   for (let step = 1; ; step++) {
     expect(step).toBeLessThan(manySteps);
-    const { driver, failed } = rig.failing(step);
+    const { driver, failed } = failing(rig, step);
     const result = await resultOf(step, operation(driver));
     await check(result, `step ${step}`);
     if (failed()) continue;

@@ -13,6 +13,7 @@ import { snapshotCases } from "./driver-snapshots.ts";
 import { volumeCases } from "./driver-volumes.ts";
 import { type Cases, type Lacks, type Need, testCases, used } from "./needs.ts";
 import type { DriverRig } from "./rig.ts";
+import { secondWriterCases } from "./second-writer/cases.ts";
 
 const cases: Cases = {
   ...volumeCases,
@@ -26,6 +27,7 @@ const cases: Cases = {
   ...foreignCases,
   ...adoptionCases,
   ...generationCases,
+  ...secondWriterCases,
 };
 
 /** The abilities that `lacks` can name. */

@@ -9,7 +9,7 @@ import type { CommandRunner } from "../../lib/io/runner.ts";
 import { below } from "../../scripts/check/below.ts";
 import { Power, type SyncScope } from "../fakes/power.ts";
 import type { DriverRig, Foreign } from "./rig.ts";
-import { fullDisk, inSteps, mortal, type Step } from "./steps.ts";
+import { inSteps, mortal, type Step, stepsAfter } from "./steps.ts";
 
 export const systemRunner: CommandRunner = localRunner({ env: { PATH: process.env["PATH"] ?? "/usr/bin:/bin" } });
 
@@ -60,7 +60,7 @@ export async function localRig(
   const open = (step: Step): Driver =>
     driver.open(base, {
       files: inSteps(files, step),
-      runner: { ...runner, run: (command, signal) => step(() => runner.run(command, signal)) },
+      runner: { ...runner, run: (command, signal) => step(() => runner.run(command, signal), command.argv.join(" ")) },
     });
   const file = (volume: Volume): string => `${driver.folder(volume)}/content`;
   return {
@@ -70,10 +70,7 @@ export async function localRig(
       const { step, dead } = mortal(last, when);
       return { driver: open(step), dead };
     },
-    failing(at) {
-      const { step, failed } = fullDisk(at);
-      return { driver: open(step), failed };
-    },
+    after: before => open(stepsAfter(before)),
     foreign: driver.foreign(base),
     losePower: () => power.lose(),
     write: (volume, text) => writeFile(file(volume), text),

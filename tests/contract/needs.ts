@@ -10,6 +10,10 @@ export type Trait =
   | "clones survive their volume"
   /** A volume with snapshots cannot be deleted; storages do one or the other. */
   | "snapshots hold their volume"
+  /** What another controller has finished meanwhile is distinguished from the rest of a failed call. */
+  | "a second writer"
+  /** A volume that another controller has deleted and made again is distinguished from the one that was there before. */
+  | "a second generation"
   /** The driver itself puts its changes on stable storage (the rig has `losePower`); elsewhere the storage system does, before it answers. */
   | "loss of power";
 

@@ -1,19 +1,13 @@
 import type { Call } from "../../lib/core/call.ts";
 import type { Context, Driver, FoundVolume, Source, Volume, VolumeSpec } from "../../lib/drivers/driver.ts";
 import type { DriverFacts } from "../../lib/drivers/facts.ts";
+import type { Before } from "./steps.ts";
 
 /** A driver that ends like a killed process: at one of its steps, and from then on every step fails. */
 export interface Dying {
   readonly driver: Driver;
   /** Whether it got to that step. */
   dead(): boolean;
-}
-
-/** A driver of which one step fails once: the storage has no room for it, says so, and has done nothing. */
-export interface Failing {
-  readonly driver: Driver;
-  /** Whether it got to that step. */
-  failed(): boolean;
 }
 
 /** Something that a person made by hand in the very place that the driver would use. */
@@ -42,8 +36,14 @@ export interface DriverRig {
   open(): Driver;
   /** A driver that ends at its n-th step, counted from 1: before the step takes effect, or just after. */
   dying(step: number, when: "before" | "after"): Dying;
-  /** A driver whose n-th step fails, counted from 1, and no other. */
-  failing(step: number): Failing;
+  /** A driver before each of whose steps something happens, or in place of which it finds the storage full. */
+  after(before: Before): Driver;
+  /** Whether a step, by what `after` says about it, can be the one that reads a volume or snapshot. By default it names the object. */
+  reads?(about: string): boolean;
+  /** What may be left of a volume that one controller deletes while another shares it, without data; it is in the limits of the driver. */
+  readonly abandoned?: RegExp;
+  /** Steps for which the storage accepts no condition: what happens between the proof and such a step is in the limits of the driver. */
+  readonly unconditional?: RegExp;
   /** What people make by hand here; none where csimux cannot tell it from a volume, which the limits of the driver say. */
   readonly foreign: readonly Foreign[];
   /** The machine loses power: what was not put on stable storage is gone. Absent where the storage answers for that itself. */
@@ -62,6 +62,16 @@ export interface DriverRig {
   /** Removes the marks of a volume and leaves all else, as if a person had made it. Absent where volumes need no marks. */
   unmark?(volume: Volume): Promise<void>;
   close(): Promise<void>;
+}
+
+/** A driver of which one step fails, counted from 1, and no other: the storage has no room for it, says so, and has done nothing. */
+export function failing(rig: DriverRig, at: number): { readonly driver: Driver; failed(): boolean } {
+  let isOver = false;
+  const driver = rig.after(step => {
+    isOver ||= step >= at;
+    return step === at ? "full" : "run";
+  });
+  return { driver, failed: () => isOver };
 }
 
 const silent = {

@@ -1,4 +1,5 @@
 import { expect } from "bun:test";
+import type { CommandRunner } from "../../lib/io/runner.ts";
 import { everything, seed } from "../sample.ts";
 
 /** More steps than any operation has. */
@@ -44,8 +45,17 @@ export async function atEachStep(
   }
 }
 
-/** Runs a step of a storage, or fails in its place. */
-export type Step = <T>(work: () => T | Promise<T>) => Promise<T>;
+/** Runs a step of a storage, or fails in its place; `about` says what it does, and to what. */
+export type Step = <T>(work: () => T | Promise<T>, about?: string) => Promise<T>;
+
+/** What happens before a step, counted from 1. After "full" the storage has no room for it, and does nothing. */
+export type Before = (step: number, about: string) => "run" | "full" | Promise<"run" | "full">;
+
+/** Counts steps; resolves to whether there is room for this one. */
+export function counted(before: Before): (about: string) => Promise<boolean> {
+  let count = 0;
+  return async about => (await before(++count, about)) === "run";
+}
 
 /** A process that ends at its n-th step, before it takes effect or just after; from then on nothing has any effect. */
 export function mortal(last: number, when: "before" | "after"): { readonly step: Step; dead(): boolean } {
@@ -61,14 +71,21 @@ export function mortal(last: number, when: "before" | "after"): { readonly step:
   return { step, dead: () => count >= last };
 }
 
-/** A disk that is full at its n-th step, and at no other. */
-export function fullDisk(at: number): { readonly step: Step; failed(): boolean } {
-  let count = 0;
-  const step: Step = async work => {
-    if (++count !== at) return work();
+/** The steps of a disk that can be full. */
+export function stepsAfter(before: Before): Step {
+  const hasRoom = counted(before);
+  return async (work, about = "") => {
+    if (await hasRoom(about)) return work();
     throw Object.assign(new Error("ENOSPC: no space left on device"), { code: "ENOSPC" });
   };
-  return { step, failed: () => count >= at };
+}
+
+/** A runner whose commands are steps; `full` is what one prints that finds no room. */
+export function commandsAfter(runner: CommandRunner, before: Before, full: string): CommandRunner {
+  const hasRoom = counted(before);
+  const run: CommandRunner["run"] = async (command, signal) =>
+    (await hasRoom(command.argv.join(" "))) ? runner.run(command, signal) : { stdout: "", stderr: full, exitCode: 1 };
+  return { ...runner, run };
 }
 
 type Verb = (...args: readonly unknown[]) => Promise<unknown>;
@@ -76,6 +93,9 @@ type Verb = (...args: readonly unknown[]) => Promise<unknown>;
 /** An interface whose members are all asynchronous, such as the file system calls of a driver: each call is a step. */
 export function inSteps<Calls extends object>(calls: Calls, step: Step): Calls {
   const verbs = Object.entries(calls as unknown as Record<string, Verb>);
-  const wrapped = verbs.map(([name, verb]) => [name, (...args: readonly unknown[]) => step(() => verb(...args))]);
+  const wrapped = verbs.map(([name, verb]) => [
+    name,
+    (...args: readonly unknown[]) => step(() => verb(...args), [name, ...args].join(" ")),
+  ]);
   return Object.fromEntries(wrapped) as unknown as Calls;
 }

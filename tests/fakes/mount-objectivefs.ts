@@ -38,10 +38,6 @@ if [ -n "$FAKE_DIES_AT" ]; then
   [ "$n" -eq "$FAKE_DIES_AT" ] && dies=$FAKE_DIES_WHEN
   [ "$dies" = before ] && kill -9 $$
 fi
-if [ -n "$FAKE_FAILS_AT" ]; then
-  echo x >> "$FAKE_FAILS_LOG"
-  [ "$(wc -l < "$FAKE_FAILS_LOG")" -eq "$FAKE_FAILS_AT" ] && fail 1 "ERROR: SlowDown: please reduce your request rate"
-fi
 [ -e ${folder}/answer ] && { cat ${folder}/answer >&2; end "$(cat ${folder}/code)"; }
 [ "$ACCESS_KEY" = "${accessKey}" ] && [ "$SECRET_KEY" = "${secretKey}" ] || fail 77 "ERROR: AccessDenied"
 [ -n "$OBJECTIVEFS_PASSPHRASE" ] || end 78
@@ -110,15 +106,6 @@ export class FakeObjectiveFs {
     return {
       env: { FAKE_DIES_AT: `${step}`, FAKE_DIES_WHEN: when, FAKE_DIES_LOG: log },
       dead: () => existsSync(log) && readFileSync(log, "utf8").length / 2 >= step,
-    };
-  }
-
-  /** The environment in which the object store, which is never full, refuses the n-th command for now (S3, "SlowDown"), and whether that has happened. */
-  failing(step: number) {
-    const log = join(this.folder, `fails-${crypto.randomUUID()}`);
-    return {
-      env: { FAKE_FAILS_AT: `${step}`, FAKE_FAILS_LOG: log },
-      failed: () => existsSync(log) && readFileSync(log, "utf8").length / 2 >= step,
     };
   }
 

@@ -3,12 +3,12 @@ import { attacherContract } from "../contract/attacher.ts";
 import { driverContract } from "../contract/driver.ts";
 import type { DriverRig, Foreign } from "../contract/rig.ts";
 import { shareContract } from "../contract/share.ts";
-import { mortal } from "../contract/steps.ts";
+import { counted, mortal } from "../contract/steps.ts";
 import { storeContract } from "../contract/store.ts";
 import { ToyAttacher, ToyNode } from "./attacher.ts";
 import { type ToyKind, toyDriver, toyFacts } from "./module.ts";
 import { ToyTargetShare } from "./shares.ts";
-import { alive, full, type Step, ToyStorage } from "./storage.ts";
+import { alive, roomy, type Step, ToyStorage } from "./storage.ts";
 import { ToyStore } from "./store.ts";
 
 /** What a person can make by hand on the storage. */
@@ -58,10 +58,7 @@ function toyRig(kind: ToyKind): DriverRig {
       const { step, dead } = mortal(last, when);
       return { driver: open(step), dead };
     },
-    failing(at) {
-      const { step, failed } = full(at);
-      return { driver: open(step), failed };
-    },
+    after: before => open(roomy(counted(before))),
     foreign: foreignOn(storage),
     write: async ({ id }, content) => {
       const volume = storage.volumes.get(id);
@@ -77,6 +74,8 @@ function toyRig(kind: ToyKind): DriverRig {
 }
 
 const lacks = {
+  "a second writer": "the toy changes by name",
+  "a second generation": "the toy changes by name",
   "snapshots survive their volume": "a snapshot is a part of its volume",
   "loss of power": "all of it is in memory",
 };

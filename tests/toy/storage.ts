@@ -52,12 +52,10 @@ export class ToyStorage {
 /** Every step gets through. */
 export const alive: Step = async work => work();
 
-/** A storage that has no room for the n-th step, and does nothing of it. */
-export function full(at: number): { readonly step: Step; failed(): boolean } {
-  let count = 0;
-  const step: Step = async work => {
-    if (++count === at) throw new CsiError("resource-exhausted", "the toy is full");
-    return work();
+/** A storage that may have no room for a step, and then does nothing of it. */
+export function roomy(hasRoom: (about: string) => Promise<boolean>): Step {
+  return async work => {
+    if (await hasRoom("")) return work();
+    throw new CsiError("resource-exhausted", "the toy is full");
   };
-  return { step, failed: () => count >= at };
 }

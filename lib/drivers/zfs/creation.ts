@@ -59,6 +59,11 @@ const on =
     throw error;
   };
 
+/** Another controller has removed the volume. */
+async function removed({ message }: ZfsError): Promise<never> {
+  throw new ZfsError("changed", message);
+}
+
 /** Undefined for a source that does not exist any more. Throws every other failure. */
 function unlessGone(error: unknown): undefined {
   if (!(error instanceof CsiError && error.code === "not-found")) throw error;
@@ -194,7 +199,7 @@ export function makeVolume(storage: ZfsStorage, spec: VolumeSpec, call: Call): P
     // A volume made from a source has got these with its content.
     const all = Object.entries(laterValues(plan.values));
     const values = spec.source ? all.filter(([name]) => !listProperties.includes(name)) : all;
-    await zfs.set(dataset, { ...Object.fromEntries(values), ...size }, signal);
+    await zfs.set(dataset, { ...Object.fromEntries(values), ...size }, signal).catch(on(["absent"], removed));
     const isCopy = volume.origin === undefined || volume.origin.startsWith(`${staging}@`);
     if (spec.source && isCopy) await afterCopy(volume, spec.source);
     if (filesystem?.permissions) await zfs.permit(dataset, filesystem.permissions, signal);

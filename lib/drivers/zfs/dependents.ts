@@ -92,12 +92,10 @@ export async function destroyWith(
 ): Promise<void> {
   const { zfs, names } = storage;
   const served = servedOf(storage, entry);
-  const isUnfinished = ownValue(entry, property.managed) === "true" && ownValue(entry, property.success) !== "true";
-  const unfinished = isUnfinished ? shownValue(entry, "guid") : undefined;
+  const unfinished = ownValue(entry, property.managed) === "true" && ownValue(entry, property.success) !== "true";
   const how: DestroyOptions = {
-    snapshots: below.map(nameOf),
+    ...{ guid: shownValue(entry, "guid"), unfinished, snapshots: below.map(nameOf) },
     ...(served && { served }),
-    ...(unfinished !== undefined && { unfinished }),
   };
   const foreign = foreignOf(below).map(nameOf);
   if (foreign.length > 0)

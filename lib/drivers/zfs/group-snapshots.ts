@@ -1,7 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import type { GroupSnapshot, GroupSnapshotAbility } from "../driver.ts";
 import { isSnapshotName, isVolumeId } from "./names.ts";
-import { isSnapshot, otherOwner, ownValue, property, tombstoneId } from "./properties.ts";
+import { isSnapshot, otherOwner, ownValue, property, shownValue, tombstoneId } from "./properties.ts";
 import { snapshotOf, throwSnapshotFailure } from "./snapshots.ts";
 import { snapshotProperties } from "./sources.ts";
 import type { ZfsStorage } from "./storage.ts";
@@ -90,7 +90,8 @@ export function datasetGroupSnapshots(storage: ZfsStorage): GroupSnapshotAbility
       const [first] = members;
       if (first && own.length === 0)
         throw storage.notOwn(`the group snapshot "${id}" belongs to ${otherOwner(first, settings.marks)}`);
-      for (const { name } of own) await zfs.destroy(name, { deferred: true }, call.signal);
+      for (const each of own)
+        await zfs.destroy(each.name, { deferred: true, guid: shownValue(each, "guid") }, call.signal);
       const freed = own.map(({ name }) => name);
       await removeFreed(storage, freed, call);
     },

@@ -7,7 +7,7 @@ import { dropSources, removeStaging } from "./sources.ts";
 import type { ZfsStorage } from "./storage.ts";
 import { removeFreed, setAside } from "./tombstones.ts";
 import { volumeIn, volumeQuery, type ZfsVolume } from "./volume.ts";
-import type { Entries, Entry } from "./zfs.ts";
+import { type Entries, type Entry, ZfsError } from "./zfs.ts";
 
 /**
  * Removes a volume, with the rest of interrupted creations of it; success when there is none. Throws "failed-precondition" when it
@@ -33,6 +33,7 @@ export async function removeVolume(
   // Most volumes have no snapshots and were not made from anything.
   const simple = family?.below.length === 0 && shownValue(family.entry, property.sourceKind) === undefined;
   const known = simple || !zfs.finishRename ? found : await inspect(storage, id, [names.staging(id)], call);
+  if (known !== found) refuseOther(family, known.family);
   await removeInspected(storage, id, known, call);
   await removeFreed(storage, [shownValue(family?.entry, "origin")], call);
 }
@@ -42,6 +43,14 @@ function refuse(storage: ZfsStorage, id: string, family: Family): void {
   const found = obstacle(storage, family);
   if (found && !(found.passing && storage.settings.dependents === "tombstone"))
     throw storage.error("failed-precondition", `volume "${id}" cannot be deleted: ${found.why}`);
+}
+
+/** Throws "changed" for a volume that another controller has made or finished since it was inspected. */
+function refuseOther(before: Family | undefined, now: Family | undefined): void {
+  const shown = (family: Family | undefined) =>
+    family && ["guid", "creation", property.success].map(key => shownValue(family.entry, key)).join();
+  if (now && shown(before) !== shown(now))
+    throw new ZfsError("changed", `${now.entry.name} was changed by another call`);
 }
 
 async function removeInspected(

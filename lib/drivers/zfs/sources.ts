@@ -166,7 +166,7 @@ export async function removeStaging(storage: ZfsStorage, name: string, call: Cal
 /** Removes a copy with its snapshots. Throws "failed-precondition" for one with children. */
 export async function removeCopy(storage: ZfsStorage, name: string, call: Call): Promise<void> {
   const { zfs, names } = storage;
-  const family = await zfs.family(name, { names: [names.pool], properties: ["type", "userrefs"] }, call.signal);
+  const family = await zfs.family(name, { names: [names.pool], properties: ["type", "guid", "userrefs"] }, call.signal);
   if (!family.has(name)) return;
   await refuseWhileCopied(storage, name, [...family.values()], call);
   await destroyFamily(zfs, name, family, text => storage.error("failed-precondition", text), call);
@@ -185,7 +185,8 @@ export async function destroyFamily(
   if (child !== undefined)
     throw refused(`the dataset ${child}, which csimux did not make, lies below ${name}; remove it first`);
   const snapshots = all.filter(each => each.startsWith(`${name}@`)).map(each => each.slice(name.length + 1));
-  await zfs.destroy(name, { snapshots }, call.signal);
+  const guid = family.get(name)?.properties.get("guid")?.value;
+  await zfs.destroy(name, { guid, snapshots }, call.signal);
 }
 
 /** Removes the snapshots, on any volume, that a volume was to be made from: it ended before it recorded its source. */

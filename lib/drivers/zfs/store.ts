@@ -126,12 +126,11 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
   }
 
   async note(volume: ZfsVolume, notes: Notes, call: Call): Promise<ZfsVolume> {
-    await this.#set(volume, noteValues(notes), call);
+    await this.#set(volume, noteValues(notes), call, volume.guid);
     return { ...volume, notes: { ...volume.notes, ...notes } };
   }
 
   async finish(volume: ZfsVolume, notes: Notes, call: Call): Promise<ZfsVolume> {
-    // Another controller may have removed it, and made another one of this name.
     await this.#set(volume, this.#finishedValues(notes), call, volume.guid);
     return { ...volume, notes: { ...volume.notes, ...notes }, finished: true };
   }
@@ -246,6 +245,7 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
     return settings.sharing["sharenfs"] === undefined ? undefined : zfs.exported?.(signal);
   }
 
+  /** With a guid: another controller may have removed the volume, and made another one of its name. */
   async #set(
     { dataset }: ZfsVolume,
     values: Readonly<Record<string, string>>,
@@ -277,11 +277,13 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
     });
   }
 
-  /** Removes the rest of a failed creation, but nothing of another request. */
+  /** Removes the rest of a failed creation, but nothing of another request. False if another controller has finished the volume meanwhile. */
   async #undo({ name, source }: VolumeSpec, call: Call): Promise<boolean> {
     const id = this.idOf(name);
     const others = new Error("the volume belongs to another request");
+    let isFinished = false;
     const refuseOthers = async (volume: ZfsVolume) => {
+      isFinished = volume.finished && volume.name === name;
       if (volume.finished || volume.name !== name) throw others;
     };
     try {
@@ -293,6 +295,6 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
     } catch (error) {
       if (error !== others) throw error;
     }
-    return true;
+    return !isFinished;
   }
 }

@@ -57,7 +57,7 @@ export async function setAside(storage: ZfsStorage, id: string, entry: Entry, ca
         ` first (over the API TrueNAS renames datasets from 25.10 on)`,
     );
   const before = { [property.tombstone]: id };
-  const how = { before, after: valuesOf(settings), served: servedOf(storage, entry) };
+  const how = { guid, before, after: valuesOf(settings), served: servedOf(storage, entry) };
   try {
     await zfs.rename(entry.name, names.tombstone(guid), call.signal, how);
   } catch (error) {

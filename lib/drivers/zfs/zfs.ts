@@ -70,10 +70,10 @@ export interface Copy {
   readonly values: Readonly<Record<string, string>>;
 }
 
-/** How to destroy something. */
+/** How to destroy something: what was inspected. Throws "changed" where another guid has the name, or an unfinished volume is finished. */
 export interface DestroyOptions {
-  /** The guid of an unfinished volume. Throws "changed" where the storage sees another one, or that a `set` with a guid finished it. */
-  readonly unfinished?: string;
+  readonly guid?: string | undefined;
+  readonly unfinished?: boolean;
   /** Destroys exactly these snapshots with their dataset, by the names behind "@"; a dataset with another one stays. */
   readonly snapshots?: readonly string[];
   /** A snapshot with clones or holds goes with the last of them. */
@@ -90,6 +90,7 @@ export interface ServedFilesystem {
 
 /** How to rename a dataset that may be in use. */
 export interface RenameOptions {
+  readonly guid: string;
   /** Values that it gets before; if it cannot be renamed, they are inherited again. */
   readonly before: Readonly<Record<string, string>>;
   /** Values that it gets under its new name. */
@@ -183,7 +184,7 @@ export interface Zfs {
   create(dataset: NewDataset, parents: boolean, query: PropertyQuery, signal: AbortSignal): Promise<CreationResult>;
   /** Like `create`, from a snapshot; throws "absent" when that does not exist, or what a temporary one would be taken of. */
   clone(dataset: NewDataset, origin: CloneOrigin, query: PropertyQuery, signal: AbortSignal): Promise<CreationResult>;
-  /** Sets values on a dataset or snapshot; where ZFS refuses one, others may be set. A size is reserved before it becomes the quota. `guid`: as in `unfinished`. */
+  /** Sets values on a dataset or snapshot; where ZFS refuses one, others may be set. A size is reserved before it becomes the quota. `guid`: as in DestroyOptions. */
   set(name: string, values: Values, signal: AbortSignal, guid?: string): Promise<void>;
   /** Applies permissions to a mounted file system. */
   permit(name: string, permissions: Permissions, signal: AbortSignal): Promise<void>;

@@ -109,10 +109,10 @@ export async function backupRig(
       opened.push(dying.driver);
       return dying;
     },
-    failing: step => {
-      const failing = rig.failing(step);
-      opened.push(failing.driver);
-      return failing;
+    after: before => {
+      const driver = rig.after(before);
+      opened.push(driver);
+      return driver;
     },
     // The content of a repository is named by its hash, so it cannot be created by hand under the same name.
     foreign: rig.foreign.filter(({ place }) => place !== "snapshot"),

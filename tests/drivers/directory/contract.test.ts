@@ -2,9 +2,10 @@ import { localFiles } from "../../../lib/io/files.ts";
 import { driverContract } from "../../contract/driver.ts";
 import { storeRig } from "../../contract/parts.ts";
 import { storeContract } from "../../contract/store.ts";
-import { directoryRig } from "./directory-rig.ts";
+import { byName, directoryRig } from "./directory-rig.ts";
 
 const lacks = {
+  ...byName,
   "snapshots hold their volume": "snapshots are copies",
   modify: "folders have no properties",
   groupSnapshots: "copies are not made at one moment",

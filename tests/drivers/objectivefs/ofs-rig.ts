@@ -8,6 +8,7 @@ import { objectivefs } from "../../../lib/drivers/objectivefs/module.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
 import type { DriverRig } from "../../contract/rig.ts";
+import { commandsAfter } from "../../contract/steps.ts";
 import { environment, FakeObjectiveFs } from "../../fakes/mount-objectivefs.ts";
 import { localPorts } from "../../fakes/ports.ts";
 
@@ -55,10 +56,9 @@ export async function ofsRig(given: OfsOptions = {}): Promise<OfsRig> {
     facts: module.facts,
     fake,
     runner,
-    failing(step) {
-      const { env, failed } = fake.failing(step);
-      return { driver: openOfs(given, localRunner({ env: { ...base, ...env } })), failed };
-    },
+    // An object store is never full, but refuses a command for now (S3, "SlowDown").
+    after: before =>
+      openOfs(given, commandsAfter(runner, before, "ERROR: SlowDown: please reduce your request rate\n")),
     foreign: [
       {
         what: "a file system",

@@ -5,6 +5,7 @@ import { type IscsiConfig, openIscsi, synology } from "../../../lib/drivers/syno
 import { synologyIscsiSchema } from "../../../lib/drivers/synology/schema.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import type { DriverRig } from "../../contract/rig.ts";
+import { counted } from "../../contract/steps.ts";
 import { type Dsm, startDsm } from "../../fakes/dsm/double.ts";
 import { localPorts } from "../../fakes/ports.ts";
 import { lunsByHand } from "./handmade.ts";
@@ -77,13 +78,6 @@ function mortalAccount(dsm: Dsm, step: number, when: "before" | "after") {
   return { http: { username }, dead: () => dsm.faults.killed(username) };
 }
 
-/** An account of its own, whose n-th request finds the volume full, and whether it got there. */
-function fullAccount(dsm: Dsm, step: number) {
-  const username = `full-${accounts++}`;
-  dsm.faults.fill(username, step);
-  return { http: { username }, failed: () => dsm.faults.filled(username) };
-}
-
 /** A rig that shows its double. */
 export interface DsmRig extends DriverRig {
   readonly dsm: Dsm;
@@ -146,9 +140,10 @@ export async function rigOn(
     ...rest,
     ...own,
     open: () => open(),
-    failing(step) {
-      const { http, failed } = fullAccount(dsm, step);
-      return { driver: open(http), failed };
+    after(before) {
+      const username = `watched-${accounts++}`;
+      dsm.faults.watch(username, counted(before));
+      return open({ username });
     },
     dying(step, when) {
       const { http, dead } = mortalAccount(dsm, step, when);

@@ -18,6 +18,7 @@ const lacks = (version: Version): Readonly<Partial<Record<Need, string>>> => ({
   ...(numberOf(version) < withRename && {
     "clones survive their volume": "before 25.10 no dataset can be renamed through the API",
     "snapshots survive their volume": "before 25.10 no dataset can be renamed through the API",
+    "a second generation": "before 25.10 the API shows no guid of a dataset",
   }),
 });
 

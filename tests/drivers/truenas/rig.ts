@@ -7,6 +7,7 @@ import type { StorageHost } from "../../../lib/io/script.ts";
 import { sshConnection } from "../../../lib/schema/connecting.ts";
 import { normalize } from "../../../lib/schema/normalize.ts";
 import type { DriverRig } from "../../contract/rig.ts";
+import { counted } from "../../contract/steps.ts";
 import { localPorts } from "../../fakes/ports.ts";
 import { type Double, type DoubleOptions, startDouble } from "../../fakes/truenas/double.ts";
 import { tableNames } from "../../fakes/truenas/state.ts";
@@ -152,12 +153,16 @@ export async function truenasRig(protocol: Protocol, options: DoubleOptions, ope
     double,
     facts: moduleOf(`${opening.spelling ?? "freenas"}-api-${protocol}`).facts,
     open,
-    failing(step) {
-      const key = `${++mortals + 1}-mortal`;
+    after(before) {
+      const key = `${++mortals + 1}-watched`;
       double.accounts.addKey(key);
-      double.faults.fill(key, step);
-      return { driver: open({ key }), failed: () => double.faults.filled(key) };
+      double.faults.watch(key, counted(before));
+      return open({ key });
     },
+    // No method of the API changes or deletes something only if it is what was read (api/v25_10_0/pool_dataset.py, pool_snapshot.py of TS-25.10.6).
+    unconditional:
+      /^(?:pool\.dataset|zfs\.resource|\w+\.snapshot|zfs\.resource\.snapshot)\.(?:delete|destroy|rename|update) /,
+    abandoned: /^(?:target|nvmetSubsys) "pvc-1-/,
     foreign: handmade(double, parent, open),
     dying(step, when) {
       const key = `${++mortals + 1}-mortal`;

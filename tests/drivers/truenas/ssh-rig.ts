@@ -7,13 +7,14 @@ import { localHost } from "../../../lib/io/local-host.ts";
 import { CommandError, type CommandRunner } from "../../../lib/io/runner.ts";
 import type { StorageHost } from "../../../lib/io/script.ts";
 import type { DriverRig } from "../../contract/rig.ts";
+import { commandsAfter, counted } from "../../contract/steps.ts";
 import { localPorts } from "../../fakes/ports.ts";
 import { type Double, startDouble } from "../../fakes/truenas/double.ts";
 import { datasetsOf } from "../../fakes/truenas/on-zfs.ts";
 import type { Version } from "../../fakes/truenas/versions.ts";
 import { type FakeZfs, fakeZfs, inProcess } from "../../fakes/zfs/pools.ts";
 import { handmade, unmarked, wholeState } from "../zfs/handmade.ts";
-import { full } from "../zfs/zfs-rig.ts";
+import { fullPool } from "../zfs/zfs-rig.ts";
 import { moduleOf, type Protocol, remainsOf, sections } from "./rig.ts";
 
 /** A connection to a double. */
@@ -90,9 +91,13 @@ export async function sshRig(
     facts: moduleOf(`${spelling}-${protocol}`).facts,
     open: () => open(host, "1-secret"),
     through: wrapped => open(localHost(wrapped(programs)), "1-secret"),
-    failing(step) {
-      const commands = full(programs, step);
-      return { driver: open(localHost(commands.runner), "1-secret"), failed: commands.failed };
+    after(before) {
+      const key = `${++mortals + 1}-watched`;
+      double.accounts.addKey(key);
+      const hasRoom = counted(before);
+      double.faults.watch(key, hasRoom);
+      const commands = commandsAfter(programs, async (_, about) => ((await hasRoom(about)) ? "run" : "full"), fullPool);
+      return open(localHost(commands), key);
     },
     foreign: handmade(fake, `${spelling}-${protocol}`, undefined),
     dying(step, when) {

@@ -7,9 +7,10 @@ import { zfs } from "../../../lib/drivers/zfs/module.ts";
 import { openIscsi, openNvmeof } from "../../../lib/drivers/zfs/targets/open-targets.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import { localHost } from "../../../lib/io/local-host.ts";
-import { CommandError, type CommandRunner } from "../../../lib/io/runner.ts";
+import { CommandError } from "../../../lib/io/runner.ts";
 import type { Script, Step, StorageHost } from "../../../lib/io/script.ts";
 import type { DriverRig } from "../../contract/rig.ts";
+import { commandsAfter } from "../../contract/steps.ts";
 import { localPorts } from "../../fakes/ports.ts";
 import { FakeSpdk } from "../../fakes/spdk.ts";
 import { type FakeZfs, fakeZfs, inProcess } from "../../fakes/zfs/pools.ts";
@@ -172,15 +173,8 @@ function mortal(host: StorageHost, last: number, when: "before" | "after") {
   return { host: { ...host, script }, dead: () => dead };
 }
 
-/** A host whose n-th command finds the pool, or the disk of its system, full, and does nothing. */
-export function full(runner: CommandRunner, at: number): { readonly runner: CommandRunner; failed(): boolean } {
-  let count = 0;
-  const run: CommandRunner["run"] = async (command, signal) => {
-    if (++count !== at) return runner.run(command, signal);
-    return { stdout: "", stderr: "cannot do this: out of space\n", exitCode: 1 };
-  };
-  return { runner: { ...runner, run }, failed: () => count >= at };
-}
+/** What a command says that finds the pool, or the disk of its system, full. */
+export const fullPool = "cannot do this: out of space\n";
 
 const marker = "content.txt";
 
@@ -199,10 +193,7 @@ export async function zfsRig(given: ZfsOptions): Promise<ZfsRig> {
     facts: module.facts,
     fake,
     host,
-    failing(step) {
-      const { runner: failing, failed } = full(runner, step);
-      return { driver: openZfs(options, localHost(failing)), failed };
-    },
+    after: before => openZfs(options, localHost(commandsAfter(runner, before, fullPool))),
     foreign: handmade(fake, given.driver, spdk),
     on: other => openZfs(options, other),
     open: () => openZfs(options, host),

@@ -116,7 +116,10 @@ export class Dsm {
     this.requests.push({ api, method, account, params, url: request.url ?? "" });
     const lost = this.faults.next(account, `${api} ${method}`);
     if (lost === "before") return void request.socket.destroy();
-    const full = method !== "login" && method !== "logout" && this.faults.isFull(account);
+    const full =
+      method !== "login" &&
+      method !== "logout" &&
+      (await this.faults.isFull(account, `${api} ${method} ${JSON.stringify(params)}`));
     this.most = Math.max(this.most, ++this.running);
     // A slow system.
     if (this.latencyMs > 0) await passing(this.latencyMs);

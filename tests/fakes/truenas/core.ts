@@ -29,7 +29,7 @@ export interface Core {
 }
 
 /** Runs a method for a session. A job's method answers the job itself. Throws CallError or Invalid. */
-export function invoked(
+export async function invoked(
   { nas, accounts, jobs, faults, recordAnswer }: Core,
   session: Session | undefined,
   name: string,
@@ -38,7 +38,8 @@ export function invoked(
   const method = methodOf(nas.number, name);
   if (!method) throw new CallError("ENOMETHOD", `Method ${name} not found`);
   accounts.allow(session, method.role);
-  if (faults.isFull(session?.credential ?? "")) throw new CallError("ENOSPC", "out of space");
+  const about = `${name} ${JSON.stringify(params)}`;
+  if (await faults.isFull(session?.credential ?? "", about)) throw new CallError("ENOSPC", "out of space");
   const fullAdmin = session !== undefined && accounts.isFullAdmin(session);
   const asked = { ...nas, fullAdmin };
   const begin = (of: string, given: readonly unknown[], work: () => unknown) =>

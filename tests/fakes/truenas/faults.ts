@@ -19,7 +19,7 @@ interface Mortal {
 export class Faults {
   readonly #mortals = new Map<string, Mortal>();
   readonly #fates = new Map<string, () => When | undefined>();
-  readonly #full = new Map<string, { readonly step: number; count: number }>();
+  readonly #watched = new Map<string, (about: string) => Promise<boolean>>();
   #silent: { readonly method: RegExp; readonly how: Silence; times: number } | undefined;
   #once: { readonly method: RegExp; readonly when: When; skip: number } | undefined;
 
@@ -33,21 +33,15 @@ export class Faults {
     this.#fates.set(credential, fate);
   }
 
-  /** The n-th method that this credential calls, counted from 1, finds the pool full and does nothing. */
-  fill(credential: string, step: number): void {
-    this.#full.set(credential, { step, count: 0 });
+  /** Before each request of this credential, `hasRoom` gets what it asks for; without room the request finds the pool full and does nothing. */
+  watch(credential: string, hasRoom: (about: string) => Promise<boolean>): void {
+    this.#watched.set(credential, hasRoom);
   }
 
-  /** Whether a credential of `fill` got to its step. */
-  filled(credential: string): boolean {
-    const full = this.#full.get(credential);
-    return full !== undefined && full.count >= full.step;
-  }
-
-  /** Whether the method that this credential calls now is the one that finds the pool full. */
-  isFull(credential: string): boolean {
-    const full = this.#full.get(credential);
-    return full !== undefined && ++full.count === full.step;
+  /** Whether this request of a credential finds the pool full. */
+  async isFull(credential: string, about: string): Promise<boolean> {
+    const hasRoom = this.#watched.get(credential);
+    return hasRoom !== undefined && !(await hasRoom(about));
   }
 
   /** Whether a credential of `kill` got to its step. */

@@ -1,4 +1,5 @@
 import { discardedName, isDiscarded, isStaging, isTemporary } from "../../zfs/names.ts";
+import { ownValue, property, shownValue } from "../../zfs/properties.ts";
 import { type DestroyOptions, type RenameOptions, type Zfs, ZfsError } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
 import { isMissing } from "../api-error.ts";
@@ -16,24 +17,32 @@ async function gone(api: Api, method: string, params: readonly unknown[], signal
   }
 }
 
-/** Gives a snapshot whose destruction is deferred another name, if it still exists. */
-async function discard({ api, reading }: DatasetApi, name: string, signal: AbortSignal): Promise<void> {
+/** Gives a snapshot whose destruction is deferred another name, if it still exists. One with another guid was taken since then. */
+async function discard({ api, reading }: DatasetApi, name: string, signal: AbortSignal, guid?: string): Promise<void> {
   const waiting = await reading.one(name, ["guid"], signal);
-  if (!waiting) return;
-  const to = `${name.slice(0, name.indexOf("@") + 1)}${discardedName(waiting.properties.get("guid")?.value ?? "")}`;
+  const found = waiting && shownValue(waiting, "guid");
+  if (!waiting || (guid !== undefined && found !== guid)) return;
+  const to = `${name.slice(0, name.indexOf("@") + 1)}${discardedName(found ?? "")}`;
   const { number } = await api.version(signal);
   if (number >= withSnapshotResources)
     return gone(api, "zfs.resource.snapshot.rename", [{ current_name: name, new_name: to }], signal);
   await gone(api, "pool.snapshot.rename", [name, { new_name: to, force: true }], signal);
 }
 
-async function destroySnapshot(on: DatasetApi, name: string, defer: boolean, signal: AbortSignal): Promise<void> {
+async function destroySnapshot(
+  on: DatasetApi,
+  name: string,
+  defer: boolean,
+  signal: AbortSignal,
+  guid?: string,
+): Promise<void> {
   const { number } = await on.api.version(signal);
   if (number < withSnapshotResources)
     return gone(on.api, `${snapshotService(number)}.delete`, [name, { defer }], signal);
   await gone(on.api, "zfs.resource.snapshot.destroy", [{ path: name, defer }], signal);
   // 26 does not answer that the destruction is deferred.
-  if (defer && !isTemporary(name.slice(name.indexOf("@") + 1)) && !isDiscarded(name)) await discard(on, name, signal);
+  if (defer && !isTemporary(name.slice(name.indexOf("@") + 1)) && !isDiscarded(name))
+    await discard(on, name, signal, guid);
 }
 
 /** As Zfs.freeName. Before 25.10 the API cannot rename a snapshot, so one with clones or holds is refused. */
@@ -59,14 +68,29 @@ async function destroyDataset({ api, reading }: DatasetApi, name: string, signal
   if (await reading.one(name, ["type"], signal)) throw new ZfsError("busy", `${name} still exists after ${method}`);
 }
 
-/** As Zfs.destroy. Snapshots first: the server refuses a dataset with snapshots only after it has deleted the shares (25.10). */
-export async function destroyed(
-  on: DatasetApi,
+/**
+ * Throws "changed" for what is not what the caller has inspected. The API has no condition for a change, so this is asked right before it. Before
+ * 25.10 datasets show no guid.
+ */
+export async function proven(
+  { reading }: DatasetApi,
   name: string,
-  { deferred, snapshots = [] }: DestroyOptions,
+  { guid, unfinished = false }: Pick<DestroyOptions, "guid" | "unfinished">,
   signal: AbortSignal,
 ): Promise<void> {
-  if (name.includes("@")) return destroySnapshot(on, name, deferred === true, signal);
+  if (guid === undefined && !unfinished) return;
+  const entry = await reading.one(name, ["guid", ...(unfinished ? [property.success] : [])], signal);
+  if (!entry) return;
+  const isOther = guid !== undefined && (shownValue(entry, "guid") ?? guid) !== guid;
+  if (isOther || (unfinished && ownValue(entry, property.success) === "true"))
+    throw new ZfsError("changed", `${name} was changed by another call`);
+}
+
+/** As Zfs.destroy. Snapshots first: the server refuses a dataset with snapshots only after it has deleted the shares (25.10). */
+export async function destroyed(on: DatasetApi, name: string, how: DestroyOptions, signal: AbortSignal): Promise<void> {
+  const { deferred, snapshots = [] } = how;
+  await proven(on, name, how, signal);
+  if (name.includes("@")) return destroySnapshot(on, name, deferred === true, signal, how.guid);
   // Between its attempts a job holds nothing open, and would make the copy again.
   if (isStaging(name) && (await isWritten(on.api, name, signal)))
     throw new ZfsError("busy", `a job that cannot be aborted still copies to ${name}`);
@@ -76,13 +100,14 @@ export async function destroyed(
 
 /** As Zfs.rename with RenameOptions. The server does not say whether a file system is in use. */
 export async function renamedWith(
-  zfs: Pick<Zfs, "set">,
+  zfs: Pick<Zfs, "set"> & DatasetApi,
   rename: () => Promise<void>,
   from: string,
   to: string,
-  { before, after }: RenameOptions,
+  { guid, before, after }: RenameOptions,
   signal: AbortSignal,
 ): Promise<void> {
+  await proven(zfs, from, { guid }, signal);
   await zfs.set(from, before, signal);
   const undone = Object.fromEntries(Object.keys(before).map(key => [key, undefined]));
   await rename().catch(async (error: unknown) => {

@@ -35,7 +35,7 @@ import {
   zfsError,
 } from "./queries.ts";
 import { type DatasetApi, DatasetReader } from "./reading.ts";
-import { copyDestroyed, destroyed, nameFreed, renamedWith } from "./removal.ts";
+import { copyDestroyed, destroyed, nameFreed, proven, renamedWith } from "./removal.ts";
 import { createdEntry } from "./rows.ts";
 import { taken } from "./snapshots.ts";
 import { takenAfresh } from "./temporary.ts";
@@ -136,7 +136,8 @@ export class ZfsApi implements Zfs, DatasetApi {
     return nameFreed(this, snapshot, signal);
   }
 
-  async set(name: string, values: Values, signal: AbortSignal): Promise<void> {
+  async set(name: string, values: Values, signal: AbortSignal, guid = ""): Promise<void> {
+    if (guid !== "") await proven(this, name, { guid }, signal);
     const { fields, user } = apiValues(values);
     if (name.includes("@")) return this.#setSnapshot(name, user, signal);
     const { refreservation, ...others } = fields;

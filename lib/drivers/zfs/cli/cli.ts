@@ -25,6 +25,7 @@ import { ExportCache, exportedIn, exportsStep } from "./nfs.ts";
 import {
   copyStep,
   mountProperties,
+  onlyIf,
   options,
   type Programs,
   permissionSteps,
@@ -153,8 +154,9 @@ export class ZfsCli implements Zfs {
   }
 
   async destroy(name: string, how: DestroyOptions, signal: AbortSignal): Promise<void> {
+    const defer = () => onlyIf(this.#programs, name, how.guid, "type", this.#argv("destroy", "-d", name));
     const output = how.deferred
-      ? await this.#attempt({ name: "destroy", argv: this.#argv("destroy", "-d", name) }, signal)
+      ? await this.#attempt({ name: "destroy", argv: defer() }, signal)
       : await whileUnused(this.#calls(signal), this.#exports, how.served, destroyStep(this.#programs, name, how));
     if (output.exitCode === 0) return;
     if (!isGone(output, name)) throw refusal(output);

@@ -31,13 +31,13 @@ const line = (argv: Argv): string => argv.map(quoted).join(" ");
  * shares again what it could not unmount (libzfs, zfs_unmount). `zfs destroy` itself unmounts, too, but only after it has destroyed the
  * snapshots, and OpenZFS 2.1 then forgets the usershare; without either, the unmounting is left to it. After any failure the file
  * system is mounted and shared again. All this happens under a lock of the dataset, also for other processes: of two that destroy a
- * file system at once, the later would restore an export of something that is gone; and what one finishes, another does not take for the
- * rest of its own failed creation.
+ * file system at once, the later would restore an export of something that is gone; and what one has made or finished meanwhile, another
+ * does not take for what it has inspected.
  */
 export function destroyStep(
   { zfs }: Programs,
   name: string,
-  { snapshots = [], served, unfinished }: DestroyOptions,
+  { snapshots = [], served, guid, unfinished }: DestroyOptions,
 ): Step {
   const batches = Array.from({ length: Math.ceil(snapshots.length / snapshotsAtOnce) }, (_, at) =>
     snapshots.slice(at * snapshotsAtOnce, (at + 1) * snapshotsAtOnce).join(","),
@@ -48,14 +48,14 @@ export function destroyStep(
   const destroy = rest === "" ? dataset : `{ ${rest}; ${dataset}; }`;
   const alone = (argv: Argv): Step => ({
     name: "destroy",
-    argv: onlyIf({ zfs }, name, unfinished, property.success, argv),
+    argv: onlyIf({ zfs }, name, guid, unfinished ? property.success : "type", argv),
   });
   if (!served && rest === "") return alone([...zfs, "destroy", name]);
   const unmount = served && (rest !== "" || served.protocol === "smb");
   const first = unmount ? `${line([...zfs, "unmount", name])} && ${destroy}` : destroy;
   const last = served ? `${line([...zfs, "mount", name])}; ${line([...zfs, "share", name])}` : ":";
   const both: Argv = ["sh", "-c", orElseText, "sh", first, last];
-  return unfinished ? alone(both) : { name: "destroy", argv: locked(datasetLock(name), both) };
+  return guid ? alone(both) : { name: "destroy", argv: locked(datasetLock(name), both) };
 }
 
 /**
@@ -84,7 +84,7 @@ export function renameStep(
   { zfs }: Programs,
   from: string,
   to: string,
-  { before, after, served }: RenameOptions,
+  { guid, before, after, served }: RenameOptions,
 ): Step {
   const values = (all: RenameOptions["after"]) => Object.entries(all).map(([key, value]) => `${key}=${value}`);
   const first = [
@@ -99,7 +99,7 @@ export function renameStep(
   const [one, other] = [first.map(line).join(" && "), last.map(line).join("; ") || ":"];
   return {
     name: "rename",
-    argv: locked(datasetLock(from), ["sh", "-c", orElseText, "sh", one, other]),
+    argv: onlyIf({ zfs }, from, guid, "type", ["sh", "-c", orElseText, "sh", one, other]),
     onFailure: "go-on",
   };
 }

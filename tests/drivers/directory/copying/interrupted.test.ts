@@ -1,7 +1,16 @@
 import { describe, expect, test } from "bun:test";
 import type { Driver } from "../../../../lib/drivers/driver.ts";
 import type { Source } from "../../../../lib/drivers/volume.ts";
-import { callWith, type DriverRig, findVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../../../contract/rig.ts";
+import {
+  callWith,
+  type DriverRig,
+  failing,
+  findVolume,
+  gib,
+  snapshotsOf,
+  volumeIds,
+  volumeOf,
+} from "../../../contract/rig.ts";
 import { atEachStep } from "../../../contract/steps.ts";
 import { isHostRoot } from "../../../root.ts";
 import { backupRig, kopiaRepository } from "../backup-rig.ts";
@@ -123,7 +132,7 @@ describe.skipIf(!isHostRoot || !Bun.which("rsync"))("a copy to another connectio
       const source = await withSource(rig, "a snapshot");
       const spec = copyOf("pvc-1", "s:c0/source", gib);
       for (let at = 1; ; at++) {
-        const { driver, failed } = rig.failing(at);
+        const { driver, failed } = failing(rig, at);
         await copyWhole(driver, driver, source, spec).catch(() => undefined);
         await inspect(rig, rig.open(), `step ${at}`);
         const id = await copyWhole(rig.open(), rig.open(), source, spec);

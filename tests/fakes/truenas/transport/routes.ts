@@ -84,7 +84,7 @@ async function outcome(
       checkRequest(core.nas.version, method, params);
       return [200, fitting(core.nas.version, method, mine(core, params, session))];
     }
-    const { result, job } = invoked(core, session, method, params);
+    const { result, job } = await invoked(core, session, method, params);
     return [200, job ? job.id : await result];
   } catch (error) {
     if (isMissing(error)) return [404, { message: "" }];

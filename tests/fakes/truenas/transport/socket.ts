@@ -153,7 +153,7 @@ export class Conversation {
   }
 
   async #invoked(method: string, params: readonly unknown[]): Promise<unknown> {
-    const { result, job } = invoked(this.#core, this.#session, method, params);
+    const { result, job } = await invoked(this.#core, this.#session, method, params);
     if (!job) return result;
     if (this.#legacyJobs) return job.id;
     await job.done;

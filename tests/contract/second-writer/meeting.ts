@@ -1,0 +1,102 @@
+import { expect } from "bun:test";
+import { setImmediate as turn } from "node:timers/promises";
+import { CsiError, isFinal } from "../../../lib/core/errors.ts";
+import type { Driver } from "../../../lib/drivers/driver.ts";
+import { everything, seed } from "../../sample.ts";
+import { codeOf } from "../driver-volumes.ts";
+import type { DriverRig } from "../rig.ts";
+
+const manySteps = 200;
+
+/** How often a caller repeats what is not final, before the other one continues. */
+const tries = 20;
+
+/** The second acts before this step of the first, which finds the storage full at the step `fails`, if at any. */
+interface Plan {
+  readonly at: number;
+  readonly fails: number;
+}
+
+const never = Number.POSITIVE_INFINITY;
+
+/** What came of a meeting of two controllers. */
+export interface Meeting {
+  readonly plan: string;
+  readonly steps: number;
+  /** The code of the first's answer. */
+  readonly first: string;
+  /** The code of the second's; undefined if the first got through before. */
+  readonly second: string | undefined;
+  /** The first had read what there was before the second acted. */
+  readonly hadRead: boolean;
+}
+
+/** What two controllers do. */
+export interface Scene {
+  /** What the storage has before. */
+  prepare?(driver: Driver): Promise<unknown>;
+  first(driver: Driver): Promise<unknown>;
+  second(driver: Driver): Promise<unknown>;
+  /** What must hold. Leaves the storage as `prepare` finds it. */
+  check(meeting: Meeting): Promise<void>;
+}
+
+/** What callers do: they repeat what is not final. */
+export async function repeated<T>(work: () => Promise<T>): Promise<T> {
+  for (let left = tries; ; left--) {
+    try {
+      return await work();
+    } catch (error) {
+      if (left === 0 || !(error instanceof CsiError) || isFinal(error)) throw error;
+      await turn();
+    }
+  }
+}
+
+/** Whether a step names an object of the scenes. */
+const namesObject = (about: string): boolean => /pvc-1|snap/.test(about);
+
+async function meeting(rig: DriverRig, scene: Scene, { at, fails }: Plan): Promise<Meeting> {
+  await scene.prepare?.(rig.open());
+  const { reads = namesObject, unconditional } = rig;
+  let second: Promise<string> | undefined;
+  let steps = 0;
+  let hasRead = false;
+  let hadRead = false;
+  let before = "";
+  const driver = rig.after(async (step, about) => {
+    steps = step;
+    if (step === at && !unconditional?.test(about)) {
+      before = about;
+      hadRead = hasRead;
+      second = codeOf(repeated(() => scene.second(rig.open())));
+    }
+    // The first stands still, also with steps that run side by side.
+    await second;
+    hasRead ||= reads(about);
+    return step === fails ? "full" : "run";
+  });
+  const first = await codeOf(scene.first(driver));
+  const plan = `step ${at}${fails === never ? "" : `, full at ${fails}`}: ${before}`;
+  // Of steps that run side by side, another one may have ended the first.
+  return { plan, steps, first, second: await second, hadRead };
+}
+
+/** Some of a list, which the seed draws; all in a run of everything. */
+const drawn = <T>(all: readonly T[], some: number): readonly T[] =>
+  everything ? all : all.filter((_, at) => (at + seed) % Math.ceil(all.length / some) === 0);
+
+/** Plays a scene with the second acting before each step of the first, then with each step failing before or while it acts. */
+export async function played(rig: DriverRig, scene: Scene): Promise<void> {
+  const play = async (plan: Plan): Promise<Meeting> => {
+    const met = await meeting(rig, scene, plan);
+    await scene.check(met);
+    return met;
+  };
+  const { steps, first } = await play({ at: never, fails: never });
+  expect([first, steps > 0, steps < manySteps]).toEqual(["ok", true, true]);
+  const all = Array.from({ length: steps }, (_, index) => index + 1);
+  for (const at of drawn(all, 3)) await play({ at, fails: never });
+  // What is undone is undone in steps after the failure.
+  for (const fails of drawn(all, 2)) for (let at = fails; ; at++) if (at > (await play({ at, fails })).steps) break;
+}
