@@ -81,7 +81,7 @@ const harmless = (calls: readonly (readonly string[])[], program: string, word: 
 describe.each(words)("the word %j", word => {
   const lio: LioSettings = {
     ...{ kind: "lio", privileged: ["sudo"], root: word, lock: word, saved: [word] },
-    ...{ group: { [word]: word }, auth: { userid: word }, block: { [word]: word } },
+    ...{ blocks: word, udev: word, group: { [word]: word }, auth: { userid: word }, block: { [word]: word } },
   };
 
   test("is one word of zfs as name, property and value", () => {

@@ -148,6 +148,8 @@ export function openZfs(options: ZfsOptions, host: StorageHost): Driver {
     controllers: join(folder, "controllers"),
     connections: [join(folder, "tcp")],
     notes: folder,
+    blocks: join(folder, "blocks"),
+    udev: join(folder, "udev"),
     devices: join(folder, "dev"),
   };
   if (options.driver === "zfs-generic-iscsi") return openIscsi(identity, parsed.output as never, ports, places);

@@ -21,6 +21,9 @@ interface HostSettings {
   readonly root: string;
   /** The lock under which they are changed. */
   readonly lock: string;
+  /** Where the kernel shows its block devices, and udev keeps its record of each (a file b<major>:<minor>). */
+  readonly blocks: string;
+  readonly udev: string;
 }
 
 /** How the targets of LIO are made; host/lio.py reads it. */

@@ -24,6 +24,8 @@ const usualPaths = {
   controllers: "/sys/kernel/debug/nvmet",
   connections: ["/proc/net/tcp", "/proc/net/tcp6"],
   notes: "/run",
+  blocks: "/sys/block",
+  udev: "/run/udev/data",
   devices: "/dev/zvol",
 };
 
@@ -57,6 +59,8 @@ export function openIscsi(
       privileged: lio.sudoEnabled ? sudoOf(section) : cli.programs.privileged,
       root: paths.lio,
       lock: paths.lioLock,
+      blocks: paths.blocks,
+      udev: paths.udev,
       saved: paths.lioSaved,
       group: values(lio.tpg?.attributes),
       auth: texts({ userid, password, userid_mutual: mutual_userid, password_mutual: mutual_password }),
@@ -101,6 +105,8 @@ function subsystems({ zfs: section, nvmeof }: SubsystemConfig, host: Cli["host"]
         privileged: nvmet.sudoEnabled ? sudoOf(section) : [],
         root: paths.nvmet,
         lock: paths.nvmetLock,
+        blocks: paths.blocks,
+        udev: paths.udev,
         saved: nvmet.configPath ?? paths.nvmetSaved,
         marker: nvmet.configIsImportedFilePath,
         attributes: values(nvmet.subsystem?.attributes),

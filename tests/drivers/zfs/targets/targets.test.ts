@@ -8,7 +8,7 @@ import { perTest } from "../../../contract/per-test.ts";
 import { callWith, volumeOf } from "../../../contract/rig.ts";
 import { changed } from "../../../fakes/configfs.ts";
 import type { FakeSpdk } from "../../../fakes/spdk.ts";
-import { type ZfsOptions, type ZfsRig, zfsRig } from "../zfs-rig.ts";
+import { around, type ZfsOptions, type ZfsRig, zfsRig } from "../zfs-rig.ts";
 
 // What holds for targets of LIO, nvmet and SPDK alike.
 
@@ -211,3 +211,31 @@ describe.each(Object.entries(models))("a target of %s", (title, model) => {
     expect(made()).toEqual(before);
   });
 });
+
+test.each(["zfs-generic-iscsi", "zfs-generic-nvmeof"])(
+  "%s has udev look again at a zvol that it has given up, and at no other",
+  async driver => {
+    const rig = await opened({ driver });
+    const disks = { zd0: "230:0", zd16: "230:16", sda: "8:0" };
+    for (const [name, number] of Object.entries(disks)) {
+      mkdirSync(at(rig, "blocks", name), { recursive: true });
+      writeFileSync(at(rig, "blocks", name, "dev"), `${number}\n`);
+      writeFileSync(at(rig, "blocks", name, "uevent"), "");
+    }
+    mkdirSync(at(rig, "udev"));
+    writeFileSync(at(rig, "udev/b230:0"), "");
+    const events = (): readonly string[] =>
+      Object.keys(disks).filter(name => readFileSync(at(rig, "blocks", name, "uevent"), "utf8") === "add");
+    const device = at(rig, "dev/tank/k/v/a");
+    const host = around(rig.host, async (whole, run) => {
+      const isMade = whole.steps.some(({ name }) => name === "make");
+      if (isMade && events().length === 0) rmSync(device, { force: true });
+      const outputs = await run();
+      // udev makes links for the devices whose events it gets (udev(7)).
+      if (events().includes("zd16")) writeFileSync(device, "");
+      return outputs;
+    });
+    await rig.on(host).create(volumeOf("a"), call);
+    expect(events()).toEqual(["zd16"]);
+  },
+);

@@ -114,6 +114,21 @@ def loaded(root, module):
         raise Refused("failed", why="%s does not exist: the kernel module %s is not loaded" % (root, module))
 
 
+def require_device(ask):
+    """Refuses a target whose device does not exist. Before that, it has udev look again at zvols that udev has given up: a zvol cannot be
+    opened while another command keeps the pools for a second (OpenZFS 2.1, module/os/linux/zfs/zvol_os.c, zvol_open), and udev ignores what
+    it could not open (systemd 252, udevd.c, worker_process_device): without this, the device would not appear until the host restarts.
+    """
+    if os.path.exists(ask["target"]["device"]):
+        return
+    for place in (os.path.join(ask["blocks"], name) for name in names(ask["blocks"]) if name.startswith("zd")):
+        number = text_at(os.path.join(place, "dev"))
+        if number and not os.path.exists(os.path.join(ask["udev"], "b" + number)):
+            with contextlib.suppress(OSError):
+                write(os.path.join(place, "uevent"), "add")
+    raise Refused("absent")
+
+
 def caller_left():
     """Whether nobody reads the answer any more."""
     poll = select.poll()

@@ -90,8 +90,7 @@ class Lio:
         target, finished = self.ask["target"], self.ask["finished"]
         if finished and self.is_complete(target):
             return {"done": True}
-        if not os.path.exists(target["device"]):
-            raise Refused("absent")
+        require_device(self.ask)
         with alone(self.ask["lock"], self.ask["seconds"]):
             parts, foreign, _ = self.state(target)
             if foreign is not None:

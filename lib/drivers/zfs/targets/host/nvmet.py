@@ -120,8 +120,7 @@ class Nvmet:
         self.require_loaded()
         if finished and self.is_complete(target):
             return {"done": True}
-        if not os.path.exists(target["device"]):
-            raise Refused("absent")
+        require_device(self.ask)
         with alone(self.ask["lock"], self.ask["seconds"]):
             parts, foreign = self.state(target)
             if foreign is not None:
