@@ -3,7 +3,7 @@
 BUN := node_modules/.bin/bun
 STAMP := node_modules/.csimux-installed
 
-.PHONY: help run try test test-all test-lab test-cluster test-nomad test-peers check assumed bench bench-lab build image version release publish install clean
+.PHONY: help run try test test-all mutants test-lab test-cluster test-nomad test-peers check assumed bench bench-lab build image version release publish install clean
 
 help:
 	@echo "make run          build dist/csimux and serve examples/quickstart"
@@ -11,6 +11,7 @@ help:
 	@echo "make check        types, lint, imports, generated files and conventions (ONLY=types: these)"
 	@echo "make test         all tests, including the CSI conformance suite (ONLY=tests/core: these files or folders, ONLY=changed)"
 	@echo "make test-all     the same without samples: every combination, for hours"
+	@echo "make mutants      change csimux at N places and see whether the tests notice (N=60 SEED=7)"
 	@echo "make test-lab     tests on real NFS, SMB, iSCSI, NVMe/TCP and ZFS in an emulated machine (ONLY='nfs iscsi': these)"
 	@echo "make test-cluster tests of the image and the manifests on a real Kubernetes (ONLY='life kills': these)"
 	@echo "make test-nomad   tests of the executable and the image on a real Nomad (ONLY='volumes kills': these)"
@@ -51,6 +52,13 @@ test: $(STAMP)
 test-all: export CSIMUX_FUZZ := all
 test-all: export CSIMUX_KILLS := 200
 test-all: test
+
+# Changes csimux in a copy of the last commit, runs the tests that import the changed file, and prints what they do not notice.
+# N=60: so many changes. SEED=7: these.
+mutants: export N := $(value N)
+mutants: export SEED := $(value SEED)
+mutants: $(STAMP)
+	@$(BUN) scripts/mutants/main.ts
 
 # GUEST=1: use a running guest (bun scripts/lab/main.ts up). MINUTES=45: time limit. CASES=iscsi: only matching cases.
 test-lab: $(STAMP)

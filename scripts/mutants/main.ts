@@ -1,0 +1,168 @@
+import { createHash } from "node:crypto";
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import ts from "typescript";
+import { groupBy } from "../../lib/core/group-by.ts";
+import { unmountBelow } from "../sandbox.ts";
+import { root, spawned, tool } from "../spawned.ts";
+import { reached, readImports } from "../test/imports.ts";
+import { killMarked, marked } from "../test/marked.ts";
+import { testFiles } from "../test/selection.ts";
+
+// Do the tests notice when csimux is wrong? Makes N changes of lib and cmd, drawn by SEED, one at a time in a copy of the last commit.
+
+/** The text from `start` to `end` of a file becomes `becomes`. */
+type Mutant = Readonly<Record<"file" | "kind" | "becomes", string> & Record<"start" | "end", number>>;
+
+const count = Number(process.env["N"] || 60);
+const seed = process.env["SEED"] || String(Date.now() % 1_000_000);
+/** Expected seconds of the tests of one mutant, and of those that share a process. */
+const [budget, portion] = [8, 4];
+
+const operators: Readonly<Record<string, string>> = {
+  ...{ "&&": "||", "||": "&&", "<": "<=", "<=": "<", ">": ">=", ">=": ">", "===": "!==", "!==": "===" },
+};
+
+/** The changes of one node: what becomes what. */
+function changesOf(
+  node: ts.Node,
+  source: ts.SourceFile,
+): readonly (readonly [string, ts.Node, string, end?: number])[] {
+  const negated = (at: ts.Node) => [["negated condition", at, `!(${at.getText(source)})`] as const];
+  if (ts.isIfStatement(node)) return negated(node.expression);
+  if (ts.isConditionalExpression(node)) return negated(node.condition);
+  if (ts.isBinaryExpression(node)) {
+    const other = operators[node.operatorToken.getText(source)];
+    return other ? [["other operator", node.operatorToken, other]] : [];
+  }
+  if (ts.isAwaitExpression(node)) return [["no await", node, "", node.expression.getStart(source)]];
+  const isStatement = ts.isExpressionStatement(node) || ts.isThrowStatement(node);
+  if (isStatement && !ts.isSourceFile(node.parent))
+    return [...[["no statement", node, ";"] as const], ["early return", node, "return; ", node.getStart(source)]];
+  if (ts.isNumericLiteral(node)) return [["number + 1", node, `(${node.text} + 1)`]];
+  if (node.kind === ts.SyntaxKind.TrueKeyword) return [["other truth", node, "false"]];
+  if (node.kind === ts.SyntaxKind.FalseKeyword) return [["other truth", node, "true"]];
+  return ts.isStringLiteral(node) && node.text !== "" ? [["empty string", node, '""']] : [];
+}
+
+function mutantsOf(file: string, text: string): readonly Mutant[] {
+  const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true);
+  const found: Mutant[] = [];
+  const walk = (node: ts.Node): void => {
+    if (ts.isTypeNode(node) || ts.isInterfaceDeclaration(node) || ts.isImportDeclaration(node)) return;
+    for (const [kind, at, becomes, end = at.end] of changesOf(node, source))
+      found.push({ file, kind, becomes, start: at.getStart(source), end });
+    ts.forEachChild(node, walk);
+  };
+  walk(source);
+  return found;
+}
+
+const mutated = (text: string, { start, end, becomes }: Mutant) => text.slice(0, start) + becomes + text.slice(end);
+const isValid = (text: string) => ts.transpileModule(text, { reportDiagnostics: true }).diagnostics?.length === 0;
+
+/** Each kind of change as often as the others, although there are more strings than anything else. */
+function drawn(all: readonly Mutant[], texts: ReadonlyMap<string, string>): readonly Mutant[] {
+  const hash = (mutant: Mutant) =>
+    createHash("sha1")
+      .update(seed + JSON.stringify(mutant))
+      .digest("hex");
+  const sorted = all.map(mutant => ({ mutant, by: hash(mutant) })).sort((a, b) => (a.by < b.by ? -1 : 1));
+  const queues = [...groupBy(sorted, ({ mutant }) => mutant.kind).values()].map(each => [...each]);
+  const chosen: Mutant[] = [];
+  for (let at = 0; chosen.length < count && queues.some(queue => queue.length > 0); at++) {
+    const next = queues[at % queues.length]?.shift()?.mutant;
+    if (next && isValid(mutated(texts.get(next.file) ?? "", next))) chosen.push(next);
+  }
+  return chosen;
+}
+
+/** The tests that import a file, those first that are near it, as many as the budget allows. Tests of the executable are left out. */
+function testsBySource(seconds: Readonly<Record<string, number>>): (file: string) => readonly (readonly string[])[] {
+  const imports = readImports();
+  const cost = (test: string) => seconds[test] ?? 2;
+  const all = testFiles().map(test => ({ test, reach: reached(imports, test) }));
+  const usable = all.filter(({ reach }) => !reach.has("scripts/build.ts") && !reach.has("scripts/cluster/tools.ts"));
+  return file => {
+    const words = file.split(/[/.]/).slice(1, -1);
+    const shared = (test: string) => words.filter((word, at) => test.split(/[/.]/)[at + 1] === word).length;
+    const tests = usable.filter(({ reach }) => reach.has(file)).map(({ test }) => test);
+    const portions: string[][] = [];
+    let [left, room] = [budget, 0];
+    for (const test of tests.sort((a, b) => shared(b) - shared(a) || cost(a) - cost(b))) {
+      if (cost(test) > left) continue;
+      if (room <= 0) room = portions.push([]) && portion;
+      portions.at(-1)?.push(test);
+      [left, room] = [left - cost(test), room - cost(test)];
+    }
+    return portions;
+  };
+}
+
+/** Runs tests in the copy. Returns the file of the first failure, or the one that did not end. */
+async function failing(folder: string, files: readonly string[]): Promise<string | undefined> {
+  const temporary = join(folder, "t");
+  await mkdir(temporary, { mode: 0o711 });
+  // A file and not a pipe: whatever a test leaves running would keep a pipe open. Bun does not shorten a file that exists.
+  const log = Bun.file(join(folder, `log-${performance.now()}`));
+  const options = { cwd: join(folder, "copy"), env: { ...process.env, TMPDIR: temporary }, timeout: 150_000 };
+  const argv = [tool("bun"), "test", "--bail=1", "--timeout=30000", ...files.map(file => `./${file}`)] as const;
+  const code = await Bun.spawn([...marked(process.pid, argv)], { ...options, stderr: log, stdout: "ignore" }).exited;
+  killMarked(process.pid);
+  await unmountBelow(temporary);
+  await rm(temporary, { recursive: true, force: true });
+  const last = [...(await log.text()).matchAll(/^(\S+\.test\.ts):$/gm)].at(-1)?.[1];
+  return code === 0 ? undefined : (last ?? files[0]);
+}
+
+/** The test that fails with the change, passes without it, and fails with it again; undefined if there is none. */
+async function killer(folder: string, mutant: Mutant, text: string, tests: readonly (readonly string[])[]) {
+  const path = join(folder, "copy", mutant.file);
+  const fails = async (files: readonly string[]) => {
+    await writeFile(path, mutated(text, mutant));
+    return failing(folder, files).finally(() => writeFile(path, text));
+  };
+  for (const files of tests) {
+    const found = await fails(files);
+    if (found && !(await failing(folder, [found])) && (await fails([found]))) return found;
+  }
+  return undefined;
+}
+
+async function main(folder: string): Promise<void> {
+  const copy = join(folder, "copy");
+  const { code, stderr } = await spawned(["git", "worktree", "add", "--quiet", "--detach", copy]);
+  if (code !== 0) throw new Error(stderr);
+  await symlink(`${root}/node_modules`, join(copy, "node_modules"));
+  const texts = new Map<string, string>();
+  for (const file of readImports().keys())
+    if (/^(?:lib|cmd)\/(?!csi\/gen\/)/.test(file)) texts.set(file, await readFile(join(copy, file), "utf8"));
+  const mutants = drawn(
+    [...texts].flatMap(entry => mutantsOf(...entry)),
+    texts,
+  );
+  const testsOf = testsBySource(JSON.parse(await readFile(`${root}/scripts/test/seconds.json`, "utf8")));
+  console.log(`${mutants.length} changes, SEED=${seed}`);
+  let killed = 0;
+  for (const [at, mutant] of mutants.entries()) {
+    const text = texts.get(mutant.file) ?? "";
+    const by = await killer(folder, mutant, text, testsOf(mutant.file));
+    const line = text.slice(0, mutant.start).split("\n").length;
+    const shown = (all: string) => (all.split("\n")[line - 1] ?? "").trim();
+    const rest = by ? `, by ${by}` : `\n  - ${shown(text)}\n  + ${shown(mutated(text, mutant))}`;
+    console.log(`${at + 1} ${by ? "killed" : "SURVIVED"} ${mutant.file}:${line} ${mutant.kind}${rest}`);
+    if (by) killed++;
+  }
+  console.log(`${killed} of ${mutants.length} killed: ${Math.round((100 * killed) / mutants.length)} %`);
+}
+
+const folder = await mkdtemp(join(tmpdir(), "csimux-m-"));
+const end = async (): Promise<void> => {
+  killMarked(process.pid);
+  await unmountBelow(folder);
+  await spawned(["git", "worktree", "remove", "--force", join(folder, "copy")]);
+  await rm(folder, { recursive: true, force: true });
+};
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => void end().then(() => process.exit(1)));
+await main(folder).finally(end);
