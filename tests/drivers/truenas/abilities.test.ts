@@ -85,6 +85,7 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
       { version },
       "iscsi",
       async (driver, double) => {
+        Object.assign(double.state.tables.iscsiAuth[0] ?? {}, { peeruser: "p", peersecret: "********" });
         const { id, context } = await driver.create({ ...volumeOf("pvc-1"), parameters }, call);
         const name = context["iqn"]?.replace(/^.*:/, "");
         expect(name).toMatch(/^csi-data-[0-9a-f]{8}-a$/);

@@ -53,12 +53,15 @@ export function remove(nas: Nas, [id, options]: readonly unknown[]): unknown {
   if (child)
     throw new CallError("ENOTEMPTY", `Failed to delete dataset: cannot destroy '${name}': filesystem has children`);
   const partly = existing(nas, name);
-  // `zfs recv -A` comes before, and takes with it what a stream has made (delete in plugins/zfs_/dataset.py of TS-24.10.2.4 to TS-25.10.6).
-  if (partly.partOf && snapshotsOf(nas, name).length === 0) {
-    drop(nas, name);
-    return true;
+  // `zfs recv -A` comes before, and takes with it what a stream has made (delete in plugins/zfs_/dataset.py of TS-24.10.2.4 to TS-25.10.6);
+  // while the stream is received, the dataset is busy.
+  if (partly.partOf && !nas.busy.has(name)) {
+    if (snapshotsOf(nas, name).length === 0) {
+      drop(nas, name);
+      return true;
+    }
+    delete partly.partOf;
   }
-  delete partly.partOf;
   // Shares go first, whatever becomes of the dataset (do_delete in plugins/pool_/dataset.py of TS-24.10.2.4 to TS-25.10.6).
   unshared(nas, name);
   const why = obstacle(nas, name, recursive);
