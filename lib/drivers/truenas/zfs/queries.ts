@@ -101,6 +101,8 @@ const failuresByText: readonly (readonly [RegExp, ZfsFailure])[] = [
   [/\b(?:following holds|being held)\b/, "held"],
   [/\balready exists\b/, "exists"],
   [/\b(?:does not exist|not found)\b/, "absent"],
+  // The parents are to be created, and even their pool is missing (plugins/pool_/dataset.py of 24.10 and newer).
+  [/\bspecify a pool which exists\b/, "absent"],
   [/\bbusy\b/, "busy"],
   [/\b(?:out of space|no space)\b/, "full"],
   [/\bhas (?:children|snapshots)\b/, "dependents"],
