@@ -16,6 +16,7 @@ function withPurpose(row: Row): void {
   if (!("acl" in row)) return;
   const options = Object.fromEntries([...smbOptions, "acl"].map(key => [key, row[key]]));
   options["path_suffix"] ||= null;
+  options["vuid"] ??= null;
   for (const key of Object.keys(options)) delete row[key];
   for (const [from, to] of Object.entries(smbRenamed)) {
     row[to] = row[from];
@@ -25,6 +26,11 @@ function withPurpose(row: Row): void {
 }
 
 const places = { nfs: "path", smb: "path", extent: "disk", nvmetNamespace: "device_path" } as const;
+
+/** Rows without what older versions did not know: the columns have these defaults (plugins/smb.py of TS-24.10.2.4, "audit"). */
+function withAudit(row: Row): void {
+  row["audit"] = { enable: false, watch_list: [], ignore_list: [], ...(row["audit"] as Row | null | undefined) };
+}
 
 /** Adds the dataset and the path in it to shares. */
 function placed({ tables }: State): void {
@@ -39,6 +45,7 @@ function placed({ tables }: State): void {
 /** Brings everything to a version, such as 2510. */
 export function upgraded(state: State, number: number): void {
   const { smb } = state.tables;
+  if (number >= 2410) for (const row of smb) withAudit(row);
   if (number >= 2510) for (const row of smb) withPurpose(row);
   if (number >= 2600) placed(state);
 }
