@@ -57,8 +57,9 @@ test("the life of a volume on a share that csimux mounted itself; the password a
     async path => {
       await writeFile(join(path, "hello"), "from a pod");
       expect(await readFile(`${base}/v/pvc-1/hello`, "utf8")).toBe("from a pod");
-      // A pod that is not root.
-      await run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "touch", join(path, "unprivileged")]);
+      // A pod that is not root: it sees the mount without the folders above it.
+      const touch = 'cd "$1" && exec setpriv --reuid=65534 --regid=65534 --clear-groups touch unprivileged';
+      await run(["sh", "-c", touch, "sh", path]);
       const placed = { volumeId: made.volumeId, volumePath: path };
       const { usage } = await world.node("nodeGetVolumeStats", placed, 60_000);
       expect((usage[0]?.total ?? 0n) > 0n).toBe(true);
