@@ -12,6 +12,12 @@ import { type Meeting, played, repeated } from "./meeting.ts";
 
 const call = callWith();
 
+/** Creates the volume of all scenes. */
+const create = (driver: Driver, source?: Source) => driver.create(volumeOf("pvc-1", gib, source), call);
+
+/** Deletes it. */
+const remove = async (driver: Driver) => driver.delete(driver.names?.idOf("pvc-1") ?? "", call);
+
 const answers = ["ok", "aborted", "unavailable", "already-exists"];
 
 /** Whether the first's answer fits: of a step that failed it may say that the storage is full. */
@@ -44,15 +50,14 @@ async function cleared(rig: DriverRig, before: readonly string[], { plan }: Meet
 /** Creations of one volume by both. */
 async function bothCreate(rig: DriverRig, source?: Source): Promise<void> {
   const before = await rig.remains();
-  const create = (driver: Driver) => driver.create(volumeOf("pvc-1", gib, source), call);
   await played(rig, {
-    first: create,
-    second: async driver => rig.write(await create(driver), "of the second"),
+    first: driver => create(driver, source),
+    second: async driver => rig.write(await create(driver, source), "of the second"),
     async check(met) {
       expectAnswer(met);
       const content = met.second === "ok" ? "of the second" : source && "content";
       if (met.second === "ok" || met.first === "ok") await expectWhole(rig, met, content);
-      await repeated(() => create(rig.open()));
+      await repeated(() => create(rig.open(), source));
       await expectWhole(rig, met, content);
       await cleared(rig, before, met);
     },
@@ -92,10 +97,9 @@ export const secondWriterCases: Cases = {
     "names",
     "a second writer",
   )(async rig => {
-    const create = (driver: Driver) => driver.create(volumeOf("pvc-1"), call);
     await played(rig, {
       first: create,
-      second: async driver => driver.delete(driver.names?.idOf("pvc-1") ?? "", call),
+      second: remove,
       async check(met) {
         expectAnswer(met);
         const found = (await findVolume(rig.open(), "pvc-1")) ?? (await leftoverOf(rig.open(), "pvc-1"));
@@ -111,11 +115,10 @@ export const secondWriterCases: Cases = {
     "names",
     "a second writer",
   )(async rig => {
-    const create = (driver: Driver) => driver.create(volumeOf("pvc-1"), call);
     await played(rig, {
       first: create,
       async second(driver) {
-        await driver.delete(driver.names?.idOf("pvc-1") ?? "", call);
+        await remove(driver);
         await rig.write(await create(driver), "of the second");
       },
       async check(met) {
@@ -132,8 +135,6 @@ export const secondWriterCases: Cases = {
     "names",
     "a second generation",
   )(async rig => {
-    const create = (driver: Driver) => driver.create(volumeOf("pvc-1"), call);
-    const remove = async (driver: Driver) => driver.delete(driver.names?.idOf("pvc-1") ?? "", call);
     await played(rig, {
       prepare: async driver => rig.write(await create(driver), "old"),
       first: remove,
