@@ -3,6 +3,7 @@ import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Driver } from "../../../lib/drivers/driver.ts";
 import { ZfsCli } from "../../../lib/drivers/zfs/cli/cli.ts";
+import { onlyIf } from "../../../lib/drivers/zfs/cli/steps.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import { localHost } from "../../../lib/io/local-host.ts";
 import type { Script, Step } from "../../../lib/io/script.ts";
@@ -97,4 +98,23 @@ printf 'tank\\ttype\\tfilesystem\\t-\\n'
   expect(lines.filter(line => line.startsWith("list"))).toEqual([
     "list -H -o name -S name -t snapshot,filesystem,volume -d 2 tank/k/v",
   ]);
+});
+
+test("the shell that holds the lock of a dataset compares it and changes it without another shell", async () => {
+  const rig = await open("zfs-generic-nfs");
+  const zfs = join(rig.fake.folder, "zfs");
+  writeFileSync(
+    zfs,
+    `#!/bin/sh
+echo "$1 $PPID" >>'${rig.fake.folder}/calls'
+[ "$1" != get ] || printf '4711\\n-\\n'
+`,
+  );
+  chmodSync(zfs, 0o755);
+  const argv = onlyIf({ zfs: [zfs] }, "tank/a", "4711", "csimux:done", [zfs, "set", "csimux:done=true", "tank/a"]);
+  const output = await localRunner({ env: { PATH: "/usr/bin:/bin" } }).run({ argv }, call.signal);
+  expect(output.exitCode).toBe(0);
+  const calls = readFileSync(join(rig.fake.folder, "calls"), "utf8").trim().split("\n");
+  expect(calls.map(each => each.split(" ")[0])).toEqual(["get", "set"]);
+  expect(new Set(calls.map(each => each.split(" ")[1])).size).toBe(1);
 });

@@ -154,15 +154,16 @@ export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner =
   async run(command, signal) {
     const { folder } = fake;
     const [, , text = ""] = command.argv;
-    const words = text.startsWith("lock=") ? command.argv.slice(5) : command.argv;
+    const isLocked = text.startsWith("lock=");
+    const words = isLocked ? command.argv.slice(5) : command.argv;
     const [program, ...argv] = words;
     const zfs = ([name = "", ...rest]: readonly string[]): Result => run(folder, name, rest, command.stdin ?? "");
     if (program === "zfs" || program === "zpool") return outputOf(zfs(words));
     if (argv[1]?.startsWith("target=")) return outputOf(receivers(fake, argv[3] ?? "", argv[4] ?? ""));
     const later = laterReceive(argv[1] ?? "", zfs);
     if (later) return outputOf(later);
-    if (argv[1]?.startsWith("found=")) {
-      const [guid = "", name = "", property = "", , ...rest] = argv.slice(3);
+    if (isLocked && text.includes("found=")) {
+      const [guid = "", name = "", property = "", , ...rest] = words;
       const found = zfs(["zfs", "get", "-Hp", "-o", "value", `guid,${property}`, name]);
       const [first = "", ...more] = rest;
       if (found.code !== 0) return outputOf(found);

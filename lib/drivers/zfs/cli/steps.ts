@@ -223,7 +223,7 @@ const datasetLocks = 16;
  * another's file in such a folder for creation (sysctl fs.protected_regular), as flock(1) itself does. The shell stays, since sudo
  * closes the descriptors that it inherits. The flock of busybox cannot wait, and prints its usage.
  */
-const lockedText = `lock=/run/lock/csimux-$1; shift
+const lockText = `lock=/run/lock/csimux-$1; shift
 if command -v flock >/dev/null; then
   [ -e "$lock" ] || [ -L "$lock" ] || (umask 022; set -C; : >"$lock") 2>/dev/null
   if [ -e "$lock" ] || [ -L "$lock" ]; then
@@ -241,10 +241,10 @@ if command -v flock >/dev/null; then
     }
   fi
 fi
-"$@"`;
+`;
 
 /** Runs a program alone on its host: no other process of this lock runs meanwhile. */
-export const locked = (lock: string, argv: Argv): Argv => ["sh", "-c", lockedText, "sh", lock, ...argv];
+export const locked = (lock: string, argv: Argv): Argv => ["sh", "-c", `${lockText}"$@"`, "sh", lock, ...argv];
 
 /** The lock of a dataset. */
 export const datasetLock = (name: string): string =>
@@ -254,14 +254,14 @@ export const datasetLock = (name: string): string =>
  * $1 is a guid, $2 a dataset, $3 a property, $4 the argv of zfs as a line; the rest is a program. It runs if the dataset has this guid, and the
  * property is not "true".
  */
-const onlyIfText = `found=$(eval "$4 get -Hp -o value guid,\\$3 \\"\\$2\\"" 2>&1) || {
+const onlyIfText = `eval "found=\\$($4 get -Hp -o value guid,\\$3 \\"\\$2\\" 2>&1)" || {
   printf '%s\\n' "$found" >&2; exit 1
 }
 case $found in
   "$1
 true") ;;
   "$1
-"*) shift 4; exec "$@";;
+"*) shift 4; "$@"; exit;;
 esac
 echo "$2 was changed by another call" >&2
 exit 1`;
@@ -273,17 +273,8 @@ export const onlyIf = (
   guid: string | undefined,
   property: string,
   argv: Argv,
-): Argv =>
-  guid
-    ? locked(datasetLock(dataset), [
-        "sh",
-        "-c",
-        onlyIfText,
-        "sh",
-        guid,
-        dataset,
-        property,
-        zfs.map(quoted).join(" "),
-        ...argv,
-      ])
-    : argv;
+): Argv => {
+  if (!guid) return argv;
+  const words = [datasetLock(dataset), guid, dataset, property, zfs.map(quoted).join(" ")] as const;
+  return ["sh", "-c", lockText + onlyIfText, "sh", ...words, ...argv];
+};
