@@ -88,7 +88,7 @@ export const smb = record(
     shareAuxiliaryConfigurationTemplate: optional(
       templated({ description: "lines of smb.conf for every share, from `name` and `parameters`" }),
     ),
-    shareHome: option("share the home folders of users"),
+    shareHome: option("share the home folders of users; a system has one such share at most"),
     shareAllowedHosts: optional(
       list(filled({ description: "host or network" }), { description: "who may connect; empty allows all" }),
     ),
@@ -99,7 +99,9 @@ export const smb = record(
     shareRecycleBin: option("keep deleted files in a recycle bin"),
     shareBrowsable: option("show the share in listings"),
     shareAccessBasedEnumeration: option("show users only what they may read"),
-    shareTimeMachine: option("offer the share to Apple's Time Machine"),
+    shareTimeMachine: option(
+      "offer the share to Apple's Time Machine; TrueNAS refuses that unless mDNS and the SMB2/3 protocol extensions for Apple are on",
+    ),
   },
   {
     description: "sharing over SMB",

@@ -77,3 +77,26 @@ test("an upgrade between the query of the version and the request hides no prope
     client.close();
   });
 });
+
+test.each(recentVersions)(
+  "TrueNAS %s tells how many holds a snapshot has, by its name and among others",
+  async version => {
+    await withDouble({ version }, async double => {
+      const client = new Client(serverOf(connectionTo(double)));
+      const zfs = new ZfsApi(apiOf(client, "c1"), "GENERIC");
+      const query = { names: ["tank", "tank/a@s"], properties: ["type", "userrefs"] };
+      await zfs.create({ name: "tank/a", values: {}, permissions: undefined, volsize: undefined }, false, query, never);
+      await zfs.snapshot(["tank/a@s"], {}, query, never);
+      const counts = async () => {
+        const named = (await zfs.read(query, never)).get("tank/a@s");
+        const [listed] = await zfs.below("tank/a", ["snapshot"], ["userrefs"], 1, never);
+        return [named, listed].map(entry => entry?.properties.get("userrefs")?.value);
+      };
+      expect(await counts()).toEqual(["0", "0"]);
+      const held = double.state.snapshots["tank/a@s"];
+      if (held) held.holds = 2;
+      expect(await counts()).toEqual(["2", "2"]);
+      client.close();
+    });
+  },
+);

@@ -74,7 +74,7 @@ export function deleteTarget(nas: Nas, [id, force, withExtents]: readonly unknow
     throw new CallError("EFAULT", `Target ${row["name"]} is in use.`);
   const held = nas.state.tables.targetextent.filter(each => each["target"] === row.id).map(each => each["extent"]);
   removed(nas, "targetextent", each => each["target"] === row.id);
-  if (withExtents === true) removed(nas, "extent", each => held.includes(each.id));
+  if (withExtents === true) withoutExtents(nas, each => held.includes(each.id));
   removed(nas, "target", each => each.id === row.id);
   return true;
 }
@@ -88,6 +88,26 @@ interface Extent {
   readonly disk: string | null;
   readonly serial: string | null;
   readonly filesize: number | string | null;
+  readonly ro: boolean;
+}
+
+/**
+ * What an extent sets on its zvol (do_create and do_delete in plugins/iscsi_/extents.py: "volthreading" in TS-24.04.2.5 to TS-26.0.0-BETA.3,
+ * and on again once the extent is gone; "readonly" in TS-24.10.2.4 to TS-26.0.0-BETA.3).
+ */
+function setOnZvol(nas: Nas, disk: unknown, values: Readonly<Record<string, string>>): void {
+  const zvol = nas.state.datasets[String(disk).replace(/^zvol\//, "")];
+  if (zvol?.type === "VOLUME") Object.assign(zvol.native, values);
+}
+
+const readOnly = ({ number }: Nas, { ro }: Extent): Readonly<Record<string, string>> =>
+  number >= 2410 ? { readonly: ro ? "on" : "off" } : {};
+
+/** A zvol without an extent has threads of its own again. */
+function withoutExtents(nas: Nas, fits: (row: Row) => boolean): void {
+  const gone = nas.state.tables.extent.filter(fits);
+  removed(nas, "extent", fits);
+  for (const { disk } of nas.number >= 2404 ? gone : []) setOnZvol(nas, disk, { volthreading: "on" });
 }
 
 export function createExtent(nas: Nas, [data]: readonly unknown[]): unknown {
@@ -104,6 +124,7 @@ export function createExtent(nas: Nas, [data]: readonly unknown[]): unknown {
   checkZvol(nas, disk, "iscsi_extent_create.disk");
   if (nas.state.tables.nvmetNamespace.some(each => each["device_path"] === disk))
     throw new Invalid(["iscsi_extent_create.disk", "Disk currently in use by an NVMe-oF namespace", 22]);
+  setOnZvol(nas, disk, { ...(nas.number >= 2404 && { volthreading: "off" }), ...readOnly(nas, fields) });
   const serial = fields.serial ?? String(10_000 + nas.state.tables.extent.length);
   const row = inserted(nas, "extent", {
     ...fields,
@@ -133,7 +154,7 @@ export function deleteExtent(nas: Nas, [id, , force]: readonly unknown[]): unkno
   const used = targets.find(target => nas.sessions.has(String(target?.["name"])));
   if (used && force !== true) throw new CallError("EFAULT", `Associated target(s) ${used["name"]} in use.`);
   removed(nas, "targetextent", each => each["extent"] === row.id);
-  removed(nas, "extent", each => each.id === row.id);
+  withoutExtents(nas, each => each.id === row.id);
   return true;
 }
 

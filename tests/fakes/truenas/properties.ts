@@ -32,6 +32,7 @@ const ownDefaults: Readonly<Record<string, string>> = {
   refreservation: "0",
   volblocksize: "16384",
   volsize: "0",
+  volthreading: "on",
 };
 
 const parentOf = (name: string): string => name.slice(0, Math.max(0, name.lastIndexOf("/")));
@@ -104,7 +105,7 @@ const common = [
   ...["logicalreferenced", "logicalused", "origin", "readonly", "referenced", "refreservation", "reservation"],
   ...["snapdev", "special_small_blocks", "sync", "type", "used", "written"],
 ];
-const ofVolumes = [...common, "volsize", "volblocksize"];
+const ofVolumes = [...common, "volsize", "volblocksize", "volthreading"];
 const ofFilesystems = [
   ...common,
   ...["aclmode", "acltype", "atime", "casesensitivity", "exec", "mounted", "mountpoint", "quota", "recordsize"],

@@ -141,6 +141,26 @@ function checkSmbOptions(nas: Nas, fields: Readonly<Record<string, unknown>>): v
   const isHome = (row: Row): boolean => row["home"] === true || (row["options"] as Row | undefined)?.["home"] === true;
   if (home === true && nas.state.tables.smb.some(isHome))
     throw new Invalid(["sharingsmb_create.home", "Only one share is allowed to be a home share.", 22]);
+  checkTimeMachine(nas, fields);
+}
+
+/**
+ * What a share for Apple's Time Machine needs (validate() in plugins/smb.py of TS-22.02.4 to TS-26.0.0-BETA.3). A new system announces itself by mDNS, and
+ * has no extensions for Apple (gc_service_announcement in plugins/network_/global_config.py, cifs_srv_aapl_extensions in smb.py). CORE
+ * switches these on by itself (check_aapl in smb.py of TN-13.0-U6.3).
+ */
+function checkTimeMachine(nas: Nas, { timemachine, purpose, enabled }: Readonly<Record<string, unknown>>): void {
+  if (nas.number < 2000 || (timemachine !== true && purpose !== "TIMEMACHINE_SHARE")) return;
+  const { mdns, aapl_extensions } = nas.state.settings;
+  const at = `sharingsmb_create.${nas.number < 2510 ? "timemachine" : "purpose"}`;
+  const unannounced = "mDNS must be enabled in order to use an SMB share as a time machine target.";
+  const plain =
+    "Apple SMB2/3 protocol extension support is required by this parameter. This feature may be enabled in the general SMB server configuration.";
+  const wrong: readonly Triple[] = [
+    ...(enabled !== false && !mdns ? [[at, unannounced, 22] as const] : []),
+    ...(aapl_extensions ? [] : [[at, plain, 22] as const]),
+  ];
+  if (wrong.length > 0) throw new Invalid(...wrong);
 }
 
 export function createSmb(nas: Nas, [data]: readonly unknown[]): unknown {

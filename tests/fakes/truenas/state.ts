@@ -70,6 +70,8 @@ export interface State {
   snapshots: Record<string, Snapshot>;
   tables: Record<TableName, Row[]>;
   services: Record<string, "RUNNING" | "STOPPED">;
+  /** What is on in the settings of the network and of SMB. */
+  settings: { mdns: boolean; aapl_extensions: boolean };
   txg: number;
 }
 
@@ -146,6 +148,7 @@ export function freshState(): State {
     snapshots: {},
     tables,
     services: Object.fromEntries(services),
+    settings: { mdns: true, aapl_extensions: false },
     txg: 100,
   };
 }

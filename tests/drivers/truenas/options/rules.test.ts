@@ -1,49 +1,13 @@
 import { describe, expect, test } from "bun:test";
-import { checkRequest, wrongAnswer } from "../../../fakes/truenas/facts/check.ts";
-import { CallError, Invalid } from "../../../fakes/truenas/failure.ts";
 import { Jobs } from "../../../fakes/truenas/jobs.ts";
-import { methodOf } from "../../../fakes/truenas/methods.ts";
-import { freshState, type Nas } from "../../../fakes/truenas/state.ts";
-import { numberOf, type Version, versionsWithFacts } from "../../../fakes/truenas/versions.ts";
+import { numberOf, versionsWithFacts } from "../../../fakes/truenas/versions.ts";
+import { systemOf } from "./system.ts";
 
 // What the middleware does besides its models, which the double must do, too. The source of each rule is where the double has it.
 
 const from2504 = versionsWithFacts.filter(version => numberOf(version) >= 2504);
 const from2510 = versionsWithFacts.filter(version => numberOf(version) >= 2510);
 const before26 = versionsWithFacts.filter(version => numberOf(version) < 2600);
-
-function systemOf(version: Version, more: Partial<Nas> = {}) {
-  const nas: Nas = {
-    version,
-    number: numberOf(version),
-    state: freshState(),
-    busy: new Set(),
-    receiving: new Set(),
-    breaks: () => false,
-    sent: () => undefined,
-    sessions: new Set(),
-    fullAdmin: true,
-    now: () => 1_700_000_000,
-    readRows: () => undefined,
-    ...more,
-  };
-  /** What a method answers, or what is said instead. */
-  const ask = (method: string, ...params: readonly unknown[]): unknown => {
-    try {
-      checkRequest(version, method, params);
-      const answer = methodOf(nas.number, method)?.run(nas, params);
-      expect(wrongAnswer(version, method, answer, params)).toEqual([]);
-      return answer;
-    } catch (error) {
-      if (error instanceof Invalid) return error.extra.map(([, message, errno]) => `${errno} ${message}`).join("; ");
-      if (error instanceof CallError) return `${error.errname} ${error.message}`;
-      throw error;
-    }
-  };
-  const make = (name: string, more: object = {}) => ask("pool.dataset.create", { name, type: "FILESYSTEM", ...more });
-  const zvol = (name: string) => make(name, { type: "VOLUME", volsize: 2 ** 30, sparse: true });
-  return { nas, ask, make, zvol };
-}
 
 const nfs = (path: string, more: object = {}) => ({ path, networks: [], hosts: [], ...more });
 const resource = (paths: readonly string[], more: object = {}) => ({
@@ -113,6 +77,20 @@ describe.each(versionsWithFacts)("shares on %s", version => {
     expect(ask("sharing.smb.create", share("b", { home: true }))).toContain("Only one share");
   });
 
+  test("a share for Time Machine needs mDNS and the extensions for Apple, which a new system does not have", () => {
+    const { nas, ask, make } = systemOf(version);
+    make("tank/a");
+    const purpose = numberOf(version) >= 2510 ? "LEGACY_SHARE" : "NO_PRESET";
+    const own = numberOf(version) >= 2510 ? { options: { purpose, timemachine: true } } : { timemachine: true };
+    const said = () => ask("sharing.smb.create", { name: "a", path: "/mnt/tank/a", purpose, ...own });
+    const needsApple = "22 Apple SMB2/3 protocol extension support is required by this parameter";
+    expect(said()).toStartWith(needsApple);
+    nas.state.settings.mdns = false;
+    expect(said()).toMatch(/^22 mDNS must be enabled in order to .*; 22 Apple/);
+    nas.state.settings = { mdns: true, aapl_extensions: true };
+    expect(said()).toMatchObject({ name: "a" });
+  });
+
   test("users and groups of NFS must exist, a group needs its user, and one mapping excludes the other", () => {
     const { ask, make } = systemOf(version);
     make("tank/a");
@@ -129,7 +107,9 @@ describe.each(versionsWithFacts)("shares on %s", version => {
     make("tank/a");
     const said = (...networks: string[]) => ask("sharing.nfs.create", nfs("/mnt/tank/a", { networks }));
     expect(said("10.0.0.0/24", "10.0.0.7/32")).toContain("Overlapped subnets");
-    if (numberOf(version) >= 2510) expect(said("0.0.0.0/0")).toContain("to represent all-networks");
+    expect(said("10.0.0.0/24", "10.0.0.0/24")).toContain("Overlapped subnets");
+    for (const all of numberOf(version) >= 2510 ? ["0.0.0.0/0", "::/0"] : [])
+      expect(said(all)).toContain("to represent all-networks");
     const kept = numberOf(version) >= 2504 ? "10.0.0.0/24" : "10.0.0.5/24";
     expect(said("10.0.0.5/24")).toMatchObject({ networks: [kept] });
     expect(said("10.0.0.9/32")).toContain("already exports /mnt/tank/a for network");
@@ -151,6 +131,25 @@ describe.each(versionsWithFacts)("shares on %s", version => {
     expect(said({ authmethod: "CHAP_MUTUAL", auth: 9 })).toBe("2 Authentication group not found");
     expect(said({ authmethod: "CHAP_MUTUAL", auth: 1 })).toContain("does not support CHAP Mutual");
     expect(said({ authmethod: "CHAP", auth: 1 })).toMatchObject({ name: "t" });
+  });
+
+  test("an extent decides whether its zvol can be written to and has threads of its own; once it is gone, the zvol has them again", () => {
+    const { nas, ask, zvol } = systemOf(version);
+    zvol("tank/a");
+    const extent = (ro: boolean) =>
+      ask("iscsi.extent.create", { name: "a", disk: "zvol/tank/a", type: "DISK", ro }) as { readonly id: number };
+    const native = () => nas.state.datasets["tank/a"]?.native;
+    const { id } = extent(true);
+    expect(native()).toMatchObject({ readonly: "on", volthreading: "off" });
+    expect(ask("iscsi.extent.delete", id)).toBe(true);
+    expect(native()).toMatchObject({ readonly: "on", volthreading: "on" });
+    extent(false);
+    expect(native()).toMatchObject({ readonly: "off", volthreading: "off" });
+    const target = ask("iscsi.target.create", { name: "t", groups: [] }) as { readonly id: number };
+    ask("iscsi.targetextent.create", { target: target.id, extent: 1, lunid: 0 });
+    if (numberOf(version) < 2504) return;
+    ask("iscsi.target.delete", target.id, false, true);
+    expect(native()).toMatchObject({ volthreading: "on" });
   });
 
   test("the extent of a zvol goes with it, and the target that has no other", () => {

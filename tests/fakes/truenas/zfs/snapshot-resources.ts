@@ -50,7 +50,8 @@ function resource(
     snapshot_name: snapshot.name,
     createtxg: snapshot.createtxg,
     guid: Number(snapshot.guid),
-    holds: holds ? Array.from({ length: snapshot.holds }, (_, at) => `tag-${at}`) : null,
+    // Null for none, too (plugins/zfs/snapshot_query_impl.py of TS-26.0.0-BETA.3).
+    holds: holds && snapshot.holds > 0 ? Array.from({ length: snapshot.holds }, (_, at) => `tag-${at}`) : null,
     properties: wanted?.length ? Object.fromEntries(properties) : null,
     user_properties: user ? userOf(nas, snapshot) : null,
   };
