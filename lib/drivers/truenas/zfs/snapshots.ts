@@ -24,14 +24,26 @@ const manySnapshots = 64;
 /** The first version with JSON-RPC. */
 const withSelection = 2504;
 
-/** Adds the number of holds as userrefs, as zfsprops(7) calls it: 26 answers holds outside of the properties. */
-function withHolds(row: ApiRow): ApiRow {
-  const { holds, properties } = row;
-  if (!Array.isArray(holds)) return row;
-  return { ...row, properties: { ...(properties as ApiRow | null), userrefs: { raw: String(holds.length) } } };
-}
-
 const resources = "zfs.resource.snapshot.query";
+
+/**
+ * Rows of 26. It answers holds outside of the properties, and null for none (plugins/zfs/snapshot_query_impl.py of TS-26.0.0-BETA.3): their number is added
+ * as userrefs, as zfsprops(7) calls it.
+ */
+async function resourceRows(
+  system: System,
+  request: object,
+  properties: readonly string[],
+): Promise<readonly ApiRow[]> {
+  const fields = resourceFields(properties.filter(each => !ofDatasets.has(each)));
+  if (!properties.includes("userrefs")) return present(system, resources, { ...request, ...fields });
+  const rows = await present(system, resources, { ...request, ...fields, get_holds: true });
+  return rows.map(row => {
+    const { holds, properties: shown } = row;
+    const count = Array.isArray(holds) ? holds.length : 0;
+    return { ...row, properties: { ...(shown as ApiRow | null), userrefs: { raw: String(count) } } };
+  });
+}
 
 /** Properties that datasets alone have (zfsprops(7)). */
 const ofDatasets: ReadonlySet<string> = new Set(["acltype", "aclmode"]);
@@ -39,7 +51,7 @@ const ofDatasets: ReadonlySet<string> = new Set(["acltype", "aclmode"]);
 /** The snapshot with this name, or no row. */
 export const snapshotRow = (system: System, name: string, properties: readonly string[]): Promise<readonly ApiRow[]> =>
   system.version >= withSnapshotResources
-    ? present(system, resources, { paths: [name], ...resourceFields(properties.filter(each => !ofDatasets.has(each))) })
+    ? resourceRows(system, { paths: [name] }, properties)
     : oldRows(system, [["id", "=", name]], {});
 
 /** The snapshots of a dataset; with `depth` 2 also those of its children. */
@@ -50,9 +62,7 @@ export async function snapshotRows(
   depth: number,
 ): Promise<readonly ApiRow[]> {
   if (system.version >= withSnapshotResources) {
-    const holds = properties.includes("userrefs") ? { get_holds: true } : {};
-    const request = { paths: [parent], recursive: depth > 1, ...resourceFields(properties), ...holds };
-    const rows = (await present(system, resources, request)).map(withHolds);
+    const rows = await resourceRows(system, { paths: [parent], recursive: depth > 1 }, properties);
     return properties.includes("clones") ? withClones(system, rows) : rows;
   }
   if (depth > 1) return oldRows(system, [["pool", "=", poolOf(parent)]], {});
