@@ -177,6 +177,17 @@ export class FolderContext implements FailureContext {
     return (await this.folders.list(call.signal)).find(each => each.name.toLowerCase() === name);
   }
 
+  /**
+   * Throws "aborted" unless the folder is what was read, which is asked right before a change: DSM knows a folder by its name alone, and another
+   * controller may have finished it, or removed it and made another one.
+   */
+  async refuseChanged(id: string, { uuid, description }: SharedFolder, call: Call): Promise<void> {
+    const now = await this.folder(id, call);
+    if (now?.uuid === uuid && now.description === description) return;
+    const text = `another controller changed or removed the shared folder of volume "${id}" meanwhile; retrying`;
+    throw this.error("aborted", text);
+  }
+
   /** The volume of a folder; undefined for a foreign folder and for one that is being removed. */
   asset(folder: SharedFolder | undefined): FolderVolume | undefined {
     const id = folder && this.names.idIn(folder.name.toLowerCase());

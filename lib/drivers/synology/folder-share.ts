@@ -57,9 +57,11 @@ export function nfsFolders(on: FolderContext, settings: NfsSettings): ShareProto
       throw on.error("failed-precondition", text);
     },
     context: ({ folder: { location, name } }) => ({ server: settings.server, share: `${location}/${name}` }),
-    async withdraw({ folder }, call) {
+    async withdraw({ id, folder }, call) {
       const existing = await folders.nfsRules(folder.name, call.signal);
-      if (existing.length > 0) await folders.setNfsRules(folder.name, [], call.signal);
+      if (existing.length === 0) return;
+      await on.refuseChanged(id, folder, call);
+      await folders.setNfsRules(folder.name, [], call.signal);
     },
   };
 }

@@ -54,13 +54,20 @@ export async function snapshotsOf(
   return all.flatMap(each => ownSnapshots(volume, each));
 }
 
+/** The snapshot of an id, and behind it those of the same name: another controller may have taken one for the same call. */
+async function namesakesOf(context: FolderContext, id: string, call: Call): Promise<readonly OwnSnapshot[]> {
+  const parts = parseFolderSnapshot(id);
+  if (!parts) return [];
+  const volume = context.asset(await context.folder(parts.volume, call));
+  if (!volume?.finished) return [];
+  const all = await snapshotsOf(context, volume, call);
+  const found = all.find(({ time }) => time === parts.time);
+  return found ? [found, ...all.filter(each => each !== found && each.key === found.key)] : [];
+}
+
 /** The snapshot of an id; undefined if it does not exist. */
 export async function findSnapshot(context: FolderContext, id: string, call: Call): Promise<OwnSnapshot | undefined> {
-  const parts = parseFolderSnapshot(id);
-  if (!parts) return undefined;
-  const volume = context.asset(await context.folder(parts.volume, call));
-  if (!volume?.finished) return undefined;
-  return (await snapshotsOf(context, volume, call)).find(({ time }) => time === parts.time);
+  return (await namesakesOf(context, id, call))[0];
 }
 
 async function take(context: FolderContext, volume: FolderVolume, key: string, call: Call): Promise<OwnSnapshot> {
@@ -94,11 +101,9 @@ export const folderSnapshots = (context: FolderContext): SnapshotAbility => ({
     return snapshotOf(existing ?? (await take(context, volume, key, call)));
   },
   async delete(id, call) {
-    const found = await findSnapshot(context, id, call);
-    if (!found) return;
-    // Another controller may have taken a snapshot of the same name for the same call; they are deleted together.
-    const twins = (await snapshotsOf(context, found.volume, call)).filter(({ key }) => key === found.key);
-    for (const { volume, time } of twins) await context.folders.deleteSnapshot(volume.folder.name, time, call.signal);
+    const found = await namesakesOf(context, id, call);
+    if (found.length === 0) return;
+    for (const { volume, time } of found) await context.folders.deleteSnapshot(volume.folder.name, time, call.signal);
     // DSM also reports success if it failed.
     if (await findSnapshot(context, id, call))
       throw context.error("aborted", `DSM still lists snapshot "${id}"; retrying`);

@@ -7,7 +7,7 @@ import type { VolumeStore } from "../store.ts";
 import { type FolderContext, type FolderVolume, unknownSource, until } from "./contexts.ts";
 import { errors, explainDsm, isAnswer, isNoShare } from "./dsm-error.ts";
 import { findSnapshot, folderSnapshots, snapshotsOf } from "./folder-snapshots.ts";
-import { mebibyte, type SharedFolder } from "./folders.ts";
+import { mebibyte, type NewFolder, type SharedFolder } from "./folders.ts";
 import { type DsmVolume, dsmFindings, dsmVolume } from "./rows.ts";
 
 /** How long a call waits for DSM, in milliseconds; sidecars wait 15 s and then retry. */
@@ -40,7 +40,7 @@ export function folderStore(context: FolderContext): VolumeStore<FolderVolume> {
 
   async function make(id: string, spec: VolumeSpec, bytes: bigint, origin: FolderSource | undefined, call: Call) {
     const tag = spec.source && names.sourceTag(spec.source);
-    const folder: SharedFolder = { name: names.share(id), location, description: names.mark("new", tag), bytes };
+    const folder: NewFolder = { name: names.share(id), location, description: names.mark("new", tag), bytes };
     try {
       if (origin) await folders.clone(folder, origin.share, origin.snapshot, call.signal);
       else await folders.create(folder, call.signal);
@@ -87,10 +87,16 @@ export function folderStore(context: FolderContext): VolumeStore<FolderVolume> {
     const asset = context.asset(folder);
     if (asset) await refuseRemoval(asset, call);
     if (asset) await before(asset);
-    // A half-removed folder must not be mistaken for a half-created one.
-    if (asset) await folders.set(folder, { description: names.mark("del", mark.source) }, call.signal);
+    const isGone = (now: SharedFolder | undefined) => now?.uuid !== folder.uuid;
+    const removed = { ...folder, description: names.mark("del", mark.source) };
+    if (asset) {
+      await context.refuseChanged(id, folder, call);
+      // A half-removed folder must not be mistaken for a half-created one.
+      await folders.set(folder, { description: removed.description }, call.signal);
+      await context.refuseChanged(id, removed, call);
+    }
     await folders.delete(folder.name, call.signal);
-    const gone = async () => ((await context.folder(id, call)) ? undefined : true);
+    const gone = async () => (isGone(await context.folder(id, call)) ? true : undefined);
     if (await until(context, gone, patienceMs, call)) return;
     throw context.error("aborted", `DSM is still removing the shared folder of volume "${id}"; retrying`);
   }
@@ -119,8 +125,8 @@ export function folderStore(context: FolderContext): VolumeStore<FolderVolume> {
         if (!existing) await make(id, spec, bytes, origin, call);
         accepted = true;
         const volume = await ready(id, call);
-        // A clone has the quota of its source, or none.
-        const right = spec.source === undefined || volume.bytes === bytes;
+        // A clone has the quota of its source, or none; another controller may have finished it.
+        const right = spec.source === undefined || volume.finished || volume.bytes === bytes;
         if (!right) await folders.set(volume.folder, { bytes }, call.signal);
         return withSource(right ? volume : await known(id, call), spec.source);
       };
@@ -139,11 +145,13 @@ export function folderStore(context: FolderContext): VolumeStore<FolderVolume> {
     },
     async finish(asset, _notes, call) {
       const description = names.mark("ok", asset.mark.source);
-      if (!asset.finished)
+      if (!asset.finished) {
+        await context.refuseChanged(asset.id, asset.folder, call);
         await folders.set(asset.folder, { description }, call.signal).catch((error: unknown) => {
           if (!isNoShare(error)) throw error;
           throw context.error("aborted", `volume "${asset.id}" was removed while it was created; retrying`);
         });
+      }
       return { ...(await known(asset.id, call)), source: asset.source };
     },
     idOfObject: object => names.idIn(object.toLowerCase()) ?? object,

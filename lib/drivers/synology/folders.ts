@@ -6,12 +6,17 @@ import { listed, textOf } from "./rows.ts";
 /** A shared folder as DSM reports it. */
 export interface SharedFolder {
   readonly name: string;
+  /** Tells it from every other folder, also from a later one of the same name; empty if DSM does not show it. */
+  readonly uuid: string;
   /** The volume of DSM that it is on, such as /volume1. */
   readonly location: string;
   readonly description: string;
   /** Its quota in bytes; 0 if it has none. */
   readonly bytes: bigint;
 }
+
+/** A shared folder to make. */
+export type NewFolder = Omit<SharedFolder, "uuid">;
 
 /** A snapshot of a shared folder. */
 export interface FolderSnapshot {
@@ -57,13 +62,14 @@ export class Folders {
     const additional = ["share_quota", "support_snapshot"];
     return (await listed(() => this.#call(shareApi, "list", { additional }, signal), "shares")).map(row => ({
       name: textOf(row["name"]),
+      uuid: textOf(row["uuid"]),
       location: textOf(row["vol_path"]),
       description: textOf(row["desc"]),
       bytes: BigInt(/^\d+$/.exec(textOf(row["quota_value"]))?.[0] ?? 0) * mebibyte,
     }));
   }
 
-  async create({ name, location, description, bytes }: SharedFolder, signal: AbortSignal): Promise<void> {
+  async create({ name, location, description, bytes }: NewFolder, signal: AbortSignal): Promise<void> {
     const shareinfo = {
       ...{ name, vol_path: location, desc: description, share_quota: Number(bytes / mebibyte) },
       ...{ enable_share_cow: true, enable_recycle_bin: false, recycle_bin_admin_only: true, encryption: 0 },
@@ -73,7 +79,7 @@ export class Folders {
 
   /** Clones the folder `origin`, or a snapshot of it. */
   async clone(
-    { name, location, description }: Omit<SharedFolder, "bytes">,
+    { name, location, description }: Omit<NewFolder, "bytes">,
     origin: string,
     snapshot: string | undefined,
     signal: AbortSignal,

@@ -3,10 +3,10 @@ import type { Call } from "../../core/call.ts";
 import type { Source, VolumeSpec } from "../driver.ts";
 import { afterFailure } from "../failure.ts";
 import { sizeFrom } from "../sizes.ts";
-import { type LunContext, type NamedLun, until } from "./contexts.ts";
+import { type LunContext, until } from "./contexts.ts";
 import { DsmError, errors, isAnswer } from "./dsm-error.ts";
 import { markOf } from "./names.ts";
-import { removeLuns } from "./removal.ts";
+import { removable, removeLuns } from "./removal.ts";
 import type { Lun, LunSnapshot } from "./san.ts";
 import { snapshotOfId } from "./snapshots.ts";
 import { lunFields, type TemplateSources } from "./templates.ts";
@@ -51,11 +51,11 @@ function lunFailure(
   const { error, accepted } = failed;
   const undo = async () => {
     // Another controller may have finished the volume meanwhile.
-    const isVolume = ({ id: other, state }: NamedLun): boolean => other === id.toLowerCase() && state === "whole";
-    const existing = context.named(await context.san.luns(call.signal)).filter(each => each.id === id.toLowerCase());
+    const { luns, targets } = await context.look(call);
+    const existing = context.named(luns).filter(each => each.id === id.toLowerCase());
     // DSM lists a LUN some time after the request, so an absent one may still appear.
-    if (existing.some(isVolume) || (accepted && existing.length === 0)) return false;
-    await removeLuns(context, id, call);
+    if (existing.some(({ state }) => state === "whole") || (accepted && existing.length === 0)) return false;
+    await removeLuns(context, id, removable(context, id, luns, targets), call);
     return true;
   };
   return afterFailure(error, undo, context, `create volume "${spec.name.slice(0, 160)}"`, call);

@@ -1,25 +1,43 @@
 import type { Call } from "../../core/call.ts";
 import { type LunContext, type NamedLun, until } from "./contexts.ts";
 import { errors, isAnswer, isNoLun } from "./dsm-error.ts";
-import type { SanTarget } from "./san.ts";
+import type { Lun, SanTarget } from "./san.ts";
 
 /** How long a call waits for DSM to remove a LUN, in milliseconds; sidecars wait 15 s and then retry. */
 const goneMs = 5000;
 
 /**
- * Removes every LUN of a volume, whatever its state, and then its targets without LUNs. Renames each LUN first, because DSM
- * lists it for a while after its deletion. Throws "failed-precondition" for a foreign LUN, and "aborted" while one still exists.
+ * Removes LUNs of a volume, whatever their state, and then its targets without LUNs, but nothing that another controller makes or finishes
+ * meanwhile: `seen` are those that were to be removed. Renames each LUN first, because DSM lists it for a while after its deletion. Throws
+ * "aborted" while one still exists, and for one that has been finished.
  */
-export async function removeLuns(context: LunContext, id: string, call: Call): Promise<void> {
-  for (const named of (await removable(context, id, call)).luns) await remove(context, named, call);
+export async function removeLuns(
+  context: LunContext,
+  id: string,
+  seen: readonly NamedLun[],
+  call: Call,
+): Promise<void> {
+  const { san, names } = context;
+  for (const named of seen) await remove(context, named, call);
+  // The targets first: then each of them has a LUN in the listing, unless that is gone.
   const gone = async () => {
-    const { luns, targets } = await removable(context, id, call);
-    return luns.length === 0 ? targets.filter(({ iqn }) => context.names.isTarget(id, iqn)) : undefined;
+    const targets = await san.targets(call.signal);
+    const luns = await san.luns(call.signal);
+    if (luns.some(({ uuid }) => seen.some(({ lun }) => lun.uuid === uuid))) return undefined;
+    const others = luns.map(({ uuid }) => names.taggedIqn(id, uuid).toLowerCase());
+    return targets.filter(({ iqn }) => names.isTarget(id, iqn) && !others.includes(iqn.toLowerCase()));
   };
   const left = await until(context, gone, goneMs, call);
   if (!left) throw context.error("aborted", `DSM is still removing the LUN of volume "${id}"; retrying`);
   for (const { id: target, mapped, sessions } of left)
-    if (mapped.length === 0 && sessions.length === 0) await context.san.deleteTarget(target, call.signal);
+    if (mapped.length === 0 && sessions.length === 0) await san.deleteTarget(target, call.signal);
+}
+
+/** Throws "aborted" for a LUN that another controller has finished since it was read. */
+export async function refuseFinished(context: LunContext, { uuid, name }: Lun, call: Call): Promise<void> {
+  const now = (await context.san.luns(call.signal)).find(each => each.uuid === uuid);
+  if (now && context.names.parse(now.name)?.state === "whole")
+    throw context.error("aborted", `the LUN "${name}" was finished by another controller meanwhile; it stays`);
 }
 
 /**
@@ -37,16 +55,19 @@ export async function markRemoved(context: LunContext, { lun }: Pick<NamedLun, "
 async function remove(context: LunContext, named: NamedLun, call: Call): Promise<void> {
   const { lun, state } = named;
   if (state === "being removed" && lun.locked) return;
+  if (state === "being made") await refuseFinished(context, lun, call);
   if (state !== "being removed") await markRemoved(context, named, call);
   await context.san.deleteLun(lun.uuid, call.signal);
 }
 
-/** The LUNs of a volume that may be removed, and the system's targets. */
-async function removable(context: LunContext, id: string, call: Call) {
-  const { luns, targets } = await context.look(call);
-  const all = context.named(luns).filter(each => each.id === id.toLowerCase());
-  return { luns: all.filter(each => mayRemove(context, each, id, targets)), targets };
-}
+/** The LUNs of a volume that may be removed. Throws "failed-precondition" for a foreign one. */
+export const removable = (
+  context: LunContext,
+  id: string,
+  luns: readonly Lun[],
+  targets: readonly SanTarget[],
+): readonly NamedLun[] =>
+  context.named(luns).filter(each => each.id === id.toLowerCase() && mayRemove(context, each, id, targets));
 
 function mayRemove(context: LunContext, named: NamedLun, id: string, targets: readonly SanTarget[]): boolean {
   const { lun, state } = named;

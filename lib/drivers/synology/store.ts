@@ -7,7 +7,7 @@ import { type LunContext, type LunVolume, type NamedLun, unknownSource } from ".
 import { errors, explainDsm, isAnswer, isNoLun } from "./dsm-error.ts";
 import { makeLun, readyLun } from "./making.ts";
 import { isVolumeId } from "./names.ts";
-import { removeLuns } from "./removal.ts";
+import { removable, removeLuns } from "./removal.ts";
 import { type DsmVolume, dsmFindings, dsmVolume } from "./rows.ts";
 import type { Lun, SanTarget } from "./san.ts";
 import { lunSnapshots } from "./snapshots.ts";
@@ -104,10 +104,12 @@ export function lunStore(context: LunContext, templates: TemplateSources): Volum
     },
     async remove(id, before, call) {
       if (!isVolumeId(id)) return;
-      const asset = await find(id, call);
+      const { luns, targets } = await context.look(call);
+      const seen = removable(context, id, luns, targets);
+      const asset = among(id, luns, targets);
       if (asset) await refuseRemoval(asset, call);
       if (asset) await before(asset);
-      await removeLuns(context, id, call);
+      await removeLuns(context, id, seen, call);
     },
     sameSource: (a, b) => a.kind === b.kind && names.sourceTag(a) === names.sourceTag(b),
     async resize({ id, lun }, bytes, _limit, call) {

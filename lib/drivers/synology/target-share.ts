@@ -4,7 +4,7 @@ import type { ShareProtocol } from "../store.ts";
 import type { LunContext, LunVolume } from "./contexts.ts";
 import { errors, isAnswer } from "./dsm-error.ts";
 import { parseMark } from "./names.ts";
-import { markRemoved } from "./removal.ts";
+import { markRemoved, refuseFinished } from "./removal.ts";
 import type { SanTarget } from "./san.ts";
 import { type TemplateSources, targetFields } from "./templates.ts";
 
@@ -84,6 +84,7 @@ export function lunTargets(
         const text = `volume "${id}" is in use by ${nodes.join(", ").slice(0, 200)}; it can be deleted once no node is logged in`;
         throw on.error("failed-precondition", text);
       }
+      if (!asset.finished) await refuseFinished(on, lun, call);
       if (!target) return;
       // Without a mark, the target alone proves the owner of the LUN, so the LUN is renamed before the target is deleted.
       if (asset.finished && !parseMark(lun.description) && !names.parse(lun.name)?.tag)

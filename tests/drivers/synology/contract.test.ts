@@ -4,8 +4,6 @@ import { storeContract } from "../../contract/store.ts";
 import { dsmRig, partsOf, partsRig } from "./dsm-rig.ts";
 
 const lacks = {
-  "a second writer": "DSM accepts no condition for a change",
-  "a second generation": "DSM accepts no condition for a change",
   "loss of power": "DSM answers for its own disks",
   "snapshots survive their volume": "DSM removes them with their LUN",
   modify: "DSM changes nothing of a LUN in use that classes could want",

@@ -10,8 +10,6 @@ import { type DsmOptions, partsRig } from "./dsm-rig.ts";
 import { folderParts, folderRig, openFolderDriver, type Protocol } from "./folder-rig.ts";
 
 const lacks = {
-  "a second writer": "DSM accepts no condition for a change",
-  "a second generation": "DSM accepts no condition for a change",
   "loss of power": "DSM answers for its own disks",
   "snapshots survive their volume": "DSM removes them with their folder",
   modify: "classes have nothing to change of a folder",

@@ -59,6 +59,7 @@ export const foldersByHand = (dsm: Dsm): readonly Foreign[] =>
           content: "theirs",
           hidden: 0,
           dying: undefined,
+          moment: 0,
         },
         ...{ rules: [{ client: "10.9.9.9" }], permissions: ["local_user theirs"], snapshots: [] },
       });

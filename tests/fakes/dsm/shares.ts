@@ -30,7 +30,16 @@ function added(state: State, name: string, more: Partial<Share>): Share {
   if (state.shares.size >= state.habits.maxShares) throw new DsmFailure(3309);
   const share: Share = {
     ...{ name, location: "/volume1", description: "", quota: 0, content: undefined },
-    ...{ uuid: randomUUID(), hidden: 0, dying: undefined, rules: [], permissions: [], snapshots: [], ...more },
+    ...{
+      uuid: randomUUID(),
+      hidden: 0,
+      dying: undefined,
+      rules: [],
+      permissions: [],
+      snapshots: [],
+      moment: 0,
+      ...more,
+    },
   };
   // batonogov/terraform-provider-synology-dsm 2462b21, live on 7.4.
   if (share.description.length > 64) throw new DsmFailure(3300);
@@ -38,13 +47,11 @@ function added(state: State, name: string, more: Partial<Share>): Share {
   return share;
 }
 
-/** DSM calls snapshots by the second (SynologyOpenSource/synology-csi 2807900, share.go). assumed: each has one of its own. */
+/** DSM calls snapshots by the second (SynologyOpenSource/synology-csi 2807900, share.go). assumed: each has one of its own, also after a deletion. */
 function freeMoment(share: Share): string {
-  for (let at = Math.floor(Date.now() / 1000); ; at++) {
-    const [day = "", time = ""] = new Date((at + 3600) * 1000).toISOString().slice(0, 19).split("T");
-    const name = `GMT+01-${day.replaceAll("-", ".")}-${time.replaceAll(":", ".")}`;
-    if (!share.snapshots.some(each => each.time === name)) return name;
-  }
+  share.moment = Math.max(Math.floor(Date.now() / 1000), share.moment + 1);
+  const [day = "", time = ""] = new Date((share.moment + 3600) * 1000).toISOString().slice(0, 19).split("T");
+  return `GMT+01-${day.replaceAll("-", ".")}-${time.replaceAll(":", ".")}`;
 }
 
 function shows(state: State, share: Share): boolean {

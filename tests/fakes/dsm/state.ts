@@ -63,6 +63,8 @@ export interface Share {
     readonly description: string;
     readonly content: string | undefined;
   }[];
+  /** The second of its last snapshot, since 1970. */
+  moment: number;
 }
 
 /** What goes differently on another system, and how long things take. */
