@@ -8,8 +8,6 @@ import { refusal } from "./rig.ts";
 import { sshRig } from "./ssh-rig.ts";
 
 const lacks = {
-  "a second writer": "targets and shares are not proved yet",
-  "a second generation": "targets and shares are not proved yet",
   "loss of power": "ZFS answers when its transaction group is on stable storage",
   "snapshots hold their volume": "a volume that is still needed is set aside",
 } as const;

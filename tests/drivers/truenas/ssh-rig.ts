@@ -99,6 +99,8 @@ export async function sshRig(
       const commands = commandsAfter(programs, async (_, about) => ((await hasRoom(about)) ? "run" : "full"), fullPool);
       return open(localHost(commands), key);
     },
+    // The API makes targets without a condition.
+    abandoned: /^(?:target|nvmetSubsys) "pvc-1-/,
     foreign: handmade(fake, `${spelling}-${protocol}`, undefined),
     dying(step, when) {
       const key = `${++mortals + 1}-mortal`;
