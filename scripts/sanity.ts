@@ -127,15 +127,15 @@ const chosen = (only: string): readonly Variant[] => {
   return variants.filter(({ name, named }) => (only === "" ? !named : name.includes(only)));
 };
 
-/** Variants that differ only in the driver of a model: these two, and a third one that the commit draws. */
-const modelled = /^zfs-|^truenas-/;
-const alwaysRun = /^zfs-generic-iscsi|^truenas-nvmeof/;
+/** Variants that differ only in the driver of a model or its protocol: the commit draws one of each family. */
+const families: readonly RegExp[] = [/^zfs-/, /^truenas-/, /Synology/];
 
 /** The names of the variants that run by default, or of all. */
-export const sanityVariants = (which: "usual" | "all"): readonly string[] =>
-  (which === "all" ? variants : sampled(chosen(""), ({ name }) => !modelled.test(name) || alwaysRun.test(name))).map(
-    ({ name }) => name,
-  );
+export function sanityVariants(which: "usual" | "all"): readonly string[] {
+  if (which === "all") return variants.map(({ name }) => name);
+  const usual = chosen("").map(({ name }) => name);
+  return families.reduce((left, family) => sampled(left, name => !family.test(name)), usual);
+}
 
 /** Runs the CSI conformance suite against the compiled executable: the variant of this name, or those with `only` in their names. */
 async function sanity(command: string, only: string): Promise<Tally> {
