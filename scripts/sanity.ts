@@ -133,7 +133,7 @@ const families: readonly RegExp[] = [/^zfs-/, /^truenas-/, /Synology/];
 /** The names of the variants that run by default, or of all. */
 export function sanityVariants(which: "usual" | "all"): readonly string[] {
   if (which === "all") return variants.map(({ name }) => name);
-  const usual = chosen("").map(({ name }) => name);
+  const usual: readonly string[] = chosen("").map(({ name }) => name);
   return families.reduce((left, family) => sampled(left, name => !family.test(name)), usual);
 }
 

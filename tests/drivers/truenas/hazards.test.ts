@@ -5,6 +5,7 @@ import { callWith, getVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../.
 import { atEachStep } from "../../contract/steps.ts";
 import { startDouble } from "../../fakes/truenas/double.ts";
 import { numberOf, recentVersions } from "../../fakes/truenas/versions.ts";
+import { sampled } from "../../sample.ts";
 import { pause } from "../../waiting.ts";
 import { on, openOn, parent, refusal, remainsOf, sections, truenasRig } from "./rig.ts";
 
@@ -125,9 +126,9 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
   });
 });
 
-describe.each(recentVersions)("a full copy on TrueNAS %s", version => {
-  const parameters = { detachedVolumesFromVolumes: "true" };
+const parameters = { detachedVolumesFromVolumes: "true" };
 
+describe.each(recentVersions)("a full copy on TrueNAS %s", version => {
   test("that outlives csimux is awaited by its successor, and an incomplete copy is never a volume", async () => {
     const double = await startDouble({ version });
     const first = openOn(double, "nfs");
@@ -155,11 +156,21 @@ describe.each(recentVersions)("a full copy on TrueNAS %s", version => {
     for (const each of [first, dying, successor]) await each.close?.();
     await double.close();
   });
+});
 
-  const protocols = version === "25.04" || version === "26.0" ? (["nfs", "iscsi"] as const) : (["nfs"] as const);
-  test.each(protocols)(
-    "over %s survives an interruption at any step",
-    async protocol => {
+const interrupted = [
+  { protocol: "iscsi", version: "26.0" },
+  { protocol: "nfs", version: "24.10" },
+  { protocol: "nfs", version: "25.04" },
+  { protocol: "iscsi", version: "25.04" },
+  { protocol: "nfs", version: "25.10" },
+  { protocol: "nfs", version: "26.0" },
+] as const;
+
+describe.each(sampled(interrupted, ({ protocol, version }) => protocol === "iscsi" && version === "26.0"))(
+  "a full copy over $protocol on TrueNAS $version",
+  ({ protocol, version }) => {
+    test("survives an interruption at any step", async () => {
       const rig = await truenasRig(protocol, { version });
       const volume = await rig.open().create(volumeOf("pvc-1"), call);
       await rig.write(volume, "data");
@@ -204,10 +215,9 @@ describe.each(recentVersions)("a full copy on TrueNAS %s", version => {
       await rig.open().delete(volume.id, call);
       expect(await rig.remains()).toEqual([]);
       await rig.close();
-    },
-    180_000,
-  );
-});
+    }, 180_000);
+  },
+);
 
 test.each([
   ["a threshold of 100 per cent", { extentAvailThreshold: 100 }, "extentAvailThreshold"],
