@@ -4,7 +4,7 @@ import {
   type CopyState,
   commandSocketOf,
   writeLine,
-} from "../../lib/copy/commands.ts";
+} from "../../lib/copies/protocol.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { parseEndpoint } from "../../lib/csi/endpoint.ts";
 import type { Host } from "../host.ts";

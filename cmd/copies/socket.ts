@@ -1,5 +1,5 @@
 import { connect } from "node:net";
-import { type CopyAnswer, type CopyCommandInput, readAnswer } from "../../lib/copy/commands.ts";
+import { type CopyAnswer, type CopyCommandInput, readAnswer } from "../../lib/copies/protocol.ts";
 import { CsiError, errnoOf } from "../../lib/core/errors.ts";
 
 /** The longest line of an answer, in bytes. */

@@ -1,4 +1,4 @@
-import type { CopyAnswer, CopyState } from "../../lib/copy/commands.ts";
+import type { CopyAnswer, CopyState } from "../../lib/copies/protocol.ts";
 import { parseHandle } from "../../lib/core/handle.ts";
 import { size } from "../status/problems.ts";
 import { tableWithin } from "../terminal/table.ts";

@@ -1,4 +1,4 @@
-import type { ReachData, TargetsData } from "../../lib/mux/copying/matrix-data.ts";
+import type { ReachData, TargetsData } from "../../lib/copies/matrix.ts";
 
 /** The targets of a row in words; `names` shortens a list of connections. */
 export const targetNames = (

@@ -1,4 +1,4 @@
-import { type CopyAnswer, type CopyCommandInput, type CopyState, readAnswer } from "../../lib/copy/commands.ts";
+import { type CopyAnswer, type CopyCommandInput, type CopyState, readAnswer } from "../../lib/copies/protocol.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { parseHandle } from "../../lib/core/handle.ts";
 import { listAt, textAt } from "../../lib/lint/lint-input.ts";

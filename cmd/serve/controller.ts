@@ -1,4 +1,6 @@
-import type { CopyAnswer, CopyCommand } from "../../lib/copy/commands.ts";
+import { openCopies } from "../../lib/copies/open.ts";
+import type { CopyAnswer, CopyCommand } from "../../lib/copies/protocol.ts";
+import { copyByStream } from "../../lib/copies/zfs-send.ts";
 import type { Segments } from "../../lib/core/access.ts";
 import type { Log } from "../../lib/core/call.ts";
 import type { CommandObserver } from "../../lib/core/observer.ts";
@@ -12,7 +14,7 @@ import { openRouter } from "../../lib/mux/router.ts";
 import type { ValueResolver } from "../../lib/schema/value-resolver.ts";
 import { openConnections } from "../connections.ts";
 import type { Host } from "../host.ts";
-import { openCopies } from "./copies.ts";
+import { cleanUpRounds } from "./copies.ts";
 import { healthRounds, healthTimes } from "./health-rounds.ts";
 
 /** The time limit for closing connections at the end, and then logins and mounts of the controller, in milliseconds for both. */
@@ -47,7 +49,7 @@ export interface ControllerSettings {
   readonly knownHosts: string;
   /** Like ServeOptions.healthMs. */
   readonly healthMs: number;
-  /** Like CopiesParts.held. */
+  /** Like RunningCopiesParts.held. */
   readonly held: string | undefined;
 }
 
@@ -74,21 +76,10 @@ export function openController(
       listing,
     };
   };
-  const copies = openCopies(connections, () => main.config.copies, held, log);
-  const {
-    stop,
-    overview,
-    scopedTo,
-    checkHealth,
-    askSkipped,
-    checkNew,
-    examples,
-    inline,
-    inventory,
-    copyWays,
-    copyCommand,
-    ...parts
-  } = openRouter(connections, configured, settings, log, undefined, healthTimes(healthMs), copies.engine);
+  const copySettings = { stream: copyByStream, settings: () => main.config.copies, log, held };
+  const { stop, overview, scopedTo, checkHealth, askSkipped, checkNew, examples, inline, inventory, copies, ...parts } =
+    openRouter(connections, configured, settings, log, undefined, healthTimes(healthMs), openCopies(copySettings));
+  const cleanUps = cleanUpRounds(async call => copies?.cleanUp(call), log);
   const offered = {
     modifies: () => connections.anyCan("modify"),
     tellsHealth: () => connections.anyCan("health"),
@@ -106,12 +97,12 @@ export function openController(
     watch: () => {
       for (const each of watches) each.start();
       rounds.start();
-      copies.rounds.start();
+      cleanUps.start();
     },
     /** The present state of all connections and groups; sends no request to any storage system. */
     overview: () => overview(main.config.groups),
     /** Like overview, for the ways of content between the connections; undefined if there are none. */
-    copyWays,
+    copyWays: () => copies?.matrix(),
     /** The volumes of all connections; asks the storage systems. Rejects if the folder of connection files cannot be read. */
     inventory: () => inventory({ id: "inventory", log, signal: ending.signal, secrets: {} }),
     /** Why the folder of connection files cannot be read; undefined if it can. */
@@ -122,8 +113,8 @@ export function openController(
     known: (name: string) => main.config.groups.has(name) || connections.seen().some(each => each.name === name),
     parts: { ...parts, ...offered },
     /** Runs a command of the command socket. */
-    command: (command: CopyCommand, tell: (answer: CopyAnswer) => void, signal: AbortSignal) =>
-      copyCommand(command, tell, signal, { id: command.command, log, signal: ending.signal, secrets: {} }),
+    command: async (command: CopyCommand, tell: (answer: CopyAnswer) => void, signal: AbortSignal) =>
+      copies?.command(command, tell, signal, { id: command.command, log, signal: ending.signal, secrets: {} }),
     /** Ephemeral inline volumes, for the node. */
     inline,
     /** The same for an alias. */
@@ -132,7 +123,7 @@ export function openController(
     async close(limitMs: number) {
       for (const each of watches) each.stop();
       rounds.stop();
-      copies.rounds.stop();
+      cleanUps.stop();
       ending.abort();
       const left = await stop(limitMs);
       if (left.length > 0) log.warn("stopping with operations unfinished; retries will finish them", { left });

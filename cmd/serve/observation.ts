@@ -1,10 +1,10 @@
 import { resolve } from "node:path";
+import type { CopyWays } from "../../lib/copies/matrix.ts";
 import type { Log } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { CallObserver, CommandObserver } from "../../lib/core/observer.ts";
 import { parseEndpoint } from "../../lib/csi/endpoint.ts";
 import type { Machine } from "../../lib/daemon/node-facts.ts";
-import type { CopyWays } from "../../lib/mux/copying/matrix-data.ts";
 import type { ConnectionInventory } from "../../lib/mux/inventory.ts";
 import { CallTracker } from "../../lib/observe/call-tracker.ts";
 import { type KnownNames, onlyKnownNames, toBoth } from "../../lib/observe/names.ts";

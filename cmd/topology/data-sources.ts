@@ -1,10 +1,9 @@
 import { readConnection } from "../../lib/config/connection.ts";
 import type { ProxyConfig } from "../../lib/config/proxy.ts";
+import { copyMatrix, copyWays, onlyPossible, type ReachData } from "../../lib/copies/matrix.ts";
 import { groupBy } from "../../lib/core/group-by.ts";
 import { modules } from "../../lib/drivers/index.ts";
 import { copyEndOf } from "../../lib/lint/copy-ends.ts";
-import { copyMatrix } from "../../lib/mux/copying/matrix.ts";
-import { copyWays, onlyPossible, type ReachData } from "../../lib/mux/copying/matrix-data.ts";
 import type { ValueResolver } from "../../lib/schema/value-resolver.ts";
 import { waysText } from "../copies/ways-text.ts";
 import { someOf } from "../terminal/table.ts";

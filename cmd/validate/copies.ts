@@ -1,9 +1,8 @@
+import { type CopyWays, copyMatrix, copyWays, type TargetsData } from "../../lib/copies/matrix.ts";
 import type { CopyWay } from "../../lib/drivers/copying.ts";
 import { copyEnds, copySettingsOf } from "../../lib/lint/copy-ends.ts";
 import { factsOf, isLocal } from "../../lib/lint/facts.ts";
 import type { ConnectionFile, LintInput } from "../../lib/lint/lint-input.ts";
-import { copyMatrix } from "../../lib/mux/copying/matrix.ts";
-import { type CopyWays, copyWays, type TargetsData } from "../../lib/mux/copying/matrix-data.ts";
 import { targetNames, waysText } from "../copies/ways-text.ts";
 import { someOf } from "../terminal/table.ts";
 

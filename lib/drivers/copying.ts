@@ -26,7 +26,7 @@ export function whyNotPlain(source: boolean | undefined, target: boolean | undef
 /** Properties of a moment that a volume made from it must have, too. */
 export interface MomentTraits {
   /** Undefined if unknown. */
-  readonly encrypted: boolean | undefined;
+  readonly encrypted?: boolean | undefined;
   /** The block size of a zvol in bytes; 0 for files. */
   readonly blockBytes: bigint;
   /** Properties that can be set at creation only, such as `casesensitivity`, by name. */
@@ -200,6 +200,42 @@ export interface TakingAbility {
   /** The folder of a landing, which this process can write to. */
   readonly folder?: ((id: string, call: Call) => Promise<string>) | undefined;
 }
+
+/** What a connection's driver can do for copies, as data. */
+export interface CopyAbilities {
+  readonly giving: GivingFacts | undefined;
+  readonly taking: TakingFacts | undefined;
+}
+
+type StreamFacts = Pick<StreamSource, "format" | "machine">;
+
+export interface GivingFacts extends Pick<GivingAbility, "content"> {
+  readonly stream: StreamFacts | undefined;
+  readonly tree: boolean;
+  readonly fill: boolean;
+}
+
+export interface TakingFacts extends Pick<TakingAbility, "content"> {
+  readonly stream: StreamFacts | undefined;
+  readonly folder: boolean;
+}
+
+/** The abilities of a driver. */
+export const copyAbilities = ({
+  giving,
+  taking,
+}: {
+  readonly giving?: GivingAbility | undefined;
+  readonly taking?: TakingAbility | undefined;
+}): CopyAbilities => ({
+  giving: giving && {
+    content: giving.content,
+    stream: giving.stream,
+    tree: giving.tree !== undefined,
+    fill: giving.fill !== undefined,
+  },
+  taking: taking && { content: taking.content, stream: taking.stream, folder: taking.folder !== undefined },
+});
 
 const base32 = "abcdefghijklmnopqrstuvwxyz234567";
 

@@ -1,8 +1,9 @@
+import type { CopyEnd } from "../copies/methods.ts";
 import { idBytes } from "../core/handle.ts";
 import { usualCopies } from "../core/proxy.ts";
+import { copyAbilities } from "../drivers/copying.ts";
 import type { DriverPorts } from "../drivers/module.ts";
 import type { StorageHost } from "../io/script.ts";
-import { type CopyEnd, copyAbilities } from "../mux/copying/ways.ts";
 import type { ConnectionFile, LintInput } from "./lint-input.ts";
 
 const unreachable = async (): Promise<never> => {

@@ -2,12 +2,12 @@ import type { Access } from "../core/access.ts";
 import type { Log } from "../core/call.ts";
 import type { CsiError } from "../core/errors.ts";
 import type { CopyPolicy } from "../core/proxy.ts";
+import { type CopyAbilities, copyAbilities } from "../drivers/copying.ts";
 import type { Context, Driver } from "../drivers/driver.ts";
 import type { ConditionTracker } from "../health/condition-tracker.ts";
 import type { VolumeFindings } from "../health/finding.ts";
 import type { AccessibleTopology } from "../topology/accessible-topology.ts";
 import type { Breaker, Outage } from "./breaker.ts";
-import { type CopyAbilities, copyAbilities } from "./copying/ways.ts";
 
 /** One connection file, opened. */
 export interface Connection {

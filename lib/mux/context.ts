@@ -4,7 +4,7 @@ import type { TryLocks } from "../core/locks.ts";
 import type { Context, Source } from "../drivers/driver.ts";
 import type { AccessibilityRequirements, PlacementPolicy } from "../topology/accessible-topology.ts";
 import type { Connections } from "./connections.ts";
-import type { Copying } from "./copying/copying.ts";
+import type { Copies } from "./copies.ts";
 import type { Groups } from "./groups.ts";
 import type { Handles } from "./handles.ts";
 import type { Jobs } from "./jobs.ts";
@@ -47,5 +47,5 @@ export interface RouterContext {
   readonly skipped: SkippedMembers;
   readonly settings: () => RouterSettings;
   /** Absent in a process that copies nothing. */
-  readonly copying?: Copying | undefined;
+  readonly copies?: Copies | undefined;
 }

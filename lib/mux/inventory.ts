@@ -1,8 +1,7 @@
-import type { CopyState } from "../copy/commands.ts";
+import type { CopyState } from "../copies/protocol.ts";
 import type { Call } from "../core/call.ts";
 import { placeOf } from "../core/place.ts";
 import { mapLimit } from "../core/semaphore.ts";
-import type { Landing } from "../drivers/copying.ts";
 import type { Page, PageRequest } from "../drivers/driver.ts";
 import type { Connection } from "./connection.ts";
 import type { RouterContext } from "./context.ts";
@@ -46,29 +45,21 @@ export interface ConnectionInventory {
   readonly problem: string | undefined;
 }
 
-/** Reads the record of a landing of a connection. */
-type ReadCopy = (connection: string, landing: Landing) => CopyState;
-
 /**
  * The volumes of all connections with the number of their snapshots, and the copies to them, for people; updates the figures of the connections. Unlike a listing
  * of CSI, it does not fail if a connection cannot be listed, but says so. Throws "unavailable" if the folder of connection files cannot be
  * read.
  */
-export async function inventory(
-  context: RouterContext,
-  call: Call,
-  readCopy?: ReadCopy,
-): Promise<readonly ConnectionInventory[]> {
+export async function inventory(context: RouterContext, call: Call): Promise<readonly ConnectionInventory[]> {
   const { single } = context.settings();
   const names = single === undefined ? await context.connections.names() : [single];
-  return mapLimit(names, width, name => ofConnection(context, name, call, readCopy));
+  return mapLimit(names, width, name => ofConnection(context, name, call));
 }
 
 async function ofConnection(
-  { connections, calls, handles }: RouterContext,
+  { connections, calls, handles, copies }: RouterContext,
   name: string,
   call: Call,
-  readCopy: ReadCopy | undefined,
 ): Promise<ConnectionInventory> {
   const read = <T>(list: (connection: Connection, page: PageRequest, call: Call) => Promise<Page<T>> | undefined) =>
     connections.useIfHealthy(name, connection =>
@@ -91,9 +82,9 @@ async function ofConnection(
     connections.useIfHealthy(name, connection =>
       calls.read("listing", connection, call, async own => connection.driver.taking?.landings(own)),
     );
-  const [snapshots, copies] = await Promise.all([
+  const [snapshots, unfinished] = await Promise.all([
     read(({ driver }, page, own) => driver.snapshots?.list(list, page, own)).catch(failed("snapshots")),
-    readCopy && landings().catch(failed("copies")),
+    copies && landings().catch(failed("copies")),
   ]);
   const counts = new Map<string, number>();
   for (const { volumeId } of snapshots?.items ?? []) counts.set(volumeId, (counts.get(volumeId) ?? 0) + 1);
@@ -107,7 +98,9 @@ async function ofConnection(
       bytes: Number(bytes),
       snapshots: snapshots && !snapshots.more ? (counts.get(id) ?? 0) : undefined,
     })),
-    ...(readCopy && copies && copies.length > 0 && { copies: copies.map(each => copyOf(readCopy(name, each))) }),
+    ...(copies &&
+      unfinished &&
+      unfinished.length > 0 && { copies: unfinished.map(each => copyOf(copies.state(name, each))) }),
     problem,
   };
 }

@@ -7,7 +7,7 @@ import type { HeldLocks } from "../core/locks.ts";
 import type { Group } from "../core/proxy.ts";
 import type { Connection } from "./connection.ts";
 import type { CreateRequest, RouterContext } from "./context.ts";
-import type { Copying } from "./copying/copying.ts";
+import type { Copies } from "./copies.ts";
 import { type RoutedVolume, volumeLock } from "./handles.ts";
 import { evaluatePlacement, type Placement } from "./placement.ts";
 
@@ -107,13 +107,13 @@ export class MemberSelection {
 
   /** What a member has of the volume. One that is being checked because it did not answer is not waited for. */
   async #lookUp(member: string, { request, source, call }: Creation): Promise<MemberLookup> {
-    const { calls, connections, copying } = this.#context;
+    const { calls, connections, copies } = this.#context;
     if (calls.isDoubted(member)) return { member, has: "silent" };
     const has = connections.use(member, "retry", async (connection): Promise<MemberLookup["has"]> => {
       if (!connection.driver.names) return connection.suspended ? "nothing" : "unable";
       const found = (await calls.find(connection, request.name, call))?.kind;
       if (found === "volume" || !source || source.connection === member) return found ?? "nothing";
-      return (await copying?.landing(connection, request.name, call)) ? "landing" : (found ?? "nothing");
+      return (await copies?.hasBegun(connection, request.name, call)) ? "landing" : (found ?? "nothing");
     });
     return { member, has: (await answered(has, call)) ?? "silent" };
   }
@@ -156,11 +156,11 @@ export class MemberSelection {
 
   /** The member as a candidate, why it is not one, or undefined if it does not answer. */
   async #candidate(name: string, { request, source, call }: Creation): Promise<Candidate | CsiError | undefined> {
-    const { calls, connections, copying, settings } = this.#context;
+    const { calls, connections, copies, settings } = this.#context;
     const judged = connections.use(name, "retry", async (connection): Promise<Candidate | CsiError> => {
       const verdict = evaluatePlacement(connection, request, settings().policy);
       if (verdict instanceof CsiError) return verdict;
-      const noWay = source && (await noWayTo(connection, source, copying));
+      const noWay = source && (await noWayTo(connection, source, copies));
       if (noWay) return noWay;
       const free = await calls.freeSpace(connection, request.parameters, call);
       if (free !== undefined && free < wantedBytes(request.range))
@@ -229,9 +229,9 @@ const cannotLookUp = (group: string, members: readonly string[]): CsiError =>
   );
 
 /** Why the content of a source on another connection cannot get to a member. Throws "unavailable" if the source's connection cannot be used. */
-async function noWayTo(to: Connection, source: Handle, copying: Copying | undefined): Promise<CsiError | undefined> {
+async function noWayTo(to: Connection, source: Handle, copies: Copies | undefined): Promise<CsiError | undefined> {
   if (to.name === source.connection) return undefined;
-  if (!copying) return new CsiError("invalid-argument", `the source is on connection "${source.connection}"`);
-  const choice = await copying.ways(source, to);
+  if (!copies) return new CsiError("invalid-argument", `the source is on connection "${source.connection}"`);
+  const choice = await copies.ways(source, to);
   return choice.kind === "refused" ? choice.error() : undefined;
 }

@@ -1,4 +1,4 @@
-import type { CopiesView } from "../copy/figures.ts";
+import type { CopiesView } from "../copies/progress.ts";
 import { type Group, selects } from "../core/proxy.ts";
 import { topologyText } from "../topology/accessible-topology.ts";
 import type { Outage } from "./breaker.ts";

@@ -7,13 +7,7 @@ import type { Context, InlineAbility } from "../drivers/driver.ts";
 import { Capacity } from "./capacity.ts";
 import type { Connections } from "./connections.ts";
 import type { RouterContext, RouterSettings } from "./context.ts";
-import { CopyCommands } from "./copying/commands.ts";
-import { Copying } from "./copying/copying.ts";
-import { knownEnds } from "./copying/ends.ts";
-import { copyState } from "./copying/listing.ts";
-import { copyMatrix } from "./copying/matrix.ts";
-import { type CopyWays, copyWays, onlyPossible } from "./copying/matrix-data.ts";
-import type { CopyEngine } from "./copying/parts.ts";
+import type { Copies } from "./copies.ts";
 import { type ConfiguredGroups, Groups } from "./groups.ts";
 import { Handles } from "./handles.ts";
 import { HealthMonitor, type HealthTimes } from "./health-monitor.ts";
@@ -27,8 +21,9 @@ import { GroupSnapshots, Snapshots } from "./snapshots.ts";
 import { type ResponseTimes, StorageCalls } from "./storage-calls.ts";
 import { Volumes } from "./volumes.ts";
 
-/** The most kinds of sources of which a status has the ways. */
-const mostWays = 20;
+/** What copies between connections use of the router. */
+export type CopiesParts = Pick<RouterContext, "connections" | "calls" | "groups" | "handles">;
+
 const usualHealth: HealthTimes = { hold: 45_000, fresh: 120_000 };
 
 /**
@@ -63,17 +58,17 @@ const inlineVolumes = ({ connections, settings }: RouterContext) => ({
 
 /**
  * Opens the router over these connections and groups. A call runs as a job (jobs.ts), which holds its locks (core/locks.ts) and a lease
- * of its connection (connections.ts, pool.ts), and calls the driver with time limit and breaker (storage-calls.ts). Without `engine`,
+ * of its connection (connections.ts, pool.ts), and calls the driver with time limit and breaker (storage-calls.ts). Without `openCopies`,
  * nothing is copied between connections.
  */
-export function openRouter(
+export function openRouter<C extends Copies>(
   connections: Connections,
   configured: ConfiguredGroups,
   settings: () => RouterSettings,
   log: Log,
   times: Partial<ResponseTimes> = {},
   healthTimes: HealthTimes = usualHealth,
-  engine?: CopyEngine,
+  openCopies?: (parts: CopiesParts) => C,
 ) {
   const jobs = new Jobs();
   const calls = new StorageCalls(connections, times, log);
@@ -84,9 +79,8 @@ export function openRouter(
     () => settings().legacyConnection ?? settings().single,
     () => settings().single,
   );
-  const copying = engine && new Copying({ connections, calls, engine });
-  const context: RouterContext = { connections, calls, groups, handles, locks, jobs, skipped, settings, copying };
-  const commands = engine && copying && new CopyCommands({ connections, calls, engine }, copying, groups, handles);
+  const copies = openCopies?.({ connections, calls, groups, handles });
+  const context: RouterContext = { connections, calls, groups, handles, locks, jobs, skipped, settings, copies };
   const health = new HealthMonitor(context, healthTimes);
   const parts = (own: RouterContext) => ({
     volumes: new Volumes(own, health),
@@ -105,19 +99,9 @@ export function openRouter(
     scopedTo: (connection: string) => parts(scopedTo(connection, context)),
     /** The present state with these groups. */
     overview: (groups: ReadonlyMap<string, Group>) =>
-      overview({ connections, jobs, health, copies: engine?.copies.view() }, groups, settings().policy.prefix),
-    /** How content gets from one connection to another; undefined if copies are switched off or there are fewer than two connections. */
-    copyWays: (): CopyWays | undefined => {
-      const copySettings = engine?.copies.settings();
-      const ends = knownEnds(connections.seen());
-      if (!copySettings?.enabled || ends.length < 2) return undefined;
-      return onlyPossible(copyWays(copyMatrix(ends, copySettings, mostWays)));
-    },
+      overview({ connections, jobs, health, copies: copies?.view() }, groups, settings().policy.prefix),
     /** Like inventory(), at once for all who ask at the same time. */
-    inventory: (call: Call) =>
-      jobs.run("inventory", "", call, own =>
-        inventory(context, own, engine && ((...landing) => copyState(engine, ...landing))),
-      ),
+    inventory: (call: Call) => jobs.run("inventory", "", call, own => inventory(context, own)),
     /** Checks the health of all storage systems once; each change is a line of the log. */
     checkHealth: (call: Call) => health.survey(call),
     /** Like SkippedMembers.round; the health of the volumes that it finds is known after the next check. */
@@ -126,15 +110,11 @@ export function openRouter(
     checkNew: (call: Call) => health.checkNew(call),
     /** Like HealthMonitor.examples. */
     examples: (segment: Segments) => health.examples(segment),
-    /** Like CopyCommands.run. */
-    copyCommand: async (...args: Parameters<CopyCommands["run"]>) => {
-      if (!commands) throw new CsiError("failed-precondition", "this process copies nothing between connections");
-      await commands.run(...args);
-    },
+    copies,
     /** Aborts all jobs and waits up to `limitMs` milliseconds. Returns the keys of those still running. */
     stop: async (limitMs: number) => {
       calls.close();
-      const [left] = await Promise.all([jobs.stop(limitMs), copying?.stop(limitMs)]);
+      const [left] = await Promise.all([jobs.stop(limitMs), copies?.stop(limitMs)]);
       return left;
     },
   };

@@ -69,7 +69,7 @@ export class Snapshots {
     await jobs.run(`delete ${encodeHandle(handle)}`, "", call, async own => {
       using _held = locks.lock([lockKey(handle)]);
       using lease = await connections.lease(handle.connection, "retry");
-      this.#context.copying?.refuseBusy(handle);
+      this.#context.copies?.refuseBusy(handle);
       const snapshots = ability(lease.connection, "snapshots");
       await calls.make(lease.connection, () => snapshots.delete(handle.id, own));
     });

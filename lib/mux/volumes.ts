@@ -8,7 +8,7 @@ import type { Condition } from "../health/condition-tracker.ts";
 import { reasonText } from "../health/reasons.ts";
 import type { Connection } from "./connection.ts";
 import type { CreateRequest, RouterContext } from "./context.ts";
-import { takingOn } from "./copying/ends.ts";
+import type { MadeVolume } from "./copies.ts";
 import { lockKey, nameLock, type RoutedVolume, volumeLock } from "./handles.ts";
 import type { HealthMonitor } from "./health-monitor.ts";
 import { fingerprint } from "./jobs.ts";
@@ -67,7 +67,7 @@ export class Volumes {
         own.log.info("volume left in place: deleteStrategy is retain", { volume: text });
         return;
       }
-      await this.#context.copying?.beforeDelete(connection, handle, own);
+      await this.#context.copies?.beforeDelete(connection, handle, own);
       await this.#context.calls.make(connection, () => connection.driver.delete(handle.id, own));
       this.#context.skipped.deleted(handle);
       this.#health.forget(handle);
@@ -187,7 +187,7 @@ export class Volumes {
     await calls.refuse(handle.connection, verb === "delete");
     return jobs.run(`${verb} ${encodeHandle(handle)}`, args, call, async own => {
       using _held = locks.lock([lockKey(handle)]);
-      this.#context.copying?.refuseBusy(handle);
+      this.#context.copies?.refuseBusy(handle);
       return await work(own);
     });
   }
@@ -245,26 +245,19 @@ export class Volumes {
     return { volume: await calls.make(connection, () => connection.driver.create(spec, call)), accessibleTopology };
   }
 
-  /** The source is on another connection. What has begun or exists is answered, even on a connection that takes no new volumes meanwhile. */
+  /** The source is on another connection. */
   async #copied(
     connection: Connection,
     source: Handle,
     spec: VolumeSpec,
     { request, call }: Creation,
   ): Promise<MadeVolume> {
-    const { copying, settings } = this.#context;
-    takingOn(connection);
-    if (!copying) throw new CsiError("failed-precondition", "this process copies nothing between connections");
-    const { policy } = settings();
-    const origin = { kind: source.kind, handle: encodeHandle(source) };
-    let verdict = evaluatePlacement(connection, request, policy);
-    if (verdict instanceof CsiError && verdict.code === "resource-exhausted")
-      if (await copying.hasBegun(connection, { ...spec, origin }, call))
-        verdict = evaluateExisting(connection, request, policy);
-    if (verdict instanceof CsiError) throw verdict;
+    const { copies, settings } = this.#context;
+    ability(connection, "taking");
+    if (!copies) throw new CsiError("failed-precondition", "this process copies nothing between connections");
     refuseMutable(connection, spec);
-    const volume = await copying.create(connection, source, { ...spec, origin }, call);
-    return { volume, accessibleTopology: verdict.accessibleTopology };
+    const origin = { kind: source.kind, handle: encodeHandle(source) };
+    return copies.create(connection, source, { ...spec, origin }, request, settings().policy, call);
   }
 
   /**
@@ -280,11 +273,6 @@ export class Volumes {
     if (verdict instanceof CsiError) throw verdict;
     return verdict.accessibleTopology;
   }
-}
-
-/** A volume as its driver returned it, and where it is reachable from. */
-interface MadeVolume extends Pick<RoutedVolume, "accessibleTopology"> {
-  readonly volume: Volume;
 }
 
 /** Throws "invalid-argument" if the connection cannot change what is to be changeable. */

@@ -6,7 +6,7 @@ import {
   maxRequestBytes,
   readCommand,
   writeLine,
-} from "../copy/commands.ts";
+} from "../copies/protocol.ts";
 import type { Log } from "../core/call.ts";
 import { CsiError, detailOf } from "../core/errors.ts";
 import { type OwnSocket, serveOwnSocket } from "./own-socket.ts";

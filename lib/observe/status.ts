@@ -1,5 +1,5 @@
+import type { CopyWays } from "../copies/matrix.ts";
 import { parseHandle } from "../core/handle.ts";
-import type { CopyWays } from "../mux/copying/matrix-data.ts";
 import type { ConnectionInventory } from "../mux/inventory.ts";
 import type { RouterView } from "../mux/overview.ts";
 import type { CallTracker, LastCall, LastFailure } from "./call-tracker.ts";

@@ -46,7 +46,7 @@ const layers: readonly Layer[] = [
     folder: "lib/lint/",
     lib: [
       ...["lib/core/", "lib/schema/", "lib/yaml/", "lib/config/", "lib/drivers/", "lib/topology/"],
-      "lib/mux/copying/ways\\.ts",
+      "lib/copies/methods\\.ts",
     ],
     types: ["lib/io/script\\.ts"],
     packages: ["yaml"],
@@ -56,17 +56,19 @@ const layers: readonly Layer[] = [
     lib: ["lib/core/", "lib/schema/", "lib/yaml/", "lib/config/", "lib/lint/"],
     packages: ["yaml"],
   },
-  {
-    folder: "lib/copy/",
-    lib: ["lib/core/", "lib/health/", "lib/io/", "lib/drivers/(driver|copying|volume)\\.ts"],
-    packages: ["valibot"],
-  },
   { folder: "lib/node/", lib: ["lib/core/", "lib/health/", "lib/io/"], packages: [] },
   {
     folder: "lib/mux/",
-    lib: ["lib/core/", "lib/health/", "lib/topology/", "lib/drivers/(driver|copying)\\.ts", "lib/copy/next-step\\.ts"],
-    types: ["lib/copy/"],
+    lib: ["lib/core/", "lib/health/", "lib/topology/", "lib/drivers/(driver|copying)\\.ts"],
+    types: ["lib/copies/(methods|progress|protocol)\\.ts"],
     packages: [],
+  },
+  {
+    folder: "lib/copies/",
+    lib: ["core", "health", "io", "mux", "topology", "drivers/(driver|copying|volume)\\.ts"].map(each =>
+      each.endsWith("ts") ? `lib/${each}` : `lib/${each}/`,
+    ),
+    packages: ["valibot"],
   },
   {
     folder: "lib/csi/",
@@ -81,8 +83,8 @@ const layers: readonly Layer[] = [
   },
   {
     folder: "lib/observe/",
-    lib: ["lib/core/", "lib/health/", "lib/csi/socket-file\\.ts", "lib/copy/commands\\.ts"],
-    types: ["lib/mux/(overview|inventory|copying/matrix-data)\\.ts"],
+    lib: ["lib/core/", "lib/health/", "lib/csi/socket-file\\.ts", "lib/copies/protocol\\.ts"],
+    types: ["lib/mux/(overview|inventory)\\.ts", "lib/copies/matrix\\.ts"],
     packages: ["prom-client"],
   },
 ];

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
 import { readFile, writeFile } from "node:fs/promises";
-import { readRecord, writeRecord } from "../../lib/copy/record.ts";
+import { readRecord, writeRecord } from "../../lib/copies/record.ts";
 import { kill, send } from "../../scripts/cluster/processes.ts";
 import { deployCentral, namespace, undeploy } from "./deploy.ts";
 import {

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Command } from "commander";
 import { addCopies } from "../../cmd/copies/command.ts";
-import type { CopyAnswer, CopyCommand } from "../../lib/copy/commands.ts";
+import type { CopyAnswer, CopyCommand } from "../../lib/copies/protocol.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { leveledLog } from "../../lib/core/log.ts";
 import { commandSocketOf, serveCommands } from "../../lib/observe/command-socket.ts";

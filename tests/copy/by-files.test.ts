@@ -16,7 +16,7 @@ import {
   writeFile,
 } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { copyFiles, type FilesWork } from "../../lib/copy/by-files.ts";
+import { copyFiles, type FilesWork } from "../../lib/copies/rsync.ts";
 import type { Call } from "../../lib/core/call.ts";
 import { localRunner } from "../../lib/io/local.ts";
 import { type Command, CommandError, type CommandRunner, type Output } from "../../lib/io/runner.ts";
@@ -216,7 +216,7 @@ test("rsync ends with the process that started it, however that ends", async () 
   );
   const file = (path: string) => JSON.stringify(new URL(path, import.meta.url).pathname);
   const program = `
-    import { copyFiles } from ${file("../../lib/copy/by-files.ts")};
+    import { copyFiles } from ${file("../../lib/copies/rsync.ts")};
     import { localRunner } from ${file("../../lib/io/local.ts")};
     const runner = localRunner({ env: { PATH: ${JSON.stringify(`${bin}:${process.env["PATH"]}`)} } });
     const tree = { path: ${JSON.stringify(from)}, runner };

@@ -2,8 +2,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test
 import { readdirSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { copyByStream, type StreamWork } from "../../lib/copy/by-stream.ts";
-import { transfer } from "../../lib/copy/transfer.ts";
+import { transfer } from "../../lib/copies/stream-pipe.ts";
+import { copyByStream, type StreamWork } from "../../lib/copies/zfs-send.ts";
 import type { Code, CsiError } from "../../lib/core/errors.ts";
 import { localRunner } from "../../lib/io/local.ts";
 import { localHost } from "../../lib/io/local-host.ts";

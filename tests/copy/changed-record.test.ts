@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { type CopyRecord, readRecord, writeRecord } from "../../lib/copy/record.ts";
+import { type CopyRecord, readRecord, writeRecord } from "../../lib/copies/record.ts";
 import { failure } from "../mux/world.ts";
 import { asked, copyRequest, until } from "./copy-world.ts";
 import { call, commanded, content, make, pair } from "./pair.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { type CopyCommand, readAnswer, readCommand, writeLine } from "../../lib/copy/commands.ts";
+import { type CopyCommand, readAnswer, readCommand, writeLine } from "../../lib/copies/protocol.ts";
 
 const begin = {
   command: "begin",

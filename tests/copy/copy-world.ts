@@ -1,9 +1,6 @@
-import { Copies } from "../../lib/copy/copies.ts";
-import type { CopyByStream } from "../../lib/copy/copy-work.ts";
-import { Janitor } from "../../lib/copy/janitor.ts";
-import { recordIn, writeRecord } from "../../lib/copy/record.ts";
-import { CopyRemoval } from "../../lib/copy/removal.ts";
-import { type CopyTimes, usualTimes } from "../../lib/copy/times.ts";
+import type { CopyByStream } from "../../lib/copies/copy-work.ts";
+import { type CopyTimes, usualTimes } from "../../lib/copies/lease.ts";
+import { openCopies } from "../../lib/copies/open.ts";
 import { CsiError, isFinal } from "../../lib/core/errors.ts";
 import { type CopySettings, type Group, usualCopies } from "../../lib/core/proxy.ts";
 import type { Driver } from "../../lib/drivers/driver.ts";
@@ -83,11 +80,6 @@ export function copyProcess({
     { kind: "forever" },
     log,
   );
-  const use = <T>(name: string, work: (driver: Driver) => Promise<T>) =>
-    connections.use(name, "retry", ({ driver }) => work(driver));
-  const copies = new Copies({ use, stream, settings: () => present, log, held, times: { ...quick, ...times } });
-  const engine = { copies, removal: new CopyRemoval(use), text: { read: recordIn, write: writeRecord } };
-  const janitor = new Janitor({ copies, use, names: () => connections.names() });
   const router = openRouter(
     connections,
     async () => groups ?? new Map(),
@@ -98,9 +90,11 @@ export function copyProcess({
     log,
     { look, capacity: 5_000 },
     { hold: 0, fresh: 0 },
-    engine,
+    openCopies({ stream, settings: () => present, log, held, times: { ...quick, ...times } }),
   );
-  return { ...router, copies, janitor, connections };
+  const { copies } = router;
+  if (!copies) throw new Error("it copies");
+  return { ...router, copies, connections };
 }
 
 /** A process of csimux with copies. */

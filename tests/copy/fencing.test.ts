@@ -1,8 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { CopyLease } from "../../lib/copy/lease.ts";
-import { type CopyRecord, readRecord, writeRecord } from "../../lib/copy/record.ts";
-import { CopyRemoval } from "../../lib/copy/removal.ts";
-import { seconds } from "../../lib/copy/times.ts";
+import { CopyLease, seconds } from "../../lib/copies/lease.ts";
+import { type CopyRecord, readRecord, writeRecord } from "../../lib/copies/record.ts";
+import { CopyRemoval } from "../../lib/copies/removal.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { TakingAbility } from "../../lib/drivers/copying.ts";
 import type { Driver } from "../../lib/drivers/driver.ts";
@@ -129,7 +128,7 @@ test("the janitor leaves a copy that was asked for after its listing", async () 
     return { ...whole, taking: { ...taking, landings } };
   };
   const one = world.process({ drivers: new Map([["b", driver]]) });
-  await one.janitor.round(call);
+  await one.copies.cleanUp(call);
   expect(world.remains()).toEqual(["record copy"]);
   await one.stop(1_000);
 });

@@ -1,9 +1,11 @@
 import { describe, expect, test } from "bun:test";
-import type { UseDriver } from "../../lib/copy/copy-work.ts";
-import { Janitor } from "../../lib/copy/janitor.ts";
-import { readRecord, writeRecord } from "../../lib/copy/record.ts";
-import { seconds } from "../../lib/copy/times.ts";
+import { Janitor } from "../../lib/copies/cleanup.ts";
+import type { UseDriver } from "../../lib/copies/copy-work.ts";
+import { seconds } from "../../lib/copies/lease.ts";
+import { readRecord, writeRecord } from "../../lib/copies/record.ts";
+import { RunningCopies } from "../../lib/copies/running-copies.ts";
 import { CsiError } from "../../lib/core/errors.ts";
+import { usualCopies } from "../../lib/core/proxy.ts";
 import { codeOf, failure } from "../mux/world.ts";
 import { asked } from "./copy-world.ts";
 import { call, commanded, content, make, pair } from "./pair.ts";
@@ -30,21 +32,21 @@ describe("what is forgotten", () => {
     hold();
     const one = process();
     expect(await codeOf(make(one))).toBe("aborted");
-    await one.janitor.round(call);
+    await one.copies.cleanUp(call);
     expect(remains()).not.toEqual([]);
     const stopping = one.stop(1_000);
     release();
     await stopping;
     const two = process();
-    await two.janitor.round(call);
+    await two.copies.cleanUp(call);
     expect(remains()).toHaveLength(3);
     on("b").records.set("copy", writeRecord({ ...record(), asked: seconds() - 73 * 3_600 }));
-    await two.janitor.round(call);
+    await two.copies.cleanUp(call);
     expect(remains()).toEqual([]);
     const old = { content, bytes: 1n, name: "m", proof: "p", since: seconds() - 73 * 3_600 };
     for (const target of ["v:b/gone", "v:unknown/gone"]) on("a").moments.set(target, new Map([[0, old]]));
     on("a").moments.set("v:b/young", new Map([[0, { ...old, since: seconds() }]]));
-    await two.janitor.round(call);
+    await two.copies.cleanUp(call);
     // The target of one cannot answer, and the other may be about to begin.
     expect(remains()).toEqual(["moment v:unknown/gone", "moment v:b/young"]);
     await two.stop(1_000);
@@ -61,7 +63,7 @@ describe("what is forgotten", () => {
     expect(remains()).toHaveLength(2);
     on("a").step = () => {};
     const two = process();
-    await two.janitor.round(call);
+    await two.copies.cleanUp(call);
     expect(remains()).toEqual([]);
     expect(on("b").volumes.has("copy")).toBe(true);
     await two.stop(1_000);
@@ -84,7 +86,7 @@ describe("what is forgotten", () => {
     const { process, remains, one } = await cancelled();
     await one.stop(1_000);
     const two = process();
-    await two.janitor.round(call);
+    await two.copies.cleanUp(call);
     expect(await failure(make(two))).toMatchObject({
       code: "failed-precondition",
       message: expect.stringContaining("cancelled"),
@@ -110,10 +112,10 @@ describe("what is forgotten", () => {
   test("the record of a cancelled copy that is not asked for goes after an hour, or with the deletion of its volume", async () => {
     const { on, record, remains, one } = await cancelled();
     on("b").records.set("copy", writeRecord({ ...record(), asked: seconds() - 3_500 }));
-    await one.janitor.round(call);
+    await one.copies.cleanUp(call);
     expect(remains()).toEqual(["record copy"]);
     on("b").records.set("copy", writeRecord({ ...record(), asked: seconds() - 3_700 }));
-    await one.janitor.round(call);
+    await one.copies.cleanUp(call);
     expect(remains()).toEqual([]);
     await one.stop(1_000);
     const again = await cancelled();
@@ -155,7 +157,8 @@ describe("what is forgotten", () => {
       return two.connections.use(name, "retry", ({ driver }) => work(driver));
     };
     const names = () => two.connections.names();
-    const janitor = new Janitor({ copies: two.copies, use, names, limitMs: 100 });
+    const parts = { use, stream: async () => ({ basic: false }), settings: () => usualCopies, log: call.log };
+    const janitor = new Janitor({ copies: new RunningCopies(parts), use, names, limitMs: 100 });
     await janitor.round(call);
     expect(remains().filter(each => !each.startsWith("moment"))).toEqual([]);
     await janitor.round(call);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import type { CopyCommand } from "../../lib/copy/commands.ts";
-import { writeRecord } from "../../lib/copy/record.ts";
+import type { CopyCommand } from "../../lib/copies/protocol.ts";
+import { writeRecord } from "../../lib/copies/record.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { TakingAbility } from "../../lib/drivers/copying.ts";
 import type { Driver } from "../../lib/drivers/driver.ts";
@@ -72,7 +72,7 @@ describe("a move", () => {
     await commanded(one, { command: "begin", ...wanted });
     world.hold();
     const client = new AbortController();
-    const first = codeOf(one.copyCommand(round, () => {}, client.signal, call));
+    const first = codeOf(one.copies.command(round, () => {}, client.signal, call));
     await world.reached();
     client.abort(new CsiError("aborted", "the connection to the client broke"));
     stopPods(world);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { namesInAcl, refuseAcls } from "../../lib/copy/nfs4-acl.ts";
+import { namesInAcl, refuseAcls } from "../../lib/copies/nfs4-acl.ts";
 import { CommandError, type CommandRunner } from "../../lib/io/runner.ts";
 import { callWith } from "../contract/rig.ts";
 import { codeOf } from "../mux/world.ts";

@@ -1,5 +1,5 @@
-import type { CopyAnswer, CopyCommand } from "../../lib/copy/commands.ts";
-import { readRecord } from "../../lib/copy/record.ts";
+import type { CopyAnswer, CopyCommand } from "../../lib/copies/protocol.ts";
+import { readRecord } from "../../lib/copies/record.ts";
 import { CopyStorage, copyDriver, streamInMemory } from "../fakes/memory-copies.ts";
 import { testCall } from "../fakes/memory-driver.ts";
 import { type CopyWorldParts, copyProcess, copyRequest, until } from "./copy-world.ts";
@@ -46,6 +46,6 @@ export const make = (process: Process, connection = "b", name = "copy") =>
 /** The lines of a command. */
 export async function commanded(process: Process, command: CopyCommand): Promise<readonly CopyAnswer[]> {
   const answers: CopyAnswer[] = [];
-  await process.copyCommand(command, answer => void answers.push(answer), call.signal, call);
+  await process.copies.command(command, answer => void answers.push(answer), call.signal, call);
   return answers;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { type CopyRecord, writeRecord } from "../../lib/copy/record.ts";
+import { type CopyRecord, writeRecord } from "../../lib/copies/record.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { TakingAbility } from "../../lib/drivers/copying.ts";
 import type { Driver } from "../../lib/drivers/driver.ts";

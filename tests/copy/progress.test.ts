@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { progressText, Rate } from "../../lib/copy/progress.ts";
+import { progressText, Rate } from "../../lib/copies/progress.ts";
 
 const gib = 1n << 30n;
 const copy = { name: "pvc-1", from: "a", way: "stream", rate: 0n, waits: undefined, fault: "" } as const;

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import type { CopyRecord } from "../../lib/copy/record.ts";
+import { assurance, type CopyRecord } from "../../lib/copies/record.ts";
 import { CsiError } from "../../lib/core/errors.ts";
-import { assurance } from "../../lib/mux/copying/ends.ts";
 import { codeOf, failure } from "../mux/world.ts";
 import { asked, type CopyWorldParts, copyRequest, until } from "./copy-world.ts";
 import { call, commanded, make, pair } from "./pair.ts";
@@ -133,7 +132,7 @@ describe("what is refused", () => {
     on("b").records.set("copy", '{"version":2}');
     const answer = await failure(make(one));
     expect(answer).toMatchObject({ code: "failed-precondition", message: expect.stringContaining("v:b/copy") });
-    await one.janitor.round(call);
+    await one.copies.cleanUp(call);
     expect(on("b").records.get("copy")).toBe('{"version":2}');
     await one.stop(1_000);
   });

@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { chmod, chown, link, lstat, mkdir, mkdtemp, rm, symlink, truncate, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { copyFiles } from "../../lib/copy/by-files.ts";
+import { copyFiles } from "../../lib/copies/rsync.ts";
 import { localRunner } from "../../lib/io/local.ts";
 import { callWith } from "../contract/rig.ts";
 import { isHostRoot } from "../root.ts";

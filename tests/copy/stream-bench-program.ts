@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { copyByStream } from "../../lib/copy/by-stream.ts";
+import { copyByStream } from "../../lib/copies/zfs-send.ts";
 import type { Call, Log } from "../../lib/core/call.ts";
 import type { StreamSource, StreamTarget } from "../../lib/drivers/copying.ts";
 import { SshHosts } from "../../lib/io/ssh/hosts.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { copyByStream } from "../../lib/copy/by-stream.ts";
+import { copyByStream } from "../../lib/copies/zfs-send.ts";
 import type { CsiError } from "../../lib/core/errors.ts";
 import type { StorageHost } from "../../lib/io/script.ts";
 import { testCall } from "../fakes/memory-driver.ts";

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from "bun:test";
-import { copyByStream } from "../../lib/copy/by-stream.ts";
-import type { CopyByStream } from "../../lib/copy/copy-work.ts";
-import { transferHere } from "../../lib/copy/transfer.ts";
+import type { CopyByStream } from "../../lib/copies/copy-work.ts";
+import { transferHere } from "../../lib/copies/stream-pipe.ts";
+import { copyByStream } from "../../lib/copies/zfs-send.ts";
 import { localRunner } from "../../lib/io/local.ts";
 import { localHost } from "../../lib/io/local-host.ts";
 import { CopyStorage, copyDriver } from "../fakes/memory-copies.ts";

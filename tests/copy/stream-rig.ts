@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { StreamWork } from "../../lib/copy/by-stream.ts";
+import type { StreamWork } from "../../lib/copies/zfs-send.ts";
 import type { Moment, ReceivedState, StreamSource, StreamStart, StreamTarget } from "../../lib/drivers/copying.ts";
 import type { Argv } from "../../lib/io/runner.ts";
 import type { StorageHost } from "../../lib/io/script.ts";

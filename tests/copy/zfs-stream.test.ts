@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
-import { faultOf, saysAbsent, sentBytes, wordsOf } from "../../lib/copy/zfs-stream.ts";
+import { sentBytes } from "../../lib/copies/stream-pipe.ts";
+import { faultOf, saysAbsent, wordsOf } from "../../lib/copies/zfs-send.ts";
 
 // The texts are those of OpenZFS 2.4.99, lib/libzfs/libzfs_sendrecv.c and libzfs_util.c.
 test.each<[string, string | undefined]>([

@@ -1,4 +1,4 @@
-import type { CopyByStream } from "../../lib/copy/copy-work.ts";
+import type { CopyByStream } from "../../lib/copies/copy-work.ts";
 import { type Access, protocols } from "../../lib/core/access.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { CopySpec, GivingAbility, Moment, StreamEnd, TakingAbility } from "../../lib/drivers/copying.ts";

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import { copyData, copyNotes } from "../../cmd/validate/copies.ts";
+import { type CopyMatrix, copyMatrix } from "../../lib/copies/matrix.ts";
+import { type CopyEnd, waysBetween } from "../../lib/copies/methods.ts";
 import { modules } from "../../lib/drivers/index.ts";
 import { lint } from "../../lib/lint/lint.ts";
 import type { LintInput } from "../../lib/lint/lint-input.ts";
-import { type CopyMatrix, copyMatrix } from "../../lib/mux/copying/matrix.ts";
-import { type CopyEnd, waysBetween } from "../../lib/mux/copying/ways.ts";
 import { patternCompiler } from "../../lib/topology/pattern.ts";
 import { connections } from "./cases/connections.ts";
 import { check } from "./checking.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { nextStep } from "../../lib/copy/next-step.ts";
+import { nextStep } from "../../lib/copies/next-step.ts";
 
 type Asked = Parameters<typeof nextStep>[0];
 type Known = Parameters<typeof nextStep>[1];

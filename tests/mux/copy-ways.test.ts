@@ -1,9 +1,7 @@
 import { describe, expect, test } from "bun:test";
+import { copyMatrix, copyWays, knownEnds, onlyPossible } from "../../lib/copies/matrix.ts";
 import { usualCopies } from "../../lib/core/proxy.ts";
 import { Connections } from "../../lib/mux/connections.ts";
-import { knownEnds } from "../../lib/mux/copying/ends.ts";
-import { copyMatrix } from "../../lib/mux/copying/matrix.ts";
-import { copyWays, onlyPossible } from "../../lib/mux/copying/matrix-data.ts";
 import { copyProcess } from "../copy/copy-world.ts";
 import { CopyStorage, copyDriver } from "../fakes/memory-copies.ts";
 import { MemoryDriver, testCall } from "../fakes/memory-driver.ts";
@@ -26,9 +24,9 @@ function world(settings = {}) {
 describe("the ways that a process knows", () => {
   test("are those of the files that it has read, without what cannot be copied", async () => {
     const one = world();
-    expect(one.copyWays()).toBeUndefined();
+    expect(one.copies.matrix()).toBeUndefined();
     await one.connections.survey();
-    expect(one.copyWays()).toMatchObject({
+    expect(one.copies.matrix()).toMatchObject({
       rows: [
         { from: ["a"], targets: [{ to: ["b", "c"], eachOther: false, ...stream }] },
         { from: ["b"], targets: [{ to: ["a"], eachOther: false, ...stream }] },
@@ -36,7 +34,7 @@ describe("the ways that a process knows", () => {
       ],
       ...{ omitted: [], givesNothing: ["no"], takesNothing: ["no"] },
     });
-    expect(JSON.stringify(one.copyWays())).not.toContain('"why"');
+    expect(JSON.stringify(one.copies.matrix())).not.toContain('"why"');
     await one.stop(1_000);
   });
 
@@ -44,7 +42,7 @@ describe("the ways that a process knows", () => {
     const one = world({ enabled: false });
     await one.connections.survey();
     expect(one.connections.seen()).toHaveLength(4);
-    expect(one.copyWays()).toBeUndefined();
+    expect(one.copies.matrix()).toBeUndefined();
     await one.stop(1_000);
   });
 

@@ -1,5 +1,5 @@
+import { type Obstacle, waysBetween } from "../../copies/methods.ts";
 import { selects } from "../../core/proxy.ts";
-import { type Obstacle, waysBetween } from "../../mux/copying/ways.ts";
 import { meant, nearest } from "../../schema/nearest.ts";
 import { copyEndOf, copySettingsOf } from "../copy-ends.ts";
 import { factsOf } from "../facts.ts";

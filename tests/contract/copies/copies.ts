@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import type { CopyByStream } from "../../../lib/copy/copy-work.ts";
+import type { CopyByStream } from "../../../lib/copies/copy-work.ts";
 import { CsiError } from "../../../lib/core/errors.ts";
 import type { Driver } from "../../../lib/drivers/driver.ts";
 import { asked, type CopyProcess, copyProcess, copyRequest, until } from "../../copy/copy-world.ts";

@@ -26,11 +26,11 @@ const others: readonly (readonly [string, (two: Process) => Promise<unknown>])[]
   ["makes the same copy", two => make(two)],
   ["deletes the volume", two => two.volumes.delete("v:b/copy", call)],
   ["deletes the source", two => two.volumes.delete("v:a/source", call)],
-  ["removes what is left", two => two.janitor.round(call)],
+  ["removes what is left", two => two.copies.cleanUp(call)],
   // Its client does not wait until a copy that runs has read the cancellation.
   [
     "cancels",
-    two => two.copyCommand({ command: "cancel", target: "v:b/copy" }, () => {}, AbortSignal.timeout(50), call),
+    two => two.copies.command({ command: "cancel", target: "v:b/copy" }, () => {}, AbortSignal.timeout(50), call),
   ],
 ];
 
@@ -57,9 +57,9 @@ test.each(others)(
       }
       await asked(() => one.volumes.delete("v:b/copy", call), 10_000);
       // The moment of an attempt that came too late is the janitor's.
-      const { janitor } = process({ settings: { keepSeconds: -1 } });
+      const { copies } = process({ settings: { keepSeconds: -1 } });
       await until(async () => {
-        await janitor.round(call);
+        await copies.cleanUp(call);
         return remains().length === 0;
       }, 5_000).catch(() => {});
       expect([at, remains(), on("b").volumes.has("copy")]).toEqual([at, [], false]);

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
-import type { CopyByStream } from "../../../lib/copy/copy-work.ts";
-import { readRecord } from "../../../lib/copy/record.ts";
+import type { CopyByStream } from "../../../lib/copies/copy-work.ts";
+import { readRecord } from "../../../lib/copies/record.ts";
 import { CsiError, isFinal } from "../../../lib/core/errors.ts";
 import type { Driver } from "../../../lib/drivers/driver.ts";
 import {
@@ -133,9 +133,9 @@ export class StreamWorld {
 
   /** Nothing is left once a janitor has seen that everything is forgotten. */
   async cleaned(): Promise<void> {
-    const { janitor } = this.opened({ settings: forgetful, times: calm });
+    const { copies } = this.opened({ settings: forgetful, times: calm });
     await until(async () => {
-      await janitor.round(call);
+      await copies.cleanUp(call);
       return (await this.remains()).length === 0;
     }, patientMs).catch(() => {});
     expect(await this.remains()).toEqual([]);

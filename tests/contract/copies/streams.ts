@@ -132,7 +132,7 @@ export function streamsContract(name: string, open: () => Promise<StreamPairRig>
           await world.begun(one, isHeld);
           await until(async () => (await world.record())?.owner === "" && !isHeld(), patientMs);
           release();
-          await world.opened().janitor.round(call);
+          await world.opened().copies.cleanUp(call);
           expect(await world.remains()).not.toEqual([]);
           rig.sends();
           if (isAskedFor) {
@@ -152,8 +152,8 @@ export function streamsContract(name: string, open: () => Promise<StreamPairRig>
         const one = world.opened();
         await world.begun(one, isHeld);
         // A janitor leaves what runs.
-        await one.janitor.round(call);
-        await one.copyCommand({ command: "cancel", target: "v:b/copy" }, () => {}, call.signal, call);
+        await one.copies.cleanUp(call);
+        await one.copies.command({ command: "cancel", target: "v:b/copy" }, () => {}, call.signal, call);
         release();
         await world.cancelled(one, before);
         await world.completes(one);
@@ -166,7 +166,7 @@ export function streamsContract(name: string, open: () => Promise<StreamPairRig>
       const one = world.opened({ times: brisk });
       await world.begun(one, isHeld);
       const two = world.opened({ times: brisk });
-      await two.copyCommand({ command: "cancel", target: "v:b/copy" }, () => {}, call.signal, call);
+      await two.copies.command({ command: "cancel", target: "v:b/copy" }, () => {}, call.signal, call);
       expect(isHeld()).toBe(false);
       release();
       await world.cancelled(two, before);

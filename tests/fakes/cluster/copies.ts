@@ -1,4 +1,4 @@
-import { type CopyAnswer, readCommand, writeLine } from "../../../lib/copy/commands.ts";
+import { type CopyAnswer, readCommand, writeLine } from "../../../lib/copies/protocol.ts";
 import { CsiError } from "../../../lib/core/errors.ts";
 
 /** A volume of a storage system: lines in the order in which a program wrote them. */
@@ -37,7 +37,7 @@ export interface CopiesOptions {
 const lineOf = (answer: CopyAnswer): string => `${writeLine(answer)}\n`;
 
 /**
- * The command socket of a controller behind `csimux copies`, as lib/mux/copying/commands.ts answers: a round takes its moment at its first
+ * The command socket of a controller behind `csimux copies`, as lib/copies/commands.ts answers: a round takes its moment at its first
  * request, which leaves before the end, and the next one joins it. Requests are checked with the product's own schema.
  */
 export class CopiesDouble {

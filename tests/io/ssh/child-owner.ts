@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { openPipe } from "../../../lib/copy/pipe.ts";
+import { openPipe } from "../../../lib/copies/stream-pipe.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import type { SshSettings } from "../../../lib/io/ssh/settings.ts";
 import { calm, hosts } from "./rig.ts";

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test
 import { readdirSync, readFileSync } from "node:fs";
 import { readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { openPipe } from "../../../lib/copy/pipe.ts";
+import { openPipe } from "../../../lib/copies/stream-pipe.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import { localHost } from "../../../lib/io/local-host.ts";
 import { type Argv, type Child, CommandError, type Output } from "../../../lib/io/runner.ts";

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { askCopies } from "../../../cmd/copies/socket.ts";
-import { commandSocketOf } from "../../../lib/copy/commands.ts";
+import { commandSocketOf } from "../../../lib/copies/protocol.ts";
 import { processes } from "../../copy/stream-rig.ts";
 import { signal } from "../../io/ssh/sshd.ts";
 import { pause } from "../../waiting.ts";

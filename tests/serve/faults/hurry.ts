@@ -1,5 +1,5 @@
-import { janitorMs } from "../../../lib/copy/janitor.ts";
-import { usualTimes } from "../../../lib/copy/times.ts";
+import { cleanUpMs } from "../../../lib/copies/cleanup.ts";
+import { usualTimes } from "../../../lib/copies/lease.ts";
 
 // What a real csimux lets minutes and hours pass for, in seconds; nothing else of it is different. One process runs at a time, so the
 // time until one without an owner's beat is taken over may be shorter than the one after which an owner that cannot write gives up.
@@ -10,7 +10,7 @@ Object.assign(usualTimes, {
 
 const wait = globalThis.setTimeout;
 globalThis.setTimeout = Object.assign(
-  (work: () => void, ms?: number, ...more: unknown[]) => wait(work, ms === janitorMs ? 300 : ms, ...more),
+  (work: () => void, ms?: number, ...more: unknown[]) => wait(work, ms === cleanUpMs ? 300 : ms, ...more),
   wait,
 ) as typeof wait;
 

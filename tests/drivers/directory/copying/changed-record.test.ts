@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { execFileSync } from "node:child_process";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
-import { type CopyRecord, readRecord, writeRecord } from "../../../../lib/copy/record.ts";
+import { type CopyRecord, readRecord, writeRecord } from "../../../../lib/copies/record.ts";
 import { callWith, gib, volumeOf } from "../../../contract/rig.ts";
 import { asked, copyProcess, copyRequest } from "../../../copy/copy-world.ts";
 import { commanded } from "../../../copy/pair.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { link, mkdir, mkdtemp, rename, rm, utimes, writeFile } from "node:fs/promises";
-import type { CopyTimes } from "../../../../lib/copy/times.ts";
+import type { CopyTimes } from "../../../../lib/copies/lease.ts";
 import type { GivingAbility } from "../../../../lib/drivers/copying.ts";
 import { callWith } from "../../../contract/rig.ts";
 import { copyProcess } from "../../../copy/copy-world.ts";
@@ -55,7 +55,7 @@ const patient: Partial<CopyTimes> = { lost: 60_000, takeOver: 90_000 };
 
 /** Begins a move by files between two connections, of which each test makes rounds. */
 async function moving(times: Partial<CopyTimes>) {
-  // On a disk: of a file system in memory, csimux does not believe the ctime (lib/copy/unchanged-files.ts).
+  // On a disk: of a file system in memory, csimux does not believe the ctime (lib/copies/unchanged-files.ts).
   const base = await mkdtemp("/var/tmp/csimux-later-rounds-");
   const { b, from, to, origin } = await connections(base);
   const { giving } = abilities(from);

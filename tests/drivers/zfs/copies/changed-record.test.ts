@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { copyByStream } from "../../../../lib/copy/by-stream.ts";
-import { type CopyRecord, readRecord, writeRecord } from "../../../../lib/copy/record.ts";
+import { type CopyRecord, readRecord, writeRecord } from "../../../../lib/copies/record.ts";
+import { copyByStream } from "../../../../lib/copies/zfs-send.ts";
 import type { Driver } from "../../../../lib/drivers/driver.ts";
 import { copyLife } from "../../../contract/copies/life.ts";
 import type { StreamEndRig } from "../../../contract/copies/stream-world.ts";

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { copyByStream } from "../../../../lib/copy/by-stream.ts";
+import { copyByStream } from "../../../../lib/copies/zfs-send.ts";
 import { localRunner } from "../../../../lib/io/local.ts";
 import { localHost } from "../../../../lib/io/local-host.ts";
 import { type CopyLife, type CopySide, copyLife, livingRunner } from "../../../contract/copies/life.ts";

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { spawn } from "node:child_process";
-import { sentBytes, wordsOf } from "../../../../lib/copy/zfs-stream.ts";
+import { sentBytes } from "../../../../lib/copies/stream-pipe.ts";
+import { wordsOf } from "../../../../lib/copies/zfs-send.ts";
 import { perTest } from "../../../contract/per-test.ts";
 import { callWith, gib, volumeOf } from "../../../contract/rig.ts";
 import type { ZfsOptions } from "../zfs-rig.ts";

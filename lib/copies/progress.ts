@@ -1,4 +1,8 @@
-import type { CopyRecord } from "./record.ts";
+import { CsiError } from "../core/errors.ts";
+import { encodeHandle, type Handle } from "../core/handle.ts";
+import type { Landing } from "../drivers/copying.ts";
+import type { CopyState } from "./protocol.ts";
+import { type CopyRecord, recordOf } from "./record.ts";
 
 /** The state of a copy, for messages. */
 export interface CopyProgress extends Pick<CopyRecord, "name" | "way" | "done" | "total" | "fault"> {
@@ -104,5 +108,102 @@ export class ProgressDue {
     this.#tenth = tenth;
     this.#told = now;
     return true;
+  }
+}
+
+/** The two connections of a copy, and its way. */
+export interface CopyRoute extends Pick<CopyProgress, "from" | "way"> {
+  /** The connection of its target. */
+  readonly to: string;
+}
+
+/** Bytes that have arrived by a route since the process started. */
+export interface CopiedSum extends CopyRoute {
+  readonly bytes: bigint;
+}
+
+/** A copy that runs or waits in this process. Sizes are bytes. */
+export interface CopyView extends CopyRoute, Pick<CopyProgress, "done" | "total" | "rate" | "fault" | "waits"> {
+  /** The CSI id of the new volume. */
+  readonly target: string;
+  /** Whether it has received no data for ten minutes while it did not wait for its turn. Undefined: its way ("fill") reports no progress. */
+  readonly isStalled: boolean | undefined;
+}
+
+/** The copies of a process. */
+export interface CopiesView {
+  readonly running: readonly CopyView[];
+  readonly copied: readonly CopiedSum[];
+}
+
+/** The bytes that the copies of this process have received, including copies that have ended. */
+export class CopiedBytes {
+  readonly #sums = new Map<string, CopiedSum>();
+
+  add({ from, to, way }: CopyRoute, bytes: bigint): void {
+    const key = JSON.stringify([from, to, way]);
+    this.#sums.set(key, { from, to, way, bytes: bytes + (this.#sums.get(key)?.bytes ?? 0n) });
+  }
+
+  all(): readonly CopiedSum[] {
+    return [...this.#sums.values()];
+  }
+}
+
+/** When bytes of a copy last arrived, and how many are new. */
+export class Arrivals {
+  readonly #stalledMs: number;
+  readonly #now: () => number;
+  #done: bigint;
+  #at: number;
+
+  /** `done`: bytes that arrived earlier; `now` returns monotonic milliseconds. */
+  constructor(done: bigint, stalledMs: number, now: () => number = () => performance.now()) {
+    this.#done = done;
+    this.#stalledMs = stalledMs;
+    this.#now = now;
+    this.#at = now();
+  }
+
+  /** Starts the measurement: the copy no longer waits for its turn. */
+  begin(): void {
+    this.#at = this.#now();
+  }
+
+  /** `done`: all bytes that have arrived. Returns how many are new; a smaller number than before means that the transfer started again. */
+  add(done: bigint): bigint {
+    const fresh = done < this.#done ? done : done - this.#done;
+    this.#done = done;
+    if (fresh > 0n) this.#at = this.#now();
+    return fresh;
+  }
+
+  get isStalled(): boolean {
+    return this.#now() - this.#at >= this.#stalledMs;
+  }
+}
+
+/** The state of a copy from its record, with the progress if it runs in this process. The state is "unreadable" if the record cannot be used. */
+export function copyState(
+  target: Handle,
+  landing: Landing,
+  running: { readonly record: CopyRecord; readonly progress: CopyProgress } | undefined,
+): CopyState {
+  const handle = encodeHandle(target);
+  try {
+    const record = running?.record ?? recordOf(landing, `volume ${handle}`);
+    const { origin, name, role, way, round, done, total, asked, owner, fault } = record;
+    const state = record.state === "copying" && owner === "" && !running ? "paused" : record.state;
+    const { rate = 0n, waits } = running?.progress ?? {};
+    return {
+      ...{ kind: "copy", target: handle, source: origin.handle, sourceKind: origin.kind, name, role },
+      ...{ state, way, round, done, total, rate, asked, owner, fault },
+      ...(waits !== undefined && { waits }),
+    };
+  } catch (error) {
+    if (!(error instanceof CsiError)) throw error;
+    const nothing = { source: "", sourceKind: "volume", name: "", role: "create", state: "unreadable" } as const;
+    const zero = { round: 0, done: 0n, total: 0n, rate: 0n, asked: 0, owner: "" };
+    return { kind: "copy", target: handle, ...nothing, ...zero, fault: error.message };
   }
 }

@@ -1,7 +1,7 @@
 import * as v from "valibot";
-import { type Code, CsiError, codes } from "../core/errors.ts";
-import { type CopyWay, type Landing, type Moment, maxRecordBytes } from "../drivers/copying.ts";
-import type { Context, ForeignSource } from "../drivers/volume.ts";
+import { CsiError, codes } from "../core/errors.ts";
+import { encodeHandle, type Handle, parseHandle } from "../core/handle.ts";
+import { type CopySpec, type Landing, maxRecordBytes } from "../drivers/copying.ts";
 
 /** The version of the records that this csimux writes, and the only one that it reads. */
 const version = 1;
@@ -31,76 +31,53 @@ const momentSchema = v.strictObject({
   bytes,
   toSend: bytes,
   stable: v.boolean(),
-  ways: v.optional(v.array(way)),
+  ways: v.optional(v.pipe(v.array(way), v.readonly())),
   traits: v.strictObject({ encrypted: v.optional(v.boolean()), blockBytes: bytes, fixed: texts }),
 });
 
 const recordSchema = v.strictObject({
   version: v.literal(version),
   origin: v.strictObject({ kind: v.picklist(["volume", "snapshot"]), handle: v.string() }),
+  /** The name of the new volume. */
   name: v.string(),
+  /** Who drives the copy: requests for a volume ("create"), or the commands of `csimux move` ("move"). */
   role: v.picklist(["create", "move"]),
+  /** The requested size. */
   required: v.optional(bytes),
   limit: v.optional(bytes),
   way,
+  /** Whether the streams of all rounds omit the features that older pools may lack. */
   basic: v.boolean(),
+  /** The number of the round, from 0, its moment, and when that was taken. */
   round,
   moment: momentSchema,
   taken: time,
+  /** The moment of the last complete round. */
   earlier: v.optional(v.strictObject({ name: v.string(), proof: v.string() })),
+  /** "ready": all data of the round has arrived; "finished": it is the volume. */
   state: v.picklist(["copying", "ready", "finished", "cancelled"]),
+  /** Whether data may have been written into the landing. */
   dirty: v.boolean(),
+  /** The bytes of the round that have arrived, and all bytes of the round (0: unknown). */
   done: bytes,
   total: bytes,
+  /** The time of the last request for it. */
   asked: time,
+  /** The process that works on it; empty: none. It raises `beat` at intervals. */
   owner: v.string(),
   beat: v.pipe(v.number(), v.safeInteger(), v.minValue(0)),
+  /** The last failure; empty after a success. */
   fault: v.string(),
+  /** With state "cancelled": the code of the failure that has ended the copy; undefined if a person did. */
   code: v.optional(v.picklist(codes)),
+  /** The first round that can become the volume: earlier ones began before `freeze` stopped the source. Undefined while pods may use it. */
   frozen: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1))),
+  /** The parameters of the new volume; absent if requests for a volume contain them. */
   move: v.optional(v.strictObject({ parameters: texts, mutable: texts })),
 });
 
 /** The record of a copy, which the target's storage keeps. Sizes are bytes, times are seconds since 1970. */
-export interface CopyRecord {
-  readonly origin: ForeignSource;
-  /** The name of the new volume. */
-  readonly name: string;
-  /** What continues it: the requests for a volume ("create"), or the commands of `csimux move` ("move"). */
-  readonly role: "create" | "move";
-  /** The requested size. */
-  readonly required: bigint | undefined;
-  readonly limit: bigint | undefined;
-  readonly way: CopyWay;
-  /** Whether the streams of all rounds omit the features that older pools may lack. */
-  readonly basic: boolean;
-  /** The number of the round, from 0, its moment, and when that was taken. */
-  readonly round: number;
-  readonly moment: Moment;
-  readonly taken: number;
-  /** The moment of the last complete round. */
-  readonly earlier: Pick<Moment, "name" | "proof"> | undefined;
-  /** "ready": all data of the round has arrived; "finished": it is the volume. */
-  readonly state: "copying" | "ready" | "finished" | "cancelled";
-  /** Whether data may have been written into the landing. */
-  readonly dirty: boolean;
-  /** The bytes of the round that have arrived, and all bytes of the round (0: unknown). */
-  readonly done: bigint;
-  readonly total: bigint;
-  /** The time of the last request for it. */
-  readonly asked: number;
-  /** The process that works on it; empty: none. It raises `beat` at intervals. */
-  readonly owner: string;
-  readonly beat: number;
-  /** The last failure; empty after a success. */
-  readonly fault: string;
-  /** With state "cancelled": the code of the failure that has ended the copy; undefined if a person did. */
-  readonly code?: Code | undefined;
-  /** The first round that can become the volume: earlier ones began before `freeze` stopped the source. Undefined while pods may use it. */
-  readonly frozen?: number | undefined;
-  /** The parameters of the new volume; absent if requests for a volume contain them. */
-  readonly move: { readonly parameters: Context; readonly mutable: Context } | undefined;
-}
+export type CopyRecord = Readonly<Omit<v.InferOutput<typeof recordSchema>, "version">>;
 
 /** The longest text of a failure that a record keeps, in characters. */
 const maxFault = 300;
@@ -133,13 +110,11 @@ export function readRecord(text: string, place: string): CopyRecord {
     throw unreadable(place, `its version is ${found}, and this csimux knows version ${version}; update csimux`);
   const read = v.safeParse(recordSchema, value);
   if (!read.success) throw unreadable(place, `${v.getDotPath(read.issues[0]) ?? "it"}: ${read.issues[0].message}`);
-  const { required, limit, earlier, code, frozen, move, moment } = read.output;
-  const traits = { ...moment.traits, encrypted: moment.traits.encrypted };
-  return { ...read.output, required, limit, earlier, code, frozen, move, moment: { ...moment, traits } };
+  return read.output;
 }
 
 /** The record of a landing, with the state "cancelled" if it is marked so and is not the volume yet. Throws like `readRecord`. */
-export function recordIn({ record: text, isCancelled }: Landing, place: string): CopyRecord {
+export function recordOf({ record: text, isCancelled }: Landing, place: string): CopyRecord {
   const record = readRecord(text, place);
   return isCancelled && record.state !== "finished" ? { ...record, state: "cancelled" } : record;
 }
@@ -150,3 +125,41 @@ const unreadable = (place: string, why: string, cause?: unknown): CsiError =>
     `the record of the copy to ${place} cannot be used: ${why}. The copy is left as it is; remove it by hand if it is not needed`,
     { cause },
   );
+
+/** What a complete copy proves about its content, in words. */
+export function assurance({ moment, round, frozen }: CopyRecord): string {
+  if (moment.proof !== "") return "its content is proved to be that of its source";
+  if (moment.stable) return "the names, sizes and times of its files equal those of the snapshot";
+  return frozen !== undefined && round >= frozen
+    ? "its last round began after its source was stopped"
+    : "its source may have changed during the copy";
+}
+
+/** The source of a copy. Throws "internal" for a record that admission cannot have written. */
+export function sourceOf({ origin }: CopyRecord): Handle {
+  const source = parseHandle(origin.handle, origin.kind);
+  if (source) return source;
+  throw new CsiError("internal", `the record of a copy names the source "${origin.handle}"`);
+}
+
+/** The volume that a move makes. Throws "failed-precondition" for a copy that requests for a volume drive. */
+export function specOf({ name, required, limit, origin, move }: CopyRecord): CopySpec {
+  if (move) return { name, range: { required, limit }, origin, source: undefined, ...move };
+  throw new CsiError(
+    "failed-precondition",
+    `the copy to volume "${name}" belongs to a claim, whose requests continue it; wait for the claim`,
+  );
+}
+
+/** The error if another process, or another request to this one, works on the copy. */
+export function elsewhere(target: Handle, record?: CopyRecord): CsiError {
+  const done = record && record.done > 0n ? `: ${record.done >> 20n} of ${record.total >> 20n} MiB` : "";
+  return new CsiError("aborted", `volume ${encodeHandle(target)} is being copied by another csimux${done}`);
+}
+
+/** The answer to the request for a volume whose copy has ended for good: the failure that ended it, or that a person cancelled it. */
+export function whyEnded({ name, role, code, fault }: CopyRecord): CsiError {
+  if (code !== undefined) return new CsiError(code, fault);
+  const advice = role === "create" ? "; delete the claim" : "";
+  return new CsiError("failed-precondition", `the copy to volume "${name}" was cancelled${advice}`);
+}

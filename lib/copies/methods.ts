@@ -1,26 +1,7 @@
-import { CsiError } from "../../core/errors.ts";
-import { type CopyPolicy, type CopySettings, hasConnection } from "../../core/proxy.ts";
-import type { CopyWay, GivingAbility, StreamSource, TakingAbility } from "../../drivers/copying.ts";
-import type { Driver, Source } from "../../drivers/driver.ts";
-
-/** What a connection's driver can do for copies, as data. */
-export interface CopyAbilities {
-  readonly giving: GivingFacts | undefined;
-  readonly taking: TakingFacts | undefined;
-}
-
-type StreamFacts = Pick<StreamSource, "format" | "machine">;
-
-interface GivingFacts extends Pick<GivingAbility, "content"> {
-  readonly stream: StreamFacts | undefined;
-  readonly tree: boolean;
-  readonly fill: boolean;
-}
-
-interface TakingFacts extends Pick<TakingAbility, "content"> {
-  readonly stream: StreamFacts | undefined;
-  readonly folder: boolean;
-}
+import { CsiError } from "../core/errors.ts";
+import { type CopyPolicy, type CopySettings, hasConnection } from "../core/proxy.ts";
+import type { CopyAbilities, CopyWay, GivingFacts, TakingFacts } from "../drivers/copying.ts";
+import type { Source } from "../drivers/driver.ts";
 
 /** One end of a copy. */
 export interface CopyEnd extends CopyAbilities {
@@ -48,17 +29,6 @@ export type Obstacle =
   | "target-forbids"
   | "content"
   | "no-way";
-
-/** The abilities of a driver. */
-export const copyAbilities = ({ giving, taking }: Pick<Driver, "giving" | "taking">): CopyAbilities => ({
-  giving: giving && {
-    content: giving.content,
-    stream: giving.stream,
-    tree: giving.tree !== undefined,
-    fill: giving.fill !== undefined,
-  },
-  taking: taking && { content: taking.content, stream: taking.stream, folder: taking.folder !== undefined },
-});
 
 /**
  * The ways from one connection to another for a source of this kind. "invalid-argument" if the two kinds of storage have no way,

@@ -2,8 +2,8 @@ import type { Call } from "../core/call.ts";
 import { CsiError, detailOf } from "../core/errors.ts";
 import { encodeHandle, type Handle, parseHandle } from "../core/handle.ts";
 import { givingOf, takingOf, type UseDriver } from "./copy-work.ts";
+import { seconds } from "./lease.ts";
 import { type CopyRecord, writeRecord } from "./record.ts";
-import { seconds } from "./times.ts";
 
 /** Removes landings, records, and the protection of sources. The caller must know that no process works on the copy. */
 export class CopyRemoval {

@@ -3,17 +3,21 @@ import { CsiError } from "../core/errors.ts";
 import { encodeHandle, type Handle } from "../core/handle.ts";
 import type { CopySettings } from "../core/proxy.ts";
 import { within } from "../core/time.ts";
+import type { Landing } from "../drivers/copying.ts";
+import type { Connections } from "../mux/connections.ts";
+import type { StorageCalls } from "../mux/storage-calls.ts";
 import type { CopyByStream, CopyWork, UseDriver } from "./copy-work.ts";
-import { CopiedBytes, type CopiesView } from "./figures.ts";
-import { LeaseWatch, ownerName } from "./lease.ts";
-import { OneCopy } from "./one-copy.ts";
+import { type CopyTimes, LeaseWatch, ownerName, usualTimes } from "./lease.ts";
+import { CopiedBytes, type CopiesView, copyState } from "./progress.ts";
+import type { CopyState } from "./protocol.ts";
+import { Turns } from "./queue.ts";
 import type { CopyRecord } from "./record.ts";
-import { type CopyTimes, usualTimes } from "./times.ts";
-import { Turns } from "./turns.ts";
+import type { CopyRemoval } from "./removal.ts";
+import { RunningCopy } from "./running-copy.ts";
 import { FileListings } from "./unchanged-files.ts";
 
 /** The parts that the copies of a process use. */
-export interface CopiesParts {
+export interface RunningCopiesParts {
   readonly use: UseDriver;
   readonly stream: CopyByStream;
   /** The current settings of the main file. */
@@ -28,20 +32,20 @@ export interface CopiesParts {
  * The copies that run in this process. Their parameters and progress are in the records on their targets, so that another process can
  * continue them.
  */
-export class Copies {
+export class RunningCopies {
   readonly times: CopyTimes;
   readonly settings: () => CopySettings;
   /** The name of this process in records. */
   readonly self: string;
-  readonly #parts: CopiesParts;
+  readonly #parts: RunningCopiesParts;
   readonly #turns: Turns;
   readonly #watch: LeaseWatch;
   readonly #listings: FileListings;
   readonly #copied = new CopiedBytes();
-  readonly #running = new Map<string, { readonly copy: OneCopy; readonly source: string }>();
+  readonly #running = new Map<string, { readonly copy: RunningCopy; readonly source: string }>();
   #isStopping = false;
 
-  constructor(parts: CopiesParts) {
+  constructor(parts: RunningCopiesParts) {
     this.#parts = parts;
     this.times = parts.times ?? usualTimes;
     this.settings = parts.settings;
@@ -52,13 +56,19 @@ export class Copies {
   }
 
   /** The copy to this volume that runs or waits in this process. */
-  running(target: Handle): OneCopy | undefined {
+  running(target: Handle): RunningCopy | undefined {
     return this.#running.get(encodeHandle(target))?.copy;
   }
 
   /** The copies that run or wait in this process, and the bytes that they have received since it started. Does no I/O. */
   view(): CopiesView {
     return { running: [...this.#running.values()].map(({ copy }) => copy.view), copied: this.#copied.all() };
+  }
+
+  /** The state of a copy from its record, with the progress if it runs in this process. */
+  state(connection: string, landing: Landing): CopyState {
+    const target = { kind: "volume", connection, id: landing.id } as const;
+    return copyState(target, landing, this.running(target));
   }
 
   /** Why an object must not be changed: a running copy of this process has it as target or source. Undefined if none has. */
@@ -76,7 +86,7 @@ export class Copies {
   }
 
   /** Starts or continues a copy from the record that the caller has read; returns it if it already runs. Throws "unavailable" while csimux stops. */
-  start(work: CopyWork): OneCopy {
+  start(work: CopyWork): RunningCopy {
     if (this.#isStopping) throw new CsiError("unavailable", "csimux is stopping; retry");
     const target = encodeHandle(work.target);
     const known = this.#running.get(target);
@@ -90,7 +100,7 @@ export class Copies {
       listings: this.#listings,
     };
     const shared = { use, stream, log, ...own };
-    const copy = new OneCopy(work, target, { ...shared, idleMs: () => settings().idleMs });
+    const copy = new RunningCopy(work, target, { ...shared, idleMs: () => settings().idleMs });
     this.#running.set(target, { copy, source: encodeHandle(work.source) });
     void copy.done.finally(() => {
       this.#running.delete(target);
@@ -107,4 +117,12 @@ export class Copies {
       copy.stop(new CsiError("unavailable", "csimux is stopping; the copy continues with the next request"));
     await within(Promise.all(all.map(({ done }) => done)), limitMs);
   }
+}
+
+/** What the copies of a process share. */
+export interface CopyingParts {
+  readonly connections: Connections;
+  readonly calls: StorageCalls;
+  readonly copies: RunningCopies;
+  readonly removal: CopyRemoval;
 }

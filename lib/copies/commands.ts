@@ -1,25 +1,26 @@
-import type { CopyAnswer, CopyCommand } from "../../copy/commands.ts";
-import { nextStep } from "../../copy/next-step.ts";
-import type { OneCopy } from "../../copy/one-copy.ts";
-import type { CopyRecord } from "../../copy/record.ts";
-import type { Call } from "../../core/call.ts";
-import { CsiError } from "../../core/errors.ts";
-import { encodeHandle, type Handle, parseHandle } from "../../core/handle.ts";
-import { mapLimit } from "../../core/semaphore.ts";
-import { pause, within } from "../../core/time.ts";
-import type { CopySpec } from "../../drivers/copying.ts";
-import type { Connection } from "../connection.ts";
-import type { Groups } from "../groups.ts";
-import type { Handles } from "../handles.ts";
-import { ability, refuseUnmet } from "../placement.ts";
-import { allowed } from "./admission.ts";
-import { cancelCopy } from "./cancellation.ts";
-import type { Copying } from "./copying.ts";
-import { described, other, sourceOf, specOf, takingOn } from "./ends.ts";
-import { copyState } from "./listing.ts";
-import { givingOf, lastMoment, proveOrigin } from "./origin.ts";
-import type { CopyingParts } from "./parts.ts";
-import type { WayChoice } from "./ways.ts";
+import type { Call } from "../core/call.ts";
+import { CsiError } from "../core/errors.ts";
+import { encodeHandle, type Handle, parseHandle } from "../core/handle.ts";
+import { mapLimit } from "../core/semaphore.ts";
+import { pause, within } from "../core/time.ts";
+import type { CopySpec } from "../drivers/copying.ts";
+import type { Volume } from "../drivers/driver.ts";
+import type { Connection } from "../mux/connection.ts";
+import type { Groups } from "../mux/groups.ts";
+import type { Handles } from "../mux/handles.ts";
+import { ability, refuseUnmet } from "../mux/placement.ts";
+import { segmentsOf } from "../topology/accessible-topology.ts";
+import { allowed } from "./begin.ts";
+import { cancelCopy } from "./cleanup.ts";
+import { givingOf } from "./copy-work.ts";
+import type { CopyCreation } from "./create-volume.ts";
+import type { WayChoice } from "./methods.ts";
+import { nextStep } from "./next-step.ts";
+import type { CopyAnswer, CopyCommand } from "./protocol.ts";
+import { type CopyRecord, elsewhere, sourceOf, specOf, writeRecord } from "./record.ts";
+import type { CopyingParts } from "./running-copies.ts";
+import type { RunningCopy } from "./running-copy.ts";
+import { lastMoment, proveOrigin } from "./source-snapshot.ts";
 
 /** How many connections are asked for their copies at once. */
 const width = 16;
@@ -34,14 +35,14 @@ type Ways = Extract<WayChoice, { kind: "ways" }>;
 
 type Wanted = Extract<CopyCommand, { command: "plan" | "begin" }>;
 
-/** The commands of the command socket (lib/copy/commands.ts): the requests of `csimux move` and `csimux copies` to the controller. */
+/** The commands of the command socket (protocol.ts): the requests of `csimux move` and `csimux copies` to the controller. */
 export class CopyCommands {
   readonly #parts: CopyingParts;
-  readonly #copying: Copying;
+  readonly #copying: CopyCreation;
   readonly #groups: Groups;
   readonly #handles: Pick<Handles, "known">;
 
-  constructor(parts: CopyingParts, copying: Copying, groups: Groups, handles: Pick<Handles, "known">) {
+  constructor(parts: CopyingParts, copying: CopyCreation, groups: Groups, handles: Pick<Handles, "known">) {
     this.#handles = handles;
     this.#parts = parts;
     this.#copying = copying;
@@ -75,7 +76,7 @@ export class CopyCommands {
       case "thaw":
         return this.#freeze(this.#handles.known(command.volume, "volume"), command.command === "freeze", call);
       case "cancel":
-        return this.#cancel(this.#handles.known(command.target, "volume"), client, call);
+        return cancelCopy(this.#parts, this.#copying, this.#handles.known(command.target, "volume"), client, call);
       case "list":
         return this.#list(tell, call);
     }
@@ -124,14 +125,14 @@ export class CopyCommands {
   /** Completes the interrupted round, or takes the next one. */
   async #round(target: Handle, tell: Tell, client: AbortSignal, call: Call) {
     const began = performance.now();
-    const { copies } = this.#parts.engine;
+    const { copies } = this.#parts;
     const running = copies.running(target);
     const before = running?.record ?? (await this.#landing(target, call));
     await this.#on(target.connection, to => this.#copying.refuseForbidden(to, target, before, call));
     if (!running) await proveOrigin(this.#parts.connections, target, before, call);
     const lease = copies.owner(target, before);
     const step = running ? "continue" : nextStep("pass", { record: before, lease });
-    if (step === "wait") throw ownedElsewhere(target);
+    if (step === "wait") throw elsewhere(target);
     if (step === "refuse")
       throw new CsiError("failed-precondition", `the copy to volume ${encodeHandle(target)} is ${before.state}`);
     const record = step === "next-pass" ? await this.#next(target, before, call) : before;
@@ -149,9 +150,9 @@ export class CopyCommands {
     return { target: encodeHandle(target), way: end.record.way, round: { number, taken, continued, bytes, seconds } };
   }
 
-  #start(target: Handle, record: CopyRecord): OneCopy {
-    const owner = this.#parts.engine.copies.owner(target, record);
-    if (owner === "taken") throw ownedElsewhere(target);
+  #start(target: Handle, record: CopyRecord): RunningCopy {
+    const owner = this.#parts.copies.owner(target, record);
+    if (owner === "taken") throw elsewhere(target);
     const request = { target, source: sourceOf(record), spec: specOf(record) };
     return this.#copying.start(request, record, { isNew: false, isTakenOver: owner === "gone" });
   }
@@ -160,7 +161,7 @@ export class CopyCommands {
   #next(target: Handle, before: CopyRecord, call: Call): Promise<CopyRecord> {
     const { source, round } = { source: sourceOf(before), round: before.round + 1 };
     return this.#on(source.connection, async ({ driver, copies }) => {
-      const giving = givingOf(source.connection, driver.giving);
+      const giving = givingOf(driver, source.connection);
       const taken = Math.floor(Date.now() / 1_000);
       const from = { kind: source.kind, id: source.id };
       // An earlier request may have ended after it had taken this round's moment: that one is older than this request.
@@ -187,7 +188,7 @@ export class CopyCommands {
     return this.#on(target.connection, async connection => {
       await this.#copying.refuseForbidden(connection, target, record, call);
       const request = { target, spec: specOf(record) };
-      const volume = await this.#copying.land(connection, takingOn(connection), request, record, call);
+      const volume = await this.#copying.land(connection, ability(connection, "taking"), request, record, call);
       return { volume: described(connection, volume) };
     });
   }
@@ -205,9 +206,8 @@ export class CopyCommands {
     return this.#on(volume.connection, async ({ name, driver: { giving } }) => {
       if (giving?.freeze) {
         await giving.freeze(volume.id, on, call);
-        call.log.info(on ? "set a volume to read-only" : "set a volume back to writable", {
-          volume: encodeHandle(volume),
-        });
+        const done = on ? "set a volume to read-only" : "set a volume back to writable";
+        call.log.info(done, { volume: encodeHandle(volume) });
       }
       let isNoted = false;
       for (const moment of (await giving?.protectedMoments(call)) ?? []) {
@@ -224,7 +224,7 @@ export class CopyCommands {
 
   /** Writes into the record of a move that its source was stopped, or is in use again; durable when it resolves. Returns false without one. */
   async #noteFreeze(target: Handle, volume: Handle, on: boolean, call: Call): Promise<boolean> {
-    const { copies, text } = this.#parts.engine;
+    const { copies } = this.#parts;
     for (;;) {
       const running = copies.running(target);
       const record = running?.record ?? (await this.#landingOrNone(target, call));
@@ -232,9 +232,9 @@ export class CopyCommands {
       if (!isOf || record.state === "finished" || record.state === "cancelled") return false;
       const frozen = on ? record.round + 1 : undefined;
       if (running) return running.freeze(frozen).then(() => true);
-      if (copies.owner(target, record) === "taken") throw ownedElsewhere(target);
+      if (copies.owner(target, record) === "taken") throw elsewhere(target);
       await this.#on(target.connection, connection =>
-        takingOn(connection).note(target.id, text.write({ ...record, frozen }), call),
+        ability(connection, "taking").note(target.id, writeRecord({ ...record, frozen }), call),
       );
       // Another process that began a round at the same time may have replaced it.
       await pause(copies.times.settle, call.signal);
@@ -242,22 +242,17 @@ export class CopyCommands {
     }
   }
 
-  async #cancel(target: Handle, client: AbortSignal, call: Call) {
-    await cancelCopy(this.#parts, this.#copying, target, client, call);
-    return { target: encodeHandle(target) };
-  }
-
   async #list(tell: Tell, call: Call) {
     const listed: string[] = [];
     const unlisted: string[] = [];
-    const { calls, connections, engine } = this.#parts;
+    const { calls, connections, copies } = this.#parts;
     await mapLimit(await connections.names(), width, async name => {
       try {
         const landings = await this.#on(name, async connection => {
           const { taking } = connection.driver;
           return taking && calls.read("listing", connection, call, own => taking.landings(own));
         });
-        for (const landing of landings ?? []) tell(copyState(engine, name, landing));
+        for (const landing of landings ?? []) tell(copies.state(name, landing));
         if (landings) listed.push(name);
       } catch (error) {
         if (!(error instanceof CsiError)) throw error;
@@ -276,18 +271,12 @@ export class CopyCommands {
   }
 
   #landingOrNone(target: Handle, call: Call): Promise<CopyRecord | undefined> {
-    return this.#on(target.connection, async connection => {
-      const found = await this.#copying.find(connection, takingOn(connection), target, call);
-      return found?.record;
-    });
+    return this.#on(target.connection, connection => this.#copying.find(connection, target, call));
   }
 }
 
-const ownedElsewhere = (target: Handle): CsiError =>
-  new CsiError("aborted", `${encodeHandle(target)} is being copied by another csimux`);
-
 /** Sends the progress until the copy ends. A connected client counts as a request, so that the copy does not pause. */
-async function watched(copy: OneCopy, tell: Tell, client: AbortSignal) {
+async function watched(copy: RunningCopy, tell: Tell, client: AbortSignal) {
   while (!(await within(copy.done, tellMs))) {
     client.throwIfAborted();
     copy.ask();
@@ -295,4 +284,17 @@ async function watched(copy: OneCopy, tell: Tell, client: AbortSignal) {
     tell({ kind: "progress", text: copy.text, done, total, rate });
   }
   return copy.done;
+}
+
+/** A finished volume as the answer to a client describes it. */
+function described(connection: Connection, { id, bytes, context }: Volume) {
+  const handle = encodeHandle({ kind: "volume", connection: connection.name, id });
+  const topology = connection.accessibleTopology.map(each => ({ ...segmentsOf(each) }));
+  return { handle, bytes, context: { ...context }, topology };
+}
+
+/** Throws "invalid-argument" if the source is on the same connection. */
+function other(source: Handle, { name }: Connection): Handle {
+  if (source.connection !== name) return source;
+  throw new CsiError("invalid-argument", `volume ${encodeHandle(source)} is on connection "${name}" already`);
 }

@@ -1,28 +1,13 @@
-import type { CopyRecord } from "../../copy/record.ts";
-import { wantedBytes } from "../../core/bytes.ts";
-import type { Call } from "../../core/call.ts";
-import { CsiError, isFinal } from "../../core/errors.ts";
-import { encodeHandle, type Handle } from "../../core/handle.ts";
-import type { CopySettings } from "../../core/proxy.ts";
-import type { CopySpec, CopyWay, Landing, Moment, TakingAbility } from "../../drivers/copying.ts";
-import type { Connection } from "../connection.ts";
-import type { Connections } from "../connections.ts";
-import type { StorageCalls } from "../storage-calls.ts";
-import { copyAbilities, type WayChoice, waysBetween } from "./ways.ts";
-
-/** The functions of lib/copy on the texts of records. */
-export interface RecordText {
-  readonly read: (landing: Landing, place: string) => CopyRecord;
-  readonly write: (record: CopyRecord) => string;
-}
-
-/** The parts that admission uses. */
-export interface AdmissionParts {
-  readonly connections: Connections;
-  readonly calls: StorageCalls;
-  readonly text: RecordText;
-  readonly settings: () => CopySettings;
-}
+import { wantedBytes } from "../core/bytes.ts";
+import type { Call } from "../core/call.ts";
+import { CsiError, isFinal } from "../core/errors.ts";
+import { encodeHandle, type Handle } from "../core/handle.ts";
+import type { CopySettings } from "../core/proxy.ts";
+import { type CopySpec, type CopyWay, copyAbilities, type Moment, type TakingAbility } from "../drivers/copying.ts";
+import type { Connection } from "../mux/connection.ts";
+import { type WayChoice, waysBetween } from "./methods.ts";
+import { type CopyRecord, recordOf, writeRecord } from "./record.ts";
+import type { CopyingParts } from "./running-copies.ts";
 
 /** The request for a copy. */
 export interface CopyRequest {
@@ -47,18 +32,18 @@ export const waysOf = (from: Connection, to: Connection, kind: Handle["kind"], s
  * either end. Another failure may leave something, which a repeated request finds.
  */
 export class CopyAdmission {
-  readonly #parts: AdmissionParts;
+  readonly #parts: CopyingParts;
 
-  constructor(parts: AdmissionParts) {
+  constructor(parts: CopyingParts) {
     this.#parts = parts;
   }
 
   /** Returns the record of the new landing, or of one that another process has created meanwhile. */
   async begin(request: CopyRequest, to: Connection, taking: TakingAbility, call: Call): Promise<CopyRecord> {
-    const { connections, calls, settings } = this.#parts;
+    const { connections, calls, copies } = this.#parts;
     const { source, target, spec } = request;
     return connections.use(source.connection, "retry", async from => {
-      const { ways, instead } = allowed(waysOf(from, to, source.kind, settings()));
+      const { ways, instead } = allowed(waysOf(from, to, source.kind, copies.settings()));
       const { giving } = from.driver;
       if (!giving) throw new CsiError("internal", "a connection with ways can give content");
       const key = encodeHandle(target);
@@ -70,13 +55,13 @@ export class CopyAdmission {
         if (given.length === 0) throw noWay(spec, moment, from, to);
         const chosen = await this.#choose(given, spec, moment, to, taking, call);
         const record = newRecord(request, chosen.way, moment);
-        const landing = await calls.make(to, () => taking.begin(spec, moment, this.#parts.text.write(record), call));
+        const landing = await calls.make(to, () => taking.begin(spec, moment, writeRecord(record), call));
         const why = [...instead, ...chosen.refused];
         call.log.info(`begun to copy volume "${spec.name}" from connection "${from.name}" (${chosen.way})`, {
           ...{ volume: key, source: spec.origin.handle, moment: moment.name },
           ...(why.length > 0 && { instead: why }),
         });
-        return this.#parts.text.read(landing, `volume ${key}`);
+        return recordOf(landing, `volume ${key}`);
       } catch (error) {
         if (!isFinal(error)) throw error;
         // The other process has protected the same moment.

@@ -2,7 +2,6 @@ import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
 import { pause } from "../core/time.ts";
 import type { GivingAbility, Moment, TakingAbility } from "../drivers/copying.ts";
-import { type CopyPass, copyContent } from "./copy-content.ts";
 import {
   asCsiError,
   type CopyOutcome,
@@ -13,17 +12,16 @@ import {
   takingOf,
   withBoth,
 } from "./copy-work.ts";
-import { Arrivals, type CopyView } from "./figures.ts";
-import { CopyLease, type RecordPlace } from "./lease.ts";
-import { type CopyProgress, ProgressDue, progressText, Rate } from "./progress.ts";
+import { CopyLease, type RecordPlace, seconds } from "./lease.ts";
+import { type CopyPass, copyContent } from "./pass.ts";
+import { Arrivals, type CopyProgress, type CopyView, ProgressDue, progressText, Rate } from "./progress.ts";
 import { type CopyRecord, writeRecord } from "./record.ts";
 import { CopyRemoval } from "./removal.ts";
-import { sourceMoment } from "./source-moment.ts";
-import { seconds } from "./times.ts";
+import { sourceMoment } from "./source-snapshot.ts";
 import type { PassFiles } from "./unchanged-files.ts";
 
 /** A copy that runs in this process or waits for its turn. Only `Copying.land` makes its landing the volume. */
-export class OneCopy {
+export class RunningCopy {
   readonly #parts: CopyParts;
   readonly #work: CopyWork;
   readonly #place: RecordPlace;

@@ -1,14 +1,17 @@
 import type { Call } from "../core/call.ts";
 import { CsiError, detailOf } from "../core/errors.ts";
 import { encodeHandle, type Handle, parseHandle } from "../core/handle.ts";
-import { TimeLimit } from "../core/time.ts";
+import { pause, TimeLimit } from "../core/time.ts";
 import type { Landing, ProtectedMoment } from "../drivers/copying.ts";
-import type { Copies } from "./copies.ts";
+import type { Connection } from "../mux/connection.ts";
+import { ability } from "../mux/placement.ts";
 import type { UseDriver } from "./copy-work.ts";
+import type { CopyCreation } from "./create-volume.ts";
+import { seconds } from "./lease.ts";
 import { nextStep } from "./next-step.ts";
-import { type CopyRecord, recordIn } from "./record.ts";
+import { type CopyRecord, elsewhere, recordOf } from "./record.ts";
 import { CopyRemoval } from "./removal.ts";
-import { seconds } from "./times.ts";
+import type { CopyingParts, RunningCopies } from "./running-copies.ts";
 
 /** How long the landing of a move is kept after its last request, in seconds: a move may take days. */
 const moveSeconds = 30 * 86_400;
@@ -16,8 +19,8 @@ const moveSeconds = 30 * 86_400;
 /** How long the record of a cancelled copy is kept to refuse the next request, in seconds: longer than any pause of external-provisioner. */
 const cancelledSeconds = 3_600;
 
-/** The interval between two rounds of the janitor, in milliseconds. */
-export const janitorMs = 3_600_000;
+/** The interval between two rounds of the clean-up, in milliseconds. */
+export const cleanUpMs = 3_600_000;
 
 /** How long the listing of one connection, or one removal, may delay the others, in milliseconds. */
 const answerMs = 60_000;
@@ -27,7 +30,7 @@ const notAnswered = (connection: string): CsiError =>
 
 /** The parts that the janitor uses. */
 export interface JanitorParts {
-  readonly copies: Copies;
+  readonly copies: RunningCopies;
   readonly use: UseDriver;
   /** The names of all connections. */
   readonly names: () => Promise<readonly string[]>;
@@ -94,7 +97,7 @@ export class Janitor {
     if (copies.running(target)) return;
     let record: CopyRecord;
     try {
-      record = recordIn(landing, `volume ${encodeHandle(target)}`);
+      record = recordOf(landing, `volume ${encodeHandle(target)}`);
     } catch (error) {
       call.log.warn("an unfinished copy is left alone", { volume: encodeHandle(target), reason: detailOf(error) });
       return;
@@ -147,5 +150,95 @@ export class Janitor {
     if (isNeeded) return;
     await use(connection, async ({ giving }) => giving?.release(text, undefined, call));
     call.log.info("released a source whose copy no longer exists", { connection, volume: text });
+  }
+}
+
+/** The interval of checks whether another process has ended the copy, in milliseconds. */
+const lookMs = 1_000;
+
+/**
+ * Cancels an unfinished copy and removes its data. If another process works on it, that process reads the mark with its next beat,
+ * ends its programs and removes the copy; if it has died, this one does. Resolves when only the record is left, which refuses the next
+ * request of a claim. `client` only ends the waiting. Throws "not-found" if there is no copy, and "failed-precondition" for one that is a
+ * volume, or becomes one before the process that makes it so has seen the mark.
+ */
+export async function cancelCopy(
+  parts: CopyingParts,
+  copying: CopyCreation,
+  target: Handle,
+  client: AbortSignal,
+  call: Call,
+): Promise<{ readonly target: string }> {
+  const { copies, removal } = parts;
+  const volume = encodeHandle(target);
+  const on = <T>(work: (connection: Connection) => Promise<T>): Promise<T> =>
+    parts.connections.use(target.connection, "retry", work);
+  const find = (): Promise<CopyRecord | undefined> =>
+    on(async connection => await copying.find(connection, target, call));
+  const running = copies.running(target);
+  running?.stop(new CsiError("aborted", `the copy to volume ${volume} was cancelled`));
+  await running?.done;
+  if (!(await find())) throw new CsiError("not-found", `there is no copy to volume ${volume}`);
+  for (;;) {
+    const left = await find();
+    const step = nextStep("cancel", {
+      record: left,
+      isVolume: await on(connection => isVolume(connection, target, call)),
+      lease: left ? copies.owner(target, left) : "free",
+    });
+    if (step === "refuse")
+      throw new CsiError("failed-precondition", `the copy to volume ${volume} is complete; delete the volume instead`);
+    // Once more for a copy that was removed and begun again meanwhile.
+    if (step === "mark") await on(connection => marked(connection, target, call));
+    else if (step === "wait") await pause(lookMs, AbortSignal.any([client, call.signal]));
+    else {
+      if (left) await removal.cancel(target, left, call);
+      return { target: volume };
+    }
+  }
+}
+
+/** Marks a copy as cancelled, if it still exists. */
+async function marked(connection: Connection, target: Handle, call: Call): Promise<void> {
+  try {
+    await ability(connection, "taking").cancel(target.id, call);
+  } catch (error) {
+    if (!(error instanceof CsiError && error.code === "not-found")) throw error;
+  }
+}
+
+/** Whether a landing has become the volume already; its record may not say so yet. */
+async function isVolume(connection: Connection, target: Handle, call: Call): Promise<boolean> {
+  try {
+    await ability(connection, "reading").get(target.id, call);
+    return true;
+  } catch (error) {
+    if (error instanceof CsiError && error.code === "not-found") return false;
+    throw error;
+  }
+}
+
+/**
+ * Prepares the deletion of a volume: removes its landing, or the record of its copy, and ends the protection of the source. Throws
+ * "aborted" if another process copies it.
+ */
+export async function beforeDelete(
+  { copies, removal }: CopyingParts,
+  copying: CopyCreation,
+  connection: Connection,
+  target: Handle,
+  call: Call,
+): Promise<void> {
+  const record = await copying.find(connection, target, call);
+  if (!record) return;
+  const step = nextStep("delete", { record, lease: copies.owner(target, record) });
+  if (step === "wait") throw elsewhere(target);
+  if (step === "release") return removal.forget(target, record, call);
+  try {
+    await removal.remove(target, record, call);
+  } catch (error) {
+    // The landing became the volume, but its process ended before it wrote that into the record.
+    if (!(error instanceof CsiError && error.code === "failed-precondition")) throw error;
+    await removal.forget(target, record, call);
   }
 }

@@ -1,9 +1,9 @@
 import type { Call } from "../core/call.ts";
 import type { GivingAbility, Moment, ReadableTree, TakingAbility } from "../drivers/copying.ts";
-import { copyFiles } from "./by-files.ts";
 import { type CopyByStream, type CopyWork, isStream, unable } from "./copy-work.ts";
 import type { CopyLease } from "./lease.ts";
 import { refuseAcls } from "./nfs4-acl.ts";
+import { copyFiles } from "./rsync.ts";
 import type { PassFiles } from "./unchanged-files.ts";
 
 /** One attempt to copy the content of a moment, or what is missing of it. */

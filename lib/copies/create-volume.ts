@@ -1,30 +1,26 @@
-import type { CopyWork } from "../../copy/copy-work.ts";
-import { nextStep } from "../../copy/next-step.ts";
-import type { OneCopy } from "../../copy/one-copy.ts";
-import type { CopyRecord } from "../../copy/record.ts";
-import type { Call } from "../../core/call.ts";
-import { CsiError, isFinal } from "../../core/errors.ts";
-import { encodeHandle, type Handle } from "../../core/handle.ts";
-import { within } from "../../core/time.ts";
-import type { CopySpec, TakingAbility } from "../../drivers/copying.ts";
-import type { Volume } from "../../drivers/driver.ts";
-import type { Connection } from "../connection.ts";
-import { CopyAdmission, type CopyRequest, refuseOther, waysOf } from "./admission.ts";
-import { assurance, elsewhere, sourceOf, takingOn, targetOf, whyEnded } from "./ends.ts";
-import type { CopyingParts } from "./parts.ts";
-import { forbids, type WayChoice } from "./ways.ts";
-
-/** A landing with its parsed record. */
-export interface KnownLanding {
-  readonly target: Handle;
-  readonly record: CopyRecord;
-}
+import type { Call } from "../core/call.ts";
+import { CsiError, isFinal } from "../core/errors.ts";
+import { encodeHandle, type Handle } from "../core/handle.ts";
+import { within } from "../core/time.ts";
+import type { CopySpec, TakingAbility } from "../drivers/copying.ts";
+import type { Volume } from "../drivers/driver.ts";
+import type { Connection } from "../mux/connection.ts";
+import type { MadeVolume } from "../mux/copies.ts";
+import { ability, evaluateExisting, evaluatePlacement, type PlacementRequest } from "../mux/placement.ts";
+import type { PlacementPolicy } from "../topology/accessible-topology.ts";
+import { CopyAdmission, type CopyRequest, refuseOther, waysOf } from "./begin.ts";
+import type { CopyWork } from "./copy-work.ts";
+import { forbids, type WayChoice } from "./methods.ts";
+import { nextStep } from "./next-step.ts";
+import { assurance, type CopyRecord, elsewhere, recordOf, sourceOf, whyEnded, writeRecord } from "./record.ts";
+import type { CopyingParts } from "./running-copies.ts";
+import type { RunningCopy } from "./running-copy.ts";
 
 /**
  * Handles requests for volumes with the content of another connection. A request begins a copy or joins it and waits a few seconds; if the
  * copy takes longer, the answer is "aborted" with the progress. Only a request makes a complete landing the volume.
  */
-export class Copying {
+export class CopyCreation {
   readonly #parts: CopyingParts;
   readonly #admission: CopyAdmission;
   /** The copies whose landing is being made the volume. */
@@ -34,54 +30,77 @@ export class Copying {
 
   constructor(parts: CopyingParts) {
     this.#parts = parts;
-    const { engine, calls, connections } = parts;
-    this.#admission = new CopyAdmission({ calls, connections, text: engine.text, settings: engine.copies.settings });
+    this.#admission = new CopyAdmission(parts);
   }
 
   /** Throws "aborted" if the object is source or target of a copy that runs here. Synchronous, for callers that hold its lock. */
   refuseBusy(handle: Handle): void {
-    const why = this.#parts.engine.copies.busy(handle);
+    const why = this.#parts.copies.busy(handle);
     if (why !== undefined) throw new CsiError("aborted", `${encodeHandle(handle)} cannot be changed now: ${why}`);
   }
 
   /** The ways from a source to a connection. Throws "unavailable" if the source's connection cannot be used. */
   ways(source: Handle, to: Connection): Promise<WayChoice> {
-    const settings = this.#parts.engine.copies.settings();
+    const settings = this.#parts.copies.settings();
     return this.#parts.connections.use(source.connection, "retry", async from =>
       waysOf(from, to, source.kind, settings),
     );
   }
 
-  /** The landing of a name, or undefined. Throws "failed-precondition" if its record cannot be used. */
-  async landing(connection: Connection, name: string, call: Call): Promise<KnownLanding | undefined> {
-    const { taking } = connection.driver;
-    return taking && this.find(connection, taking, targetOf(connection, taking, name), call);
+  /** The id that the volume of this name will have. */
+  #target(connection: Connection, name: string): Handle {
+    return { kind: "volume", connection: connection.name, id: ability(connection, "taking").idOf(name) };
   }
 
-  /** Whether there is a landing of this request, or its finished volume. Throws "already-exists" for a volume of another request. */
-  async hasBegun(connection: Connection, spec: CopySpec, call: Call): Promise<boolean> {
-    const taking = takingOn(connection);
-    if (await this.landing(connection, spec.name, call)) return true;
-    return (await this.#parts.calls.make(connection, () => taking.existing(spec, call))) !== undefined;
-  }
-
-  /** The landing of a volume's id, or undefined. */
-  async find(
+  /** Where the volume will be reachable from. What has begun or exists is answered, even on a connection that takes no new volumes meanwhile. */
+  async #topology(
     connection: Connection,
-    taking: TakingAbility,
-    target: Handle,
+    spec: CopySpec,
+    request: PlacementRequest,
+    policy: PlacementPolicy,
     call: Call,
-  ): Promise<KnownLanding | undefined> {
-    const { calls, engine } = this.#parts;
-    const landing = await calls.make(connection, () => taking.find(target.id, call));
-    return landing && { target, record: engine.text.read(landing, `volume ${encodeHandle(target)}`) };
+  ): Promise<MadeVolume["accessibleTopology"]> {
+    let verdict = evaluatePlacement(connection, request, policy);
+    if (verdict instanceof CsiError && verdict.code === "resource-exhausted") {
+      const taking = ability(connection, "taking");
+      const exists = () => this.#parts.calls.make(connection, () => taking.existing(spec, call));
+      if ((await this.hasBegun(connection, spec.name, call)) || (await exists()))
+        verdict = evaluateExisting(connection, { ...request, name: spec.name }, policy);
+    }
+    if (verdict instanceof CsiError) throw verdict;
+    return verdict.accessibleTopology;
+  }
+
+  /** The record of the copy to a volume, or undefined. Throws "failed-precondition" if it cannot be used. */
+  async find(connection: Connection, target: Handle, call: Call): Promise<CopyRecord | undefined> {
+    const { taking } = connection.driver;
+    const landing = taking && (await this.#parts.calls.make(connection, () => taking.find(target.id, call)));
+    return landing && recordOf(landing, `volume ${encodeHandle(target)}`);
+  }
+
+  /** Whether a copy to a volume of this name has begun. Throws like `find`. */
+  async hasBegun(connection: Connection, name: string, call: Call): Promise<boolean> {
+    if (!connection.driver.taking) return false;
+    return (await this.find(connection, this.#target(connection, name), call)) !== undefined;
   }
 
   /** CreateVolume with a source on another connection. The caller holds the locks of volume and source. */
-  async create(connection: Connection, source: Handle, spec: CopySpec, call: Call): Promise<Volume> {
-    const end = performance.now() + this.#parts.engine.copies.times.ask;
-    const taking = takingOn(connection);
-    const target = targetOf(connection, taking, spec.name);
+  async create(
+    connection: Connection,
+    source: Handle,
+    spec: CopySpec,
+    placement: PlacementRequest,
+    policy: PlacementPolicy,
+    call: Call,
+  ): Promise<MadeVolume> {
+    const accessibleTopology = await this.#topology(connection, spec, placement, policy, call);
+    return { volume: await this.#volume(connection, source, spec, call), accessibleTopology };
+  }
+
+  async #volume(connection: Connection, source: Handle, spec: CopySpec, call: Call): Promise<Volume> {
+    const end = performance.now() + this.#parts.copies.times.ask;
+    const taking = ability(connection, "taking");
+    const target = this.#target(connection, spec.name);
     const request: CopyRequest = { target, source, spec, role: "create" };
     const copy = await this.#join(connection, taking, request, call);
     if (copy.kind === "volume") return copy.volume;
@@ -98,9 +117,9 @@ export class Copying {
     record: CopyRecord,
     call: Call,
   ): Promise<Volume> {
-    const { engine } = this.#parts;
+    const { copies } = this.#parts;
     const handle = encodeHandle(target);
-    if (this.#becoming.has(handle) || engine.copies.owner(target, record) === "taken") throw elsewhere(target);
+    if (this.#becoming.has(handle) || copies.owner(target, record) === "taken") throw elsewhere(target);
     this.#becoming.add(handle);
     const work = this.#become(connection, taking, { target, spec }, record, call);
     const volume = await work.finally(() => this.#becoming.delete(handle));
@@ -116,7 +135,7 @@ export class Copying {
     record: CopyRecord,
     call: Call,
   ): Promise<Volume | undefined> {
-    const { calls, engine } = this.#parts;
+    const { calls, removal } = this.#parts;
     try {
       const isOwn = await this.#own(connection, taking, target, record, call);
       const land = isOwn && calls.make(connection, () => taking.land(target.id, spec, record.moment, call));
@@ -125,14 +144,14 @@ export class Copying {
         (await land.catch(async (error: unknown) => {
           if (await calls.make(connection, () => taking.hasContent(target.id, call))) throw error;
         }));
-      if (!volume) return void (await engine.removal.remove(target, record, call));
-      const text = engine.text.write({ ...record, state: "finished", owner: "", fault: "" });
+      if (!volume) return void (await removal.remove(target, record, call));
+      const text = writeRecord({ ...record, state: "finished", owner: "", fault: "" });
       await calls.make(connection, () => taking.note(target.id, text, call));
       call.log.info(`volume "${spec.name}" is complete: ${assurance(record)}`, {
         ...{ volume: encodeHandle(target), source: spec.origin.handle, moment: record.moment.name },
         ...(record.moment.proof && { proof: record.moment.proof }),
       });
-      this.#afterwards(engine.removal.settle(target, record, call));
+      this.#afterwards(removal.settle(target, record, call));
       return volume;
     } catch (error) {
       // The record still exists, so the code must make the caller retry, whatever the reason.
@@ -152,50 +171,34 @@ export class Copying {
     record: CopyRecord,
     call: Call,
   ): Promise<boolean> {
-    const { calls, engine } = this.#parts;
-    const { self } = engine.copies;
-    const before = (await this.find(connection, taking, target, call))?.record;
+    const { calls, copies } = this.#parts;
+    const { self } = copies;
+    const before = await this.find(connection, target, call);
     if (before?.state !== record.state || before.owner !== record.owner || before.beat !== record.beat)
       throw elsewhere(target);
-    const text = engine.text.write({ ...record, owner: self, beat: record.beat + 1 });
+    const text = writeRecord({ ...record, owner: self, beat: record.beat + 1 });
     await calls.make(connection, () => taking.note(target.id, text, call));
-    const now = await this.find(connection, taking, target, call);
-    if (now?.record.owner !== self) throw elsewhere(target);
-    return now.record.state !== "cancelled";
+    const now = await this.find(connection, target, call);
+    if (now?.owner !== self) throw elsewhere(target);
+    return now.state !== "cancelled";
   }
 
   /** Begins a copy for `csimux move`, or finds it; nothing is copied yet. */
-  async begin(connection: Connection, source: Handle, spec: CopySpec, call: Call): Promise<KnownLanding> {
-    const taking = takingOn(connection);
-    const target = targetOf(connection, taking, spec.name);
+  async begin(
+    connection: Connection,
+    source: Handle,
+    spec: CopySpec,
+    call: Call,
+  ): Promise<{ readonly target: Handle; readonly record: CopyRecord }> {
+    const taking = ability(connection, "taking");
+    const target = this.#target(connection, spec.name);
     const request: CopyRequest = { target, source, spec, role: "move" };
-    const known = await this.find(connection, taking, target, call);
+    const known = await this.find(connection, target, call);
     if (!known && (await this.#parts.calls.make(connection, () => taking.existing(spec, call))))
       throw new CsiError("already-exists", `volume "${spec.name}" exists already, and is complete`);
-    const record = known?.record ?? (await this.#admission.begin(request, connection, taking, call));
+    const record = known ?? (await this.#admission.begin(request, connection, taking, call));
     refuseOther(record, request);
     return { target, record };
-  }
-
-  /**
-   * Prepares the deletion of a volume: removes its landing, or the record of its copy, and ends the protection of the source. Throws
-   * "aborted" if another process copies it.
-   */
-  async beforeDelete(connection: Connection, target: Handle, call: Call): Promise<void> {
-    const { taking } = connection.driver;
-    const record = taking && (await this.find(connection, taking, target, call))?.record;
-    if (!record) return;
-    const { copies, removal } = this.#parts.engine;
-    const step = nextStep("delete", { record, lease: copies.owner(target, record) });
-    if (step === "wait") throw elsewhere(target);
-    if (step === "release") return removal.forget(target, record, call);
-    try {
-      await removal.remove(target, record, call);
-    } catch (error) {
-      // The landing became the volume, but its process ended before it wrote that into the record.
-      if (!(error instanceof CsiError && error.code === "failed-precondition")) throw error;
-      await removal.forget(target, record, call);
-    }
   }
 
   /**
@@ -203,25 +206,25 @@ export class Copying {
    * nothing may be left; a move keeps its progress. A source without a valid file forbids nothing.
    */
   async refuseForbidden(to: Connection, target: Handle, record: CopyRecord, call: Call): Promise<void> {
-    const { connections, engine } = this.#parts;
-    const judge = async (from: Connection) => forbids(from, to, engine.copies.settings())?.[1];
+    const { connections, copies, removal } = this.#parts;
+    const judge = async (from: Connection) => forbids(from, to, copies.settings())?.[1];
     const why = await connections.use(sourceOf(record).connection, "retry", judge).catch((error: unknown) => {
       if (!(error instanceof CsiError)) throw error;
     });
     if (why === undefined) return;
     const text = `the copy to volume "${record.name}" is no longer allowed: ${why}`;
     const error = new CsiError("failed-precondition", text);
-    const running = engine.copies.running(target);
+    const running = copies.running(target);
     running?.stop(error);
     await running?.done;
-    if (record.role === "create") await engine.removal.remove(target, record, call);
+    if (record.role === "create") await removal.remove(target, record, call);
     throw error;
   }
 
   /** Stops the copies and waits for work that continues after answers, at most `limitMs` milliseconds for both. */
   async stop(limitMs: number): Promise<void> {
     const end = performance.now() + limitMs;
-    await this.#parts.engine.copies.stop(limitMs);
+    await this.#parts.copies.stop(limitMs);
     await within(Promise.all(this.#after), Math.max(0, end - performance.now()));
   }
 
@@ -231,9 +234,9 @@ export class Copying {
   }
 
   async #join(connection: Connection, taking: TakingAbility, request: CopyRequest, call: Call) {
-    const { calls, engine } = this.#parts;
+    const { calls, copies, removal } = this.#parts;
     const { target, spec } = request;
-    const running = engine.copies.running(target);
+    const running = copies.running(target);
     if (running) {
       refuseOther(running.record, request);
       await this.refuseForbidden(connection, target, running.record, call);
@@ -241,15 +244,16 @@ export class Copying {
     }
     const volume = await calls.make(connection, () => taking.existing(spec, call));
     if (volume) {
-      this.#afterwards(this.#settleIfNoted(connection, taking, target, call));
+      const left = this.find(connection, target, call).catch(() => undefined);
+      this.#afterwards(left.then(known => known && removal.settle(target, known, call)));
       return { kind: "volume", volume } as const;
     }
-    const known = await this.find(connection, taking, target, call);
-    const record = known?.record ?? (await this.#admission.begin(request, connection, taking, call));
-    const lease = engine.copies.owner(target, record);
+    const known = await this.find(connection, target, call);
+    const record = known ?? (await this.#admission.begin(request, connection, taking, call));
+    const lease = copies.owner(target, record);
     const step = nextStep("create", { record, lease });
     if (step === "remove") {
-      await engine.removal.remove(target, record, call);
+      await removal.remove(target, record, call);
       throw whyEnded(record);
     }
     refuseOther(record, request);
@@ -265,11 +269,11 @@ export class Copying {
     { target, source, spec }: Omit<CopyRequest, "role">,
     record: CopyRecord,
     state: Pick<CopyWork, "isNew" | "isTakenOver">,
-  ): OneCopy {
+  ): RunningCopy {
     if (this.#becoming.has(encodeHandle(target))) throw elsewhere(target);
     const from = this.#parts.connections.record(source.connection)?.lastValid?.facts.copies;
     const { dropAcls = false, allowPlain = false } = from ?? {};
-    return this.#parts.engine.copies.start({ target, source, spec, record, ...state, dropAcls, allowPlain });
+    return this.#parts.copies.start({ target, source, spec, record, ...state, dropAcls, allowPlain });
   }
 
   /** The answer of a request after its wait. */
@@ -277,24 +281,19 @@ export class Copying {
     connection: Connection,
     taking: TakingAbility,
     request: CopyRequest,
-    running: OneCopy,
+    running: RunningCopy,
     call: Call,
   ): Promise<Volume> {
     running.ask();
-    if (this.#parts.engine.copies.running(request.target)) throw new CsiError("aborted", running.text);
+    if (this.#parts.copies.running(request.target)) throw new CsiError("aborted", running.text);
     const end = await running.done;
     if (end.kind === "ready") return this.land(connection, taking, request, end.record, call);
     if (end.kind === "paused") throw end.why;
     if (end.kind === "cancelled") {
-      await this.#parts.engine.removal.remove(request.target, running.record, call);
+      await this.#parts.removal.remove(request.target, running.record, call);
       throw whyEnded(running.record);
     }
-    if (isFinal(end.error)) await this.#parts.engine.removal.remove(request.target, running.record, call);
+    if (isFinal(end.error)) await this.#parts.removal.remove(request.target, running.record, call);
     throw end.error;
-  }
-
-  async #settleIfNoted(connection: Connection, taking: TakingAbility, target: Handle, call: Call) {
-    const known = await this.find(connection, taking, target, call).catch(() => undefined);
-    if (known) await this.#parts.engine.removal.settle(target, known.record, call);
   }
 }

@@ -3,12 +3,12 @@ import { CsiError } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
 import type { CopySpec, CopyWay, GivingAbility, TakingAbility } from "../drivers/copying.ts";
 import type { Driver } from "../drivers/driver.ts";
-import type { StreamWork } from "./by-stream.ts";
-import type { CopiedBytes } from "./figures.ts";
+import type { CopyTimes } from "./lease.ts";
+import type { CopiedBytes } from "./progress.ts";
+import type { Turns } from "./queue.ts";
 import type { CopyRecord } from "./record.ts";
-import type { CopyTimes } from "./times.ts";
-import type { Turns } from "./turns.ts";
 import type { FileListings } from "./unchanged-files.ts";
+import type { StreamWork } from "./zfs-send.ts";
 
 /** Runs `work` with the driver of a connection, which stays open until `work` settles. */
 export type UseDriver = <T>(connection: string, work: (driver: Driver) => Promise<T>) => Promise<T>;
