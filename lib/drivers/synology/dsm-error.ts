@@ -56,6 +56,7 @@ const authApi = "SYNO.API.Auth";
 /** Whether DSM refused the login itself, so that a retry would be refused, too. */
 export const refusesLogin = (error: unknown): error is DsmError => error instanceof DsmError && error.api === authApi;
 
+/** The texts of DSM's own pages for most of these numbers: N4S4/synology-api 50b4343, error_codes.py. */
 type Numbers = Readonly<Record<number, readonly [Code, string]>>;
 
 const secondFactor = "the account requires a second factor: use one without (Control Panel, User, Advanced)";
@@ -98,6 +99,7 @@ const common: Numbers = {
 
 const san: Numbers = {
   18990002: ["resource-exhausted", "the volume is full"],
+  18990004: ["invalid-argument", "DSM rejects a parameter of this request"],
   18990318: [
     "invalid-argument",
     "DSM could not create the LUN in its file system: BLUN needs Btrfs, use THIN or FILE on ext4",
@@ -114,11 +116,11 @@ const san: Numbers = {
   18990541: ["resource-exhausted", "the system has its maximum number of LUNs"],
   18990542: ["resource-exhausted", "the system has its maximum number of targets"],
   18990543: ["resource-exhausted", "the LUN has its maximum number of snapshots"],
-  18990619: ["invalid-argument", "an attribute of dev_attribs does not fit the type of the LUN"],
+  18990619: ["invalid-argument", "this type of LUN does not exist there"],
   18990622: ["invalid-argument", "an attribute of dev_attribs does not fit the type of the LUN"],
   18990635: ["invalid-argument", "direct_io_pattern does not fit the type of the LUN"],
-  18990700: ["invalid-argument", "DSM rejects the target's settings: check targetTemplate"],
-  18990702: ["invalid-argument", "DSM rejects the target's name: check baseiqn, namePrefix and nameSuffix"],
+  18990700: ["invalid-argument", "DSM rejects the target's name: check baseiqn, namePrefix and nameSuffix"],
+  18990702: ["invalid-argument", "DSM rejects the target's auth_type: check targetTemplate"],
   18990708: [
     "invalid-argument",
     "DSM rejects the CHAP credentials: use 12 to 16 letters and digits, different ones for node and target",
@@ -136,8 +138,14 @@ const shares: Numbers = {
     "DSM takes no NFS rules: switch NFS on (Control Panel, File Services, NFS), and check nfs.squash and nfs.allowedHosts",
   ],
   2370: ["unavailable", "DSM is busy with NFS rules"],
-  2371: ["failed-precondition", "DSM cannot resolve a host of nfs.allowedHosts"],
-  2372: ["failed-precondition", "DSM rejects a host of nfs.allowedHosts"],
+  2371: [
+    "failed-precondition",
+    "DSM cannot set the NFS rules while something is mounted inside the shared folder; unmount that on DSM",
+  ],
+  2372: [
+    "failed-precondition",
+    "DSM has no NFS rules for the file system of this volume (HFS+): check synology.volume",
+  ],
   3300: ["failed-precondition", "DSM cannot do this with the shared folder: is its volume Btrfs?"],
   [errors.shareExists]: ["already-exists", "a shared folder of this name exists"],
   3304: ["failed-precondition", "DSM has no such volume: check synology.volume"],
@@ -145,12 +153,14 @@ const shares: Numbers = {
   3309: ["resource-exhausted", "the system has its maximum number of shared folders"],
   3312: ["failed-precondition", "a folder of this name that is not shared exists on the volume of DSM; move it away"],
   3313: ["failed-precondition", "DSM has no such volume: check synology.volume"],
+  3314: ["failed-precondition", "the volume of DSM is read-only: check its condition in Storage Manager"],
   3319: ["invalid-argument", "DSM rejects the name of the shared folder"],
   3320: ["resource-exhausted", "the volume of DSM has not enough free space"],
   3328: ["unavailable", "DSM is busy with shared folders"],
   3329: ["resource-exhausted", "the shared folder has its maximum number of snapshots"],
   3330: ["unavailable", "DSM is busy with shared folders"],
   3332: ["unavailable", "DSM is busy with shared folders"],
+  3341: ["resource-exhausted", "the quota of the shared folder is used up"],
   3350: ["failed-precondition", "the shared folder has snapshots that DSM keeps for a set time"],
 };
 

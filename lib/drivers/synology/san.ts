@@ -1,6 +1,6 @@
 import { jsonSize } from "../sizes.ts";
 import type { Dsm, Row } from "./client.ts";
-import { errors, isAnswer, isNoLun, NotDsm } from "./dsm-error.ts";
+import { DsmError, errors, isAnswer, isNoLun, NotDsm } from "./dsm-error.ts";
 import { bytesOf, listed, rows, textOf } from "./rows.ts";
 
 /** A LUN as DSM reports it. */
@@ -133,13 +133,22 @@ export class San {
   /** Succeeds if the snapshot does not exist. */
   async deleteSnapshot(snapshot: string, signal: AbortSignal): Promise<void> {
     const params = { snapshot_uuid: snapshot, deleted_by: "csimux" };
-    await unlessGone(this.#call(lunApi, "delete_snapshot", params, signal), errors.noSnapshot);
+    const work = async () => {
+      // DSM can report success, with the numbers of what it has not deleted (N4S4/synology-api 50b4343, snapshot.py).
+      const [code] = failuresIn(await this.#call(lunApi, "delete_snapshot", params, signal));
+      if (code !== undefined) throw new DsmError(lunApi, "delete_snapshot", code);
+    };
+    await unlessGone(work(), errors.noSnapshot);
   }
 
   #call(api: string, method: string, params: Row, signal: AbortSignal): Promise<Row> {
     return this.dsm.call({ api, method, params }, signal);
   }
 }
+
+/** The numbers of an answer that lists failures: `[{<uuid>: 18990540}]`. */
+const failuresIn = (answer: unknown): readonly number[] =>
+  Array.isArray(answer) ? answer.flatMap(each => Object.values((each ?? {}) as Row).map(Number)) : [];
 
 async function unlessGone(work: Promise<unknown>, code: number): Promise<void> {
   try {

@@ -234,6 +234,21 @@ test("snapshots say whether they are locked and consistent, also without a templ
   ]);
 });
 
+test("a snapshot that DSM keeps is not reported as deleted, although DSM answers with success", async () => {
+  const { dsm, open } = await luns();
+  const driver = open();
+  await driver.create(volumeOf("a"), call);
+  const snapshot = await driver.snapshots?.create("s", "a", {}, call);
+  const [taken] = dsm.state.snapshots.values();
+  if (!snapshot || !taken) throw new Error("the test needs a snapshot");
+  taken.kept = true;
+  const refused = driver.snapshots?.delete(snapshot.id, call);
+  await expect(refused).rejects.toThrow("18990540");
+  delete taken.kept;
+  await driver.snapshots?.delete(snapshot.id, call);
+  expect(dsm.state.snapshots.size).toBe(0);
+});
+
 test.each(["k8s_", "a_b"])("DSM gives no LUN a name with an underscore, so the prefix %s is an error", namePrefix => {
   const file = {
     httpConnection: { host: "nas", username: "csi", password: "x" },
@@ -251,9 +266,13 @@ test.each([
   ["SYNO.Core.Share", 3350, "failed-precondition"],
   ["SYNO.Core.FileServ.NFS.SharePrivilege", 2301, "failed-precondition"],
   ["SYNO.Core.FileServ.NFS.SharePrivilege", 2370, "unavailable"],
+  ["SYNO.Core.FileServ.NFS.SharePrivilege", 2371, "failed-precondition"],
+  ["SYNO.Core.Share", 3314, "failed-precondition"],
+  ["SYNO.Core.Share", 3341, "resource-exhausted"],
   ["SYNO.Core.ISCSI.LUN", 18990501, "failed-precondition"],
   ["SYNO.Core.ISCSI.LUN", 18990502, "out-of-range"],
   ["SYNO.Core.ISCSI.LUN", 18990513, "already-exists"],
+  ["SYNO.Core.ISCSI.LUN", 18990004, "invalid-argument"],
   ["SYNO.Core.ISCSI.Target", 18990745, "already-exists"],
   ["SYNO.Core.Storage.Volume", 117, "failed-precondition"],
   ["SYNO.Core.ISCSI.LUN", 117, "unavailable"],
@@ -262,4 +281,13 @@ test.each([
   ["SYNO.API.Auth", 411, "unauthenticated"],
 ] as const)("%s answers %i: %s", (api, code, wanted) => {
   expect(explainDsm(new DsmError(api, "create", code))?.code).toBe(wanted);
+});
+
+test.each([
+  ["SYNO.Core.ISCSI.Target", 18990700, "the target's name"],
+  ["SYNO.Core.ISCSI.Target", 18990702, "auth_type"],
+  ["SYNO.Core.FileServ.NFS.SharePrivilege", 2371, "mounted inside"],
+  ["SYNO.Core.FileServ.NFS.SharePrivilege", 2372, "HFS+"],
+] as const)("%s answers %i: says %s, as the pages of DSM do", (api, code, words) => {
+  expect(explainDsm(new DsmError(api, "create", code))?.text).toContain(words);
 });

@@ -36,6 +36,20 @@ const apis: Readonly<Record<string, Readonly<Record<string, (state: State, param
   ...shareApis,
 };
 
+/** The highest version of each API that has more than one; of snapshots of shared folders the second can only list (kwent/syno 80ca8ea, definitions/7.x). */
+const versions: Readonly<Record<string, number>> = {
+  "SYNO.Core.System": 3,
+  "SYNO.Core.FileServ.NFS": 2,
+  "SYNO.Core.Share.Snapshot": 2,
+};
+
+/** 104: there is no such version, 103: it has no such method. */
+function checkVersion(api: string, method: string, version: unknown): void {
+  const number = Number(version);
+  if (!(number >= 1 && number <= (versions[api] ?? 1))) throw new DsmFailure(104);
+  if (api === "SYNO.Core.Share.Snapshot" && number === 2 && method !== "list") throw new DsmFailure(103);
+}
+
 const password = "secret-pw";
 
 /** A DSM of version 6 or 7 on a port of loopback. Every account has the password "secret-pw". */
@@ -170,6 +184,7 @@ export class Dsm {
       const work = apis[api]?.[method];
       if (!apis[api]) throw new DsmFailure(102);
       if (!work) throw new DsmFailure(103);
+      checkVersion(api, method, params["version"]);
       const data = work(this.state, params);
       const refused = this.#refusedAfter.get(`${api} ${method}`);
       this.#refusedAfter.delete(`${api} ${method}`);

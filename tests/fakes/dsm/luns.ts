@@ -226,8 +226,13 @@ export const lunMethods: Readonly<Record<string, (state: State, params: Params) 
     if (found.length === 0 && state.habits.version === 6) return {};
     return { count: found.length, snapshots: found.map(each => ({ ...shownSnapshot(state, each), ...inList })) };
   },
+  /** What is not deleted is listed in an answer of success (N4S4/synology-api 50b4343, snapshot.py, delete_snapshots_lun). */
   delete_snapshot(state, params) {
-    if (!state.snapshots.delete(text(params, "snapshot_uuid"))) throw new DsmFailure(18990532);
-    return {};
+    const uuid = text(params, "snapshot_uuid");
+    const snapshot = state.snapshots.get(uuid);
+    if (!snapshot) throw new DsmFailure(18990532);
+    if (snapshot.kept) return [{ [uuid]: 18990540 }];
+    state.snapshots.delete(uuid);
+    return [];
   },
 };

@@ -64,17 +64,24 @@ function shows(state: State, share: Share): boolean {
   return false;
 }
 
-/** "uuid", and `get`: SynologyOpenSource/synology-csi 2807900, pkg/dsm/webapi/share.go. */
-const shown = ({ name, location, description, quota, uuid }: Share) => ({
-  ...{ name, vol_path: location, desc: description, quota_value: quota, support_snapshot: true, uuid },
+/** The fields that a request asks for besides those that every answer has. */
+function asked(params: Params, fields: Readonly<Record<string, object>>): object {
+  const wanted = Array.isArray(params["additional"]) ? params["additional"] : [];
+  return Object.assign({}, ...wanted.map(name => fields[String(name)] ?? {}));
+}
+
+/** `get`: SynologyOpenSource/synology-csi 2807900, pkg/dsm/webapi/share.go; fields without "additional": N4S4/synology-api 50b4343, core_share.py. */
+const shown = ({ name, location, description, quota, uuid }: Share, params: Params) => ({
+  ...{ name, vol_path: location, desc: description, is_usb_share: false, uuid },
+  ...asked(params, { share_quota: { quota_value: quota }, support_snapshot: { support_snapshot: true } }),
 });
 
 const shares: Readonly<Record<string, Method>> = {
-  list: state => ({
-    shares: [...state.shares.values()].filter(each => shows(state, each)).map(shown),
+  list: (state, params) => ({
+    shares: [...state.shares.values()].filter(each => shows(state, each)).map(each => shown(each, params)),
     total: state.shares.size,
   }),
-  get: (state, params) => shown(known(state, text(params, "name"))),
+  get: (state, params) => shown(known(state, text(params, "name")), params),
   create(state, params) {
     const { vol_path, desc, share_quota } = info(params);
     const quota = Number(share_quota ?? 0);
@@ -122,10 +129,14 @@ const snapshots: Readonly<Record<string, Method>> = {
   },
   list(state, params) {
     const share = known(state, params["name"]);
-    // "ruuid" and "snap_size": SynologyOpenSource/synology-csi 2807900, ShareSnapshotInfo.
+    // The time alone without "additional" (N4S4/synology-api 50b4343, snapshot.py); "ruuid" and "snap_size": SynologyOpenSource/synology-csi
+    // 2807900, ShareSnapshotInfo.
     const found = share.snapshots.map(({ time, description }) => ({
-      ...{ time, desc: description, lock: true, schedule_snapshot: false },
-      ...{ ruuid: `${share.uuid}-${time}`, snap_size: String(share.quota * 2 ** 20) },
+      time,
+      ...asked(params, {
+        ...{ desc: { desc: description }, lock: { lock: true }, schedule_snapshot: { schedule_snapshot: false } },
+        ...{ ruuid: { ruuid: `${share.uuid}-${time}` }, snap_size: { snap_size: String(share.quota * 2 ** 20) } },
+      }),
     }));
     return { snapshots: found, total: found.length };
   },

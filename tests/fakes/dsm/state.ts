@@ -30,6 +30,8 @@ export interface Snapshot {
   readonly size: number;
   readonly time: number;
   readonly locked: boolean;
+  /** A package of DSM needs it, such as Snapshot Replication ("locked_app_keys": N4S4/synology-api 50b4343, snapshot.py). */
+  kept?: true;
   readonly content: string | undefined;
 }
 
