@@ -62,6 +62,9 @@ const shared = (...filesystems: readonly string[]): Access => ({ kinds: ["mount"
 /** File systems that a node can create on a block volume. */
 const blockFilesystems = ["ext3", "ext4", "ext4dev", "xfs", "btrfs", "vfat", "exfat", "ntfs"] as const;
 
+/** The file system that nodes make if the caller requests none. */
+export const defaultFilesystem = "ext4";
+
 /** A volume that appears as a disk on nodes. */
 export const disk: Access = { kinds: ["mount", "block"], filesystems: blockFilesystems, sharedWriters: false };
 

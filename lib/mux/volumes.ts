@@ -3,6 +3,7 @@ import { type CapacityRange, wantedBytes } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { encodeHandle, type Handle } from "../core/handle.ts";
+import { mkfsContext } from "../core/mkfs-options.ts";
 import type { Context, Volume, VolumeSpec } from "../drivers/driver.ts";
 import type { Condition } from "../health/condition-tracker.ts";
 import { reasonText } from "../health/reasons.ts";
@@ -230,12 +231,14 @@ export class Volumes {
     const inner = source && !isCopy ? sourceOn(connection, source) : undefined;
     held.add([volumeLock(connection, request.name)], source && [lockKey(source)]);
     const { parameters, range, mutable } = request;
+    const forNodes = mkfsContext(parameters, connection.access, request.capabilities);
     const spec = { name: request.name, range, parameters, source: inner, mutable };
     const made = isCopy
       ? await this.#copied(connection, source, spec, creation)
       : await this.#created(connection, spec, creation);
     const id = handles.encodeNew("volume", name, made.volume.id);
-    return { ...made.volume, id, source: request.source, accessibleTopology: made.accessibleTopology };
+    const context = { ...made.volume.context, ...forNodes };
+    return { ...made.volume, id, context, source: request.source, accessibleTopology: made.accessibleTopology };
   }
 
   async #created(connection: Connection, spec: VolumeSpec, { request, call }: Creation): Promise<MadeVolume> {

@@ -4,7 +4,7 @@ import { modules } from "../../lib/drivers/index.ts";
 import { lint } from "../../lib/lint/lint.ts";
 import { patternCompiler } from "../../lib/topology/pattern.ts";
 import { check } from "./checking.ts";
-import { iscsi as iscsiFile, lio, login, storageClass } from "./examples/files.ts";
+import { iscsi as iscsiFile, lio, login, nfs, storageClass } from "./examples/files.ts";
 
 const compile = await patternCompiler(["."]);
 const gist = (files: Readonly<Record<string, string>>) =>
@@ -36,6 +36,27 @@ const withImages = (controller: unknown, node: unknown = image) => ({
     controller: { driver: { image: controller } },
     node: { driver: { image: node } },
   }),
+});
+
+describe("options for mkfs in a class", () => {
+  const of = (connection: string, lines: string) => ({
+    "c1.yaml": connection,
+    "class.yaml": storageClass(`  connection: c1\n${lines}\n`),
+  });
+
+  test("of a disk are right if mkfs of its type takes them", () => {
+    expect(rulesOf(of(iscsiFile("[nas.lan]"), "  mkfsOptions: -m 1"))).toEqual([]);
+    expect(rulesOf(of(iscsiFile("[nas.lan]"), "  mkfsOptions: -m reflink=0\n  fsType: xfs"))).toEqual([]);
+    expect(gist(of(iscsiFile("[nas.lan]"), "  mkfsOptions: -m 1\n  fsType: xfs"))).toEqual([
+      'class.yaml:7 parameter-value the parameter mkfsOptions: "-m 1" is not a value that a class can give for xfs',
+    ]);
+  });
+
+  test("have no effect on a share", () => {
+    expect(gist(of(nfs(), "  mkfsOptions: -m 1"))).toEqual([
+      'class.yaml:7 parameter-without-effect nodes do not see volumes of connection "c1" as disks and make no file system on them',
+    ]);
+  });
 });
 
 describe("Helm values of democratic-csi's chart", () => {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { disk } from "../../lib/core/access.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { testCall } from "../fakes/memory-driver.ts";
 import { codeOf, failure, muxWorld, request, snapshotOf } from "./world.ts";
@@ -38,6 +39,16 @@ test("a preference refuses new volumes only; an existing one that meets the requ
   expect(await codeOf(create("z2"))).toBe("resource-exhausted");
   expect((await create("z1")).id).toBe("v:c/v");
   expect(await create("z2")).toMatchObject({ id: "v:c/v", accessibleTopology: [zone("z1")] });
+});
+
+test("options for mkfs are judged before anything is created, and nodes get them with the volume's context", async () => {
+  const world = muxWorld(["c"]);
+  world.traits.set("c", { access: disk });
+  const options = (mkfsOptions: string) => request("v", "c", { parameters: { connection: "c", mkfsOptions } });
+  expect(await codeOf(world.volumes.create(options("-F -m 1"), call))).toBe("invalid-argument");
+  expect(world.memory("c").volumes.size).toBe(0);
+  for (const _ of ["first", "repeated"])
+    expect((await world.volumes.create(options("-m 1"), call)).context).toMatchObject({ mkfsOptions: "-m 1" });
 });
 
 test("a suspended connection refuses new volumes only", async () => {

@@ -1,8 +1,11 @@
+import { defaultFilesystem } from "../../core/access.ts";
+import { CsiError } from "../../core/errors.ts";
+import { mkfsOptions, mkfsOptionsKey } from "../../core/mkfs-options.ts";
 import type { Path } from "../../schema/finding.ts";
 import { meant, nearest } from "../../schema/nearest.ts";
 import { membersOfClass, ownClasses } from "../class-target.ts";
 import type { DocumentDiagnostic } from "../document.ts";
-import { driverParameters, factsOf, filesystemsOf } from "../facts.ts";
+import { driverParameters, factsOf, filesystemsOf, isDisk } from "../facts.ts";
 import { at, type ClassObject, type ConnectionFile, listAt, mappingAt, textAt } from "../lint-input.ts";
 import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
 
@@ -45,6 +48,7 @@ export const classParameters: Theme = {
       if (each.kind === "snapshot") continue;
       yield* login(each, members);
       yield* fsType(each, members);
+      yield* formatting(each, members);
     }
   },
 };
@@ -66,7 +70,7 @@ const common = [
 ];
 
 const known: Readonly<Record<ClassObject["kind"], readonly string[]>> = {
-  storage: [...common, "fsType", "csi.storage.k8s.io/fstype", ...driverParameters("volume")],
+  storage: [...common, "fsType", "csi.storage.k8s.io/fstype", mkfsOptionsKey, ...driverParameters("volume")],
   snapshot: [...common, ...driverParameters("snapshot")],
 };
 
@@ -181,6 +185,33 @@ function* login({ document, path, value, inHelm }: ClassObject, members: readonl
   if (inHelm && at(value, "secrets", "node-stage-secret") !== undefined) return;
   const fix = `add "csi.storage.k8s.io/node-stage-secret-name" and "-namespace" of a secret with the ${keys}`;
   yield report(document, rule["class-without-login"], [...path, "parameters"], message, fix, "key");
+}
+
+function* formatting({ document, path, value }: ClassObject, members: readonly ConnectionFile[]): Found {
+  const given = textAt(value, "parameters", mkfsOptionsKey);
+  if (given === undefined) return;
+  const here = [...path, "parameters", mkfsOptionsKey];
+  const other = members.find(member => !isDisk(member));
+  if (other) {
+    const message = `nodes do not see volumes of connection "${other.name}" as disks and make no file system on them`;
+    yield report(document, rule["parameter-without-effect"], here, message, "remove it", "key");
+  }
+  const [type] = ["fsType", "csi.storage.k8s.io/fstype"].flatMap(key => textAt(value, "parameters", key) || []);
+  const wrong = refusal(given, type ?? defaultFilesystem);
+  if (wrong) yield report(document, rule["parameter-value"], here, wrong, optionsFix);
+}
+
+const optionsFix =
+  'write options of mke2fs(8), mkfs.xfs(8) or mkfs.btrfs(8) that shape the file system, such as "-m 1"';
+
+function refusal(text: string, type: string): string | undefined {
+  try {
+    mkfsOptions(text, type);
+    return undefined;
+  } catch (error) {
+    if (error instanceof CsiError) return error.message;
+    throw error;
+  }
 }
 
 function* fsType({ document, path, value }: ClassObject, members: readonly ConnectionFile[]): Found {

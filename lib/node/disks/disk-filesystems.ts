@@ -1,5 +1,7 @@
+import { defaultFilesystem } from "../../core/access.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
+import { mkfsOptions } from "../../core/mkfs-options.ts";
 import { type Argv, type CommandRunner, complaint, run, runToSuccess } from "../../io/runner.ts";
 import type { AttachedDevice } from "../attach/attacher.ts";
 import type { FilesystemMount } from "../mount/mounts.ts";
@@ -7,7 +9,7 @@ import type { MountedFilesystem } from "../state/stage-records.ts";
 import { type BlockDevice, BlockDevices, type HeldDisk, holdDisk } from "./block-device.ts";
 import { type Contents, DiskReader } from "./contents.ts";
 import { FilesystemMaker } from "./filesystem-maker.ts";
-import { defaultFilesystem, type Filesystem, filesystemName, filesystems } from "./filesystems.ts";
+import { type Filesystem, filesystemName, filesystems } from "./filesystems.ts";
 
 /** Time limit for a check, which reads the whole file system, in milliseconds; the call usually ends before. */
 const checkMs = 600_000;
@@ -43,6 +45,8 @@ export interface PrepareRequest {
   readonly fsType: string | undefined;
   /** True if nothing may be written: no format, no repair, no growing, no journal replay. */
   readonly readonly: boolean;
+  /** What the class gives for mkfs, instead of the settings of the node; undefined: nothing. */
+  readonly mkfsOptions?: string | undefined;
 }
 
 /**
@@ -68,7 +72,7 @@ export class DiskFilesystems {
     this.#runner = runner;
     this.#settings = settings;
     this.#devices = new BlockDevices(sys);
-    this.#maker = new FilesystemMaker(runner, folder, type => settings.format[type] ?? []);
+    this.#maker = new FilesystemMaker(runner, folder);
   }
 
   /**
@@ -164,7 +168,7 @@ export class DiskFilesystems {
     if (format && (await this.#maker.isUnfinished(device, format, found, call))) {
       refuseMaking(wanted, path);
       if (format.type !== type) throw mismatch(path, format.type, type);
-      await this.#maker.repeat(device, format, call);
+      await this.#maker.repeat(device, format, this.#options(type, wanted), call);
       return type;
     }
     if (found.kind === "filesystem") {
@@ -178,8 +182,13 @@ export class DiskFilesystems {
     }
     if (found.kind !== "blank") throw refused(path, found);
     refuseMaking(wanted, path);
-    await this.#maker.make(device, wanted.volumeId, type, call);
+    await this.#maker.make(device, { volumeId: wanted.volumeId, type, options: this.#options(type, wanted) }, call);
     return type;
+  }
+
+  /** The volume's context comes from outside, so it is judged here again. */
+  #options(type: string, { mkfsOptions: given }: PrepareRequest): readonly string[] {
+    return given ? mkfsOptions(given, type) : (this.#settings.format[type] ?? []);
   }
 
   async #check(type: string, filesystem: Filesystem, path: string, call: Call): Promise<void> {

@@ -25,6 +25,15 @@ export interface UnfinishedFormat {
   readonly bytes: string;
 }
 
+/** Additional arguments of mkfs. */
+type Options = readonly string[];
+
+interface Making {
+  readonly options: Options;
+  /** The tool may overwrite an interrupted run of itself. */
+  readonly overwrites: boolean;
+}
+
 /**
  * Makes file systems on disks that are provably empty, or that hold a provably unfinished format of csimux's own. The
  * proof is a record, on disk before the first byte of the volume changes, and what is found on the volume itself. The
@@ -33,15 +42,13 @@ export interface UnfinishedFormat {
 export class FilesystemMaker {
   readonly #runner: CommandRunner;
   readonly #formats: RecordFolder<UnfinishedFormat>;
-  readonly #options: (type: string) => readonly string[];
 
-  /** `folder` holds the records; `options` returns additional arguments of mkfs for a type. */
-  constructor(runner: CommandRunner, folder: string, options: (type: string) => readonly string[]) {
+  /** `folder` holds the records. */
+  constructor(runner: CommandRunner, folder: string) {
     this.#runner = runner;
     const keys = ["volumeId", "type", "uuid", "identity", "bytes"] as const;
     const parse = (value: unknown) => (hasTexts(value, keys) ? value : undefined);
     this.#formats = new RecordFolder(folder, "the format record of volume", parse);
-    this.#options = options;
   }
 
   /** The unfinished format of a volume; undefined if there is none, or if its file is unreadable and proves nothing. */
@@ -51,16 +58,20 @@ export class FilesystemMaker {
   }
 
   /**
-   * Makes a file system on a disk that DiskReader has just found "blank". Throws "unavailable" when the tool fails or
-   * the call ends; a retry continues from there.
+   * Makes a file system on a disk that DiskReader has just found "blank", with `options` as additional arguments of mkfs. Throws
+   * "unavailable" when the tool fails or the call ends; a retry continues from there.
    */
-  async make(device: BlockDevice, volumeId: string, type: string, call: Call): Promise<void> {
+  async make(
+    device: BlockDevice,
+    { volumeId, type, options }: { readonly volumeId: string; readonly type: string; readonly options: Options },
+    call: Call,
+  ): Promise<void> {
     if (device.bytes < leastBytes)
       throw new CsiError("failed-precondition", `${device.path} has ${device.bytes} bytes, too few for a file system`);
     const { bytes, identity } = device;
     const format: UnfinishedFormat = { volumeId, type, uuid: randomUUID(), identity, bytes: String(bytes) };
     await this.#formats.write(volumeId, format, true);
-    await this.#run(device, format, false, call);
+    await this.#run(device, format, { options, overwrites: false }, call);
   }
 
   /** Whether the disk and the record prove that its contents are an interrupted format of csimux's own. */
@@ -78,8 +89,8 @@ export class FilesystemMaker {
   }
 
   /** Formats again over an interrupted format that isUnfinished has proved. */
-  async repeat(device: BlockDevice, format: UnfinishedFormat, call: Call): Promise<void> {
-    await this.#run(device, format, true, call);
+  async repeat(device: BlockDevice, format: UnfinishedFormat, options: Options, call: Call): Promise<void> {
+    await this.#run(device, format, { options, overwrites: true }, call);
   }
 
   /** Removes the record of a complete format, and its mark on the disk unless something was written over it. */
@@ -91,14 +102,19 @@ export class FilesystemMaker {
     await this.#formats.remove(format.volumeId);
   }
 
-  async #run(device: BlockDevice, format: UnfinishedFormat, isRepeated: boolean, call: Call): Promise<void> {
+  async #run(device: BlockDevice, format: UnfinishedFormat, how: Making, call: Call): Promise<void> {
     const { path } = device;
     const filesystem = known(format.type);
     const task = `making ${format.type} on ${path}`;
-    call.log.info("making a file system", { volumeId: format.volumeId, device: path, type: format.type, isRepeated });
+    call.log.info("making a file system", {
+      volumeId: format.volumeId,
+      device: path,
+      type: format.type,
+      isRepeated: how.overwrites,
+    });
     const { mark } = filesystem.trace;
     if (mark !== undefined) await this.#writeMark(device, mark, markOf(format), call);
-    const argv = await this.#argv(filesystem, format, path, isRepeated, call);
+    const argv = await this.#argv(filesystem, format, path, how, call);
     await runToSuccess(this.#runner, { argv, timeoutMs: makeMs }, task, call.signal);
     const disk = new DiskReader(device, this.#runner, call.signal);
     await disk.flush();
@@ -112,15 +128,14 @@ export class FilesystemMaker {
 
   async #argv(
     { make, overwrite, young }: Filesystem,
-    { type, uuid }: UnfinishedFormat,
+    { uuid }: UnfinishedFormat,
     path: string,
-    isRepeated: boolean,
+    { options: own, overwrites }: Making,
     call: Call,
   ): Promise<Argv> {
-    const own = this.#options(type);
     const [program, ...words] = make(uuid);
     const without = young ? await this.#without(young, program, own, call) : [];
-    return [program, ...words, ...without, ...(isRepeated ? overwrite : []), ...own, path];
+    return [program, ...words, ...without, ...(overwrites ? overwrite : []), ...own, path];
   }
 
   /** Arguments that turn off `young` features of the tool, unless `own` sets them: no option may appear twice. */

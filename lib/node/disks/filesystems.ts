@@ -151,9 +151,6 @@ export const filesystems: Readonly<Record<string, Filesystem>> = {
   },
 };
 
-/** The type to make if the caller requests none. */
-export const defaultFilesystem = "ext4";
-
 /** The name in the table for a requested type ("ext4dev" is an old name of ext4); undefined if it is unknown. */
 export const filesystemName = (asked: string): string | undefined => {
   const name = asked === "ext4dev" ? "ext4" : asked;

@@ -1,5 +1,6 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError, isFinal } from "../../core/errors.ts";
+import { mkfsOptionsKey } from "../../core/mkfs-options.ts";
 import type { Attached, AttachedDevice, AttachedShare, AttachRequest } from "../attach/attacher.ts";
 import type { HeldDisk } from "../disks/block-device.ts";
 import type { Disks } from "../disks/disk-filesystems.ts";
@@ -119,8 +120,9 @@ export class VolumeMounter {
 
   async #mountDisk(device: AttachedDevice, held: HeldDisk, step: StagingStep): Promise<MountedFilesystem> {
     const { wanted, writer, call } = step;
-    const { volumeId, fsType } = writer.record;
-    const mountable = await this.#disks.prepare(device, { volumeId, fsType, readonly: wanted.readonly }, call);
+    const { volumeId, fsType, context } = writer.record;
+    const request = { volumeId, fsType, readonly: wanted.readonly, mkfsOptions: context[mkfsOptionsKey] };
+    const mountable = await this.#disks.prepare(device, request, call);
     const mounted = { source: mountable.source, number: mountable.number, fsType: mountable.fsType };
     const options = [...mountable.options, ...otherFlags(wanted.capability.mountFlags)];
     await held.prove();

@@ -27,6 +27,22 @@ for (const type of types) {
   });
 }
 
+test.skipIf(!hasLoops)("mkfs gets the options of the class instead of those of the node", async () => {
+  using disk = new Disk();
+  const before = disk.hash();
+  const node = disk.filesystems(undefined, { check: {}, format: { ext4: ["-m", "3", "-N", "64"] } });
+  const wrong = node.prepare(disk.device, disk.wanted({ mkfsOptions: "-m 1 -F" }), callOf());
+  expect(await codeOf(wrong)).toBe("invalid-argument");
+  expect(disk.hash()).toBe(before);
+  await node.prepare(disk.device, disk.wanted({ mkfsOptions: "-m 10 -i 65536" }), callOf());
+  const [, total, reserved] =
+    /Block count: +(\d+)\nReserved block count: +(\d+)/.exec(sh('dumpe2fs -h "$1"', disk.path)) ?? [];
+  expect(Number(reserved) / Number(total)).toBeCloseTo(0.1, 2);
+  expect(Number(/Inode count: +(\d+)/.exec(sh('dumpe2fs -h "$1"', disk.path))?.[1])).toBeGreaterThan(512);
+  // What exists is not judged: nothing is made any more.
+  await node.prepare(disk.device, disk.wanted({ mkfsOptions: "-F" }), callOf());
+});
+
 for (const type of ["ext3", "ext4", "xfs", "btrfs"].filter(kernelHas)) {
   const canGrow = hasLoops && toolOf(type) && (mayResize || !type.startsWith("ext"));
   test.skipIf(!canGrow)(`${type} is mounted and grows with its disk`, async () => {
