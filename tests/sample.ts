@@ -7,6 +7,12 @@ export const seed = Number(process.env["CSIMUX_SEED"] ?? 1);
 /** Unlike `seed`, also that of `make test` itself, which learns it after it has loaded this file. */
 const seedNow = (): number => Number(process.env["CSIMUX_SEED"] ?? 1);
 
+/** About `some` members of a list at equal distances, which the seed draws. With `shift`, the same run draws others. */
+export function drawn<T>(all: readonly T[], some: number, shift = 0): readonly T[] {
+  const distance = everything ? 1 : Math.max(1, Math.ceil(all.length / some));
+  return all.filter((_, at) => (at + seed + shift) % distance === 0);
+}
+
 /** The members of a list that are tested in each run, and one of the others, which the seed draws. */
 export function sampled<T>(all: readonly T[], always: (each: T) => boolean): readonly T[] {
   if (everything) return all;

@@ -2,7 +2,7 @@ import { expect } from "bun:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { CsiError, isFinal } from "../../../lib/core/errors.ts";
 import type { Driver } from "../../../lib/drivers/driver.ts";
-import { everything, seed } from "../../sample.ts";
+import { drawn } from "../../sample.ts";
 import { codeOf } from "../driver-volumes.ts";
 import type { DriverRig } from "../rig.ts";
 
@@ -81,10 +81,6 @@ async function meeting(rig: DriverRig, scene: Scene, { at, fails }: Plan): Promi
   // Of steps that run side by side, another one may have ended the first.
   return { plan, steps, first, second: await second, hadRead };
 }
-
-/** Some of a list, which the seed draws; all in a run of everything. */
-const drawn = <T>(all: readonly T[], some: number): readonly T[] =>
-  everything ? all : all.filter((_, at) => (at + seed) % Math.ceil(all.length / some) === 0);
 
 const upTo = (first: number, last: number): readonly number[] =>
   Array.from({ length: Math.max(0, last - first + 1) }, (_, index) => first + index);

@@ -3,7 +3,7 @@ import type { Need } from "../../contract/needs.ts";
 import { shareRig } from "../../contract/parts.ts";
 import { shareContract } from "../../contract/share.ts";
 import { numberOf, recentVersions, type Version } from "../../fakes/truenas/versions.ts";
-import { sampled } from "../../sample.ts";
+import { drawn } from "../../sample.ts";
 import { type Protocol, truenasRig } from "./rig.ts";
 
 /** From here on a dataset can be renamed, so that one which others need can be set aside. */
@@ -24,13 +24,16 @@ const lacks = (version: Version): Readonly<Partial<Record<Need, string>>> => ({
 
 const first: Readonly<Record<Protocol, number>> = { nfs: 0, smb: 0, iscsi: 0, nvmeof: 2510 };
 
-const pairs = (["nfs", "smb", "iscsi", "nvmeof"] as const).flatMap(protocol =>
-  recentVersions.filter(each => numberOf(each) >= first[protocol]).map(version => ({ protocol, version })),
+/** Each protocol once, on versions that differ as far as they can. */
+const pairs = (["nfs", "smb", "iscsi", "nvmeof"] as const).flatMap((protocol, at) =>
+  drawn(
+    recentVersions.filter(each => numberOf(each) >= first[protocol]),
+    1,
+    at,
+  ).map(version => ({ protocol, version })),
 );
-/** Each protocol and each version once; over ssh (over-ssh.test.ts) they are other pairs. */
-const usual: readonly string[] = ["nfs 25.04", "smb 24.10", "iscsi 25.10", "nvmeof 26.0"];
 
-for (const { protocol, version } of sampled(pairs, each => usual.includes(`${each.protocol} ${each.version}`))) {
+for (const { protocol, version } of pairs) {
   const zfs = numberOf(version) < withRename ? {} : { deleteWithDependents: "tombstone" };
   const open = () => truenasRig(protocol, { version }, { zfs });
   driverContract(`freenas-api-${protocol} on TrueNAS ${version}`, open, lacks(version));

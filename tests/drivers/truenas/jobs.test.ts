@@ -7,6 +7,7 @@ import { callWith, volumeOf } from "../../contract/rig.ts";
 import { connectionTo, withDouble } from "../../fakes/truenas/client-rig.ts";
 import type { Double } from "../../fakes/truenas/double.ts";
 import { numberOf, recentVersions, scaleVersions, type Version } from "../../fakes/truenas/versions.ts";
+import { drawn } from "../../sample.ts";
 import { pause } from "../../waiting.ts";
 import { on, parent, refusal } from "./rig.ts";
 
@@ -49,24 +50,24 @@ const others = (double: Double, path: string) =>
 
 describe("permissions", () => {
   const zfs = { datasetPermissionsMode: "0777", datasetPermissionsUser: "1000", datasetPermissionsGroup: "3000" };
-  for (const version of scaleVersions)
-    for (const ms of [2, 25, 50]) {
-      test(`of 64 volumes at once are set before their creations are answered: ${version}, jobs of ${ms} ms`, async () => {
-        await on(
-          { version },
-          "nfs",
-          async (driver, double) => {
-            double.jobs.ms = ms;
-            const made = Array.from({ length: 64 }, async (_, n) => {
-              const { id } = await driver.create(volumeOf(`pvc-${n}`), call);
-              expect(double.state.datasets[`${parent}/${id}`]).toMatchObject({ mode: 0o777, uid: 1000, gid: 3000 });
-            });
-            await Promise.all(made);
-          },
-          { zfs },
-        );
-      });
-    }
+  const versionsAndJobs = scaleVersions.flatMap(version => [2, 25, 50].map(ms => ({ version, ms })));
+  for (const { version, ms } of drawn(versionsAndJobs, 3)) {
+    test(`of 64 volumes at once are set before their creations are answered: ${version}, jobs of ${ms} ms`, async () => {
+      await on(
+        { version },
+        "nfs",
+        async (driver, double) => {
+          double.jobs.ms = ms;
+          const made = Array.from({ length: 64 }, async (_, n) => {
+            const { id } = await driver.create(volumeOf(`pvc-${n}`), call);
+            expect(double.state.datasets[`${parent}/${id}`]).toMatchObject({ mode: 0o777, uid: 1000, gid: 3000 });
+          });
+          await Promise.all(made);
+        },
+        { zfs },
+      );
+    });
+  }
 
   test("that a job reports as set but are not fail the creation", async () => {
     await on(

@@ -3,7 +3,7 @@ import { mkdirSync } from "node:fs";
 import { driverContract } from "../../contract/driver.ts";
 import { callWith, gib, volumeOf } from "../../contract/rig.ts";
 import { numberOf, versions } from "../../fakes/truenas/versions.ts";
-import { sampled } from "../../sample.ts";
+import { drawn } from "../../sample.ts";
 import { refusal } from "./rig.ts";
 import { sshRig } from "./ssh-rig.ts";
 
@@ -16,9 +16,11 @@ const lacks = {
 const pairs = (["nfs", "smb", "iscsi", "nvmeof"] as const).flatMap(protocol =>
   versions.filter(each => protocol !== "nvmeof" || numberOf(each) >= 2510).map(version => ({ protocol, version })),
 );
-const usual: readonly string[] = ["nfs 26.0", "iscsi 24.10"];
+const isDisk = ({ protocol }: (typeof pairs)[number]): boolean => protocol === "iscsi" || protocol === "nvmeof";
 
-for (const { protocol, version } of sampled(pairs, each => usual.includes(`${each.protocol} ${each.version}`))) {
+// Both kinds of store in each run. Every share has its contract in the tests of the API.
+const [disks, files] = [pairs.filter(isDisk), pairs.filter(each => !isDisk(each))];
+for (const { protocol, version } of [...drawn(disks, 1), ...drawn(files, 1)]) {
   const title = `truenas-${protocol} with ZFS over ssh on TrueNAS ${version}`;
   driverContract(title, () => sshRig(protocol, version), lacks);
 }
