@@ -64,9 +64,11 @@ async function meeting(rig: DriverRig, scene: Scene, { at, fails }: Plan): Promi
   let hasRead = false;
   let hadRead = false;
   let before = "";
+  let isOver = false;
   const driver = rig.after(async (step, about) => {
     steps = step;
-    if (step === at && !unconditional?.test(about)) {
+    // What the first began side by side may arrive after it has ended.
+    if (step === at && !isOver && !unconditional?.test(about)) {
       before = about;
       hadRead = hasRead;
       second = codeOf(repeated(() => scene.second(rig.open())));
@@ -77,6 +79,7 @@ async function meeting(rig: DriverRig, scene: Scene, { at, fails }: Plan): Promi
     return step === fails ? "full" : "run";
   });
   const first = await codeOf(scene.first(driver));
+  isOver = true;
   const plan = `step ${at}${fails === never ? "" : `, full at ${fails}`}: ${before}`;
   // Of steps that run side by side, another one may have ended the first.
   return { plan, steps, first, second: await second, hadRead };

@@ -18,22 +18,17 @@ const held = {
   "clones survive their volume": "they hang on it",
 };
 
-const unproved = {
-  "a second writer": "targets are not proved yet",
-  "a second generation": "targets are not proved yet",
-};
-
 const drivers: readonly (readonly [
   name: string,
   options: ZfsOptions,
   lacks: Readonly<Partial<Record<Need, string>>>,
 ])[] = [
   ["zfs-generic-nfs", { driver: "zfs-generic-nfs", zfs: tombstones }, kept],
-  ["zfs-generic-iscsi", { driver: "zfs-generic-iscsi" }, { ...held, ...unproved }],
+  ["zfs-generic-iscsi", { driver: "zfs-generic-iscsi" }, held],
   ["zfs-generic-smb that refuses to delete what is needed", { driver: "zfs-generic-smb" }, held],
   ["zfs-local-dataset", { driver: "zfs-local-dataset", zfs: tombstones }, kept],
   ["zfs-local-zvol", { driver: "zfs-local-zvol", zfs: tombstones }, kept],
-  ["zfs-generic-nvmeof", { driver: "zfs-generic-nvmeof", zfs: tombstones }, { ...kept, ...unproved }],
+  ["zfs-generic-nvmeof", { driver: "zfs-generic-nvmeof", zfs: tombstones }, kept],
 ];
 const usual: readonly string[] = ["zfs-generic-nfs", "zfs-generic-iscsi"];
 

@@ -80,7 +80,7 @@ const harmless = (calls: readonly (readonly string[])[], program: string, word: 
 
 describe.each(words)("the word %j", word => {
   const lio: LioSettings = {
-    ...{ kind: "lio", privileged: ["sudo"], root: word, lock: word, saved: [word] },
+    ...{ kind: "lio", zfs: ["zfs"], privileged: ["sudo"], root: word, lock: word, saved: [word] },
     ...{ blocks: word, udev: word, group: { [word]: word }, auth: { userid: word }, block: { [word]: word } },
   };
 

@@ -58,3 +58,29 @@ test("a volume that another controller has removed and begun again is not finish
   expect(await codeOf(one.create(volumeOf("pvc-1"), call))).toBe("aborted");
   expect((await one.create(volumeOf("pvc-1"), call)).id).toBe("pvc-1");
 });
+
+test.each([
+  { driver: "zfs-generic-iscsi" },
+  { driver: "zfs-generic-nvmeof" },
+  { driver: "zfs-generic-nvmeof", spdk: true },
+])(
+  "%o: the target of a zvol that another controller has removed never leads to the one that it made again",
+  async options => {
+    const rig = await opened(options);
+    const other = rig.open();
+    let made: readonly string[] = [];
+    const one = rig.after(async (_, about) => {
+      if (made.length === 0 && about.includes("python3")) {
+        await other.delete("pvc-1", call);
+        await other.create(volumeOf("pvc-1"), call);
+        made = await rig.remains();
+      }
+      return "run";
+    });
+    expect(await codeOf(one.create(volumeOf("pvc-1"), call))).toBe("aborted");
+    expect(made).toContainEqual(expect.stringContaining("pvc-1"));
+    expect(await rig.remains()).toEqual(made);
+    await other.delete("pvc-1", call);
+    expect(await rig.remains()).toEqual([]);
+  },
+);

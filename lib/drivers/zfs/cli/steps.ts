@@ -254,7 +254,7 @@ export const datasetLock = (name: string): string =>
  * $1 is a guid, $2 a dataset, $3 a property, $4 the argv of zfs as a line; the rest is a program. It runs if the dataset has this guid, and the
  * property is not "true".
  */
-const onlyIfText = `eval "found=\\$($4 get -Hp -o value guid,\\$3 \\"\\$2\\" 2>&1)" || {
+const onlyIfText = `eval "found=\\$($4 get -Hp -o value guid,\\$3 \\"\\$2\\" 2>&1 </dev/null)" || {
   printf '%s\\n' "$found" >&2; exit 1
 }
 case $found in

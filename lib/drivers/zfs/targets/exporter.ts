@@ -7,6 +7,8 @@ export interface ExportedTarget {
   readonly qualifiedName: string;
   /** The part of the qualified name behind its basename; LIO's backstore has this name, too. */
   readonly backstore: string;
+  /** The zvol. */
+  readonly dataset: string;
   /** Path of the zvol. */
   readonly device: string;
   /** Tells this zvol from every other one, also from a later one of the same name; empty when unknown. */
@@ -18,7 +20,7 @@ export interface TargetExporter {
   /**
    * Makes a target, or the parts that it lacks, and saves it for a restart of the host. `finished`: it was complete before, so that a
    * complete one needs nothing. Throws "failed-precondition" for a name that another device has, "unavailable" when the target does not
-   * become complete.
+   * become complete, and "changed" for a zvol that another controller has removed, or removed and made again.
    */
   make(target: ExportedTarget, finished: boolean, call: Call): Promise<void>;
   /**

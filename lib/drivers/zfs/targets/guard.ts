@@ -1,8 +1,10 @@
 import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
 import type { Argv } from "../../../io/runner.ts";
-import type { Step, StorageHost } from "../../../io/script.ts";
-import { locked } from "../cli/steps.ts";
+import type { Outputs, Step, StorageHost } from "../../../io/script.ts";
+import { refusal } from "../cli/answers.ts";
+import { locked, onlyIf, type Programs } from "../cli/steps.ts";
+import { ZfsError } from "../zfs.ts";
 import { awaitDevice } from "./device.ts";
 import { type ExportedTarget, foreignDevice, incomplete, type TargetExporter, unproved } from "./exporter.ts";
 import { bearsTag } from "./names.ts";
@@ -85,8 +87,37 @@ function refuseUnproved(target: ExportedTarget, proved: boolean): void {
   if (!proved && !bearsTag(target.backstore, target.guid)) throw unproved(target);
 }
 
+/** A step whose words are known before it runs. */
+export type PlainStep = Step & { readonly argv: Argv };
+
+/**
+ * A step that makes a target, if the zvol is still the one that was read: under its lock, so that it is not removed meanwhile. Otherwise the target
+ * of an old volume, whose nodes may still try to log in, would lead to a new one of its name.
+ */
+export const whileSame = (
+  programs: Pick<Programs, "zfs">,
+  { dataset, guid }: ExportedTarget,
+  step: PlainStep,
+): Step => ({
+  ...step,
+  argv: onlyIf(programs, dataset, guid, "type", step.argv),
+});
+
+/** Throws "changed" for such a step that did not run. */
+export function refuseChanged(outputs: Outputs, name: string): void {
+  const output = outputs.get(name);
+  if (!output || output.exitCode === 0) return;
+  const { failure, message } = refusal(output);
+  if (failure === "changed" || failure === "absent") throw new ZfsError("changed", message);
+}
+
 /** A run of a tool under its lock on the host. Secrets go over its standard input, where they do not show. */
-export const toolStep = (name: string, tool: string, argv: Argv, more: Partial<Step> = {}): Step => ({
+export const toolStep = (
+  name: string,
+  tool: string,
+  argv: Argv,
+  more: Omit<Step, "name" | "argv"> = {},
+): PlainStep => ({
   ...more,
   name,
   argv: locked(tool, argv),

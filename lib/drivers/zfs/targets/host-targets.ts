@@ -1,8 +1,9 @@
 import type { Call } from "../../../core/call.ts";
 import type { Step, StorageHost } from "../../../io/script.ts";
-import { behind } from "../cli/steps.ts";
+import { behind, type Programs } from "../cli/steps.ts";
 import { awaitDevice } from "./device.ts";
 import type { ExportedTarget, TargetExporter } from "./exporter.ts";
+import { type PlainStep, refuseChanged, whileSame } from "./guard.ts";
 import common from "./host/common.py" with { type: "text" };
 import lio from "./host/lio.py" with { type: "text" };
 import lioDump from "./host/lio_dump.py" with { type: "text" };
@@ -17,6 +18,8 @@ import { bearsTag, uuidOf } from "./names.ts";
 interface HostSettings {
   /** Precedes python3: sudo, or nothing. Only root may read and change configfs. */
   readonly privileged: readonly string[];
+  /** As Programs.zfs. */
+  readonly zfs: Programs["zfs"];
   /** Where the kernel shows its targets. */
   readonly root: string;
   /** The lock under which they are changed. */
@@ -72,8 +75,8 @@ type Verb = "make" | "remove" | "look";
 const patience = 30;
 
 /** A run of the program on the host. `more`: the rest of the request. */
-export function targetStep(verb: Verb, settings: LioSettings | NvmetSettings, more: object): Step {
-  const { privileged, ...rest } = settings;
+export function targetStep(verb: Verb, settings: LioSettings | NvmetSettings, more: object): PlainStep {
+  const { privileged, zfs: _zfs, ...rest } = settings;
   const request = { ...rest, ...more, verb, seconds: patience };
   return {
     name: verb,
@@ -96,13 +99,18 @@ const described = ({ qualifiedName: name, backstore, device, guid }: ExportedTar
  * volume's part of the saved configuration, all under one lock. The tools (targetcli, nvmetcli) are not needed, and understand it.
  */
 export function hostTargets(host: StorageHost, settings: LioSettings | NvmetSettings): TargetExporter {
-  async function run(verb: Verb, more: object, { signal }: Call): Promise<HostAnswer> {
-    return answerOf(await host.script({ steps: [targetStep(verb, settings, more)] }, signal), verb);
+  async function run(step: Step, { signal }: Call): Promise<HostAnswer> {
+    const outputs = await host.script({ steps: [step] }, signal);
+    if (step.name === "make") refuseChanged(outputs, step.name);
+    return answerOf(outputs, step.name);
   }
 
   /** Changes one after another: each that waited on the host would take the place of a command. */
-  const change = (verb: Verb, target: ExportedTarget, finished: boolean, call: Call): Promise<HostAnswer> =>
-    host.exclusive(settings.kind, call.signal, () => run(verb, { target: described(target), finished }, call));
+  function change(verb: Verb, target: ExportedTarget, finished: boolean, call: Call): Promise<HostAnswer> {
+    const step = targetStep(verb, settings, { target: described(target), finished });
+    const proved = verb === "make" ? whileSame(settings, target, step) : step;
+    return host.exclusive(settings.kind, call.signal, () => run(proved, call));
+  }
 
   return {
     async make(target, finished, call) {
@@ -124,7 +132,7 @@ export function hostTargets(host: StorageHost, settings: LioSettings | NvmetSett
     },
     async lacking(targets, call) {
       if (targets.length === 0) return new Map();
-      return lackingOf(await run("look", { targets: targets.map(described) }, call));
+      return lackingOf(await run(targetStep("look", settings, { targets: targets.map(described) }), call));
     },
   };
 }

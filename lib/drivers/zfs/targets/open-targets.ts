@@ -56,6 +56,7 @@ export function openIscsi(
     const { userid, password, mutual_userid, mutual_password } = lio.tpg?.auth ?? {};
     return hostTargets(cli.host, {
       kind: "lio",
+      zfs: cli.programs.zfs,
       privileged: lio.sudoEnabled ? sudoOf(section) : cli.programs.privileged,
       root: paths.lio,
       lock: paths.lioLock,
@@ -84,7 +85,7 @@ export function openNvmeof(
 ): Driver {
   const { zfs: section, nvmeof } = config;
   const cli = cliOf(section, config.sshConnection, ports);
-  const { exporter, basename } = subsystems(config, cli.host, paths);
+  const { exporter, basename } = subsystems(config, cli, paths);
   const { transport, transports } = nvmeof;
   const reach = { transport, transports: transports.join(","), nsid: "1" };
   const naming = { ...nvmeof, basename, fits: nvmeNames };
@@ -96,12 +97,14 @@ export function openNvmeof(
 type Cli = ReturnType<typeof cliOf>;
 
 /** What makes the subsystems; the schema demands the block of its strategy. */
-function subsystems({ zfs: section, nvmeof }: SubsystemConfig, host: Cli["host"], paths: typeof usualPaths) {
+function subsystems({ zfs: section, nvmeof }: SubsystemConfig, { host, programs }: Cli, paths: typeof usualPaths) {
+  const { zfs } = programs;
   const { shareStrategyNvmetCli: nvmet, shareStrategySpdkCli: spdk } = nvmeof;
   if (nvmeof.shareStrategy === "nvmetCli" && nvmet) {
     const exporter = () =>
       hostTargets(host, {
         kind: "nvmet",
+        zfs,
         privileged: nvmet.sudoEnabled ? sudoOf(section) : [],
         root: paths.nvmet,
         lock: paths.nvmetLock,
@@ -122,6 +125,7 @@ function subsystems({ zfs: section, nvmeof }: SubsystemConfig, host: Cli["host"]
     targetGuard(
       host,
       spdkTool(host, {
+        zfs,
         privileged: spdk.sudoEnabled ? sudoOf(section) : [],
         socket: spdk.rpcSocket,
         configPath: spdk.configPath,

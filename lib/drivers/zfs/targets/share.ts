@@ -103,7 +103,7 @@ export class TargetShare implements ShareProtocol<ZfsVolume> {
 
   /** udev writes "+" for a blank (OpenZFS, zvol_id). */
   #targetOf({ dataset, guid }: ZfsVolume, name: TargetName): ExportedTarget {
-    return { ...name, device: `${this.#settings.devices}/${dataset.replaceAll(" ", "+")}`, guid };
+    return { ...name, dataset, device: `${this.#settings.devices}/${dataset.replaceAll(" ", "+")}`, guid };
   }
 
   /** The names of a volume's target by its notes; without notes what democratic-csi falls back to. */

@@ -1,7 +1,7 @@
 import { CsiError } from "../../../core/errors.ts";
-import type { Outputs, Step } from "../../../io/script.ts";
+import type { Outputs } from "../../../io/script.ts";
 import { behind } from "../cli/steps.ts";
-import { toolStep } from "./guard.ts";
+import { type PlainStep, toolStep } from "./guard.ts";
 
 /** One call of SPDK's JSON-RPC (spdk.io, "JSON-RPC"). */
 export interface RpcCall {
@@ -73,7 +73,7 @@ export function rpcStep(
   { privileged, socket }: SpdkSocket,
   calls: readonly RpcCall[],
   save?: string,
-): Step {
+): PlainStep {
   const stdin = JSON.stringify({ socket, calls, save });
   return toolStep(name, "spdk", behind(privileged, "python3", "-c", client), { maxBytes: 4 << 20, stdin });
 }

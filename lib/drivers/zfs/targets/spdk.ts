@@ -2,12 +2,15 @@ import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
 import type { StorageHost } from "../../../io/script.ts";
 import { inUse } from "../../failure.ts";
+import type { Programs } from "../cli/steps.ts";
 import type { ExportedTarget } from "./exporter.ts";
-import type { TargetState, TargetTool } from "./guard.ts";
+import { refuseChanged, type TargetState, type TargetTool, whileSame } from "./guard.ts";
 import { type RpcAnswer, type RpcCall, rpcAnswers, rpcStep, type SpdkSocket } from "./spdk-rpc.ts";
 
 /** How SPDK is used on a host. */
 export interface SpdkHost extends SpdkSocket {
+  /** As Programs.zfs. */
+  readonly zfs: Programs["zfs"];
   /** Where its configuration is saved; undefined: nowhere. */
   readonly configPath: string | undefined;
   readonly bdev: { readonly type: "uring" | "aio"; readonly attributes: Readonly<Record<string, string>> };
@@ -75,13 +78,27 @@ export function spdkTool(host: StorageHost, settings: SpdkHost): TargetTool {
     return parts;
   }
 
-  async function ask(calls: readonly RpcCall[], call: Call, save?: string): Promise<readonly RpcAnswer[]> {
-    return rpcAnswers(await host.script({ steps: [rpcStep("ask", settings, calls, save)] }, call.signal), "ask");
+  /** `proved`: only if this zvol is still what it was. */
+  async function ask(
+    calls: readonly RpcCall[],
+    call: Call,
+    save?: string,
+    proved?: ExportedTarget,
+  ): Promise<readonly RpcAnswer[]> {
+    const step = rpcStep("ask", settings, calls, save);
+    const outputs = await host.script({ steps: [proved ? whileSame(settings, proved, step) : step] }, call.signal);
+    if (proved) refuseChanged(outputs, "ask");
+    return rpcAnswers(outputs, "ask");
   }
 
   /** Throws "unavailable" with SPDK's reason for the call that it refuses, "failed-precondition" when a host is connected. */
-  async function change(target: ExportedTarget, calls: readonly RpcCall[], call: Call): Promise<TargetState> {
-    const answers = await ask([...calls, ...readCalls(target)], call, configPath);
+  async function change(
+    target: ExportedTarget,
+    calls: readonly RpcCall[],
+    call: Call,
+    proved?: ExportedTarget,
+  ): Promise<TargetState> {
+    const answers = await ask([...calls, ...readCalls(target)], call, configPath, proved);
     const last = calls[answers.length - 1];
     const message = messageOf(answers);
     const refused = `SPDK refused ${last?.method ?? "to show its targets"} for ${target.qualifiedName}: ${message}`;
@@ -109,7 +126,7 @@ export function spdkTool(host: StorageHost, settings: SpdkHost): TargetTool {
       if (!parts.has("namespace")) calls.push({ method: "nvmf_subsystem_add_ns", params: { nqn, namespace } });
       for (const listen_address of listeners.filter(each => !parts.has(listenerPart(each))))
         calls.push({ method: "nvmf_subsystem_add_listener", params: { nqn, listen_address } });
-      return change(target, calls, call);
+      return change(target, calls, call, target);
     },
     /** Asks for controllers first (SPDK 20.10, lib/nvmf/nvmf_rpc.c), and stops where a host is connected. */
     remove(target, { parts }, call) {

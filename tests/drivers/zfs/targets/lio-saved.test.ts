@@ -141,7 +141,7 @@ test("a program on the host whose caller has left ends while it waits for the lo
   try {
     while (Bun.spawnSync(["flock", "-n", path, "true"]).exitCode === 0) await pause(5);
     const settings: LioSettings = {
-      ...{ kind: "lio", privileged: [], root: lio(rig), lock: path, saved: [savedPath(rig)] },
+      ...{ kind: "lio", zfs: ["zfs"], privileged: [], root: lio(rig), lock: path, saved: [savedPath(rig)] },
       ...{ blocks: folder, udev: folder, group: {}, auth: {}, block: {} },
     };
     const target = { name: `${base}:b`, backstore: "b", device: folder, serial: "b", tagged: true };
