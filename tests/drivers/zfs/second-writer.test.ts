@@ -69,7 +69,7 @@ test.each([
     const rig = await opened(options);
     const other = rig.open();
     let made: readonly string[] = [];
-    const one = rig.after(async (_, about) => {
+    const one = rig.after(async (_, about): Promise<"run"> => {
       if (made.length === 0 && about.includes("python3")) {
         await other.delete("pvc-1", call);
         await other.create(volumeOf("pvc-1"), call);
