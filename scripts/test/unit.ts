@@ -3,9 +3,10 @@ import { bunTest } from "../bun-test.ts";
 import { junitSuites, junitTally, nothing, type Tally } from "../tally.ts";
 import type { Ended, Failure, Job, Outcome } from "./job.ts";
 
-/** Files that take longer run in a process of their own; the others share one until it has this many seconds of work. */
+/** Files that take longer run in a process of their own; the others share one until it has this many seconds of work, or a third of it all. */
 const ownProcess = 2;
 const shared = 12;
+const parts = 3;
 
 /** Expected seconds of a file that was never run. */
 const unknown = 5;
@@ -17,12 +18,14 @@ export type Seconds = Readonly<Record<string, number>>;
 export function grouped(files: readonly string[], seconds: Seconds): readonly (readonly string[])[] {
   const weight = (file: string): number => seconds[file] ?? unknown;
   const alone = files.filter(file => weight(file) > ownProcess);
+  const short = files.filter(each => weight(each) <= ownProcess);
+  const most = Math.min(shared, Math.max(ownProcess, short.reduce((sum, file) => sum + weight(file), 0) / parts));
   const groups: string[][] = [];
   let room = 0;
-  for (const file of files.filter(each => weight(each) <= ownProcess)) {
+  for (const file of short) {
     if (groups.length === 0 || room < weight(file)) {
       groups.push([]);
-      room = shared;
+      room = most;
     }
     groups.at(-1)?.push(file);
     room -= weight(file);

@@ -168,7 +168,7 @@ describe("the selection of tests", () => {
 
   test("files that take long get a process of their own, and the others share some, all of them once", () => {
     const files = ["a", "b", "c", "d", "e"];
-    expect(grouped(files, { a: 1, b: 30, c: 1.5, d: 0, e: 12 })).toEqual([["b"], ["e"], ["a", "c", "d"]]);
+    expect(grouped(files, { a: 1, b: 30, c: 1.5, d: 0, e: 12 })).toEqual([["b"], ["e"], ["a"], ["c", "d"]]);
     expect(grouped(files, {}).flat().toSorted()).toEqual(files);
     // Files that take no time run, too.
     expect(grouped(files, { a: 0, b: 0, c: 1, d: 0, e: 0 }).flat()).toEqual(files);

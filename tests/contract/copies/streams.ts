@@ -3,6 +3,7 @@ import { asked, until } from "../../copy/copy-world.ts";
 import { testCall } from "../../fakes/memory-driver.ts";
 import { codeOf, failure, snapshotOf } from "../../mux/world.ts";
 import { pause } from "../../waiting.ts";
+import { sides } from "../steps.ts";
 import { everyStep, mostSteps } from "./copies.ts";
 import { type CopySide, copyLife } from "./life.ts";
 import {
@@ -53,7 +54,7 @@ export function streamsContract(name: string, open: () => Promise<StreamPairRig>
 
   describe(`streams: ${name}`, () => {
     for (const side of ["giver", "taker"] as const)
-      for (const when of ["before", "after"] as const)
+      for (const when of sides)
         inPair(`a process that dies ${when} a step on the ${side} is survived`, async world => {
           const before = await world.everything();
           let step = first;

@@ -5,6 +5,7 @@ import { CommandError, type CommandRunner } from "../../../lib/io/runner.ts";
 import { below } from "../../../scripts/check/below.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, gib, snapshotsOf, volumeOf } from "../../contract/rig.ts";
+import { everything } from "../../sample.ts";
 import { pause } from "../../waiting.ts";
 import { ended, exchanges, type Orders, opened, target } from "./attacker.ts";
 import { anyMoment } from "./copying/rig.ts";
@@ -12,7 +13,7 @@ import { openOn, systemRunner, temporaryFolder, toolOf } from "./directory-rig.t
 
 const call = callWith();
 const isRoot = process.getuid?.() === 0;
-const deletions = 500;
+const deletions = everything ? 500 : 150;
 
 /** The names of a volume that the attacker exchanges: folder with link, file with link, a folder far down with one at the top. */
 const pairs = [
@@ -105,8 +106,8 @@ describe.skipIf(!isRoot)("while a pod swaps folders of its volume with links tha
   test.each(
     (
       [
-        ["cp", undefined, 500],
-        ["rsync", "cp", 100],
+        ["cp", undefined, everything ? 500 : 150],
+        ["rsync", "cp", everything ? 100 : 40],
       ] as const
     ).filter(([tool]) => tool === "cp" || Bun.which(tool)),
   )(

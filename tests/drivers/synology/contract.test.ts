@@ -1,6 +1,7 @@
 import { driverContract } from "../../contract/driver.ts";
 import { shareContract } from "../../contract/share.ts";
 import { storeContract } from "../../contract/store.ts";
+import { drawn } from "../../sample.ts";
 import { dsmRig, partsOf, partsRig } from "./dsm-rig.ts";
 
 const lacks = {
@@ -10,8 +11,11 @@ const lacks = {
   groupSnapshots: "DSM takes snapshots of one LUN",
 };
 
-driverContract("synology-iscsi on DSM 7", () => dsmRig(), lacks);
-driverContract("synology-iscsi on DSM 6", () => dsmRig({ version: 6, http: { serialize: true } }), lacks);
+const systems = [
+  { title: "synology-iscsi on DSM 7", open: () => dsmRig() },
+  { title: "synology-iscsi on DSM 6", open: () => dsmRig({ version: 6, http: { serialize: true } }) },
+];
+for (const { title, open } of drawn(systems, 1)) driverContract(title, open, lacks);
 
 storeContract(
   "lunStore",

@@ -1,10 +1,10 @@
 import { copiesContract, sampleOf } from "../../../contract/copies/copies.ts";
 import { streamsContract } from "../../../contract/copies/streams.ts";
-import { sampled } from "../../../sample.ts";
+import { drawn } from "../../../sample.ts";
 import { type PairKind, trueNasPair } from "./pair-rig.ts";
 
-// Connections to TrueNAS with each other, and with those of ZFS drivers. In each run there are file systems and zvols, with ssh and with the
-// API, between two systems and within one.
+// Connections to TrueNAS with each other, and with those of ZFS drivers. In each run there are file systems and zvols. The seed draws whether
+// with ssh or the API, and whether between two systems or within one.
 
 const pairs: readonly (readonly [string, PairKind, PairKind, 1 | 2])[] = [
   [
@@ -39,10 +39,12 @@ const pairs: readonly (readonly [string, PairKind, PairKind, 1 | 2])[] = [
   ],
 ];
 
-for (const pair of sampled(pairs, each => each === pairs[1] || each === pairs[2])) {
+const isOfFiles = ([name]: (typeof pairs)[number]): boolean => name.startsWith("file systems");
+const [files, zvols] = [pairs.filter(isOfFiles), pairs.filter(each => !isOfFiles(each))];
+
+for (const pair of [...drawn(files, 1), ...drawn(zvols, 1)]) {
   const [name, from, to, systems] = pair;
-  const at = pairs.indexOf(pair);
-  const sample = sampleOf(at + 5, 11);
+  const sample = sampleOf(pairs.indexOf(pair) + 5, 11);
   copiesContract(name, () => trueNasPair(from, to, systems), sample);
   streamsContract(name, () => trueNasPair(from, to, systems), sample);
 }

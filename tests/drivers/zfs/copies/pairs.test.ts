@@ -1,11 +1,11 @@
 import { copiesContract, sampleOf } from "../../../contract/copies/copies.ts";
 import { streamsContract } from "../../../contract/copies/streams.ts";
-import { sampled } from "../../../sample.ts";
+import { drawn } from "../../../sample.ts";
 import type { ZfsOptions } from "../zfs-rig.ts";
 import { zfsPair } from "./pair-rig.ts";
 
-// Every kind of giver with every kind of taker on ZFS. In each run there are file systems and zvols, over ssh and without, between hosts and
-// within one.
+// Every kind of giver with every kind of taker on ZFS. In each run there are file systems and zvols. The seed draws whether over ssh, and
+// whether between hosts or within one.
 
 const nfs: ZfsOptions = { driver: "zfs-generic-nfs" };
 
@@ -22,10 +22,12 @@ const pairs: readonly (readonly [string, ZfsOptions, ZfsOptions, 1 | 2])[] = [
   ["zvols of this node", { driver: "zfs-local-zvol" }, { driver: "zfs-local-zvol" }, 1],
 ];
 
-for (const pair of sampled(pairs, each => each === pairs[0] || each === pairs[4])) {
+const isOfFiles = ([name]: (typeof pairs)[number]): boolean => name.startsWith("file systems");
+const [files, zvols] = [pairs.filter(isOfFiles), pairs.filter(each => !isOfFiles(each))];
+
+for (const pair of [...drawn(files, 1), ...drawn(zvols, 1)]) {
   const [name, from, to, hosts] = pair;
-  const at = pairs.indexOf(pair);
-  const sample = sampleOf(at, at === 0 ? 3 : 11);
+  const sample = sampleOf(pairs.indexOf(pair), isOfFiles(pair) ? 5 : 11);
   copiesContract(name, () => zfsPair(from, to, hosts), sample);
   streamsContract(name, () => zfsPair(from, to, hosts), sample);
 }
