@@ -29,8 +29,8 @@ test.skipIf(!canFreeze)(
       execFileSync("fsfreeze", ["--freeze", disk]);
       const names = Array.from({ length: 20 }, (_, at) => at);
       const hanging = [
-        ...names.map(at => codeOf(world.create(`new-${at}`, "ice", {}, 2000))),
-        ...names.map(at => codeOf(world.controller("deleteVolume", { volumeId: `v:ice/old-${at}` }, 2000))),
+        ...names.map(at => codeOf(world.create(`new-${at}`, "ice", {}, 500))),
+        ...names.map(at => codeOf(world.controller("deleteVolume", { volumeId: `v:ice/old-${at}` }, 500))),
       ];
       await world.create("meanwhile", "fast");
       await world.controller("deleteVolume", { volumeId: "v:fast/meanwhile" });
@@ -67,13 +67,13 @@ test.skipIf(!canFreeze)(
       await mkdir(join(disk, ".csimux", "work", "v~left~012345678901"), { recursive: true });
       execFileSync("fsfreeze", ["--freeze", disk]);
       const calls = [
-        codeOf(world.create("new", "ice", {}, 2000)),
-        codeOf(world.create("copy", "ice", absent("volume"), 2000)),
-        codeOf(world.create("restored", "ice", absent("snapshot"), 2000)),
-        codeOf(world.controller("deleteVolume", { volumeId: "v:ice/absent" }, 2000)),
-        codeOf(world.controller("deleteVolume", { volumeId: "v:ice/left" }, 2000)),
-        codeOf(world.controller("deleteSnapshot", { snapshotId: "s:ice/absent/absent" }, 2000)),
-        codeOf(world.controller("createSnapshot", { name: "s", sourceVolumeId: "v:ice/no-origin" }, 2000)),
+        codeOf(world.create("new", "ice", {}, 500)),
+        codeOf(world.create("copy", "ice", absent("volume"), 500)),
+        codeOf(world.create("restored", "ice", absent("snapshot"), 500)),
+        codeOf(world.controller("deleteVolume", { volumeId: "v:ice/absent" }, 500)),
+        codeOf(world.controller("deleteVolume", { volumeId: "v:ice/left" }, 500)),
+        codeOf(world.controller("deleteSnapshot", { snapshotId: "s:ice/absent/absent" }, 500)),
+        codeOf(world.controller("createSnapshot", { name: "s", sourceVolumeId: "v:ice/no-origin" }, 500)),
       ];
       await world.create("meanwhile", "fast");
       for (const volumeId of ["v:fast/meanwhile", "v:fast/first"]) await world.controller("deleteVolume", { volumeId });
