@@ -34,7 +34,7 @@ import { datasetSnapshots } from "./snapshots.ts";
 import { dropSources, removeStaging } from "./sources.ts";
 import { type ZfsStorage, zfsErrorMapping } from "./storage.ts";
 import { sweepTombstones } from "./tombstones.ts";
-import { mutableValues, sizeValues } from "./values.ts";
+import { mutableValues, type NewValues, sizeValues } from "./values.ts";
 import {
   conditionProperties,
   datasetFindings,
@@ -47,7 +47,7 @@ import {
   volumeQuery,
   type ZfsVolume,
 } from "./volume.ts";
-import { type Entry, ZfsError } from "./zfs.ts";
+import { type Entry, type Inspected, ZfsError } from "./zfs.ts";
 
 /** Undefined for a suspended pool. Throws every other failure. */
 function unlessSuspended(error: unknown): undefined {
@@ -63,6 +63,8 @@ const noteValues = (notes: Notes): Readonly<Record<string, string>> =>
 export class DatasetStore implements VolumeStore<ZfsVolume> {
   readonly #storage: ZfsStorage;
   readonly #close: () => Promise<void>;
+  /** Volumes that were read at the end of their creation; a note makes another object of each. */
+  readonly #fresh = new WeakSet<ZfsVolume>();
 
   /** `close` is called when the store is not needed any more. */
   constructor(storage: ZfsStorage, close: () => Promise<void>) {
@@ -118,7 +120,9 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
   async create(spec: VolumeSpec, call: Call): Promise<ZfsVolume> {
     await this.#storage.zfs.ready?.(call.signal);
     try {
-      return await makeVolume(this.#storage, spec, call);
+      const volume = await makeVolume(this.#storage, spec, call);
+      this.#fresh.add(volume);
+      return volume;
     } catch (error) {
       const doing = `create volume "${spec.name.slice(0, 160)}"`;
       throw await afterFailure(error, () => this.#undo(spec, call), this.#storage, doing, call);
@@ -126,12 +130,12 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
   }
 
   async note(volume: ZfsVolume, notes: Notes, call: Call): Promise<ZfsVolume> {
-    await this.#set(volume, noteValues(notes), call, volume.guid);
+    await this.#set(volume, noteValues(notes), call, { guid: volume.guid, fresh: this.#fresh.has(volume) });
     return { ...volume, notes: { ...volume.notes, ...notes } };
   }
 
   async finish(volume: ZfsVolume, notes: Notes, call: Call): Promise<ZfsVolume> {
-    await this.#set(volume, this.#finishedValues(notes), call, volume.guid);
+    await this.#set(volume, this.#finishedValues(notes), call, { guid: volume.guid });
     return { ...volume, notes: { ...volume.notes, ...notes }, finished: true };
   }
 
@@ -245,15 +249,10 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
     return settings.sharing["sharenfs"] === undefined ? undefined : zfs.exported?.(signal);
   }
 
-  /** With a guid: another controller may have removed the volume, and made another one of its name. */
-  async #set(
-    { dataset }: ZfsVolume,
-    values: Readonly<Record<string, string>>,
-    { signal }: Call,
-    guid?: string,
-  ): Promise<void> {
+  /** With `of`: another controller may have removed the volume, and made another one of its name. */
+  async #set({ dataset }: ZfsVolume, values: NewValues, { signal }: Call, of?: Inspected): Promise<void> {
     refuseUnfit(values);
-    await this.#storage.zfs.set(dataset, values, signal, guid);
+    await this.#storage.zfs.set(dataset, values, signal, of);
   }
 
   #finishedValues(notes: Notes): Readonly<Record<string, string>> {

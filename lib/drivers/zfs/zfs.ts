@@ -70,10 +70,16 @@ export interface Copy {
   readonly values: Readonly<Record<string, string>>;
 }
 
-/** How to destroy something: what was inspected. Throws "changed" where another guid has the name, or an unfinished volume is finished. */
-export interface DestroyOptions {
+/** What was inspected before a change. Throws "changed" where another guid has the name, or an unfinished volume is finished. */
+export interface Inspected {
   readonly guid?: string | undefined;
   readonly unfinished?: boolean;
+  /** Nothing was asked or changed since then: a storage that has no condition for a change does not look again. */
+  readonly fresh?: boolean;
+}
+
+/** How to destroy something. */
+export interface DestroyOptions extends Inspected {
   /** Destroys exactly these snapshots with their dataset, by the names behind "@"; a dataset with another one stays. */
   readonly snapshots?: readonly string[];
   /** A snapshot with clones or holds goes with the last of them. */
@@ -184,8 +190,8 @@ export interface Zfs {
   create(dataset: NewDataset, parents: boolean, query: PropertyQuery, signal: AbortSignal): Promise<CreationResult>;
   /** Like `create`, from a snapshot; throws "absent" when that does not exist, or what a temporary one would be taken of. */
   clone(dataset: NewDataset, origin: CloneOrigin, query: PropertyQuery, signal: AbortSignal): Promise<CreationResult>;
-  /** Sets values on a dataset or snapshot; where ZFS refuses one, others may be set. A size is reserved before it becomes the quota. `guid`: as in DestroyOptions. */
-  set(name: string, values: Values, signal: AbortSignal, guid?: string): Promise<void>;
+  /** Sets values on a dataset or snapshot; where ZFS refuses one, others may be set. A size is reserved before it becomes the quota. `of`: what was inspected. */
+  set(name: string, values: Values, signal: AbortSignal, of?: Inspected): Promise<void>;
   /** Applies permissions to a mounted file system. */
   permit(name: string, permissions: Permissions, signal: AbortSignal): Promise<void>;
   /** Takes all of these snapshots at one moment, or none. Throws "exists" when one exists. */
@@ -251,6 +257,12 @@ export interface Taken extends Held {
   readonly made: boolean;
 }
 
+/** A snapshot to hold, the values that it gets, and the tag of the hold. */
+type Holding = [
+  ...[snapshot: string, values: Readonly<Record<string, string>>, tag: string],
+  ...[query: PropertyQuery, base: StreamBase | undefined, signal: AbortSignal],
+];
+
 /** Streams of snapshots, and the holds that protect them, on one host. Throws like `Zfs`. */
 export interface ZfsStreams {
   readonly machine: string;
@@ -263,23 +275,9 @@ export interface ZfsStreams {
   /** The program that receives what was changed since an earlier snapshot, if the dataset itself has this value of a property. */
   receiveLater(snapshot: string, property: string, value: string): StreamEnd;
   /** Takes a snapshot and holds it; one that exists is read, and left as it is. */
-  take(
-    snapshot: string,
-    values: Readonly<Record<string, string>>,
-    tag: string,
-    query: PropertyQuery,
-    base: StreamBase | undefined,
-    signal: AbortSignal,
-  ): Promise<Taken>;
+  take(...what: Holding): Promise<Taken>;
   /** Sets values on a snapshot, then holds it. */
-  hold(
-    snapshot: string,
-    values: Readonly<Record<string, string>>,
-    tag: string,
-    query: PropertyQuery,
-    base: StreamBase | undefined,
-    signal: AbortSignal,
-  ): Promise<Held>;
+  hold(...what: Holding): Promise<Held>;
   /** Gives up the hold with this tag, and no other. Succeeds if there is none. */
   release(snapshot: string, tag: string, signal: AbortSignal): Promise<void>;
   /** The tags of all holds on these snapshots. */

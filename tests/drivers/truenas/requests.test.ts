@@ -15,46 +15,48 @@ type Operation = (typeof operations)[number];
  * In the order of the operations. Each request changes or proves something:
  * - create, NFS and SMB (4): create the dataset; prove that no other share of its path exists, which the server would accept besides;
  *   create the share; finish the volume.
- * - create, iSCSI (7, from 25.10 on 10): create the zvol; read its guid, which the target is named after (25.10); keep this name before any
+ * - create, iSCSI (6, from 25.10 on 8): create the zvol; read its guid, which the target is named after (25.10); keep this name before any
  *   object has it, to find the objects of an interrupted creation although a template may use parameters that a deletion does not know;
- *   create extent, target and link; read the basename of the system, which can be changed at any time; finish the volume.
+ *   create extent, target and link; finish the volume. The basename of the system is read every few seconds.
  * - snapshot (4): prove that no other volume has a snapshot of this name, attached or detached, and that the volume exists; take it.
  * - clone, NFS (9): prove that the name is free, before a temporary snapshot is taken, and that the source exists; take, clone and destroy
  *   the temporary snapshot; read the clone, because the server answers nothing about it; prove that no share of its path exists; create
  *   the share; finish the volume. A restore needs no temporary snapshot, but proves that its snapshot is a finished one of csimux, and reads
  *   how its dataset keeps access control lists; what is remembered of the datasets above then serves no deletion, which asks for less.
+ * - delete a snapshot: read it, with the guid, right before it is deleted; and the datasets above.
  * - delete: read the volume, all that depends on it, and the objects that share it; delete these, and the volume.
  *
  * From 25.10 on datasets show a guid, as snapshots always do: one request more proves before a deletion, and before a change of a volume whose
- * guid is known, that no other controller has deleted it and made another one of its name.
+ * guid is known, that no other controller has deleted it and made another one of its name. Where the request before was the one that read the
+ * guid, it is the proof.
  */
 const upTo2504: Partial<Record<Protocol, readonly number[]>> = {
-  nfs: [4, 4, 8, 9, 3, 5],
-  smb: [4, 4, 8, 9, 3, 5],
-  iscsi: [7, 4, 10, 12, 3, 7],
+  nfs: [4, 4, 8, 9, 2, 5],
+  smb: [4, 4, 8, 9, 2, 5],
+  iscsi: [6, 4, 9, 11, 2, 7],
 };
 
 /** The pool of a snapshot's volume is read with a request of its own. */
 const in2510: typeof upTo2504 = {
-  nfs: [4, 4, 9, 10, 4, 6],
-  smb: [4, 4, 9, 10, 4, 6],
-  iscsi: [10, 4, 13, 14, 3, 8],
-  nvmeof: [9, 4, 12, 13, 3, 9],
+  nfs: [4, 4, 9, 10, 3, 6],
+  smb: [4, 4, 9, 10, 3, 6],
+  iscsi: [8, 4, 11, 12, 2, 8],
+  nvmeof: [8, 4, 11, 12, 2, 9],
 };
 
 /**
  * A clone gets its properties under another name first, because no request takes both; clones of snapshots are searched in the whole
- * pool; the results of a snapshot and a deletion are read, because the answers do not prove them.
+ * pool; the result of a deletion is read, because the answer does not prove it. Whether a name is free and what a source is are one request.
  */
 const in26: typeof upTo2504 = {
-  nfs: [4, 6, 13, 15, 4, 7],
-  smb: [4, 6, 13, 15, 4, 7],
-  iscsi: [10, 6, 16, 19, 4, 9],
-  nvmeof: [9, 6, 15, 18, 4, 10],
+  nfs: [4, 4, 10, 11, 4, 7],
+  smb: [4, 4, 10, 11, 4, 7],
+  iscsi: [8, 4, 12, 13, 3, 9],
+  nvmeof: [8, 4, 12, 13, 3, 10],
 };
 
 /** Targets cannot be deleted together with their extents. */
-const in2410: typeof upTo2504 = { ...upTo2504, iscsi: [7, 4, 10, 12, 3, 8] };
+const in2410: typeof upTo2504 = { ...upTo2504, iscsi: [6, 4, 9, 11, 2, 8] };
 
 function expected(version: Version): typeof upTo2504 {
   const number = numberOf(version);

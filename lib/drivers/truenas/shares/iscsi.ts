@@ -4,6 +4,7 @@ import { inUse } from "../../failure.ts";
 import type { Notes } from "../../store.ts";
 import { rendered } from "../../template.ts";
 import type { ZfsVolume } from "../../zfs/volume.ts";
+import type { Api } from "../api.ts";
 import { ApiError, errnos } from "../api-error.ts";
 import type { IscsiSection } from "../sections.ts";
 import { type ChoiceOptions, chosen, type DiskProtocol, deviceOf, idsOf, isProved } from "./disk-share.ts";
@@ -23,6 +24,10 @@ import {
 const withExtents = 2504;
 const [targetNote, extentNote, linkNote, nameNote] = noteKeys.iscsi;
 const lun = 0;
+
+/** How long the basename of a system is assumed not to change, in milliseconds: all of its targets would be called otherwise then. */
+const recentMs = 3000;
+const basenames = new WeakMap<Api, { readonly basename: string; readonly until: number }>();
 
 /** Volumes as iSCSI targets, each with one extent as LUN 0. The extent has the name of its target. */
 export function iscsi(context: ShareContext, settings: IscsiSection): DiskProtocol {
@@ -128,8 +133,13 @@ export function iscsi(context: ShareContext, settings: IscsiSection): DiskProtoc
     return together ? extents : [];
   }
 
-  const basenameOf = async (call: Call): Promise<string> =>
-    ((await api.call("iscsi.global.config", [], call.signal)) as { readonly basename: string }).basename;
+  async function basenameOf(call: Call): Promise<string> {
+    const known = basenames.get(api);
+    if (known && performance.now() < known.until) return known.basename;
+    const { basename } = (await api.call("iscsi.global.config", [], call.signal)) as { readonly basename: string };
+    basenames.set(api, { basename, until: performance.now() + recentMs });
+    return basename;
+  }
 
   const notesOf = (name: string, basename: string, target: TableRow, extent: TableRow, link: TableRow): Notes => ({
     ...{ [targetNote]: String(target.id), [extentNote]: String(extent.id), [linkNote]: String(link.id) },

@@ -9,6 +9,7 @@ import {
 } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
 import type { ApiRow } from "../api-error.ts";
+import { gathering } from "./gathering.ts";
 import {
   datasetFields,
   nameOf,
@@ -45,6 +46,7 @@ export interface DatasetApi {
 /** Reads the datasets and snapshots of a system. */
 export class DatasetReader {
   readonly #api: Api;
+  readonly #rows = gathering(datasetRows);
   #recent: Map<string, { readonly rows: readonly ApiRow[]; readonly until: number }> | undefined;
 
   constructor(api: Api) {
@@ -128,7 +130,7 @@ export class DatasetReader {
     const known = this.#recentRows(key);
     const datasets = [...(known ? [] : upper), ...single.filter(name => !isSnapshot(name))];
     const read = await Promise.all([
-      datasetRows(system, datasets, properties),
+      this.#rows(system, datasets, properties),
       ...single.filter(isSnapshot).map(name => snapshotRow(system, name, properties)),
     ]);
     const rows = read.flat();

@@ -1,6 +1,13 @@
 import { discardedName, isDiscarded, isStaging, isTemporary } from "../../zfs/names.ts";
 import { ownValue, property, shownValue } from "../../zfs/properties.ts";
-import { type DestroyOptions, type RenameOptions, type Zfs, ZfsError } from "../../zfs/zfs.ts";
+import {
+  type DestroyOptions,
+  type Inspected,
+  type RenameOptions,
+  unproven,
+  type Zfs,
+  ZfsError,
+} from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
 import { isMissing } from "../api-error.ts";
 import { snapshotService, whyNot, withRename, withSnapshotResources, zfsError } from "./queries.ts";
@@ -75,10 +82,10 @@ async function destroyDataset({ api, reading }: DatasetApi, name: string, signal
 export async function proven(
   { reading }: DatasetApi,
   name: string,
-  { guid, unfinished = false }: Pick<DestroyOptions, "guid" | "unfinished">,
+  { guid, unfinished = false, fresh }: Inspected,
   signal: AbortSignal,
 ): Promise<void> {
-  if (guid === undefined && !unfinished) return;
+  if (fresh || (guid === undefined && !unfinished)) return;
   const entry = await reading.one(name, ["guid", ...(unfinished ? [property.success] : [])], signal);
   if (!entry) return;
   const isOther = guid !== undefined && (shownValue(entry, "guid") ?? guid) !== guid;
@@ -129,4 +136,17 @@ export async function copyDestroyed(on: DatasetApi, dataset: string, signal: Abo
     throw new ZfsError("dependents", `${cloned.name} has the clone ${cloned.properties.get("clones")?.value}`);
   const snapshots = below.flatMap(({ name }) => (name.includes("@") ? [name.slice(name.indexOf("@") + 1)] : []));
   await destroyed(on, dataset, { snapshots }, signal);
+}
+
+/** Destroys the rest of an interrupted clone of this snapshot. Throws "used" for what nothing proves to be that. */
+export async function leftDestroyed(
+  on: DatasetApi,
+  staging: string,
+  snapshot: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const left = await on.reading.one(staging, ["origin", property.managed], signal);
+  const isClone = left?.properties.get("origin")?.value === snapshot;
+  if (left && !isClone && ownValue(left, property.managed) === undefined) throw unproven(staging);
+  if (left) await copyDestroyed(on, staging, signal);
 }

@@ -108,8 +108,8 @@ async function oldRows(system: System, filters: readonly unknown[], options: obj
 
 /**
  * Takes a snapshot with all its properties, because 26 cannot add any later. Answers its row as in zfs.snapshot.query (plugins/zfs_/snapshot.py,
- * create, up to 25.10). Answers undefined from 26 on, also when the system was upgraded to it before it took the snapshot: then the row has no
- * user properties. Throws ApiError.
+ * create, up to 25.10) or zfs.resource.snapshot.create. Answers undefined when the system was upgraded to 26 before it took the snapshot: then the
+ * row has no user properties. Throws ApiError.
  */
 export async function taken(
   api: Api,
@@ -123,8 +123,7 @@ export async function taken(
     const row = await api.call(`${snapshotService(number)}.create`, [{ dataset, name, properties: values }], signal);
     return (await api.version(signal)).number < withSnapshotResources ? row : undefined;
   }
-  await api.call("zfs.resource.snapshot.create", [{ dataset, name, user_properties: values }], signal);
-  return undefined;
+  return api.call("zfs.resource.snapshot.create", [{ dataset, name, user_properties: values }], signal);
 }
 
 /** Takes a snapshot, and returns whether that succeeded; not where one of this name exists, which `one` reads. Throws ZfsError. */

@@ -1,6 +1,5 @@
 import { jsonSize } from "../../sizes.ts";
 import { isStaging, stagingOf } from "../../zfs/names.ts";
-import { ownValue, property } from "../../zfs/properties.ts";
 import {
   type CloneOrigin,
   type Copy,
@@ -14,8 +13,6 @@ import {
   type RenameOptions,
   type SnapshotName,
   type SnapshotsOfName,
-  unproven,
-  type Values,
   type Zfs,
   ZfsError,
 } from "../../zfs/zfs.ts";
@@ -35,8 +32,8 @@ import {
   zfsError,
 } from "./queries.ts";
 import { type DatasetApi, DatasetReader } from "./reading.ts";
-import { copyDestroyed, destroyed, nameFreed, proven, renamedWith } from "./removal.ts";
-import { createdEntry } from "./rows.ts";
+import { copyDestroyed, destroyed, leftDestroyed, nameFreed, proven, renamedWith } from "./removal.ts";
+import { createdEntry, takenEntry } from "./rows.ts";
 import { taken } from "./snapshots.ts";
 import { takenAfresh } from "./temporary.ts";
 import { type ApiValues, apiValues, asChanges, changeable, creation, unsettable, wholeSize } from "./values.ts";
@@ -136,8 +133,8 @@ export class ZfsApi implements Zfs, DatasetApi {
     return nameFreed(this, snapshot, signal);
   }
 
-  async set(name: string, values: Values, signal: AbortSignal, guid = ""): Promise<void> {
-    if (guid !== "") await proven(this, name, { guid }, signal);
+  async set(...[name, values, signal, of]: Parameters<Zfs["set"]>): Promise<void> {
+    if (of?.guid) await proven(this, name, of, signal);
     const { fields, user } = apiValues(values);
     if (name.includes("@")) return this.#setSnapshot(name, user, signal);
     const { refreservation, ...others } = fields;
@@ -160,7 +157,7 @@ export class ZfsApi implements Zfs, DatasetApi {
   ): Promise<CreationResult> {
     if (more.length > 0)
       throw new ZfsError("invalid", "TrueNAS cannot take snapshots of several volumes at one moment");
-    const take = async () => createdEntry(await taken(this.api, name, values, signal), query.properties, values);
+    const take = async () => takenEntry(await taken(this.api, name, values, signal), query.properties, values);
     return this.#created(name, take, undefined, query, signal);
   }
 
@@ -268,19 +265,23 @@ export class ZfsApi implements Zfs, DatasetApi {
     await this.api.call(`${snapshotService(await this.#version(signal))}.clone`, [request], signal);
   }
 
+  /** The clone has another name until it has its properties; the rest of an interrupted copy has it, too, and goes first. */
   async #cloneAside({ name, volsize, values }: NewDataset, snapshot: string, signal: AbortSignal): Promise<undefined> {
-    if (await this.reading.one(name, ["type"], signal)) throw new ZfsError("exists", `${name} exists already`);
-    // The clone has this name until it has its properties; the rest of an interrupted copy has it, too.
     const staging = stagingOf(name);
-    const left = await this.reading.one(staging, ["origin", property.managed], signal);
-    const isClone = left?.properties.get("origin")?.value === snapshot;
-    if (left && !isClone && ownValue(left, property.managed) === undefined) throw unproven(staging);
-    if (left) await copyDestroyed(this, staging, signal);
-    await this.api.call("pool.snapshot.clone", [{ snapshot, dataset_dst: staging }], signal);
+    const clone = () => this.api.call("pool.snapshot.clone", [{ snapshot, dataset_dst: staging }], signal);
+    await clone().catch(async (error: unknown) => {
+      if (whyNot(error) !== "exists") throw error;
+      await leftDestroyed(this, staging, snapshot, signal);
+      await clone();
+    });
     const { fields, user } = apiValues(values);
     const size = volsize === undefined ? {} : { volsize: jsonSize(volsize), force_size: true };
     await this.#change(staging, { ...fields, ...size }, user, signal);
-    await this.rename(staging, name, signal);
+    await this.rename(staging, name, signal).catch(async (error: unknown) => {
+      // Another controller has made the volume meanwhile.
+      if (whyNot(error) === "exists") await copyDestroyed(this, staging, signal);
+      throw error;
+    });
   }
 
   async #setSnapshot(name: string, user: ApiValues["user"], signal: AbortSignal): Promise<void> {

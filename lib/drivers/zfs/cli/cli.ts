@@ -15,7 +15,6 @@ import {
   type SnapshotName,
   type SnapshotsOfName,
   unproven,
-  type Values,
   type Zfs,
 } from "../zfs.ts";
 import { becauseOf, incomplete, isGone, outputOf, poolStates, readEntries, refusal, throwUntaken } from "./answers.ts";
@@ -102,10 +101,10 @@ export class ZfsCli implements Zfs {
     return this.#done([freeNameStep(this.#programs, snapshot)], signal);
   }
 
-  async set(name: string, values: Values, signal: AbortSignal, guid?: string): Promise<void> {
+  async set(...[name, values, signal, of]: Parameters<Zfs["set"]>): Promise<void> {
     const { volsize, ...kept } = values;
     const own = this.#resizer ? kept : values;
-    await this.#done(setSteps(this.#programs, name, own, guid), signal);
+    await this.#done(setSteps(this.#programs, name, own, of?.guid), signal);
     if (volsize !== undefined) await this.#resizer?.set(name, { volsize }, signal);
   }
 

@@ -13,14 +13,14 @@ interface Creation {
   readonly user_properties: Record<string, string>;
 }
 
-/** zfs.resource.snapshot.create. */
+/** zfs.resource.snapshot.create, which answers when it was taken and no user properties (plugins/zfs/snapshot_create_impl.py of TS-26.0.0-BETA.3). */
 export function createResource(nas: Nas, [data]: readonly unknown[]): unknown {
   const { dataset, name, user_properties } = completed<Creation>(nas, "zfs.resource.snapshot.create", data);
   const method = "zfs.resource.snapshot.create";
   if (!nas.state.datasets[dataset]) throw new Invalid([method, `'${dataset}' not found`, 2]);
   const id = `${dataset}@${name}`;
   if (nas.state.snapshots[id]) throw new Invalid([method, `'${id}' already exists`, 17]);
-  return resource(nas, taken(nas, dataset, name, user_properties), [], true, false);
+  return resource(nas, taken(nas, dataset, name, user_properties), ["creation", "createtxg"], false, false);
 }
 
 /** What is asked for. */
