@@ -11,6 +11,7 @@ export type FileKind = "folder" | "other";
 
 /** Identity and age of a folder: equal `mark`s mean the same folder, not a later one of the same name. */
 export interface FolderFacts {
+  readonly kind: FileKind;
   readonly mark: string;
   readonly changedAt: Date;
 }
@@ -28,13 +29,15 @@ export interface FileSystemFacts {
 export interface Files {
   /** Does not follow a link in the last component. Undefined if nothing is there. */
   entry(path: string): Promise<FileKind | undefined>;
-  /** Facts of an existing folder. */
+  /** Facts of what exists; does not follow a link in the last component. */
   facts(path: string): Promise<FolderFacts>;
   /** The permissions are `mode` less the umask. */
   makeFolder(path: string, mode: number): Promise<void>;
   removeFolder(path: string): Promise<void>;
   removeFile(path: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
+  /** A second name for a file. Rejects with EEXIST if the name is taken (link(2)). */
+  link(file: string, name: string): Promise<void>;
   /** The path with all links resolved (realpath(3)). */
   realPath(path: string): Promise<string>;
   /** Names in no particular order. */
@@ -119,19 +122,23 @@ async function readShort(path: string, mostBytes: number): Promise<string> {
   }
 }
 
+const kindOf = (stats: { isDirectory(): boolean }): FileKind => (stats.isDirectory() ? "folder" : "other");
+
 const unbounded: Files = {
   async entry(path) {
     const stats = await unless(fs.lstat(path), "ENOENT", "ENOTDIR");
-    return stats && (stats.isDirectory() ? "folder" : "other");
+    return stats && kindOf(stats);
   },
   async facts(path) {
-    const { dev, ino, birthtimeNs, ctime } = await fs.lstat(path, { bigint: true });
-    return { mark: `${dev}:${ino}:${birthtimeNs}`, changedAt: ctime };
+    const stats = await fs.lstat(path, { bigint: true });
+    const { dev, ino, birthtimeNs, ctime } = stats;
+    return { kind: kindOf(stats), mark: `${dev}:${ino}:${birthtimeNs}`, changedAt: ctime };
   },
   makeFolder: async (path, mode) => void (await fs.mkdir(path, { mode })),
   removeFolder: path => fs.rmdir(path),
   removeFile: path => fs.unlink(path),
   rename: (from, to) => fs.rename(from, to),
+  link: (file, name) => fs.link(file, name),
   realPath: path => fs.realpath(path),
   names: folder => fs.readdir(folder),
   readText,

@@ -85,6 +85,10 @@ export class Power {
           if (replaced) await writeFile(now, replaced);
         });
       },
+      link: async (file, name) => {
+        await files.link(file, name);
+        changes(name, made => rm(made, { force: true }));
+      },
       writeText: async (path, text, how) => {
         await files.writeText(path, text, how);
         if (this.#scope === "journal") this.#pending = [];

@@ -40,7 +40,7 @@ export interface TreePlan<R> {
 
 /**
  * Creates an absent tree: plan, record, tree, in this order. So a record without a tree means an interrupted call, whose
- * remains are removed first. After a final failure nothing remains; after any other the retry continues from here.
+ * remains are removed first, and what has a record is another controller's. After a final failure nothing remains; after any other the retry continues from here.
  */
 export async function make<R extends VolumeRecord | SnapshotRecord>(
   context: OperationContext,
@@ -48,18 +48,36 @@ export async function make<R extends VolumeRecord | SnapshotRecord>(
   plan: () => Promise<TreePlan<R>>,
   call: Call,
 ): Promise<R> {
-  const { trees, tree, records, key, file } = subject;
+  const { trees, tree, file } = subject;
   try {
     const { record, fill } = await plan();
-    if (!(await records.start(key, record))) {
-      await trees.sweep(tree, call);
-      await records.replace(key, record);
-    }
-    await trees.place(tree, fill);
+    await recorded(context, subject, record, () => trees.place(tree, fill), call);
     return record;
   } catch (error) {
-    throw await afterFailure(error, () => trees.abandon(tree, file, call), context, `make "${tree}"`, call);
+    throw await afterFailure(error, () => trees.clear(tree, file, call), context, `make "${tree}"`, call);
   }
+}
+
+/**
+ * Writes the record of an absent tree, then makes the tree appear by `place`. Throws "aborted" if another controller does the same, or
+ * removes it, meanwhile.
+ */
+export async function recorded<R extends VolumeRecord | SnapshotRecord>(
+  context: OperationContext,
+  { trees, tree, records, key, file }: TreeWithRecord<R>,
+  record: R,
+  place: () => Promise<void>,
+  call: Call,
+): Promise<void> {
+  const text = `${tree} is being made or removed by another controller; retrying`;
+  const aborted = () => new CsiError("aborted", `connection "${context.connection}": ${text}`);
+  const start = () => records.start(key, record);
+  const begun = (await start()) ?? ((await trees.clear(tree, file, call)) ? await start() : undefined);
+  if (begun === undefined) throw aborted();
+  await place();
+  if (await records.isStill(key, begun)) return;
+  // A deletion that began before the tree appeared has taken the record for that of an interrupted call.
+  if ((await start()) === undefined || !(await trees.has(tree))) throw aborted();
 }
 
 /** Copies. Throws "aborted" if `folder` is gone after a failure: another csimux on this base folder is removing it. */

@@ -69,6 +69,11 @@ export class Layout {
   workTree(kind: TreeKind, name: string): string {
     return `${this.work}/${this.workPrefix(kind, name)}${randomBytes(6).toString("hex")}`;
   }
+
+  /** The path for removing a tree that cannot move to the work folder. No listing shows it, because no tree name contains "~". */
+  beside(kind: TreeKind, name: string): string {
+    return `${this.root(kind)}/${this.workPrefix(kind, name)}`;
+  }
 }
 
 const volumeShape = /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/;

@@ -55,17 +55,18 @@ export function refuseMountsBelow(context: OperationContext, folder: string, mou
 
 /**
  * Throws "failed-precondition" if the folder `name` in `parent` is mounted anywhere that this process sees, and therefore in
- * use. Reads the mount table once, and no more unless it contains the name.
+ * use, or if something is mounted in it. Reads the mount table once, and no more unless it contains the name.
  */
-export async function refuseMounted(
-  { connection, files }: OperationContext,
-  parent: string,
-  name: string,
-): Promise<void> {
+export async function refuseMounted(context: OperationContext, parent: string, name: string): Promise<void> {
+  const { connection, files } = context;
   const mountinfo = await files.readText("/proc/self/mountinfo");
   if (mountinfo === undefined || !unescaped(mountinfo).includes(`/${name}`)) return;
   const real = await unless(files.realPath(parent), "ENOENT");
-  const [first] = real === undefined ? [] : mountsOf(parseMountinfo(mountinfo), `${real}/${name}`);
+  if (real === undefined) return;
+  const folder = `${real}/${name}`;
+  const [inside] = mountsIn(mountinfo, folder);
+  const [first] = mountsOf(parseMountinfo(mountinfo), folder);
+  if (first === undefined && inside !== undefined) throw inUse(context, "remove", `${parent}/${name}`, inside);
   if (first === undefined) return;
   const text = `connection "${connection}": cannot remove ${parent}/${name}, because it is mounted at ${JSON.stringify(first.slice(0, 300))}; unmount that`;
   throw new CsiError("failed-precondition", text);

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { errnoOf } from "../../core/errors.ts";
 import type { Source } from "../driver.ts";
 import type { ForeignSource } from "../volume.ts";
@@ -95,8 +96,8 @@ function lastOf<R>(content: string, read: (fields: RecordFields) => R | undefine
   return undefined;
 }
 
-const line = (record: VolumeRecord | SnapshotRecord): string =>
-  `${JSON.stringify({ ...record, bytes: record.bytes.toString() })}\n`;
+const line = (record: VolumeRecord | SnapshotRecord, creation?: string): string =>
+  `${JSON.stringify({ ...record, bytes: record.bytes.toString(), creation })}\n`;
 
 /** The records of one kind of tree. */
 export class TreeRecords<R extends VolumeRecord | SnapshotRecord> {
@@ -116,20 +117,21 @@ export class TreeRecords<R extends VolumeRecord | SnapshotRecord> {
     return content === undefined ? undefined : lastOf(content, this.#read);
   }
 
-  /** Writes a new record; false if one exists. On stable storage when it resolves. */
-  async start(key: string, record: R): Promise<boolean> {
+  /** Writes a new record, and returns its text, which no other record has; undefined if one exists. On stable storage when it resolves. */
+  async start(key: string, record: R): Promise<string | undefined> {
+    const text = line(record, randomBytes(6).toString("hex"));
     try {
-      await this.#write(key, line(record), "create");
-      return true;
+      await this.#write(key, text, "create");
+      return text;
     } catch (error) {
-      if (errnoOf(error) === "EEXIST") return false;
+      if (errnoOf(error) === "EEXIST") return undefined;
       throw error;
     }
   }
 
-  /** Overwrites any existing record. */
-  async replace(key: string, record: R): Promise<void> {
-    await this.#write(key, line(record), "replace");
+  /** Whether the record is the one that `start` has written. */
+  async isStill(key: string, text: string): Promise<boolean> {
+    return (await this.#context.files.readText(this.#path(key))) === text;
   }
 
   /**
@@ -144,7 +146,7 @@ export class TreeRecords<R extends VolumeRecord | SnapshotRecord> {
     return this.#context.layout.record(this.#kind, key);
   }
 
-  #write(key: string, text: string, how: "create" | "replace" | "append"): Promise<boolean> {
+  #write(key: string, text: string, how: "create" | "append"): Promise<boolean> {
     const { files, layout } = this.#context;
     return withFolders(this.#context, [layout.own], () => files.writeText(this.#path(key), text, how));
   }

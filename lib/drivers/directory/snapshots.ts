@@ -72,7 +72,10 @@ export class TreeSnapshots {
     const { trees } = this.#parts;
     const file = place.key === undefined ? undefined : this.#context.layout.record("s", place.key);
     // csimux never builds a tree under the name of an old folder, so its removal needs no record.
-    await trees.alone(place.tree, () => trees.remove(place.tree, file, async () => undefined, call));
+    const mark = async () => undefined;
+    await trees.alone(place.tree, async () =>
+      trees.remove(place.tree, { current: await trees.current(place.tree, file), record: file, mark }, call),
+    );
   }
 
   async get(id: string): Promise<Snapshot> {

@@ -94,13 +94,16 @@ export class DirectoryStore {
   async remove(id: string, before: (asset: VolumeFolder) => Promise<void>, call: Call): Promise<void> {
     if (!isVolumeId(id)) return;
     await this.giving.refuseProtected({ kind: "volume", id }, call);
-    if (await this.#parts.trees.has(id)) {
+    const record = this.#file(id);
+    const current = await this.#parts.trees.current(id, record);
+    const isCopied = await this.taking.has(id);
+    if (current !== undefined) {
       await before(folder(id, undefined));
-      await this.taking.forget(id);
-    } else if (await this.taking.has(id)) throw this.#copied("aborted", id, "retrying until that is cancelled");
+      if (isCopied) await this.taking.forget(id);
+    } else if (isCopied) throw this.#copied("aborted", id, "retrying until that is cancelled");
     // A volume of democratic-csi gets a record, so that an interrupted removal leaves a trace.
     const mark = () => this.#records.start(id, this.#record(undefined, 0n, undefined));
-    await this.#parts.trees.remove(id, this.#file(id), mark, call);
+    await this.#parts.trees.remove(id, { current, record, mark }, call);
   }
 
   /** Every folder below `v` is a volume, with or without a record. */

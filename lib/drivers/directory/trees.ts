@@ -1,6 +1,6 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError, errnoOf } from "../../core/errors.ts";
-import { type FileKind, unless } from "../../io/files.ts";
+import { type FileKind, type Files, type FolderFacts, unless } from "../../io/files.ts";
 import { throwIfCancelled } from "../failure.ts";
 import type { TreeKind } from "./layout.ts";
 import { refuseMounted, refuseMounts } from "./mounted.ts";
@@ -9,13 +9,20 @@ import { removeTree } from "./tools.ts";
 
 /** A tree cannot move to the work folder: no space, another file system, or another quota project (rename(2), xfs_quota(8)). */
 export const immovable: readonly string[] = ["ENOSPC", "EDQUOT", "EXDEV"];
-const notEmpty = ["ENOTEMPTY", "EEXIST"];
 
 /** The permissions of an empty tree, less the umask. */
 const plainMode = 0o755;
 
 /** The content of a new tree: none, so that one step makes it, or what a function puts into a work folder. */
 export type InitialContent = "empty" | ((folder: string) => Promise<void>);
+
+/** What `remove` removes. */
+interface Removal {
+  /** What `current` has returned. */
+  readonly current: string | undefined;
+  readonly record: string | undefined;
+  mark(): Promise<unknown>;
+}
 
 /** The finished, half-built and half-removed trees of one kind. */
 export class Trees {
@@ -80,33 +87,47 @@ export class Trees {
   }
 
   /**
-   * Removes the tree and its record. A tree with content first moves to the work folder in one step; `mark` ensures that it has
-   * a record. When it resolves, all content is gone, including that of interrupted calls, and stays gone after a power failure.
-   * Throws "failed-precondition" while the tree is mounted on this machine, or something is mounted in it.
+   * The identity of the finished tree: another one for each tree that gets this name. Undefined if there is none. Throws
+   * "failed-precondition" if its path is a link or a file.
    */
-  async remove(name: string, record: string | undefined, mark: () => Promise<unknown>, call: Call): Promise<void> {
-    const { files, layout } = this.#context;
-    await refuseMounted(this.#context, this.#root, name);
-    const outcome = await this.#removeEmpty(name);
-    if (outcome === "absent") {
-      await present(this.#context);
-      await this.sweep(name, call);
-    }
-    if (outcome === "full") {
-      throwIfCancelled(this.#context, call);
-      await refuseMounts(this.#context, this.#path(name));
-      await discard(this.#context, await this.#moveAway(name, mark), call);
-      // Another csimux on this base folder may have started to build the tree, too.
-      await this.sweep(name, call);
-    }
-    // Content that reappeared in the work folder after a power failure would never be removed.
-    if (outcome !== "removed") await unless(files.sync(layout.work), "ENOENT");
-    await dropRecord(this.#context, record);
-    // The very first delete finds no folder to sync; for any other, the sync proves that the base folder still exists.
-    await (outcome === "absent" ? unless(this.sync(), "ENOENT") : this.sync());
+  async current(name: string, record: string | undefined): Promise<string | undefined> {
+    const found = await this.#identity(this.#path(name), record);
+    if (found?.kind === "other") throw this.#notAFolder(name);
+    return found?.mark;
   }
 
-  /** Removes what interrupted calls left of this tree in the work folder. */
+  /**
+   * Removes the tree that was `current`, if any, and its record. When it resolves, all content is gone, including that of interrupted calls,
+   * and stays gone after a power failure; a tree that another controller has made under this name since then stays. `mark` ensures that a
+   * tree with content has a record. Throws "failed-precondition" while the tree is mounted on this machine, or something is mounted in it.
+   */
+  async remove(name: string, { current, record, mark }: Removal, call: Call): Promise<void> {
+    const { files, layout } = this.#context;
+    await refuseMounted(this.#context, this.#root, name);
+    throwIfCancelled(this.#context, call);
+    if (current === undefined) {
+      await present(this.#context);
+      await this.sweep(name, call);
+      // Content that reappeared in the work folder after a power failure would never be removed.
+      await unless(files.sync(layout.work), "ENOENT");
+      await this.#lookAgain();
+    } else {
+      const away = await this.#moveAway(name, call);
+      if (!(await this.#isProved(name, away, { current, record, mark }))) return;
+      if (!(await removeIfEmpty(this.#context, away))) {
+        await unless(mark(), ...immovable);
+        await discard(this.#context, away, call);
+        // Another csimux on this base folder may have started to build the tree, too.
+        await this.sweep(name, call);
+        await unless(files.sync(layout.work), "ENOENT");
+      }
+    }
+    await this.#dropRecord(name, record);
+    // The very first delete finds no folder to sync; for any other, the sync proves that the base folder still exists.
+    await (current === undefined ? unless(this.sync(), "ENOENT") : this.sync());
+  }
+
+  /** Removes what interrupted calls left of this tree. */
   async sweep(name: string, call: Call): Promise<void> {
     const { files, layout } = this.#context;
     const prefix = layout.workPrefix(this.#kind, name);
@@ -118,14 +139,18 @@ export class Trees {
       await unless(files.rename(`${layout.work}/${entry}`, taken), "ENOENT");
       await discard(this.#context, taken, call);
     }
+    await discard(this.#context, layout.beside(this.#kind, name), call);
   }
 
-  /** Undoes a failed `place`: removes the work folder, then the record. Keeps a tree that did appear. Returns whether nothing is left. */
-  async abandon(name: string, record: string, call: Call): Promise<boolean> {
+  /**
+   * Removes what a failed or interrupted call has left of a tree that did not appear: what is in the work folder, then the record. Keeps a
+   * tree that did appear, with its record. Returns whether nothing is left.
+   */
+  async clear(name: string, record: string, call: Call): Promise<boolean> {
     if (await this.has(name)) return false;
     await this.sweep(name, call);
-    await dropRecord(this.#context, record);
-    return true;
+    await this.#lookAgain();
+    return await this.#dropRecord(name, record);
   }
 
   get #root(): string {
@@ -157,34 +182,79 @@ export class Trees {
     await Promise.all(freshRoot ? [this.sync(), files.sync(layout.base)] : [this.sync()]);
   }
 
-  /** Removes an empty tree, in one step. */
-  async #removeEmpty(name: string): Promise<"removed" | "absent" | "full"> {
-    try {
-      await this.#context.files.removeFolder(this.#path(name));
-      return "removed";
-    } catch (error) {
-      const errno = errnoOf(error) ?? "";
-      if (notEmpty.includes(errno)) return "full";
-      if (errno === "ENOENT") return "absent";
-      if (errno === "ENOTDIR") throw this.#notAFolder(name);
-      throw error;
-    }
+  /** What is at the path of a tree. NFS may answer for an earlier one of the name, but not with its record: opening a file asks the server. */
+  async #identity(path: string, record: string | undefined): Promise<Pick<FolderFacts, "kind" | "mark"> | undefined> {
+    const { files, local } = this.#context;
+    const text = local || record === undefined ? undefined : await files.readText(record);
+    const facts = await unless(files.facts(path), "ENOENT", "ENOTDIR");
+    return facts && { kind: facts.kind, mark: `${facts.mark} ${text ?? ""}` };
   }
 
-  /** Moves the tree to the work folder in one step. Returns its new path, or the old one if it cannot move. */
-  async #moveAway(name: string, mark: () => Promise<unknown>): Promise<string> {
+  /** Moves the tree out of its place in one step, and returns its new path. It may be gone, or another one by now. */
+  async #moveAway(name: string, call: Call): Promise<string> {
     const { files, layout } = this.#context;
-    const away = layout.workTree(this.#kind, name);
+    const [tree, away] = [this.#path(name), layout.workTree(this.#kind, name)];
+    // A server that has moved it may find nothing when a request is repeated, because its answer was lost.
+    const move = (to: string) => unless(files.rename(tree, to), "ENOENT");
     try {
-      await mark();
-      await withFolders(this.#context, this.#work, () => files.rename(this.#path(name), away));
+      await withFolders(this.#context, this.#work, () => files.rename(tree, away));
       return away;
     } catch (error) {
+      if (errnoOf(error) === "ENOENT") return away;
       // Freeing space must not require space, and a removable tree must not stay forever.
-      if (immovable.includes(errnoOf(error) ?? "")) return this.#path(name);
-      throw error;
+      if (!immovable.includes(errnoOf(error) ?? "")) throw error;
     }
+    const beside = layout.beside(this.#kind, name);
+    await discard(this.#context, beside, call);
+    await move(beside);
+    return beside;
   }
+
+  /** Whether what was moved away may be removed. If not, another controller has made it meanwhile, and it is back in its place. */
+  async #isProved(name: string, away: string, { current, record }: Removal): Promise<boolean> {
+    const { files, local } = this.#context;
+    // Opening a folder asks the server of an NFS mount which one it is (nfs(5), "Close-to-open cache consistency").
+    if (!local) await unless(files.names(away), "ENOENT", "ENOTDIR");
+    const taken = await this.#identity(away, record);
+    if (taken === undefined || taken.mark === current) return true;
+    if ((await this.#entry(name)) === undefined) await unless(files.rename(away, this.#path(name)), "ENOENT");
+    await this.sync();
+    if ((await this.#identity(this.#path(name), record))?.mark === taken.mark) return false;
+    const text = `${this.#path(name)} was changed by another process while it was being removed; retrying`;
+    throw new CsiError("aborted", `connection "${this.#context.connection}": ${text}`);
+  }
+
+  /** After this, NFS asks the server again for names that it has not found: it opens their folder. */
+  async #lookAgain(): Promise<void> {
+    await this.sync().catch(() => undefined);
+  }
+
+  /** Removes the record of a tree, unless the tree is there. Returns whether it is not. */
+  async #dropRecord(name: string, record: string | undefined): Promise<boolean> {
+    if (record === undefined) return true;
+    const { files } = this.#context;
+    // Taken first: a record that another controller writes from now on is that of a tree that it has yet to make, or has made.
+    const taken = `${record}~`;
+    await ifThere(files, record, files.rename(record, taken));
+    if ((await this.#entry(name)) === undefined) {
+      await ifThere(files, taken, files.removeFile(taken));
+      return true;
+    }
+    await unless(files.link(taken, record), "ENOENT", "EEXIST").catch(async () => {
+      // Not every file system has links.
+      if ((await files.entry(record)) === undefined) await files.rename(taken, record);
+    });
+    await unless(files.removeFile(taken), "ENOENT");
+    return false;
+  }
+}
+
+/** Changes a file, if it exists. */
+async function ifThere(files: Files, path: string, change: Promise<unknown>): Promise<void> {
+  await unless(change, "ENOENT", "ENOTDIR").catch(async (cause: unknown) => {
+    // The kernel checks for a read-only file system before it checks whether the file exists.
+    if (errnoOf(cause) !== "EROFS" || (await files.entry(path)) !== undefined) throw cause;
+  });
 }
 
 /** Removes a folder and everything in it. Throws "failed-precondition" if something is mounted in it. Succeeds if it is not there. */
@@ -192,15 +262,6 @@ export async function discard(context: OperationContext, path: string, call: Cal
   if (await removeIfEmpty(context, path)) return;
   await refuseMounts(context, path);
   await removeTree(context, path, call);
-}
-
-/** Removes the record of a tree, if it exists. */
-export async function dropRecord({ files }: OperationContext, record: string | undefined): Promise<void> {
-  if (record === undefined) return;
-  await unless(files.removeFile(record), "ENOENT", "ENOTDIR").catch(async (cause: unknown) => {
-    // The kernel checks for a read-only file system before it checks whether the file exists.
-    if (errnoOf(cause) !== "EROFS" || (await files.entry(record)) !== undefined) throw cause;
-  });
 }
 
 /** Whether the folder is gone now, whatever the reason if it is not: content, a mount, its owner, or that it is a link. */

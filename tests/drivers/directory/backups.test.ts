@@ -10,10 +10,10 @@ import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, gib, snapshotIds, snapshotsOf, volumeOf } from "../../contract/rig.ts";
 import { pause } from "../../waiting.ts";
 import { backupBy, backupRig, hasRestic, kopiaRepository, type Repository, resticRepository } from "./backup-rig.ts";
-import { byName, leftOn, openOn, temporaryFolder } from "./directory-rig.ts";
+import { leftOn, openOn, temporaryFolder } from "./directory-rig.ts";
 
 driverContract("local-hostpath with kopia", async () => backupRig(await kopiaRepository()), {
-  ...{ ...byName, "snapshots hold their volume": "snapshots are copies" },
+  ...{ "snapshots hold their volume": "snapshots are copies" },
   modify: "folders have no properties",
   groupSnapshots: "copies are not made at one moment",
 });

@@ -3,10 +3,9 @@ import { driverContract } from "../../contract/driver.ts";
 import { storeRig } from "../../contract/parts.ts";
 import { storeContract } from "../../contract/store.ts";
 import { sampled } from "../../sample.ts";
-import { byName, directoryRig } from "./directory-rig.ts";
+import { directoryRig } from "./directory-rig.ts";
 
 const lacks = {
-  ...byName,
   "snapshots hold their volume": "snapshots are copies",
   modify: "folders have no properties",
   groupSnapshots: "copies are not made at one moment",

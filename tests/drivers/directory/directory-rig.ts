@@ -25,12 +25,6 @@ export const toolOf = (command: Command): Command => {
 
 export const maxIdBytes = 100;
 
-/** What the driver lacks with two controllers at once. */
-export const byName = {
-  "a second writer": "a folder is removed by its name",
-  "a second generation": "a folder is removed by its name",
-} as const;
-
 export interface OpenOptions {
   readonly kind?: DirectoryKind;
   readonly settings?: Partial<DirectorySettings>;

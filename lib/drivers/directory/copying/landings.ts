@@ -6,12 +6,13 @@ import { type CopySpec, type CopyWay, type Landing, type Moment, maxRecordBytes 
 import { failure, throwIfCancelled } from "../../failure.ts";
 import { sizeFrom } from "../../sizes.ts";
 import type { ForeignSource } from "../../volume.ts";
+import { recorded } from "../creation.ts";
 import { isVolumeId } from "../layout.ts";
 import { type OperationContext, present, withFolders } from "../operation-context.ts";
 import type { OwnershipAndMode } from "../owner.ts";
 import { foreignSource, type RecordFields, type TreeRecords, type VolumeRecord } from "../records.ts";
 import { checkTools, copied } from "../tools.ts";
-import { discard, dropRecord, immovable, type Trees } from "../trees.ts";
+import { discard, immovable, type Trees } from "../trees.ts";
 import { OwnFiles } from "./own-files.ts";
 
 /** A file below `.csimux/copies`: the record of a copy, with its volume and connection. */
@@ -152,12 +153,9 @@ export class Landings {
       created: new Date(),
       connection: this.#context.connection,
     };
-    if (!(await records.start(id, record))) {
-      // The record of an earlier attempt, or of an interrupted creation without a source.
-      await trees.sweep(id, call);
-      await records.replace(id, record);
-    }
-    await trees.appear(id, folder);
+    // A record that exists is that of an earlier attempt, or of an interrupted creation without a source.
+    const subject = { trees, tree: id, records, key: id, file: this.#context.layout.record("v", id) };
+    await recorded(this.#context, subject, record, () => trees.appear(id, folder), call);
     return record;
   }
 
@@ -190,8 +188,8 @@ export class Landings {
     await unless(files.sync(layout.work), "ENOENT");
     const begun = await records.read(id);
     if (begun?.copyOf && isSame(begun.copyOf, kept.copyOf)) {
-      if (await trees.has(id)) throw this.#error("aborted", `volume "${id}" was finished meanwhile; it stays`);
-      await dropRecord(this.#context, layout.record("v", id));
+      if (!(await trees.clear(id, layout.record("v", id), call)))
+        throw this.#error("aborted", `volume "${id}" was finished meanwhile; it stays`);
       await files.sync(layout.own);
     }
     return true;
