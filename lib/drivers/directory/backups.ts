@@ -60,14 +60,18 @@ export class Backups {
     const backup = await tool.get(id, call);
     if (!backup) return;
     if (backup.foreign !== undefined) throw this.#refused(backup.id, backup.foreign);
-    for (const each of [backup.id, ...(await this.#twins(backup, call))]) await tool.forget(each, call);
+    for (const each of await this.#twins(backup, call)) await tool.forget(each, call);
   }
 
-  /** Backups of the same name made by another controller for the same call; they are deleted together. */
+  /**
+   * A backup, with those of the same name made by another controller for the same call: they are deleted together. If it is gone by now, what
+   * has the name was made after that.
+   */
   async #twins({ id, key, volumeId }: Backup, call: Call): Promise<readonly string[]> {
-    if (key === "") return [];
+    if (key === "") return [id];
     const all = await this.#parts.tool.find(key, call);
-    return all.filter(other => other.volumeId === volumeId && other.id !== id).map(other => other.id);
+    const ids = all.filter(other => other.volumeId === volumeId).map(other => other.id);
+    return ids.includes(id) ? ids : [id];
   }
 
   #refused(id: string, maker: string): CsiError {

@@ -139,7 +139,8 @@ export class Trees {
       await unless(files.rename(`${layout.work}/${entry}`, taken), "ENOENT");
       await discard(this.#context, taken, call);
     }
-    await discard(this.#context, layout.beside(this.#kind, name), call);
+    const beside = layout.beside(this.#kind, name);
+    if ((await files.entry(beside)) !== undefined) await discard(this.#context, beside, call);
   }
 
   /**

@@ -280,9 +280,9 @@ test("a delete makes the removal of the content durable before it removes the re
   const driver = openOn(base, { files, runner: runnerWith({ rm }) });
   await openOn(base).create(volumeOf("other"), call);
   await driver.delete("origin", call);
-  expect(steps.splice(0)).toEqual(["rm", "sync .csimux/work", "remove .csimux/v.origin.json", "sync v"]);
+  expect(steps.splice(0)).toEqual(["rm", "sync .csimux/work", "remove .csimux/v.origin.json~", "sync v"]);
   await driver.delete("other", call);
-  expect(steps).toEqual(["remove .csimux/v.other.json", "sync v"]);
+  expect(steps).toEqual(["remove .csimux/v.other.json~", "sync v"]);
 });
 
 test("a delete never follows a link", async () => {
