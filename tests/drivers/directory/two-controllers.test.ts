@@ -1,7 +1,11 @@
-import { test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { lstat, readFile, rm, writeFile } from "node:fs/promises";
+import { type Files, localFiles } from "../../../lib/io/files.ts";
+import { codeOf } from "../../contract/driver-volumes.ts";
+import { callWith, findVolume, getVolume, gib, volumeOf } from "../../contract/rig.ts";
 import { twoControllers } from "../../contract/two-controllers.ts";
 import { backupRig, hasRestic, kopiaRepository, resticRepository } from "./backup-rig.ts";
-import { directoryRig } from "./directory-rig.ts";
+import { directoryRig, leftOn, type OpenOptions, openOn, temporaryFolder } from "./directory-rig.ts";
 
 test("two controllers on one base folder agree on concurrent calls", async () => {
   const rig = await directoryRig();
@@ -36,3 +40,128 @@ test.each(tools)(
 /** What a repository of restic consists of, whether there are snapshots or not. */
 const isOfRestic = (name: string): boolean =>
   ["config", "data", "index", "keys", "locks", "snapshots"].includes(name.split("/")[0] ?? "");
+
+/** What the contract's second writer cannot show: empty volumes, and what file systems on networks answer. */
+describe("between two steps of a deletion", () => {
+  const call = callWith();
+
+  let base = "";
+  beforeEach(async () => {
+    base = await temporaryFolder();
+  });
+  afterEach(() => rm(base, { recursive: true, force: true }));
+
+  const share: OpenOptions = { kind: "nfs-client", settings: { requireMount: false, shareHost: "nas" } };
+
+  const failing = (code: string) => async () => {
+    throw Object.assign(new Error(code), { code });
+  };
+
+  /** The files of a controller that moves a tree away only after `work`. */
+  const movingAfter = (work: () => Promise<unknown>, files: Files = localFiles): Files => ({
+    ...files,
+    rename: async (from, to) => {
+      if (from === `${base}/v/a`) await work();
+      return files.rename(from, to);
+    },
+  });
+
+  /** Another controller deletes the volume and makes it again; returns which folder that is. */
+  async function remade(content?: string): Promise<bigint> {
+    const other = openOn(base);
+    await other.delete("a", call);
+    await other.create(volumeOf("a", 2n * gib), call);
+    if (content !== undefined) await writeFile(`${base}/v/a/content`, content);
+    return (await lstat(`${base}/v/a`, { bigint: true })).birthtimeNs;
+  }
+
+  test("an empty volume that another controller has made again stays the folder that pods have mounted", async () => {
+    await openOn(base).create(volumeOf("a"), call);
+    let born = 0n;
+    const files = movingAfter(async () => {
+      born = await remade();
+    });
+    expect(await codeOf(openOn(base, { files }).delete("a", call))).toBe("ok");
+    expect((await lstat(`${base}/v/a`, { bigint: true })).birthtimeNs).toBe(born);
+    expect((await getVolume(openOn(base), "a")).bytes).toBe(2n * gib);
+    await openOn(base).delete("a", call);
+    expect(await leftOn(base)).toEqual([]);
+  });
+
+  test("a share that tells no time of birth and uses a number again: the record tells one volume from the next", async () => {
+    const blind: Files = {
+      ...localFiles,
+      facts: async path => ({ ...(await localFiles.facts(path)), mark: "1:2:0" }),
+    };
+    await openOn(base).create(volumeOf("a"), call);
+    const files = movingAfter(() => remade("new"), blind);
+    expect(await codeOf(openOn(base, { ...share, files }).delete("a", call))).toBe("ok");
+    expect(await readFile(`${base}/v/a/content`, "utf8")).toBe("new");
+    await openOn(base, { ...share, files: blind }).delete("a", call);
+    expect(await leftOn(base)).toEqual([]);
+  });
+
+  test("a client that answers for the folder from its cache is made to ask its server", async () => {
+    await openOn(base).create(volumeOf("a"), call);
+    const cached = await localFiles.facts(`${base}/v/a`);
+    const asked = new Set<string>();
+    const caching: Files = {
+      ...localFiles,
+      facts: async path => (path.includes("/work/") && !asked.has(path) ? cached : localFiles.facts(path)),
+      names: async path => {
+        asked.add(path);
+        return localFiles.names(path);
+      },
+      // The record does not tell them apart either.
+      readText: async (path, most) => (path.endsWith("/v.a.json") ? "cached" : localFiles.readText(path, most)),
+    };
+    const files = movingAfter(() => remade("new"), caching);
+    expect(await codeOf(openOn(base, { ...share, files }).delete("a", call))).toBe("ok");
+    expect(await readFile(`${base}/v/a/content`, "utf8")).toBe("new");
+  });
+
+  test("a folder whose number changes by itself is neither removed nor said to be", async () => {
+    await openOn(base).create(volumeOf("a"), call);
+    let count = 0;
+    const files: Files = {
+      ...localFiles,
+      facts: async path => ({ ...(await localFiles.facts(path)), mark: `${count++}` }),
+    };
+    expect(await codeOf(openOn(base, { files }).delete("a", call))).toBe("aborted");
+    expect(await findVolume(openOn(base), "a")).toMatchObject({ bytes: gib });
+  });
+
+  test("on a file system without links, the record of a volume that has appeared meanwhile comes back, too", async () => {
+    const other = openOn(base);
+    await other.create(volumeOf("a"), call);
+    await other.delete("a", call);
+    const files: Files = {
+      ...localFiles,
+      link: failing("EPERM"),
+      rename: async (from, to) => {
+        if (from.endsWith("/v.a.json")) await other.create(volumeOf("a"), call);
+        return localFiles.rename(from, to);
+      },
+    };
+    expect(await codeOf(openOn(base, { files }).delete("a", call))).toBe("ok");
+    expect(await findVolume(other, "a")).toMatchObject({ bytes: gib });
+    await other.delete("a", call);
+    expect(await leftOn(base)).toEqual([]);
+  });
+
+  test("a removal that had to stay next to the volumes and was interrupted there is ended by its repeat", async () => {
+    await openOn(base).create(volumeOf("a"), call);
+    await writeFile(`${base}/v/a/content`, "old");
+    const files: Files = {
+      ...localFiles,
+      rename: (from, to) => (to.includes("/work/") ? failing("ENOSPC")() : localFiles.rename(from, to)),
+    };
+    const runner = { where: "test", run: failing("killed") };
+    expect(await codeOf(openOn(base, { files, runner }).delete("a", call))).toBe("internal");
+    expect(await leftOn(base)).toEqual([".csimux/v.a.json", "v/v~a~", "v/v~a~/content"]);
+    expect(await findVolume(openOn(base), "a")).toBeUndefined();
+    expect((await openOn(base).inventory?.list({ token: undefined, max: 9 }, call))?.items).toEqual([]);
+    await openOn(base).delete("a", call);
+    expect(await leftOn(base)).toEqual([]);
+  });
+});
