@@ -269,8 +269,8 @@ class Kernel:
         if name == "emulate_model_alias" and self.read("%s/alua/default_tg_pt_gp/members" % os.path.dirname(place)):
             self.refuse(errno.EINVAL, inner)
         if name == "enable" and re.search(r"/tpgt_\d+$", place):
-            # iscsi_target_tpg.c: a group that has the state already is refused.
-            if value not in ("0", "1") or self.read(inner) == value:
+            # iscsi_target_configfs.c, before Linux 5.16; since then target_core_fabric_configfs.c takes the state that a group has.
+            if value not in ("0", "1"):
                 self.refuse(errno.EINVAL, inner)
         if re.search(r"/namespaces/\d+$", place):
             return self.write_namespace(place, name, value)

@@ -1,9 +1,12 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { localRunner } from "../../lib/io/local.ts";
 import type { CommandRunner } from "../../lib/io/runner.ts";
 import { pause } from "../waiting.ts";
 import { type Change, modelKernel } from "./configfs.ts";
+import { nfsCases } from "./nfs-cases.ts";
 import { toolCases } from "./tool-cases.ts";
+import { nfsCache, nfsClients } from "./zfs/nfsd.ts";
 import { type FakeZfs, inProcess } from "./zfs/pools.ts";
 
 /** A storage host for cases: a model, or a real one. */
@@ -17,6 +20,10 @@ export interface CaseHost {
   readonly lio: string;
   readonly nvmet: string;
   readonly devices: string;
+  /** Where a file system is mounted. */
+  place(dataset: string): string;
+  /** A client that mounts a file system over NFSv4.2 and holds a file open in it. */
+  nfsClient(dataset: string): Promise<{ readonly end: () => Promise<void> }>;
 }
 
 /** What a case has observed, one line each, in the same words on every host. */
@@ -26,13 +33,19 @@ export type Sight = readonly string[];
 export type HostCase = (host: CaseHost) => Promise<Sight>;
 
 /** The model of a host for a case. */
-export const modelOf = (fake: FakeZfs, runner: CommandRunner): CaseHost => ({
-  runner: inProcess(fake, runner),
+export const modelOf = (fake: FakeZfs): CaseHost => ({
+  runner: inProcess(fake, localRunner({ env: { PATH: `${fake.bin}:/usr/sbin:/usr/bin:/sbin:/bin` } })),
   dataset: "tank/cases",
   kernel: modelKernel(fake.folder),
   lio: join(fake.folder, "lio"),
   nvmet: join(fake.folder, "nvmet"),
   devices: join(fake.folder, "dev"),
+  place: name => (fake.find(name) ? fake.place(name) : "/nowhere"),
+  async nfsClient(name) {
+    nfsCache(fake.folder, [fake.place(name)]);
+    nfsClients(fake.folder, [{ id: 7, open: [fake.place(name)] }]);
+    return { end: async () => nfsClients(fake.folder, []) };
+  },
 });
 
 const { signal } = new AbortController();
@@ -205,4 +218,10 @@ const nvmetCases: Readonly<Record<string, HostCase>> = {
   },
 };
 
-export const hostCases: Readonly<Record<string, HostCase>> = { ...zfsCases, ...toolCases, ...lioCases, ...nvmetCases };
+export const hostCases: Readonly<Record<string, HostCase>> = {
+  ...zfsCases,
+  ...toolCases,
+  ...nfsCases,
+  ...lioCases,
+  ...nvmetCases,
+};

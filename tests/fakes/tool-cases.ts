@@ -72,20 +72,22 @@ export const toolCases: Readonly<Record<string, HostCase>> = {
 
   "several snapshots are taken together or not at all, and listed backwards": async host => {
     const { at, said, shown, values } = toolsOn(host);
-    await said("create", at("a"));
+    for (const name of ["a", "b"]) await said("create", at(name));
     const seen = [
-      await said("snapshot", "-o", "csimux:s=1", `${at("a")}@x`, `${at("a")}@y`),
+      await said("snapshot", "-o", "csimux:s=1", `${at("a")}@x`, `${at("b")}@x`),
+      await said("snapshot", `${at("a")}@x`, `${at("b")}@y`),
       await said("snapshot", `${at("a")}@y`, `${at("a")}@z`),
-      await said("snapshot", `${at("absent")}@z`),
+      await said("snapshot", `${at("a")}@z`, `${at("absent")}@z`),
+      await said("snapshot", `${at("a")}@y`),
       await shown(...listed, "1", at("a")),
+      await shown(...listed, "1", at("b")),
       await values("csimux:s,type,userrefs,defer_destroy,clones", "a@x"),
       await said("set", "csimux:s=2", `${at("a")}@x`),
       await said("set", "readonly=on", `${at("a")}@x`),
       await shown(...listed, "1", at("absent")),
       await shown("get", "-Hp", "-d", "1", "-t", "snapshot", "-o", "name,value", "csimux:s", at("a")),
     ];
-    for (const name of ["x", "y"]) await said("destroy", `${at("a")}@${name}`);
-    await said("destroy", at("a"));
+    for (const name of ["a@x", "a@y", "b@x", "a", "b"]) await said("destroy", at(name));
     return seen;
   },
 
@@ -99,6 +101,7 @@ export const toolCases: Readonly<Record<string, HostCase>> = {
       await said("hold", "csimux-one", `${at("a")}@s`),
       await held(),
       await said("hold", "csimux-one", `${at("a")}@absent`),
+      await said("release", "csimux-one", `${at("a")}@absent`),
       await said("release", "csimux-two", `${at("a")}@s`),
       await said("release", "csimux-one", `${at("a")}@s`),
       await held(),

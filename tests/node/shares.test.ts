@@ -8,6 +8,7 @@ import { ownSecrets } from "../../lib/node/attach/context.ts";
 import { mountErrorCode } from "../../lib/node/mount/mount-errors.ts";
 import type { NodeVolumes } from "../../lib/node/volumes.ts";
 import { MountProgram } from "../fakes/mount-program.ts";
+import { refusedMounts } from "../fakes/mount-words.ts";
 import { callOf, codeOf, isRoot, Lab, mountinfo, writer } from "./lab.ts";
 
 let lab: Lab;
@@ -200,15 +201,19 @@ describe.skipIf(!isRoot)("a server that does not answer", () => {
   });
 });
 
+test.skipIf(!isRoot).each(Object.entries(refusedMounts))(
+  "mounting %s is refused in its own way",
+  async (_, refused) => {
+    await mount.answer(refused.words);
+    expect(await codeOf(stage(refused.type === "nfs" ? nfs : smb))).toBe(refused.code);
+  },
+);
+
 test.each<[string, Code]>([
-  ["mount.nfs: access denied by server while mounting nas:/x", "permission-denied"],
-  ["mount.nfs: mounting nas:/x failed, reason given by server: No such file or directory", "not-found"],
-  ["mount.nfs: Connection refused", "unavailable"],
   ["mount.nfs: Connection timed out", "unavailable"],
   ["mount.nfs: No route to host", "unavailable"],
   ["mount.nfs: Failed to resolve server nas: Name or service not known", "unavailable"],
   ["mount.nfs: Protocol not supported", "failed-precondition"],
-  ["mount.nfs: an incorrect mount option was specified", "failed-precondition"],
   ["mount: /x: unknown filesystem type 'nfs'.", "failed-precondition"],
   ["mount: /x: bad option; for several filesystems you might need a /sbin/mount.nfs helper", "failed-precondition"],
   ["an unknown message", "internal"],

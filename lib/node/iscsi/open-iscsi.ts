@@ -16,6 +16,7 @@ const exit = {
   sessionExists: 15,
   noDaemon: 20,
   noRecord: 21,
+  noInfo: 22,
   refused: 24,
   missing: 127,
 } as const;
@@ -144,7 +145,7 @@ export class OpenIscsi {
   async #logout({ id, iqn }: Session, call: Call): Promise<void> {
     const task = `logging out of ${iqn}`;
     const output = await this.#iscsiadm(["-m", "session", "-r", id, "-u"], task, call.signal);
-    const good: readonly number[] = [0, exit.noSession, exit.noRecord];
+    const good: readonly number[] = [0, exit.noSession, exit.noRecord, exit.noInfo];
     if (!good.includes(output.exitCode)) throw refused(output, task);
     const gone = async () =>
       (await this.#ports.sysfs.text("class/iscsi_session", `session${id}`, "targetname")) ? undefined : true;

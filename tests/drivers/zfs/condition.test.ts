@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Context, Driver } from "../../../lib/drivers/driver.ts";
+import type { Driver } from "../../../lib/drivers/driver.ts";
 import { exportedIn } from "../../../lib/drivers/zfs/cli/nfs.ts";
 import { callWith, volumeOf } from "../../contract/rig.ts";
 import type { Pools } from "../../fakes/zfs/pool.ts";
@@ -249,16 +249,22 @@ test("a lost target is made again, and an existing one is left alone", async () 
 
 test("a file system that the NFS server no longer exports is missing and is shared again, where the exports can be read", async () => {
   const { rig, driver } = await begun("zfs-generic-nfs");
-  const { id, context } = await driver.create(volumeOf("pvc-1"), call);
-  const other = await driver.create(volumeOf("pvc-2"), call);
+  const { id } = await driver.create(volumeOf("pvc-1"), call);
+  await driver.create(volumeOf("pvc-2"), call);
+  const lose = () =>
+    rig.fake.with(pools => {
+      const lost = pools.find("tank/k/v/pvc-1");
+      if (lost) lost.shared = false;
+    });
   expect(await look(driver)).toEqual({});
-  const line = ({ share = "" }: Context) => `${share}\t*(rw,sync,no_subtree_check)\n`;
-  writeFileSync(join(rig.fake.folder, "etab"), line(other.context));
+  lose();
   expect(await look(driver)).toEqual({ [id]: ["ShareMissing"] });
   rig.fake.commands();
   await driver.health?.restore?.(id, call);
   expect(rig.fake.commands().at(-1)).toBe("zfs share tank/k/v/pvc-1");
-  writeFileSync(join(rig.fake.folder, "etab"), `${line(context)}${line(other.context)}`);
+  expect(await look(driver)).toEqual({});
+  lose();
+  writeFileSync(join(rig.fake.folder, "no-etab"), "");
   expect(await look(driver)).toEqual({});
 });
 

@@ -3,8 +3,11 @@ import type { Dataset, Nas } from "./state.ts";
 /**
  * Values of ZFS properties, as the three ways to ask for them show them: zfsprops(7) of OpenZFS 2.3; {parsed, rawvalue, value, source} in
  * plugins/pool_/utils.py and dataset.py of TS-24.10.2.4. What a pool is made with: fsoptions in plugins/pool_/pool.py of TS-24.10.2.4 to
- * TS-26.0.0-BETA.3 (pool.py before). assumed: how much room an empty dataset takes.
+ * TS-26.0.0-BETA.3 (pool.py before).
  */
+
+/** How many bytes an empty dataset takes with blocks of 4 KiB, as TrueNAS makes pools (OpenZFS 2.1.11 in the lab, tests/lab/fakes.lab.ts). */
+export const emptyBytes: Readonly<Record<Dataset["type"], number>> = { FILESYSTEM: 98_304, VOLUME: 57_344 };
 
 const inheritable: Readonly<Record<string, string>> = {
   aclmode: "discard",
@@ -40,18 +43,18 @@ const poolOf = (name: string): string => name.split("/")[0] ?? "";
 const mine = (set: object, name: string): boolean => Object.hasOwn(set, name);
 
 /** Bytes that a dataset takes by itself. */
-const usedBy = ({ native, content }: Dataset): number =>
-  Math.max(Number(native["refreservation"] ?? 0), (content ?? "").length, 98_304);
+const usedBy = ({ type, native, content }: Dataset): number =>
+  Math.max(Number(native["refreservation"] ?? 0), (content ?? "").length, emptyBytes[type]);
 
 const below = (nas: Nas, name: string): readonly Dataset[] =>
   Object.values(nas.state.datasets).filter(each => each.name === name || each.name.startsWith(`${name}/`));
 
 const used = (nas: Nas, name: string): number => below(nas, name).reduce((sum, each) => sum + usedBy(each), 0);
 
-function available(nas: Nas, { name, native }: Dataset): number {
+function available(nas: Nas, { name, type, native }: Dataset): number {
   const free = (nas.state.pools[poolOf(name)] ?? 0) - used(nas, poolOf(name));
   const quota = Number(native["refquota"] ?? 0);
-  const own = quota > 0 ? [quota - usedBy({ native, content: "" } as Dataset)] : [];
+  const own = quota > 0 ? [quota - usedBy({ type, native, content: "" } as Dataset)] : [];
   return Math.max(0, Math.min(free, ...own, ...quotasOf(nas, name)));
 }
 
@@ -81,7 +84,7 @@ export function property(
 }
 
 function ownValue(nas: Nas, dataset: Dataset, key: string): string {
-  const referenced = String(Math.max(98_304, (dataset.content ?? "").length));
+  const referenced = String(Math.max(emptyBytes[dataset.type], (dataset.content ?? "").length));
   const values: Readonly<Record<string, () => string>> = {
     available: () => String(available(nas, dataset)),
     createtxg: () => String(dataset.createtxg),

@@ -69,7 +69,7 @@ function apply(pools: Pools, thing: Thing, pairs: Pairs, fresh: boolean): void {
 function refuseVolsize(pools: Pools, thing: Thing, bytes: number, head: string): void {
   const block = Number(pools.value(thing, "volblocksize").value);
   if (bytes <= 0 || bytes % block !== 0)
-    throw new Failure(`${head}: volume size must be a multiple of volume block size`);
+    throw new Failure(`${head}: 'volsize' must be a multiple of volume block size (${block / 1024}K)`);
 }
 
 function refuseNew(pools: Pools, name: string, head = `cannot create '${name}'`): void {
@@ -79,7 +79,7 @@ function refuseNew(pools: Pools, name: string, head = `cannot create '${name}'`)
   const parent = pools.find(name.slice(0, name.lastIndexOf("/")));
   if (!name.includes("/") || !pools.state.pools[name.split("/")[0] ?? ""]?.imported)
     throw new Failure(`${head}: no such pool '${name.split("/")[0]}'`);
-  if (!parent) throw new Failure(`${head}: parent does not exist`);
+  if (!parent) throw new Failure(`cannot create '${name}': parent does not exist`);
   if (parent.type !== "filesystem") throw new Failure(`${head}: parent is not a filesystem`);
 }
 
@@ -147,8 +147,12 @@ export function snapshot(pools: Pools, argv: readonly string[]): void {
   const { words } = flags(rest, "");
   for (const name of words) {
     const head = `cannot create snapshot '${name}'`;
-    const dataset = pools.find(name.split("@")[0] ?? "");
-    if (!dataset) throw new Failure(`${head}: dataset does not exist\nno snapshots were created`);
+    const from = name.split("@")[0] ?? "";
+    if (!pools.find(from)) throw new Failure(`cannot open '${from}': dataset does not exist`, 2);
+    if (words.filter(each => each.startsWith(`${from}@`)).length > 1)
+      throw new Failure(
+        "cannot create snapshots : multiple snapshots of same fs not allowed\nno snapshots were created",
+      );
     if (!nameShape.test(name)) throw new Failure(`${head}: invalid character in name`);
     if (name.length > longest) throw new Failure(`${head}: name is too long`);
     if (pools.find(name)) throw new Failure(`${head}: dataset already exists\nno snapshots were created`);

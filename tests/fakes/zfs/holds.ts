@@ -4,7 +4,8 @@ import { Failure, type Pools } from "./pool.ts";
 export function hold(pools: Pools, argv: readonly string[], on: boolean): void {
   const [tag = "", name = ""] = argv;
   const thing = pools.find(name);
-  if (!thing) throw new Failure(`cannot open '${name}': dataset does not exist`);
+  const head = on ? "cannot hold snapshot" : "cannot release hold from snapshot";
+  if (!thing) throw new Failure(`${head} '${name}': dataset does not exist`);
   const others = (thing.holds ?? []).filter(each => each !== tag);
   const had = others.length < (thing.holds ?? []).length;
   if (on && had) throw new Failure(`cannot hold snapshot '${name}': tag already exists on this dataset`);

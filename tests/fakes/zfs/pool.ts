@@ -75,7 +75,15 @@ interface State {
 }
 
 /** A failure in zfs's own words, on stderr. */
-export class Failure extends Error {}
+export class Failure extends Error {
+  /** What zfs ends with: 2 where it takes a complaint for one about its usage, 1 elsewhere. */
+  readonly code: 1 | 2;
+
+  constructor(message: string, code: 1 | 2 = 1) {
+    super(message);
+    this.code = code;
+  }
+}
 
 const empty: State = { things: {}, pools: {}, next: 1, faults: {}, devices: {}, log: [], disturbed: [] };
 

@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
@@ -51,12 +51,16 @@ async function bundle() {
   return Promise.all(outputs.map(async file => ({ name: basename(file.path), content: await file.arrayBuffer() })));
 }
 
-/** A host with the pool `tank` of `bytes` bytes. */
-export async function fakeZfs(bytes = 2 ** 40): Promise<FakeZfs> {
+/**
+ * A host with the pool `tank` of `bytes` bytes. Without programs only what runs in this process sees it (`inProcess`): programs are made from
+ * the sources of the model, which are not everywhere.
+ */
+export async function fakeZfs(bytes = 2 ** 40, hasPrograms = true): Promise<FakeZfs> {
   const folder = await mkdtemp(join(tmpdir(), "csimux-zfs-"));
   const bin = join(folder, "bin");
   mkdirSync(bin);
-  for (const { name, content } of await bundled()) writeFileSync(join(folder, name), new Uint8Array(content));
+  for (const { name, content } of hasPrograms ? await bundled() : [])
+    writeFileSync(join(folder, name), new Uint8Array(content));
   const source = join(folder, "main.js");
   for (const program of ["zfs", "zpool"]) {
     writeFileSync(
@@ -177,7 +181,7 @@ export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner =
     const copy = pipeIn(argv[1] ?? "");
     if (copy && !isSlow(folder))
       return outputOf(piped(copy, zfs, (each, stream) => run(folder, "zfs", each.slice(1), stream)));
-    if (argv[0] === "/var/lib/nfs/etab") return outputOf(exportsOf(folder));
+    if (argv[0] === "/var/lib/nfs/etab") return outputOf(exportsOf(fake));
     if (program === "exportfs") {
       flushed(folder);
       return outputOf({ out: "", err: "", code: 0 });
@@ -243,10 +247,17 @@ async function inProc(folder: string, command: Command, others: CommandRunner, s
   return { ...output, stdout: output.stdout.replaceAll(place, "/proc/") };
 }
 
-/** The exports of the host's NFS server: the text of a file that tests write. */
-function exportsOf(folder: string): Result {
-  const path = join(folder, "etab");
-  return existsSync(path) ? { out: readFileSync(path, "utf8"), err: "", code: 0 } : { out: "", err: "", code: 1 };
+/** The exports of the host's NFS server, as exportfs(8) keeps them. With a file "no-etab" nobody may read them. */
+function exportsOf(fake: FakeZfs): Result {
+  if (existsSync(join(fake.folder, "no-etab")))
+    return { out: "", err: "cat: /var/lib/nfs/etab: Permission denied\n", code: 1 };
+  const lines = fake.with(pools =>
+    pools
+      .all()
+      .filter(each => each.shared && pools.protocols(each).includes("sharenfs"))
+      .map(each => `${pools.place(each)}\t*(rw,sync,no_subtree_check)\n`),
+  );
+  return { out: lines.join(""), err: "", code: 0 };
 }
 
 const outputOf = ({ out, err, code, later }: Result) => ({

@@ -91,7 +91,7 @@ export function run(folder: string, program: string, argv: readonly string[], st
     return { ...done, code: done.err === "" ? 0 : 1 };
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
-    return { out: "", err: `${error.message}\n`, code: 1 };
+    return { out: "", err: `${error.message}\n`, code: error.code };
   } finally {
     pools.save();
     unlock();

@@ -13,7 +13,8 @@ function property(pools: Pools, thing: Thing, name: string): { readonly value: s
   const native = natives[name];
   if (native && !native.types.includes(thing.type)) return { value: "-", source: "-" };
   const { value, source } = pools.value(thing, name);
-  return { value: value === "" ? "-" : value, source };
+  // zfs shows no source of what is decided at the creation (cmd/zfs/zfs_main.c, get_callback; zfs_prop_readonly).
+  return { value: value === "" ? "-" : value, source: native?.createOnly ? "-" : source };
 }
 
 function computedValue(pools: Pools, thing: Thing, name: string): string | undefined {

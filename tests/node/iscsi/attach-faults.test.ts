@@ -60,6 +60,20 @@ test("after a detach interrupted at any step, a retry leaves nothing", async () 
   }
 });
 
+test("a session that ends by itself before csimux ends it is gone as well", async () => {
+  using host = new FakeHost(one);
+  const volume = volumeOf("a");
+  await volume.attach(host);
+  host.before = line => {
+    if (line === "iscsiadm -m session -r 1 -u") host.lose("session1");
+  };
+  await volume.detach(host);
+  expect([host.ran.filter(line => line.includes("-m session")), left(host)]).toEqual([
+    ["iscsiadm -m session -r 1 -u"],
+    nothing,
+  ]);
+});
+
 test("a lost session is reopened with the earlier credentials, and closed when the volume is detached", async () => {
   using host = new FakeHost(one);
   host.credentials = { username: "node", password: "a = secret" };

@@ -21,7 +21,7 @@ test("a LUN is attached once, is the same disk when attached again, and leaves n
   const device = await volume.attach(host);
   expect(device).toMatchObject({ kind: "device", path: `${host.root}/dev/sda`, number: "8:16", identity: "naa.0" });
   expect(await volume.attach(host)).toEqual(device);
-  expect(left(host)).toEqual({ sessions: ["session1"], disks: ["sda"], records: ["10.0.0.1,3260,1"] });
+  expect(left(host)).toEqual({ sessions: ["session1"], disks: ["sda"], records: ["10.0.0.1,3260"] });
   for (let times = 0; times < 2; times++) await volume.detach(host);
   expect(left(host)).toEqual(nothing);
 });
@@ -60,8 +60,8 @@ test("credentials reach the target, but no command line", async () => {
     "node-db.node.session.auth.password_in": "another secret",
   };
   await volumeOf("a").attach(host, secrets);
-  expect(host.recordText("10.0.0.1,3260,1")).toContain("node.session.auth.password_in = another secret\n");
-  expect(host.recordText("10.0.0.1,3260,1")).toMatch(/^node.startup = manual$/m);
+  expect(host.recordText("10.0.0.1,3260")).toContain("node.session.auth.password_in = another secret\n");
+  expect(host.recordText("10.0.0.1,3260")).toMatch(/^node.startup = manual$/m);
   expect(host.ran.filter(line => line.includes("secret"))).toEqual([]);
 });
 
@@ -222,11 +222,11 @@ test("after a restart of the machine, the record of open-iscsi is deleted", asyn
 test("a record with automatic startup belongs to the host: it is used and stays unchanged", async () => {
   using host = new FakeHost(one);
   await host.run({ argv: ["iscsiadm", "-m", "node", "-T", iqn, "-p", one, "-o", "new"] });
-  const before = host.recordText("10.0.0.1,3260,1");
+  const before = host.recordText("10.0.0.1,3260");
   const volume = volumeOf("a");
   await volume.attach(host);
   await volume.detach(host);
-  expect(host.recordText("10.0.0.1,3260,1")).toBe(before);
+  expect(host.recordText("10.0.0.1,3260")).toBe(before);
 });
 
 test("portals that show different disks are not one volume", async () => {

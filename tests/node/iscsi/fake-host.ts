@@ -96,7 +96,7 @@ export class FakeHost implements CommandRunner {
   }
 
   recordText(name: string): string {
-    return readFileSync(join(this.root, "etc/iscsi/nodes", iqn, name, "default"), "utf8");
+    return readFileSync(join(this.root, "etc/iscsi/nodes", iqn, name), "utf8");
   }
 
   async run({ argv, stdin }: Command): Promise<Output> {
@@ -150,33 +150,40 @@ export class FakeHost implements CommandRunner {
   #iscsiadm(words: readonly string[]): Output {
     const after = (flag: string) => words[words.indexOf(flag) + 1] ?? "";
     if (words[1] === "session") {
-      if (!this.sessions.includes(`session${after("-r")}`)) return done(21, "iscsiadm: No records found");
-      this.#end(`session${after("-r")}`);
+      const session = `session${after("-r")}`;
+      // What the kernel does not have: ISCSI_ERR_SYSFS_LOOKUP (open-iscsi 2.1.8, include/iscsi_err.h).
+      if (!this.sessions.includes(session))
+        return done(22, `iscsiadm: Could not get session info for sid ${after("-r")}`);
+      this.#end(session);
       return done();
     }
     const portal = after("-p");
-    const iface = words.includes("-I") ? after("-I") : "default";
-    const folder = `etc/iscsi/nodes/${iqn}/${portal.replace(":", ",")},1`;
+    // A record without a portal group is one file for all interfaces (open-iscsi 2.1.8, usr/idbm.c, idbm_rec_write).
+    const file = `etc/iscsi/nodes/${iqn}/${portal.replace(":", ",")}`;
     if (after("-o") === "new") {
+      const iface = words.includes("-I") ? after("-I") : "default";
       this.#write(
-        `${folder}/${iface}`,
-        `# BEGIN RECORD 2.1.8\nnode.name = ${iqn}\nnode.startup = automatic\n# END RECORD\n`,
+        file,
+        `# BEGIN RECORD 2.1.8\nnode.name = ${iqn}\nnode.startup = automatic\niface.iscsi_ifacename = ${iface}\n# END RECORD\n`,
       );
       return done();
     }
+    const record = existsSync(join(this.root, file)) ? this.#read(file) : "";
+    const iface = /^iface.iscsi_ifacename = (.*)$/m.exec(record)?.[1] ?? "default";
+    if (record === "" || (words.includes("-I") && after("-I") !== iface)) return done(21, "iscsiadm: No records found");
     if (after("-o") === "delete") {
-      if (!existsSync(join(this.root, folder))) return done(21, "iscsiadm: No records found");
       // open-iscsi 2.1.8, usr/iscsiadm.c, delete_node: the record of a session stays.
       if (this.#sessionWith(portal, iface))
         return done(15, "iscsiadm: This command will remove the record, but a session is using it");
-      rmSync(join(this.root, folder), { recursive: true });
+      rmSync(join(this.root, file));
       return done();
     }
-    return this.#login(portal, iface, readFileSync(join(this.root, folder, iface), "utf8"));
+    return this.#login(portal, iface, record);
   }
 
   #login(portal: string, iface: string, record: string): Output {
-    if (!this.portals.get(portal)?.alive) return done(8, "iscsiadm: Could not login: connection timed out");
+    if (!this.portals.get(portal)?.alive)
+      return done(8, "iscsiadm: initiator reported error (8 - connection timed out)");
     const said = (name: string) => new RegExp(`^node.session.auth.${name} = (.*)$`, "m").exec(record)?.[1];
     const { username, password } = this.credentials ?? {};
     if (

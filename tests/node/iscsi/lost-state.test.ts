@@ -43,7 +43,7 @@ test("a session that another program opened during the login is not marked as cs
   };
   const volume = volumeOf("a");
   await volume.attach(host);
-  expect(host.recordText("10.0.0.1,3260,1")).not.toContain("opened by csimux");
+  expect(host.recordText("10.0.0.1,3260")).not.toContain("opened by csimux");
   rmSync(join(host.root, "opened"), { recursive: true, force: true });
   await volume.detach(host);
   expect(host.sessions).toEqual(["session1"]);

@@ -1,4 +1,13 @@
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type { Command, CommandRunner, Output } from "../../../lib/io/runner.ts";
@@ -89,6 +98,10 @@ export class FakeHost implements CommandRunner {
     const value = (key: string) => new RegExp(`(?:^|,)${key}=([^,]*)`).exec(text)?.[1];
     const way = `${value("traddr")}:${value("trsvcid")}`;
     if (!this.alive.has(way)) return done(1, "dd: error writing '/dev/nvme-fabrics': Connection refused");
+    // Linux 6.1, drivers/nvme/host/tcp.c, nvme_tcp_create_ctrl: one connection over a path unless more are asked for.
+    if (this.#ways().includes(way))
+      return done(1, "dd: error writing '/dev/nvme-fabrics': Operation already in progress");
+    if (value("nqn") !== nqn) return done(1, "dd: error writing '/dev/nvme-fabrics': Input/output error");
     if (value("dhchap_secret") !== this.secret)
       return done(1, "dd: error writing '/dev/nvme-fabrics': Operation not permitted");
     this.#controller(way);
@@ -110,7 +123,20 @@ export class FakeHost implements CommandRunner {
     this.#namespaces();
   }
 
+  #ways(): readonly string[] {
+    return this.controllers.map(name => {
+      const text = readFileSync(join(this.root, "sys/class/nvme", name, "address"), "utf8");
+      return text.replace(/^traddr=([^,]*),trsvcid=([^,]*),.*\n$/s, "$1:$2");
+    });
+  }
+
+  /** A look shows what is there, and hides what is not (Linux 6.1, drivers/nvme/host/core.c, nvme_scan_work). */
   #namespaces(): void {
+    for (const name of readdirSync(join(this.root, "sys/class/nvme-subsystem/nvme-subsys0"))) {
+      if (!name.startsWith("nvme0n") || this.namespaces.has(name.slice("nvme0n".length))) continue;
+      rmSync(join(this.root, "sys/class/nvme-subsystem/nvme-subsys0", name), { recursive: true });
+      for (const link of [`sys/class/block/${name}`, `dev/${name}`]) rmSync(join(this.root, link), { force: true });
+    }
     for (const [nsid, mebibytes] of this.namespaces) {
       const folder = `sys/class/nvme-subsystem/nvme-subsys0/nvme0n${nsid}`;
       const texts = { nsid, size: mebibytes * 2048, wwid: `uuid.${nsid}`, dev: `259:${nsid}` };

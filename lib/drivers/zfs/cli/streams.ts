@@ -175,7 +175,8 @@ export function streamsCli(host: StorageHost, programs: Programs, machine: strin
       done(
         "abort",
         zfs("receive", "-A", dataset),
-        ({ stderr }) => /does not have any\s+resumable receive state/.test(stderr),
+        // What is gone, with or without its dataset, needs no end.
+        ({ stderr }) => /does not have any\s+resumable receive state|dataset does not exist/.test(stderr),
         signal,
       ),
     /** The token is decoded before the snapshot is looked for, which is on another machine (libzfs_sendrecv.c, zfs_send_resume_impl_cb_impl). */
