@@ -72,7 +72,7 @@ const seen: Readonly<Record<string, readonly string[]>> = {
     "0",
     "0 here/a@y, here/a@x, here/a",
     "0 here/b@x, here/b",
-    "0 here/a@x csimux:s 1 local, here/a@x type snapshot -, here/a@x userrefs 0 -, here/a@x defer_destroy off -, here/a@x clones  -",
+    "0 here/a@x csimux:s 1 local, here/a@x type snapshot -, here/a@x userrefs 0 -, here/a@x defer_destroy off -, here/a@x clones - -",
     "0",
     "1 cannot set property for 'here/a@x': this property can not be modified for snapshots",
     "1  cannot open 'here/absent': dataset does not exist",

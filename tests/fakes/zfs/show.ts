@@ -38,7 +38,7 @@ function computedValue(pools: Pools, thing: Thing, name: string): string | undef
         ? pools
             .clonesOf(thing)
             .map(each => each.name)
-            .join(",")
+            .join(",") || "-"
         : "-",
     defer_destroy: () => (thing.type === "snapshot" ? (thing.defer ? "on" : "off") : "-"),
     userrefs: () => (thing.type === "snapshot" ? String(thing.holds?.length ?? 0) : "-"),

@@ -15,14 +15,9 @@ const marker = "/run/csimux-imported";
 const savedFiles = ["/etc/rtslib-fb-target/saveconfig.json", "/etc/nvmet/config.json"] as const;
 const foreign = ["iqn.2003-01.org.other:theirs", "nqn.2003-01.org.other:theirs"] as const;
 
-/** Of each connection the beginning of its targets' names. `marked` waits until its host says that it has restored its configuration. */
-const bases = {
-  iscsi: "iqn.2025-01.lab.csimux:zfs",
-  nvmeof: "nqn.2025-01.lab.csimux:zfs",
-  marked: "nqn.2025-01.lab.csimux:marked",
-} as const;
-type Connection = keyof typeof bases;
-const connections = Object.keys(bases) as readonly Connection[];
+/** The connection `marked` waits until its host says that it has restored its configuration. */
+const connections = ["iscsi", "nvmeof", "marked"] as const;
+type Connection = (typeof connections)[number];
 
 const driverOf = (wanted: string): ZfsDriver => {
   const found = zfsDrivers.find(({ connection }) => connection === wanted);
@@ -109,7 +104,15 @@ cd /sys/kernel/config/nvmet; rm -f ports/1/subsystems/* "$3" ${marker}; rmdir su
   expect(await leftInGuest(before)).toEqual([]);
 }, limitMs);
 
-const nameOf = (connection: Connection, volume: string): string => `${bases[connection]}:${volume}`;
+/** The names of the targets that were made, by connection and volume. */
+const names = new Map<string, string>();
+const nameOf = (connection: Connection, volume: string): string => names.get(`${connection} ${volume}`) ?? "none";
+
+/** Makes a volume, and remembers its target. */
+async function make(connection: Connection, volume: string): Promise<void> {
+  const { volumeContext } = await making(world, connection, volume);
+  names.set(`${connection} ${volume}`, volumeContext["iqn"] ?? volumeContext["nqn"] ?? "none");
+}
 
 /** The names of all targets and subsystems that are saved. */
 async function saved(): Promise<readonly string[]> {
@@ -166,16 +169,15 @@ test.each(moments.map(moment => [`${moment.changes} changes into ${moment.verb} 
   async (title, moment) => {
     process.stderr.write(`LAB_SEED=${seed}: ${title}\n`);
     await everywhere(async each => {
-      for (const name of ["kept", "lost", "gone"]) await making(world, each, name);
+      for (const name of ["kept", "lost", "gone"]) await make(each, name);
     });
     expect(await saved()).toEqual(
       [...foreign, ...connections.flatMap(each => ["kept", "lost", "gone"].map(name => nameOf(each, name)))].sort(),
     );
     await move("v/lost", "away");
     const isMaking = moment.verb === "make";
-    const work = (each: Connection) => (isMaking ? making(world, each, "made") : removing(world, each, "gone"));
+    const work = (each: Connection) => (isMaking ? make(each, "made") : removing(world, each, "gone"));
     const left = isMaking ? ["gone", "kept", "lost", "made"] : ["kept", "lost"];
-    const wanted = [...foreign, ...connections.flatMap(each => left.map(name => nameOf(each, name)))].sort();
     await through(
       moment,
       () => everywhere(work),
@@ -191,13 +193,15 @@ test.each(moments.map(moment => [`${moment.changes} changes into ${moment.verb} 
         await guestShell('targetctl restore >/dev/null 2>&1; /usr/bin/python3 -c "$1"; touch "$2"', restoring, marker);
       },
     );
+    const wanted = [...foreign, ...connections.flatMap(each => left.map(name => nameOf(each, name)))].sort();
     expect(await saved()).toEqual(wanted);
     // The target of a volume whose zvol is away cannot come back, and nobody waits for it.
     await everywhere(async each => {
       await making(world, each, "other");
       await removing(world, each, "other");
     });
-    expect((await served()).filter(name => name.endsWith(":lost"))).toEqual([]);
+    const lost = connections.map(each => nameOf(each, "lost"));
+    expect((await served()).filter(name => lost.includes(name))).toEqual([]);
     await move("away", "v/lost");
     await everywhere(async each => {
       for (const name of ["kept", "lost"]) await making(world, each, name);
