@@ -111,7 +111,7 @@ describe("a pool that democratic-csi wrote", () => {
     // Older ones have neither a name nor a driver.
     set(dataset("pvc-old"), { refquota: "2G", [property.context]: context });
     set(dataset("pvc-broken"), { refquota: "1G", [property.context]: "{" });
-    rig.fake.zfs("snapshot", `${dataset("pvc-1")}@snapshot-1`, `${dataset("pvc-1")}@autosnap`);
+    for (const name of ["snapshot-1", "autosnap"]) rig.fake.zfs("snapshot", `${dataset("pvc-1")}@${name}`);
     set(`${dataset("pvc-1")}@snapshot-1`, snapshot("snapshot-1"));
     rig.fake.zfs("snapshot", `${dataset("pvc-1")}@volume-source-for-volume-pvc-2`);
     rig.fake.zfs("clone", `${dataset("pvc-1")}@volume-source-for-volume-pvc-2`, dataset("pvc-2"));
