@@ -121,7 +121,7 @@ function nodeOf({ runner, root, iqn, portal }: InitiatorHost) {
 }
 
 export const initiatorCases: Readonly<Record<string, InitiatorCase>> = {
-  "a node record is made, made anew, and deleted once": async host => {
+  "a node record is made, made again, and deleted once": async host => {
     const node = nodeOf(host);
     const seen = [await node.at(host.portal, "-o", "new"), ...node.records()];
     node.set({ "node.startup": "manual", "node.session.auth.username": "someone" });
@@ -135,7 +135,7 @@ export const initiatorCases: Readonly<Record<string, InitiatorCase>> = {
     return seen;
   },
 
-  "without a record nobody logs in, and without a session nobody logs out": async host => {
+  "a login needs a record, and a logout a session": async host => {
     const node = nodeOf(host);
     return [await node.at(host.portal, "--login"), await node.logout("4711")];
   },
@@ -178,7 +178,7 @@ export const initiatorCases: Readonly<Record<string, InitiatorCase>> = {
     return seen;
   },
 
-  "a session shows the LUNs that it is scanned for, with their size at the last look": async host => {
+  "a session shows the LUNs that it is scanned for, with their size when they were last read": async host => {
     const node = nodeOf(host);
     await node.at(host.portal, "-o", "new");
     node.set(own);

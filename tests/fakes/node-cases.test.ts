@@ -8,7 +8,7 @@ import { fabricCases } from "./nvme-cases.ts";
  * 2.1.8; Linux 6.1, drivers/scsi and drivers/nvme/host.
  */
 const seen: Readonly<Record<string, readonly string[]>> = {
-  "a node record is made, made anew, and deleted once": [
+  "a node record is made, made again, and deleted once": [
     "0",
     "its portal",
     "manual",
@@ -18,7 +18,7 @@ const seen: Readonly<Record<string, readonly string[]>> = {
     "0",
     "21",
   ],
-  "without a record nobody logs in, and without a session nobody logs out": ["21", "22"],
+  "a login needs a record, and a logout a session": ["21", "22"],
   "a portal is logged in to once, its record stays as long as the session": [
     "0",
     "default logged in at its portal",
@@ -42,7 +42,7 @@ const seen: Readonly<Record<string, readonly string[]>> = {
     "8 iscsiadm: initiator reported error (8 - connection timed out)",
     "0",
   ],
-  "a session shows the LUNs that it is scanned for, with their size at the last look": [
+  "a session shows the LUNs that it is scanned for, with their size when they were last read": [
     "0 before",
     "0 of an absent one",
     "known 8 MiB running",
@@ -65,7 +65,7 @@ const seen: Readonly<Record<string, readonly string[]>> = {
     "1 Connection refused",
     "1 Input/output error",
   ],
-  "a look again shows new namespaces and new sizes": ["1 8 MiB", "0", "1 16 MiB", "2 8 MiB", "0", "1 16 MiB"],
+  "a rescan shows new namespaces and new sizes": ["1 8 MiB", "0", "1 16 MiB", "2 8 MiB", "0", "1 16 MiB"],
 };
 
 test.each(Object.entries(initiatorCases))("the model of an initiator: %s", async (title, seenOn) => {

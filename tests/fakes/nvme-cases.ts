@@ -80,7 +80,7 @@ export const fabricCases: Readonly<Record<string, FabricCase>> = {
     return [...seen, ...(await node.controllers())];
   },
 
-  "a look again shows new namespaces and new sizes": async host => {
+  "a rescan shows new namespaces and new sizes": async host => {
     const node = nodeOf(host);
     await node.connect(host.port);
     const [name = "none"] = await node.names();

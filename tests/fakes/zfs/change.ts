@@ -1,4 +1,4 @@
-import { Failure, type Pools, type Thing } from "./pool.ts";
+import { Failure, type Pools, type Thing, UsageFailure } from "./pool.ts";
 import { bytesOf, natives } from "./properties.ts";
 import { flags, free } from "./show.ts";
 
@@ -148,7 +148,7 @@ export function snapshot(pools: Pools, argv: readonly string[]): void {
   for (const name of words) {
     const head = `cannot create snapshot '${name}'`;
     const from = name.split("@")[0] ?? "";
-    if (!pools.find(from)) throw new Failure(`cannot open '${from}': dataset does not exist`, 2);
+    if (!pools.find(from)) throw new UsageFailure(`cannot open '${from}': dataset does not exist`);
     if (words.filter(each => each.startsWith(`${from}@`)).length > 1)
       throw new Failure(
         "cannot create snapshots : multiple snapshots of same fs not allowed\nno snapshots were created",

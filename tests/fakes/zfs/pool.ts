@@ -75,15 +75,10 @@ interface State {
 }
 
 /** A failure in zfs's own words, on stderr. */
-export class Failure extends Error {
-  /** What zfs ends with: 2 where it takes a complaint for one about its usage, 1 elsewhere. */
-  readonly code: 1 | 2;
+export class Failure extends Error {}
 
-  constructor(message: string, code: 1 | 2 = 1) {
-    super(message);
-    this.code = code;
-  }
-}
+/** One that zfs takes for a mistake of its caller; it ends with 2. */
+export class UsageFailure extends Failure {}
 
 const empty: State = { things: {}, pools: {}, next: 1, faults: {}, devices: {}, log: [], disturbed: [] };
 

@@ -247,7 +247,7 @@ async function inProc(folder: string, command: Command, others: CommandRunner, s
   return { ...output, stdout: output.stdout.replaceAll(place, "/proc/") };
 }
 
-/** The exports of the host's NFS server, as exportfs(8) keeps them. With a file "no-etab" nobody may read them. */
+/** The exports of the host's NFS server, as exportfs(8) keeps them. A file "no-etab" makes them unreadable. */
 function exportsOf(fake: FakeZfs): Result {
   if (existsSync(join(fake.folder, "no-etab")))
     return { out: "", err: "cat: /var/lib/nfs/etab: Permission denied\n", code: 1 };

@@ -5,7 +5,7 @@ import { clone, create, inherit, promote, rename, set, snapshot } from "./change
 import { destroy } from "./destroy.ts";
 import { hold } from "./holds.ts";
 import { mount, share } from "./mounts.ts";
-import { Failure, Pools } from "./pool.ts";
+import { Failure, Pools, UsageFailure } from "./pool.ts";
 import { get, holds, list, type Printed } from "./show.ts";
 import { receive, send } from "./stream.ts";
 
@@ -91,7 +91,7 @@ export function run(folder: string, program: string, argv: readonly string[], st
     return { ...done, code: done.err === "" ? 0 : 1 };
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
-    return { out: "", err: `${error.message}\n`, code: error.code };
+    return { out: "", err: `${error.message}\n`, code: error instanceof UsageFailure ? 2 : 1 };
   } finally {
     pools.save();
     unlock();

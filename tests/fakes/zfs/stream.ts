@@ -1,5 +1,5 @@
 import { type Files, filesBelow, guidOf, sameContent, writeFiles } from "./content.ts";
-import { Failure, type Pools, type Thing } from "./pool.ts";
+import { Failure, type Pools, type Thing, UsageFailure } from "./pool.ts";
 import { bytesOf } from "./properties.ts";
 import { flags, free } from "./show.ts";
 
@@ -28,7 +28,7 @@ function headIn(token: string): Head {
   try {
     return JSON.parse(Buffer.from(token.slice(2), "base64url").toString()) as Head;
   } catch {
-    throw new Failure("cannot resume send: resume token is corrupt", 2);
+    throw new UsageFailure("cannot resume send: resume token is corrupt");
   }
 }
 
@@ -131,7 +131,7 @@ function options(argv: readonly string[]): { readonly pairs: readonly string[]; 
 /** zfs receive -A NAME (OpenZFS 2.2.9, cmd/zfs/zfs_main.c, zfs_do_receive): the rest of a first stream goes with its dataset. */
 function abort(pools: Pools, name: string): void {
   const thing = pools.find(name);
-  if (!thing) throw new Failure(`cannot open '${name}': dataset does not exist`, 2);
+  if (!thing) throw new UsageFailure(`cannot open '${name}': dataset does not exist`);
   if (!thing.token) throw new Failure(`'${name}' does not have any resumable receive state to abort`);
   delete thing.token;
   if (thing.inconsistent) pools.remove(thing);

@@ -6,7 +6,7 @@ import { bootId, cutAt, cutNow, installCounting, type Moment, removeCounting, st
 import { type ZfsDriver, zfsDrivers } from "./zfs-drivers.ts";
 
 // A storage host loses its power while csimux makes or removes targets of LIO and nvmet, between the proof and the end of the change. After
-// its start, what was saved is there, each call comes to its end, and a target without its zvol keeps nobody else waiting.
+// its start, what was saved is there, each call comes to its end, and a target without its zvol keeps no other call waiting.
 
 // LAB_SEED: the same moments again.
 const seed = Number(process.env["LAB_SEED"] ?? Date.now() % 1_000_000);
@@ -148,7 +148,7 @@ const moments: readonly Moment[] = [
   { kind: "Lio", verb: "remove", changes: drawn(4, 8) },
 ];
 
-/** Lets the power go at the moment, or at the end of the work if that comes first, and the work go on after the start of the host. */
+/** Lets the power go at the moment, or at the end of the work if that comes first, and the work continue after the start of the host. */
 async function through(moment: Moment, work: () => Promise<unknown>, meanwhile: () => Promise<void>): Promise<void> {
   const boot = await bootId();
   await cutAt(moment);
@@ -195,7 +195,7 @@ test.each(moments.map(moment => [`${moment.changes} changes into ${moment.verb} 
     );
     const wanted = [...foreign, ...connections.flatMap(each => left.map(name => nameOf(each, name)))].sort();
     expect(await saved()).toEqual(wanted);
-    // The target of a volume whose zvol is away cannot come back, and nobody waits for it.
+    // The target of a volume whose zvol is away cannot come back, and no other call waits for it.
     await everywhere(async each => {
       await making(world, each, "other");
       await removing(world, each, "other");

@@ -152,45 +152,43 @@ export class FakeHost implements CommandRunner {
     if (words[1] === "session") {
       const session = `session${after("-r")}`;
       // What the kernel does not have: ISCSI_ERR_SYSFS_LOOKUP (open-iscsi 2.1.8, include/iscsi_err.h).
-      if (!this.sessions.includes(session))
-        return done(22, `iscsiadm: Could not get session info for sid ${after("-r")}`);
+      if (!this.sessions.includes(session)) return done(22, "iscsiadm: Could not get session info");
       this.#end(session);
       return done();
     }
     const portal = after("-p");
+    const wanted = words.includes("-I") ? after("-I") : undefined;
     // A record without a portal group is one file for all interfaces (open-iscsi 2.1.8, usr/idbm.c, idbm_rec_write).
     const file = `etc/iscsi/nodes/${iqn}/${portal.replace(":", ",")}`;
     if (after("-o") === "new") {
-      const iface = words.includes("-I") ? after("-I") : "default";
-      this.#write(
-        file,
-        `# BEGIN RECORD 2.1.8\nnode.name = ${iqn}\nnode.startup = automatic\niface.iscsi_ifacename = ${iface}\n# END RECORD\n`,
-      );
+      const lines = [
+        `node.name = ${iqn}`,
+        "node.startup = automatic",
+        `iface.iscsi_ifacename = ${wanted ?? "default"}`,
+      ];
+      this.#write(file, ["# BEGIN RECORD 2.1.8", ...lines, "# END RECORD", ""].join("\n"));
       return done();
     }
     const record = existsSync(join(this.root, file)) ? this.#read(file) : "";
     const iface = /^iface.iscsi_ifacename = (.*)$/m.exec(record)?.[1] ?? "default";
-    if (record === "" || (words.includes("-I") && after("-I") !== iface)) return done(21, "iscsiadm: No records found");
-    if (after("-o") === "delete") {
-      // open-iscsi 2.1.8, usr/iscsiadm.c, delete_node: the record of a session stays.
-      if (this.#sessionWith(portal, iface))
-        return done(15, "iscsiadm: This command will remove the record, but a session is using it");
-      rmSync(join(this.root, file));
-      return done();
-    }
-    return this.#login(portal, iface, record);
+    if (record === "" || (wanted ?? iface) !== iface) return done(21, "iscsiadm: No records found");
+    if (after("-o") !== "delete") return this.#login(portal, iface, record);
+    // open-iscsi 2.1.8, usr/iscsiadm.c, delete_node: the record of a session stays.
+    if (this.#sessionWith(portal, iface)) return done(15, "iscsiadm: a session is using the record");
+    rmSync(join(this.root, file));
+    return done();
   }
 
   #login(portal: string, iface: string, record: string): Output {
-    if (!this.portals.get(portal)?.alive)
-      return done(8, "iscsiadm: initiator reported error (8 - connection timed out)");
+    const refused = (code: number, why: string) => done(code, `iscsiadm: initiator reported error (${code} - ${why})`);
+    if (!this.portals.get(portal)?.alive) return refused(8, "connection timed out");
     const said = (name: string) => new RegExp(`^node.session.auth.${name} = (.*)$`, "m").exec(record)?.[1];
     const { username, password } = this.credentials ?? {};
     if (
       username !== undefined &&
       !(said("authmethod") === "CHAP" && said("username") === username && said("password") === password)
     )
-      return done(24, "iscsiadm: initiator reported error (24 - iSCSI login failed due to authorization failure)");
+      return refused(24, "iSCSI login failed due to authorization failure");
     // iscsiadm(8), "EXIT STATUS": 15, session is logged in.
     if (this.#sessionWith(portal, iface)) return done(15, "iscsiadm: 1 session requested, but 1 already present.");
     this.#session(portal, iface);
