@@ -59,9 +59,8 @@ export class FakeHost implements CommandRunner {
 
   constructor(...addresses: string[]) {
     for (const address of addresses) this.portals.set(address, { alive: true });
-    for (const folder of ["sys/class/iscsi_session", "sys/class/iscsi_connection", "sys/class/block", "sys/block"])
-      mkdirSync(join(this.root, folder), { recursive: true });
-    for (const folder of ["dev", "proc/net", "proc/sys/kernel/random", "etc/iscsi/nodes"])
+    const sys = ["sys/class/iscsi_session", "sys/class/iscsi_connection", "sys/class/block", "sys/block"];
+    for (const folder of [...sys, "dev", "proc/net", "proc/sys/kernel/random", "etc/iscsi/nodes"])
       mkdirSync(join(this.root, folder), { recursive: true });
     this.boot("first");
   }
@@ -100,9 +99,8 @@ export class FakeHost implements CommandRunner {
   }
 
   async run({ argv, stdin }: Command): Promise<Output> {
-    const line = argv.join(" ");
-    this.ran.push(line);
-    this.before(line);
+    this.ran.push(argv.join(" "));
+    this.before(argv.join(" "));
     const [program, ...words] = argv;
     if (program === "iscsiadm") return this.databaseBusy-- > 0 ? done(6, "database failure") : this.#iscsiadm(words);
     if (program === "dd") return this.#attribute((words[0] ?? "").slice(3 + this.root.length + 5), stdin ?? "");
@@ -170,8 +168,8 @@ export class FakeHost implements CommandRunner {
       return done();
     }
     const record = existsSync(join(this.root, file)) ? this.#read(file) : "";
-    const iface = /^iface.iscsi_ifacename = (.*)$/m.exec(record)?.[1] ?? "default";
-    if (record === "" || (wanted ?? iface) !== iface) return done(21, "iscsiadm: No records found");
+    const iface = /^iface.iscsi_ifacename = (.*)$/m.exec(record)?.[1];
+    if (iface === undefined || (wanted ?? iface) !== iface) return done(21, "iscsiadm: No records found");
     if (after("-o") !== "delete") return this.#login(portal, iface, record);
     // open-iscsi 2.1.8, usr/iscsiadm.c, delete_node: the record of a session stays.
     if (this.#sessionWith(portal, iface)) return done(15, "iscsiadm: a session is using the record");
@@ -184,11 +182,8 @@ export class FakeHost implements CommandRunner {
     if (!this.portals.get(portal)?.alive) return refused(8, "connection timed out");
     const said = (name: string) => new RegExp(`^node.session.auth.${name} = (.*)$`, "m").exec(record)?.[1];
     const { username, password } = this.credentials ?? {};
-    if (
-      username !== undefined &&
-      !(said("authmethod") === "CHAP" && said("username") === username && said("password") === password)
-    )
-      return refused(24, "iSCSI login failed due to authorization failure");
+    const isKnown = said("authmethod") === "CHAP" && said("username") === username && said("password") === password;
+    if (username !== undefined && !isKnown) return refused(24, "iSCSI login failed due to authorization failure");
     // iscsiadm(8), "EXIT STATUS": 15, session is logged in.
     if (this.#sessionWith(portal, iface)) return done(15, "iscsiadm: 1 session requested, but 1 already present.");
     this.#session(portal, iface);
