@@ -1,10 +1,15 @@
 import { expect, test } from "bun:test";
-import { entriesOf, missingNames, refusal } from "../../../lib/drivers/zfs/cli/answers.ts";
+import { CsiError } from "../../../lib/core/errors.ts";
+import { entriesOf, missingNames, outputOf, refusal } from "../../../lib/drivers/zfs/cli/answers.ts";
 import { permissionSteps } from "../../../lib/drivers/zfs/cli/steps.ts";
+import { throwSnapshotFailure } from "../../../lib/drivers/zfs/snapshots.ts";
+import type { ZfsStorage } from "../../../lib/drivers/zfs/storage.ts";
 import { answerOf, lackingOf } from "../../../lib/drivers/zfs/targets/host-answers.ts";
 import type { ZfsFailure } from "../../../lib/drivers/zfs/zfs.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import type { Output } from "../../../lib/io/runner.ts";
+import { testCall } from "../../fakes/memory-driver.ts";
+import { codeOf } from "../../mux/world.ts";
 
 const properties = ["type", "guid", "democratic-csi:csi_snapshot_name"];
 const names = ["tank/v", "tank/v@a", "tank/v@b"];
@@ -34,6 +39,41 @@ test("an answer that ends within a line is refused", () => {
   for (let at = 1; at < whole.length; at++)
     if (whole[at - 1] !== "\n") expect(() => entriesOf(whole.slice(0, at), properties)).toThrow("is not complete");
 });
+
+test("a step that was skipped has no output", () => {
+  const output: Output = { stdout: "x", stderr: "", exitCode: 0 };
+  expect(outputOf(new Map([["read", output]]), "read")).toBe(output);
+  expect(() => outputOf(new Map([["read", output]]), "list")).toThrow('the step "list" was skipped');
+});
+
+// CSI, "Timeouts": what is left after a final answer is never deleted.
+test.each([
+  ["none exists", [], "resource-exhausted", ["undone"]],
+  ["all exist", ["tank/v@a", "tank/v@b"], "unavailable", []],
+  ["one exists", ["tank/v@b"], "unavailable", []],
+  ["it is not known", undefined, "unavailable", []],
+] as const)(
+  "a full pool is a final answer to a call for snapshots only where none is left: %s",
+  async (_, found, code, done) => {
+    const undone: string[] = [];
+    const read = async () => {
+      if (!found) throw new Error("the host does not answer");
+      return new Map(found.map(name => [name, {}]));
+    };
+    const storage = { names: { pool: "tank" }, zfs: { read }, connection: "a", explain: () => undefined };
+    const full = new CsiError("resource-exhausted", "the pool is full");
+    const taken = throwSnapshotFailure(
+      storage as unknown as ZfsStorage,
+      full,
+      ["tank/v@a", "tank/v@b"],
+      "s",
+      testCall(),
+      async () => void undone.push("undone"),
+    );
+    expect(await codeOf(taken)).toBe(code);
+    expect(undone).toEqual([...done]);
+  },
+);
 
 test("permissions apply to the mount point of a dataset, never to a folder above it, wherever the answer about it is cut", async () => {
   const rows = "tank/v/a\tmounted\tyes\t-\ntank/v/a\tmountpoint\t/mnt/tank/v/a\tinherited from tank\n";
