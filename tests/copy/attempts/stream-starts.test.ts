@@ -85,8 +85,9 @@ test("a landing that holds another snapshot is not written to", async () => {
   const work = {
     source: { ...ends, open: never, isTokenOf: async () => true },
     target: { ...ends, ...target, open: never, stop: async () => {}, discard: async () => {} },
-    ...{ id: "c", moment, earlier, way: "stream", basic: false, progress: () => {} },
-  } as const;
+    ...({ id: "c", moment, earlier, way: "stream", basic: false } as const),
+    progress: () => {},
+  };
   expect(await failure(copyByStream(work, call))).toMatchObject({
     code: "failed-precondition",
     message: expect.stringContaining("holds a snapshot that is not of this copy"),
