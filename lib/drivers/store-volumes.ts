@@ -220,10 +220,11 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
   /** `check` throws for an asset that must stay. */
   async #remove(id: string, check: (asset: A) => void, call: Call): Promise<void> {
     let withdrawn: A | undefined;
-    const before = async (asset: A) => {
+    const before = async (asset: A, withShare = false) => {
       check(asset);
       if (!this.#share.withdraw) return;
       withdrawn = asset;
+      if (withShare) return;
       await this.#share.withdraw(asset, call).catch((error: unknown) => {
         // Refused before anything changed, see ShareProtocol.withdraw.
         if (error instanceof CsiError && error.code === "failed-precondition") withdrawn = undefined;

@@ -79,9 +79,9 @@ export interface VolumeStore<A extends StoredVolume> {
   /**
    * Removes what exists with this id, and the rest of interrupted creations. Succeeds if there is nothing. Throws "failed-precondition",
    * with nothing changed, if it cannot be removed. `before` gets the present asset right before the first change; if it rejects, nothing
-   * is removed.
+   * is removed. `withShare`: the storage removes the share together with the asset.
    */
-  remove(id: string, before: (asset: A) => Promise<void>, call: Call): Promise<void>;
+  remove(id: string, before: (asset: A, withShare?: boolean) => Promise<void>, call: Call): Promise<void>;
   /** The id of an object by its own name, such as that of a dataset; undefined if it is not below the connection's root. Pure. */
   idOfObject?(object: string): string | undefined;
   /**

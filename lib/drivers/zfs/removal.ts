@@ -9,32 +9,32 @@ import { removeFreed, setAside } from "./tombstones.ts";
 import { volumeIn, volumeQuery, type ZfsVolume } from "./volume.ts";
 import { type Entries, type Entry, ZfsError } from "./zfs.ts";
 
+/** As in VolumeStore.remove. */
+export type BeforeRemoval = (volume: ZfsVolume, withShare?: boolean) => Promise<void>;
+
 /**
  * Removes a volume, with the rest of interrupted creations of it; success when there is none. Throws "failed-precondition" when it
  * cannot be removed, with nothing changed. `before` gets the volume right before the first change.
  */
-export async function removeVolume(
-  storage: ZfsStorage,
-  id: string,
-  before: (volume: ZfsVolume) => Promise<void>,
-  call: Call,
-): Promise<void> {
+export async function removeVolume(storage: ZfsStorage, id: string, before: BeforeRemoval, call: Call): Promise<void> {
   if (!isVolumeId(id)) return;
-  const { zfs, names } = storage;
+  const { zfs, names, settings } = storage;
   // With finishRename a missing name costs requests, so the staging copy is read only for volumes that may have one.
   const found = await inspect(storage, id, zfs.finishRename ? [] : [names.staging(id)], call);
   const { family } = found;
+  // Most volumes have no snapshots and were not made from anything.
+  const simple = family?.below.length === 0 && shownValue(family.entry, property.sourceKind) === undefined;
+  const alone = simple && shownValue(family.entry, "origin") === undefined;
+  const withShare = alone && (await zfs.takesShares?.(settings.protocol, call.signal)) === true;
   if (family) {
     await refuseWhileCopied(storage, `volume "${id}"`, family.below, call);
     refuse(storage, id, family);
-    const volume = volumeIn(id, family.entry, storage.settings);
-    if (volume) await before(volume);
+    const volume = volumeIn(id, family.entry, settings);
+    if (volume) await before(volume, withShare);
   }
-  // Most volumes have no snapshots and were not made from anything.
-  const simple = family?.below.length === 0 && shownValue(family.entry, property.sourceKind) === undefined;
   const known = simple || !zfs.finishRename ? found : await inspect(storage, id, [names.staging(id)], call);
   if (known !== found) refuseOther(family, known.family);
-  await removeInspected(storage, id, known, call);
+  await removeInspected(storage, id, { ...known, fresh: withShare }, call);
   await removeFreed(storage, [shownValue(family?.entry, "origin")], call);
 }
 
@@ -56,7 +56,7 @@ function refuseOther(before: Family | undefined, now: Family | undefined): void 
 async function removeInspected(
   storage: ZfsStorage,
   id: string,
-  { family, entries }: Inspection,
+  { family, entries, fresh = false }: Inspection,
   call: Call,
 ): Promise<void> {
   const { zfs, names } = storage;
@@ -66,7 +66,7 @@ async function removeInspected(
   if (family) {
     refuse(storage, id, family);
     if (obstacle(storage, family)) await setAside(storage, id, family.entry, call);
-    else await destroyWith(storage, id, family, call);
+    else await destroyWith(storage, id, family, call, { fresh });
   }
   if (entries.has(staging)) await removeStaging(storage, staging, call);
   if (!family || isUnfinishedCopy(family.entry)) await dropSources(storage, id, call);
@@ -79,6 +79,8 @@ const isUnfinishedCopy = (entry: Entry): boolean =>
 interface Inspection {
   readonly family: Family | undefined;
   readonly entries: Entries;
+  /** As in Inspected. */
+  readonly fresh?: boolean;
 }
 
 /** Reads a volume with its snapshots and children, and other datasets. Throws "failed-precondition" for another owner's. */

@@ -29,7 +29,7 @@ import {
   shownValue,
   whyNotMarked,
 } from "./properties.ts";
-import { removeVolume } from "./removal.ts";
+import { type BeforeRemoval, removeVolume } from "./removal.ts";
 import { datasetSnapshots } from "./snapshots.ts";
 import { dropSources, removeStaging } from "./sources.ts";
 import { type ZfsStorage, zfsErrorMapping } from "./storage.ts";
@@ -165,7 +165,7 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
     await this.#set(volume, values, call);
   }
 
-  remove(id: string, before: (volume: ZfsVolume) => Promise<void>, call: Call): Promise<void> {
+  remove(id: string, before: BeforeRemoval, call: Call): Promise<void> {
     return removeVolume(this.#storage, id, before, call);
   }
 

@@ -222,6 +222,8 @@ export interface Zfs {
   families(names: readonly string[], properties: readonly string[], signal: AbortSignal): Promise<Entries>;
   /** Destroys one thing, or nothing. A file system in use stays as it is: "used" when it is known by whom, "busy" otherwise. */
   destroy(name: string, how: DestroyOptions, signal: AbortSignal): Promise<void>;
+  /** Whether it deletes the shares of this protocol together with a dataset. Absent: never. */
+  takesShares?(protocol: Protocol, signal: AbortSignal): Promise<boolean>;
   /** Renames a dataset, with its snapshots and children; throws "exists" if the new name is taken. With `how`, throws like `destroy`. */
   rename(from: string, to: string, signal: AbortSignal, how?: RenameOptions): Promise<void>;
   /** Throws where volumes cannot be made at all, before a creation changes anything. Absent where that needs no question. */

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { callWith, gib, snapshotsOf, volumeOf } from "../../contract/rig.ts";
 import { numberOf, recentVersions } from "../../fakes/truenas/versions.ts";
+import { pause } from "../../waiting.ts";
 import { on, parent, refusal, remainsOf, type Work } from "./rig.ts";
 
 // What a TrueNAS refuses, in the words and numbers of each version, and what csimux makes of it.
@@ -9,6 +10,37 @@ const call = callWith();
 
 for (const version of recentVersions) {
   describe(`on TrueNAS ${version}`, () => {
+    test("an NFS share goes with its volume; up to 25.10 one that a person has disabled stays, and is named by the next volume", async () => {
+      await on({ version }, "nfs", async (driver, double) => {
+        const { id } = await driver.create(volumeOf("a"), call);
+        await driver.delete(id, call);
+        expect(remainsOf(double)).toEqual([]);
+        await driver.create(volumeOf("a"), call);
+        for (const row of double.state.tables.nfs) row["enabled"] = false;
+        await driver.delete(id, call);
+        const stays = numberOf(version) < 2600;
+        expect(remainsOf(double)).toEqual(stays ? [`nfs "/mnt/${parent}/a"`] : []);
+        const { message } = await refusal(driver.create(volumeOf("a"), call));
+        expect(message).toContain(stays ? "is disabled; enable or remove it" : "");
+      });
+    });
+
+    test.skipIf(numberOf(version) < 2510)("a busy volume that was made again meanwhile is not deleted", async () => {
+      await on({ version }, "nfs", async (driver, double) => {
+        const { id } = await driver.create(volumeOf("a"), call);
+        const dataset = double.state.datasets[`${parent}/${id}`];
+        double.busy.add(`${parent}/${id}`);
+        const deleted = refusal(driver.delete(id, call));
+        const asked = () =>
+          double.requests.some(({ method }) => /^(?:pool\.dataset\.delete|zfs\.resource\.destroy)$/.test(method));
+        while (!asked()) await pause(5);
+        if (dataset) dataset.guid = "4711";
+        double.busy.clear();
+        expect((await deleted).code).toBe("aborted");
+        expect(double.state.datasets[`${parent}/${id}`]).toBe(dataset);
+      });
+    });
+
     test("a busy volume is not deleted and stays shared; it is deleted once it is free", async () => {
       await on({ version }, "nfs", async (driver, double) => {
         const { id } = await driver.create(volumeOf("a"), call);

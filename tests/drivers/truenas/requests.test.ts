@@ -24,21 +24,22 @@ type Operation = (typeof operations)[number];
  *   the share; finish the volume. A restore needs no temporary snapshot, but proves that its snapshot is a finished one of csimux, and reads
  *   how its dataset keeps access control lists; what is remembered of the datasets above then serves no deletion, which asks for less.
  * - delete a snapshot: read it, with the guid, right before it is deleted; and the datasets above.
- * - delete: read the volume, all that depends on it, and the objects that share it; delete these, and the volume.
+ * - delete: read the volume, all that depends on it, and the objects that share it; delete these, and the volume. Up to 25.10 the server deletes
+ *   the NFS shares of a volume with it, so one without snapshots is read (2) and deleted right after that.
  *
  * From 25.10 on datasets show a guid, as snapshots always do: one request more proves before a deletion, and before a change of a volume whose
  * guid is known, that no other controller has deleted it and made another one of its name. Where the request before was the one that read the
  * guid, it is the proof.
  */
 const upTo2504: Partial<Record<Protocol, readonly number[]>> = {
-  nfs: [4, 4, 8, 9, 2, 5],
+  nfs: [4, 4, 8, 9, 2, 3],
   smb: [4, 4, 8, 9, 2, 5],
   iscsi: [6, 4, 9, 11, 2, 7],
 };
 
 /** The pool of a snapshot's volume is read with a request of its own. */
 const in2510: typeof upTo2504 = {
-  nfs: [4, 4, 9, 10, 3, 6],
+  nfs: [4, 4, 9, 10, 3, 3],
   smb: [4, 4, 9, 10, 3, 6],
   iscsi: [8, 4, 11, 12, 2, 8],
   nvmeof: [8, 4, 11, 12, 2, 9],

@@ -1,3 +1,4 @@
+import type { Protocol } from "../../../core/access.ts";
 import { discardedName, isDiscarded, isStaging, isTemporary } from "../../zfs/names.ts";
 import { ownValue, property, shownValue } from "../../zfs/properties.ts";
 import {
@@ -64,6 +65,13 @@ export async function nameFreed(on: DatasetApi, name: string, signal: AbortSigna
   await destroySnapshot(on, name, true, signal);
   await discard(on, name, signal);
 }
+
+/**
+ * As Zfs.takesShares. Up to 25.10 the server deletes the enabled shares of a path before its dataset (do_delete in plugins/pool_/dataset.py and
+ * common/attachment of TS-24.10.2.4 to TS-25.10.6); a disabled one stays, as after a deletion in its web interface.
+ */
+export const sharesTaken = async ({ api }: DatasetApi, protocol: Protocol, signal: AbortSignal): Promise<boolean> =>
+  protocol === "nfs" && (await api.version(signal)).number < withSnapshotResources;
 
 async function destroyDataset({ api, reading }: DatasetApi, name: string, signal: AbortSignal): Promise<void> {
   const { number } = await api.version(signal);

@@ -32,7 +32,7 @@ import {
   zfsError,
 } from "./queries.ts";
 import { type DatasetApi, DatasetReader } from "./reading.ts";
-import { copyDestroyed, destroyed, leftDestroyed, nameFreed, proven, renamedWith } from "./removal.ts";
+import { copyDestroyed, destroyed, leftDestroyed, nameFreed, proven, renamedWith, sharesTaken } from "./removal.ts";
 import { createdEntry, takenEntry } from "./rows.ts";
 import { taken } from "./snapshots.ts";
 import { takenAfresh } from "./temporary.ts";
@@ -70,6 +70,10 @@ export class ZfsApi implements Zfs, DatasetApi {
 
   destroy(name: string, how: DestroyOptions, signal: AbortSignal): Promise<void> {
     return destroyed(this, name, how, signal);
+  }
+
+  takesShares(...asked: Parameters<NonNullable<Zfs["takesShares"]>>): Promise<boolean> {
+    return sharesTaken(this, ...asked);
   }
 
   /** The API refuses to answer the version of a system that is too old. */

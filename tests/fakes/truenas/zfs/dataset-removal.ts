@@ -1,6 +1,6 @@
 import { completed } from "../facts/complete.ts";
 import { CallError, ezfsBusy, Invalid } from "../failure.ts";
-import { type Dataset, type Nas, removed, type Snapshot } from "../state.ts";
+import { type Dataset, type Nas, type Row, removed, type Snapshot } from "../state.ts";
 import { existing, parentOf } from "./datasets.ts";
 import { noSafetyChecks } from "./words.ts";
 
@@ -14,10 +14,11 @@ const childrenOf = (nas: Nas, name: string): readonly Dataset[] =>
 export const clonesOf = (nas: Nas, snapshot: string): readonly Dataset[] =>
   Object.values(nas.state.datasets).filter(({ origin }) => origin === snapshot);
 
+/** Only enabled shares go (`delegate.query(mountpoint, True)`, the same place; get_query_filters in common/attachment of TS-25.10.6). */
 function unshared(nas: Nas, name: string): void {
   const path = `/mnt/${name}`;
-  for (const table of ["nfs", "smb"] as const)
-    removed(nas, table, row => row["path"] === path || (row["paths"] as readonly string[] | undefined)?.[0] === path);
+  const isOf = (row: Row) => row["path"] === path || (row["paths"] as readonly string[] | undefined)?.[0] === path;
+  for (const table of ["nfs", "smb"] as const) removed(nas, table, row => isOf(row) && row["enabled"] !== false);
   if (nas.number >= 2410) unexported(nas, `zvol/${name}`);
 }
 
