@@ -100,3 +100,16 @@ test.each(recentVersions)(
     });
   },
 );
+
+test.each(old)("on TrueNAS %s a property of a snapshot is set and removed again", async version => {
+  await withDouble({ version }, async double => {
+    const client = new Client(serverOf(connectionTo(double)));
+    const zfs = new ZfsApi(apiOf(client, "c1"), "GENERIC");
+    const query = { names: ["tank", "tank/a@s"], properties: ["type"] };
+    await zfs.create({ name: "tank/a", values: {}, permissions: undefined, volsize: undefined }, false, query, never);
+    await zfs.snapshot(["tank/a@s"], { "a:name": "mine" }, query, never);
+    await zfs.set("tank/a@s", { "a:name": undefined, "a:other": "set" }, never);
+    expect(double.state.snapshots["tank/a@s"]?.user).toEqual({ "a:other": "set" });
+    client.close();
+  });
+});

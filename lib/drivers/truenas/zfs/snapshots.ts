@@ -10,10 +10,12 @@ import {
   type System,
   snapshotService,
   whyNot,
+  withResources,
   withSnapshotResources,
   zfsError,
 } from "./queries.ts";
 import { resourceEntry } from "./rows.ts";
+import { type ApiValues, asChanges } from "./values.ts";
 
 /** Reading and taking snapshots, with the requests of each version. */
 
@@ -141,4 +143,14 @@ export async function isTaken(
     if (failure !== "exists" && (failure === undefined || !(await one()))) throw zfsError(error);
     return false;
   }
+}
+
+/** The request that changes the user properties of a snapshot. 25.10 has a list of its own for what is removed (api/v25_10_0/pool_snapshot.py of TS-25.10.6). */
+export function snapshotChanges(user: ApiValues["user"], version: number): object {
+  if (version < withResources) return { user_properties_update: asChanges(user) };
+  const all = asChanges(user) as readonly { readonly key: string; readonly remove?: true }[];
+  return {
+    user_properties_update: all.filter(({ remove }) => !remove),
+    user_properties_remove: all.filter(({ remove }) => remove).map(({ key }) => key),
+  };
 }

@@ -34,7 +34,7 @@ import {
 import { type DatasetApi, DatasetReader } from "./reading.ts";
 import { copyDestroyed, destroyed, leftDestroyed, nameFreed, proven, renamedWith, sharesTaken } from "./removal.ts";
 import { createdEntry, takenEntry } from "./rows.ts";
-import { taken } from "./snapshots.ts";
+import { snapshotChanges, taken } from "./snapshots.ts";
 import { takenAfresh } from "./temporary.ts";
 import { type ApiValues, apiValues, asChanges, changeable, creation, unsettable, wholeSize } from "./values.ts";
 
@@ -292,8 +292,7 @@ export class ZfsApi implements Zfs, DatasetApi {
     const version = await this.#version(signal);
     if (version >= withSnapshotResources)
       throw new ZfsError("invalid", "TrueNAS 26 does not change the properties of a snapshot");
-    const params = [name, { user_properties_update: asChanges(user) }];
-    await this.#done(`${snapshotService(version)}.update`, params, signal);
+    await this.#done(`${snapshotService(version)}.update`, [name, snapshotChanges(user, version)], signal);
     // 26 answers this request as done, and changes nothing.
     if ((await this.#version(signal)) >= withSnapshotResources) throw otherVersion(this.api);
   }
