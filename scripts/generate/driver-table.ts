@@ -46,7 +46,7 @@ const testedOn: readonly (readonly [RegExp, string])[] = [
   [/^zfs-local-/, "real ZFS in the lab"],
   [/^zfs-/, "real ZFS and servers in the lab"],
   [/^freenas-api-/, "a double held to the models that TrueNAS publishes, 24.10 to 26"],
-  [/^freenas-/, "the same double, and one of ZFS over ssh"],
+  [/^freenas-/, "the double of `freenas-api-*`, and one of ZFS over ssh"],
   [/^synology-/, "a double on which Synology's own driver works, too"],
   [/^objectivefs/, "a double of its program"],
 ];
