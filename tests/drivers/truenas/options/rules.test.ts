@@ -233,3 +233,13 @@ test("jobs are one's own without FULL_ADMIN, and of more than a thousand the old
   expect(rows({ fullAdmin: true })[0]?.id).toBe(5);
   expect(rows({ user: "one" }).every(({ id }) => id % 2 === 0)).toBe(true);
 });
+
+test("a full queue whose last job is another account's is busy for who may not see it, and answered with that job for others", () => {
+  const jobs = new Jobs();
+  const lock = { name: "perm_change", queue: 1 };
+  const begin = (who: object) => jobs.begin("filesystem.setperm", [], () => null, { lock, fullAdmin: false, ...who });
+  begin({ user: "one" });
+  const waiting = begin({ user: "one" });
+  expect(() => begin({ user: "two" })).toThrow("already being performed by another user");
+  expect([begin({ user: "one" }), begin({ user: "two", fullAdmin: true })]).toEqual([waiting, waiting]);
+});
