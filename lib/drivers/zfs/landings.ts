@@ -94,7 +94,7 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): La
   function unmarkedToken({ record, landing }: Awaited<ReturnType<typeof read>>): string | undefined {
     if (!landing || !recordOf(record)) return undefined;
     const marks = [...markProperties, property.landing, property.proof];
-    return marks.every(name => shownValue(landing, name) === undefined)
+    return marks.every(name => ownValue(landing, name) === undefined)
       ? shownValue(landing, "receive_resume_token")
       : undefined;
   }

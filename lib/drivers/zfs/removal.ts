@@ -23,7 +23,7 @@ export async function removeVolume(storage: ZfsStorage, id: string, before: Befo
   const found = await inspect(storage, id, zfs.finishRename ? [] : [names.staging(id)], call);
   const { family } = found;
   // Most volumes have no snapshots and were not made from anything.
-  const simple = family?.below.length === 0 && shownValue(family.entry, property.sourceKind) === undefined;
+  const simple = family?.below.length === 0 && ownValue(family.entry, property.sourceKind) === undefined;
   const alone = simple && shownValue(family.entry, "origin") === undefined;
   const withShare = alone && (await zfs.takesShares?.(settings.protocol, call.signal)) === true;
   if (family) {
@@ -48,7 +48,11 @@ function refuse(storage: ZfsStorage, id: string, family: Family): void {
 /** Throws "changed" for a volume that another controller has made or finished since it was inspected. */
 function refuseOther(before: Family | undefined, now: Family | undefined): void {
   const shown = (family: Family | undefined) =>
-    family && ["guid", "creation", property.success].map(key => shownValue(family.entry, key)).join();
+    family &&
+    [
+      ...["guid", "creation"].map(key => shownValue(family.entry, key)),
+      ownValue(family.entry, property.success),
+    ].join();
   if (now && shown(before) !== shown(now))
     throw new ZfsError("changed", `${now.entry.name} was changed by another call`);
 }
@@ -73,7 +77,7 @@ async function removeInspected(
 }
 
 const isUnfinishedCopy = (entry: Entry): boolean =>
-  shownValue(entry, property.sourceKind) !== undefined && ownValue(entry, property.success) !== "true";
+  ownValue(entry, property.sourceKind) !== undefined && ownValue(entry, property.success) !== "true";
 
 /** A volume, undefined where there is none, and everything else that was read. */
 interface Inspection {

@@ -107,7 +107,7 @@ test("the shell that holds the lock of a dataset compares it and changes it with
     zfs,
     `#!/bin/sh
 echo "$1 $PPID" >>'${rig.fake.folder}/calls'
-[ "$1" != get ] || printf '4711\\n-\\n'
+[ "$1" != get ] || printf '4711\\t-\\n-\\t-\\n'
 `,
   );
   chmodSync(zfs, 0o755);

@@ -84,3 +84,20 @@ test.each([
     expect(await rig.remains()).toEqual([]);
   },
 );
+
+test.each(["zfs-generic-nfs", "zfs-local-zvol"])(
+  "%s: where the parent has the mark of a finished volume, its children are none, and a failed creation leaves nothing",
+  async driver => {
+    const rig = await opened({ driver });
+    rig.fake.zfs(
+      "set",
+      "democratic-csi:provision_success=true",
+      "democratic-csi:csi_volume_content_source_type=x",
+      "tank",
+    );
+    const one = refused(rig, async () => {});
+    expect(await codeOf(one.create(volumeOf("pvc-1"), call))).toBe("permission-denied");
+    expect(await rig.remains()).toEqual([]);
+    expect((await rig.open().create(volumeOf("pvc-1"), call)).id).toBe("pvc-1");
+  },
+);

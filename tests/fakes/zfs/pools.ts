@@ -168,10 +168,11 @@ export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner =
     if (later) return outputOf(later);
     if (isLocked && text.includes("found=")) {
       const [guid = "", name = "", property = "", , ...rest] = words;
-      const found = zfs(["zfs", "get", "-Hp", "-o", "value", `guid,${property}`, name]);
+      const found = zfs(["zfs", "get", "-Hp", "-o", "value,source", `guid,${property}`, name]);
       const [first = "", ...more] = rest;
       if (found.code !== 0) return outputOf(found);
-      if (found.out.startsWith(`${guid}\n`) && found.out.trim() !== `${guid}\ntrue`)
+      const isOther = !found.out.startsWith(`${guid}\t-\n`);
+      if (!isOther && !/\ntrue\t(?:local|received)$/.test(found.out.trimEnd()))
         return this.run({ ...command, argv: [first, ...more] }, signal);
       return outputOf({ out: "", err: `${name} was changed by another call\n`, code: 1 });
     }

@@ -252,21 +252,23 @@ export const datasetLock = (name: string): string =>
 
 /**
  * $1 is a guid, $2 a dataset, $3 a property, $4 the argv of zfs as a line; the rest is a program. It runs if the dataset has this guid, and the
- * property is not "true".
+ * property is not "true" on it: as in `ownValue`, what it inherits does not count, but what came with a stream does, for a backup that was
+ * received with its properties is a finished volume.
  */
-const onlyIfText = `eval "found=\\$($4 get -Hp -o value guid,\\$3 \\"\\$2\\" 2>&1 </dev/null)" || {
+const onlyIfText = `eval "found=\\$($4 get -Hp -o value,source guid,\\$3 \\"\\$2\\" 2>&1 </dev/null)" || {
   printf '%s\\n' "$found" >&2; exit 1
 }
 case $found in
-  "$1
-true") ;;
-  "$1
+  "$1	-
+true	local" | "$1	-
+true	received") ;;
+  "$1	-
 "*) shift 4; "$@"; exit;;
 esac
 echo "$2 was changed by another call" >&2
 exit 1`;
 
-/** Runs a program under the lock of a dataset, if that has this guid and the property is not "true"; without a guid in any case. */
+/** Runs a program under the lock of a dataset, if that has this guid and the property is not "true" on it; without a guid in any case. */
 export const onlyIf = (
   { zfs }: Pick<Programs, "zfs">,
   dataset: string,
