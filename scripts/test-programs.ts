@@ -44,7 +44,7 @@ export const testPrograms: Readonly<Record<string, TestProgram>> = {
     package: "rsync",
     cases: ["attacked", "copying/giving", "copying/interrupted"].map(name => `tests/drivers/directory/${name}.test.ts`),
   },
-  busybox: { package: "busybox", cases: ["tests/drivers/zfs/only-if.test.ts"] },
+  busybox: { package: "busybox", cases: ["tests/drivers/zfs/targets/only-if.test.ts"] },
   restic: { package: "restic", cases: ["tests/drivers/directory/backups.test.ts"] },
   bindfs: { package: "bindfs", cases: ["tests/node/object-stores.test.ts"] },
   "mkfs.ext4": { package: "e2fsprogs", files: [...disks, healthMonitor] },
