@@ -195,7 +195,6 @@ test("a landing that a loss of power left without its marks is continued by its 
   const { here, a, b, moment } = await made();
   await begin(b, moment);
   const { source: from, target: to } = streamsOf(a, b);
-  // What it inherits is no mark of its own.
   here.fake.zfs("set", "democratic-csi:volume_context_provisioner_driver=zfs-generic-nfs", "tank");
   const broken = async (of: Moment) => {
     const [send, receive] = [from.open(of, { kind: "whole" }, false), to.open("c", of, false)];
