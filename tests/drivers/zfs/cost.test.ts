@@ -3,9 +3,11 @@ import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Driver } from "../../../lib/drivers/driver.ts";
 import { ZfsCli } from "../../../lib/drivers/zfs/cli/cli.ts";
+import { destroyStep } from "../../../lib/drivers/zfs/cli/destroy.ts";
 import { onlyIf } from "../../../lib/drivers/zfs/cli/steps.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import { localHost } from "../../../lib/io/local-host.ts";
+import type { Argv } from "../../../lib/io/runner.ts";
 import type { Script, Step } from "../../../lib/io/script.ts";
 import { perTest } from "../../contract/per-test.ts";
 import { callWith, volumeOf } from "../../contract/rig.ts";
@@ -100,21 +102,38 @@ printf 'tank\\ttype\\tfilesystem\\t-\\n'
   ]);
 });
 
-test("the shell that holds the lock of a dataset compares it and changes it without another shell", async () => {
-  const rig = await open("zfs-generic-nfs");
-  const zfs = join(rig.fake.folder, "zfs");
+/** A zfs that fails to destroy, and notes each call with the number of the process that made it. */
+async function callers(argvOf: (zfs: string) => Argv): Promise<readonly string[]> {
+  const { fake } = await open("zfs-generic-nfs");
+  const zfs = join(fake.folder, "zfs");
   writeFileSync(
     zfs,
     `#!/bin/sh
-echo "$1 $PPID" >>'${rig.fake.folder}/calls'
+echo "$1 $PPID" >>'${fake.folder}/calls'
 [ "$1" != get ] || printf '4711\\t-\\n-\\t-\\n'
+[ "$1" != destroy ]
 `,
   );
   chmodSync(zfs, 0o755);
-  const argv = onlyIf({ zfs: [zfs] }, "tank/a", "4711", "csimux:done", [zfs, "set", "csimux:done=true", "tank/a"]);
-  const output = await localRunner({ env: { PATH: "/usr/bin:/bin" } }).run({ argv }, call.signal);
-  expect(output.exitCode).toBe(0);
-  const calls = readFileSync(join(rig.fake.folder, "calls"), "utf8").trim().split("\n");
+  await localRunner({ env: { PATH: "/usr/bin:/bin" } }).run({ argv: argvOf(zfs) }, call.signal);
+  return readFileSync(join(fake.folder, "calls"), "utf8").trim().split("\n");
+}
+
+test("the shell that holds the lock of a dataset compares it and changes it without another shell", async () => {
+  const calls = await callers(zfs =>
+    onlyIf({ zfs: [zfs] }, "tank/a", "4711", "csimux:done", [zfs, "set", "a:b=c", "tank/a"]),
+  );
   expect(calls.map(each => each.split(" ")[0])).toEqual(["get", "set"]);
+  expect(new Set(calls.map(each => each.split(" ")[1])).size).toBe(1);
+});
+
+test("a deletion and what mounts and shares again after its failure need one shell", async () => {
+  const served = { protocol: "nfs", mountpoint: "/a" } as const;
+  const calls = await callers(zfs => {
+    const { argv } = destroyStep({ zfs: [zfs], zpool: "zpool", privileged: [] }, "tank/a", { served });
+    const words = argv.filter(word => typeof word === "string");
+    return ["sh", ...words.slice(1)];
+  });
+  expect(calls.map(each => each.split(" ")[0])).toEqual(["destroy", "mount", "share"]);
   expect(new Set(calls.map(each => each.split(" ")[1])).size).toBe(1);
 });

@@ -176,7 +176,7 @@ export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner =
         return this.run({ ...command, argv: [first, ...more] }, signal);
       return outputOf({ out: "", err: `${name} was changed by another call\n`, code: 1 });
     }
-    if (argv[1]?.startsWith("output=")) return outputOf(orElse(argv[3] ?? "", argv[4] ?? "", zfs));
+    if (argv[1]?.startsWith('eval "output=')) return outputOf(orElse(argv[3] ?? "", argv[4] ?? "", zfs));
     if (argv[1]?.startsWith("snapshot=")) return outputOf(freed(argv.slice(3), zfs));
     if (argv[1]?.startsWith("part=")) return outputOf(named(argv.slice(3), zfs));
     const copy = pipeIn(argv[1] ?? "");

@@ -18,7 +18,7 @@ const flushesMs = 10_000;
  * $1 and $2 are command lines, the second for a failure of the first. Their output does not go to the step's own streams at once:
  * after a lost login nothing reads these, and a program that writes is killed in the middle (SIGPIPE).
  */
-const orElseText = `output=$(eval "$1" 2>&1) && exit
+const orElseText = `eval "output=\\$(exec 2>&1; $1)" && exit
 code=$?
 eval "$2" >/dev/null 2>&1
 printf '%s\\n' "$output" >&2
