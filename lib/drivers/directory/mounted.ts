@@ -1,5 +1,5 @@
 import { CsiError } from "../../core/errors.ts";
-import { type Mount, parseMountinfo, unescaped } from "../../core/mountinfo.ts";
+import { type Mount, parseMountinfo } from "../../core/mountinfo.ts";
 import { unless } from "../../io/files.ts";
 import type { OperationContext } from "./operation-context.ts";
 
@@ -60,7 +60,8 @@ export function refuseMountsBelow(context: OperationContext, folder: string, mou
 export async function refuseMounted(context: OperationContext, parent: string, name: string): Promise<void> {
   const { connection, files } = context;
   const mountinfo = await files.readText("/proc/self/mountinfo");
-  if (mountinfo === undefined || !unescaped(mountinfo).includes(`/${name}`)) return;
+  // The characters of a name are never escaped there.
+  if (!mountinfo?.includes(`/${name}`)) return;
   const real = await unless(files.realPath(parent), "ENOENT");
   if (real === undefined) return;
   const folder = `${real}/${name}`;

@@ -49,8 +49,6 @@ const toyLocalRig = (): Promise<DriverRig> =>
   });
 
 driverContract("toy-local", toyLocalRig, {
-  "a second writer": "a folder is removed by its name",
-  "a second generation": "a folder is removed by its name",
   snapshots: "a copy of a folder that pods write to needs more than a toy",
   clones: "for the same reason",
   modify: "folders have no properties",

@@ -91,15 +91,27 @@ export class ToyLocalStore implements VolumeStore<StoredVolume>, FailureContext 
 
   async remove(id: string, before: (volume: StoredVolume) => Promise<void>, call: Call): Promise<void> {
     if (!isId(id)) return;
+    const proved = await this.#mark(this.#path(id));
     const found = await this.find(id);
     if (found) await before(found);
     await this.#discard(this.#building(id), call);
     await this.#discard(this.#removed(id), call);
-    if (await this.#volume(id)) {
-      await this.#files.rename(this.#path(id), this.#removed(id));
-      await this.#discard(this.#removed(id), call);
-    }
+    if (proved !== undefined) await this.#removeProved(id, proved, call);
     await this.#files.sync(this.#base);
+  }
+
+  /** Removes the folder of a volume, but none that another controller has made under the same name since it was found. */
+  async #removeProved(id: string, proved: string, call: Call): Promise<void> {
+    const [path, removed] = [this.#path(id), this.#removed(id)];
+    await unless(this.#files.rename(path, removed), "ENOENT");
+    const taken = await this.#mark(removed);
+    if (taken === undefined || taken === proved) await this.#discard(removed, call);
+    else await this.#files.rename(removed, path);
+  }
+
+  /** What tells a folder from a later one of its name. */
+  async #mark(path: string): Promise<string | undefined> {
+    return (await unless(this.#files.facts(path), "ENOENT"))?.mark;
   }
 
   /** There is no quota, so only the record changes. */
