@@ -77,6 +77,22 @@ describe("a running copy", () => {
     await one.stop(1_000);
   });
 
+  test("pauses also while another process gets its requests, which then continues it", async () => {
+    const { process, on } = pair();
+    on("a").volumes.set("source", { content: "x".repeat(100_000), bytes: 1n << 20n });
+    // A slow storage.
+    on("b").gate = () => passing(1);
+    const [one, other] = [process({ settings: { idleMs: 80 } }), process()];
+    expect(await codeOf(make(one))).toBe("aborted");
+    const paused = one.copies.running({ kind: "volume", connection: "b", id: "copy" })?.done;
+    const made = asked(() => make(other));
+    expect(await paused).toMatchObject({ kind: "paused", why: { code: "aborted" } });
+    on("b").gate = async () => {};
+    expect((await made).id).toBe("v:b/copy");
+    expect(on("b").volumes.get("copy")?.content).toHaveLength(100_000);
+    await Promise.all([one.stop(1_000), other.stop(1_000)]);
+  });
+
   test("waits for its turn behind another one of the same machine", async () => {
     const { hold, release, process } = pair();
     hold();
