@@ -34,7 +34,7 @@ export async function removeVolume(storage: ZfsStorage, id: string, before: Befo
   }
   const known = simple || !zfs.finishRename ? found : await inspect(storage, id, [names.staging(id)], call);
   if (known !== found) refuseOther(family, known.family);
-  await removeInspected(storage, id, { ...known, fresh: withShare }, call);
+  await removeInspected(storage, id, known, call);
   await removeFreed(storage, [shownValue(family?.entry, "origin")], call);
 }
 
@@ -60,7 +60,7 @@ function refuseOther(before: Family | undefined, now: Family | undefined): void 
 async function removeInspected(
   storage: ZfsStorage,
   id: string,
-  { family, entries, fresh = false }: Inspection,
+  { family, entries }: Inspection,
   call: Call,
 ): Promise<void> {
   const { zfs, names } = storage;
@@ -70,7 +70,7 @@ async function removeInspected(
   if (family) {
     refuse(storage, id, family);
     if (obstacle(storage, family)) await setAside(storage, id, family.entry, call);
-    else await destroyWith(storage, id, family, call, { fresh });
+    else await destroyWith(storage, id, family, call);
   }
   if (entries.has(staging)) await removeStaging(storage, staging, call);
   if (!family || isUnfinishedCopy(family.entry)) await dropSources(storage, id, call);
@@ -83,8 +83,6 @@ const isUnfinishedCopy = (entry: Entry): boolean =>
 interface Inspection {
   readonly family: Family | undefined;
   readonly entries: Entries;
-  /** As in Inspected. */
-  readonly fresh?: boolean;
 }
 
 /** Reads a volume with its snapshots and children, and other datasets. Throws "failed-precondition" for another owner's. */

@@ -189,12 +189,7 @@ export function datasetSnapshots(storage: ZfsStorage): SnapshotAbility {
         } else {
           // The API of TrueNAS renames a snapshot whose destruction it defers, and then its stream would not be found.
           if (storage.copying?.storage !== storage) await refuseWhileCopied(storage, `snapshot "${id}"`, [entry], call);
-          const how = {
-            deferred: true,
-            guid: shownValue(entry, "guid"),
-            fresh: entries.length === 1 && !storage.copying,
-          };
-          await zfs.destroy(entry.name, how, call.signal);
+          await zfs.destroy(entry.name, { deferred: true, guid: shownValue(entry, "guid") }, call.signal);
         }
       if (parts.detached) await tidy(volume, name, call);
       const freed = entries.map(entry => entry.name);

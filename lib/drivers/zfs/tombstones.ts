@@ -101,7 +101,7 @@ export async function removeFreed(
 async function removed(storage: ZfsStorage, entry: Entry, entries: Entries, call: Call): Promise<string | undefined> {
   const family = familyOf(entry, entries);
   if (otherOwner(entry, storage.settings.marks) !== undefined || obstacle(storage, family)) return undefined;
-  await destroyWith(storage, ownValue(entry, property.tombstone) ?? "", family, call, { pausesMs: [] });
+  await destroyWith(storage, ownValue(entry, property.tombstone) ?? "", family, call, []);
   return shownValue(entry, "origin");
 }
 

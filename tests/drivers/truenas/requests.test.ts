@@ -23,26 +23,26 @@ type Operation = (typeof operations)[number];
  *   the temporary snapshot; read the clone, because the server answers nothing about it; prove that no share of its path exists; create
  *   the share; finish the volume. A restore needs no temporary snapshot, but proves that its snapshot is a finished one of csimux, and reads
  *   how its dataset keeps access control lists; what is remembered of the datasets above then serves no deletion, which asks for less.
- * - delete a snapshot: read it, with the guid, right before it is deleted; and the datasets above.
+ * - delete a snapshot: read it and the datasets above, prove by its guid that it is the same, delete it; 26 needs to be asked for the result.
  * - delete: read the volume, all that depends on it, and the objects that share it; delete these, and the volume. Up to 25.10 the server deletes
- *   the NFS shares of a volume with it, so one without snapshots is read (2) and deleted right after that.
+ *   the NFS shares of a volume with it.
  *
  * From 25.10 on datasets show a guid, as snapshots always do: one request more proves before a deletion, and before a change of a volume whose
- * guid is known, that no other controller has deleted it and made another one of its name. Where the request before was the one that read the
- * guid, it is the proof.
+ * guid is known, that no other controller has deleted it and made another one of its name. An empty volume needs none before its name is kept,
+ * because the request before was the one that read the guid.
  */
 const upTo2504: Partial<Record<Protocol, readonly number[]>> = {
-  nfs: [4, 4, 8, 9, 2, 3],
-  smb: [4, 4, 8, 9, 2, 5],
-  iscsi: [6, 4, 9, 11, 2, 7],
+  nfs: [4, 4, 8, 9, 3, 3],
+  smb: [4, 4, 8, 9, 3, 5],
+  iscsi: [6, 4, 9, 11, 3, 7],
 };
 
 /** The pool of a snapshot's volume is read with a request of its own. */
 const in2510: typeof upTo2504 = {
-  nfs: [4, 4, 9, 10, 3, 3],
-  smb: [4, 4, 9, 10, 3, 6],
-  iscsi: [8, 4, 11, 12, 2, 8],
-  nvmeof: [8, 4, 11, 12, 2, 9],
+  nfs: [4, 4, 9, 10, 4, 4],
+  smb: [4, 4, 9, 10, 4, 6],
+  iscsi: [8, 4, 12, 13, 3, 8],
+  nvmeof: [8, 4, 12, 13, 3, 9],
 };
 
 /**
@@ -50,14 +50,14 @@ const in2510: typeof upTo2504 = {
  * pool; the result of a deletion is read, because the answer does not prove it. Whether a name is free and what a source is are one request.
  */
 const in26: typeof upTo2504 = {
-  nfs: [4, 4, 10, 11, 4, 7],
-  smb: [4, 4, 10, 11, 4, 7],
-  iscsi: [8, 4, 12, 13, 3, 9],
-  nvmeof: [8, 4, 12, 13, 3, 10],
+  nfs: [4, 4, 10, 11, 5, 7],
+  smb: [4, 4, 10, 11, 5, 7],
+  iscsi: [8, 4, 13, 14, 4, 9],
+  nvmeof: [8, 4, 13, 14, 4, 10],
 };
 
 /** Targets cannot be deleted together with their extents. */
-const in2410: typeof upTo2504 = { ...upTo2504, iscsi: [6, 4, 9, 11, 2, 8] };
+const in2410: typeof upTo2504 = { ...upTo2504, iscsi: [6, 4, 9, 11, 3, 8] };
 
 function expected(version: Version): typeof upTo2504 {
   const number = numberOf(version);
