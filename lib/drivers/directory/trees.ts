@@ -191,24 +191,28 @@ export class Trees {
     return facts && { kind: facts.kind, mark: `${facts.mark} ${text ?? ""}` };
   }
 
-  /** Moves the tree out of its place in one step, and returns its new path. It may be gone, or another one by now. */
+  /**
+   * Moves the tree out of its place in one step, and returns its new path, or the old one if it cannot move at all. It may be gone, or another
+   * one by now.
+   */
   async #moveAway(name: string, call: Call): Promise<string> {
     const { files, layout } = this.#context;
     const [tree, away] = [this.#path(name), layout.workTree(this.#kind, name)];
-    // A server that has moved it may find nothing when a request is repeated, because its answer was lost.
-    const move = (to: string) => unless(files.rename(tree, to), "ENOENT");
-    try {
-      await withFolders(this.#context, this.#work, () => files.rename(tree, away));
-      return away;
-    } catch (error) {
-      if (errnoOf(error) === "ENOENT") return away;
-      // Freeing space must not require space, and a removable tree must not stay forever.
-      if (!immovable.includes(errnoOf(error) ?? "")) throw error;
-    }
+    const isMoved = async (move: Promise<unknown>): Promise<boolean> => {
+      try {
+        // A server that has moved it may find nothing when a request is repeated, because its answer was lost.
+        await unless(move, "ENOENT");
+        return true;
+      } catch (error) {
+        // Freeing space must not require space, and a removable tree must not stay forever.
+        if (immovable.includes(errnoOf(error) ?? "")) return false;
+        throw error;
+      }
+    };
+    if (await isMoved(withFolders(this.#context, this.#work, () => files.rename(tree, away)))) return away;
     const beside = layout.beside(this.#kind, name);
     await discard(this.#context, beside, call);
-    await move(beside);
-    return beside;
+    return (await isMoved(files.rename(tree, beside))) ? beside : tree;
   }
 
   /** Whether what was moved away may be removed. If not, another controller has made it meanwhile, and it is back in its place. */

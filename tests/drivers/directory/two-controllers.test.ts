@@ -149,6 +149,18 @@ describe("between two steps of a deletion", () => {
     expect(await leftOn(base)).toEqual([]);
   });
 
+  test.each(["", "content"])("a folder that cannot move at all is removed where it is: %p", async name => {
+    await openOn(base).create(volumeOf("a"), call);
+    if (name !== "") await writeFile(`${base}/v/a/${name}`, "old");
+    const isTree = (path: string) => path.startsWith(`${base}/v/`);
+    const files: Files = {
+      ...localFiles,
+      rename: (from, to) => (isTree(from) ? failing("EXDEV")() : localFiles.rename(from, to)),
+    };
+    await openOn(base, { files }).delete("a", call);
+    expect(await leftOn(base)).toEqual([]);
+  });
+
   test("a removal that had to stay next to the volumes and was interrupted there is ended by its repeat", async () => {
     await openOn(base).create(volumeOf("a"), call);
     await writeFile(`${base}/v/a/content`, "old");
