@@ -209,6 +209,8 @@ try {
   for (const connection of ["nfs", "iscsi"]) await csimux(`CreateVolume ${connection}`, "source");
   for (const [title, line] of chosen) console.log(`\n${table(await compared(title, line, options.quick ? 4 : 12))}`);
 } finally {
+  // A guest that stays up keeps no target.
+  if (options.guest !== undefined) await csimux("DeleteVolume iscsi", "source").catch(() => {});
   shell.close();
   client.close();
   await daemon.stop();
