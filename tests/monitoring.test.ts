@@ -127,10 +127,10 @@ const cases: Readonly<Record<string, Case>> = {
   },
   "a copy stands still, and another one does not": {
     series: {
-      ...ofEach("csimux_copy_stalled", 'from="nas",to="nas2",way="stream"', "1x60"),
-      ...ofEach("csimux_copy_stalled", 'from="nas",to="nas3",way="stream"', "0x60"),
+      ...ofEach("csimux_copy_stalled", 'from="nas",to="nas2",method="stream"', "1x60"),
+      ...ofEach("csimux_copy_stalled", 'from="nas",to="nas3",method="stream"', "0x60"),
     },
-    firing: { CsimuxCopyStalled: { severity: "warning", job, from: "nas", to: "nas2", way: "stream" } },
+    firing: { CsimuxCopyStalled: { severity: "warning", job, from: "nas", to: "nas2", method: "zfs-send" } },
   },
   "csimux is started again and again": {
     series: { [`csimux_start_timestamp_seconds{job="csimux",instance="${replicas[0]}"}`]: "0+300x60" },

@@ -5,8 +5,8 @@ import type { CopiesFlags, CopiesVerb } from "./options.ts";
 
 /** The requests about one volume, which its CSI id names, with their descriptions. */
 const aboutOne = {
-  round: "copy what has changed since the last round, or complete an interrupted round",
-  land: "turn the last complete round of a copy into the volume",
+  pass: "copy what has changed since the last pass, or complete an interrupted pass",
+  finish: "turn the last complete pass of a copy into the volume",
   cancel: "remove an unfinished copy and its protected snapshots on the source",
   freeze: "note for its copies that a volume was stopped, and set it to read-only if its storage can do that",
   thaw: "set a volume back to writable",
@@ -37,7 +37,7 @@ export function addCopies(program: Command, host: Host): void {
   common(copies.command("list").description("list the copies of all connections"), (_, flags) =>
     ask("list", undefined, flags),
   );
-  for (const verb of ["round", "land", "cancel", "freeze", "thaw"] as const)
+  for (const verb of ["pass", "finish", "cancel", "freeze", "thaw"] as const)
     common(
       copies
         .command(verb)

@@ -6,4 +6,4 @@ export interface CopiesFlags {
 }
 
 /** A subcommand of `csimux copies`. */
-export type CopiesVerb = "round" | "land" | "cancel" | "freeze" | "thaw" | "plan" | "begin" | "list";
+export type CopiesVerb = "pass" | "finish" | "cancel" | "freeze" | "thaw" | "plan" | "begin" | "list";

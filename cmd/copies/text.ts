@@ -36,35 +36,38 @@ export function copiesText(copies: readonly CopyState[], now: number): string {
   const rows = copies.map(copy => [
     visible(copy.target),
     visible(connectionOf(copy.source)),
-    copy.way ?? "-",
-    `${copy.waits === undefined ? copy.state : `waiting, ${copy.waits} in front`}${copy.round > 0 ? ` (round ${copy.round + 1})` : ""}`,
+    copy.method ?? "-",
+    `${copy.ahead === undefined ? copy.state : `waiting, ${copy.ahead} ahead`}${copy.pass > 0 ? ` (pass ${copy.pass + 1})` : ""}`,
     copied(copy),
     copy.rate > 0n ? `${size(Number(copy.rate))}/s` : "-",
     left(copy),
     ago(Math.round(now / 1000) - copy.asked),
     visible(copy.fault || "-"),
   ]);
-  return tableWithin(width, [["VOLUME", "FROM", "WAY", "STATE", "COPIED", "RATE", "LEFT", "ASKED", "FAULT"], ...rows]);
+  return tableWithin(width, [
+    ["VOLUME", "FROM", "METHOD", "STATE", "COPIED", "RATE", "LEFT", "ASKED", "FAULT"],
+    ...rows,
+  ]);
 }
 
 /** The end of a request for people. */
 export function doneText({
   target,
-  way,
+  method,
   instead,
-  round,
+  pass,
   volume,
 }: Extract<CopyAnswer, { readonly kind: "done" }>): string {
   const lines = [
     ...(target === undefined ? [] : [`volume ${target}`]),
-    ...(way === undefined ? [] : [`way: ${way}`]),
+    ...(method === undefined ? [] : [`method: ${method}`]),
     ...(instead ?? []),
-    ...(round === undefined
+    ...(pass === undefined
       ? []
       : [
-          `round ${round.number + 1} copied ${size(Number(round.bytes))} in ${Math.round(round.seconds)} s`,
-          ...(round.continued
-            ? ["this round began before this command: after the pods have stopped, repeat the command before land"]
+          `pass ${pass.number + 1} copied ${size(Number(pass.bytes))} in ${Math.round(pass.seconds)} s`,
+          ...(pass.continued
+            ? ["this pass began before this command: after the pods have stopped, repeat the command before finish"]
             : []),
         ]),
     ...(volume === undefined

@@ -13,7 +13,7 @@ import type { ServedDriver } from "./world.ts";
 export type CopyDone = Extract<CopyAnswer, { readonly kind: "done" }>;
 
 /** A progress line of a running request. */
-export type RoundProgress = Extract<CopyAnswer, { readonly kind: "progress" }>;
+export type PassProgress = Extract<CopyAnswer, { readonly kind: "progress" }>;
 
 /** The parameters of a new volume: the request "begin" without the name of the command. */
 export type WantedCopy = Omit<Extract<CopyCommandInput, { readonly command: "begin" }>, "command">;
@@ -45,7 +45,7 @@ interface ServingPod {
 export class CopyingController {
   readonly #desk: Desk;
   readonly #driver: string;
-  /** How long one `kubectl exec` waits for a round, in seconds; connections that last for hours break. */
+  /** How long one `kubectl exec` waits for a pass, in seconds; connections that last for hours break. */
   readonly #waitSeconds: number;
   #pod: ServingPod | undefined;
 
@@ -89,12 +89,12 @@ export class CopyingController {
   /** Creates the unfinished volume of a copy, or finds it. */
   begin = (wanted: WantedCopy): Promise<CopyDone> => this.#ask(["begin"], undefined, JSON.stringify(wanted));
 
-  /** Completes one round; `tell` gets its progress. */
-  round = (target: string, tell: (progress: RoundProgress) => void): Promise<CopyDone> =>
-    this.#ask(["round", target, "--wait", String(this.#waitSeconds)], tell);
+  /** Completes one pass; `tell` gets its progress. */
+  pass = (target: string, tell: (progress: PassProgress) => void): Promise<CopyDone> =>
+    this.#ask(["pass", target, "--wait", String(this.#waitSeconds)], tell);
 
-  /** Makes the last complete round the volume. */
-  land = (target: string): Promise<CopyDone> => this.#ask(["land", target]);
+  /** Makes the last complete pass the volume. */
+  finish = (target: string): Promise<CopyDone> => this.#ask(["finish", target]);
   freeze = (volume: string): Promise<CopyDone> => this.#ask(["freeze", volume]);
   thaw = (volume: string): Promise<CopyDone> => this.#ask(["thaw", volume]);
   cancel = (target: string): Promise<CopyDone> => this.#ask(["cancel", target]);
@@ -104,7 +104,7 @@ export class CopyingController {
     this.#desk.print(inPodOf((await this.#found()).pod, ["copies", ...words], stdin !== undefined), stdin);
   }
 
-  async #ask(words: readonly string[], tell?: (progress: RoundProgress) => void, stdin?: string): Promise<CopyDone> {
+  async #ask(words: readonly string[], tell?: (progress: PassProgress) => void, stdin?: string): Promise<CopyDone> {
     const end = performance.now() + heldMs;
     for (;;) {
       const answers = await this.#answers(["copies", ...words], stdin);

@@ -11,7 +11,7 @@ import { refusalsOf } from "./refusals.ts";
 import { again, forEachClaim, type MoveWork, noted, setPolicy, stateOf, writeNote } from "./work.ts";
 import type { Moving } from "./world.ts";
 
-/** The most rounds of one command, and how short a round must be so that no further one follows. */
+/** The most passes of one command, and how short a pass must be so that no further one follows. */
 const shortSeconds = 60;
 const maxRounds = 5;
 
@@ -66,7 +66,7 @@ export function targetClass({ world }: Pick<MoveWork, "world">, name: string | u
   throw new MoveRefusal(`the StorageClass ${name} does not exist`);
 }
 
-/** `csimux move copy`: begins each copy and makes rounds while the pods run. Nothing is stopped. */
+/** `csimux move copy`: begins each copy and makes passes while the pods run. Nothing is stopped. */
 export async function copy(work: MoveWork): Promise<number> {
   const { options, world, claims, desk } = work;
   const { toClass = "" } = options;
@@ -75,9 +75,9 @@ export async function copy(work: MoveWork): Promise<number> {
   await forEachClaim(claims, async claim => checkPlan(work, claim));
   await forEachClaim(claims, async claim => {
     const begun = await begin(work, await note(work, claim, toClass));
-    await rounds(work, begun);
+    await passes(work, begun);
   });
-  if (!desk.isPrint) desk.say(`next: csimux move switch, which stops the pods for the last round`);
+  if (!desk.isPrint) desk.say(`next: csimux move switch, which stops the pods for the last pass`);
   return 0;
 }
 
@@ -138,35 +138,32 @@ async function begin(work: MoveWork, moving: Moving): Promise<Moving> {
     if (note.target === "") work.desk.say("this prints the id of the new volume; replace TARGET by it");
     return moving;
   }
-  const { target, way, instead } = await work.controller.begin(wanted);
+  const { target, method, instead } = await work.controller.begin(wanted);
   if (target === undefined)
     throw new MoveRefusal(`csimux did not say the id of the copy of claim ${claimText(moving)}`);
   if (note.target === "")
     work.desk.say(
-      `${claimText(moving)}: copying to ${target} (${way ?? "unknown way"})${instead?.length ? `; ${instead.join("; ")}` : ""}`,
+      `${claimText(moving)}: copying to ${target} (${method ?? "unknown method"})${instead?.length ? `; ${instead.join("; ")}` : ""}`,
     );
   return writeNote(work, moving, { target });
 }
 
-async function rounds(work: MoveWork, moving: Moving): Promise<void> {
-  if (work.desk.isPrint) return work.controller.print(["round", noted(moving).note.target || "TARGET"]);
+async function passes(work: MoveWork, moving: Moving): Promise<void> {
+  if (work.desk.isPrint) return work.controller.print(["pass", noted(moving).note.target || "TARGET"]);
   let claim = moving;
   for (let each = 0; each < maxRounds; each++) {
-    const { seconds } = await round(work, claim);
+    const { seconds } = await pass(work, claim);
     claim = await writeNote(work, claim, { rounds: noted(claim).note.rounds + 1 });
     if (seconds < shortSeconds) return;
   }
 }
 
-/** One round of one claim, with its progress. */
-export async function round(
-  { controller, progress }: MoveWork,
-  moving: Moving,
-): Promise<NonNullable<CopyDone["round"]>> {
+/** One pass of one claim, with its progress. */
+export async function pass({ controller, progress }: MoveWork, moving: Moving): Promise<NonNullable<CopyDone["pass"]>> {
   const name = claimText(moving);
-  const { round: made } = await controller.round(noted(moving).note.target, each => progress.tell(name, each));
+  const { pass: made } = await controller.pass(noted(moving).note.target, each => progress.tell(name, each));
   if (made === undefined) throw new MoveRefusal(`csimux did not say what it copied for claim ${name}`);
-  progress.end(name, `round ${made.number + 1} copied ${size(Number(made.bytes))} in ${Math.round(made.seconds)} s`);
+  progress.end(name, `pass ${made.number + 1} copied ${size(Number(made.bytes))} in ${Math.round(made.seconds)} s`);
   return made;
 }
 

@@ -24,18 +24,18 @@ export async function plan(work: MoveWork, out: (text: string) => void): Promise
       target,
       await attributesOf(work, claim),
     );
-    const { way, instead } = await controller.plan(wanted);
+    const { method, instead } = await controller.plan(wanted);
     const users = usersOf(world, claim).workloads.map(each => `${workloadText(each)} (${each.replicas})`);
     const cells = [
       claimText(claim),
       claim.source,
       size(Number(wanted.bytes)),
-      way ?? "-",
+      method ?? "-",
       users.join(", ") || "nothing",
     ];
     return { cells: cells.map(visible), instead: (instead ?? []).map(each => `${claimText(claim)}: ${each}`) };
   });
-  out(table([["CLAIM", "VOLUME", "SIZE", "WAY", "STOPS"], ...rows.map(({ cells }) => cells)]));
+  out(table([["CLAIM", "VOLUME", "SIZE", "METHOD", "STOPS"], ...rows.map(({ cells }) => cells)]));
   for (const line of [...rows.flatMap(({ instead }) => instead), ...(await warnings(work))]) desk.say(line);
   desk.say(`nothing was changed; next: csimux move copy --to-class ${toClass}`);
   return 0;

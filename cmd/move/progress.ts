@@ -1,7 +1,7 @@
 import type { Host } from "../host.ts";
 import { size } from "../status/problems.ts";
 import { visible } from "../terminal/terminal.ts";
-import type { RoundProgress } from "./controller.ts";
+import type { PassProgress } from "./controller.ts";
 
 /** The width of the bar, in characters. */
 const barWidth = 24;
@@ -9,11 +9,11 @@ const barWidth = 24;
 /** How many percent lie between two lines where there is no terminal. */
 const stepPercent = 10;
 
-const percentOf = ({ done, total }: RoundProgress): number | undefined =>
+const percentOf = ({ done, total }: PassProgress): number | undefined =>
   total > 0n ? Math.min(100, Number((done * 100n) / total)) : undefined;
 
 /** One line about a copy: a bar, what was copied, the speed and the time that is left. */
-export function progressLine(name: string, progress: RoundProgress): string {
+export function progressLine(name: string, progress: PassProgress): string {
   const { done, total, rate } = progress;
   const percent = percentOf(progress);
   const filled = Math.round(((percent ?? 0) * barWidth) / 100);
@@ -39,7 +39,7 @@ export class Progress {
   }
 
   /** News of one copy. */
-  tell(name: string, progress: RoundProgress): void {
+  tell(name: string, progress: PassProgress): void {
     this.#lines.set(name, progressLine(name, progress));
     if (this.#host.colour) {
       this.#draw();

@@ -1,6 +1,6 @@
 import { textAt } from "../../lib/lint/lint-input.ts";
 import { CopyRefusal } from "./controller.ts";
-import { mustBeCopied, round, targetClass } from "./copy.ts";
+import { mustBeCopied, pass, targetClass } from "./copy.ts";
 import { claimManifest, type LandedVolume, volumeManifest } from "./objects/manifests.ts";
 import { claimOfVolume, claimText } from "./objects/objects.ts";
 import { MoveRefusal } from "./refusal.ts";
@@ -61,7 +61,7 @@ async function switchGroup(work: MoveWork, group: readonly Moving[]): Promise<nu
     claims = await stop(work, group);
     times.lap("the pods' end");
     claims = await forEachClaim(claims, each => land(work, each));
-    times.lap("the last round");
+    times.lap("the last pass");
     claims = await forEachClaim(claims, each => swap(work, each));
     times.lap("the swap");
   }
@@ -76,7 +76,7 @@ async function switchGroup(work: MoveWork, group: readonly Moving[]): Promise<nu
 }
 
 /**
- * While the pods still run, makes a round, so that the one of the stop is short. No round follows once an interrupted switch has made the
+ * While the pods still run, makes a pass, so that the one of the stop is short. No pass follows once an interrupted switch has made the
  * copy a volume: throws MoveRefusal if pods have run since then.
  */
 async function prepare(work: MoveWork, moving: Moving): Promise<void> {
@@ -84,7 +84,7 @@ async function prepare(work: MoveWork, moving: Moving): Promise<void> {
   if (work.desk.isPrint && target === "") return;
   const isUnlanded = moving.fresh === undefined && (await unlanded(work, moving)) !== undefined;
   if (isUnlanded) {
-    if (!work.desk.isPrint) await round(work, moving);
+    if (!work.desk.isPrint) await pass(work, moving);
     return;
   }
   const { pods, workloads } = usersOf(work.world, moving);
@@ -94,10 +94,10 @@ async function prepare(work: MoveWork, moving: Moving): Promise<void> {
   );
 }
 
-/** A round, unless an interrupted switch has made the copy a volume already: its record goes then. */
-async function roundUnlessLanded(work: MoveWork, moving: Moving) {
+/** A pass, unless an interrupted switch has made the copy a volume already: its record goes then. */
+async function passUnlessFinished(work: MoveWork, moving: Moving) {
   const state = await unlanded(work, moving);
-  return state ? { before: state.round, made: await round(work, moving) } : { before: -1, made: undefined };
+  return state ? { before: state.pass, made: await pass(work, moving) } : { before: -1, made: undefined };
 }
 
 /** The record of a copy that is not a volume yet. */
@@ -116,10 +116,12 @@ async function land(work: MoveWork, moving: Moving): Promise<Moving> {
   if (desk.isPrint) {
     const isLanded = note.target !== "" && (await unlanded(work, moving)) === undefined;
     if (!isLanded && moving.fresh === undefined) {
-      await controller.print(["round", target]);
-      desk.say("repeat csimux copies round while it says that the round began before this command");
-      await controller.print(["land", target]);
-      throw new MoveRefusal("the manifests need the answer of csimux copies land: run that, then repeat this command");
+      await controller.print(["pass", target]);
+      desk.say("repeat csimux copies pass while it says that the pass began before this command");
+      await controller.print(["finish", target]);
+      throw new MoveRefusal(
+        "the manifests need the answer of csimux copies finish: run that, then repeat this command",
+      );
     }
   }
   if (moving.fresh === undefined) {
@@ -144,12 +146,12 @@ async function landed(work: MoveWork, moving: Moving): Promise<LandedVolume> {
   const { controller, desk } = work;
   const { target } = noted(moving).note;
   if (!desk.isPrint) {
-    // A round that was begun before the freeze has a moment from before it; one with a higher number has not.
-    let last = await roundUnlessLanded(work, moving);
+    // A pass that was begun before the freeze has a snapshot from before it; one with a higher number has not.
+    let last = await passUnlessFinished(work, moving);
     const { before } = last;
-    while (last.made?.continued && last.made.number <= before) last = { before, made: await round(work, moving) };
+    while (last.made?.continued && last.made.number <= before) last = { before, made: await pass(work, moving) };
   }
-  const { volume } = await controller.land(target);
+  const { volume } = await controller.finish(target);
   if (volume === undefined || volume.handle !== target)
     throw new MoveRefusal(`csimux did not describe the volume ${target}`);
   return volume;
@@ -190,7 +192,7 @@ async function swap(work: MoveWork, moving: Moving): Promise<Moving> {
   if (state === "other")
     throw new MoveRefusal(`claim ${claimText(moving)} is for another volume now; delete it, and repeat the command`);
   if (state === "old") {
-    // Pods may have started since the last round; the claim's protection would only delay its deletion.
+    // Pods may have started since the last pass; the claim's protection would only delay its deletion.
     const missing = desk.isPrint ? undefined : await holders(desk, [moving], note.nodes);
     if (missing !== undefined)
       throw new MoveRefusal(

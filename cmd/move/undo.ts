@@ -120,7 +120,7 @@ async function cancelled({ controller }: MoveWork, target: string): Promise<bool
 /** The volume of a copy that an interrupted switch has completed; undefined if there is none. */
 async function finished({ controller }: MoveWork, target: string): Promise<LandedVolume | undefined> {
   try {
-    const { volume } = await controller.land(target);
+    const { volume } = await controller.finish(target);
     if (volume?.handle === target) return volume;
   } catch (error) {
     if (!(error instanceof CopyRefusal) || error.code !== "not-found") throw error;

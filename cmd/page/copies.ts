@@ -32,7 +32,7 @@ const columns = [
   ...[{ title: "New volume" }, { title: "Source" }, { title: "State" }, { title: "Copied", kind: "number" }],
   ...[
     { title: "Rate", kind: "number minor" },
-    { title: "Way", kind: "minor" },
+    { title: "Method", kind: "minor" },
     { title: "What to do", kind: "text" },
   ],
 ];
@@ -76,7 +76,7 @@ function rowOf({ target, running, recorded }: Copy, { tone, words, reason, advic
     toned(tone, words),
     amount(done, total),
     perSecond > 0 && `${size(perSecond)}/s`,
-    running?.way ?? recorded?.way,
+    running?.method ?? recorded?.method,
     [reason && html`<p>${reason}</p>`, advice ? html`<p>${advice}</p>` : html`<p class="dim">nothing</p>`],
   ];
 }
@@ -95,9 +95,9 @@ function judged({ target, running, recorded }: Copy, now: string): Judgement {
 /** The command that cancels a copy, with the name quoted for a shell. */
 const cancelling = (target: string): string => `csimux copies cancel ${quoted(target)}`;
 
-function ofRunning({ state, inFront = 0, stalled = false, fault }: Running, target: string): Judgement {
+function ofRunning({ state, ahead = 0, stalled = false, fault }: Running, target: string): Judgement {
   const reason = fault;
-  if (state === "waiting") return { tone: "good", words: `waiting, ${inFront} in front`, reason };
+  if (state === "waiting") return { tone: "good", words: `waiting, ${ahead} ahead`, reason };
   if (stalled) {
     const advice = "check both storage systems, the network and the log of csimux; it continues by itself";
     return { tone: "bad", words: "copying, but no byte for 10 minutes", reason, advice };

@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import type { CopyWays } from "../../lib/copies/matrix.ts";
+import type { CopyMethods } from "../../lib/copies/matrix.ts";
 import type { Log } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { CallObserver, CommandObserver } from "../../lib/core/observer.ts";
@@ -24,7 +24,7 @@ export interface Observed {
   /** The volumes of all connections, from their storage systems; undefined on nodes. */
   readonly inventory: (() => Promise<readonly ConnectionInventory[]>) | undefined;
   /** How content gets from one connection to another; undefined if it does not, and on nodes. */
-  readonly copyWays: (() => CopyWays | undefined) | undefined;
+  readonly copyMethods: (() => CopyMethods | undefined) | undefined;
   /** The staged volumes, complete or undefined; undefined in a process without a node. */
   readonly staged: (() => Promise<readonly string[] | undefined>) | undefined;
 }
@@ -76,7 +76,7 @@ export async function openObservation(
         .catch(() => undefined),
     }),
     ...status(),
-    copyWays: observed().copyWays?.(),
+    copyMethods: observed().copyMethods?.(),
     staged: await observed().staged?.(),
     details: {
       config: resolve(options.config),

@@ -95,7 +95,7 @@ async function start(options: ServeOptions, host: Host, output: ReturnType<typeo
     }),
     prefix: () => main.config.defaults.prefix,
     inventory: isController ? controller.inventory : undefined,
-    copyWays: isController ? controller.copyWays : undefined,
+    copyMethods: isController ? controller.copyMethods : undefined,
     staged: modes.has("node") ? () => node.parts.volumes.staged() : undefined,
   };
   const doors = driverEndpoints(options, { main, node, controller }, observation, log);

@@ -1,5 +1,5 @@
 import type { ConnectionStatus, Status } from "../../lib/observe/status.ts";
-import { targetNames, waysText } from "../copies/ways-text.ts";
+import { methodsText, targetNames } from "../copies/methods-text.ts";
 import { type Cell, linesOf, someOf, table, tableWithin } from "../terminal/table.ts";
 import { visible } from "../terminal/terminal.ts";
 import { age, memberText, problemsOf, size, summary, worstFirst } from "./problems.ts";
@@ -16,7 +16,7 @@ const tints: Readonly<Record<ConnectionStatus["state"], number>> = {
 export function statusText(status: Status, colour: boolean): string {
   const parts = [
     ...[head(status), wrapped(visible(summary(status))), connections(status, colour), groups(status)],
-    ...[health(status), problems(status), copies(status), ways(status), calls(status)],
+    ...[health(status), problems(status), copies(status), methods(status), calls(status)],
   ];
   return parts.filter(part => part !== "").join("\n");
 }
@@ -102,36 +102,36 @@ const wrapped = (text: string): string => `${linesOf(text, width - 2).join("\n  
 /** The copies that run or wait in this process, and why their last attempts failed. */
 function copies({ copies: all = [] }: Status): string {
   if (all.length === 0) return "";
-  const rows = all.map(({ target, from, way, state, done, total, perSecond, stalled, inFront }) => [
+  const rows = all.map(({ target, from, method, state, done, total, perSecond, stalled, ahead }) => [
     visible(target),
     visible(from),
-    way,
-    stalled ? `${state}, stalled` : inFront === undefined ? state : `${state} (${inFront} in front)`,
+    method,
+    stalled ? `${state}, stalled` : ahead === undefined ? state : `${state} (${ahead} ahead)`,
     done === 0 && total === 0 ? "-" : total > 0 ? `${size(done)} of ${size(total)}` : size(done),
     perSecond > 0 ? `${size(perSecond)}/s` : "-",
   ]);
   const faults = all.flatMap(({ target, fault }) =>
     fault === undefined ? [] : [wrapped(visible(`copy to ${target}: ${fault}`))],
   );
-  return tableWithin(width, [["COPY TO", "FROM", "WAY", "STATE", "COPIED", "RATE"], ...rows]) + faults.join("");
+  return tableWithin(width, [["COPY TO", "FROM", "METHOD", "STATE", "COPIED", "RATE"], ...rows]) + faults.join("");
 }
 
-/** The most sources of which the ways are shown, and the most names in a cell. */
+/** The most sources of which the methods are shown, and the most names in a cell. */
 const mostSources = 8;
 const mostNames = 3;
 
 /** Which connections can give content to which others. */
-function ways({ copyWays: known }: Status): string {
+function methods({ copyMethods: known }: Status): string {
   if (!known) return "";
   const { rows, omitted } = known;
   const names = (all: readonly string[]) => visible(someOf(all, mostNames));
   const lines = rows.flatMap(({ from, targets }) =>
-    targets.map(each => [names(from), targetNames(each, names), waysText(each)]),
+    targets.map(each => [names(from), targetNames(each, names), methodsText(each)]),
   );
   if (lines.length === 0) return "";
   const isPart = omitted.length > 0 || lines.length > mostSources;
   const more = isPart ? [["and others", "", "see --output json"]] : [];
-  return tableWithin(width, [["CONTENT OF", "GETS TO", "WAY"], ...lines.slice(0, mostSources), ...more]);
+  return tableWithin(width, [["CONTENT OF", "GETS TO", "METHOD"], ...lines.slice(0, mostSources), ...more]);
 }
 
 function calls({ calls: running, jobs, now }: Status): string {

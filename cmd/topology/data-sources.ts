@@ -1,11 +1,11 @@
 import { readConnection } from "../../lib/config/connection.ts";
 import type { ProxyConfig } from "../../lib/config/proxy.ts";
-import { copyMatrix, copyWays, onlyPossible, type ReachData } from "../../lib/copies/matrix.ts";
+import { copyMatrix, copyMethods, onlyPossible, type ReachData } from "../../lib/copies/matrix.ts";
 import { groupBy } from "../../lib/core/group-by.ts";
 import { modules } from "../../lib/drivers/index.ts";
 import { copyEndOf } from "../../lib/lint/copy-ends.ts";
 import type { ValueResolver } from "../../lib/schema/value-resolver.ts";
-import { waysText } from "../copies/ways-text.ts";
+import { methodsText } from "../copies/methods-text.ts";
 import { someOf } from "../terminal/table.ts";
 
 /** The most kinds of sources that are compared. */
@@ -13,7 +13,7 @@ const mostRows = 200;
 /** The most names of one list for people. */
 const mostNames = 6;
 
-/** The ways between the connections of a folder, as far as the files say. */
+/** The methods between the connections of a folder, as far as the files say. */
 export interface FolderWays {
   readonly enabled: boolean;
   readonly targets: readonly FolderTargets[];
@@ -54,7 +54,7 @@ export function folderWays(
     return copyEndOf({ name, read }) ?? [];
   });
   if (ends.length < 2) return undefined;
-  const { rows, omitted } = onlyPossible(copyWays(copyMatrix(ends, copies, mostRows)));
+  const { rows, omitted } = onlyPossible(copyMethods(copyMatrix(ends, copies, mostRows)));
   const targets = rows.flatMap(row =>
     row.targets.map(({ to, eachOther, ...reach }) => {
       const reached = new Set([...to, ...(eachOther ? row.from : [])]);
@@ -88,7 +88,7 @@ export function dataSourcesOf(
 export function dataSourcesText({ enabled, rows, unknown }: DataSources): string {
   const head = "dataSource on other connections, as far as the files say";
   if (!enabled) return `${head}: none, because "proxy.copies.enabled" is false`;
-  const from = rows.map(row => `${someOf(row.from, mostNames)} (${waysText(row)})`);
+  const from = rows.map(row => `${someOf(row.from, mostNames)} (${methodsText(row)})`);
   const rest = unknown.length > 0 ? `; not known of ${someOf(unknown, mostNames)}` : "";
   return `${head}: ${from.join("; ") || "none"}${rest}`;
 }

@@ -3,9 +3,15 @@ import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
 import { encodeHandle, type Handle } from "../core/handle.ts";
 import type { CopySettings } from "../core/proxy.ts";
-import { type CopySpec, type CopyWay, copyAbilities, type Moment, type TakingAbility } from "../drivers/copying.ts";
+import {
+  type CopyMethod,
+  type CopySpec,
+  type CopyTarget,
+  copyAbilities,
+  type SourceSnapshot,
+} from "../drivers/copying.ts";
 import type { Connection } from "../mux/connection.ts";
-import { type WayChoice, waysBetween } from "./methods.ts";
+import { type MethodChoice, methodsBetween } from "./methods.ts";
 import { type CopyRecord, recordOf, writeRecord } from "./record.ts";
 import type { CopyingParts } from "./running-copies.ts";
 
@@ -17,18 +23,23 @@ export interface CopyRequest {
   readonly role: CopyRecord["role"];
 }
 
-/** Returns the ways; throws the error of a refusal. */
-export function allowed(choice: WayChoice): Extract<WayChoice, { kind: "ways" }> {
+/** Returns the methods; throws the error of a refusal. */
+export function allowed(choice: MethodChoice): Extract<MethodChoice, { kind: "methods" }> {
   if (choice.kind === "refused") throw choice.error();
   return choice;
 }
 
-/** The ways between two open connections. */
-export const waysOf = (from: Connection, to: Connection, kind: Handle["kind"], settings: CopySettings): WayChoice =>
-  waysBetween({ ...from, ...copyAbilities(from.driver) }, { ...to, ...copyAbilities(to.driver) }, kind, settings);
+/** The methods between two open connections. */
+export const methodsOf = (
+  from: Connection,
+  to: Connection,
+  kind: Handle["kind"],
+  settings: CopySettings,
+): MethodChoice =>
+  methodsBetween({ ...from, ...copyAbilities(from.driver) }, { ...to, ...copyAbilities(to.driver) }, kind, settings);
 
 /**
- * Begins copies: protects a moment of the source, chooses the way, and creates the landing with its record. A refusal leaves nothing on
+ * Begins copies: protects a snapshot of the source, chooses the method, and creates the target with its record. A refusal leaves nothing on
  * either end. Another failure may leave something, which a repeated request finds.
  */
 export class CopyAdmission {
@@ -38,58 +49,60 @@ export class CopyAdmission {
     this.#parts = parts;
   }
 
-  /** Returns the record of the new landing, or of one that another process has created meanwhile. */
-  async begin(request: CopyRequest, to: Connection, taking: TakingAbility, call: Call): Promise<CopyRecord> {
+  /** Returns the record of the new target, or of one that another process has created meanwhile. */
+  async begin(request: CopyRequest, to: Connection, copyTarget: CopyTarget, call: Call): Promise<CopyRecord> {
     const { connections, calls, copies } = this.#parts;
     const { source, target, spec } = request;
     return connections.use(source.connection, "retry", async from => {
-      const { ways, instead } = allowed(waysOf(from, to, source.kind, copies.settings()));
-      const { giving } = from.driver;
-      if (!giving) throw new CsiError("internal", "a connection with ways can give content");
+      const { methods, instead } = allowed(methodsOf(from, to, source.kind, copies.settings()));
+      const { copySource } = from.driver;
+      if (!copySource) throw new CsiError("internal", "a connection with methods can give content");
       const key = encodeHandle(target);
-      const taken = await calls.make(from, () => giving.protect({ kind: source.kind, id: source.id }, key, 0, call));
-      const moment = relaxed(taken, from);
+      const taken = await calls.make(from, () =>
+        copySource.protect({ kind: source.kind, id: source.id }, key, 0, call),
+      );
+      const snapshot = relaxed(taken, from);
       try {
-        refuseSize(spec, moment);
-        const given = ways.filter(way => moment.ways?.includes(way) ?? true);
-        if (given.length === 0) throw noWay(spec, moment, from, to);
-        const chosen = await this.#choose(given, spec, moment, to, taking, call);
-        const record = newRecord(request, chosen.way, moment);
-        const landing = await calls.make(to, () => taking.begin(spec, moment, writeRecord(record), call));
+        refuseSize(spec, snapshot);
+        const given = methods.filter(method => snapshot.methods?.includes(method) ?? true);
+        if (given.length === 0) throw noMethod(spec, snapshot, from, to);
+        const chosen = await this.#choose(given, spec, snapshot, to, copyTarget, call);
+        const record = newRecord(request, chosen.method, snapshot);
+        const stored = await calls.make(to, () => copyTarget.begin(spec, snapshot, writeRecord(record), call));
         const why = [...instead, ...chosen.refused];
-        call.log.info(`begun to copy volume "${spec.name}" from connection "${from.name}" (${chosen.way})`, {
-          ...{ volume: key, source: spec.origin.handle, moment: moment.name },
+        call.log.info(`begun to copy volume "${spec.name}" from connection "${from.name}" (${chosen.method})`, {
+          ...{ volume: key, source: spec.origin.handle, snapshot: snapshot.name },
           ...(why.length > 0 && { instead: why }),
         });
-        return recordOf(landing, `volume ${key}`);
+        return recordOf(stored, `volume ${key}`);
       } catch (error) {
         if (!isFinal(error)) throw error;
         // The other process has protected the same moment.
-        if (await calls.make(to, () => taking.find(target.id, call))) throw begunElsewhere(key, error);
+        if (await calls.make(to, () => copyTarget.find(target.id, call))) throw begunElsewhere(key, error);
         // With a final error code, nothing may be left: no request follows.
-        await calls.make(from, () => giving.release(key, undefined, call)).catch(notFinal(error));
+        await calls.make(from, () => copySource.release(key, undefined, call)).catch(notFinal(error));
         throw error;
       }
     });
   }
 
-  /** The first way that the target accepts, and why it did not accept the others. Throws if there is none. */
+  /** The first method that the target accepts, and why it did not accept the others. Throws if there is none. */
   async #choose(
-    ways: readonly CopyWay[],
+    methods: readonly CopyMethod[],
     spec: CopySpec,
-    moment: Moment,
+    snapshot: SourceSnapshot,
     to: Connection,
-    taking: TakingAbility,
+    copyTarget: CopyTarget,
     call: Call,
-  ): Promise<{ readonly way: CopyWay; readonly refused: readonly string[] }> {
+  ): Promise<{ readonly method: CopyMethod; readonly refused: readonly string[] }> {
     const refused: CsiError[] = [];
-    for (const way of ways) {
-      const refusal = await this.#parts.calls.make(to, () => taking.refusal(way, spec, moment, call));
-      if (!refusal) return { way, refused: refused.map(({ message }) => message) };
+    for (const method of methods) {
+      const refusal = await this.#parts.calls.make(to, () => copyTarget.refusal(method, spec, snapshot, call));
+      if (!refusal) return { method, refused: refused.map(({ message }) => message) };
       refused.push(refusal instanceof CsiError ? refusal : new CsiError("failed-precondition", refusal.message));
     }
     const [first, ...others] = refused;
-    if (!first) throw new CsiError("internal", "a choice has at least one way");
+    if (!first) throw new CsiError("internal", "a choice has at least one method");
     // Another member of a group, or another node, may have enough space.
     const code = refused.some(each => each.code === "resource-exhausted") ? "resource-exhausted" : first.code;
     throw new CsiError(code, [first, ...others].map(({ message }) => message).join("; "));
@@ -110,19 +123,19 @@ export function refuseOther(record: CopyRecord, { spec, role }: CopyRequest): vo
   if (fault !== undefined) throw new CsiError("already-exists", `volume "${name}" exists already: ${fault}`);
 }
 
-/** The error for a source that can be given only in ways that the target cannot take, such as a snapshot in a repository. */
-const noWay = ({ origin }: CopySpec, { ways }: Moment, from: Connection, to: Connection): CsiError =>
+/** The error for a source that can be given only in methods that the target cannot take, such as a snapshot in a repository. */
+const noMethod = ({ origin }: CopySpec, { methods }: SourceSnapshot, from: Connection, to: Connection): CsiError =>
   new CsiError(
     "invalid-argument",
-    `${origin.kind} ${origin.handle} of connection "${from.name}" can be given only by ${ways?.join(", ")}, which connection "${to.name}" cannot take`,
+    `${origin.kind} ${origin.handle} of connection "${from.name}" can be copied only by ${methods?.join(", ")}, which connection "${to.name}" does not support`,
   );
 
-/** With `allowPlain`, marks a moment as not encrypted, so that no target refuses it for that. */
-const relaxed = (moment: Moment, { copies }: Connection): Moment =>
-  copies?.allowPlain ? { ...moment, traits: { ...moment.traits, encrypted: false } } : moment;
+/** With `allowPlain`, marks a snapshot as not encrypted, so that no target refuses it for that. */
+const relaxed = (snapshot: SourceSnapshot, { copies }: Connection): SourceSnapshot =>
+  copies?.allowPlain ? { ...snapshot, traits: { ...snapshot.traits, encrypted: false } } : snapshot;
 
 /** Throws "out-of-range" if the content cannot fit into the requested size. */
-function refuseSize({ name, range }: CopySpec, { bytes }: Moment): void {
+function refuseSize({ name, range }: CopySpec, { bytes }: SourceSnapshot): void {
   wantedBytes(range);
   const [key, most] = range.limit === undefined ? ["required_bytes", range.required] : ["limit_bytes", range.limit];
   if (most === undefined || most >= bytes) return;
@@ -130,18 +143,18 @@ function refuseSize({ name, range }: CopySpec, { bytes }: Moment): void {
   throw new CsiError("out-of-range", text);
 }
 
-function newRecord({ spec, role }: CopyRequest, way: CopyWay, moment: Moment): CopyRecord {
+function newRecord({ spec, role }: CopyRequest, method: CopyMethod, snapshot: SourceSnapshot): CopyRecord {
   const now = Math.floor(Date.now() / 1_000);
   const { name, origin, range, parameters, mutable } = spec;
   return {
-    ...{ origin, name, role, required: range.required, limit: range.limit, way, basic: false },
-    ...{ round: 0, moment, taken: now, earlier: undefined, state: "copying", dirty: false },
-    ...{ done: 0n, total: moment.toSend, asked: now, owner: "", beat: 0, fault: "" },
+    ...{ origin, name, role, required: range.required, limit: range.limit, method, basic: false },
+    ...{ pass: 0, snapshot, snapshotTime: now, earlier: undefined, state: "copying", dirty: false },
+    ...{ done: 0n, total: snapshot.toSend, asked: now, holder: "", heartbeat: 0, fault: "" },
     move: role === "move" ? { parameters, mutable } : undefined,
   };
 }
 
-/** The error if another process has begun the copy meanwhile: its landing may be the cause of this refusal, such as too little space. */
+/** The error if another process has begun the copy meanwhile: its target may be the cause of this refusal, such as too little space. */
 const begunElsewhere = (volume: string, cause: unknown): CsiError =>
   new CsiError("aborted", `volume ${volume} is being copied by another csimux`, { cause });
 

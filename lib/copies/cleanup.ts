@@ -2,7 +2,7 @@ import type { Call } from "../core/call.ts";
 import { CsiError, detailOf } from "../core/errors.ts";
 import { encodeHandle, type Handle, parseHandle } from "../core/handle.ts";
 import { pause, TimeLimit } from "../core/time.ts";
-import type { Landing, ProtectedMoment } from "../drivers/copying.ts";
+import type { ProtectedSnapshot, StoredCopy } from "../drivers/copying.ts";
 import type { Connection } from "../mux/connection.ts";
 import { ability } from "../mux/placement.ts";
 import type { UseDriver } from "./copy-work.ts";
@@ -13,23 +13,23 @@ import { type CopyRecord, elsewhere, recordOf } from "./record.ts";
 import { CopyRemoval } from "./removal.ts";
 import type { CopyingParts, RunningCopies } from "./running-copies.ts";
 
-/** How long the landing of a move is kept after its last request, in seconds: a move may take days. */
+/** How long the target of a move is kept after its last request, in seconds: a move may take days. */
 const moveSeconds = 30 * 86_400;
 
 /** How long the record of a cancelled copy is kept to refuse the next request, in seconds: longer than any pause of external-provisioner. */
 const cancelledSeconds = 3_600;
 
-/** The interval between two rounds of the clean-up, in milliseconds. */
+/** The interval between two clean-ups, in milliseconds. */
 export const cleanUpMs = 3_600_000;
 
 /** How long the listing of one connection, or one removal, may delay the others, in milliseconds. */
 const answerMs = 60_000;
 
 const notAnswered = (connection: string): CsiError =>
-  new CsiError("unavailable", `connection "${connection}" has not answered; the next round asks it again`);
+  new CsiError("unavailable", `connection "${connection}" has not answered; the next clean-up asks it again`);
 
-/** The parts that the janitor uses. */
-export interface JanitorParts {
+/** The parts that the hourly clean-up uses. */
+export interface CleanUpParts {
   readonly copies: RunningCopies;
   readonly use: UseDriver;
   /** The names of all connections. */
@@ -39,47 +39,47 @@ export interface JanitorParts {
 }
 
 /**
- * Removes the remains of abandoned copies: landings without recent requests, and the protection of moments whose copy no longer exists. Keeps
- * everything in doubt: a record that cannot be read, a moment whose target does not answer. Logs every removal.
+ * Removes the remains of abandoned copies: targets without recent requests, and the protection of snapshots whose copy no longer exists. Keeps
+ * everything in doubt: a record that cannot be read, a snapshot whose target does not answer. Logs every removal.
  */
-export class Janitor {
-  readonly #parts: JanitorParts;
+export class CleanUp {
+  readonly #parts: CleanUpParts;
   readonly #removal: CopyRemoval;
   readonly #limit: TimeLimit;
 
-  constructor(parts: JanitorParts) {
+  constructor(parts: CleanUpParts) {
     this.#parts = parts;
     this.#removal = new CopyRemoval(parts.use);
     this.#limit = new TimeLimit(parts.limitMs ?? answerMs);
   }
 
   /** Checks all connections once, with one listing each. Throws only if the folder of connections cannot be read. */
-  async round(call: Call): Promise<void> {
-    const moments: ProtectedMoment[] = [];
+  async run(call: Call): Promise<void> {
+    const snapshots: ProtectedSnapshot[] = [];
     const sources: string[] = [];
     for (const name of await this.#parts.names()) {
       if (call.signal.aborted) return;
-      const landings: Landing[] = [];
+      const copies: StoredCopy[] = [];
       await this.#quietly(name, call, async () => {
-        landings.push(...((await this.#parts.use(name, async ({ taking }) => taking?.landings(call))) ?? []));
+        copies.push(...((await this.#parts.use(name, async ({ copyTarget }) => copyTarget?.copies(call))) ?? []));
       });
-      for (const landing of landings) await this.#quietly(name, call, () => this.#landing(name, landing, call));
+      for (const stored of copies) await this.#quietly(name, call, () => this.#stored(name, stored, call));
       await this.#quietly(name, call, async () => {
-        const found = await this.#parts.use(name, async ({ giving }) => giving?.protectedMoments(call));
-        for (const moment of found ?? []) {
-          moments.push(moment);
+        const found = await this.#parts.use(name, async ({ copySource }) => copySource?.protectedSnapshots(call));
+        for (const snapshot of found ?? []) {
+          snapshots.push(snapshot);
           sources.push(name);
         }
       });
     }
-    for (const [index, moment] of moments.entries()) {
+    for (const [index, snapshot] of snapshots.entries()) {
       const source = sources[index];
-      if (source !== undefined) await this.#quietly(source, call, () => this.#moment(source, moment, call));
+      if (source !== undefined) await this.#quietly(source, call, () => this.#snapshot(source, snapshot, call));
     }
   }
 
   /**
-   * Logs the failure of a connection, which the next round tries again. A connection that hangs does not delay the others and gets no further
+   * Logs the failure of a connection, which the next clean-up tries again. A connection that hangs does not delay the others and gets no further
    * calls until it has answered: a call to a dead mount cannot be aborted.
    */
   async #quietly(connection: string, call: Call, work: () => Promise<void>): Promise<void> {
@@ -91,24 +91,24 @@ export class Janitor {
     }
   }
 
-  async #landing(connection: string, landing: Landing, call: Call): Promise<void> {
-    const target: Handle = { kind: "volume", connection, id: landing.id };
+  async #stored(connection: string, stored: StoredCopy, call: Call): Promise<void> {
+    const target: Handle = { kind: "volume", connection, id: stored.id };
     const { copies } = this.#parts;
     if (copies.running(target)) return;
     let record: CopyRecord;
     try {
-      record = recordOf(landing, `volume ${encodeHandle(target)}`);
+      record = recordOf(stored, `volume ${encodeHandle(target)}`);
     } catch (error) {
       call.log.warn("an unfinished copy is left alone", { volume: encodeHandle(target), reason: detailOf(error) });
       return;
     }
     const isWanted = seconds() - record.asked <= this.#keptSeconds(record);
-    const step = nextStep("clean-up", { record, lease: copies.owner(target, record), isWanted });
+    const step = nextStep("clean-up", { record, lease: copies.leaseOf(target, record), isWanted });
     if (step === "release") return this.#removal.settle(target, record, call);
     if (step === "nothing") return;
     // The listing may be minutes old; a request may have arrived since.
-    const now = await this.#parts.use(connection, async ({ taking }) => taking?.find(landing.id, call));
-    if (now?.record === landing.record && !copies.running(target)) await this.#drop(target, record, call);
+    const now = await this.#parts.use(connection, async ({ copyTarget }) => copyTarget?.find(stored.id, call));
+    if (now?.record === stored.record && !copies.running(target)) await this.#drop(target, record, call);
   }
 
   #keptSeconds({ state, role }: CopyRecord): number {
@@ -121,7 +121,7 @@ export class Janitor {
       await this.#removal.remove(target, record, call);
     } catch (error) {
       if (!(error instanceof CsiError && error.code === "failed-precondition")) throw error;
-      // The landing became the volume, but its process ended before it wrote that into the record.
+      // The target became the volume, but its process ended before it wrote that into the record.
       if (await this.#isVolume(target, call)) return this.#removal.settle(target, record, call);
       call.log.warn("an unfinished copy cannot be removed", { volume: encodeHandle(target), reason: error.message });
     }
@@ -138,17 +138,17 @@ export class Janitor {
     });
   }
 
-  /** Ends the protection of a moment if the target's connection answers that there is no record of the copy. */
-  async #moment(connection: string, { target: text, since }: ProtectedMoment, call: Call): Promise<void> {
+  /** Ends the protection of a snapshot if the target's connection answers that there is no record of the copy. */
+  async #snapshot(connection: string, { target: text, since }: ProtectedSnapshot, call: Call): Promise<void> {
     const { copies, use } = this.#parts;
     if (seconds() - since <= copies.settings().keepSeconds) return;
     const target = parseHandle(text, "volume");
     if (!target || copies.running(target)) return;
-    const isNeeded = await use(target.connection, async ({ taking }) =>
-      taking ? (await taking.find(target.id, call)) !== undefined : true,
+    const isNeeded = await use(target.connection, async ({ copyTarget }) =>
+      copyTarget ? (await copyTarget.find(target.id, call)) !== undefined : true,
     );
     if (isNeeded) return;
-    await use(connection, async ({ giving }) => giving?.release(text, undefined, call));
+    await use(connection, async ({ copySource }) => copySource?.release(text, undefined, call));
     call.log.info("released a source whose copy no longer exists", { connection, volume: text });
   }
 }
@@ -157,7 +157,7 @@ export class Janitor {
 const lookMs = 1_000;
 
 /**
- * Cancels an unfinished copy and removes its data. If another process works on it, that process reads the mark with its next beat,
+ * Cancels an unfinished copy and removes its data. If another process works on it, that process reads the mark with its next heartbeat,
  * ends its programs and removes the copy; if it has died, this one does. Resolves when only the record is left, which refuses the next
  * request of a claim. `client` only ends the waiting. Throws "not-found" if there is no copy, and "failed-precondition" for one that is a
  * volume, or becomes one before the process that makes it so has seen the mark.
@@ -184,7 +184,7 @@ export async function cancelCopy(
     const step = nextStep("cancel", {
       record: left,
       isVolume: await on(connection => isVolume(connection, target, call)),
-      lease: left ? copies.owner(target, left) : "free",
+      lease: left ? copies.leaseOf(target, left) : "none",
     });
     if (step === "refuse")
       throw new CsiError("failed-precondition", `the copy to volume ${volume} is complete; delete the volume instead`);
@@ -201,13 +201,13 @@ export async function cancelCopy(
 /** Marks a copy as cancelled, if it still exists. */
 async function marked(connection: Connection, target: Handle, call: Call): Promise<void> {
   try {
-    await ability(connection, "taking").cancel(target.id, call);
+    await ability(connection, "copyTarget").cancel(target.id, call);
   } catch (error) {
     if (!(error instanceof CsiError && error.code === "not-found")) throw error;
   }
 }
 
-/** Whether a landing has become the volume already; its record may not say so yet. */
+/** Whether a target has become the volume already; its record may not say so yet. */
 async function isVolume(connection: Connection, target: Handle, call: Call): Promise<boolean> {
   try {
     await ability(connection, "reading").get(target.id, call);
@@ -219,7 +219,7 @@ async function isVolume(connection: Connection, target: Handle, call: Call): Pro
 }
 
 /**
- * Prepares the deletion of a volume: removes its landing, or the record of its copy, and ends the protection of the source. Throws
+ * Prepares the deletion of a volume: removes its target, or the record of its copy, and ends the protection of the source. Throws
  * "aborted" if another process copies it.
  */
 export async function beforeDelete(
@@ -231,13 +231,13 @@ export async function beforeDelete(
 ): Promise<void> {
   const record = await copying.find(connection, target, call);
   if (!record) return;
-  const step = nextStep("delete", { record, lease: copies.owner(target, record) });
+  const step = nextStep("delete", { record, lease: copies.leaseOf(target, record) });
   if (step === "wait") throw elsewhere(target);
   if (step === "release") return removal.forget(target, record, call);
   try {
     await removal.remove(target, record, call);
   } catch (error) {
-    // The landing became the volume, but its process ended before it wrote that into the record.
+    // The target became the volume, but its process ended before it wrote that into the record.
     if (!(error instanceof CsiError && error.code === "failed-precondition")) throw error;
     await removal.forget(target, record, call);
   }

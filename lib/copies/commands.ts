@@ -12,15 +12,15 @@ import { ability, refuseUnmet } from "../mux/placement.ts";
 import { segmentsOf } from "../topology/accessible-topology.ts";
 import { allowed } from "./begin.ts";
 import { cancelCopy } from "./cleanup.ts";
-import { givingOf } from "./copy-work.ts";
+import { copySourceOf } from "./copy-work.ts";
 import type { CopyCreation } from "./create-volume.ts";
-import type { WayChoice } from "./methods.ts";
+import type { MethodChoice } from "./methods.ts";
 import { nextStep } from "./next-step.ts";
 import type { CopyAnswer, CopyCommand } from "./protocol.ts";
 import { type CopyRecord, elsewhere, sourceOf, specOf, writeRecord } from "./record.ts";
 import type { CopyingParts } from "./running-copies.ts";
 import type { RunningCopy } from "./running-copy.ts";
-import { lastMoment, proveOrigin } from "./source-snapshot.ts";
+import { lastSnapshot, proveOrigin } from "./source-snapshot.ts";
 
 /** How many connections are asked for their copies at once. */
 const width = 16;
@@ -31,7 +31,7 @@ const tellMs = 2_000;
 /** Sends a line to the client. */
 type Tell = (answer: CopyAnswer) => void;
 
-type Ways = Extract<WayChoice, { kind: "ways" }>;
+type Methods = Extract<MethodChoice, { kind: "methods" }>;
 
 type Wanted = Extract<CopyCommand, { command: "plan" | "begin" }>;
 
@@ -68,10 +68,10 @@ export class CopyCommands {
         return this.#plan(command);
       case "begin":
         return this.#begin(command, call);
-      case "round":
-        return this.#round(this.#handles.known(command.target, "volume"), tell, client, call);
-      case "land":
-        return this.#land(this.#handles.known(command.target, "volume"), call);
+      case "pass":
+        return this.#pass(this.#handles.known(command.target, "volume"), tell, client, call);
+      case "finish":
+        return this.#finish(this.#handles.known(command.target, "volume"), call);
       case "freeze":
       case "thaw":
         return this.#freeze(this.#handles.known(command.volume, "volume"), command.command === "freeze", call);
@@ -88,11 +88,15 @@ export class CopyCommands {
 
   #plan(wanted: Wanted) {
     const source = this.#handles.known(wanted.source, "volume");
-    return this.#to(source, wanted, async (_, { ways, instead }) => ({ way: ways[0], instead: [...instead] }));
+    return this.#to(source, wanted, async (_, { methods, instead }) => ({ method: methods[0], instead: [...instead] }));
   }
 
   /** Runs `work` on the connection that the class names, if it can take this volume. */
-  async #to<T>(source: Handle, { parameters, capabilities }: Wanted, work: (to: Connection, ways: Ways) => Promise<T>) {
+  async #to<T>(
+    source: Handle,
+    { parameters, capabilities }: Wanted,
+    work: (to: Connection, methods: Methods) => Promise<T>,
+  ) {
     const named = parameters["connection"] ?? "";
     if (await this.#groups.has(named)) {
       const text = `the class names the group "${named}", but a move needs a connection; use a class that names one of ${(await this.#groups.members(named)).join(", ")}`;
@@ -105,7 +109,7 @@ export class CopyCommands {
       );
       if (connection.suspended)
         throw new CsiError("resource-exhausted", `connection "${named}" takes no new volumes (suspended: true)`);
-      return work(connection, allowed(await this.#copying.ways(other(source, connection), connection)));
+      return work(connection, allowed(await this.#copying.methods(other(source, connection), connection)));
     });
   }
 
@@ -118,19 +122,19 @@ export class CopyCommands {
         origin: { kind: "volume", handle: encodeHandle(source) },
       };
       const { target, record } = await this.#copying.begin(connection, source, spec, call);
-      return { target: encodeHandle(target), way: record.way, instead: [...instead] };
+      return { target: encodeHandle(target), method: record.method, instead: [...instead] };
     });
   }
 
-  /** Completes the interrupted round, or takes the next one. */
-  async #round(target: Handle, tell: Tell, client: AbortSignal, call: Call) {
+  /** Completes the interrupted pass, or takes the next one. */
+  async #pass(target: Handle, tell: Tell, client: AbortSignal, call: Call) {
     const began = performance.now();
     const { copies } = this.#parts;
     const running = copies.running(target);
-    const before = running?.record ?? (await this.#landing(target, call));
+    const before = running?.record ?? (await this.#record(target, call));
     await this.#on(target.connection, to => this.#copying.refuseForbidden(to, target, before, call));
     if (!running) await proveOrigin(this.#parts.connections, target, before, call);
-    const lease = copies.owner(target, before);
+    const lease = copies.leaseOf(target, before);
     const step = running ? "continue" : nextStep("pass", { record: before, lease });
     if (step === "wait") throw elsewhere(target);
     if (step === "refuse")
@@ -142,83 +146,87 @@ export class CopyCommands {
     if (end.kind === "failed") throw end.error;
     const source = sourceOf(end.record);
     await this.#on(source.connection, async ({ driver }) =>
-      driver.giving?.release(encodeHandle(target), end.record.moment, call),
+      driver.copySource?.release(encodeHandle(target), end.record.snapshot, call),
     );
-    const { round: number, taken, done: bytes } = end.record;
+    const { pass: number, snapshotTime, done: bytes } = end.record;
     const seconds = (performance.now() - began) / 1_000;
     const continued = record === before;
-    return { target: encodeHandle(target), way: end.record.way, round: { number, taken, continued, bytes, seconds } };
+    return {
+      target: encodeHandle(target),
+      method: end.record.method,
+      pass: { number, snapshotTime, continued, bytes, seconds },
+    };
   }
 
   #start(target: Handle, record: CopyRecord): RunningCopy {
-    const owner = this.#parts.copies.owner(target, record);
-    if (owner === "taken") throw elsewhere(target);
+    const holder = this.#parts.copies.leaseOf(target, record);
+    if (holder === "held") throw elsewhere(target);
     const request = { target, source: sourceOf(record), spec: specOf(record) };
-    return this.#copying.start(request, record, { isNew: false, isTakenOver: owner === "gone" });
+    return this.#copying.start(request, record, { isNew: false, isTakenOver: holder === "expired" });
   }
 
-  /** The next round begins where the last one ended. */
+  /** The next pass begins where the last one ended. */
   #next(target: Handle, before: CopyRecord, call: Call): Promise<CopyRecord> {
-    const { source, round } = { source: sourceOf(before), round: before.round + 1 };
+    const { source, pass } = { source: sourceOf(before), pass: before.pass + 1 };
     return this.#on(source.connection, async ({ driver, copies }) => {
-      const giving = givingOf(driver, source.connection);
-      const taken = Math.floor(Date.now() / 1_000);
+      const copySource = copySourceOf(driver, source.connection);
+      const now = Math.floor(Date.now() / 1_000);
       const from = { kind: source.kind, id: source.id };
-      // An earlier request may have ended after it had taken this round's moment: that one is older than this request.
-      const last = await lastMoment(target, before, source, giving, call);
-      await giving.release(encodeHandle(target), last, call);
-      const made = await giving.protect(from, encodeHandle(target), round, call);
-      const moment = copies?.allowPlain ? { ...made, traits: { ...made.traits, encrypted: false } } : made;
+      // An earlier request may have ended after it had taken this pass's snapshot: that one is older than this request.
+      const last = await lastSnapshot(target, before, source, copySource, call);
+      await copySource.release(encodeHandle(target), last, call);
+      const made = await copySource.protect(from, encodeHandle(target), pass, call);
+      const snapshot = copies?.allowPlain ? { ...made, traits: { ...made.traits, encrypted: false } } : made;
       const { name, proof } = last;
-      const next = { round, moment, taken, earlier: { name, proof }, done: 0n, total: moment.toSend };
-      return { ...before, ...next, state: "copying", asked: taken };
+      const next = { pass, snapshot, snapshotTime: now, earlier: { name, proof }, done: 0n, total: snapshot.toSend };
+      return { ...before, ...next, state: "copying", asked: now };
     });
   }
 
-  async #land(target: Handle, call: Call) {
-    const record = await this.#landingOrNone(target, call);
-    if (!record) return this.#landed(target, call);
-    if (nextStep("finish", { record, lease: "free" }) === "refuse") {
+  async #finish(target: Handle, call: Call) {
+    const record = await this.#recordOrNone(target, call);
+    if (!record) return this.#finished(target, call);
+    if (nextStep("finish", { record, lease: "none" }) === "refuse") {
       const text =
         record.state === "ready"
-          ? `the last round of the copy to volume ${encodeHandle(target)} began before its source was stopped (freeze), so it lacks what was written after that; run csimux copies round again, then land`
+          ? `the last pass of the copy to volume ${encodeHandle(target)} began before its source was stopped (freeze), so it lacks what was written after that; run csimux copies pass again, then finish`
           : `the data of volume ${encodeHandle(target)} is not complete; copy it first`;
       throw new CsiError("failed-precondition", text);
     }
     return this.#on(target.connection, async connection => {
       await this.#copying.refuseForbidden(connection, target, record, call);
       const request = { target, spec: specOf(record) };
-      const volume = await this.#copying.land(connection, ability(connection, "taking"), request, record, call);
+      const volume = await this.#copying.finish(connection, ability(connection, "copyTarget"), request, record, call);
       return { volume: described(connection, volume) };
     });
   }
 
-  /** The volume of an earlier `land`, whose record is removed. */
-  #landed(target: Handle, call: Call) {
+  /** The volume of an earlier `finish`, whose record is removed. */
+  #finished(target: Handle, call: Call) {
     return this.#on(target.connection, async connection => {
       const volume = await ability(connection, "reading").get(target.id, call);
       return { volume: described(connection, volume) };
     });
   }
 
-  /** The storage comes first: a round counts as one after the stop only if nothing could be written when it began. */
+  /** The storage comes first: a pass counts as one after the stop only if nothing could be written when it began. */
   #freeze(volume: Handle, on: boolean, call: Call) {
-    return this.#on(volume.connection, async ({ name, driver: { giving } }) => {
-      if (giving?.freeze) {
-        await giving.freeze(volume.id, on, call);
+    return this.#on(volume.connection, async ({ name, driver: { copySource } }) => {
+      if (copySource?.freeze) {
+        await copySource.freeze(volume.id, on, call);
         const done = on ? "set a volume to read-only" : "set a volume back to writable";
         call.log.info(done, { volume: encodeHandle(volume) });
       }
       let isNoted = false;
-      for (const moment of (await giving?.protectedMoments(call)) ?? []) {
-        const target = parseHandle(moment.target, "volume");
-        if (target && moment.volume === volume.id)
+      for (const snapshot of (await copySource?.protectedSnapshots(call)) ?? []) {
+        const target = parseHandle(snapshot.target, "volume");
+        if (target && snapshot.volume === volume.id)
           isNoted = (await this.#noteFreeze(target, volume, on, call)) || isNoted;
       }
-      if (giving?.freeze) return {};
+      if (copySource?.freeze) return {};
       const text = `connection "${name}" cannot set a volume to read-only`;
       if (!isNoted) throw new CsiError("failed-precondition", `${text}, and no copy of it notes that it was stopped`);
-      return { instead: [on ? `${text}; it is noted that only a round from now on may become the new volume` : text] };
+      return { instead: [on ? `${text}; it is noted that only a pass from now on may become the new volume` : text] };
     });
   }
 
@@ -227,18 +235,18 @@ export class CopyCommands {
     const { copies } = this.#parts;
     for (;;) {
       const running = copies.running(target);
-      const record = running?.record ?? (await this.#landingOrNone(target, call));
+      const record = running?.record ?? (await this.#recordOrNone(target, call));
       const isOf = record?.role === "move" && record.origin.handle === encodeHandle(volume);
       if (!isOf || record.state === "finished" || record.state === "cancelled") return false;
-      const frozen = on ? record.round + 1 : undefined;
+      const frozen = on ? record.pass + 1 : undefined;
       if (running) return running.freeze(frozen).then(() => true);
-      if (copies.owner(target, record) === "taken") throw elsewhere(target);
+      if (copies.leaseOf(target, record) === "held") throw elsewhere(target);
       await this.#on(target.connection, connection =>
-        ability(connection, "taking").note(target.id, writeRecord({ ...record, frozen }), call),
+        ability(connection, "copyTarget").note(target.id, writeRecord({ ...record, frozen }), call),
       );
-      // Another process that began a round at the same time may have replaced it.
-      await pause(copies.times.settle, call.signal);
-      if ((await this.#landingOrNone(target, call))?.frozen === frozen) return true;
+      // Another process that began a pass at the same time may have replaced it.
+      await pause(copies.times.verifyDelay, call.signal);
+      if ((await this.#recordOrNone(target, call))?.frozen === frozen) return true;
     }
   }
 
@@ -248,12 +256,12 @@ export class CopyCommands {
     const { calls, connections, copies } = this.#parts;
     await mapLimit(await connections.names(), width, async name => {
       try {
-        const landings = await this.#on(name, async connection => {
-          const { taking } = connection.driver;
-          return taking && calls.read("listing", connection, call, own => taking.landings(own));
+        const found = await this.#on(name, async connection => {
+          const { copyTarget } = connection.driver;
+          return copyTarget && calls.read("listing", connection, call, own => copyTarget.copies(own));
         });
-        for (const landing of landings ?? []) tell(copies.state(name, landing));
-        if (landings) listed.push(name);
+        for (const stored of found ?? []) tell(copies.state(name, stored));
+        if (found) listed.push(name);
       } catch (error) {
         if (!(error instanceof CsiError)) throw error;
         call.log.info("cannot list the copies of a connection", { connection: name, reason: error.message });
@@ -263,14 +271,14 @@ export class CopyCommands {
     return { listed: listed.sort(), unlisted: unlisted.sort() };
   }
 
-  /** The record of a landing. Throws "not-found". */
-  async #landing(target: Handle, call: Call): Promise<CopyRecord> {
-    const record = await this.#landingOrNone(target, call);
+  /** The record of a target. Throws "not-found". */
+  async #record(target: Handle, call: Call): Promise<CopyRecord> {
+    const record = await this.#recordOrNone(target, call);
     if (record) return record;
     throw new CsiError("not-found", `there is no copy to volume ${encodeHandle(target)}`);
   }
 
-  #landingOrNone(target: Handle, call: Call): Promise<CopyRecord | undefined> {
+  #recordOrNone(target: Handle, call: Call): Promise<CopyRecord | undefined> {
     return this.#on(target.connection, connection => this.#copying.find(connection, target, call));
   }
 }

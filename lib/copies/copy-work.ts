@@ -1,7 +1,7 @@
 import type { Call, Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
-import type { CopySpec, CopyWay, GivingAbility, TakingAbility } from "../drivers/copying.ts";
+import type { CopyMethod, CopySource, CopySpec, CopyTarget } from "../drivers/copying.ts";
 import type { Driver } from "../drivers/driver.ts";
 import type { CopyTimes } from "./lease.ts";
 import type { CopiedBytes } from "./progress.ts";
@@ -36,9 +36,9 @@ export interface CopyWork {
   readonly source: Handle;
   readonly record: CopyRecord;
   readonly spec: CopySpec;
-  /** Whether its landing was just created. Otherwise it may be missing: the process that wrote the record may have ended before that. */
+  /** Whether its target was just created. Otherwise it may be missing: the process that wrote the record may have ended before that. */
   readonly isNew: boolean;
-  /** Whether another process was its owner and gave no answer: if it was suspended, it may still write into the landing. */
+  /** Whether another process was its owner and gave no answer: if it was suspended, it may still write into the target. */
   readonly isTakenOver: boolean;
   /** What the file of the source's connection allows. */
   readonly dropAcls: boolean;
@@ -46,7 +46,7 @@ export interface CopyWork {
 }
 
 /**
- * How a copy ended: all data has arrived; it paused, and the next request continues it; another process cancelled it, and its landing is
+ * How a copy ended: all data has arrived; it paused, and the next request continues it; another process cancelled it, and its target is
  * removed; or it cannot continue.
  */
 export type CopyOutcome =
@@ -55,15 +55,15 @@ export type CopyOutcome =
   | { readonly kind: "cancelled"; readonly why: CsiError }
   | { readonly kind: "failed"; readonly error: CsiError };
 
-/** The ability of a driver to take content. Throws "unavailable" if it lacks it, because the connection's file was changed during the copy. */
-export const takingOf = ({ taking }: Driver, connection: string): TakingAbility => {
-  if (taking) return taking;
+/** The driver of a connection as the target of copies. Throws "unavailable" if it lacks it, because the connection's file was changed during the copy. */
+export const copyTargetOf = ({ copyTarget }: Driver, connection: string): CopyTarget => {
+  if (copyTarget) return copyTarget;
   throw unable(connection, "take content of other connections any more");
 };
 
-/** The ability of a driver to give content. Throws like `takingOf`. */
-export const givingOf = ({ giving }: Driver, connection: string): GivingAbility => {
-  if (giving) return giving;
+/** The driver of a connection as the source of copies. Throws like `copyTargetOf`. */
+export const copySourceOf = ({ copySource }: Driver, connection: string): CopySource => {
+  if (copySource) return copySource;
   throw unable(connection, "give its content to other connections any more");
 };
 
@@ -71,24 +71,25 @@ export const givingOf = ({ giving }: Driver, connection: string): GivingAbility 
 export function withBoth<T>(
   use: UseDriver,
   { source, target }: CopyWork,
-  work: (giving: GivingAbility, taking: TakingAbility) => Promise<T>,
+  work: (copySource: CopySource, copyTarget: CopyTarget) => Promise<T>,
 ): Promise<T> {
   return use(target.connection, to =>
-    use(source.connection, from => work(givingOf(from, source.connection), takingOf(to, target.connection))),
+    use(source.connection, from => work(copySourceOf(from, source.connection), copyTargetOf(to, target.connection))),
   );
 }
 
-/** Whether content travels by a way as a stream. */
-export const isStream = (way: CopyWay): way is "stream" | "stream-here" => way === "stream" || way === "stream-here";
+/** Whether a method sends a stream. */
+export const isStream = (method: CopyMethod): method is "zfs-send" | "zfs-send-local" =>
+  method === "zfs-send" || method === "zfs-send-local";
 
 /** The machines that a copy keeps busy, for its turn. */
 export function machinesOf(
   { record, source: from, target: to }: CopyWork,
-  { stream: source }: GivingAbility,
-  { stream: target }: TakingAbility,
+  { stream: source }: CopySource,
+  { stream: target }: CopyTarget,
 ): readonly string[] {
   const names = [from.connection, to.connection].map(name => `connection ${name}`);
-  return isStream(record.way) && source && target ? [source.machine, target.machine] : names;
+  return isStream(record.method) && source && target ? [source.machine, target.machine] : names;
 }
 
 /** The error for a connection whose file was changed during a copy. */

@@ -2,15 +2,15 @@ import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
 import { encodeHandle, type Handle } from "../core/handle.ts";
 import { within } from "../core/time.ts";
-import type { CopySpec, TakingAbility } from "../drivers/copying.ts";
+import type { CopySpec, CopyTarget } from "../drivers/copying.ts";
 import type { Volume } from "../drivers/driver.ts";
 import type { Connection } from "../mux/connection.ts";
 import type { MadeVolume } from "../mux/copies.ts";
 import { ability, evaluateExisting, evaluatePlacement, type PlacementRequest } from "../mux/placement.ts";
 import type { PlacementPolicy } from "../topology/accessible-topology.ts";
-import { CopyAdmission, type CopyRequest, refuseOther, waysOf } from "./begin.ts";
+import { CopyAdmission, type CopyRequest, methodsOf, refuseOther } from "./begin.ts";
 import type { CopyWork } from "./copy-work.ts";
-import { forbids, type WayChoice } from "./methods.ts";
+import { forbids, type MethodChoice } from "./methods.ts";
 import { nextStep } from "./next-step.ts";
 import { assurance, type CopyRecord, elsewhere, recordOf, sourceOf, whyEnded, writeRecord } from "./record.ts";
 import type { CopyingParts } from "./running-copies.ts";
@@ -18,12 +18,12 @@ import type { RunningCopy } from "./running-copy.ts";
 
 /**
  * Handles requests for volumes with the content of another connection. A request begins a copy or joins it and waits a few seconds; if the
- * copy takes longer, the answer is "aborted" with the progress. Only a request makes a complete landing the volume.
+ * copy takes longer, the answer is "aborted" with the progress. Only a request makes a complete target the volume.
  */
 export class CopyCreation {
   readonly #parts: CopyingParts;
   readonly #admission: CopyAdmission;
-  /** The copies whose landing is being made the volume. */
+  /** The copies whose target is being made the volume. */
   readonly #becoming = new Set<string>();
   /** Work that continues after an answer. */
   readonly #after = new Set<Promise<void>>();
@@ -39,17 +39,17 @@ export class CopyCreation {
     if (why !== undefined) throw new CsiError("aborted", `${encodeHandle(handle)} cannot be changed now: ${why}`);
   }
 
-  /** The ways from a source to a connection. Throws "unavailable" if the source's connection cannot be used. */
-  ways(source: Handle, to: Connection): Promise<WayChoice> {
+  /** The methods from a source to a connection. Throws "unavailable" if the source's connection cannot be used. */
+  methods(source: Handle, to: Connection): Promise<MethodChoice> {
     const settings = this.#parts.copies.settings();
     return this.#parts.connections.use(source.connection, "retry", async from =>
-      waysOf(from, to, source.kind, settings),
+      methodsOf(from, to, source.kind, settings),
     );
   }
 
   /** The id that the volume of this name will have. */
   #target(connection: Connection, name: string): Handle {
-    return { kind: "volume", connection: connection.name, id: ability(connection, "taking").idOf(name) };
+    return { kind: "volume", connection: connection.name, id: ability(connection, "copyTarget").idOf(name) };
   }
 
   /** Where the volume will be reachable from. What has begun or exists is answered, even on a connection that takes no new volumes meanwhile. */
@@ -62,8 +62,8 @@ export class CopyCreation {
   ): Promise<MadeVolume["accessibleTopology"]> {
     let verdict = evaluatePlacement(connection, request, policy);
     if (verdict instanceof CsiError && verdict.code === "resource-exhausted") {
-      const taking = ability(connection, "taking");
-      const exists = () => this.#parts.calls.make(connection, () => taking.existing(spec, call));
+      const copyTarget = ability(connection, "copyTarget");
+      const exists = () => this.#parts.calls.make(connection, () => copyTarget.existing(spec, call));
       if ((await this.hasBegun(connection, spec.name, call)) || (await exists()))
         verdict = evaluateExisting(connection, { ...request, name: spec.name }, policy);
     }
@@ -73,14 +73,14 @@ export class CopyCreation {
 
   /** The record of the copy to a volume, or undefined. Throws "failed-precondition" if it cannot be used. */
   async find(connection: Connection, target: Handle, call: Call): Promise<CopyRecord | undefined> {
-    const { taking } = connection.driver;
-    const landing = taking && (await this.#parts.calls.make(connection, () => taking.find(target.id, call)));
-    return landing && recordOf(landing, `volume ${encodeHandle(target)}`);
+    const { copyTarget } = connection.driver;
+    const stored = copyTarget && (await this.#parts.calls.make(connection, () => copyTarget.find(target.id, call)));
+    return stored && recordOf(stored, `volume ${encodeHandle(target)}`);
   }
 
   /** Whether a copy to a volume of this name has begun. Throws like `find`. */
   async hasBegun(connection: Connection, name: string, call: Call): Promise<boolean> {
-    if (!connection.driver.taking) return false;
+    if (!connection.driver.copyTarget) return false;
     return (await this.find(connection, this.#target(connection, name), call)) !== undefined;
   }
 
@@ -98,30 +98,30 @@ export class CopyCreation {
   }
 
   async #volume(connection: Connection, source: Handle, spec: CopySpec, call: Call): Promise<Volume> {
-    const end = performance.now() + this.#parts.copies.times.ask;
-    const taking = ability(connection, "taking");
+    const end = performance.now() + this.#parts.copies.times.answerWithin;
+    const copyTarget = ability(connection, "copyTarget");
     const target = this.#target(connection, spec.name);
     const request: CopyRequest = { target, source, spec, role: "create" };
-    const copy = await this.#join(connection, taking, request, call);
+    const copy = await this.#join(connection, copyTarget, request, call);
     if (copy.kind === "volume") return copy.volume;
-    if (copy.kind === "ready") return this.land(connection, taking, request, copy.record, call);
+    if (copy.kind === "ready") return this.finish(connection, copyTarget, request, copy.record, call);
     await within(copy.running.done, Math.max(0, end - performance.now()));
-    return this.#answer(connection, taking, request, copy.running, call);
+    return this.#answer(connection, copyTarget, request, copy.running, call);
   }
 
-  /** Makes the landing of a complete copy the volume. Throws "failed-precondition" if the copy was cancelled. */
-  async land(
+  /** Makes the target of a complete copy the volume. Throws "failed-precondition" if the copy was cancelled. */
+  async finish(
     connection: Connection,
-    taking: TakingAbility,
+    copyTarget: CopyTarget,
     { target, spec }: Pick<CopyRequest, "target" | "spec">,
     record: CopyRecord,
     call: Call,
   ): Promise<Volume> {
     const { copies } = this.#parts;
     const handle = encodeHandle(target);
-    if (this.#becoming.has(handle) || copies.owner(target, record) === "taken") throw elsewhere(target);
+    if (this.#becoming.has(handle) || copies.leaseOf(target, record) === "held") throw elsewhere(target);
     this.#becoming.add(handle);
-    const work = this.#become(connection, taking, { target, spec }, record, call);
+    const work = this.#become(connection, copyTarget, { target, spec }, record, call);
     const volume = await work.finally(() => this.#becoming.delete(handle));
     if (volume) return volume;
     throw whyEnded(record);
@@ -130,26 +130,27 @@ export class CopyCreation {
   /** Returns undefined, and removes what is left, if the copy was cancelled before it became the volume. */
   async #become(
     connection: Connection,
-    taking: TakingAbility,
+    copyTarget: CopyTarget,
     { target, spec }: Pick<CopyRequest, "target" | "spec">,
     record: CopyRecord,
     call: Call,
   ): Promise<Volume | undefined> {
     const { calls, removal } = this.#parts;
     try {
-      const isOwn = await this.#own(connection, taking, target, record, call);
-      const land = isOwn && calls.make(connection, () => taking.land(target.id, spec, record.moment, call));
+      const isOwn = await this.#own(connection, copyTarget, target, record, call);
+      const finishing =
+        isOwn && calls.make(connection, () => copyTarget.finish(target.id, spec, record.snapshot, call));
       const volume =
-        land &&
-        (await land.catch(async (error: unknown) => {
-          if (await calls.make(connection, () => taking.hasContent(target.id, call))) throw error;
+        finishing &&
+        (await finishing.catch(async (error: unknown) => {
+          if (await calls.make(connection, () => copyTarget.hasContent(target.id, call))) throw error;
         }));
       if (!volume) return void (await removal.remove(target, record, call));
-      const text = writeRecord({ ...record, state: "finished", owner: "", fault: "" });
-      await calls.make(connection, () => taking.note(target.id, text, call));
+      const text = writeRecord({ ...record, state: "finished", holder: "", fault: "" });
+      await calls.make(connection, () => copyTarget.note(target.id, text, call));
       call.log.info(`volume "${spec.name}" is complete: ${assurance(record)}`, {
-        ...{ volume: encodeHandle(target), source: spec.origin.handle, moment: record.moment.name },
-        ...(record.moment.proof && { proof: record.moment.proof }),
+        ...{ volume: encodeHandle(target), source: spec.origin.handle, snapshot: record.snapshot.name },
+        ...(record.snapshot.proof && { proof: record.snapshot.proof }),
       });
       this.#afterwards(removal.settle(target, record, call));
       return volume;
@@ -161,12 +162,12 @@ export class CopyCreation {
   }
 
   /**
-   * Becomes the owner, which `cancelCopy` then waits for. Of two processes, the one that wrote the record last continues. Returns false if
+   * Becomes the holder, which `cancelCopy` then waits for. Of two processes, the one that wrote the record last continues. Returns false if
    * the copy was cancelled meanwhile. Throws "aborted" if the record is no longer as the caller has read it.
    */
   async #own(
     connection: Connection,
-    taking: TakingAbility,
+    copyTarget: CopyTarget,
     target: Handle,
     record: CopyRecord,
     call: Call,
@@ -174,12 +175,12 @@ export class CopyCreation {
     const { calls, copies } = this.#parts;
     const { self } = copies;
     const before = await this.find(connection, target, call);
-    if (before?.state !== record.state || before.owner !== record.owner || before.beat !== record.beat)
+    if (before?.state !== record.state || before.holder !== record.holder || before.heartbeat !== record.heartbeat)
       throw elsewhere(target);
-    const text = writeRecord({ ...record, owner: self, beat: record.beat + 1 });
-    await calls.make(connection, () => taking.note(target.id, text, call));
+    const text = writeRecord({ ...record, holder: self, heartbeat: record.heartbeat + 1 });
+    await calls.make(connection, () => copyTarget.note(target.id, text, call));
     const now = await this.find(connection, target, call);
-    if (now?.owner !== self) throw elsewhere(target);
+    if (now?.holder !== self) throw elsewhere(target);
     return now.state !== "cancelled";
   }
 
@@ -190,13 +191,13 @@ export class CopyCreation {
     spec: CopySpec,
     call: Call,
   ): Promise<{ readonly target: Handle; readonly record: CopyRecord }> {
-    const taking = ability(connection, "taking");
+    const copyTarget = ability(connection, "copyTarget");
     const target = this.#target(connection, spec.name);
     const request: CopyRequest = { target, source, spec, role: "move" };
     const known = await this.find(connection, target, call);
-    if (!known && (await this.#parts.calls.make(connection, () => taking.existing(spec, call))))
+    if (!known && (await this.#parts.calls.make(connection, () => copyTarget.existing(spec, call))))
       throw new CsiError("already-exists", `volume "${spec.name}" exists already, and is complete`);
-    const record = known ?? (await this.#admission.begin(request, connection, taking, call));
+    const record = known ?? (await this.#admission.begin(request, connection, copyTarget, call));
     refuseOther(record, request);
     return { target, record };
   }
@@ -233,7 +234,7 @@ export class CopyCreation {
     this.#after.add(done);
   }
 
-  async #join(connection: Connection, taking: TakingAbility, request: CopyRequest, call: Call) {
+  async #join(connection: Connection, copyTarget: CopyTarget, request: CopyRequest, call: Call) {
     const { calls, copies, removal } = this.#parts;
     const { target, spec } = request;
     const running = copies.running(target);
@@ -242,15 +243,15 @@ export class CopyCreation {
       await this.refuseForbidden(connection, target, running.record, call);
       return { kind: "running", running } as const;
     }
-    const volume = await calls.make(connection, () => taking.existing(spec, call));
+    const volume = await calls.make(connection, () => copyTarget.existing(spec, call));
     if (volume) {
       const left = this.find(connection, target, call).catch(() => undefined);
       this.#afterwards(left.then(known => known && removal.settle(target, known, call)));
       return { kind: "volume", volume } as const;
     }
     const known = await this.find(connection, target, call);
-    const record = known ?? (await this.#admission.begin(request, connection, taking, call));
-    const lease = copies.owner(target, record);
+    const record = known ?? (await this.#admission.begin(request, connection, copyTarget, call));
+    const lease = copies.leaseOf(target, record);
     const step = nextStep("create", { record, lease });
     if (step === "remove") {
       await removal.remove(target, record, call);
@@ -260,11 +261,11 @@ export class CopyCreation {
     if (step === "wait") throw elsewhere(target, record);
     if (known) await this.refuseForbidden(connection, target, record, call);
     if (step === "finish") return { kind: "ready", record } as const;
-    const started = this.start(request, record, { isNew: !known, isTakenOver: lease === "gone" });
+    const started = this.start(request, record, { isNew: !known, isTakenOver: lease === "expired" });
     return { kind: "running", running: started } as const;
   }
 
-  /** Runs a copy in this process. Throws "aborted" while its landing becomes the volume: nothing may write into that. */
+  /** Runs a copy in this process. Throws "aborted" while its target becomes the volume: nothing may write into that. */
   start(
     { target, source, spec }: Omit<CopyRequest, "role">,
     record: CopyRecord,
@@ -279,7 +280,7 @@ export class CopyCreation {
   /** The answer of a request after its wait. */
   async #answer(
     connection: Connection,
-    taking: TakingAbility,
+    copyTarget: CopyTarget,
     request: CopyRequest,
     running: RunningCopy,
     call: Call,
@@ -287,7 +288,7 @@ export class CopyCreation {
     running.ask();
     if (this.#parts.copies.running(request.target)) throw new CsiError("aborted", running.text);
     const end = await running.done;
-    if (end.kind === "ready") return this.land(connection, taking, request, end.record, call);
+    if (end.kind === "ready") return this.finish(connection, copyTarget, request, end.record, call);
     if (end.kind === "paused") throw end.why;
     if (end.kind === "cancelled") {
       await this.#parts.removal.remove(request.target, running.record, call);

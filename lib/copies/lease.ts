@@ -2,24 +2,24 @@ import { randomUUID } from "node:crypto";
 import type { Call } from "../core/call.ts";
 import { CsiError, detailOf } from "../core/errors.ts";
 import { pause } from "../core/time.ts";
-import type { TakingAbility } from "../drivers/copying.ts";
+import type { CopyTarget } from "../drivers/copying.ts";
 import { type CopyRecord, recordOf, writeRecord } from "./record.ts";
 
 /** The times of running copies, in milliseconds. Tests use shorter ones. */
 export interface CopyTimes {
-  /** How often the owner of a copy writes into its record. */
-  readonly beat: number;
-  /** An owner that could not write for this long ends its programs: less than `takeOver`. */
-  readonly lost: number;
-  /** A copy whose record has not changed for this long no longer has an owner. */
-  readonly takeOver: number;
-  /** How long a new owner waits before it verifies that no other process has become the owner at the same time. */
-  readonly settle: number;
+  /** How often the holder of a copy writes into its record. */
+  readonly heartbeat: number;
+  /** A holder that could not write for this long ends its programs: less than `takeoverAfter`. */
+  readonly leaseTimeout: number;
+  /** A copy whose record has not changed for this long no longer has a holder. */
+  readonly takeoverAfter: number;
+  /** How long a new holder waits before it verifies that no other process has become the holder at the same time. */
+  readonly verifyDelay: number;
   /**
-   * How long a new owner waits if its write took longer than `settle`. The write may have replaced that of another owner, which notices it
-   * after a beat, or at the latest after 1.25 times `lost`. Less than `takeOver`.
+   * How long a new holder waits if its write took longer than `verifyDelay`. The write may have replaced that of another holder, which notices it
+   * after a heartbeat, or at the latest after 1.25 times `leaseTimeout`. Less than `takeoverAfter`.
    */
-  readonly late: number;
+  readonly slowClaimDelay: number;
   /** How long a file must have been unchanged when a pass by files begins, for the next pass to skip its content. */
   readonly unchanged: number;
   /** The first pause before a failed copy is tried again, and the longest. */
@@ -28,26 +28,26 @@ export interface CopyTimes {
   /** How long a copy runs at least before it waits for its next turn, while others wait for theirs. */
   readonly turn: number;
   /** How long a request waits for the end of a copy: less than the 10 s that external-provisioner waits by default. */
-  readonly ask: number;
+  readonly answerWithin: number;
   /** The longest time between two log lines about progress. */
-  readonly tell: number;
+  readonly progressLogEvery: number;
   /** A copy that has received no data for this long is reported as stalled. */
   readonly stalled: number;
 }
 
 /** The times of a real process. */
 export const usualTimes: CopyTimes = {
-  beat: 30_000,
-  lost: 60_000,
-  takeOver: 90_000,
-  settle: 2_000,
-  late: 80_000,
+  heartbeat: 30_000,
+  leaseTimeout: 60_000,
+  takeoverAfter: 90_000,
+  verifyDelay: 2_000,
+  slowClaimDelay: 80_000,
   unchanged: 600_000,
   firstPause: 1_000,
   longestPause: 60_000,
   turn: 300_000,
-  ask: 8_000,
-  tell: 600_000,
+  answerWithin: 8_000,
+  progressLogEvery: 600_000,
   stalled: 600_000,
 };
 
@@ -55,13 +55,13 @@ export const usualTimes: CopyTimes = {
 export const seconds = (): number => Math.floor(Date.now() / 1_000);
 
 /**
- * Knows which copies other processes work on. An owner has gone if the beat in its record has not changed for `takeOver` since this process
+ * Knows which copies other processes work on. A holder has gone if the heartbeat in its record has not changed for `takeoverAfter` since this process
  * first saw it. Only this machine's monotonic clock is used.
  */
 export class LeaseWatch {
   readonly #times: CopyTimes;
   readonly #now: () => number;
-  readonly #seen = new Map<string, { readonly owner: string; readonly beat: number; readonly since: number }>();
+  readonly #seen = new Map<string, { readonly holder: string; readonly heartbeat: number; readonly since: number }>();
 
   /** `now` returns monotonic milliseconds. */
   constructor(times: CopyTimes, now: () => number = () => performance.now()) {
@@ -69,18 +69,18 @@ export class LeaseWatch {
     this.#now = now;
   }
 
-  /** "free": it has no owner, or the owner is `self`, which does not run it; "gone": its owner has gone; "taken": another process works on it. */
-  judge(target: string, { owner, beat }: CopyRecord, self: string): "free" | "gone" | "taken" {
-    if (owner === "" || owner === self) {
+  /** "none": it has no holder, or the holder is `self`, which does not run it; "expired": its holder has gone; "held": another process works on it. */
+  leaseState(target: string, { holder, heartbeat }: CopyRecord, self: string): "none" | "expired" | "held" {
+    if (holder === "" || holder === self) {
       this.#seen.delete(target);
-      return "free";
+      return "none";
     }
-    if (isEarlier(owner, self)) return "gone";
+    if (isEarlier(holder, self)) return "expired";
     const last = this.#seen.get(target);
-    if (last?.owner === owner && last.beat === beat)
-      return this.#now() - last.since >= this.#times.takeOver ? "gone" : "taken";
-    this.#seen.set(target, { owner, beat, since: this.#now() });
-    return "taken";
+    if (last?.holder === holder && last.heartbeat === heartbeat)
+      return this.#now() - last.since >= this.#times.takeoverAfter ? "expired" : "held";
+    this.#seen.set(target, { holder, heartbeat, since: this.#now() });
+    return "held";
   }
 
   /** Forgets a copy that has ended. */
@@ -90,13 +90,13 @@ export class LeaseWatch {
 }
 
 /** The name of a process in records. `held`: an id that only one process has at a time (`heldId`), or undefined. */
-export const ownerName = (held: string | undefined): string =>
+export const holderName = (held: string | undefined): string =>
   held === undefined ? randomUUID() : `${held}.${randomUUID()}`;
 
 /** Whether a process had the same held id as `self` before: it has ended. */
-function isEarlier(owner: string, self: string): boolean {
+function isEarlier(holder: string, self: string): boolean {
   const [held, own] = self.split(".");
-  return own !== undefined && owner.startsWith(`${held}.`);
+  return own !== undefined && holder.startsWith(`${held}.`);
 }
 
 /** A copy's record on its target. */
@@ -105,10 +105,10 @@ export interface RecordPlace {
   readonly target: string;
   /** The driver's id. */
   readonly id: string;
-  readonly use: <T>(work: (taking: TakingAbility) => Promise<T>) => Promise<T>;
+  readonly use: <T>(work: (copyTarget: CopyTarget) => Promise<T>) => Promise<T>;
 }
 
-/** The ownership of one copy: only its owner writes the record, until it gives the ownership up or loses it. */
+/** The lease of one copy: only its holder writes the record, until it gives the lease up or loses it. */
 export class CopyLease {
   readonly #place: RecordPlace;
   readonly #self: string;
@@ -124,7 +124,7 @@ export class CopyLease {
   #isLeft = false;
   #isCancelled = false;
 
-  /** `call`: the call of the copy. `lost` is called once if another process becomes the owner, or the record can no longer be written. */
+  /** `call`: the call of the copy. `lost` is called once if another process becomes the holder, or the record can no longer be written. */
   constructor(
     place: RecordPlace,
     record: CopyRecord,
@@ -152,29 +152,29 @@ export class CopyLease {
   }
 
   /**
-   * Becomes the owner. Throws "aborted" if another process is the owner, or becomes it at the same time. If the write was slow, another
-   * process may have become the owner before it took effect: this one then waits until the other has read the record and ended its programs.
+   * Becomes the holder. Throws "aborted" if another process is the holder, or becomes it at the same time. If the write was slow, another
+   * process may have become the holder before it took effect: this one then waits until the other has read the record and ended its programs.
    */
   async claim(change: Partial<CopyRecord>): Promise<void> {
-    const { owner, beat: before } = this.#record;
+    const { holder, heartbeat: before } = this.#record;
     const began = performance.now();
-    await this.#place.use(taking => this.#verify(taking, this.#call, owner, before));
-    this.#record = { ...this.#record, ...change, owner: this.#self, beat: before + 1 };
+    await this.#place.use(copyTarget => this.#verify(copyTarget, this.#call, holder, before));
+    this.#record = { ...this.#record, ...change, holder: this.#self, heartbeat: before + 1 };
     const text = writeRecord(this.#record);
-    await this.#place.use(taking => taking.note(this.#place.id, text, this.#call));
-    const { settle, late } = this.#times;
-    const isLate = performance.now() - began > settle;
-    await pause(isLate ? late : settle, this.#call.signal);
+    await this.#place.use(copyTarget => copyTarget.note(this.#place.id, text, this.#call));
+    const { verifyDelay, slowClaimDelay } = this.#times;
+    const isLate = performance.now() - began > verifyDelay;
+    await pause(isLate ? slowClaimDelay : verifyDelay, this.#call.signal);
     if (isLate) await this.#writeNow();
-    else await this.#place.use(taking => this.#verify(taking));
+    else await this.#place.use(copyTarget => this.#verify(copyTarget));
     if (!isLate) this.#written = began;
-    const beat = setInterval(() => void this.write({}).catch(() => {}), this.#times.beat);
-    const watch = setInterval(() => this.#watch(), this.#times.lost / 4);
-    this.#timers = [beat, watch];
+    const heartbeat = setInterval(() => void this.write({}).catch(() => {}), this.#times.heartbeat);
+    const watch = setInterval(() => this.#watch(), this.#times.leaseTimeout / 4);
+    this.#timers = [heartbeat, watch];
     for (const timer of this.#timers) timer.unref();
   }
 
-  /** Changes the record; durable when it resolves. Throws if this process is no longer the owner. */
+  /** Changes the record; durable when it resolves. Throws if this process is no longer the holder. */
   write(change: Partial<CopyRecord>): Promise<void> {
     if (this.#isLeft) return Promise.reject(taken(this.#place.target));
     this.#record = { ...this.#record, ...change };
@@ -188,16 +188,16 @@ export class CopyLease {
     this.#record = { ...this.#record, ...change };
   }
 
-  /** Gives the ownership up with a last change, unless another process is the owner. Throws if the record cannot be written. */
+  /** Gives the lease up with a last change, unless another process is the holder. Throws if the record cannot be written. */
   async leave(change: Partial<CopyRecord>, call: Call): Promise<void> {
     this.#stop();
     this.#isLeft = true;
     await this.#queue;
     if (this.#isLost) return;
-    this.#record = { ...this.#record, ...change, owner: "" };
-    await this.#place.use(async taking => {
-      await this.#verify(taking, call);
-      await taking.note(this.#place.id, writeRecord(this.#record), call);
+    this.#record = { ...this.#record, ...change, holder: "" };
+    await this.#place.use(async copyTarget => {
+      await this.#verify(copyTarget, call);
+      await copyTarget.note(this.#place.id, writeRecord(this.#record), call);
     });
   }
 
@@ -209,11 +209,11 @@ export class CopyLease {
   async #writeNow(): Promise<void> {
     if (this.#isLost) throw taken(this.#place.target);
     const began = performance.now();
-    this.#record = { ...this.#record, beat: this.#record.beat + 1 };
+    this.#record = { ...this.#record, heartbeat: this.#record.heartbeat + 1 };
     try {
-      await this.#place.use(async taking => {
-        await this.#verify(taking);
-        await taking.note(this.#place.id, writeRecord({ ...this.#record, owner: this.#self }), this.#call);
+      await this.#place.use(async copyTarget => {
+        await this.#verify(copyTarget);
+        await copyTarget.note(this.#place.id, writeRecord({ ...this.#record, holder: this.#self }), this.#call);
       });
       this.#written = began;
     } catch (error) {
@@ -222,24 +222,25 @@ export class CopyLease {
     }
   }
 
-  /** Throws "aborted" unless the record still names this process, or `owner` with this beat. */
-  async #verify(taking: TakingAbility, call = this.#call, owner = this.#self, beat?: number): Promise<void> {
+  /** Throws "aborted" unless the record still names this process, or `holder` with this heartbeat. */
+  async #verify(copyTarget: CopyTarget, call = this.#call, holder = this.#self, heartbeat?: number): Promise<void> {
     const { id, target } = this.#place;
-    const landing = await taking.find(id, call);
-    const found = landing && recordOf(landing, `volume ${target}`);
-    // A claim is for the round that its caller has read: `freeze` may have excluded that since.
+    const stored = await copyTarget.find(id, call);
+    const found = stored && recordOf(stored, `volume ${target}`);
+    // A claim is for the pass that its caller has read: `freeze` may have excluded that since.
     const isSame =
-      found?.owner === owner && (beat === undefined || (found.beat === beat && found.frozen === this.#record.frozen));
+      found?.holder === holder &&
+      (heartbeat === undefined || (found.heartbeat === heartbeat && found.frozen === this.#record.frozen));
     if (isSame && found.state !== "cancelled") return;
-    this.#isCancelled = found?.state === "cancelled" && found.owner === this.#self;
+    this.#isCancelled = found?.state === "cancelled" && found.holder === this.#self;
     const why = !found || found.state === "cancelled" ? cancelled(target) : taken(target);
     this.#lose(why);
     throw why;
   }
 
   #watch(): void {
-    if (performance.now() - this.#written < this.#times.lost) return;
-    const text = `the copy to volume ${this.#place.target} was interrupted, because its record could not be written for ${this.#times.lost / 1_000} s; it continues with the next request`;
+    if (performance.now() - this.#written < this.#times.leaseTimeout) return;
+    const text = `the copy to volume ${this.#place.target} was interrupted, because its record could not be written for ${this.#times.leaseTimeout / 1_000} s; it continues with the next request`;
     this.#lose(new CsiError("unavailable", text));
   }
 

@@ -1,16 +1,16 @@
 import { groupBy } from "../core/group-by.ts";
 import { type ConnectionSet, type CopySettings, hasConnection } from "../core/proxy.ts";
-import type { CopyWay } from "../drivers/copying.ts";
+import type { CopyMethod } from "../drivers/copying.ts";
 import type { Source } from "../drivers/driver.ts";
 import type { ConnectionRecord } from "../mux/connection.ts";
-import { type CopyEnd, type Obstacle, waysBetween } from "./methods.ts";
+import { type CopyEnd, methodsBetween, type Obstacle } from "./methods.ts";
 
-/** The ways of volumes and snapshots from one connection to another, the cheapest first, or what forbids them. */
+/** The methods of volumes and snapshots from one connection to another, the cheapest first, or what forbids them. */
 export type MatrixReach =
-  | { readonly kind: "ways"; readonly volume: readonly CopyWay[]; readonly snapshot: readonly CopyWay[] }
+  | { readonly kind: "methods"; readonly volume: readonly CopyMethod[]; readonly snapshot: readonly CopyMethod[] }
   | { readonly kind: "refused"; readonly because: Obstacle; readonly why: string };
 
-/** Target connections that have the same ways from the sources of a row. */
+/** Target connections that have the same methods from the sources of a row. */
 export interface Targets {
   readonly to: readonly string[];
   /** Whether the sources of the row are also targets, each of the others. */
@@ -20,19 +20,19 @@ export interface Targets {
   readonly reach: MatrixReach;
 }
 
-/** Connections with the same ways, and what they reach. */
+/** Connections with the same methods, and what they reach. */
 export interface MatrixRow {
   readonly from: readonly string[];
   readonly targets: readonly Targets[];
 }
 
-/** The ways between all connections. */
+/** The methods between all connections. */
 export interface CopyMatrix {
   readonly rows: readonly MatrixRow[];
   /** Connections of further rows, which are not shown because there are too many different ones. */
   readonly left: readonly string[];
-  readonly givesNothing: readonly string[];
-  readonly takesNothing: readonly string[];
+  readonly notSources: readonly string[];
+  readonly notTargets: readonly string[];
 }
 
 /** Connections that differ in name and machine only. */
@@ -42,7 +42,7 @@ interface Alike {
 }
 
 /**
- * The ways between connections, in at most `most` rows; connections with equal ways share a row. Pure. Calls waysBetween for only one pair
+ * The methods between connections, in at most `most` rows; connections with equal methods share a row. Pure. Calls methodsBetween for only one pair
  * of each kind, so that it is fast for a thousand connections.
  */
 export function copyMatrix(
@@ -51,20 +51,20 @@ export function copyMatrix(
   most: number,
 ): CopyMatrix {
   const groups = alike(ends);
-  const givers = groups.filter(({ first }) => first.giving);
-  const takers = groups.filter(({ first }) => first.taking);
+  const givers = groups.filter(({ first }) => first.copySource);
+  const takers = groups.filter(({ first }) => first.copyTarget);
   const rows = givers.slice(0, most).map(source => rowOf(source, takers, settings));
   return {
     rows: rows.filter(({ targets }) => targets.length > 0),
     left: givers.slice(most).flatMap(namesOf),
-    givesNothing: groups.filter(({ first }) => !first.giving).flatMap(namesOf),
-    takesNothing: groups.filter(({ first }) => !first.taking).flatMap(namesOf),
+    notSources: groups.filter(({ first }) => !first.copySource).flatMap(namesOf),
+    notTargets: groups.filter(({ first }) => !first.copyTarget).flatMap(namesOf),
   };
 }
 
 const namesOf = ({ members }: Alike): readonly string[] => members.map(({ name }) => name);
 
-/** Groups connections with the same ways: equal abilities, equal `from` and `to`, and in the same `from` and `to` of others. */
+/** Groups connections with the same methods: equal abilities, equal `from` and `to`, and in the same `from` and `to` of others. */
 function alike(ends: readonly CopyEnd[]): readonly Alike[] {
   const sets = new Map<string, ConnectionSet>();
   for (const { copies } of ends)
@@ -74,10 +74,10 @@ function alike(ends: readonly CopyEnd[]): readonly Alike[] {
     return ({ name, labels }: CopyEnd) => (names ? names.has(name) : hasConnection(set, name, labels));
   });
   const keyOf = (end: CopyEnd): string => {
-    const { giving, taking, copies } = end;
+    const { copySource, copyTarget, copies } = end;
     const abilities = [
-      giving && { ...giving, stream: giving.stream?.format },
-      taking && { ...taking, stream: taking.stream?.format },
+      copySource && { ...copySource, stream: copySource.stream?.format },
+      copyTarget && { ...copyTarget, stream: copyTarget.stream?.format },
     ];
     const isOn = tests.map(test => (test(end) ? 1 : 0)).join("");
     return JSON.stringify([abilities, copies?.from, copies?.to, isOn]);
@@ -117,11 +117,11 @@ type Pair = readonly [CopyEnd, CopyEnd];
 
 /** A pair on one machine and a pair on two, if they exist. Without streams, machines do not matter. */
 function pairsOf(source: Alike, target: Alike) {
-  const byMachine = groupBy(target.members, ({ taking }) => taking?.stream?.machine);
+  const byMachine = groupBy(target.members, ({ copyTarget }) => copyTarget?.stream?.machine);
   const others = [...byMachine.values()];
   const pair = (candidates: (machine: string | undefined) => readonly (readonly CopyEnd[])[]): Pair | undefined => {
     for (const from of source.members)
-      for (const all of candidates(from.giving?.stream?.machine)) {
+      for (const all of candidates(from.copySource?.stream?.machine)) {
         const to = all.find(each => each !== from);
         if (to) return [from, to];
       }
@@ -135,17 +135,17 @@ function pairsOf(source: Alike, target: Alike) {
 }
 
 function reachOf(from: CopyEnd, to: CopyEnd, settings: Pick<CopySettings, "enabled">): MatrixReach {
-  const of = (kind: Source["kind"]) => waysBetween(from, to, kind, settings);
+  const of = (kind: Source["kind"]) => methodsBetween(from, to, kind, settings);
   const [volume, snapshot] = [of("volume"), of("snapshot")];
   // What only snapshots can is in `snapshot`; the other way round there is nothing.
   if (snapshot.kind === "refused") return { kind: "refused", because: snapshot.because, why: snapshot.why };
-  return { kind: "ways", volume: volume.kind === "ways" ? volume.ways : [], snapshot: snapshot.ways };
+  return { kind: "methods", volume: volume.kind === "methods" ? volume.methods : [], snapshot: snapshot.methods };
 }
 
-/** How volumes and snapshots get to other connections, the cheapest way first. `because` and `why` are absent unless nothing does. */
+/** How volumes and snapshots get to other connections, the cheapest method first. `because` and `why` are absent unless nothing does. */
 export interface ReachData {
-  readonly volumes: readonly CopyWay[];
-  readonly snapshots: readonly CopyWay[];
+  readonly volumes: readonly CopyMethod[];
+  readonly snapshots: readonly CopyMethod[];
   readonly because?: Obstacle;
   readonly why?: string;
 }
@@ -158,17 +158,17 @@ export interface TargetsData extends ReachData {
   readonly onOneMachine?: ReachData;
 }
 
-/** The ways between connections, as the output for programs has them. */
-export interface CopyWays {
+/** The methods between connections, as the output for programs has them. */
+export interface CopyMethods {
   readonly rows: readonly { readonly from: readonly string[]; readonly targets: readonly TargetsData[] }[];
   /** Connections that are in no row only because there are too many different ones. */
   readonly omitted: readonly string[];
-  readonly givesNothing: readonly string[];
-  readonly takesNothing: readonly string[];
+  readonly notSources: readonly string[];
+  readonly notTargets: readonly string[];
 }
 
 /** A matrix for programs. Pure. */
-export const copyWays = ({ rows, left, givesNothing, takesNothing }: CopyMatrix): CopyWays => ({
+export const copyMethods = ({ rows, left, notSources, notTargets }: CopyMatrix): CopyMethods => ({
   rows: rows.map(({ from, targets }) => ({
     from,
     targets: targets.map(({ to, isMutual, reach, onOneMachine }) => ({
@@ -176,18 +176,18 @@ export const copyWays = ({ rows, left, givesNothing, takesNothing }: CopyMatrix)
       ...(onOneMachine && { onOneMachine: reachData(onOneMachine) }),
     })),
   })),
-  ...{ omitted: left, givesNothing, takesNothing },
+  ...{ omitted: left, notSources, notTargets },
 });
 
 const reachData = (reach: MatrixReach): ReachData =>
-  reach.kind === "ways"
+  reach.kind === "methods"
     ? { volumes: reach.volume, snapshots: reach.snapshot }
     : { volumes: [], snapshots: [], because: reach.because, why: reach.why };
 
 /** The same without targets that content does not reach; what is possible on one machine only stays, with the reason why. Pure. */
-export const onlyPossible = (ways: CopyWays): CopyWays => ({
-  ...ways,
-  rows: ways.rows.flatMap(({ from, targets }) => {
+export const onlyPossible = (methods: CopyMethods): CopyMethods => ({
+  ...methods,
+  rows: methods.rows.flatMap(({ from, targets }) => {
     const possible = targets.filter(({ why, onOneMachine }) => why === undefined || onOneMachine !== undefined);
     return possible.length > 0 ? [{ from, targets: possible }] : [];
   }),

@@ -1,19 +1,18 @@
 import type { CopyRecord } from "./record.ts";
 
 /**
- * What is asked of a copy: CreateVolume ("create") and DeleteVolume of its target; the commands of `csimux copies` ("pass" is its `round`,
- * "finish" its `land`); the hourly clean-up.
+ * What is asked of a copy: CreateVolume ("create") and DeleteVolume of its target; the commands of `csimux copies` ("pass", "finish", "cancel"); the hourly clean-up.
  */
 type CopyAsked = "create" | "delete" | "pass" | "finish" | "cancel" | "clean-up";
 
 /** What is known of a copy. */
 interface KnownCopy {
   /** Undefined: there is none. */
-  readonly record: Pick<CopyRecord, "state" | "round" | "frozen"> | undefined;
+  readonly record: Pick<CopyRecord, "state" | "pass" | "frozen"> | undefined;
   /** Whether the target is a complete volume, for callers that know. */
   readonly isVolume?: boolean;
-  /** Which process works on it: none ("free"), one that has ended ("gone"), or another one ("taken"). */
-  readonly lease: "free" | "gone" | "taken";
+  /** Which process works on it: none ("none"), one that has ended ("expired"), or another one ("held"). */
+  readonly lease: "none" | "expired" | "held";
   /** Whether it was asked for lately, for "clean-up". */
   readonly isWanted?: boolean;
 }
@@ -46,8 +45,8 @@ type CopyStep =
   | "refuse";
 
 /** Whether the last pass began before the source was stopped, so that the target lacks what was written after that. */
-const isTooEarly = ({ frozen, round }: Pick<CopyRecord, "round" | "frozen">): boolean =>
-  frozen !== undefined && round < frozen;
+const isTooEarly = ({ frozen, pass }: Pick<CopyRecord, "pass" | "frozen">): boolean =>
+  frozen !== undefined && pass < frozen;
 
 /** Decides what happens to a copy, for all who ask. Pure. */
 export function nextStep(asked: CopyAsked, known: KnownCopy): CopyStep {
@@ -57,14 +56,14 @@ export function nextStep(asked: CopyAsked, known: KnownCopy): CopyStep {
       if (isVolume) return "answer";
       if (!record) return "begin";
       if (record.state === "cancelled") return "remove";
-      return lease === "taken" ? "wait" : record.state === "copying" ? "continue" : "finish";
+      return lease === "held" ? "wait" : record.state === "copying" ? "continue" : "finish";
     case "delete":
       if (!record) return "nothing";
-      if (lease === "taken") return "wait";
+      if (lease === "held") return "wait";
       return record.state === "finished" ? "release" : "remove";
     case "pass":
       if (record?.state !== "copying" && record?.state !== "ready") return "refuse";
-      if (lease === "taken") return "wait";
+      if (lease === "held") return "wait";
       return record.state === "copying" ? "continue" : "next-pass";
     case "finish":
       if (!record) return "answer";
@@ -74,9 +73,9 @@ export function nextStep(asked: CopyAsked, known: KnownCopy): CopyStep {
       if (record?.state === "finished" || isVolume) return "refuse";
       if (!record) return "nothing";
       if (record.state !== "cancelled") return "mark";
-      return lease === "taken" ? "wait" : "remove";
+      return lease === "held" ? "wait" : "remove";
     case "clean-up":
-      if (!record || lease === "taken") return "nothing";
+      if (!record || lease === "held") return "nothing";
       if (record.state === "finished") return "release";
       return known.isWanted ? "nothing" : "remove";
   }

@@ -1,15 +1,15 @@
 import type { Copies } from "../mux/copies.ts";
 import type { CopiesParts } from "../mux/router.ts";
-import { beforeDelete, Janitor } from "./cleanup.ts";
+import { beforeDelete, CleanUp } from "./cleanup.ts";
 import { CopyCommands } from "./commands.ts";
 import type { UseDriver } from "./copy-work.ts";
 import { CopyCreation } from "./create-volume.ts";
-import { type CopyWays, copyMatrix, copyWays, knownEnds, onlyPossible } from "./matrix.ts";
+import { type CopyMethods, copyMatrix, copyMethods, knownEnds, onlyPossible } from "./matrix.ts";
 import { CopyRemoval } from "./removal.ts";
 import { RunningCopies, type RunningCopiesParts } from "./running-copies.ts";
 
-/** The most kinds of sources of which a status has the ways. */
-const mostWays = 20;
+/** The most kinds of sources of which a status has the methods. */
+const mostMethods = 20;
 
 /** The copies between connections: opens them on the parts of a router, which has one for all of its callers. */
 export const openCopies =
@@ -21,14 +21,14 @@ export const openCopies =
     const parts = { connections, calls, copies, removal };
     const creation = new CopyCreation(parts);
     const commands = new CopyCommands(parts, creation, groups, handles);
-    const janitor = new Janitor({ copies, use, names: () => connections.names() });
+    const cleanUp = new CleanUp({ copies, use, names: () => connections.names() });
     const port: Copies = {
       refuseBusy: handle => creation.refuseBusy(handle),
-      ways: (source, to) => creation.ways(source, to),
+      methods: (source, to) => creation.methods(source, to),
       hasBegun: (...asked) => creation.hasBegun(...asked),
       create: (...asked) => creation.create(...asked),
       beforeDelete: (...asked) => beforeDelete(parts, creation, ...asked),
-      state: (connection, landing) => copies.state(connection, landing),
+      state: (connection, stored) => copies.state(connection, stored),
       view: () => copies.view(),
       stop: limitMs => creation.stop(limitMs),
     };
@@ -38,14 +38,14 @@ export const openCopies =
       running: copies.running.bind(copies),
       /** Like CopyCommands.run. */
       command: commands.run.bind(commands),
-      /** Like Janitor.round. */
-      cleanUp: janitor.round.bind(janitor),
+      /** Like CleanUp.run. */
+      cleanUp: cleanUp.run.bind(cleanUp),
       /** How content gets from one connection to another; undefined if copies are switched off or there are fewer than two connections. */
-      matrix: (): CopyWays | undefined => {
+      matrix: (): CopyMethods | undefined => {
         const settings = copies.settings();
         const ends = knownEnds(connections.seen());
         if (!settings.enabled || ends.length < 2) return undefined;
-        return onlyPossible(copyWays(copyMatrix(ends, settings, mostWays)));
+        return onlyPossible(copyMethods(copyMatrix(ends, settings, mostMethods)));
       },
     };
   };

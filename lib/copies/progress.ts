@@ -1,17 +1,17 @@
 import { CsiError } from "../core/errors.ts";
 import { encodeHandle, type Handle } from "../core/handle.ts";
-import type { Landing } from "../drivers/copying.ts";
+import type { StoredCopy } from "../drivers/copying.ts";
 import type { CopyState } from "./protocol.ts";
 import { type CopyRecord, recordOf } from "./record.ts";
 
 /** The state of a copy, for messages. */
-export interface CopyProgress extends Pick<CopyRecord, "name" | "way" | "done" | "total" | "fault"> {
+export interface CopyProgress extends Pick<CopyRecord, "name" | "method" | "done" | "total" | "fault"> {
   /** The connection of its source. */
   readonly from: string;
   /** Bytes per second; 0: unknown. */
   readonly rate: bigint;
   /** While it waits for its turn: the number of copies before it; undefined: it runs. */
-  readonly waits: number | undefined;
+  readonly ahead: number | undefined;
 }
 
 /** How long the rate is averaged, in milliseconds. */
@@ -77,11 +77,11 @@ function left(seconds: bigint): string {
 }
 
 /** The text about a copy for the event of its claim. */
-export function progressText({ name, from, way, done, total, rate, waits, fault }: CopyProgress): string {
-  const what = `volume "${name}" is being copied from connection "${from}" (${way})`;
-  const failed = fault === "" ? "" : `; the last attempt failed and is repeated: ${fault}`;
-  const front = waits === 1 ? "1 copy is" : `${waits} copies are`;
-  if (waits !== undefined) return `${what}: it waits for its turn, ${front} in front${failed}`;
+export function progressText({ name, from, method, done, total, rate, ahead, fault }: CopyProgress): string {
+  const what = `volume "${name}" is being copied from connection "${from}" (${method})`;
+  const failed = fault === "" ? "" : `; last attempt failed, retrying: ${fault}`;
+  const front = ahead === 1 ? "1 copy" : `${ahead} copies`;
+  if (ahead !== undefined) return `${what}: queued, ${front} ahead${failed}`;
   const parts = [
     ...(done > 0n ? [amount(done, total)] : []),
     ...(rate > 0n ? [`${inUnit(rate, scale(rate))} ${units[scale(rate)]}/s`] : []),
@@ -111,8 +111,8 @@ export class ProgressDue {
   }
 }
 
-/** The two connections of a copy, and its way. */
-export interface CopyRoute extends Pick<CopyProgress, "from" | "way"> {
+/** The two connections of a copy, and its method. */
+export interface CopyRoute extends Pick<CopyProgress, "from" | "method"> {
   /** The connection of its target. */
   readonly to: string;
 }
@@ -123,10 +123,10 @@ export interface CopiedSum extends CopyRoute {
 }
 
 /** A copy that runs or waits in this process. Sizes are bytes. */
-export interface CopyView extends CopyRoute, Pick<CopyProgress, "done" | "total" | "rate" | "fault" | "waits"> {
+export interface CopyView extends CopyRoute, Pick<CopyProgress, "done" | "total" | "rate" | "fault" | "ahead"> {
   /** The CSI id of the new volume. */
   readonly target: string;
-  /** Whether it has received no data for ten minutes while it did not wait for its turn. Undefined: its way ("fill") reports no progress. */
+  /** Whether it has received no data for ten minutes while it did not wait for its turn. Undefined: its method ("restore") reports no progress. */
   readonly isStalled: boolean | undefined;
 }
 
@@ -140,9 +140,9 @@ export interface CopiesView {
 export class CopiedBytes {
   readonly #sums = new Map<string, CopiedSum>();
 
-  add({ from, to, way }: CopyRoute, bytes: bigint): void {
-    const key = JSON.stringify([from, to, way]);
-    this.#sums.set(key, { from, to, way, bytes: bytes + (this.#sums.get(key)?.bytes ?? 0n) });
+  add({ from, to, method }: CopyRoute, bytes: bigint): void {
+    const key = JSON.stringify([from, to, method]);
+    this.#sums.set(key, { from, to, method, bytes: bytes + (this.#sums.get(key)?.bytes ?? 0n) });
   }
 
   all(): readonly CopiedSum[] {
@@ -186,24 +186,24 @@ export class Arrivals {
 /** The state of a copy from its record, with the progress if it runs in this process. The state is "unreadable" if the record cannot be used. */
 export function copyState(
   target: Handle,
-  landing: Landing,
+  stored: StoredCopy,
   running: { readonly record: CopyRecord; readonly progress: CopyProgress } | undefined,
 ): CopyState {
   const handle = encodeHandle(target);
   try {
-    const record = running?.record ?? recordOf(landing, `volume ${handle}`);
-    const { origin, name, role, way, round, done, total, asked, owner, fault } = record;
-    const state = record.state === "copying" && owner === "" && !running ? "paused" : record.state;
-    const { rate = 0n, waits } = running?.progress ?? {};
+    const record = running?.record ?? recordOf(stored, `volume ${handle}`);
+    const { origin, name, role, method, pass, done, total, asked, holder, fault } = record;
+    const state = record.state === "copying" && holder === "" && !running ? "paused" : record.state;
+    const { rate = 0n, ahead } = running?.progress ?? {};
     return {
       ...{ kind: "copy", target: handle, source: origin.handle, sourceKind: origin.kind, name, role },
-      ...{ state, way, round, done, total, rate, asked, owner, fault },
-      ...(waits !== undefined && { waits }),
+      ...{ state, method, pass, done, total, rate, asked, holder, fault },
+      ...(ahead !== undefined && { ahead }),
     };
   } catch (error) {
     if (!(error instanceof CsiError)) throw error;
     const nothing = { source: "", sourceKind: "volume", name: "", role: "create", state: "unreadable" } as const;
-    const zero = { round: 0, done: 0n, total: 0n, rate: 0n, asked: 0, owner: "" };
+    const zero = { pass: 0, done: 0n, total: 0n, rate: 0n, asked: 0, holder: "" };
     return { kind: "copy", target: handle, ...nothing, ...zero, fault: error.message };
   }
 }

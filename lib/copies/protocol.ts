@@ -47,25 +47,25 @@ const wanted = {
 const target = handle;
 
 const commandSchema = v.variant("command", [
-  /** Checks whether and how the copy would be made; changes nothing. Done: `way` and `instead`. */
+  /** Checks whether and how the copy would be made; changes nothing. Done: `method` and `instead`. */
   v.strictObject({ command: v.literal("plan"), ...wanted }),
-  /** Creates the empty landing, or finds it. Done: `target`, `way` and `instead`. Copies nothing yet. */
+  /** Creates the empty target, or finds it. Done: `target`, `method` and `instead`. Copies nothing yet. */
   v.strictObject({ command: v.literal("begin"), ...wanted }),
   /**
-   * Completes the interrupted round, if there is one. Otherwise takes a new moment and copies the changes since the last one. Sends lines of
-   * progress. Done: `round`. After `freeze`, repeat it until `round.continued` is false: only that round's moment is from after the freeze,
-   * and `land` refuses earlier ones.
+   * Completes the interrupted pass, if there is one. Otherwise takes a new snapshot and copies the changes since the last one. Sends lines of
+   * progress. Done: `pass`. After `freeze`, repeat it until `pass.continued` is false: only that pass's snapshot is from after the freeze,
+   * and `finish` refuses earlier ones.
    */
-  v.strictObject({ command: v.literal("round"), target }),
-  /** Makes the last complete round the volume. Done: `volume`. */
-  v.strictObject({ command: v.literal("land"), target }),
+  v.strictObject({ command: v.literal("pass"), target }),
+  /** Makes the last complete pass the volume. Done: `volume`. */
+  v.strictObject({ command: v.literal("finish"), target }),
   /**
-   * Sets a volume to read-only, or back to writable, and notes in the records of its moves that rounds from before cannot become the new
+   * Sets a volume to read-only, or back to writable, and notes in the records of its moves that passes from before cannot become the new
    * volume. If its storage cannot set it to read-only, `instead` says so; fails with "failed-precondition" if there is no such record either.
    */
   v.strictObject({ command: v.literal("freeze"), volume: handle }),
   v.strictObject({ command: v.literal("thaw"), volume: handle }),
-  /** Removes the landing and ends the protection of the source. Fails with "failed-precondition" for a finished volume. */
+  /** Removes the target and ends the protection of the source. Fails with "failed-precondition" for a finished volume. */
   v.strictObject({ command: v.literal("cancel"), target }),
   /**
    * Sends a line of kind "copy" for each record. Done: `listed` and `unlisted`, names of connections; copies on connections that are not in
@@ -80,7 +80,7 @@ export type CopyCommand = v.InferOutput<typeof commandSchema>;
 /** A request as a client writes it: sizes are strings. */
 export type CopyCommandInput = v.InferInput<typeof commandSchema>;
 
-const ways = v.picklist(["stream-here", "stream", "files", "fill"]);
+const methods = v.picklist(["zfs-send-local", "zfs-send", "rsync", "restore"]);
 
 const copyState = v.strictObject({
   kind: v.literal("copy"),
@@ -97,11 +97,11 @@ const copyState = v.strictObject({
    * only its record is left, which refuses the next request; "unreadable": the record is damaged or of a newer csimux.
    */
   state: v.picklist(["copying", "paused", "ready", "finished", "cancelled", "unreadable"]),
-  way: v.optional(ways),
+  method: v.optional(methods),
   /** How many copies are in front of it, while it waits for its turn in this process. */
-  waits: v.optional(v.number()),
-  /** The number of the current round, from 0. */
-  round: v.number(),
+  ahead: v.optional(v.number()),
+  /** The number of the current pass, from 0. */
+  pass: v.number(),
   done: size,
   /** 0: unknown. */
   total: size,
@@ -110,19 +110,19 @@ const copyState = v.strictObject({
   /** The time of the last request for it. */
   asked: v.number(),
   /** The random id of the process that works on it; empty: none. */
-  owner: v.string(),
+  holder: v.string(),
   /** The last failure; empty after a success. */
   fault: v.string(),
 });
 
-const roundDone = v.strictObject({
+const passDone = v.strictObject({
   /** From 0. */
   number: v.number(),
-  /** When its moment was taken. */
-  taken: v.number(),
-  /** Whether its moment was taken before this request: the round was interrupted, or it is the first one, whose moment `begin` takes. */
+  /** When its snapshot was taken. */
+  snapshotTime: v.number(),
+  /** Whether its snapshot was taken before this request: the pass was interrupted, or it is the first one, whose snapshot `begin` takes. */
   continued: v.boolean(),
-  /** Bytes that this round copied. */
+  /** Bytes that this pass copied. */
   bytes: size,
   /** How long this request worked on it. */
   seconds: v.number(),
@@ -152,10 +152,10 @@ const answerSchema = v.variant("kind", [
   v.strictObject({
     kind: v.literal("done"),
     target: v.optional(v.string()),
-    way: v.optional(ways),
-    /** Why each cheaper way is not used, or a volume stays writable, one sentence each. */
+    method: v.optional(methods),
+    /** Why each cheaper method is not used, or a volume stays writable, one sentence each. */
     instead: v.optional(v.array(v.string())),
-    round: v.optional(roundDone),
+    pass: v.optional(passDone),
     volume: v.optional(volume),
     /** The connections whose copies were all listed. */
     listed: v.optional(v.array(v.string())),

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { CsiError, codes } from "../core/errors.ts";
 import { encodeHandle, type Handle, parseHandle } from "../core/handle.ts";
-import { type CopySpec, type Landing, maxRecordBytes } from "../drivers/copying.ts";
+import { type CopySpec, maxRecordBytes, type SourceSnapshot, type StoredCopy } from "../drivers/copying.ts";
 
 /** The version of the records that this csimux writes, and the only one that it reads. */
 const version = 1;
@@ -17,67 +17,96 @@ const bytes = v.pipe(
 );
 const texts = v.record(v.string(), v.string());
 
-/** The number of a round: its snapshot's name ends with it. */
-const round = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000));
+/** The number of a pass: its snapshot's name ends with it. */
+const pass = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000));
 
 /** Until the year 9999: later times have no text. */
 const time = v.pipe(v.number(), v.minValue(0), v.maxValue(253_402_300_799));
 
-const way = v.picklist(["stream-here", "stream", "files", "fill"]);
+/** The methods as records spell them. */
+const storedMethods = {
+  "zfs-send-local": "stream-here",
+  "zfs-send": "stream",
+  rsync: "files",
+  restore: "fill",
+} as const;
+const methodOf = { "stream-here": "zfs-send-local", stream: "zfs-send", files: "rsync", fill: "restore" } as const;
+const method = v.pipe(
+  v.picklist(["stream-here", "stream", "files", "fill"]),
+  v.transform(name => methodOf[name]),
+);
 
-const momentSchema = v.strictObject({
-  name: v.string(),
-  proof: v.string(),
-  bytes,
-  toSend: bytes,
-  stable: v.boolean(),
-  ways: v.optional(v.pipe(v.array(way), v.readonly())),
-  traits: v.strictObject({ encrypted: v.optional(v.boolean()), blockBytes: bytes, fixed: texts }),
-});
+const snapshotSchema = v.pipe(
+  v.strictObject({
+    name: v.string(),
+    proof: v.string(),
+    bytes,
+    toSend: bytes,
+    stable: v.boolean(),
+    ways: v.optional(v.pipe(v.array(method), v.readonly())),
+    traits: v.strictObject({ encrypted: v.optional(v.boolean()), blockBytes: bytes, fixed: texts }),
+  }),
+  v.transform(({ ways, ...rest }): SourceSnapshot => ({ ...rest, ...(ways && { methods: ways }) })),
+);
 
-const recordSchema = v.strictObject({
-  version: v.literal(version),
-  origin: v.strictObject({ kind: v.picklist(["volume", "snapshot"]), handle: v.string() }),
-  /** The name of the new volume. */
-  name: v.string(),
-  /** Who drives the copy: requests for a volume ("create"), or the commands of `csimux move` ("move"). */
-  role: v.picklist(["create", "move"]),
-  /** The requested size. */
-  required: v.optional(bytes),
-  limit: v.optional(bytes),
-  way,
-  /** Whether the streams of all rounds omit the features that older pools may lack. */
-  basic: v.boolean(),
-  /** The number of the round, from 0, its moment, and when that was taken. */
-  round,
-  moment: momentSchema,
-  taken: time,
-  /** The moment of the last complete round. */
-  earlier: v.optional(v.strictObject({ name: v.string(), proof: v.string() })),
-  /** "ready": all data of the round has arrived; "finished": it is the volume. */
-  state: v.picklist(["copying", "ready", "finished", "cancelled"]),
-  /** Whether data may have been written into the landing. */
-  dirty: v.boolean(),
-  /** The bytes of the round that have arrived, and all bytes of the round (0: unknown). */
-  done: bytes,
-  total: bytes,
-  /** The time of the last request for it. */
-  asked: time,
-  /** The process that works on it; empty: none. It raises `beat` at intervals. */
-  owner: v.string(),
-  beat: v.pipe(v.number(), v.safeInteger(), v.minValue(0)),
-  /** The last failure; empty after a success. */
-  fault: v.string(),
-  /** With state "cancelled": the code of the failure that has ended the copy; undefined if a person did. */
-  code: v.optional(v.picklist(codes)),
-  /** The first round that can become the volume: earlier ones began before `freeze` stopped the source. Undefined while pods may use it. */
-  frozen: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1))),
-  /** The parameters of the new volume; absent if requests for a volume contain them. */
-  move: v.optional(v.strictObject({ parameters: texts, mutable: texts })),
-});
+/** The keys of version 1; some have other names in memory. */
+const recordSchema = v.pipe(
+  v.strictObject({
+    version: v.literal(version),
+    origin: v.strictObject({ kind: v.picklist(["volume", "snapshot"]), handle: v.string() }),
+    /** The name of the new volume. */
+    name: v.string(),
+    /** Who drives the copy: requests for a volume ("create"), or the commands of `csimux move` ("move"). */
+    role: v.picklist(["create", "move"]),
+    /** The requested size. */
+    required: v.optional(bytes),
+    limit: v.optional(bytes),
+    way: method,
+    /** Whether the streams of all passes omit the features that older pools may lack. */
+    basic: v.boolean(),
+    /** The number of the pass, from 0, the snapshot that it copies, and when that was taken. */
+    round: pass,
+    moment: snapshotSchema,
+    taken: time,
+    /** The snapshot of the last complete pass. */
+    earlier: v.optional(v.strictObject({ name: v.string(), proof: v.string() })),
+    /** "ready": all data of the pass has arrived; "finished": it is the volume. */
+    state: v.picklist(["copying", "ready", "finished", "cancelled"]),
+    /** Whether data may have been written into the target. */
+    dirty: v.boolean(),
+    /** The bytes of the pass that have arrived, and all bytes of the pass (0: unknown). */
+    done: bytes,
+    total: bytes,
+    /** The time of the last request for it. */
+    asked: time,
+    /** The process that has its lease; empty: none. That process raises the heartbeat at intervals. */
+    owner: v.string(),
+    beat: v.pipe(v.number(), v.safeInteger(), v.minValue(0)),
+    /** The last failure; empty after a success. */
+    fault: v.string(),
+    /** With state "cancelled": the code of the failure that has ended the copy; undefined if a person did. */
+    code: v.optional(v.picklist(codes)),
+    /** The first pass that can become the volume: earlier ones began before `freeze` stopped the source. Undefined while pods may use it. */
+    frozen: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1))),
+    /** The parameters of the new volume; absent if requests for a volume contain them. */
+    move: v.optional(v.strictObject({ parameters: texts, mutable: texts })),
+  }),
+  v.transform(({ version: _, way, round, moment, taken, owner, beat, ...rest }) => {
+    const renamed = { method: way, pass: round, snapshot: moment, snapshotTime: taken, holder: owner, heartbeat: beat };
+    return { ...rest, ...renamed };
+  }),
+);
 
 /** The record of a copy, which the target's storage keeps. Sizes are bytes, times are seconds since 1970. */
-export type CopyRecord = Readonly<Omit<v.InferOutput<typeof recordSchema>, "version">>;
+export type CopyRecord = Readonly<v.InferOutput<typeof recordSchema>>;
+
+/** A record with the keys of version 1. */
+function stored({ method: by, pass: round, snapshot, snapshotTime, holder, heartbeat, ...rest }: CopyRecord) {
+  const { methods, ...moment } = snapshot;
+  const ways = methods?.map(each => storedMethods[each]);
+  const keys = { round, taken: snapshotTime, owner: holder, beat: heartbeat, way: storedMethods[by] };
+  return { version, ...rest, ...keys, moment: { ...moment, ...(ways && { ways }) } };
+}
 
 /** The longest text of a failure that a record keeps, in characters. */
 const maxFault = 300;
@@ -85,7 +114,7 @@ const maxFault = 300;
 /** The text of a record, without its failure if that does not fit. Throws "invalid-argument" if its parameters are too long. */
 export function writeRecord(record: CopyRecord): string {
   for (const fault of [record.fault.slice(0, maxFault), ""]) {
-    const whole = { version, ...record, fault };
+    const whole = stored({ ...record, fault });
     const text = JSON.stringify(whole, (_, value: unknown) => (typeof value === "bigint" ? String(value) : value));
     if (Buffer.byteLength(text) <= maxRecordBytes) return text;
   }
@@ -113,8 +142,8 @@ export function readRecord(text: string, place: string): CopyRecord {
   return read.output;
 }
 
-/** The record of a landing, with the state "cancelled" if it is marked so and is not the volume yet. Throws like `readRecord`. */
-export function recordOf({ record: text, isCancelled }: Landing, place: string): CopyRecord {
+/** The record of a target, with the state "cancelled" if it is marked so and is not the volume yet. Throws like `readRecord`. */
+export function recordOf({ record: text, isCancelled }: StoredCopy, place: string): CopyRecord {
   const record = readRecord(text, place);
   return isCancelled && record.state !== "finished" ? { ...record, state: "cancelled" } : record;
 }
@@ -127,11 +156,11 @@ const unreadable = (place: string, why: string, cause?: unknown): CsiError =>
   );
 
 /** What a complete copy proves about its content, in words. */
-export function assurance({ moment, round, frozen }: CopyRecord): string {
-  if (moment.proof !== "") return "its content is proved to be that of its source";
-  if (moment.stable) return "the names, sizes and times of its files equal those of the snapshot";
-  return frozen !== undefined && round >= frozen
-    ? "its last round began after its source was stopped"
+export function assurance({ snapshot, pass, frozen }: CopyRecord): string {
+  if (snapshot.proof !== "") return "its content is proved to be that of its source";
+  if (snapshot.stable) return "the names, sizes and times of its files equal those of the snapshot";
+  return frozen !== undefined && pass >= frozen
+    ? "its last pass began after its source was stopped"
     : "its source may have changed during the copy";
 }
 

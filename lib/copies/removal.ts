@@ -1,11 +1,11 @@
 import type { Call } from "../core/call.ts";
 import { CsiError, detailOf } from "../core/errors.ts";
 import { encodeHandle, type Handle, parseHandle } from "../core/handle.ts";
-import { givingOf, takingOf, type UseDriver } from "./copy-work.ts";
+import { copySourceOf, copyTargetOf, type UseDriver } from "./copy-work.ts";
 import { seconds } from "./lease.ts";
 import { type CopyRecord, writeRecord } from "./record.ts";
 
-/** Removes landings, records, and the protection of sources. The caller must know that no process works on the copy. */
+/** Removes targets, records, and the protection of sources. The caller must know that no process works on the copy. */
 export class CopyRemoval {
   readonly #use: UseDriver;
 
@@ -13,25 +13,25 @@ export class CopyRemoval {
     this.#use = use;
   }
 
-  /** Removes a landing, then ends the protection of its source; if that fails, the janitor repeats it. Throws if the landing cannot be removed. */
+  /** Removes a target, then ends the protection of its source; if that fails, the hourly clean-up repeats it. Throws if the target cannot be removed. */
   async remove(target: Handle, record: CopyRecord, call: Call): Promise<void> {
-    await this.#use(target.connection, driver => takingOf(driver, target.connection).drop(target.id, call));
+    await this.#use(target.connection, driver => copyTargetOf(driver, target.connection).drop(target.id, call));
     call.log.info("removed an unfinished copy", { volume: encodeHandle(target), source: record.origin.handle });
     await this.#released(target, record, call);
   }
 
   /**
-   * Removes a copy that a person has cancelled. The record of a claim's copy stays without an owner: it refuses the next request to any
-   * process, which then removes it. Throws if the landing cannot be removed.
+   * Removes a copy that a person has cancelled. The record of a claim's copy stays without a holder: it refuses the next request to any
+   * process, which then removes it. Throws if the target cannot be removed.
    */
   async cancel(target: Handle, record: CopyRecord, call: Call): Promise<void> {
     if (record.role === "move") return this.remove(target, record, call);
-    const text = writeRecord({ ...record, state: "cancelled", owner: "", asked: seconds() });
+    const text = writeRecord({ ...record, state: "cancelled", holder: "", asked: seconds() });
     await this.#use(target.connection, async driver => {
-      const taking = takingOf(driver, target.connection);
-      await taking.empty(target.id, call);
+      const copyTarget = copyTargetOf(driver, target.connection);
+      await copyTarget.empty(target.id, call);
       // The record refused a request that arrived meanwhile, which removed it.
-      await taking.note(target.id, text, call).catch((error: unknown) => {
+      await copyTarget.note(target.id, text, call).catch((error: unknown) => {
         if (!(error instanceof CsiError && error.code === "not-found")) throw error;
       });
     });
@@ -39,7 +39,7 @@ export class CopyRemoval {
     await this.#released(target, record, call);
   }
 
-  /** Like `cancel`. Returns false if the copy cannot be removed now; the next request or the janitor then removes it. */
+  /** Like `cancel`. Returns false if the copy cannot be removed now; the next request or the hourly clean-up then removes it. */
   async cancelled(target: Handle, record: CopyRecord, call: Call): Promise<boolean> {
     let isRemoved = false;
     await this.#try("a cancelled copy could not be removed yet", target, call, async () => {
@@ -49,28 +49,30 @@ export class CopyRemoval {
     return isRemoved;
   }
 
-  /** Ends the protection of a finished copy's source and removes its record. The janitor repeats what fails. */
+  /** Ends the protection of a finished copy's source and removes its record. The hourly clean-up repeats what fails. */
   async settle(target: Handle, record: CopyRecord, call: Call): Promise<void> {
     await this.#try("the source of a finished copy could not be released yet", target, call, async () => {
       await this.release(target, record, call);
-      await this.#use(target.connection, driver => takingOf(driver, target.connection).forget(target.id, call));
+      await this.#use(target.connection, driver => copyTargetOf(driver, target.connection).forget(target.id, call));
     });
   }
 
-  /** Removes the record of a volume that will be deleted. The janitor ends any protection that is left for it. */
+  /** Removes the record of a volume that will be deleted. The hourly clean-up ends any protection that is left for it. */
   async forget(target: Handle, record: CopyRecord, call: Call): Promise<void> {
     await this.#try("the source of a finished copy could not be released yet", target, call, () =>
       this.release(target, record, call),
     );
-    await this.#use(target.connection, driver => takingOf(driver, target.connection).forget(target.id, call));
+    await this.#use(target.connection, driver => copyTargetOf(driver, target.connection).forget(target.id, call));
   }
 
-  /** Ends the protection of the moments of a copy. */
+  /** Ends the protection of the snapshots of a copy. */
   async release(target: Handle, { origin }: Pick<CopyRecord, "origin">, call: Call): Promise<void> {
     const source = parseHandle(origin.handle, origin.kind);
     if (!source) return;
     const volume = encodeHandle(target);
-    await this.#use(source.connection, driver => givingOf(driver, source.connection).release(volume, undefined, call));
+    await this.#use(source.connection, driver =>
+      copySourceOf(driver, source.connection).release(volume, undefined, call),
+    );
     call.log.info("released the source of a copy", { volume, source: origin.handle });
   }
 

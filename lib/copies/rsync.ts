@@ -5,10 +5,10 @@ import { type Argv, CommandError, complaint, type Output } from "../io/runner.ts
 import { copySparse, exclusion, largeBytes, skippedFile } from "./sparse-files.ts";
 import type { ComparedFiles } from "./unchanged-files.ts";
 
-/** The parameters of `copyFiles`: a tree, and the landing into which it is copied. */
+/** The parameters of `copyFiles`: a tree, and the target into which it is copied. */
 export interface FilesWork {
   readonly tree: ReadableTree;
-  /** The absolute path of the landing's folder. It may contain what an earlier run has copied; nothing else writes to it. */
+  /** The absolute path of the target's folder. It may contain what an earlier run has copied; nothing else writes to it. */
   readonly folder: string;
   /** Whether the tree does not change while it is copied. */
   readonly stable: boolean;
@@ -27,7 +27,7 @@ export interface FilesWork {
 const unlimitedMs = 2_147_483_647;
 
 /**
- * The kernel kills rsync when this process ends for any reason, so that nothing writes into a landing that has no owner (setpriv(1), which
+ * The kernel kills rsync when this process ends for any reason, so that nothing writes into a target without a holder (setpriv(1), which
  * exits with 127 if the program is missing).
  */
 const withThisProcess = ["setpriv", "--pdeathsig", "KILL"] as const;

@@ -3,11 +3,11 @@ import { CsiError } from "../core/errors.ts";
 import { encodeHandle, type Handle } from "../core/handle.ts";
 import type { CopySettings } from "../core/proxy.ts";
 import { within } from "../core/time.ts";
-import type { Landing } from "../drivers/copying.ts";
+import type { StoredCopy } from "../drivers/copying.ts";
 import type { Connections } from "../mux/connections.ts";
 import type { StorageCalls } from "../mux/storage-calls.ts";
 import type { CopyByStream, CopyWork, UseDriver } from "./copy-work.ts";
-import { type CopyTimes, LeaseWatch, ownerName, usualTimes } from "./lease.ts";
+import { type CopyTimes, holderName, LeaseWatch, usualTimes } from "./lease.ts";
 import { CopiedBytes, type CopiesView, copyState } from "./progress.ts";
 import type { CopyState } from "./protocol.ts";
 import { Turns } from "./queue.ts";
@@ -49,7 +49,7 @@ export class RunningCopies {
     this.#parts = parts;
     this.times = parts.times ?? usualTimes;
     this.settings = parts.settings;
-    this.self = ownerName(parts.held);
+    this.self = holderName(parts.held);
     this.#turns = new Turns(parts.settings);
     this.#watch = new LeaseWatch(this.times);
     this.#listings = new FileListings(this.times.unchanged);
@@ -66,9 +66,9 @@ export class RunningCopies {
   }
 
   /** The state of a copy from its record, with the progress if it runs in this process. */
-  state(connection: string, landing: Landing): CopyState {
-    const target = { kind: "volume", connection, id: landing.id } as const;
-    return copyState(target, landing, this.running(target));
+  state(connection: string, stored: StoredCopy): CopyState {
+    const target = { kind: "volume", connection, id: stored.id } as const;
+    return copyState(target, stored, this.running(target));
   }
 
   /** Why an object must not be changed: a running copy of this process has it as target or source. Undefined if none has. */
@@ -79,10 +79,10 @@ export class RunningCopies {
     return [...this.#running.values()].find(({ source }) => source === text)?.copy.text;
   }
 
-  /** Which process works on the copy with this record: none ("free"), one that has ended ("gone"), or another running one ("taken"). */
-  owner(target: Handle, record: CopyRecord): "free" | "gone" | "taken" {
-    if (this.running(target)) return "taken";
-    return this.#watch.judge(encodeHandle(target), record, this.self);
+  /** Which process works on the copy with this record: none ("none"), one that has ended ("expired"), or another running one ("held"). */
+  leaseOf(target: Handle, record: CopyRecord): "none" | "expired" | "held" {
+    if (this.running(target)) return "held";
+    return this.#watch.leaseState(encodeHandle(target), record, this.self);
   }
 
   /** Starts or continues a copy from the record that the caller has read; returns it if it already runs. Throws "unavailable" while csimux stops. */

@@ -1,15 +1,15 @@
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
 import { pause } from "../core/time.ts";
-import type { GivingAbility, Moment, TakingAbility } from "../drivers/copying.ts";
+import type { CopySource, CopyTarget, SourceSnapshot } from "../drivers/copying.ts";
 import {
   asCsiError,
   type CopyOutcome,
   type CopyParts,
   type CopyWork,
+  copyTargetOf,
   isStream,
   machinesOf,
-  takingOf,
   withBoth,
 } from "./copy-work.ts";
 import { CopyLease, type RecordPlace, seconds } from "./lease.ts";
@@ -17,10 +17,10 @@ import { type CopyPass, copyContent } from "./pass.ts";
 import { Arrivals, type CopyProgress, type CopyView, ProgressDue, progressText, Rate } from "./progress.ts";
 import { type CopyRecord, writeRecord } from "./record.ts";
 import { CopyRemoval } from "./removal.ts";
-import { sourceMoment } from "./source-snapshot.ts";
+import { sourceSnapshot } from "./source-snapshot.ts";
 import type { PassFiles } from "./unchanged-files.ts";
 
-/** A copy that runs in this process or waits for its turn. Only `Copying.land` makes its landing the volume. */
+/** A copy that runs in this process or waits for its turn. Only `CopyCreation.finish` makes its target the volume. */
 export class RunningCopy {
   readonly #parts: CopyParts;
   readonly #work: CopyWork;
@@ -31,14 +31,14 @@ export class RunningCopy {
   readonly #rate = new Rate();
   readonly #arrivals: Arrivals;
   #asked = performance.now();
-  #waits: number | undefined;
+  #ahead: number | undefined;
   readonly #due: ProgressDue;
-  #moment: Moment;
-  /** Whether the record was compared with the source; only then is `#moment` what the source says. */
+  #snapshot: SourceSnapshot;
+  /** Whether the record was compared with the source; only then is `#snapshot` what the source says. */
   #isCompared = false;
   /**
-   * Files that are in the landing already are compared by content: a loss of power may have ended the process that wrote them, and in a later
-   * round, a program may have changed the source without a new size or time. `#files` says which can be left out.
+   * Files that are in the target already are compared by content: a loss of power may have ended the process that wrote them, and in a later
+   * pass, a program may have changed the source without a new size or time. `#files` says which can be left out.
    */
   #mustCompare = false;
   readonly #files: PassFiles;
@@ -54,14 +54,14 @@ export class RunningCopy {
     const { record } = work;
     this.#parts = parts;
     this.#work = work;
-    this.#moment = record.moment;
+    this.#snapshot = record.snapshot;
     this.#arrivals = new Arrivals(record.done, parts.times.stalled);
-    this.#due = new ProgressDue(parts.times.tell);
+    this.#due = new ProgressDue(parts.times.progressLogEvery);
     this.#files = parts.listings.take(target, record);
     const log = parts.log.with({ copy: target, from: record.origin.handle });
     this.#call = { id: `copy ${target}`, signal: this.#stop.signal, log, secrets: {} };
-    const use = <T>(ask: (taking: TakingAbility) => Promise<T>) =>
-      parts.use(work.target.connection, driver => ask(takingOf(driver, work.target.connection)));
+    const use = <T>(ask: (copyTarget: CopyTarget) => Promise<T>) =>
+      parts.use(work.target.connection, driver => ask(copyTargetOf(driver, work.target.connection)));
     this.#place = { target, id: work.target.id, use };
     this.#lease = new CopyLease(this.#place, record, parts.self, parts.times, this.#call, why => this.#stop.abort(why));
     this.done = this.#run();
@@ -77,7 +77,7 @@ export class RunningCopy {
     this.#lease.set({ asked: seconds() });
   }
 
-  /** Records the first round that can become the volume (CopyRecord.frozen). Throws "aborted" if the copy ends meanwhile. */
+  /** Records the first pass that can become the volume (CopyRecord.frozen). Throws "aborted" if the copy ends meanwhile. */
   async freeze(frozen: number | undefined): Promise<void> {
     await this.#claiming;
     await this.#lease.write({ frozen });
@@ -90,17 +90,17 @@ export class RunningCopy {
 
   /** Its state and progress. */
   get progress(): CopyProgress {
-    const { name, way, done, total, fault } = this.record;
+    const { name, method, done, total, fault } = this.record;
     const rate = this.#rate.perSecond;
-    return { name, way, done, total, fault, rate, waits: this.#waits, from: this.#work.source.connection };
+    return { name, method, done, total, fault, rate, ahead: this.#ahead, from: this.#work.source.connection };
   }
 
   /** Its state and progress, for people and monitoring. */
   get view(): CopyView {
-    const { way, done, total, rate, fault, waits, from } = this.progress;
-    const isStalled = way !== "fill" ? waits === undefined && this.#arrivals.isStalled : undefined;
+    const { method, done, total, rate, fault, ahead, from } = this.progress;
+    const isStalled = method !== "restore" ? ahead === undefined && this.#arrivals.isStalled : undefined;
     const to = this.#work.target.connection;
-    return { target: this.#place.target, from, to, way, done, total, rate, fault, waits, isStalled };
+    return { target: this.#place.target, from, to, method, done, total, rate, fault, ahead, isStalled };
   }
 
   /** The text for the event of its claim. */
@@ -109,18 +109,18 @@ export class RunningCopy {
   }
 
   async #run(): Promise<CopyOutcome> {
-    const idle = setInterval(() => this.#watchIdle(), Math.min(this.#parts.times.beat, this.#parts.idleMs()));
+    const idle = setInterval(() => this.#watchIdle(), Math.min(this.#parts.times.heartbeat, this.#parts.idleMs()));
     idle.unref();
     try {
       this.#claiming = this.#lease.claim({ state: "copying", fault: "", asked: seconds() });
       await this.#claiming;
       await this.#untilComplete();
       // Counts the bytes that followed the sender's last progress line, by the estimated total.
-      if (this.record.way === "stream-here")
+      if (this.record.method === "zfs-send-local")
         this.#count(this.record.done > this.record.total ? this.record.done : this.record.total);
       await this.#leave({ state: "ready", done: this.record.total || this.record.done, fault: "" });
       this.#parts.listings.keep(this.#place.target, this.record, this.#files);
-      this.#call.log.info("all data of the copy has arrived", { round: this.record.round });
+      this.#call.log.info("all data of the copy has arrived", { pass: this.record.pass });
       return { kind: "ready", record: this.record };
     } catch (error) {
       return await this.#ended(error);
@@ -145,7 +145,7 @@ export class RunningCopy {
     return { kind: "failed", error: why };
   }
 
-  /** Removes a landing that another process has cancelled, which could not remove it while this one still wrote into it. */
+  /** Removes a target that another process has cancelled, which could not remove it while this one still wrote into it. */
   #removed(): Promise<boolean> {
     const signal = AbortSignal.timeout(this.#parts.times.stalled);
     return new CopyRemoval(this.#parts.use).cancelled(this.#work.target, this.record, { ...this.#call, signal });
@@ -153,7 +153,7 @@ export class RunningCopy {
 
   /** The last write must not be aborted with the copy itself. */
   #leave(change: Partial<CopyRecord>): Promise<void> {
-    return this.#lease.leave(change, { ...this.#call, signal: AbortSignal.timeout(this.#parts.times.lost) });
+    return this.#lease.leave(change, { ...this.#call, signal: AbortSignal.timeout(this.#parts.times.leaseTimeout) });
   }
 
   /** Repeats attempts until the data is complete, or none can succeed; the pauses between them grow while no data arrives. */
@@ -184,21 +184,21 @@ export class RunningCopy {
   async #turn(): Promise<boolean> {
     const machines = await this.#withBoth(async (source, target) => machinesOf(this.#work, source, target));
     const told = (before: number) => {
-      this.#waits = before;
+      this.#ahead = before;
     };
     const { turns, times } = this.#parts;
     const turn = await turns.take(machines, times.turn * this.#longer, this.#call.signal, told);
-    if (this.#waits !== undefined) this.#arrivals.begin();
-    this.#waits = undefined;
+    if (this.#ahead !== undefined) this.#arrivals.begin();
+    this.#ahead = undefined;
     this.#present = { moved: () => turn.moved(), files: 0 };
     try {
       const signal = AbortSignal.any([this.#call.signal, turn.signal]);
-      await this.#withBoth((giving, taking) => this.#copy(giving, taking, { ...this.#call, signal }));
+      await this.#withBoth((copySource, copyTarget) => this.#copy(copySource, copyTarget, { ...this.#call, signal }));
       return true;
     } catch (error) {
       if (!turn.signal.aborted || this.#call.signal.aborted) throw error;
       // rsync begins again with the file that it was copying, which may need a longer turn.
-      this.#longer = this.record.way === "files" && this.#present.files === 0 ? 2 * this.#longer : 1;
+      this.#longer = this.record.method === "rsync" && this.#present.files === 0 ? 2 * this.#longer : 1;
       this.#call.log.info("the copy waits while others have their turn", { done: this.record.done });
       return false;
     } finally {
@@ -206,35 +206,35 @@ export class RunningCopy {
     }
   }
 
-  #withBoth<T>(work: (giving: GivingAbility, taking: TakingAbility) => Promise<T>): Promise<T> {
+  #withBoth<T>(work: (copySource: CopySource, copyTarget: CopyTarget) => Promise<T>): Promise<T> {
     return withBoth(this.#parts.use, this.#work, work);
   }
 
-  /** Asks the source what is copied, and makes the landing if it is missing. */
-  async #compare(giving: GivingAbility, taking: TakingAbility): Promise<void> {
-    const before = this.#moment;
-    this.#moment = await sourceMoment(this.#work, this.#place.target, this.record, giving, this.#call);
-    if (before.proof === this.#moment.proof) this.#lease.set({ moment: this.#moment });
+  /** Asks the source what is copied, and makes the target if it is missing. */
+  async #compare(copySource: CopySource, copyTarget: CopyTarget): Promise<void> {
+    const before = this.#snapshot;
+    this.#snapshot = await sourceSnapshot(this.#work, this.#place.target, this.record, copySource, this.#call);
+    if (before.proof === this.#snapshot.proof) this.#lease.set({ snapshot: this.#snapshot });
     else await this.#replaced();
     this.#mustCompare = this.record.dirty;
-    if (this.#work.isTakenOver && !isStream(this.record.way)) await this.#again();
-    else if (!this.#work.isNew) await this.#begin(taking, this.record);
+    if (this.#work.isTakenOver && !isStream(this.record.method)) await this.#again();
+    else if (!this.#work.isNew) await this.#begin(copyTarget, this.record);
     this.#isCompared = true;
   }
 
-  async #copy(giving: GivingAbility, taking: TakingAbility, call: Call): Promise<void> {
-    if (!this.#isCompared) await this.#compare(giving, taking);
+  async #copy(copySource: CopySource, copyTarget: CopyTarget, call: Call): Promise<void> {
+    if (!this.#isCompared) await this.#compare(copySource, copyTarget);
     const pass: CopyPass = {
-      ...{ work: this.#work, moment: this.#moment, lease: this.#lease, stream: this.#parts.stream },
+      ...{ work: this.#work, snapshot: this.#snapshot, lease: this.#lease, stream: this.#parts.stream },
       ...{ compare: this.#mustCompare, files: this.#files },
       copied: () => this.#present.files++,
       again: () => this.#again(),
       arrived: bytes => this.#arrived(bytes),
     };
-    await copyContent(pass, giving, taking, call);
+    await copyContent(pass, copySource, copyTarget, call);
   }
 
-  /** `bytes`: all bytes of this round that have arrived. */
+  /** `bytes`: all bytes of this pass that have arrived. */
   #arrived(bytes: bigint): void {
     const { total } = this.record;
     this.#rate.add(bytes);
@@ -245,43 +245,43 @@ export class RunningCopy {
   }
 
   #count(bytes: bigint): void {
-    const { from, way } = this.progress;
+    const { from, method } = this.progress;
     const fresh = this.#arrivals.add(bytes);
-    this.#parts.copied.add({ from, to: this.#work.target.connection, way }, fresh);
+    this.#parts.copied.add({ from, to: this.#work.target.connection, method }, fresh);
   }
 
   /**
-   * Handles a protected moment that was not found. Checks the source first, because its pool may only have been exported. If the moment no
+   * Handles a protected snapshot that was not found. Checks the source first, because its pool may only have been exported. If the snapshot no
    * longer exists, a volume gets a new one, with which the copy continues; for a snapshot, throws `why`. Throws "not-found" without a source.
    */
   async #sourceGone(why: CsiError): Promise<void> {
-    const moment = await this.#withBoth(giving =>
-      sourceMoment(this.#work, this.#place.target, this.record, giving, this.#call),
+    const snapshot = await this.#withBoth(copySource =>
+      sourceSnapshot(this.#work, this.#place.target, this.record, copySource, this.#call),
     );
-    if (moment.name === this.#moment.name && moment.proof === this.#moment.proof) return;
+    if (snapshot.name === this.#snapshot.name && snapshot.proof === this.#snapshot.proof) return;
     if (this.#work.source.kind === "snapshot") throw why;
-    this.#moment = moment;
+    this.#snapshot = snapshot;
     await this.#replaced();
   }
 
-  /** Records the new moment. */
+  /** Records the new snapshot. */
   async #replaced(): Promise<void> {
-    const moment = this.#moment;
+    const snapshot = this.#snapshot;
     this.#call.log.warn("the copied snapshot is gone; the copy takes a new one", { target: this.#work.target.id });
-    await this.#lease.write({ moment, taken: seconds(), total: moment.toSend, done: 0n });
+    await this.#lease.write({ snapshot, snapshotTime: seconds(), total: snapshot.toSend, done: 0n });
   }
 
-  /** Makes the landing if it is missing. */
-  async #begin(taking: TakingAbility, record: CopyRecord): Promise<void> {
-    await taking.begin(this.#work.spec, this.#moment, writeRecord(record), this.#call);
+  /** Makes the target if it is missing. */
+  async #begin(copyTarget: CopyTarget, record: CopyRecord): Promise<void> {
+    await copyTarget.begin(this.#work.spec, this.#snapshot, writeRecord(record), this.#call);
   }
 
-  /** Replaces the landing by an empty one, into which no program of an earlier owner can write. */
+  /** Replaces the target by an empty one, into which no program of an earlier owner can write. */
   async #again(): Promise<void> {
     const { target } = this.#work;
-    await this.#place.use(async taking => {
-      await taking.empty(target.id, this.#call);
-      await this.#begin(taking, this.record);
+    await this.#place.use(async copyTarget => {
+      await copyTarget.empty(target.id, this.#call);
+      await this.#begin(copyTarget, this.record);
     });
     this.#mustCompare = false;
     this.#files.forget();

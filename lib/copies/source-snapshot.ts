@@ -1,45 +1,45 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { encodeHandle, type Handle } from "../core/handle.ts";
-import type { GivingAbility, Moment } from "../drivers/copying.ts";
+import type { CopySource, SourceSnapshot } from "../drivers/copying.ts";
 import type { Connections } from "../mux/connections.ts";
 import { ability } from "../mux/placement.ts";
-import { type CopyWork, givingOf } from "./copy-work.ts";
+import { type CopyWork, copySourceOf } from "./copy-work.ts";
 import { type CopyRecord, sourceOf } from "./record.ts";
 
 const smaller = (one: bigint, other: bigint): bigint => (one < other ? one : other);
 
 /**
- * The moment that a copy reads, as its source describes it. Only that decides what is read: the record is on the target's storage, whose
+ * The snapshot that a copy reads, as its source describes it. Only that decides what is read: the record is on the target's storage, whose
  * administrators may not be those of the source, and says how far the copy is. Throws "failed-precondition" if the record names something
- * else, and "not-found" if the source no longer exists. A moment with the same name and another proof is a new one: the old one was removed.
+ * else, and "not-found" if the source no longer exists. A snapshot with the same name and another proof is a new one: the old one was removed.
  */
-export async function sourceMoment(
+export async function sourceSnapshot(
   { source, target, allowPlain }: CopyWork,
   volume: string,
   record: CopyRecord,
-  giving: GivingAbility,
+  copySource: CopySource,
   call: Call,
-): Promise<Moment> {
-  const { name, proof, bytes } = record.moment;
+): Promise<SourceSnapshot> {
+  const { name, proof, bytes } = record.snapshot;
   const refused = (says: string, has: string): CsiError => {
     const where = `the record of the copy to volume ${volume} on connection "${target.connection}"`;
     const what = `${where} says ${says}, but its source, ${record.origin.kind} ${record.origin.handle}, has ${has}`;
     const fix = `so nothing was read; find out who changes records on the storage of "${target.connection}", then repeat the copy`;
     return new CsiError("failed-precondition", `${what}; ${fix}`);
   };
-  if (record.role === "create" && (record.round > 0 || record.earlier))
-    throw refused(`that it is in round ${record.round}`, "only the first one");
-  const found = await giving.protect({ kind: source.kind, id: source.id }, volume, record.round, call);
+  if (record.role === "create" && (record.pass > 0 || record.earlier))
+    throw refused(`that it is in pass ${record.pass}`, "only the first one");
+  const found = await copySource.protect({ kind: source.kind, id: source.id }, volume, record.pass, call);
   // A source whose dataset was renamed has its snapshots under new names.
   if (found.name !== name && (proof === "" || found.proof !== proof))
     throw refused(`that "${name.slice(0, 160)}" is copied`, `"${found.name}"`);
-  if (found.ways && !found.ways.includes(record.way))
-    throw refused(`that it is copied by "${record.way}"`, `only ${found.ways.join(", ")}`);
+  if (found.methods && !found.methods.includes(record.method))
+    throw refused(`that it is copied by "${record.method}"`, `only ${found.methods.join(", ")}`);
   if (found.proof !== proof && source.kind === "snapshot")
     throw new CsiError("not-found", `snapshot ${record.origin.handle} was replaced by another one while it was copied`);
   const encrypted = allowPlain ? false : found.traits.encrypted;
-  // The moment of a folder has the size of its volume, which may have grown since.
+  // The snapshot of a folder has the size of its volume, which may have grown since.
   return { ...found, bytes: smaller(bytes, found.bytes), traits: { ...found.traits, encrypted } };
 }
 
@@ -51,7 +51,7 @@ const changed = (target: Handle, why: string): CsiError => {
 
 /**
  * Throws "failed-precondition" unless the record of a move is of the volume that `begin` was asked to copy. The requests for a move name only
- * the target, and the record is on its storage, which must not choose what is read elsewhere: the source itself protects a moment for it.
+ * the target, and the record is on its storage, which must not choose what is read elsewhere: the source itself protects a snapshot for it.
  */
 export async function proveOrigin(
   connections: Connections,
@@ -59,12 +59,12 @@ export async function proveOrigin(
   record: CopyRecord,
   call: Call,
 ): Promise<void> {
-  const id = await connections.use(target.connection, "retry", async to => ability(to, "taking").idOf(record.name));
+  const id = await connections.use(target.connection, "retry", async to => ability(to, "copyTarget").idOf(record.name));
   if (id !== target.id) throw changed(target, `it is that of volume "${record.name.slice(0, 128)}"`);
   const source = sourceOf(record);
   const key = encodeHandle(target);
   const all = await connections.use(source.connection, "retry", ({ name, driver }) =>
-    givingOf(driver, name).protectedMoments(call),
+    copySourceOf(driver, name).protectedSnapshots(call),
   );
   if (all.some(({ volume, target: other }) => volume === source.id && other === key)) return;
   const origin = record.origin.handle.slice(0, 256);
@@ -74,16 +74,16 @@ export async function proveOrigin(
   );
 }
 
-/** The moment of the last round, as the source has it. Throws "failed-precondition" if the record names another one, or it was removed. */
-export async function lastMoment(
+/** The snapshot of the last pass, as the source has it. Throws "failed-precondition" if the record names another one, or it was removed. */
+export async function lastSnapshot(
   target: Handle,
-  { moment, round, origin }: CopyRecord,
+  { snapshot, pass, origin }: CopyRecord,
   source: Handle,
-  giving: GivingAbility,
+  copySource: CopySource,
   call: Call,
-): Promise<Moment> {
-  const found = await giving.protect({ kind: source.kind, id: source.id }, encodeHandle(target), round, call);
-  if (found.proof === moment.proof && (found.proof !== "" || found.name === moment.name)) return found;
-  const what = `it says that round ${round} has copied "${moment.name.slice(0, 256)}" (${moment.proof.slice(0, 32)})`;
+): Promise<SourceSnapshot> {
+  const found = await copySource.protect({ kind: source.kind, id: source.id }, encodeHandle(target), pass, call);
+  if (found.proof === snapshot.proof && (found.proof !== "" || found.name === snapshot.name)) return found;
+  const what = `it says that pass ${pass} has copied "${snapshot.name.slice(0, 256)}" (${snapshot.proof.slice(0, 32)})`;
   throw changed(target, `${what}, and ${origin.handle} has "${found.name}" (${found.proof})`);
 }

@@ -36,7 +36,7 @@ export type ComparedFiles = "all" | readonly string[];
 
 /** The listings of complete passes by target, in the memory of this process; another one compares everything once. */
 export class FileListings {
-  readonly #kept = new Map<string, Listing & Pick<CopyRecord, "round" | "beat">>();
+  readonly #kept = new Map<string, Listing & Pick<CopyRecord, "pass" | "heartbeat">>();
   readonly #age: number;
 
   /** `age`: how many milliseconds a file must have been unchanged before a pass, for the next one to skip its content. */
@@ -45,17 +45,17 @@ export class FileListings {
   }
 
   /** Begins a pass. Earlier listings count only if the pass before was that of this process, and no other one wrote into the target since. */
-  take(target: string, { round, beat }: CopyRecord): PassFiles {
+  take(target: string, { pass, heartbeat }: CopyRecord): PassFiles {
     const last = this.#kept.get(target);
     this.#kept.delete(target);
-    return new PassFiles(last?.round === round - 1 && last.beat === beat ? last : undefined, this.#age);
+    return new PassFiles(last?.pass === pass - 1 && last.heartbeat === heartbeat ? last : undefined, this.#age);
   }
 
   /** Keeps what a complete pass has seen, for the next one. `record`: as this process has left it. */
-  keep(target: string, { round, beat }: CopyRecord, files: PassFiles): void {
+  keep(target: string, { pass, heartbeat }: CopyRecord, files: PassFiles): void {
     const { first } = files;
     if (!first) return;
-    this.#kept.set(target, { ...first, round, beat });
+    this.#kept.set(target, { ...first, pass, heartbeat });
     for (const oldest of [...this.#kept.keys()].slice(0, -mostTrees)) this.#kept.delete(oldest);
   }
 }

@@ -1,20 +1,20 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
-import type { Moment, ReceivedState, StreamSource, StreamStart, StreamTarget } from "../drivers/copying.ts";
+import type { ReceivedState, SourceSnapshot, StreamSource, StreamStart, StreamTarget } from "../drivers/copying.ts";
 import { CommandError, commandFailure } from "../io/runner.ts";
 import { progressLine, type StreamFailure, type Transferred, transfer, transferHere } from "./stream-pipe.ts";
 
-/** The parameters of `copyByStream`: a moment, and the landing that receives it. */
+/** The parameters of `copyByStream`: a snapshot, and the target that receives it. */
 export interface StreamWork {
   readonly source: StreamSource;
   readonly target: StreamTarget;
-  /** The landing. */
+  /** The target. */
   readonly id: string;
-  readonly moment: Moment;
-  /** The moment that the landing has completely, from an earlier round. */
-  readonly earlier: Pick<Moment, "name" | "proof"> | undefined;
-  readonly way: "stream-here" | "stream";
-  /** Omits the stream features that older pools may lack. All rounds of a copy use the value of the first one. */
+  readonly snapshot: SourceSnapshot;
+  /** The snapshot that the target has completely, from an earlier pass. */
+  readonly earlier: Pick<SourceSnapshot, "name" | "proof"> | undefined;
+  readonly method: "zfs-send-local" | "zfs-send";
+  /** Omits the stream features that older pools may lack. All passes of a copy use the value of the first one. */
   readonly basic: boolean;
   /** Gets the bytes of the running stream every few seconds; each stream starts at 0. */
   progress(bytes: bigint): void;
@@ -27,10 +27,10 @@ const busyMs = 30_000;
 const stopMs = 30_000;
 
 /**
- * Sends a moment into a landing as a stream, or continues an earlier stream. Resolves when the target confirms that it holds the moment,
- * with the value of `basic` for later rounds. The caller must own the copy, so that nothing else writes to the landing. Throws CsiError:
+ * Sends a snapshot into a target as a stream, or continues an earlier stream. Resolves when the target confirms that it holds the snapshot,
+ * with the value of `basic` for later passes. The caller must own the copy, so that nothing else writes to the target. Throws CsiError:
  * "unavailable" if another attempt may succeed, for which the received data is kept; "aborted" when the call ends; "not-found" if the
- * moment does not exist on the source; "failed-precondition" or "invalid-argument" if a person must change something first.
+ * snapshot does not exist on the source; "failed-precondition" or "invalid-argument" if a person must change something first.
  */
 export async function copyByStream(work: StreamWork, call: Call): Promise<{ readonly basic: boolean }> {
   refuseUnfit(work);
@@ -49,36 +49,36 @@ export async function copyByStream(work: StreamWork, call: Call): Promise<{ read
   }
 }
 
-const taskOf = ({ id, moment }: StreamWork): string => `copying ${JSON.stringify(moment.name)} to volume "${id}"`;
+const taskOf = ({ id, snapshot }: StreamWork): string => `copying ${JSON.stringify(snapshot.name)} to volume "${id}"`;
 
 function refuseUnfit(work: StreamWork): void {
-  const { source, target, moment, way } = work;
+  const { source, target, snapshot, method } = work;
   const refuse = (reason: string) => new CsiError("invalid-argument", `${taskOf(work)}: ${reason}`);
   if (source.format !== target.format) throw refuse(`a stream of ${source.format} cannot become ${target.format}`);
-  if (moment.proof === "") throw refuse("the snapshot has no guid, which is needed to prove that a copy is complete");
-  if (way === "stream-here" && source.machine !== target.machine)
+  if (snapshot.proof === "") throw refuse("the snapshot has no guid, which is needed to prove that a copy is complete");
+  if (method === "zfs-send-local" && source.machine !== target.machine)
     throw refuse("source and target are on different machines, so no stream can stay within one");
 }
 
 /** Where the next stream starts, or that none is needed. Ends programs of a dead process, and discards a part that cannot be continued. */
 async function nextStart(work: StreamWork, call: Call): Promise<StreamStart | "complete"> {
-  const { source, target, id, moment, earlier } = work;
+  const { source, target, id, snapshot, earlier } = work;
   let state = await idleState(work, call);
   const isOwn = async ({ token, proof }: { readonly token: string; readonly proof: string }) =>
-    token !== "" && proof === moment.proof && (await source.isTokenOf(token, moment, call));
+    token !== "" && proof === snapshot.proof && (await source.isTokenOf(token, snapshot, call));
   if (state.kind === "partial" && !(await isOwn(state))) {
     await target.discard(id, call);
     state = await idleState(work, call);
   }
   if (state.kind === "nothing") return { kind: "whole" };
   if (state.kind === "partial") return { kind: "token", token: state.token };
-  if (state.proof === moment.proof) return "complete";
-  if (earlier !== undefined && state.proof === earlier.proof) return { kind: "since", moment: earlier };
+  if (state.proof === snapshot.proof) return "complete";
+  if (earlier !== undefined && state.proof === earlier.proof) return { kind: "since", snapshot: earlier };
   const reason = "the target holds a snapshot that is not of this copy; cancel the copy and let it start again";
   throw new CsiError("failed-precondition", `${taskOf(work)}: ${reason}`);
 }
 
-/** What the landing has received, once no program writes to it. */
+/** What the target has received, once no program writes to it. */
 async function idleState(work: StreamWork, call: Call): Promise<Exclude<ReceivedState, { readonly kind: "busy" }>> {
   const { target, id } = work;
   const until = performance.now() + busyMs;
@@ -115,27 +115,27 @@ interface StreamFailed {
   readonly error: CsiError;
 }
 
-/** One stream; resolves with undefined if the target now holds the moment. */
+/** One stream; resolves with undefined if the target now holds the snapshot. */
 async function sendOnce(
   work: StreamWork,
   start: StreamStart,
   basic: boolean,
   call: Call,
 ): Promise<StreamFailed | undefined> {
-  const { source, target, id, moment, way } = work;
+  const { source, target, id, snapshot, method } = work;
   const isLater = start.kind === "since" || (start.kind === "token" && work.earlier !== undefined);
   // Data that stays on one machine does not pass csimux, which therefore cannot count it.
-  const from = source.open(moment, start, basic, way === "stream-here");
-  const to = target.open(id, moment, isLater);
+  const from = source.open(snapshot, start, basic, method === "zfs-send-local");
+  const to = target.open(id, snapshot, isLater);
   let result: Transferred;
   try {
-    if (way === "stream") await refuseNoise(work, from.host, call);
-    const run = way === "stream" ? transfer : transferHere;
+    if (method === "zfs-send") await refuseNoise(work, from.host, call);
+    const run = method === "zfs-send" ? transfer : transferHere;
     result = await run(from, to, bytes => work.progress(bytes), call);
   } catch (error) {
     throw call.signal.aborted ? aborted(work) : commandFailure(error, taskOf(work));
   }
-  if (way === "stream-here" && result.failures.some(({ end }) => end instanceof CommandError))
+  if (method === "zfs-send-local" && result.failures.some(({ end }) => end instanceof CommandError))
     await stopLeft(work, call);
   if (call.signal.aborted) throw aborted(work);
   if (result.isComplete) return await prove(work, call);
@@ -166,10 +166,10 @@ async function stopLeft({ target, id }: StreamWork, call: Call): Promise<void> {
   });
 }
 
-/** Both programs have succeeded; only the target knows whether it holds the moment. */
+/** Both programs have succeeded; only the target knows whether it holds the snapshot. */
 async function prove(work: StreamWork, call: Call): Promise<undefined> {
   const state = await work.target.state(work.id, call);
-  if (state.kind === "whole" && state.proof === work.moment.proof) return;
+  if (state.kind === "whole" && state.proof === work.snapshot.proof) return;
   const held = state.kind === "whole" ? "another snapshot" : "not the whole snapshot";
   throw new CsiError("unavailable", `${taskOf(work)}: the stream has ended, but the target holds ${held}; retrying`);
 }
@@ -187,10 +187,10 @@ async function judge(
   const isFinal = found !== undefined && found.fault !== "full" && left === "nothing";
   const advice = found?.advice ?? (isStalled ? "no byte has moved for too long; retrying" : "retrying");
   const text = `${taskOf(work)}: ${failures.map(textOf).join("; ")}; ${advice}`;
-  if (saysAbsent(words, work.moment.name)) return { fault: undefined, error: new CsiError("not-found", text) };
+  if (saysAbsent(words, work.snapshot.name)) return { fault: undefined, error: new CsiError("not-found", text) };
   const error = new CsiError(isFinal ? "failed-precondition" : "unavailable", text);
   if (found?.fault === "token" && start.kind === "token") return { fault: "token", error };
-  // Later rounds need the features of the first one: a stream with other block sizes would fill parts of files with zeros.
+  // Later passes need the features of the first one: a stream with other block sizes would fill parts of files with zeros.
   const isFirst = start.kind === "whole" && work.earlier === undefined && left === "nothing";
   return { fault: found?.fault === "unsupported" && isFirst ? "unsupported" : undefined, error };
 }

@@ -5,7 +5,7 @@ import type { StorageHost } from "../io/script.ts";
 import type { Context, ForeignSource, Source, Volume, VolumeSpec } from "./volume.ts";
 
 /**
- * Copies between connections: a moment of a source on one connection becomes a volume on another one. An incomplete copy is a landing,
+ * Copies between connections: a snapshot of a source on one connection becomes a volume on another one. An incomplete copy is a target,
  * which is not listed and which no node can reach (glossary: CONTRIBUTING.md). The state of a copy is in a record on the target's storage,
  * which is written before the first byte, so that any csimux process can continue it.
  */
@@ -15,7 +15,7 @@ export type CopySpec = VolumeSpec & { readonly origin: ForeignSource };
 
 /**
  * Why encrypted content must not become a volume, in words; undefined if it may. A source of which nothing is known counts as encrypted, such
- * a target as not encrypted. Where the file of the source's connection allows plain copies, the caller passes a moment with `encrypted: false`.
+ * a target as not encrypted. Where the file of the source's connection allows plain copies, the caller passes a snapshot with `encrypted: false`.
  */
 export function whyNotPlain(source: boolean | undefined, target: boolean | undefined): string | undefined {
   if (source === false || target === true) return undefined;
@@ -23,8 +23,8 @@ export function whyNotPlain(source: boolean | undefined, target: boolean | undef
   return `${what}, and the new volume would not be; set copies.allowPlain in the file of the source's connection, or encrypt the parent`;
 }
 
-/** Properties of a moment that a volume made from it must have, too. */
-export interface MomentTraits {
+/** Properties of a snapshot that a volume made from it must have, too. */
+export interface SnapshotTraits {
   /** Undefined if unknown. */
   readonly encrypted?: boolean | undefined;
   /** The block size of a zvol in bytes; 0 for files. */
@@ -33,8 +33,8 @@ export interface MomentTraits {
   readonly fixed: Context;
 }
 
-/** A moment of a source, protected so that it can be read for hours, and again after a restart. */
-export interface Moment {
+/** A snapshot of a source, protected so that it can be read for hours, and again after a restart. */
+export interface SourceSnapshot {
   /** Its name on the source's storage, such as that of a ZFS snapshot or of a folder. */
   readonly name: string;
   /** A value that only a complete copy has, too: the guid of a ZFS snapshot. Empty for folders. */
@@ -45,14 +45,14 @@ export interface Moment {
   readonly toSend: bigint;
   /** False for a folder that may change while it is read. */
   readonly stable: boolean;
-  /** The ways in which it can be given; undefined: all for which the GivingAbility has a member. */
-  readonly ways?: readonly CopyWay[] | undefined;
-  readonly traits: MomentTraits;
+  /** The methods in which it can be given; undefined: all for which the CopySource has a member. */
+  readonly methods?: readonly CopyMethod[] | undefined;
+  readonly traits: SnapshotTraits;
 }
 
-/** A moment that a source protects: for which target (a CSI volume id), and since when (seconds since 1970). */
-export interface ProtectedMoment {
-  /** The volume that it is a moment of, by this driver's id; undefined if that is a snapshot, or unknown. */
+/** A snapshot that a source protects: for which target (a CSI volume id), and since when (seconds since 1970). */
+export interface ProtectedSnapshot {
+  /** The volume that it is a snapshot of, by this driver's id; undefined if that is a snapshot, or unknown. */
   readonly volume?: string | undefined;
   readonly target: string;
   readonly since: number;
@@ -62,15 +62,15 @@ export interface ProtectedMoment {
  * How content travels: as a stream within one machine; as a stream from one machine through this process's machine to another;
  * file by file; or written by the source's tool into a folder.
  */
-export type CopyWay = "stream-here" | "stream" | "files" | "fill";
+export type CopyMethod = "zfs-send-local" | "zfs-send" | "rsync" | "restore";
 
 /** What a stream contains; only equal formats can be joined. */
 export type StreamFormat = "zfs:filesystem" | "zfs:volume";
 
-/** Where a stream starts: at the beginning, at an earlier moment that the receiver has, or at the receiver's resume token. */
+/** Where a stream starts: at the beginning, at an earlier snapshot that the receiver has, or at the receiver's resume token. */
 export type StreamStart =
   | { readonly kind: "whole" }
-  | { readonly kind: "since"; readonly moment: Pick<Moment, "name" | "proof"> }
+  | { readonly kind: "since"; readonly snapshot: Pick<SourceSnapshot, "name" | "proof"> }
   | { readonly kind: "token"; readonly token: string };
 
 /** A program at one end of a stream, and where it runs. The source writes to its stdout, the target reads its stdin. */
@@ -79,7 +79,7 @@ export interface StreamEnd {
   readonly argv: Argv;
 }
 
-/** The ability to send moments as streams. */
+/** The ability to send snapshots as streams. */
 export interface StreamSource {
   readonly format: StreamFormat;
   /** Equal for connections whose storage is on one machine, reached by the same host. */
@@ -88,14 +88,14 @@ export interface StreamSource {
    * `basic`: without the features that older pools may lack (zfs-send(8), -L and -c). `tells`: prints the number of sent bytes to stderr
    * each second (-v and -P). Does no I/O.
    */
-  open(moment: Moment, start: StreamStart, basic: boolean, tells?: boolean): StreamEnd;
-  /** Whether a token continues this moment, as this storage reads the token: it comes from the target and may name anything here. */
-  isTokenOf(token: string, moment: Moment, call: Call): Promise<boolean>;
+  open(snapshot: SourceSnapshot, start: StreamStart, basic: boolean, tells?: boolean): StreamEnd;
+  /** Whether a token continues this snapshot, as this storage reads the token: it comes from the target and may name anything here. */
+  isTokenOf(token: string, snapshot: SourceSnapshot, call: Call): Promise<boolean>;
 }
 
 /**
- * What a landing has received: nothing; an unknown part, which a running program still writes ("busy"); the whole moment with this proof;
- * or a part, with the token that continues it and the proof of its moment (empty if unknown).
+ * What a target has received: nothing; an unknown part, which a running program still writes ("busy"); the whole snapshot with this proof;
+ * or a part, with the token that continues it and the proof of its snapshot (empty if unknown).
  */
 export type ReceivedState =
   | { readonly kind: "nothing" }
@@ -103,16 +103,16 @@ export type ReceivedState =
   | { readonly kind: "whole"; readonly proof: string }
   | { readonly kind: "partial"; readonly token: string; readonly proof: string };
 
-/** The ability to receive streams into landings. */
+/** The ability to receive streams into targets. */
 export interface StreamTarget {
   readonly format: StreamFormat;
   readonly machine: string;
   state(id: string, call: Call): Promise<ReceivedState>;
-  /** `isLater`: the landing has an earlier moment already. Does no I/O. */
-  open(id: string, moment: Moment, isLater: boolean): StreamEnd;
+  /** `isLater`: the target has an earlier snapshot already. Does no I/O. */
+  open(id: string, snapshot: SourceSnapshot, isLater: boolean): StreamEnd;
   /** Ends a receiving program that a dead process has left. The caller must own the copy. */
   stop(id: string, call: Call): Promise<void>;
-  /** Discards a partial stream, so that the next one starts at the beginning or at the last complete moment. */
+  /** Discards a partial stream, so that the next one starts at the beginning or at the last complete snapshot. */
   discard(id: string, call: Call): Promise<void>;
 }
 
@@ -123,33 +123,38 @@ export interface ReadableTree {
 }
 
 /** The ability to provide content for new volumes of other connections. Every method may be repeated. */
-export interface GivingAbility {
+export interface CopySource {
   readonly content: "files" | "blocks";
   /**
-   * Takes moment `round` of the source for `target` (a CSI volume id), or finds it, and protects it until `release`. A snapshot has only
-   * round 0. Throws "not-found".
+   * Takes snapshot `pass` of the source for `target` (a CSI volume id), or finds it, and protects it until `release`. A snapshot has only
+   * pass 0. Throws "not-found".
    */
-  protect(source: Source, target: string, round: number, call: Call): Promise<Moment>;
-  /** Ends the protection of all moments for `target`, except `keep`. Succeeds if there is none. */
-  release(target: string, keep: Pick<Moment, "name"> | undefined, call: Call): Promise<void>;
-  /** All protected moments of the connection. */
-  protectedMoments(call: Call): Promise<readonly ProtectedMoment[]>;
+  protect(source: Source, target: string, pass: number, call: Call): Promise<SourceSnapshot>;
+  /** Ends the protection of all snapshots for `target`, except `keep`. Succeeds if there is none. */
+  release(target: string, keep: Pick<SourceSnapshot, "name"> | undefined, call: Call): Promise<void>;
+  /** All protected snapshots of the connection. */
+  protectedSnapshots(call: Call): Promise<readonly ProtectedSnapshot[]>;
   /** Sets a volume to read-only (`on`) or back to writable. Absent if the storage cannot do that. */
   readonly freeze?: ((id: string, on: boolean, call: Call) => Promise<void>) | undefined;
   readonly stream?: StreamSource | undefined;
   /**
-   * Runs `work` with the files of a moment. `isStopped`: nothing writes to the source any more, and all that was written must be read;
+   * Runs `work` with the files of a snapshot. `isStopped`: nothing writes to the source any more, and all that was written must be read;
    * throws "failed-precondition" if that is not certain.
    */
   readonly tree?:
-    | (<T>(moment: Moment, call: Call, work: (tree: ReadableTree) => Promise<T>, isStopped?: boolean) => Promise<T>)
+    | (<T>(
+        snapshot: SourceSnapshot,
+        call: Call,
+        work: (tree: ReadableTree) => Promise<T>,
+        isStopped?: boolean,
+      ) => Promise<T>)
     | undefined;
-  /** Writes a moment into an existing empty folder. */
-  readonly fill?: ((moment: Moment, folder: string, call: Call) => Promise<void>) | undefined;
+  /** Writes a snapshot into an existing empty folder. */
+  readonly fill?: ((snapshot: SourceSnapshot, folder: string, call: Call) => Promise<void>) | undefined;
 }
 
 /** An unfinished copy on its target: the id that the volume will have, the text of its record, and whether `cancel` has marked it. */
-export interface Landing {
+export interface StoredCopy {
   readonly id: string;
   readonly record: string;
   readonly isCancelled?: boolean;
@@ -159,82 +164,86 @@ export interface Landing {
 export const maxRecordBytes = 4096;
 
 /** The ability to create volumes with the content of other connections. Every method may be repeated, and interrupted after any step. */
-export interface TakingAbility {
+export interface CopyTarget {
   readonly content: "files" | "blocks";
   /** The id of a volume with this name. Pure. */
   idOf(name: string): string;
   /** The finished volume of this request, if it exists. Throws "already-exists" if it has another size or origin. */
   existing(spec: CopySpec, call: Call): Promise<Volume | undefined>;
   /**
-   * The error to answer if this moment cannot become this volume by this way: "invalid-argument", "failed-precondition", "out-of-range" or
+   * The error to answer if this snapshot cannot become this volume by this method: "invalid-argument", "failed-precondition", "out-of-range" or
    * "resource-exhausted" (too little space). Undefined if it can. Changes nothing.
    */
-  refusal(way: CopyWay, spec: CopySpec, moment: Moment, call: Call): Promise<Error | undefined>;
-  /** Writes the record, then creates the empty landing. If both exist, returns them with the existing record. Throws "failed-precondition" for foreign objects at its name. */
-  begin(spec: CopySpec, moment: Moment, record: string, call: Call): Promise<Landing>;
-  /** The landing with this id, if it has a record. */
-  find(id: string, call: Call): Promise<Landing | undefined>;
-  /** Replaces the record of a landing; durable when it resolves. */
+  refusal(method: CopyMethod, spec: CopySpec, snapshot: SourceSnapshot, call: Call): Promise<Error | undefined>;
+  /** Writes the record, then creates the empty target. If both exist, returns them with the existing record. Throws "failed-precondition" for foreign objects at its name. */
+  begin(spec: CopySpec, snapshot: SourceSnapshot, record: string, call: Call): Promise<StoredCopy>;
+  /** The target with this id, if it has a record. */
+  find(id: string, call: Call): Promise<StoredCopy | undefined>;
+  /** Replaces the record of a target; durable when it resolves. */
   note(id: string, record: string, call: Call): Promise<void>;
   /**
-   * Marks a landing as cancelled until `drop` or `forget`; durable when it resolves. `note` keeps the mark: a process that becomes the owner
+   * Marks a target as cancelled until `drop` or `forget`; durable when it resolves. `note` keeps the mark: a process that becomes the owner
    * writes first and reads then, and a cancellation does the reverse, so that one of them sees the other. Throws "not-found".
    */
   cancel(id: string, call: Call): Promise<void>;
   /**
-   * Proves that the landing holds `moment`, and makes it the volume: size, properties, name, share. Returns the volume, also when repeated
+   * Proves that the target holds `snapshot`, and makes it the volume: size, properties, name, share. Returns the volume, also when repeated
    * after an interruption at any step. The record stays until `forget`.
    */
-  land(id: string, spec: CopySpec, moment: Moment, call: Call): Promise<Volume>;
-  /** Whether there is a landing, or a volume, finished or not, with this id. */
+  finish(id: string, spec: CopySpec, snapshot: SourceSnapshot, call: Call): Promise<Volume>;
+  /** Whether there is a target, or a volume, finished or not, with this id. */
   hasContent(id: string, call: Call): Promise<boolean>;
-  /** Removes the landing and keeps its record. Throws like `drop`. */
+  /** Removes the target and keeps its record. Throws like `drop`. */
   empty(id: string, call: Call): Promise<void>;
-  /** Removes the landing, then its record. Throws "failed-precondition" for a finished volume. Succeeds if there is nothing. */
+  /** Removes the target, then its record. Throws "failed-precondition" for a finished volume. Succeeds if there is nothing. */
   drop(id: string, call: Call): Promise<void>;
   /** Removes the record of a finished volume. */
   forget(id: string, call: Call): Promise<void>;
-  /** All landings that have a record, including finished ones. */
-  landings(call: Call): Promise<readonly Landing[]>;
+  /** All targets that have a record, including finished ones. */
+  copies(call: Call): Promise<readonly StoredCopy[]>;
   readonly stream?: StreamTarget | undefined;
-  /** The folder of a landing, which this process can write to. */
+  /** The folder of a target, which this process can write to. */
   readonly folder?: ((id: string, call: Call) => Promise<string>) | undefined;
 }
 
 /** What a connection's driver can do for copies, as data. */
 export interface CopyAbilities {
-  readonly giving: GivingFacts | undefined;
-  readonly taking: TakingFacts | undefined;
+  readonly copySource: CopySourceFacts | undefined;
+  readonly copyTarget: CopyTargetFacts | undefined;
 }
 
 type StreamFacts = Pick<StreamSource, "format" | "machine">;
 
-export interface GivingFacts extends Pick<GivingAbility, "content"> {
+export interface CopySourceFacts extends Pick<CopySource, "content"> {
   readonly stream: StreamFacts | undefined;
   readonly tree: boolean;
   readonly fill: boolean;
 }
 
-export interface TakingFacts extends Pick<TakingAbility, "content"> {
+export interface CopyTargetFacts extends Pick<CopyTarget, "content"> {
   readonly stream: StreamFacts | undefined;
   readonly folder: boolean;
 }
 
 /** The abilities of a driver. */
 export const copyAbilities = ({
-  giving,
-  taking,
+  copySource,
+  copyTarget,
 }: {
-  readonly giving?: GivingAbility | undefined;
-  readonly taking?: TakingAbility | undefined;
+  readonly copySource?: CopySource | undefined;
+  readonly copyTarget?: CopyTarget | undefined;
 }): CopyAbilities => ({
-  giving: giving && {
-    content: giving.content,
-    stream: giving.stream,
-    tree: giving.tree !== undefined,
-    fill: giving.fill !== undefined,
+  copySource: copySource && {
+    content: copySource.content,
+    stream: copySource.stream,
+    tree: copySource.tree !== undefined,
+    fill: copySource.fill !== undefined,
   },
-  taking: taking && { content: taking.content, stream: taking.stream, folder: taking.folder !== undefined },
+  copyTarget: copyTarget && {
+    content: copyTarget.content,
+    stream: copyTarget.stream,
+    folder: copyTarget.folder !== undefined,
+  },
 });
 
 const base32 = "abcdefghijklmnopqrstuvwxyz234567";

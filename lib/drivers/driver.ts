@@ -2,7 +2,7 @@ import type { Access, Protocol } from "../core/access.ts";
 import type { CapacityRange } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
 import type { Finding, VolumeFindings } from "../health/finding.ts";
-import type { GivingAbility, TakingAbility } from "./copying.ts";
+import type { CopySource, CopyTarget } from "./copying.ts";
 import type { Context, Source, Volume, VolumeSpec } from "./volume.ts";
 
 export type { Context, Source, Volume, VolumeSpec } from "./volume.ts";
@@ -77,8 +77,8 @@ export interface Driver {
   readonly groupSnapshots?: GroupSnapshotAbility | undefined;
   readonly inline?: InlineAbility | undefined;
   readonly adoption?: AdoptAbility | undefined;
-  readonly giving?: GivingAbility | undefined;
-  readonly taking?: TakingAbility | undefined;
+  readonly copySource?: CopySource | undefined;
+  readonly copyTarget?: CopyTarget | undefined;
   /** Checks that the system is reachable, the credentials are valid and the tools exist. Throws what is wrong. Changes nothing. */
   check?(call: Call): Promise<void>;
   close?(): Promise<void>;
@@ -227,5 +227,5 @@ export type Ability =
   | "health"
   | "groupSnapshots"
   | "inline"
-  | "giving"
-  | "taking";
+  | "copySource"
+  | "copyTarget";

@@ -1,6 +1,6 @@
 import type { Access, Protocol } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
-import type { GivingAbility, TakingAbility } from "./copying.ts";
+import type { CopySource, CopyTarget } from "./copying.ts";
 import type {
   AdoptAbility,
   CapacityAbility,
@@ -19,7 +19,7 @@ import type {
 import { guarded } from "./failure.ts";
 import type { ConnectionIdentity } from "./module.ts";
 import type { ShareProtocol, StoredVolume, VolumeStore } from "./store.ts";
-import { type Guard, givingOf, takingOf } from "./store-copying.ts";
+import { copySourceOf, copyTargetOf, type Guard } from "./store-copying.ts";
 import { StoreVolumes } from "./store-volumes.ts";
 
 /**
@@ -105,13 +105,14 @@ export class StoreDriver<A extends StoredVolume> implements Driver {
     };
   }
 
-  get giving(): GivingAbility | undefined {
-    return this.store.moments && givingOf(this.store.moments, this.#guard);
+  get copySource(): CopySource | undefined {
+    return this.store.copySource && copySourceOf(this.store.copySource, this.#guard);
   }
 
-  get taking(): TakingAbility | undefined {
+  get copyTarget(): CopyTarget | undefined {
     return (
-      this.store.landings && takingOf(this.store.landings, this.#volumes, name => this.store.idOf(name), this.#guard)
+      this.store.copyTarget &&
+      copyTargetOf(this.store.copyTarget, this.#volumes, name => this.store.idOf(name), this.#guard)
     );
   }
 

@@ -3,7 +3,7 @@ import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { TryLocks } from "../core/locks.ts";
 import { joined } from "../health/finding.ts";
-import type { CopySpec, Moment } from "./copying.ts";
+import type { CopySpec, SourceSnapshot } from "./copying.ts";
 import type {
   AdoptedVolume,
   Context,
@@ -78,7 +78,7 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     return this.#alone(id, () => this.#remove(id, refuseFinished, call));
   }
 
-  /** Like TakingAbility.existing. */
+  /** Like CopyTarget.existing. */
   async existing(spec: CopySpec, call: Call): Promise<Volume | undefined> {
     const asset = await this.#store.find(this.#store.idOf(spec.name), call);
     if (!asset?.finished) return undefined;
@@ -86,24 +86,24 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     return this.#volume(asset);
   }
 
-  /** Like TakingAbility.land. A failure leaves everything as it is, for the next attempt or for `drop`. */
-  land(id: string, spec: CopySpec, moment: Moment, call: Call): Promise<Volume> {
+  /** Like CopyTarget.finish. A failure leaves everything as it is, for the next attempt or for `drop`. */
+  finish(id: string, spec: CopySpec, snapshot: SourceSnapshot, call: Call): Promise<Volume> {
     return this.#alone(id, async () => {
-      const asset = await this.#store.landings?.settle(id, spec, moment, call);
+      const asset = await this.#store.copyTarget?.complete(id, spec, snapshot, call);
       if (!asset) throw this.#absent(id);
       refuseUnequal(this.connection, this.#store, spec, asset);
       return this.#volume(await this.#completed(asset, spec, call));
     });
   }
 
-  /** Like TakingAbility.empty. */
+  /** Like CopyTarget.empty. */
   empty(id: string, call: Call): Promise<void> {
-    return this.#unmade(id, async () => this.#store.landings?.empty(id, call), call);
+    return this.#unmade(id, async () => this.#store.copyTarget?.empty(id, call), call);
   }
 
-  /** Like TakingAbility.drop. */
+  /** Like CopyTarget.drop. */
   drop(id: string, call: Call): Promise<void> {
-    return this.#unmade(id, async () => this.#store.landings?.drop(id, call), call);
+    return this.#unmade(id, async () => this.#store.copyTarget?.drop(id, call), call);
   }
 
   /** Removes the beginnings of a volume that was being copied, then what `work` removes. */

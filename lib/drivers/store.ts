@@ -1,7 +1,7 @@
 import type { Access, Protocol } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import type { Finding, VolumeFindings } from "../health/finding.ts";
-import type { CopySpec, GivingAbility, Moment, TakingAbility } from "./copying.ts";
+import type { CopySource, CopySpec, CopyTarget, SourceSnapshot } from "./copying.ts";
 import type {
   Context,
   GroupSnapshotAbility,
@@ -43,13 +43,13 @@ export interface HealthInspection<A extends StoredVolume> {
   readonly assets: readonly A[];
 }
 
-/** The landings of copies in a store, as TakingAbility has them; the driver finishes what `settle` returns. */
-export type LandingStore<A extends StoredVolume> = Omit<TakingAbility, "idOf" | "existing" | "land"> & {
+/** The targets of copies in a store, as CopyTarget has them; the driver finishes what `complete` returns. */
+export type CopyTargetStore<A extends StoredVolume> = Omit<CopyTarget, "idOf" | "existing" | "finish"> & {
   /**
-   * Proves that the landing holds `moment`, and gives it the size, properties, origin and name of the volume, whose share is still missing.
+   * Proves that the target holds `snapshot`, and gives it the size, properties, origin and name of the volume, whose share is still missing.
    * Returns a volume that exists with this id unchanged; the driver compares and refuses.
    */
-  settle(id: string, spec: CopySpec, moment: Moment, call: Call): Promise<A>;
+  complete(id: string, spec: CopySpec, snapshot: SourceSnapshot, call: Call): Promise<A>;
 };
 
 /**
@@ -109,9 +109,9 @@ export interface VolumeStore<A extends StoredVolume> {
   /** Snapshots of several volumes at one moment; they throw like this store. */
   readonly groupSnapshots?: GroupSnapshotAbility | undefined;
   /** Content for other connections; throws like this store. */
-  readonly moments?: GivingAbility | undefined;
+  readonly copySource?: CopySource | undefined;
   /** Content from other connections; throws like this store. */
-  readonly landings?: LandingStore<A> | undefined;
+  readonly copyTarget?: CopyTargetStore<A> | undefined;
   /** Like ModifyAbility.modify. */
   modify?(asset: A, properties: Context, call: Call): Promise<void>;
   /** Bytes that a new volume may take. */

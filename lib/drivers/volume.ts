@@ -22,7 +22,7 @@ export interface VolumeSpec {
   readonly range: CapacityRange;
   readonly parameters: Context;
   readonly source: Source | undefined;
-  /** The source on another connection; never with `source`. Only TakingAbility accepts it. */
+  /** The source on another connection; never with `source`. Only CopyTarget accepts it. */
   readonly origin?: ForeignSource | undefined;
   /** Properties that may be changed later (a VolumeAttributesClass); empty for a driver that cannot change any. */
   readonly mutable: Context;

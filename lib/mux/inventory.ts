@@ -28,7 +28,7 @@ export interface InventoryVolume {
 }
 
 /** A copy to a connection, as its record tells. Sizes are bytes; 0: unknown. */
-export interface InventoryCopy extends Pick<CopyState, "target" | "source" | "role" | "state" | "way" | "fault"> {
+export interface InventoryCopy extends Pick<CopyState, "target" | "source" | "role" | "state" | "method" | "fault"> {
   readonly done: number;
   readonly total: number;
   /** When it was last asked for, in seconds since 1970; 0: unknown. */
@@ -78,13 +78,13 @@ async function ofConnection(
   // People look for it with the volumes; its failure shows in its age.
   await connections.useIfHealthy(name, each => calls.freeSpace(each, {}, call)).catch(() => {});
   const list = { volumeId: undefined };
-  const landings = () =>
+  const recorded = () =>
     connections.useIfHealthy(name, connection =>
-      calls.read("listing", connection, call, async own => connection.driver.taking?.landings(own)),
+      calls.read("listing", connection, call, async own => connection.driver.copyTarget?.copies(own)),
     );
   const [snapshots, unfinished] = await Promise.all([
     read(({ driver }, page, own) => driver.snapshots?.list(list, page, own)).catch(failed("snapshots")),
-    copies && landings().catch(failed("copies")),
+    copies && recorded().catch(failed("copies")),
   ]);
   const counts = new Map<string, number>();
   for (const { volumeId } of snapshots?.items ?? []) counts.set(volumeId, (counts.get(volumeId) ?? 0) + 1);
@@ -105,8 +105,8 @@ async function ofConnection(
   };
 }
 
-const copyOf = ({ target, source, role, state, way, fault, done, total, asked }: CopyState): InventoryCopy => ({
-  ...{ target, source, role, state, way, fault, asked },
+const copyOf = ({ target, source, role, state, method, fault, done, total, asked }: CopyState): InventoryCopy => ({
+  ...{ target, source, role, state, method, fault, asked },
   ...{ done: Number(done), total: Number(total) },
 });
 

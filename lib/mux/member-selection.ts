@@ -44,7 +44,7 @@ interface Candidate extends Pick<Placement, "preference"> {
 /** What a member has of a volume. "unable": its driver cannot look up names; "silent": it cannot be asked. */
 interface MemberLookup {
   readonly member: string;
-  readonly has: "nothing" | "volume" | "unfinished" | "landing" | "unable" | "silent";
+  readonly has: "nothing" | "volume" | "unfinished" | "stored" | "unable" | "silent";
 }
 
 /**
@@ -79,8 +79,8 @@ export class MemberSelection {
     const unable = having("unable");
     if (unable.length > 0) throw cannotLookUp(named, unable);
     // A copy that has begun continues where it is.
-    const [landing] = having("landing");
-    if (landing !== undefined) return this.#only(creation, landing);
+    const [stored] = having("stored");
+    if (stored !== undefined) return this.#only(creation, stored);
     if (!source || !members.includes(source.connection)) return this.#ranked(members, skipped, policy, creation);
     // On the connection of the source, a clone needs no copy.
     const others = members.filter(member => member !== source.connection);
@@ -113,7 +113,7 @@ export class MemberSelection {
       if (!connection.driver.names) return connection.suspended ? "nothing" : "unable";
       const found = (await calls.find(connection, request.name, call))?.kind;
       if (found === "volume" || !source || source.connection === member) return found ?? "nothing";
-      return (await copies?.hasBegun(connection, request.name, call)) ? "landing" : (found ?? "nothing");
+      return (await copies?.hasBegun(connection, request.name, call)) ? "stored" : (found ?? "nothing");
     });
     return { member, has: (await answered(has, call)) ?? "silent" };
   }
@@ -160,8 +160,8 @@ export class MemberSelection {
     const judged = connections.use(name, "retry", async (connection): Promise<Candidate | CsiError> => {
       const verdict = evaluatePlacement(connection, request, settings().policy);
       if (verdict instanceof CsiError) return verdict;
-      const noWay = source && (await noWayTo(connection, source, copies));
-      if (noWay) return noWay;
+      const noMethod = source && (await noMethodTo(connection, source, copies));
+      if (noMethod) return noMethod;
       const free = await calls.freeSpace(connection, request.parameters, call);
       if (free !== undefined && free < wantedBytes(request.range))
         return new CsiError("resource-exhausted", `connection "${name}": ${free} bytes are free`);
@@ -229,9 +229,9 @@ const cannotLookUp = (group: string, members: readonly string[]): CsiError =>
   );
 
 /** Why the content of a source on another connection cannot get to a member. Throws "unavailable" if the source's connection cannot be used. */
-async function noWayTo(to: Connection, source: Handle, copies: Copies | undefined): Promise<CsiError | undefined> {
+async function noMethodTo(to: Connection, source: Handle, copies: Copies | undefined): Promise<CsiError | undefined> {
   if (to.name === source.connection) return undefined;
   if (!copies) return new CsiError("invalid-argument", `the source is on connection "${source.connection}"`);
-  const choice = await copies.ways(source, to);
+  const choice = await copies.methods(source, to);
   return choice.kind === "refused" ? choice.error() : undefined;
 }

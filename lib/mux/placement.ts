@@ -100,8 +100,8 @@ const abilityWords: Readonly<Record<Ability, string>> = {
   inventory: "list its volumes",
   health: "report the health of its volumes",
   inline: "create ephemeral inline volumes",
-  giving: "give its content to other connections",
-  taking: "take content of other connections",
+  copySource: "be the source of copies",
+  copyTarget: "be the target of copies",
 };
 
 /**

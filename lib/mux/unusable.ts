@@ -26,7 +26,7 @@ export const unopened = (name: string, { message }: CsiError): CsiError =>
   new CsiError("unavailable", `connection "${name}" cannot be opened: ${message}`);
 
 /**
- * There is no file. Never "invalid-argument" for a class: its Secret may arrive a moment later, and external-provisioner holds a
+ * There is no file. Never "invalid-argument" for a class: its Secret may arrive a snapshot later, and external-provisioner holds a
  * claim back for minutes after that code. `mayBeUsed`: what is requested may have been begun before, so the answer is not final.
  */
 export const missing = (name: string, when: WhenUnavailable, mayBeUsed: boolean): CsiError =>

@@ -256,7 +256,7 @@ export class Volumes {
     { request, call }: Creation,
   ): Promise<MadeVolume> {
     const { copies, settings } = this.#context;
-    ability(connection, "taking");
+    ability(connection, "copyTarget");
     if (!copies) throw new CsiError("failed-precondition", "this process copies nothing between connections");
     refuseMutable(connection, spec);
     const origin = { kind: source.kind, handle: encodeHandle(source) };

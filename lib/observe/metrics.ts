@@ -140,7 +140,7 @@ function tally(health: Status["health"]) {
 const healthLabels = ["seen_by", "of", "connection", "storage", "reason", "severity"] as const;
 type Labels = Record<(typeof healthLabels)[number], string>;
 
-const copyLabels = ["from", "to", "way"] as const;
+const copyLabels = ["from", "to", "method"] as const;
 
 /** The copies between connections. */
 function copyFigures(registers: Registry[]): (status: Status) => void {
@@ -166,10 +166,10 @@ function copyFigures(registers: Registry[]): (status: Status) => void {
     running.reset();
     stalled.reset();
     bytes.reset();
-    for (const { from, to, way, state } of copies) running.inc({ from, to, way, state });
-    for (const { from, to, way, stalled: isStalled } of copies)
-      if (isStalled !== undefined) stalled.inc({ from, to, way }, 0);
-    for (const { from, to, way, stalled: isStalled } of copies) if (isStalled) stalled.set({ from, to, way }, 1);
+    for (const { from, to, method, state } of copies) running.inc({ from, to, method, state });
+    for (const { from, to, method, stalled: isStalled } of copies)
+      if (isStalled !== undefined) stalled.inc({ from, to, method }, 0);
+    for (const { from, to, method, stalled: isStalled } of copies) if (isStalled) stalled.set({ from, to, method }, 1);
     for (const { bytes: sum, ...labels } of copied) bytes.inc(labels, sum);
   };
 }

@@ -1,4 +1,4 @@
-import type { CopyWays } from "../copies/matrix.ts";
+import type { CopyMethods } from "../copies/matrix.ts";
 import { parseHandle } from "../core/handle.ts";
 import type { ConnectionInventory } from "../mux/inventory.ts";
 import type { RouterView } from "../mux/overview.ts";
@@ -120,10 +120,10 @@ export interface Status {
   readonly copies?: readonly CopyStatus[] | undefined;
   readonly copied?: readonly CopiedStatus[] | undefined;
   /**
-   * Which connections can give content to which others; connections with equal ways share a row. Absent for fewer than two connections, and
+   * Which connections can give content to which others; connections with equal methods share a row. Absent for fewer than two connections, and
    * if copies are switched off. Only in the answer of the status socket, not for metrics.
    */
-  readonly copyWays?: CopyWays | undefined;
+  readonly copyMethods?: CopyMethods | undefined;
 }
 
 /** A copy between connections that runs or waits in this process. Sizes are bytes; 0: unknown. */
@@ -132,15 +132,15 @@ export interface CopyStatus {
   readonly target: string;
   readonly from: string;
   readonly to: string;
-  readonly way: CopyViews["running"][number]["way"];
+  readonly method: CopyViews["running"][number]["method"];
   /** "failing": the last attempt failed, and is repeated. */
   readonly state: "waiting" | "copying" | "failing";
   readonly done: number;
   readonly total: number;
   readonly perSecond: number;
   /** The number of copies in front. */
-  readonly inFront?: number | undefined;
-  /** No byte has arrived for ten minutes; absent if its way does not tell of bytes. */
+  readonly ahead?: number | undefined;
+  /** No byte has arrived for ten minutes; absent if its method does not tell of bytes. */
   readonly stalled?: boolean | undefined;
   readonly fault?: string | undefined;
 }
@@ -149,7 +149,7 @@ export interface CopyStatus {
 export interface CopiedStatus {
   readonly from: string;
   readonly to: string;
-  readonly way: CopyStatus["way"];
+  readonly method: CopyStatus["method"];
   readonly bytes: number;
 }
 
@@ -210,13 +210,13 @@ export function statusOf(
   };
 }
 
-const copyStatus = ({ target, from, to, way, ...copy }: CopyViews["running"][number]): CopyStatus => ({
-  ...{ target, from, to, way },
-  state: copy.waits !== undefined ? "waiting" : copy.fault === "" ? "copying" : "failing",
+const copyStatus = ({ target, from, to, method, ...copy }: CopyViews["running"][number]): CopyStatus => ({
+  ...{ target, from, to, method },
+  state: copy.ahead !== undefined ? "waiting" : copy.fault === "" ? "copying" : "failing",
   done: Number(copy.done),
   total: Number(copy.total),
   perSecond: Number(copy.rate),
-  inFront: copy.waits,
+  ahead: copy.ahead,
   stalled: copy.isStalled,
   fault: copy.fault || undefined,
 });

@@ -81,7 +81,7 @@ describe("a claim of another class", () => {
     expect(now).not.toBe(before);
     await timed("both copies", async () => {
       await apply(copyOf("live", "fast", { claim: "a" }), copyOf("restored", "fast", { snapshot: "s" }));
-      await told(/it waits for its turn, 1 copy is in front/, "live", "restored");
+      await told(/queued, 1 copy ahead/, "live", "restored");
       for (const name of ["live", "restored"]) say(`event of ${name}: ${await told(progress, name)}`);
       await bound("live", "restored");
     });

@@ -15,8 +15,8 @@ const asked: CopyCommand[] = [];
 /** A copy that runs. */
 const state: CopyAnswer = {
   ...({ kind: "copy", target: "v:b/pvc-2", source: "s:a/pvc-1@x", sourceKind: "snapshot", name: "pvc-2" } as const),
-  ...({ role: "create", state: "copying", way: "stream", round: 0, done: 37n << 30n, total: 120n << 30n } as const),
-  ...{ rate: 112n << 20n, asked: Math.floor(Date.now() / 1000) - 3, owner: "x", fault: "link\x1b[2J lost" },
+  ...({ role: "create", state: "copying", method: "zfs-send", pass: 0, done: 37n << 30n, total: 120n << 30n } as const),
+  ...{ rate: 112n << 20n, asked: Math.floor(Date.now() / 1000) - 3, holder: "x", fault: "link\x1b[2J lost" },
 };
 
 const server = await serveCommands(
@@ -25,16 +25,16 @@ const server = await serveCommands(
     asked.push(command);
     if (command.command === "list") {
       tell(state);
-      tell({ ...state, target: "v:b/pvc-3", waits: 2 });
+      tell({ ...state, target: "v:b/pvc-3", ahead: 2 });
       tell({ kind: "done", listed: ["b"], unlisted: ["c\x1b"] });
       return;
     }
     if (command.command === "cancel") throw new CsiError("not-found", `there is no copy to volume ${command.target}`);
-    if (command.command === "round") {
+    if (command.command === "pass") {
       tell({ kind: "progress", text: "volume is being copied: 37 of 120 GiB", done: 1n, total: 2n, rate: 3n });
       // It continues after its client has left.
       if (command.target === "v:b/slow") return new Promise(() => {});
-      tell({ kind: "done", round: { number: 2, taken: 1, continued: false, bytes: 5n << 20n, seconds: 3.2 } });
+      tell({ kind: "done", pass: { number: 2, snapshotTime: 1, continued: false, bytes: 5n << 20n, seconds: 3.2 } });
       return;
     }
     tell({ kind: "done", ...(command.command === "freeze" && { instead: ["it stays writable\x1b; noted"] }) });
@@ -70,11 +70,11 @@ describe("csimux copies", () => {
   test("lists the copies as a table that is safe for terminals, and as JSON with exact sizes", async () => {
     const text = await run(["list"]);
     expect(text.code).toBe(0);
-    expect(text.out).toMatch(/^VOLUME +FROM +WAY +STATE +COPIED +RATE +LEFT +ASKED +FAULT$/m);
+    expect(text.out).toMatch(/^VOLUME +FROM +METHOD +STATE +COPIED +RATE +LEFT +ASKED +FAULT$/m);
     expect(text.out).toMatch(
       /^v:b\/pvc-2 +a +stream +copying +37.0 GiB of 120 GiB +112 MiB\/s +13m +\d+s +link\\u001b\[2J lost$/m,
     );
-    expect(text.out).toMatch(/^v:b\/pvc-3 +a +stream +waiting, 2 in front /m);
+    expect(text.out).toMatch(/^v:b\/pvc-3 +a +stream +waiting, 2 ahead /m);
     expect(text.out).not.toContain("\x1b");
     expect(text.out).toEndWith(
       "\nnot listed, because csimux cannot use these connections now (csimux status says why): c\\u001b\n",
@@ -83,7 +83,7 @@ describe("csimux copies", () => {
     expect(JSON.parse(json.out)).toMatchObject({
       copies: [
         { target: "v:b/pvc-2", done: String(37n << 30n) },
-        { target: "v:b/pvc-3", waits: 2 },
+        { target: "v:b/pvc-3", ahead: 2 },
       ],
       listed: ["b"],
       unlisted: ["c\x1b"],
@@ -103,13 +103,13 @@ describe("csimux copies", () => {
     ]);
   });
 
-  test("a round says what it copied; with --wait it is left, and continues", async () => {
-    const done = await run(["round", "v:b/pvc-2"]);
+  test("a pass says what it copied; with --wait it is left, and continues", async () => {
+    const done = await run(["pass", "v:b/pvc-2"]);
     expect([done.code, done.out]).toEqual([
       0,
       "volume is being copied: 37 of 120 GiB\nround 3 copied 5.0 MiB in 3 s\n",
     ]);
-    const left = await run(["round", "v:b/slow", "--wait", "0.3", "-o", "json"]);
+    const left = await run(["pass", "v:b/slow", "--wait", "0.3", "-o", "json"]);
     expect([left.code, JSON.parse(left.out).kind]).toEqual([3, "progress"]);
   });
 
@@ -134,7 +134,7 @@ describe("csimux copies", () => {
     [["list"], "unix:///nonexistent/csi.sock", "does not exist; is a controller of csimux running"],
     [["list"], "tcp://127.0.0.1:1", "is not a Unix socket"],
     [["list", "-o", "yaml"], undefined, "--output must be text or json"],
-    [["round", "v:b/a", "--wait", "-1"], undefined, "--wait must be a number of seconds"],
+    [["pass", "v:b/a", "--wait", "-1"], undefined, "--wait must be a number of seconds"],
   ])("%p at %p is exit code 2", async (words, endpoint, text) => {
     expect(await run(words, "", endpoint ?? `unix://${folder}/csi.sock`)).toMatchObject({
       code: 2,

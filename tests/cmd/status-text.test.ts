@@ -201,15 +201,22 @@ describe("the flags", () => {
 });
 
 test("copies are shown with their progress, and why they fail", () => {
-  const one = { from: "nas", to: "b", way: "stream", done: 37 * 2 ** 30, total: 120 * 2 ** 30, perSecond: 0 } as const;
+  const one = {
+    from: "nas",
+    to: "b",
+    method: "zfs-send",
+    done: 37 * 2 ** 30,
+    total: 120 * 2 ** 30,
+    perSecond: 0,
+  } as const;
   const copies = [
     { ...one, target: "v:b/one", state: "copying", perSecond: 112 * 2 ** 20, stalled: false },
-    { ...one, target: "v:b/two", state: "waiting", done: 0, total: 0, inFront: 3 },
+    { ...one, target: "v:b/two", state: "waiting", done: 0, total: 0, ahead: 3 },
     {
       ...one,
       target: "v:b/three",
       state: "failing",
-      way: "files",
+      method: "rsync",
       total: 0,
       stalled: true,
       fault: "no \u001b[31mroute",
@@ -223,9 +230,9 @@ test("copies are shown with their progress, and why they fail", () => {
       .split("\n")
       .map(line => line.trim().split(/ {2,}/)),
   ).toEqual([
-    ["COPY TO", "FROM", "WAY", "STATE", "COPIED", "RATE"],
-    ["v:b/one", "nas", "stream", "copying", "37.0 GiB of 120 GiB", "112 MiB/s"],
-    ["v:b/two", "nas", "stream", "waiting (3 in front)", "-", "-"],
+    ["COPY TO", "FROM", "METHOD", "STATE", "COPIED", "RATE"],
+    ["v:b/one", "nas", "zfs-send", "copying", "37.0 GiB of 120 GiB", "112 MiB/s"],
+    ["v:b/two", "nas", "zfs-send", "waiting (3 ahead)", "-", "-"],
     ["v:b/three", "nas", "files", "failing, stalled", "37.0 GiB", "-"],
     ["copy to v:b/three: no \\u001b[31mroute"],
   ]);
@@ -233,18 +240,18 @@ test("copies are shown with their progress, and why they fail", () => {
   expect(statusText(status, false)).not.toContain("COPY TO");
 });
 
-test("the ways between connections are a line per kind of source, with few names, and nothing where there are none", () => {
+test("the methods between connections are a line per kind of source, with few names, and nothing where there are none", () => {
   const names = (from: number, to: number) => Array.from({ length: to - from }, (_, index) => `nas${from + index}`);
-  const stream = { volumes: ["stream"], snapshots: ["stream"] } as const;
-  const here = { volumes: ["stream-here"], snapshots: ["stream-here"] } as const;
-  const files = { volumes: ["files"], snapshots: ["files", "fill"] } as const;
+  const stream = { volumes: ["zfs-send"], snapshots: ["zfs-send"] } as const;
+  const here = { volumes: ["zfs-send-local"], snapshots: ["zfs-send-local"] } as const;
+  const files = { volumes: ["rsync"], snapshots: ["rsync", "restore"] } as const;
   const row = (from: readonly string[], to: readonly string[]) => ({
     from,
     targets: [{ to, eachOther: false, ...files }],
   });
-  const none = { omitted: [], givesNothing: [], takesNothing: [] };
-  const section = (copyWays: Status["copyWays"]) => {
-    const text = statusText({ ...status, copyWays }, false);
+  const none = { omitted: [], notSources: [], notTargets: [] };
+  const section = (copyMethods: Status["copyMethods"]) => {
+    const text = statusText({ ...status, copyMethods }, false);
     for (const line of text.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
     const found = text.split("\n\n").find(each => each.startsWith("CONTENT OF"));
     return found
@@ -254,15 +261,15 @@ test("the ways between connections are a line per kind of source, with few names
   };
   const many = { from: names(0, 1_000), targets: [{ to: ["dir"], eachOther: true, ...stream, onOneMachine: here }] };
   expect(section({ rows: [many, row(["dir"], ["a", "b", "c"])], ...none })).toEqual([
-    ["CONTENT OF", "GETS TO", "WAY"],
-    ["nas0, nas1 and 998 more", "each other and dir", "stream; on one machine: stream-here"],
-    ["dir", "a, b, c", "files, or fill from snapshots in a"],
+    ["CONTENT OF", "GETS TO", "METHOD"],
+    ["nas0, nas1 and 998 more", "each other and dir", "zfs-send; on one machine: zfs-send-local"],
+    ["dir", "a, b, c", "rsync, or restore from snapshots in a"],
     ["repository"],
   ]);
   const each = names(0, 9).map(name => row([name], ["x"]));
   expect(section({ rows: each.slice(0, 8), ...none })).toHaveLength(9);
   expect(section({ rows: each, ...none })?.slice(8)).toEqual([
-    ["nas7", "x", "files, or fill from snapshots in a repository"],
+    ["nas7", "x", "rsync, or restore from snapshots in a repository"],
     ["and others", "see --output json"],
   ]);
   expect(section({ rows: each.slice(0, 2), ...none, omitted: ["z"] })?.at(-1)).toEqual([

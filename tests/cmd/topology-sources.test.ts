@@ -2,12 +2,12 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { dataSourcesOf, dataSourcesText, type FolderWays } from "../../cmd/topology/data-sources.ts";
 import { TopologyWorld } from "./topology-world.ts";
 
-const files = { volumes: ["files"], snapshots: ["files", "fill"] } as const;
-const stream = { volumes: ["stream"], snapshots: ["stream"] } as const;
-const here = { volumes: ["stream-here"], snapshots: ["stream-here"] } as const;
+const files = { volumes: ["rsync"], snapshots: ["rsync", "restore"] } as const;
+const stream = { volumes: ["zfs-send"], snapshots: ["zfs-send"] } as const;
+const here = { volumes: ["zfs-send-local"], snapshots: ["zfs-send-local"] } as const;
 
 const mutual = new Set(["a", "b", "c"]);
-const ways: FolderWays = {
+const methods: FolderWays = {
   enabled: true,
   targets: [
     { from: ["a", "b", "c"], reached: mutual, reach: { ...stream, onOneMachine: here } },
@@ -41,17 +41,17 @@ describe("where the sources of a class may be", () => {
     ["one whose content is not compared", ["late"], []],
     ["a group with a member that is not known", ["bad", "f"], [["d"]]],
   ])("%s", (_, members, from) => {
-    expect(dataSourcesOf(members, ways)?.rows.map(row => [...row.from])).toEqual(from);
+    expect(dataSourcesOf(members, methods)?.rows.map(row => [...row.from])).toEqual(from);
   });
 
   test("nothing is said of a connection whose file is not valid, and no other one is taken for impossible", () => {
-    expect(dataSourcesOf(["bad"], ways)).toBeUndefined();
-    expect(dataSourcesOf(["f"], ways)?.unknown).toEqual(["bad", "late"]);
+    expect(dataSourcesOf(["bad"], methods)).toBeUndefined();
+    expect(dataSourcesOf(["f"], methods)?.unknown).toEqual(["bad", "late"]);
   });
 
-  test("the line names the ways, few names, and what is not known", () => {
+  test("the line names the methods, few names, and what is not known", () => {
     const text = (members: readonly string[], more: Partial<FolderWays> = {}) => {
-      const found = dataSourcesOf(members, { ...ways, ...more });
+      const found = dataSourcesOf(members, { ...methods, ...more });
       return found && dataSourcesText(found).replace(/^.*? say: /, "");
     };
     expect(text(["a"])).toBe(

@@ -86,12 +86,12 @@ const refused = (work: StreamWork, call = testCall()): Promise<CsiError> =>
     (error: CsiError) => error,
   );
 
-const places = (): readonly (readonly [string, StorageHost, StorageHost, StreamWork["way"]])[] => [
-  ["from one host to another", a, b, "stream"],
-  ["from this machine to a host", here, b, "stream"],
-  ["from a host to this machine", a, here, "stream"],
-  ["within a host", b, b, "stream-here"],
-  ["within this machine", here, here, "stream-here"],
+const places = (): readonly (readonly [string, StorageHost, StorageHost, StreamWork["method"]])[] => [
+  ["from one host to another", a, b, "zfs-send"],
+  ["from this machine to a host", here, b, "zfs-send"],
+  ["from a host to this machine", a, here, "zfs-send"],
+  ["within a host", b, b, "zfs-send-local"],
+  ["within this machine", here, here, "zfs-send-local"],
 ];
 const names = [
   "from one host to another",
@@ -103,10 +103,10 @@ const names = [
 async function world(name: string, programs?: Programs) {
   const place = places().find(each => each[0] === name);
   if (!place) throw new Error(name);
-  const [, from, to, way] = place;
+  const [, from, to, method] = place;
   const files = await storage(from, to, programs);
-  const source = way === "stream-here" ? { ...files.source, machine: "b" } : files.source;
-  return { files, work: (change?: Partial<StreamWork>) => files.work({ way, source, ...change }) };
+  const source = method === "zfs-send-local" ? { ...files.source, machine: "b" } : files.source;
+  return { files, work: (change?: Partial<StreamWork>) => files.work({ method, source, ...change }) };
 }
 
 describe.each([...names, "within this machine"])("a stream %s", name => {
@@ -185,13 +185,13 @@ describe.each(["from one host to another", "within this machine"])("a stream %s 
     const { files, work } = await world(name, programs);
     const error = await refused(work());
     expect(error.message).toContain(words);
-    expect(error.message).toStartWith('copying "tank/a@moment" to volume "pvc-1": ');
+    expect(error.message).toStartWith('copying "tank/a@snapshot" to volume "pvc-1": ');
     expect(error.code).toBe(code);
     expect(await files.isCopied()).toBe(false);
   });
 });
 
-test("a later round starts at the earlier moment, and its form is never changed", async () => {
+test("a later pass starts at the earlier snapshot, and its form is never changed", async () => {
   const files = await storage(here, here, {
     receive: "echo 'stream has unsupported feature, feature flags = 4' >&2; exit 1",
   });
@@ -199,27 +199,27 @@ test("a later round starts at the earlier moment, and its form is never changed"
   const target = { ...files.target, state: async () => ({ kind: "whole", proof: "7" }) as const };
   const error = await refused(files.work({ earlier, target }));
   expect(error.code).toBe("unavailable");
-  expect(files.opened).toEqual([{ start: { kind: "since", moment: earlier }, basic: false, isLater: true }]);
+  expect(files.opened).toEqual([{ start: { kind: "since", snapshot: earlier }, basic: false, isLater: true }]);
 });
 
-test("a target that holds a foreign moment is left as it is", async () => {
+test("a target that holds a foreign snapshot is left as it is", async () => {
   const files = await storage(here, here);
   const target = { ...files.target, state: async () => ({ kind: "whole", proof: "8" }) as const };
   expect((await refused(files.work({ target }))).code).toBe("failed-precondition");
   expect([files.opened, files.asked]).toEqual([[], []]);
 });
 
-test("the part of another moment is discarded, and so is a token that the source does not know any more", async () => {
+test("the part of another snapshot is discarded, and so is a token that the source does not know any more", async () => {
   const files = await storage(here, here);
-  await writeFile(join(files.folder, "landing.part"), "something else");
-  await writeFile(join(files.folder, "landing.to"), "another proof");
+  await writeFile(join(files.folder, "stored.part"), "something else");
+  await writeFile(join(files.folder, "stored.to"), "another proof");
   await copyByStream(files.work(), testCall());
   expect([await files.isCopied(), files.asked]).toEqual([true, ["discard"]]);
   const gone =
     "[ $2 = 0 ] || { echo \"cannot resume send: 'tank/a' used in the initial send no longer exists\" >&2; exit 1; }; ";
   const other = await storage(here, here, { send: () => `${gone}cat "$1"` });
-  await writeFile(join(other.folder, "landing.part"), "something");
-  await writeFile(join(other.folder, "landing.to"), other.moment.proof);
+  await writeFile(join(other.folder, "stored.part"), "something");
+  await writeFile(join(other.folder, "stored.to"), other.snapshot.proof);
   await copyByStream(other.work(), testCall());
   expect([await other.isCopied(), other.asked]).toEqual([true, ["discard"]]);
   expect(other.opened.map(({ start }) => start.kind)).toEqual(["token", "whole"]);
@@ -227,10 +227,10 @@ test("the part of another moment is discarded, and so is a token that the source
 
 test("a program that a dead process left receiving is ended first", async () => {
   const files = await storage(a, b);
-  const left = await b.child?.(files.target.open("pvc-1", files.moment, false).argv, {}, calm);
+  const left = await b.child?.(files.target.open("pvc-1", files.snapshot, false).argv, {}, calm);
   await left?.ended.catch(() => {});
   const stuck = await here.child?.(
-    ["sh", "-c", 'echo $$ >"$1.pid"; exec 9>"$1.lock"; flock 9; sleep 600', "sh", join(files.folder, "landing")],
+    ["sh", "-c", 'echo $$ >"$1.pid"; exec 9>"$1.lock"; flock 9; sleep 600', "sh", join(files.folder, "stored")],
     {},
     calm,
   );
@@ -267,8 +267,8 @@ test("what can never work is refused before anything is started", async () => {
   const files = await storage(here, here);
   const volume = { ...files.target, format: "zfs:volume" } as const;
   expect((await refused(files.work({ target: volume }))).code).toBe("invalid-argument");
-  expect((await refused(files.work({ way: "stream-here" }))).code).toBe("invalid-argument");
-  expect((await refused(files.work({ moment: { ...files.moment, proof: "" } }))).code).toBe("invalid-argument");
+  expect((await refused(files.work({ method: "zfs-send-local" }))).code).toBe("invalid-argument");
+  expect((await refused(files.work({ snapshot: { ...files.snapshot, proof: "" } }))).code).toBe("invalid-argument");
   const { child: _, ...without } = here;
   const other = await storage(here, without);
   expect((await refused(other.work())).code).toBe("failed-precondition");

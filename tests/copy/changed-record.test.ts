@@ -13,7 +13,7 @@ function attacked() {
   on("a").volumes.set("victim", { content: secret, bytes: 1n << 20n });
   on("c").volumes.set("other", { content: secret, bytes: 1n << 20n });
   const kept = { content: secret, bytes: 1n << 20n, name: "victim@v:c/kept-0", proof: "guid-victim", since: 1 };
-  on("a").moments.set("v:c/kept", new Map([[0, kept]]));
+  on("a").held.set("v:c/kept", new Map([[0, kept]]));
   /** What the storage of the target does to the record. */
   const change = (what: (record: CopyRecord) => Partial<CopyRecord>): void => {
     const record = readRecord(on("b").records.get("copy") ?? "", "test");
@@ -21,30 +21,30 @@ function attacked() {
   };
   /** Whether content of another volume has ever arrived on the target. */
   const isLeaked = () =>
-    JSON.stringify([...on("b").landings.values(), ...on("b").volumes.values()], text).includes(secret);
+    JSON.stringify([...on("b").targets.values(), ...on("b").volumes.values()], text).includes(secret);
   return { ...world, change, isLeaked, victim: { name: kept.name, proof: kept.proof } };
 }
 
 const text = (_: string, value: unknown) => (typeof value === "bigint" ? String(value) : value);
 
-type Change = (record: CopyRecord, victim: Pick<CopyRecord["moment"], "name" | "proof">) => Partial<CopyRecord>;
+type Change = (record: CopyRecord, victim: Pick<CopyRecord["snapshot"], "name" | "proof">) => Partial<CopyRecord>;
 
-const moments: readonly (readonly [string, Change])[] = [
-  ["the moment of another volume", ({ moment }, victim) => ({ owner: "", moment: { ...moment, ...victim } })],
+const snapshots: readonly (readonly [string, Change])[] = [
+  ["the snapshot of another volume", ({ snapshot }, victim) => ({ holder: "", snapshot: { ...snapshot, ...victim } })],
   [
     "that moment, all of which has arrived",
-    ({ moment }, victim) => ({ owner: "", done: 9n, dirty: true, moment: { ...moment, ...victim } }),
+    ({ snapshot }, victim) => ({ holder: "", done: 9n, dirty: true, snapshot: { ...snapshot, ...victim } }),
   ],
-  ["a later round", () => ({ owner: "", round: 3 })],
-  ["a base", (_, victim) => ({ owner: "", earlier: victim })],
+  ["a later pass", () => ({ holder: "", pass: 3 })],
+  ["a base", (_, victim) => ({ holder: "", earlier: victim })],
   [
-    "a way that its moment does not have",
-    ({ moment }) => ({ owner: "", way: "files", moment: { ...moment, ways: ["files"] } }),
+    "a way that its snapshot does not have",
+    ({ snapshot }) => ({ holder: "", method: "rsync", snapshot: { ...snapshot, methods: ["rsync"] } }),
   ],
 ];
 
 describe("the record on the target does not decide what is read: for a claim,", () => {
-  test.each(moments)("%s, written between two requests, is refused, and then the copy is made", async (_, what) => {
+  test.each(snapshots)("%s, written between two requests, is refused, and then the copy is made", async (_, what) => {
     const { process, hold, release, change, isLeaked, victim, on, remains } = attacked();
     hold();
     const one = process();
@@ -65,7 +65,7 @@ describe("the record on the target does not decide what is read: for a claim,", 
     await two.stop(1_000);
   });
 
-  test.each(moments.slice(0, 4))("%s, written before the record is read back, is refused, too", async (_, what) => {
+  test.each(snapshots.slice(0, 4))("%s, written before the record is read back, is refused, too", async (_, what) => {
     const { process, change, isLeaked, victim, on } = attacked();
     let left = 1;
     on("b").step = step => {
@@ -89,7 +89,7 @@ describe("the record on the target does not decide what is read: for a claim,", 
     const one = process();
     expect((await failure(make(one)))?.code).toBe("aborted");
     await one.stop(1_000);
-    change(() => ({ owner: "", ...what() }));
+    change(() => ({ holder: "", ...what() }));
     release();
     const two = process();
     expect((await failure(asked(() => make(two))))?.code).toBe("already-exists");
@@ -104,14 +104,14 @@ describe("the record on the target does not decide what is read: for a claim,", 
     expect((await failure(make(one)))?.code).toBe("aborted");
     await one.stop(1_000);
     const most = 2n ** 63n - 1n;
-    change(({ moment }) => ({
-      ...{ owner: "", done: most, total: 1n, beat: Number.MAX_SAFE_INTEGER - 10, fault: "x".repeat(300) },
-      moment: {
-        ...moment,
+    change(({ snapshot }) => ({
+      ...{ holder: "", done: most, total: 1n, heartbeat: Number.MAX_SAFE_INTEGER - 10, fault: "x".repeat(300) },
+      snapshot: {
+        ...snapshot,
         proof: "guid-other",
         bytes: most,
         toSend: most,
-        traits: { ...moment.traits, encrypted: false },
+        traits: { ...snapshot.traits, encrypted: false },
       },
     }));
     release();
@@ -126,52 +126,55 @@ const begin = {
   ...({ command: "begin", source: "v:a/source", name: "copy", bytes: 1n << 20n } as const),
   ...{ parameters: { connection: "b" }, capabilities: [], mutable: {} },
 };
-const round = { command: "round", target: "v:b/copy" } as const;
+const pass = { command: "pass", target: "v:b/copy" } as const;
 
 const origins: readonly (readonly [string, Change])[] = [
   ["another volume of its connection as the source", () => ({ origin: { kind: "volume", handle: "v:a/victim" } })],
   ["a volume of another connection as the source", () => ({ origin: { kind: "volume", handle: "v:c/other" } })],
-  ["the moment of another volume", ({ moment }, victim) => ({ moment: { ...moment, ...victim } })],
+  ["the snapshot of another volume", ({ snapshot }, victim) => ({ snapshot: { ...snapshot, ...victim } })],
   [
-    "another volume with its moment",
-    ({ moment }, victim) => ({ origin: { kind: "volume", handle: "v:a/victim" }, moment: { ...moment, ...victim } }),
+    "another volume with its snapshot",
+    ({ snapshot }, victim) => ({
+      origin: { kind: "volume", handle: "v:a/victim" },
+      snapshot: { ...snapshot, ...victim },
+    }),
   ],
   ["a snapshot", ({ origin }) => ({ origin: { ...origin, kind: "snapshot", handle: "s:a/victim" } })],
   ["another name", () => ({ name: "more" })],
 ];
 
 describe("the record on the target does not decide what is read: for a move,", () => {
-  test.each(origins)("%s is refused in the first round", async (_, what) => {
+  test.each(origins)("%s is refused in the first pass", async (_, what) => {
     const { process, change, isLeaked, victim, on, record } = attacked();
     const one = process();
     await commanded(one, begin);
     const honest = record();
-    const before = [...on("a").moments.keys()];
+    const before = [...on("a").held.keys()];
     change(each => what(each, victim));
-    const refused = await failure(commanded(one, round));
+    const refused = await failure(commanded(one, pass));
     expect(refused?.code).toBe("failed-precondition");
     expect(refused?.message).toMatch(/v:b\/copy.*connection "b".*nothing was read/);
     expect(isLeaked()).toBe(false);
-    expect([...on("a").moments.keys(), ...on("c").moments.keys()]).toEqual(before);
+    expect([...on("a").held.keys(), ...on("c").held.keys()]).toEqual(before);
     change(() => honest);
-    await commanded(one, round);
-    expect(on("b").landings.get("copy")?.content).toBe(content);
+    await commanded(one, pass);
+    expect(on("b").targets.get("copy")?.content).toBe(content);
     await one.stop(1_000);
   });
 
-  test.each(origins)("%s is refused in the second round", async (_, what) => {
+  test.each(origins)("%s is refused in the second pass", async (_, what) => {
     const { process, change, isLeaked, victim, on, record } = attacked();
     const one = process();
     await commanded(one, begin);
-    await commanded(one, round);
+    await commanded(one, pass);
     const honest = record();
     change(each => what(each, victim));
-    expect((await failure(commanded(one, round)))?.code).toBe("failed-precondition");
+    expect((await failure(commanded(one, pass)))?.code).toBe("failed-precondition");
     expect(isLeaked()).toBe(false);
     change(() => honest);
     on("a").volumes.set("source", { content: `${content} and more`, bytes: 1n << 20n });
-    await commanded(one, round);
-    expect(on("b").landings.get("copy")?.content).toBe(`${content} and more`);
+    await commanded(one, pass);
+    expect(on("b").targets.get("copy")?.content).toBe(`${content} and more`);
     await one.stop(1_000);
   });
 
@@ -182,7 +185,7 @@ describe("the record on the target does not decide what is read: for a move,", (
     await commanded(one, begin);
     await commanded(one, { command: "cancel", target: "v:b/copy" });
     on("b").records.set("copy", "");
-    expect((await failure(commanded(one, round)))?.code).toBe("failed-precondition");
+    expect((await failure(commanded(one, pass)))?.code).toBe("failed-precondition");
     expect(isLeaked()).toBe(false);
     await one.stop(1_000);
   });
@@ -201,7 +204,7 @@ describe("a record that", () => {
     const { process, on } = pair();
     const one = process();
     on("b").records.set("copy", record);
-    for (const work of [() => make(one), () => commanded(one, round)])
+    for (const work of [() => make(one), () => commanded(one, pass)])
       expect(await failure(work())).toMatchObject({
         code: "failed-precondition",
         message: expect.stringMatching(new RegExp(`v:b/copy.*${why}`)),
@@ -211,10 +214,10 @@ describe("a record that", () => {
   });
 
   test.each([
-    ["round", 1e21],
-    ["round", -1],
-    ["beat", 2 ** 60],
-    ["beat", 0.5],
+    ["pass", 1e21],
+    ["pass", -1],
+    ["heartbeat", 2 ** 60],
+    ["heartbeat", 0.5],
     ["asked", 1e300],
     ["done", "9223372036854775808"],
     ["done", "-1"],

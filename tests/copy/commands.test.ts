@@ -25,8 +25,8 @@ describe("the protocol of the command socket", () => {
     ["{", "not JSON"],
     ["[]", "Expected"],
     ['{"command":"erase"}', "command"],
-    ['{"command":"land"}', "target"],
-    ['{"command":"land","target":"v:b/x","force":true}', "force"],
+    ['{"command":"finish"}', "target"],
+    ['{"command":"finish","target":"v:b/x","force":true}', "force"],
     [JSON.stringify({ ...begin, bytes: 5 }), "bytes"],
     [JSON.stringify({ ...begin, bytes: "-5" }), "bytes"],
   ])("refuses %s", (line, why) => {

@@ -15,15 +15,15 @@ import { pause } from "../waiting.ts";
 /** Short times, so that no test waits. */
 export const quick: CopyTimes = {
   ...usualTimes,
-  beat: 20,
-  lost: 200,
-  takeOver: 60,
-  settle: 1,
-  late: 1,
+  heartbeat: 20,
+  leaseTimeout: 200,
+  takeoverAfter: 60,
+  verifyDelay: 1,
+  slowClaimDelay: 1,
   firstPause: 1,
   longestPause: 5,
   turn: 60_000,
-  ask: 30,
+  answerWithin: 30,
 };
 
 /** What a process is opened on. */

@@ -3,7 +3,7 @@ import { CopyLease, seconds } from "../../lib/copies/lease.ts";
 import { type CopyRecord, readRecord, writeRecord } from "../../lib/copies/record.ts";
 import { CopyRemoval } from "../../lib/copies/removal.ts";
 import { CsiError } from "../../lib/core/errors.ts";
-import type { TakingAbility } from "../../lib/drivers/copying.ts";
+import type { CopyTarget } from "../../lib/drivers/copying.ts";
 import type { Driver } from "../../lib/drivers/driver.ts";
 import { CopyStorage, copyDriver } from "../fakes/memory-copies.ts";
 import { codeOf } from "../mux/world.ts";
@@ -13,56 +13,56 @@ import { call, make, pair } from "./pair.ts";
 const target = { kind: "volume", connection: "b", id: "copy" } as const;
 
 const record: CopyRecord = {
-  ...{ origin: { kind: "volume", handle: "v:a/source" }, name: "copy", role: "create", way: "files", basic: false },
-  ...{ required: 1n, limit: undefined, round: 0, taken: 1, earlier: undefined, state: "copying", dirty: false },
-  moment: {
+  ...{ origin: { kind: "volume", handle: "v:a/source" }, name: "copy", role: "create", method: "rsync", basic: false },
+  ...{ required: 1n, limit: undefined, pass: 0, snapshotTime: 1, earlier: undefined, state: "copying", dirty: false },
+  snapshot: {
     ...{ name: "m", proof: "", bytes: 1n, toSend: 0n, stable: true },
     traits: { encrypted: undefined, blockBytes: 0n, fixed: {} },
   },
-  ...{ done: 0n, total: 0n, asked: 1, owner: "", beat: 0, fault: "", move: undefined },
+  ...{ done: 0n, total: 0n, asked: 1, holder: "", heartbeat: 0, fault: "", move: undefined },
 };
 
-/** A storage with the record of a copy without an owner, and leases of it for several processes. */
+/** A storage with the record of a copy without a holder, and leases of it for several processes. */
 function claims(times: Partial<typeof quick> = {}) {
   const storage = new CopyStorage();
   storage.records.set("copy", writeRecord(record));
-  const { taking } = copyDriver(storage, "b");
-  if (!taking) throw new Error("the storage takes content");
+  const { copyTarget } = copyDriver(storage, "b");
+  if (!copyTarget) throw new Error("the storage takes content");
   const lost: string[] = [];
-  const lease = (self: string, note: TakingAbility["note"] = taking.note) => {
-    const use = <T>(work: (ability: TakingAbility) => Promise<T>) => work({ ...taking, note });
-    const own = { ...quick, lost: 10_000, ...times };
+  const lease = (self: string, note: CopyTarget["note"] = copyTarget.note) => {
+    const use = <T>(work: (ability: CopyTarget) => Promise<T>) => work({ ...copyTarget, note });
+    const own = { ...quick, leaseTimeout: 10_000, ...times };
     return new CopyLease({ target: "v:b/copy", id: "copy", use }, record, self, own, call, () => void lost.push(self));
   };
-  const owner = () => readRecord(storage.records.get("copy") ?? "", "test").owner;
-  return { storage, taking, lease, lost, owner };
+  const holder = () => readRecord(storage.records.get("copy") ?? "", "test").holder;
+  return { storage, copyTarget, lease, lost, holder };
 }
 
-describe("two processes that become the owner of one copy at the same time", () => {
+describe("two processes that become the holder of one copy at the same time", () => {
   test("of which one writes late: it begins only after the other has noticed, and ended its programs", async () => {
-    const { taking, lease, lost, owner } = claims({ settle: 5, beat: 150, late: 400 });
+    const { copyTarget, lease, lost, holder } = claims({ verifyDelay: 5, heartbeat: 150, slowClaimDelay: 400 });
     const { promise, resolve } = Promise.withResolvers<void>();
     const late = lease("late", async (id, text, own) => {
       await promise;
-      await taking.note(id, text, own);
+      await copyTarget.note(id, text, own);
     });
     const claiming = late.claim({});
     const first = lease("first");
     await first.claim({});
-    expect(owner()).toBe("first");
+    expect(holder()).toBe("first");
     resolve();
     await claiming;
-    expect(owner()).toBe("late");
+    expect(holder()).toBe("late");
     expect(lost).toEqual(["first"]);
     await late.leave({}, call);
   });
 
   test("of which one was faster: the other one leaves its record alone", async () => {
-    const { storage, lease, lost, owner } = claims();
+    const { storage, lease, lost, holder } = claims();
     const slow = lease("slow");
-    storage.records.set("copy", writeRecord({ ...record, owner: "other", beat: 1 }));
+    storage.records.set("copy", writeRecord({ ...record, holder: "other", heartbeat: 1 }));
     expect(await codeOf(slow.claim({}))).toBe("aborted");
-    expect([owner(), lost]).toEqual(["other", ["slow"]]);
+    expect([holder(), lost]).toEqual(["other", ["slow"]]);
   });
 });
 
@@ -71,15 +71,15 @@ test("a copy that another process has taken over meanwhile sends no second strea
   let streams = 0;
   const stream = async () => {
     streams++;
-    world.on("b").records.set("copy", writeRecord({ ...world.record(), owner: "another" }));
+    world.on("b").records.set("copy", writeRecord({ ...world.record(), holder: "another" }));
     throw new CsiError("unavailable", "the connection is lost");
   };
-  const one = world.process({ stream, times: { beat: 60_000, firstPause: 1 } });
+  const one = world.process({ stream, times: { heartbeat: 60_000, firstPause: 1 } });
   const asking = codeOf(make(one));
   await until(() => one.copies.running(target) !== undefined);
   expect(await one.copies.running(target)?.done).toMatchObject({ kind: "paused" });
   expect(await asking).toBe("aborted");
-  expect([streams, world.record().owner]).toEqual([1, "another"]);
+  expect([streams, world.record().holder]).toEqual([1, "another"]);
   await one.stop(1_000);
 });
 
@@ -91,14 +91,14 @@ test("a refusal does not give up the source of a copy that another process has b
   let isBegun = false;
   const driver = (): Driver => {
     const whole = copyDriver(world.on("b"), "b");
-    const { taking } = whole;
-    if (!taking) return whole;
-    const refusal: TakingAbility["refusal"] = async () => {
+    const { copyTarget } = whole;
+    if (!copyTarget) return whole;
+    const refusal: CopyTarget["refusal"] = async () => {
       expect(await codeOf(make(one))).toBe("aborted");
       isBegun = true;
       return refused;
     };
-    return { ...whole, taking: { ...taking, refusal } };
+    return { ...whole, copyTarget: { ...copyTarget, refusal } };
   };
   const drivers = new Map([
     ["a", () => copyDriver(world.on("a"), "a")],
@@ -106,26 +106,26 @@ test("a refusal does not give up the source of a copy that another process has b
   ]);
   const two = world.process({ drivers });
   expect([await codeOf(make(two)), isBegun]).toEqual(["aborted", true]);
-  expect(world.on("a").moments.size).toBe(1);
+  expect(world.on("a").held.size).toBe(1);
   world.release();
   await one.stop(1_000);
   await two.stop(1_000);
 });
 
-test("the janitor leaves a copy that was asked for after its listing", async () => {
+test("the hourly clean-up leaves a copy that was asked for after its listing", async () => {
   const world = pair();
   const old = seconds() - 73 * 3_600;
   world.on("b").records.set("copy", writeRecord({ ...record, asked: old }));
   const driver = (): Driver => {
     const whole = copyDriver(world.on("b"), "b");
-    const { taking } = whole;
-    if (!taking) return whole;
-    const landings: TakingAbility["landings"] = async own => {
-      const all = await taking.landings(own);
+    const { copyTarget } = whole;
+    if (!copyTarget) return whole;
+    const copies: CopyTarget["copies"] = async own => {
+      const all = await copyTarget.copies(own);
       world.on("b").records.set("copy", writeRecord({ ...record, asked: seconds() }));
       return all;
     };
-    return { ...whole, taking: { ...taking, landings } };
+    return { ...whole, copyTarget: { ...copyTarget, copies } };
   };
   const one = world.process({ drivers: new Map([["b", driver]]) });
   await one.copies.cleanUp(call);
@@ -134,19 +134,19 @@ test("the janitor leaves a copy that was asked for after its listing", async () 
 });
 
 describe("a connection that has lost its ability to copy", () => {
-  const removal = (storage: CopyStorage, lost: "giving" | "taking") =>
+  const removal = (storage: CopyStorage, lost: "copySource" | "copyTarget") =>
     new CopyRemoval(async (_, work) => work({ ...copyDriver(storage, "b"), [lost]: undefined }));
 
-  test("is not reported to have removed a landing", async () => {
+  test("is not reported to have removed a stored", async () => {
     const storage = new CopyStorage();
     storage.records.set("copy", "text");
-    expect(await codeOf(removal(storage, "taking").remove(target, record, call))).toBe("unavailable");
+    expect(await codeOf(removal(storage, "copyTarget").remove(target, record, call))).toBe("unavailable");
   });
 
-  test("keeps the record from which its protected moments are found again", async () => {
+  test("keeps the record from which its protected snapshots are found again", async () => {
     const storage = new CopyStorage();
     storage.records.set("copy", "text");
-    await removal(storage, "giving").settle(target, record, call);
+    await removal(storage, "copySource").settle(target, record, call);
     expect(storage.remains()).toEqual(["record copy"]);
   });
 });

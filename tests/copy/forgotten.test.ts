@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { Janitor } from "../../lib/copies/cleanup.ts";
+import { CleanUp } from "../../lib/copies/cleanup.ts";
 import type { UseDriver } from "../../lib/copies/copy-work.ts";
 import { seconds } from "../../lib/copies/lease.ts";
 import { readRecord, writeRecord } from "../../lib/copies/record.ts";
@@ -27,7 +27,7 @@ test("a record without room for its failure leaves that out", async () => {
 });
 
 describe("what is forgotten", () => {
-  test("goes: a landing that was not asked for, and a moment without a copy", async () => {
+  test("goes: a stored that was not asked for, and a snapshot without a copy", async () => {
     const { process, hold, release, record, on, remains } = pair();
     hold();
     const one = process();
@@ -44,11 +44,11 @@ describe("what is forgotten", () => {
     await two.copies.cleanUp(call);
     expect(remains()).toEqual([]);
     const old = { content, bytes: 1n, name: "m", proof: "p", since: seconds() - 73 * 3_600 };
-    for (const target of ["v:b/gone", "v:unknown/gone"]) on("a").moments.set(target, new Map([[0, old]]));
-    on("a").moments.set("v:b/young", new Map([[0, { ...old, since: seconds() }]]));
+    for (const target of ["v:b/gone", "v:unknown/gone"]) on("a").held.set(target, new Map([[0, old]]));
+    on("a").held.set("v:b/young", new Map([[0, { ...old, since: seconds() }]]));
     await two.copies.cleanUp(call);
     // The target of one cannot answer, and the other may be about to begin.
-    expect(remains()).toEqual(["moment v:unknown/gone", "moment v:b/young"]);
+    expect(remains()).toEqual(["snapshot v:unknown/gone", "snapshot v:b/young"]);
     await two.stop(1_000);
   });
 
@@ -158,11 +158,11 @@ describe("what is forgotten", () => {
     };
     const names = () => two.connections.names();
     const parts = { use, stream: async () => ({ basic: false }), settings: () => usualCopies, log: call.log };
-    const janitor = new Janitor({ copies: new RunningCopies(parts), use, names, limitMs: 100 });
-    await janitor.round(call);
-    expect(remains().filter(each => !each.startsWith("moment"))).toEqual([]);
-    await janitor.round(call);
-    // Once for its landings, and once when the removed landing gave its source free.
+    const cleanUp = new CleanUp({ copies: new RunningCopies(parts), use, names, limitMs: 100 });
+    await cleanUp.run(call);
+    expect(remains().filter(each => !each.startsWith("snapshot"))).toEqual([]);
+    await cleanUp.run(call);
+    // Once for its targets, and once when the removed target gave its source free.
     expect(asked.filter(name => name === "a").length).toBeLessThanOrEqual(2);
     await two.stop(1_000);
   });

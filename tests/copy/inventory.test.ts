@@ -18,7 +18,7 @@ test("an inventory has the copies to a connection: while they run, when they pau
   expect((await failure(first.volumes.create(copyRequest("new", "b", "v:a/v"), call)))?.code).toBe("aborted");
   const [source, target] = await first.inventory(call);
   expect(source?.copies).toBeUndefined();
-  const copy = { target: "v:b/new", source: "v:a/v", role: "create", way: "stream", fault: "", total: 7 };
+  const copy = { target: "v:b/new", source: "v:a/v", role: "create", method: "zfs-send", fault: "", total: 7 };
   expect(target?.copies).toMatchObject([{ ...copy, state: "copying" }]);
 
   const stopped = first.stop(1_000);
@@ -32,10 +32,10 @@ test("an inventory has the copies to a connection: while they run, when they pau
   storages.get("b")?.records.set("new", "{}");
   expect((await second.inventory(call))[1]?.copies).toMatchObject([{ target: "v:b/new", state: "unreadable" }]);
   const broken = new Map(drivers);
-  const landings = () => Promise.reject(new CsiError("unavailable", "no route to host"));
+  const copies = () => Promise.reject(new CsiError("unavailable", "no route to host"));
   broken.set("b", () => {
     const driver = drivers.get("b")?.() ?? copyDriver(new CopyStorage(), "b");
-    return { ...driver, ...(driver.taking && { taking: { ...driver.taking, landings } }) };
+    return { ...driver, ...(driver.copyTarget && { copyTarget: { ...driver.copyTarget, copies } }) };
   });
   const third = copyProcess({ drivers: broken, stream });
   expect((await third.inventory(call))[1]).toMatchObject({

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import type { CopyCommand } from "../../lib/copies/protocol.ts";
 import { writeRecord } from "../../lib/copies/record.ts";
 import { CsiError } from "../../lib/core/errors.ts";
-import type { TakingAbility } from "../../lib/drivers/copying.ts";
+import type { CopyTarget } from "../../lib/drivers/copying.ts";
 import type { Driver } from "../../lib/drivers/driver.ts";
 import { copyDriver } from "../fakes/memory-copies.ts";
 import { codeOf, failure } from "../mux/world.ts";
@@ -15,24 +15,24 @@ describe("a move", () => {
     ...{ capabilities: [], mutable: {} },
   };
 
-  test("copies in rounds, lands the last one, and repeats every step", async () => {
+  test("copies in passes, lands the last one, and repeats every step", async () => {
     const { process, on, remains } = pair();
     const one = process();
-    expect(await commanded(one, { command: "plan", ...wanted })).toMatchObject([{ kind: "done", way: "stream" }]);
+    expect(await commanded(one, { command: "plan", ...wanted })).toMatchObject([{ kind: "done", method: "zfs-send" }]);
     expect(remains()).toEqual([]);
     for (const _ of [1, 2])
       expect(await commanded(one, { command: "begin", ...wanted })).toMatchObject([
-        { target: "v:b/moved", way: "stream" },
+        { target: "v:b/moved", method: "zfs-send" },
       ]);
-    const round = { command: "round", target: "v:b/moved" } as const;
-    expect((await commanded(one, round)).at(-1)).toMatchObject({ round: { number: 0, continued: true } });
+    const pass = { command: "pass", target: "v:b/moved" } as const;
+    expect((await commanded(one, pass)).at(-1)).toMatchObject({ pass: { number: 0, continued: true } });
     on("a").volumes.set("source", { content: "changed since", bytes: 1n << 20n });
-    expect((await commanded(one, round)).at(-1)).toMatchObject({ round: { number: 1, continued: false } });
-    expect(on("a").moments.get("v:b/moved")?.size).toBe(1);
+    expect((await commanded(one, pass)).at(-1)).toMatchObject({ pass: { number: 1, continued: false } });
+    expect(on("a").held.get("v:b/moved")?.size).toBe(1);
     expect(on("b").volumes.has("moved")).toBe(false);
     const landed = { kind: "done", volume: { handle: "v:b/moved", bytes: 1n << 20n, context: { at: "moved" } } };
     for (const _ of [1, 2]) {
-      expect(await commanded(one, { command: "land", target: "v:b/moved" })).toMatchObject([landed]);
+      expect(await commanded(one, { command: "finish", target: "v:b/moved" })).toMatchObject([landed]);
       await until(() => remains().length === 0);
     }
     expect(on("b").volumes.get("moved")?.content).toBe("changed since");
@@ -42,79 +42,85 @@ describe("a move", () => {
   const written = "everything that was written until the stop";
   const stopPods = (world: ReturnType<typeof pair>) =>
     world.on("a").volumes.set("source", { content: written, bytes: 1n << 20n });
-  const round = { command: "round", target: "v:b/moved" } as const;
-  const land = { command: "land", target: "v:b/moved" } as const;
+  const pass = { command: "pass", target: "v:b/moved" } as const;
+  const finish = { command: "finish", target: "v:b/moved" } as const;
   const freeze = { command: "freeze", volume: "v:a/source" } as const;
 
-  test("takes a new moment after one that was taken for an interrupted round and never recorded", async () => {
+  test("takes a new snapshot after one that was taken for an interrupted pass and never recorded", async () => {
     const world = pair();
     const one = world.process();
     await commanded(one, { command: "begin", ...wanted });
-    await commanded(one, round);
+    await commanded(one, pass);
     world.on("b").step = what => {
       if (what !== "note") return;
       world.on("b").step = () => {};
       throw new CsiError("unavailable", "no route to host");
     };
-    expect(await codeOf(commanded(one, round))).toBe("unavailable");
-    expect(world.record("moved")).toMatchObject({ state: "ready", round: 0 });
+    expect(await codeOf(commanded(one, pass))).toBe("unavailable");
+    expect(world.record("moved")).toMatchObject({ state: "ready", pass: 0 });
     stopPods(world);
-    expect((await commanded(one, round)).at(-1)).toMatchObject({ round: { number: 1, continued: false } });
-    await commanded(one, land);
+    expect((await commanded(one, pass)).at(-1)).toMatchObject({ pass: { number: 1, continued: false } });
+    await commanded(one, finish);
     expect(world.on("b").volumes.get("moved")?.content).toBe(written);
     await one.stop(1_000);
   });
 
-  test.each(["here", "in another process"])("refuses to land a round that began before freeze, run %s", async where => {
-    const world = pair();
-    const one = world.process();
-    const two = where === "here" ? one : world.process();
-    await commanded(one, { command: "begin", ...wanted });
-    world.hold();
-    const client = new AbortController();
-    const first = codeOf(one.copies.command(round, () => {}, client.signal, call));
-    await world.reached();
-    client.abort(new CsiError("aborted", "the connection to the client broke"));
-    stopPods(world);
-    if (two !== one) {
-      // Another process cannot write into the record of a running copy.
-      expect(await codeOf(commanded(two, freeze))).toBe("aborted");
+  test.each(["here", "in another process"])(
+    "refuses to finish a pass that began before freeze, run %s",
+    async where => {
+      const world = pair();
+      const one = world.process();
+      const two = where === "here" ? one : world.process();
+      await commanded(one, { command: "begin", ...wanted });
+      world.hold();
+      const client = new AbortController();
+      const first = codeOf(one.copies.command(pass, () => {}, client.signal, call));
+      await world.reached();
+      client.abort(new CsiError("aborted", "the connection to the client broke"));
+      stopPods(world);
+      if (two !== one) {
+        // Another process cannot write into the record of a running copy.
+        expect(await codeOf(commanded(two, freeze))).toBe("aborted");
+        world.release();
+        await until(() => world.record("moved").state === "ready");
+      }
+      const noted = {
+        kind: "done",
+        instead: [expect.stringContaining("cannot set a volume to read-only; it is noted")],
+      };
+      expect(await commanded(two, freeze)).toMatchObject([noted]);
       world.release();
-      await until(() => world.record("moved").state === "ready");
-    }
-    const noted = { kind: "done", instead: [expect.stringContaining("cannot set a volume to read-only; it is noted")] };
-    expect(await commanded(two, freeze)).toMatchObject([noted]);
-    world.release();
-    expect((await commanded(two, round)).at(-1)).toMatchObject({
-      round: where === "here" ? { number: 0, continued: true } : { number: 1, continued: false },
-    });
-    if (two === one) {
-      expect(await commanded(two, land).catch(String)).toMatch(/began before its source was stopped.*round again/);
-      expect((await commanded(two, round)).at(-1)).toMatchObject({ round: { number: 1, continued: false } });
-    }
-    await commanded(two, land);
-    expect(world.on("b").volumes.get("moved")?.content).toBe(written);
-    await first;
-    await Promise.all([one.stop(1_000), two.stop(1_000)]);
-  });
+      expect((await commanded(two, pass)).at(-1)).toMatchObject({
+        pass: where === "here" ? { number: 0, continued: true } : { number: 1, continued: false },
+      });
+      if (two === one) {
+        expect(await commanded(two, finish).catch(String)).toMatch(/began before its source was stopped.*pass again/);
+        expect((await commanded(two, pass)).at(-1)).toMatchObject({ pass: { number: 1, continued: false } });
+      }
+      await commanded(two, finish);
+      expect(world.on("b").volumes.get("moved")?.content).toBe(written);
+      await first;
+      await Promise.all([one.stop(1_000), two.stop(1_000)]);
+    },
+  );
 
-  test("a round that began while freeze was noted is not landed, and thaw lets it be", async () => {
+  test("a pass that began while freeze was noted is not landed, and thaw lets it be", async () => {
     const world = pair();
     const one = world.process();
     await commanded(one, { command: "begin", ...wanted });
-    await commanded(one, round);
-    // Another process notes freeze between the snapshot of the next round and its record.
+    await commanded(one, pass);
+    // Another process notes freeze between the snapshot of the next pass and its record.
     world.on("a").step = what => {
       if (what !== "protected") return;
       world.on("b").records.set("moved", writeRecord({ ...world.record("moved"), frozen: 1 }));
       world.on("a").step = () => {};
     };
-    expect(await codeOf(commanded(one, round))).toBe("aborted");
-    expect(world.record("moved")).toMatchObject({ round: 0, frozen: 1 });
-    expect(await codeOf(commanded(one, land))).toBe("failed-precondition");
+    expect(await codeOf(commanded(one, pass))).toBe("aborted");
+    expect(world.record("moved")).toMatchObject({ pass: 0, frozen: 1 });
+    expect(await codeOf(commanded(one, finish))).toBe("failed-precondition");
     expect(await codeOf(commanded(one, { command: "thaw", volume: "v:a/source" }))).toBeUndefined();
     expect(world.record("moved").frozen).toBeUndefined();
-    await commanded(one, land);
+    await commanded(one, finish);
     await one.stop(1_000);
   });
 
@@ -131,19 +137,19 @@ describe("a move", () => {
     await one.stop(1_000);
   });
 
-  test("starts no round while its landing becomes the volume", async () => {
+  test("starts no pass while its stored becomes the volume", async () => {
     const world = pair();
     const { promise, resolve } = Promise.withResolvers<void>();
     const driver = (): Driver => {
       const whole = copyDriver(world.on("b"), "b");
-      const { taking } = whole;
-      if (!taking) return whole;
-      const land: TakingAbility["land"] = async (...given) => {
-        world.on("b").step("landing");
+      const { copyTarget } = whole;
+      if (!copyTarget) return whole;
+      const finish: CopyTarget["finish"] = async (...given) => {
+        world.on("b").step("stored");
         await promise;
-        return taking.land(...given);
+        return copyTarget.finish(...given);
       };
-      return { ...whole, taking: { ...taking, land } };
+      return { ...whole, copyTarget: { ...copyTarget, finish } };
     };
     const drivers = new Map([
       ["a", () => copyDriver(world.on("a"), "a")],
@@ -152,18 +158,18 @@ describe("a move", () => {
     const one = world.process({ drivers });
     const target = "v:b/moved";
     await commanded(one, { command: "begin", ...wanted });
-    await commanded(one, { command: "round", target });
+    await commanded(one, { command: "pass", target });
     let isLanding = false;
     world.on("b").step = what => {
-      isLanding ||= what === "landing";
+      isLanding ||= what === "stored";
     };
-    const landing = commanded(one, { command: "land", target });
+    const stored = commanded(one, { command: "finish", target });
     await until(() => isLanding);
     world.on("a").volumes.set("source", { content: "changed since", bytes: 1n << 20n });
-    expect(await codeOf(commanded(one, { command: "round", target }))).toBe("aborted");
-    expect(await codeOf(commanded(one, { command: "land", target }))).toBe("aborted");
+    expect(await codeOf(commanded(one, { command: "pass", target }))).toBe("aborted");
+    expect(await codeOf(commanded(one, { command: "finish", target }))).toBe("aborted");
     resolve();
-    await landing;
+    await stored;
     expect(world.on("b").volumes.get("moved")?.content).toBe(content);
     await one.stop(1_000);
   });
@@ -173,14 +179,14 @@ describe("a move", () => {
     const one = world.process();
     const target = "v:b/moved";
     await commanded(one, { command: "begin", ...wanted });
-    await commanded(one, { command: "round", target });
+    await commanded(one, { command: "pass", target });
     world.on("b").step = what => {
       if (what !== "note") return;
       world.on("b").step = () => {};
-      world.on("b").landings.clear();
-      world.on("a").moments.clear();
+      world.on("b").targets.clear();
+      world.on("a").held.clear();
     };
-    const refused = await failure(commanded(one, { command: "land", target }));
+    const refused = await failure(commanded(one, { command: "finish", target }));
     expect(refused).toMatchObject({
       code: "failed-precondition",
       message: 'the copy to volume "moved" was cancelled',
@@ -208,9 +214,9 @@ describe("a move", () => {
       unlisted: [],
     });
     const refused = (command: CopyCommand) => codeOf(commanded(one, command));
-    expect(await refused({ command: "land", target: "v:b/moved" })).toBe("failed-precondition");
-    expect(await refused({ command: "land", target: "v:b/none" })).toBe("not-found");
-    expect(await refused({ command: "round", target: "v:b/none" })).toBe("not-found");
+    expect(await refused({ command: "finish", target: "v:b/moved" })).toBe("failed-precondition");
+    expect(await refused({ command: "finish", target: "v:b/none" })).toBe("not-found");
+    expect(await refused({ command: "pass", target: "v:b/none" })).toBe("not-found");
     expect(await refused({ command: "freeze", volume: "v:a/other" })).toBe("failed-precondition");
     expect(await refused({ command: "begin", ...wanted, name: "x", parameters: { connection: "a" } })).toBe(
       "invalid-argument",
@@ -224,7 +230,7 @@ describe("a move", () => {
     const one = pair().process({ look: 50 });
     await commanded(one, { command: "begin", ...wanted });
     await one.connections.use("a", "retry", async ({ driver }) =>
-      Object.defineProperty(driver.taking, "landings", { value: () => new Promise(() => {}) }),
+      Object.defineProperty(driver.copyTarget, "copies", { value: () => new Promise(() => {}) }),
     );
     const answers = await commanded(one, { command: "list" });
     expect(answers.at(0)).toMatchObject({ kind: "copy", target: "v:b/moved" });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { type CopyRecord, writeRecord } from "../../lib/copies/record.ts";
 import { CsiError } from "../../lib/core/errors.ts";
-import type { TakingAbility } from "../../lib/drivers/copying.ts";
+import type { CopyTarget } from "../../lib/drivers/copying.ts";
 import type { Driver } from "../../lib/drivers/driver.ts";
 import { copyDriver } from "../fakes/memory-copies.ts";
 import { codeOf, failure } from "../mux/world.ts";
@@ -13,16 +13,16 @@ describe("two processes", () => {
   test("of which one copies: the other says so, and takes over when the first has ended without a word", async () => {
     const { process, hold, reached, release, record, on } = pair();
     hold();
-    const one = process({ times: { beat: 10 } });
+    const one = process({ times: { heartbeat: 10 } });
     expect(await codeOf(make(one))).toBe("aborted");
     await reached();
-    const two = process({ times: { takeOver: 200 } });
+    const two = process({ times: { takeoverAfter: 200 } });
     for (const _ of [1, 2, 3]) expect((await failure(make(two)))?.message).toContain("another csimux");
     // A process that was killed leaves its name in the record.
     const stopping = one.stop(1_000);
     release();
     await stopping;
-    on("b").records.set("copy", writeRecord({ ...record(), owner: "killed" }));
+    on("b").records.set("copy", writeRecord({ ...record(), holder: "killed" }));
     const began = performance.now();
     expect((await asked(() => make(two))).id).toBe("v:b/copy");
     expect(performance.now() - began).toBeGreaterThan(150);
@@ -32,11 +32,11 @@ describe("two processes", () => {
   test("of which one was killed: the one that has its held id continues the copy at once, and no other one does", async () => {
     const { hold, release, reached, process, record, on } = pair();
     hold();
-    const killed = process({ held: "id", times: { beat: 1_000_000 } });
+    const killed = process({ held: "id", times: { heartbeat: 1_000_000 } });
     expect(await codeOf(make(killed))).toBe("aborted");
     await reached();
-    expect(record().owner).toStartWith("id.");
-    const later = { takeOver: 1_000_000 };
+    expect(record().holder).toStartWith("id.");
+    const later = { takeoverAfter: 1_000_000 };
     const others = [undefined, "other", "i"].map(held => process({ ...(held && { held }), times: later }));
     for (const other of others) expect((await failure(make(other)))?.message).toContain("another csimux");
     const next = process({ held: "id", times: later });
@@ -49,17 +49,17 @@ describe("two processes", () => {
   test("the one that loses the record ends its copy", async () => {
     const { process, hold, reached, release, record, on } = pair();
     hold();
-    const one = process({ times: { beat: 10 } });
+    const one = process({ times: { heartbeat: 10 } });
     expect(await codeOf(make(one))).toBe("aborted");
     await reached();
-    on("b").records.set("copy", writeRecord({ ...record(), owner: "another" }));
+    on("b").records.set("copy", writeRecord({ ...record(), holder: "another" }));
     const target = { kind: "volume", connection: "b", id: "copy" } as const;
     const running = one.copies.running(target);
     // The owner reads its record every 10 ms.
     await passing(50);
     release();
     expect(await running?.done).toMatchObject({ kind: "paused" });
-    expect(record().owner).toBe("another");
+    expect(record().holder).toBe("another");
     await one.stop(1_000);
   });
 
@@ -69,7 +69,7 @@ describe("two processes", () => {
     const one = process();
     expect(await codeOf(make(one))).toBe("aborted");
     await reached();
-    const two = process({ times: { takeOver: 60_000 } });
+    const two = process({ times: { takeoverAfter: 60_000 } });
     const cancelling = commanded(two, { command: "cancel", target: "v:b/copy" });
     await until(() => on("b").cancelled.has("copy"));
     release();
@@ -93,23 +93,23 @@ describe("two processes", () => {
       const stopping = first.stop(1_000);
       release();
       await stopping;
-      expect(record()).toMatchObject({ state: "copying", owner: "" });
+      expect(record()).toMatchObject({ state: "copying", holder: "" });
       const noting = Promise.withResolvers<void>();
       const cancelled = Promise.withResolvers<void>();
       const driver = (name: string) => (): Driver => {
         const whole = copyDriver(on(name), name);
-        if (name !== "b" || !whole.taking) return whole;
-        const note: TakingAbility["note"] = async (id, text, own) => {
+        if (name !== "b" || !whole.copyTarget) return whole;
+        const note: CopyTarget["note"] = async (id, text, own) => {
           noting.resolve();
           await cancelled.promise;
-          await whole.taking?.note(id, text, own);
+          await whole.copyTarget?.note(id, text, own);
         };
-        return { ...whole, taking: { ...whole.taking, note } };
+        return { ...whole, copyTarget: { ...whole.copyTarget, note } };
       };
       const claiming = process({ drivers: new Map(["a", "b", "c"].map(name => [name, driver(name)])) });
       expect(await codeOf(make(claiming))).toBe("aborted");
       await noting.promise;
-      const two = process({ times: { takeOver: 60_000 } });
+      const two = process({ times: { takeoverAfter: 60_000 } });
       on("b").step = what => {
         if (when === "before" && (what === "noted" || what === "cancelled")) cancelled.resolve();
       };
@@ -132,15 +132,15 @@ describe("two processes", () => {
     expect(await codeOf(make(one))).toBe("aborted");
     release();
     await until(() => record().state === "ready");
-    // What a request in another process writes: first that it is the owner, then that it has the volume.
+    // What a request in another process writes: first that it is the holder, then that it has the volume.
     const write = (change: Partial<CopyRecord>) =>
-      on("b").records.set("copy", writeRecord({ ...record(), beat: record().beat + 1, ...change }));
-    write({ owner: "another" });
+      on("b").records.set("copy", writeRecord({ ...record(), heartbeat: record().heartbeat + 1, ...change }));
+    write({ holder: "another" });
     const cancelling = codeOf(commanded(one, { command: "cancel", target: "v:b/copy" }));
     await until(() => on("b").cancelled.has("copy"));
     on("b").volumes.set("copy", { content, bytes: 1n << 20n });
-    on("b").landings.delete("copy");
-    write({ state: "finished", owner: "" });
+    on("b").targets.delete("copy");
+    write({ state: "finished", holder: "" });
     expect(await cancelling).toBe("failed-precondition");
     expect(on("b").volumes.has("copy")).toBe(true);
     await one.stop(1_000);
@@ -156,19 +156,19 @@ describe("two processes", () => {
     let finds = 0;
     const driver = (name: string) => (): Driver => {
       const whole = copyDriver(on(name), name);
-      if (name !== "b" || !whole.taking) return whole;
-      const find: TakingAbility["find"] = async (id, own) => {
-        const found = await whole.taking?.find(id, own);
+      if (name !== "b" || !whole.copyTarget) return whole;
+      const find: CopyTarget["find"] = async (id, own) => {
+        const found = await whole.copyTarget?.find(id, own);
         // After the request has read it once.
         if (++finds === 1) on("b").records.set("copy", writeRecord({ ...record(), state: "cancelled" }));
         return found;
       };
-      return { ...whole, taking: { ...whole.taking, find } };
+      return { ...whole, copyTarget: { ...whole.copyTarget, find } };
     };
     const two = process({ drivers: new Map(["a", "b", "c"].map(name => [name, driver(name)])) });
     expect(await codeOf(make(two))).toBe("aborted");
     expect(await codeOf(make(two))).toBe("failed-precondition");
-    expect([...on("b").volumes.keys(), ...on("b").landings.keys()]).toEqual([]);
+    expect([...on("b").volumes.keys(), ...on("b").targets.keys()]).toEqual([]);
     await Promise.all([one.stop(1_000), two.stop(1_000)]);
   });
 
@@ -181,7 +181,7 @@ describe("two processes", () => {
     const stopping = one.stop(1_000);
     release();
     await stopping;
-    on("b").records.set("copy", writeRecord({ ...record(), owner: "killed" }));
+    on("b").records.set("copy", writeRecord({ ...record(), holder: "killed" }));
     const two = process();
     expect(await commanded(two, { command: "cancel", target: "v:b/copy" })).toMatchObject([{ kind: "done" }]);
     expect(remains()).toEqual(["record copy"]);
@@ -191,7 +191,7 @@ describe("two processes", () => {
   test("one that cannot write its record ends its copy before another may begin", async () => {
     const { process, hold, reached, release, on } = pair();
     hold();
-    const one = process({ times: { beat: 10, lost: 60 } });
+    const one = process({ times: { heartbeat: 10, leaseTimeout: 60 } });
     expect(await codeOf(make(one))).toBe("aborted");
     await reached();
     on("b").step = what => {

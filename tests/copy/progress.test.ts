@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { progressText, Rate } from "../../lib/copies/progress.ts";
 
 const gib = 1n << 30n;
-const copy = { name: "pvc-1", from: "a", way: "stream", rate: 0n, waits: undefined, fault: "" } as const;
+const copy = { name: "pvc-1", from: "a", method: "zfs-send", rate: 0n, ahead: undefined, fault: "" } as const;
 
 describe("the progress of a copy", () => {
   test.each([
@@ -15,12 +15,12 @@ describe("the progress of a copy", () => {
     ["it has hardly begun", { done: 1536n, total: 0n }, ": 1.5 KiB"],
     ["it has a few bytes", { done: 100n, total: 0n }, ": 100 bytes"],
     ["its size is unknown", { done: 3n * gib, total: 0n }, ": 3.0 GiB"],
-    ["it waits", { done: 0n, total: gib, waits: 2 }, ": it waits for its turn, 2 copies are in front"],
-    ["one is in front", { done: 0n, total: gib, waits: 1 }, ": it waits for its turn, 1 copy is in front"],
+    ["it waits", { done: 0n, total: gib, ahead: 2 }, ": queued, 2 copies ahead"],
+    ["one is in front", { done: 0n, total: gib, ahead: 1 }, ": queued, 1 copy ahead"],
     [
       "it failed",
       { done: gib, total: 2n * gib, fault: "full" },
-      ": 1.0 of 2.0 GiB; the last attempt failed and is repeated: full",
+      ": 1.0 of 2.0 GiB; last attempt failed, retrying: full",
     ],
   ] as const)("is one sentence when %s", (_, at, text) => {
     expect(progressText({ ...copy, ...at })).toEndWith(text);

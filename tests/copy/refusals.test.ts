@@ -94,15 +94,15 @@ describe("what is refused", () => {
     const wanted = { source: "v:a/source", name: "moved", bytes: 1n << 20n, parameters: { connection: "b" } };
     const one = process();
     await commanded(one, { command: "begin", ...wanted, capabilities: [], mutable: {} });
-    await commanded(one, { command: "round", target: "v:b/moved" });
+    await commanded(one, { command: "pass", target: "v:b/moved" });
     await one.stop(1_000);
     const two = process({ traits: { b: { copies: none } } });
-    for (const command of ["round", "land"] as const)
+    for (const command of ["pass", "finish"] as const)
       expect(await codeOf(commanded(two, { command, target: "v:b/moved" }))).toBe("failed-precondition");
-    expect([remains().length, on("b").landings.get("moved")?.isWhole]).toEqual([3, true]);
+    expect([remains().length, on("b").targets.get("moved")?.isWhole]).toEqual([3, true]);
     await two.stop(1_000);
     const three = process();
-    await commanded(three, { command: "land", target: "v:b/moved" });
+    await commanded(three, { command: "finish", target: "v:b/moved" });
     expect(on("b").volumes.has("moved")).toBe(true);
     await three.stop(1_000);
   });
@@ -165,7 +165,7 @@ describe("groups", () => {
     await two.stop(1_000);
   });
 
-  test("no member with a way: the answer has the reason", async () => {
+  test("no member with a method: the answer has the reason", async () => {
     const { process } = pair();
     const one = process({ groups, settings: { enabled: false } });
     expect(await codeOf(make(one, "both"))).toBe("failed-precondition");
@@ -200,9 +200,9 @@ test("a final failure after the answer of a request is the answer of the next on
   const one = world.process({ stream });
   expect(await codeOf(make(one))).toBe("aborted");
   world.on("a").volumes.delete("source");
-  world.on("a").moments.clear();
+  world.on("a").held.clear();
   world.release();
-  await until(() => world.record().owner === "");
+  await until(() => world.record().holder === "");
   expect(await failure(make(one))).toMatchObject({ code: "not-found" });
   expect([runs, world.remains()]).toEqual([1, []]);
   await one.stop(1_000);
@@ -213,7 +213,7 @@ test("a group whose members are healthy names the source's connection if that is
   const one = pair().process({ groups });
   const refused = await failure(one.volumes.create(copyRequest("x", "both", "v:gone/source"), call));
   expect(refused?.code).toBe("unavailable");
-  expect(refused?.message).toContain('"gone"');
+  expect(refused?.message).toContain('"expired"');
   expect(refused?.message).not.toMatch(/connection "[bc]"/);
   await one.stop(1_000);
 });
@@ -223,8 +223,8 @@ test.each([
   ["the names, sizes and times of its files equal those of the snapshot", { proof: "", stable: true }, undefined],
   ["its source may have changed", { proof: "", stable: false }, undefined],
   ["its source may have changed", { proof: "", stable: false }, 1],
-  ["its last round began after its source was stopped", { proof: "", stable: false }, 0],
-] as const)("of a complete copy is said: %s", (text, moment, frozen) => {
-  const record = { round: 0, frozen, moment } as unknown as CopyRecord;
+  ["its last pass began after its source was stopped", { proof: "", stable: false }, 0],
+] as const)("of a complete copy is said: %s", (text, snapshot, frozen) => {
+  const record = { pass: 0, frozen, snapshot } as unknown as CopyRecord;
   expect(assurance(record)).toStartWith(text);
 });

@@ -33,10 +33,10 @@ describe("a running copy", () => {
     const seen = () => one.overview(new Map()).copies;
     expect(await codeOf(make(one))).toBe("aborted");
     expect(await codeOf(make(one, "c"))).toBe("aborted");
-    await until(() => seen()?.running[0]?.isStalled === true && seen()?.running[1]?.waits === 1);
+    await until(() => seen()?.running[0]?.isStalled === true && seen()?.running[1]?.ahead === 1);
     expect(seen()?.running).toMatchObject([
-      { target: "v:b/copy", from: "a", to: "b", way: "stream", waits: undefined, done: 0n },
-      { target: "v:c/copy", from: "a", to: "c", way: "stream", waits: 1, isStalled: false },
+      { target: "v:b/copy", from: "a", to: "b", method: "zfs-send", ahead: undefined, done: 0n },
+      { target: "v:c/copy", from: "a", to: "c", method: "zfs-send", ahead: 1, isStalled: false },
     ]);
     expect(seen()?.copied).toEqual([]);
     release();
@@ -44,7 +44,7 @@ describe("a running copy", () => {
     await asked(() => make(one, "c"));
     expect(seen()).toEqual({
       running: [],
-      copied: ["b", "c"].map(to => ({ from: "a", to, way: "stream", bytes: BigInt(content.length) })),
+      copied: ["b", "c"].map(to => ({ from: "a", to, method: "zfs-send", bytes: BigInt(content.length) })),
     });
     await one.stop(1_000);
   });
@@ -70,7 +70,7 @@ describe("a running copy", () => {
     expect(await codeOf(make(one))).toBe("aborted");
     const paused = await one.copies.running({ kind: "volume", connection: "b", id: "copy" })?.done;
     expect(paused).toMatchObject({ kind: "paused", why: { code: "aborted" } });
-    expect(record()).toMatchObject({ state: "copying", owner: "" });
+    expect(record()).toMatchObject({ state: "copying", holder: "" });
     on("b").gate = async () => {};
     expect((await asked(() => make(one))).id).toBe("v:b/copy");
     expect(on("b").volumes.get("copy")?.content).toHaveLength(100_000);
@@ -98,7 +98,7 @@ describe("a running copy", () => {
     hold();
     const one = process();
     expect(await codeOf(make(one))).toBe("aborted");
-    await untilSaid(() => make(one, "c"), "waits for its turn, 1 copy is in front");
+    await untilSaid(() => make(one, "c"), "queued, 1 copy ahead");
     release();
     expect((await asked(() => make(one))).id).toBe("v:b/copy");
     expect((await asked(() => make(one, "c"))).id).toBe("v:c/copy");
@@ -109,7 +109,7 @@ describe("a running copy", () => {
     const { hold, release, process } = pair();
     hold();
     const one = process({ settings: { perMachine: 1, atOnce: 8 } });
-    const waits = () => one.overview(new Map()).copies?.running.map(each => each.waits);
+    const ahead = () => one.overview(new Map()).copies?.running.map(each => each.ahead);
     for (const [to, name] of [
       ["b", "first"],
       ["c", "second"],
@@ -117,12 +117,12 @@ describe("a running copy", () => {
       ["c", "fourth"],
     ] as const)
       expect(await codeOf(make(one, to, name))).toBe("aborted");
-    expect(waits()).toEqual([undefined, 1, 2, 3]);
+    expect(ahead()).toEqual([undefined, 1, 2, 3]);
     await commanded(one, { command: "cancel", target: "v:c/second" });
-    await until(() => waits()?.length === 3);
-    expect(waits()).toEqual([undefined, 1, 2]);
+    await until(() => ahead()?.length === 3);
+    expect(ahead()).toEqual([undefined, 1, 2]);
     release();
-    await until(() => waits()?.length === 0);
+    await until(() => ahead()?.length === 0);
     await one.stop(1_000);
   });
 
@@ -141,7 +141,7 @@ describe("a running copy", () => {
     await until(() => pieces > 60);
     expect((await asked(() => make(one, "c"), 10_000)).id).toBe("v:c/copy");
     expect(on("b").volumes.has("copy")).toBe(false);
-    const before = on("b").landings.get("copy")?.content.length ?? 0;
+    const before = on("b").targets.get("copy")?.content.length ?? 0;
     expect(before).toBeGreaterThan(0);
     on("b").gate = async () => {};
     expect((await asked(large)).id).toBe("v:b/copy");
@@ -156,7 +156,7 @@ describe("a running copy", () => {
     on("b").step = what => {
       if (what === "receive" && left-- > 0) throw new CsiError("unavailable", "the pool is full");
     };
-    await untilSaid(() => make(one), "the last attempt failed and is repeated: the pool is full");
+    await untilSaid(() => make(one), "last attempt failed, retrying: the pool is full");
     expect((await asked(() => make(one))).id).toBe("v:b/copy");
     await one.stop(1_000);
   });
@@ -165,7 +165,7 @@ describe("a running copy", () => {
     const { process, on, remains } = pair();
     const one = process();
     on("b").step = what => {
-      if (what !== "receive" || (on("b").landings.get("copy")?.content ?? "") === "") return;
+      if (what !== "receive" || (on("b").targets.get("copy")?.content ?? "") === "") return;
       throw new CsiError("invalid-argument", "the source has a path that cannot be copied");
     };
     const end = await failure(asked(() => make(one), 10_000));
@@ -175,14 +175,14 @@ describe("a running copy", () => {
     await one.stop(1_000);
   });
 
-  test("begins again when its moment was removed by hand, and ends when its source is gone", async () => {
+  test("begins again when its snapshot was removed by hand, and ends when its source is gone", async () => {
     const { process, on, hold, reached, release, remains } = pair();
     hold();
     const one = process();
     expect(await codeOf(make(one))).toBe("aborted");
     await reached();
     await one.stop(1_000);
-    on("a").moments.clear();
+    on("a").held.clear();
     release();
     const two = process();
     expect((await asked(() => make(two))).id).toBe("v:b/copy");
@@ -190,7 +190,7 @@ describe("a running copy", () => {
     expect(await codeOf(make(two, "c"))).toBe("aborted");
     await reached();
     await two.stop(1_000);
-    on("a").moments.clear();
+    on("a").held.clear();
     on("a").volumes.clear();
     release();
     const three = process();
@@ -220,6 +220,6 @@ test("no copy starts while csimux stops", async () => {
   const one = world.process();
   await one.copies.stop(1_000);
   expect(await failure(make(one))).toMatchObject({ code: "unavailable", message: "csimux is stopping; retry" });
-  expect(world.on("b").landings.get("copy")?.content ?? "").toBe("");
+  expect(world.on("b").targets.get("copy")?.content ?? "").toBe("");
   await one.stop(1_000);
 });

@@ -68,7 +68,7 @@ async function main(): Promise<void> {
     most = Math.max(most, rss);
   };
   const call: Call = { id: "bench", signal: new AbortController().signal, log, secrets: {} };
-  const moment = { name: "m", proof: "1", bytes: 0n, toSend: 0n, stable: true } as const;
+  const snapshot = { name: "m", proof: "1", bytes: 0n, toSend: 0n, stable: true } as const;
   const traits = { encrypted: undefined, blockBytes: 0n, fixed: {} };
   const idle = timers === undefined ? undefined : watchTimers();
   // What an idle process does is measured, too.
@@ -76,8 +76,8 @@ async function main(): Promise<void> {
   const before = idle?.() ?? 0;
   const during = timers === undefined ? undefined : watchTimers();
   const [begin, cpu] = [performance.now(), process.cpuUsage()];
-  const rest = { earlier: undefined, way: "stream", basic: false, progress } as const;
-  await copyByStream({ source, target, id: "v", moment: { ...moment, traits }, ...rest }, call);
+  const rest = { earlier: undefined, method: "zfs-send", basic: false, progress } as const;
+  await copyByStream({ source, target, id: "v", snapshot: { ...snapshot, traits }, ...rest }, call);
   const seconds = (performance.now() - begin) / 1000;
   const [start, end] = [first?.cpu ?? cpu, process.cpuUsage()];
   const between = (one: NodeJS.CpuUsage, other: NodeJS.CpuUsage): number =>

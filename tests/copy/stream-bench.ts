@@ -9,10 +9,10 @@ import { type Sshd, startSshd } from "../io/ssh/sshd.ts";
 import type { StreamCost } from "./stream-bench-program.ts";
 
 // Measures a stream between two hosts through the compiled executable's code, in turns with ssh | ssh in a shell. Needs root and sshd:
-// bun tests/copy/stream-bench.ts [MiB] [rounds]
+// bun tests/copy/stream-bench.ts [MiB] [passes]
 
 const mib = Number(process.argv[2] ?? 2048);
-const rounds = Number(process.argv[3] ?? 3);
+const passes = Number(process.argv[3] ?? 3);
 const folder = await mkdtemp(join(tmpdir(), "csimux-bench-"));
 const sshds = await Promise.all([startSshd(), startSshd()]);
 const [a, b] = sshds;
@@ -32,7 +32,7 @@ try {
   await writeFile(settings, JSON.stringify([a.settings(), b.settings()]), { mode: 0o600 });
   const bare: number[] = [];
   const costs: StreamCost[] = [];
-  for (let round = 0; round < rounds; round++) {
+  for (let pass = 0; pass < passes; pass++) {
     const from = performance.now();
     execFileSync("sh", ["-c", `${ssh(a, `head -c ${mib}M /dev/zero`)} | ${ssh(b, "cat >/dev/null")}`]);
     bare.push((performance.now() - from) / 1000);
@@ -53,7 +53,7 @@ try {
     { what: "timers late during a stream, 99th percentile", value: lateMs[1], unit: "ms" },
   ];
   const rows = bare.map((each, at) => `${each.toFixed(1)} and ${costs[at]?.seconds.toFixed(1)}`);
-  process.stdout.write(`${table(figures)}\neach round in seconds: ${rows.join(", ")}\n`);
+  process.stdout.write(`${table(figures)}\neach pass in seconds: ${rows.join(", ")}\n`);
 } finally {
   await Promise.all(sshds.map(({ stop }) => stop()));
   await rm(folder, { recursive: true, force: true });

@@ -40,27 +40,27 @@ describe("a stream within one machine", () => {
   });
 
   test("is the only one whose sender is asked for these lines", async () => {
-    for (const way of ["stream-here", "stream"] as const) {
+    for (const method of ["zfs-send-local", "zfs-send"] as const) {
       const files = await fileStorage(here, here, { bytes: 100_000 });
       made.push(files);
       const told: (boolean | undefined)[] = [];
-      const open: typeof files.source.open = (moment, start, basic, tells) => {
+      const open: typeof files.source.open = (snapshot, start, basic, tells) => {
         told.push(tells);
-        return files.source.open(moment, start, basic);
+        return files.source.open(snapshot, start, basic);
       };
-      await copyByStream(files.work({ way, source: { ...files.source, machine: "b", open } }), testCall());
-      expect([await files.isCopied(), told]).toEqual([true, [way === "stream-here"]]);
+      await copyByStream(files.work({ method, source: { ...files.source, machine: "b", open } }), testCall());
+      expect([await files.isCopied(), told]).toEqual([true, [method === "zfs-send-local"]]);
     }
   });
 
-  test("of a later round never takes the basic form, with which parts of files would be zeros", async () => {
+  test("of a later pass never takes the basic form, with which parts of files would be zeros", async () => {
     const words = "cannot receive new filesystem stream: pool must be upgraded to receive this stream.";
     const files = await fileStorage(here, here, {
       bytes: 1_000,
       receive: `cat >/dev/null; echo "${words}" >&2; exit 1`,
     });
     made.push(files);
-    const work = files.work({ way: "stream", earlier: { name: "tank/v@before", proof: "1" } });
+    const work = files.work({ method: "zfs-send", earlier: { name: "tank/v@before", proof: "1" } });
     expect(await copyByStream(work, testCall()).catch(String)).toContain(words);
     expect(files.opened.map(({ basic }) => basic)).toEqual([false]);
   });
@@ -69,10 +69,10 @@ describe("a stream within one machine", () => {
     const [from, to] = [new CopyStorage(), new CopyStorage()];
     from.volumes.set("source", { content: "x".repeat(100), bytes: 1n << 20n });
     const end = Promise.withResolvers<void>();
-    const stream: CopyByStream = async ({ id, moment, basic, progress }) => {
+    const stream: CopyByStream = async ({ id, snapshot, basic, progress }) => {
       progress(40n);
       await end.promise;
-      Object.assign(to.landings.get(id) ?? {}, { content: "x".repeat(100), proof: moment.proof, isWhole: true });
+      Object.assign(to.targets.get(id) ?? {}, { content: "x".repeat(100), proof: snapshot.proof, isWhole: true });
       return { basic };
     };
     const drivers = new Map([
@@ -82,10 +82,10 @@ describe("a stream within one machine", () => {
     const one = copyProcess({ drivers, stream, times: { stalled: 1 } });
     await untilSaid(() => make(one), 'is being copied from connection "a" (stream-here): 40 of 100 bytes');
     await until(() => one.copies.view().running[0]?.isStalled === true);
-    expect(one.copies.view().running).toMatchObject([{ way: "stream-here", done: 40n, total: 100n }]);
+    expect(one.copies.view().running).toMatchObject([{ method: "zfs-send-local", done: 40n, total: 100n }]);
     end.resolve();
     expect((await asked(() => make(one))).id).toBe("v:b/copy");
-    expect(one.copies.view().copied).toEqual([{ from: "a", to: "b", way: "stream-here", bytes: 100n }]);
+    expect(one.copies.view().copied).toEqual([{ from: "a", to: "b", method: "zfs-send-local", bytes: 100n }]);
     await one.stop(1_000);
   });
 });

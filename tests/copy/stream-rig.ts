@@ -5,7 +5,13 @@ import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { StreamWork } from "../../lib/copies/zfs-send.ts";
-import type { Moment, ReceivedState, StreamSource, StreamStart, StreamTarget } from "../../lib/drivers/copying.ts";
+import type {
+  ReceivedState,
+  SourceSnapshot,
+  StreamSource,
+  StreamStart,
+  StreamTarget,
+} from "../../lib/drivers/copying.ts";
 import type { Argv } from "../../lib/io/runner.ts";
 import type { StorageHost } from "../../lib/io/script.ts";
 import { signal } from "../io/ssh/sshd.ts";
@@ -13,19 +19,19 @@ import { signal } from "../io/ssh/sshd.ts";
 /** A storage whose streams are the bytes of a file, and whose token is the number of bytes that have arrived. */
 export interface FileStorage {
   readonly folder: string;
-  readonly moment: Moment;
+  readonly snapshot: SourceSnapshot;
   readonly source: StreamSource;
   readonly target: StreamTarget;
   /** Each stream that was opened: where it started, whether basic, and what the target was given. */
   readonly opened: { start: StreamStart; basic: boolean; isLater?: boolean }[];
-  /** Removes the landing. */
+  /** Removes the target. */
   forget(): Promise<void>;
   /** What `stop` and `discard` were called for. */
   readonly asked: string[];
   /** The bytes of the part that has arrived. */
   partBytes(): Promise<number>;
   work(change?: Partial<StreamWork>): StreamWork;
-  /** Whether the landing has the content of the moment. */
+  /** Whether the target has the content of the snapshot. */
   isCopied(): Promise<boolean>;
   remove(): Promise<void>;
 }
@@ -58,20 +64,20 @@ export const receive =
 export async function fileStorage(from: StorageHost, to: StorageHost, programs: Programs = {}): Promise<FileStorage> {
   const folder = await mkdtemp(join(tmpdir(), "csimux-stream-"));
   const content = randomBytes(programs.bytes ?? 3_000_000);
-  const [data, landing] = [join(folder, "data"), join(folder, "landing")];
+  const [data, stored] = [join(folder, "data"), join(folder, "stored")];
   await writeFile(data, content);
   const proof = createHash("sha256").update(content).digest("hex");
-  const moment: Moment = {
-    ...{ name: "tank/a@moment", proof, bytes: 0n, toSend: 0n, stable: true },
+  const snapshot: SourceSnapshot = {
+    ...{ name: "tank/a@snapshot", proof, bytes: 0n, toSend: 0n, stable: true },
     traits: { encrypted: undefined, blockBytes: 0n, fixed: {} },
   };
   const text = (name: string) =>
-    readFile(`${landing}.${name}`, "utf8").then(
+    readFile(`${stored}.${name}`, "utf8").then(
       value => value.trim(),
       () => "",
     );
   const size = (name: string) =>
-    stat(`${landing}.${name}`).then(
+    stat(`${stored}.${name}`).then(
       ({ size: bytes }) => bytes,
       () => undefined,
     );
@@ -90,7 +96,7 @@ export async function fileStorage(from: StorageHost, to: StorageHost, programs: 
   };
   const isBusy = (): boolean => {
     try {
-      execFileSync("flock", ["-n", `${landing}.lock`, "true"]);
+      execFileSync("flock", ["-n", `${stored}.lock`, "true"]);
       return false;
     } catch {
       return true;
@@ -103,7 +109,7 @@ export async function fileStorage(from: StorageHost, to: StorageHost, programs: 
       if (isBusy()) return { kind: "busy" };
       if ((await size("whole")) !== undefined) {
         const sum = createHash("sha256")
-          .update(await readFile(`${landing}.whole`))
+          .update(await readFile(`${stored}.whole`))
           .digest("hex");
         return { kind: "whole", proof: sum };
       }
@@ -114,7 +120,7 @@ export async function fileStorage(from: StorageHost, to: StorageHost, programs: 
     open(_id, _moment, isLater) {
       const last = opened.at(-1);
       if (last) last.isLater = isLater;
-      return { host: to, argv: shell(programs.receive ?? receive, landing, proof, last?.basic ? "basic" : "") };
+      return { host: to, argv: shell(programs.receive ?? receive, stored, proof, last?.basic ? "basic" : "") };
     },
     async stop() {
       asked.push("stop");
@@ -123,16 +129,25 @@ export async function fileStorage(from: StorageHost, to: StorageHost, programs: 
     },
     async discard() {
       asked.push("discard");
-      await rm(`${landing}.part`, { force: true });
+      await rm(`${stored}.part`, { force: true });
     },
   };
   return {
-    ...{ folder, moment, source, target, opened, asked },
-    forget: () => rm(`${landing}.whole`),
+    ...{ folder, snapshot, source, target, opened, asked },
+    forget: () => rm(`${stored}.whole`),
     partBytes: async () => (await size("part")) ?? 0,
-    isCopied: async () => content.equals(await readFile(`${landing}.whole`).catch(() => Buffer.alloc(0))),
+    isCopied: async () => content.equals(await readFile(`${stored}.whole`).catch(() => Buffer.alloc(0))),
     work: change => ({
-      ...{ source, target, id: "pvc-1", moment, earlier: undefined, way: "stream", basic: false, progress: () => {} },
+      ...{
+        source,
+        target,
+        id: "pvc-1",
+        snapshot,
+        earlier: undefined,
+        method: "zfs-send",
+        basic: false,
+        progress: () => {},
+      },
       ...change,
     }),
     remove: () => rm(folder, { recursive: true, force: true }),

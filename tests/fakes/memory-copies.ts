@@ -1,7 +1,7 @@
 import type { CopyByStream } from "../../lib/copies/copy-work.ts";
 import { type Access, protocols } from "../../lib/core/access.ts";
 import { CsiError } from "../../lib/core/errors.ts";
-import type { CopySpec, GivingAbility, Moment, StreamEnd, TakingAbility } from "../../lib/drivers/copying.ts";
+import type { CopySource, CopySpec, CopyTarget, SourceSnapshot, StreamEnd } from "../../lib/drivers/copying.ts";
 import type { Driver, Volume } from "../../lib/drivers/driver.ts";
 import type { ForeignSource, Source } from "../../lib/drivers/volume.ts";
 
@@ -17,23 +17,23 @@ interface ProtectedContent extends StoredContent {
   readonly since: number;
 }
 
-interface LandingContent {
+interface TargetContent {
   content: string;
-  /** The proof of the moment of which it has a part, or all. */
+  /** The proof of the snapshot of which it has a part, or all. */
   proof: string;
   isWhole: boolean;
 }
 
-/** A storage in memory that gives and takes content. It outlives the drivers on it, like a storage system. */
+/** A storage in memory that is source and target of copies. It outlives the drivers on it, like a storage system. */
 export class CopyStorage {
   readonly volumes = new Map<string, StoredContent>();
   readonly snapshots = new Map<string, StoredContent>();
-  /** By target, then by round. */
-  readonly moments = new Map<string, Map<number, ProtectedContent>>();
+  /** By target, then by pass. */
+  readonly held = new Map<string, Map<number, ProtectedContent>>();
   readonly records = new Map<string, string>();
   /** The ids of cancelled copies. */
   readonly cancelled = new Set<string>();
-  readonly landings = new Map<string, LandingContent>();
+  readonly targets = new Map<string, TargetContent>();
   /** Runs before each step of the storage; throws to interrupt. */
   step: (what: string) => void = () => {};
   /** Awaited before each piece of a stream. */
@@ -41,12 +41,12 @@ export class CopyStorage {
   /** The refusal of all ways. */
   refuses: CsiError | undefined;
   content: "files" | "blocks" = "files";
-  /** How often a moment was taken. */
+  /** How often a snapshot was taken. */
   taken = 0;
 
   /** What is left of copies, in words. */
   remains(): readonly string[] {
-    const all = { moment: this.moments, record: this.records, landing: this.landings };
+    const all = { snapshot: this.held, record: this.records, target: this.targets };
     return Object.entries(all).flatMap(([what, things]) => [...things.keys()].map(key => `${what} ${key}`));
   }
 }
@@ -60,41 +60,41 @@ const never = (): StreamEnd => {
 
 const traits = { encrypted: undefined, blockBytes: 0n, fixed: {} };
 
-function givingOn(storage: CopyStorage, machine: string): GivingAbility {
+function copySourceOn(storage: CopyStorage, machine: string): CopySource {
   const step = (what: string) => storage.step(what);
   return {
     content: storage.content,
-    protect: async (source, target, round) => {
-      const known = storage.moments.get(target)?.get(round);
-      if (known) return momentOf(known);
+    protect: async (source, target, pass) => {
+      const known = storage.held.get(target)?.get(pass);
+      if (known) return snapshotOf(known);
       const from = (source.kind === "volume" ? storage.volumes : storage.snapshots).get(source.id);
       if (!from) throw new CsiError("not-found", `${source.kind} ${source.id} does not exist`);
       step("protect");
       storage.taken++;
-      const name = `${source.id}@${target}-${round}`;
+      const name = `${source.id}@${target}-${pass}`;
       const taken = { ...from, name, proof: `guid-${storage.taken}`, since: Math.floor(Date.now() / 1_000) };
-      storage.moments.set(target, (storage.moments.get(target) ?? new Map()).set(round, taken));
+      storage.held.set(target, (storage.held.get(target) ?? new Map()).set(pass, taken));
       step("protected");
-      return momentOf(taken);
+      return snapshotOf(taken);
     },
     release: async (target, keep) => {
       step("release");
-      const kept = [...(storage.moments.get(target) ?? [])].filter(([, { name }]) => name === keep?.name);
-      if (kept.length > 0) storage.moments.set(target, new Map(kept));
-      else storage.moments.delete(target);
+      const kept = [...(storage.held.get(target) ?? [])].filter(([, { name }]) => name === keep?.name);
+      if (kept.length > 0) storage.held.set(target, new Map(kept));
+      else storage.held.delete(target);
       step("released");
     },
-    protectedMoments: async () =>
-      [...storage.moments].map(([target, rounds]) => ({
-        volume: [...rounds.values()][0]?.name.split("@")[0],
+    protectedSnapshots: async () =>
+      [...storage.held].map(([target, passes]) => ({
+        volume: [...passes.values()][0]?.name.split("@")[0],
         target,
-        since: Math.min(...[...rounds.values()].map(({ since }) => since)),
+        since: Math.min(...[...passes.values()].map(({ since }) => since)),
       })),
     stream: { format: "zfs:filesystem", machine, open: never, isTokenOf: async () => true },
   };
 }
 
-const momentOf = ({ name, proof, bytes, content }: ProtectedContent): Moment => ({
+const snapshotOf = ({ name, proof, bytes, content }: ProtectedContent): SourceSnapshot => ({
   ...{ name, proof, bytes, traits },
   toSend: BigInt(content.length),
   stable: true,
@@ -107,14 +107,14 @@ const volumeOf = (id: string, { bytes }: StoredContent): Volume => ({
   source: undefined,
 });
 
-function takingOn(storage: CopyStorage, machine: string): TakingAbility {
+function copyTargetOn(storage: CopyStorage, machine: string): CopyTarget {
   const step = (what: string) => storage.step(what);
-  const landing = (id: string): LandingContent => {
-    const found = storage.landings.get(id);
+  const stored = (id: string): TargetContent => {
+    const found = storage.targets.get(id);
     if (found) return found;
-    throw new CsiError("unavailable", `landing ${id} does not exist`);
+    throw new CsiError("unavailable", `target ${id} does not exist`);
   };
-  const landingOf = (id: string, record: string) => ({ id, record, isCancelled: storage.cancelled.has(id) });
+  const storedOf = (id: string, record: string) => ({ id, record, isCancelled: storage.cancelled.has(id) });
   return {
     content: storage.content,
     idOf: name => name,
@@ -128,8 +128,8 @@ function takingOn(storage: CopyStorage, machine: string): TakingAbility {
     refusal: async () => storage.refuses,
     begin: async (spec, _, record) => {
       const id = spec.name;
-      if (storage.landings.has(id) && !storage.records.has(id))
-        throw new CsiError("failed-precondition", `landing ${id} is foreign`);
+      if (storage.targets.has(id) && !storage.records.has(id))
+        throw new CsiError("failed-precondition", `target ${id} is foreign`);
       // As lib/drivers/directory/copying/landings.ts: another process has finished it.
       if (storage.volumes.has(id)) throw new CsiError("aborted", `volume ${id} was created meanwhile`);
       step("begin");
@@ -138,13 +138,13 @@ function takingOn(storage: CopyStorage, machine: string): TakingAbility {
         storage.cancelled.delete(id);
       }
       step("recorded");
-      if (!storage.landings.has(id)) storage.landings.set(id, { content: "", proof: "", isWhole: false });
+      if (!storage.targets.has(id)) storage.targets.set(id, { content: "", proof: "", isWhole: false });
       step("begun");
-      return landingOf(id, storage.records.get(id) ?? "");
+      return storedOf(id, storage.records.get(id) ?? "");
     },
     find: async id => {
       const record = storage.records.get(id);
-      return record === undefined ? undefined : landingOf(id, record);
+      return record === undefined ? undefined : storedOf(id, record);
     },
     note: async (id, record) => {
       if (!storage.records.has(id)) throw new CsiError("not-found", `there is no record of ${id}`);
@@ -158,31 +158,31 @@ function takingOn(storage: CopyStorage, machine: string): TakingAbility {
       storage.cancelled.add(id);
       step("cancelled");
     },
-    land: async (id, spec, moment) => {
+    finish: async (id, spec, snapshot) => {
       const finished = storage.volumes.get(id);
       if (finished) return volumeOf(id, finished);
-      const { content, proof, isWhole } = landing(id);
-      if (!isWhole || proof !== moment.proof) throw new CsiError("unavailable", `landing ${id} is not complete`);
-      step("land");
+      const { content, proof, isWhole } = stored(id);
+      if (!isWhole || proof !== snapshot.proof) throw new CsiError("unavailable", `target ${id} is not complete`);
+      step("finish");
       // A rename: both at once.
-      storage.volumes.set(id, { content, bytes: spec.range.required ?? moment.bytes, origin: spec.origin });
-      storage.landings.delete(id);
+      storage.volumes.set(id, { content, bytes: spec.range.required ?? snapshot.bytes, origin: spec.origin });
+      storage.targets.delete(id);
       step("landed");
-      return volumeOf(id, { content, bytes: spec.range.required ?? moment.bytes });
+      return volumeOf(id, { content, bytes: spec.range.required ?? snapshot.bytes });
     },
-    hasContent: async id => storage.landings.has(id) || storage.volumes.has(id),
+    hasContent: async id => storage.targets.has(id) || storage.volumes.has(id),
     empty: async id => {
       if (storage.volumes.has(id) && storage.records.has(id))
         throw new CsiError("failed-precondition", `volume ${id} is finished`);
       step("empty");
-      storage.landings.delete(id);
+      storage.targets.delete(id);
       step("emptied");
     },
     drop: async id => {
       if (storage.volumes.has(id) && storage.records.has(id))
         throw new CsiError("failed-precondition", `volume ${id} is finished`);
       step("drop");
-      storage.landings.delete(id);
+      storage.targets.delete(id);
       step("emptied");
       storage.records.delete(id);
       step("dropped");
@@ -191,7 +191,7 @@ function takingOn(storage: CopyStorage, machine: string): TakingAbility {
       step("forget");
       storage.records.delete(id);
     },
-    landings: async () => [...storage.records].map(([id, record]) => landingOf(id, record)),
+    copies: async () => [...storage.records].map(([id, record]) => storedOf(id, record)),
     stream: {
       format: "zfs:filesystem",
       machine,
@@ -205,8 +205,8 @@ function takingOn(storage: CopyStorage, machine: string): TakingAbility {
 
 /** A driver on a storage in memory. */
 export function copyDriver(storage: CopyStorage, machine: string): Driver {
-  const giving = givingOn(storage, machine);
-  const taking = takingOn(storage, machine);
+  const copySource = copySourceOn(storage, machine);
+  const copyTarget = copyTargetOn(storage, machine);
   const create = async (spec: {
     readonly name: string;
     readonly source: Source | undefined;
@@ -244,37 +244,35 @@ export function copyDriver(storage: CopyStorage, machine: string): Driver {
     inventory: {
       list: async () => ({ items: [...storage.volumes].map(([id, each]) => volumeOf(id, each)), next: undefined }),
     },
-    giving,
-    taking,
+    copySource,
+    copyTarget,
   };
 }
 
 /** How many characters a piece of a stream has. */
 const piece = 4;
 
-/** Streams between the storages of `machines`; like the real one, it continues what has arrived of the same moment. */
+/** Streams between the storages of `machines`; like the real one, it continues what has arrived of the same snapshot. */
 export const streamInMemory =
   (machines: ReadonlyMap<string, CopyStorage>): CopyByStream =>
-  async ({ source, target, id, moment, basic, progress }, call) => {
+  async ({ source, target, id, snapshot, basic, progress }, call) => {
     const from = machines.get(source.machine);
     const to = machines.get(target.machine);
-    // zfs receive creates the landing of a record that has none.
-    if (to?.records.has(id) && !to.landings.has(id)) to.landings.set(id, { content: "", proof: "", isWhole: false });
-    const landing = to?.landings.get(id);
-    if (!from || !to || !landing) throw new CsiError("unavailable", `there is no landing ${id}`);
-    const sent = [...from.moments.values()]
-      .flatMap(each => [...each.values()])
-      .find(({ name }) => name === moment.name);
-    if (!sent) throw new CsiError("not-found", `moment ${moment.name} is gone`);
-    if (landing.proof !== sent.proof) Object.assign(landing, { content: "", proof: sent.proof, isWhole: false });
-    while (landing.content.length < sent.content.length) {
+    // zfs receive creates the stored of a record that has none.
+    if (to?.records.has(id) && !to.targets.has(id)) to.targets.set(id, { content: "", proof: "", isWhole: false });
+    const stored = to?.targets.get(id);
+    if (!from || !to || !stored) throw new CsiError("unavailable", `there is no stored ${id}`);
+    const sent = [...from.held.values()].flatMap(each => [...each.values()]).find(({ name }) => name === snapshot.name);
+    if (!sent) throw new CsiError("not-found", `snapshot ${snapshot.name} is gone`);
+    if (stored.proof !== sent.proof) Object.assign(stored, { content: "", proof: sent.proof, isWhole: false });
+    while (stored.content.length < sent.content.length) {
       await to.gate();
       call.signal.throwIfAborted();
       from.step("send");
       to.step("receive");
-      landing.content += sent.content.slice(landing.content.length, landing.content.length + piece);
-      progress(BigInt(landing.content.length));
+      stored.content += sent.content.slice(stored.content.length, stored.content.length + piece);
+      progress(BigInt(stored.content.length));
     }
-    landing.isWhole = true;
+    stored.isWhole = true;
     return { basic };
   };

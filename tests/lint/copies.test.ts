@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { copyData, copyNotes } from "../../cmd/validate/copies.ts";
 import { type CopyMatrix, copyMatrix } from "../../lib/copies/matrix.ts";
-import { type CopyEnd, waysBetween } from "../../lib/copies/methods.ts";
+import { type CopyEnd, methodsBetween } from "../../lib/copies/methods.ts";
 import { modules } from "../../lib/drivers/index.ts";
 import { lint } from "../../lib/lint/lint.ts";
 import type { LintInput } from "../../lib/lint/lint-input.ts";
@@ -31,7 +31,7 @@ const zfs = (host: string, more = "", driver = "zfs-generic-nfs"): string =>
   file(driver, more).replace(/(sshConnection:\n(?: {2}.*\n)*? {2}host: ).*/, (_, before: string) => before + host);
 
 describe("what validate says about copies", () => {
-  test("groups what is equal, and says why there is no way", () => {
+  test("groups what is equal, and says why there is no method", () => {
     const files = {
       "proxy.yaml": main(""),
       "a.yaml": zfs("one"),
@@ -55,7 +55,7 @@ describe("what validate says about copies", () => {
       "    to each other: files, or fill from snapshots in a repository",
       '    not to a, b, c: no stream: "f" (driver nfs-client) cannot send one; no files: this process cannot write into volumes of "a"',
       '    not to disk: "f" has files, "disk" has disks',
-      "  neither give nor take content of other connections: syn, api",
+      "  neither source nor target of copies: syn, api",
       "  stream, stream-here: zfs send and zfs receive, through csimux or within one machine",
       "  files: rsync and setpriv, which must be installed where csimux runs",
       "  fill: the tool of the repository restores a snapshot",
@@ -64,7 +64,7 @@ describe("what validate says about copies", () => {
     ]);
   });
 
-  test("a machine alone has one way; all of one machine have the other", () => {
+  test("a machine alone has one method; all of one machine have the other", () => {
     expect(notes({ "a.yaml": zfs("one"), "b.yaml": zfs("two") })[2]).toBe("    to each other: stream");
     expect(notes({ "a.yaml": zfs("one"), "b.yaml": zfs("one") })[2]).toBe("    to each other: stream-here");
   });
@@ -106,15 +106,15 @@ describe("what validate says about copies", () => {
 
   test("JSON has the same with all names", () => {
     const [data] = copyData(deploymentOf({ "a.yaml": zfs("one"), "b.yaml": zfs("one"), "c.yaml": zfs("two") }));
-    const stream = { volumes: ["stream"], snapshots: ["stream"] } as const;
-    const here = { volumes: ["stream-here"], snapshots: ["stream-here"] } as const;
+    const stream = { volumes: ["zfs-send"], snapshots: ["zfs-send"] } as const;
+    const here = { volumes: ["zfs-send-local"], snapshots: ["zfs-send-local"] } as const;
     expect(data).toEqual({
       rows: [{ from: ["a", "b", "c"], targets: [{ to: [], eachOther: true, ...stream, onOneMachine: here }] }],
-      ...{ omitted: [], givesNothing: [], takesNothing: [] },
+      ...{ omitted: [], notSources: [], notTargets: [] },
     });
   });
 
-  test("the rule finds a name that has no way, from either side", () => {
+  test("the rule finds a name that has no method, from either side", () => {
     const found = check({
       "proxy.yaml": main(""),
       "a.yaml": zfs("one", "copies: { to: { members: [b, disk, a, api] }, from: { members: [f] } }\n"),
@@ -122,7 +122,7 @@ describe("what validate says about copies", () => {
       "disk.yaml": zfs("two", "", "zfs-generic-iscsi"),
       "f.yaml": nfs(),
       "api.yaml": file("freenas-api-nfs"),
-    }).filter(({ rule }) => rule === "copy-way-missing");
+    }).filter(({ rule }) => rule === "copy-method-missing");
     expect(found.map(({ path, fix }) => `${path}: ${fix}`)).toEqual([
       'copies.to.members[0]: add it to "copies.from" of "b", or remove the name',
       "copies.to.members[1]: remove the name",
@@ -138,8 +138,8 @@ const many = (count: number, more: (index: number) => Partial<CopyEnd>, machineO
     const stream = { format: "zfs:filesystem", machine: machineOf(index) } as const;
     return {
       ...{ name: `c${index}`, driverName: "zfs-generic-nfs", labels: {} },
-      giving: { content: "files", stream, tree: false, fill: false },
-      taking: { content: "files", stream, folder: false },
+      copySource: { content: "files", stream, tree: false, fill: false },
+      copyTarget: { content: "files", stream, folder: false },
       ...more(index),
     };
   });
@@ -152,7 +152,7 @@ const policy = (to: readonly string[]) => ({
 const linesOf = ({ rows }: CopyMatrix) => rows.reduce((sum, { targets }) => sum + 1 + targets.length, 0);
 
 describe("the matrix of a thousand connections", () => {
-  test("is two lines if all are equal, with both ways if some share a machine", () => {
+  test("is two lines if all are equal, with both methods if some share a machine", () => {
     const ends = many(
       1_000,
       () => ({}),
@@ -161,7 +161,7 @@ describe("the matrix of a thousand connections", () => {
     const matrix = copyMatrix(ends, { enabled: true }, 20);
     expect(matrix.rows.map(({ from, targets }) => [from.length, targets.length])).toEqual([[1_000, 1]]);
     expect(matrix.rows[0]?.targets[0]).toMatchObject({
-      ...{ to: [], isMutual: true, reach: { volume: ["stream"] }, onOneMachine: { volume: ["stream-here"] } },
+      ...{ to: [], isMutual: true, reach: { volume: ["zfs-send"] }, onOneMachine: { volume: ["zfs-send-local"] } },
     });
   });
 
@@ -182,8 +182,8 @@ describe("the matrix of a thousand connections", () => {
   test("says of every pair what the router says", () => {
     const kinds: readonly Partial<CopyEnd>[] = [
       {},
-      { giving: undefined },
-      { taking: undefined },
+      { copySource: undefined },
+      { copyTarget: undefined },
       { labels: { tier: "fast" } },
       policy(["c0", "c3", "c9"]),
       {
@@ -194,10 +194,10 @@ describe("the matrix of a thousand connections", () => {
         },
       },
       {
-        giving: { content: "files", stream: undefined, tree: true, fill: true },
-        taking: { content: "files", stream: undefined, folder: true },
+        copySource: { content: "files", stream: undefined, tree: true, fill: true },
+        copyTarget: { content: "files", stream: undefined, folder: true },
       },
-      { giving: { content: "blocks", stream: undefined, tree: true, fill: false } },
+      { copySource: { content: "blocks", stream: undefined, tree: true, fill: false } },
     ];
     const ends = many(
       40,
@@ -207,19 +207,19 @@ describe("the matrix of a thousand connections", () => {
     const matrix = copyMatrix(ends, { enabled: true }, 100);
     for (const from of ends) {
       for (const to of ends.filter(each => each !== from)) {
-        const wanted = waysBetween(from, to, "volume", { enabled: true });
+        const wanted = methodsBetween(from, to, "volume", { enabled: true });
         const row = matrix.rows.find(each => each.from.includes(from.name));
         const found = row?.targets.find(
           each => each.to.includes(to.name) || (each.isMutual && row.from.includes(to.name)),
         );
-        const isHere = from.giving?.stream?.machine === to.taking?.stream?.machine;
+        const isHere = from.copySource?.stream?.machine === to.copyTarget?.stream?.machine;
         const reach = (isHere && found?.onOneMachine) || found?.reach;
         const said =
-          reach?.kind === "ways"
+          reach?.kind === "methods"
             ? reach.volume.join()
-            : (reach?.because ?? (matrix.givesNothing.includes(from.name) ? "gives-nothing" : "takes-nothing"));
+            : (reach?.because ?? (matrix.notSources.includes(from.name) ? "not-a-source" : "not-a-target"));
         expect(`${from.name} ${to.name} ${said}`).toBe(
-          `${from.name} ${to.name} ${wanted.kind === "ways" ? wanted.ways.join() : wanted.because}`,
+          `${from.name} ${to.name} ${wanted.kind === "methods" ? wanted.methods.join() : wanted.because}`,
         );
       }
     }

@@ -7,7 +7,7 @@ type Step = ReturnType<typeof nextStep>;
 
 const record = (state: "copying" | "ready" | "finished" | "cancelled", frozen?: number): Known["record"] => ({
   state,
-  round: 2,
+  pass: 2,
   frozen,
 });
 
@@ -86,18 +86,18 @@ const cases = Object.entries(table).flatMap(([asked, rows]) =>
 
 test.each(cases)("%s of a copy that is %s", (asked, state, [alone, taken]) => {
   const at = (lease: Known["lease"]) => nextStep(asked, { record: states[state], lease });
-  expect([at("free"), at("gone"), at("taken")]).toEqual([alone, alone, taken]);
+  expect([at("none"), at("expired"), at("held")]).toEqual([alone, alone, taken]);
 });
 
 test("a complete volume is answered, and no longer cancelled, whatever its record says", () => {
   for (const state of Object.values(states)) {
-    const known = { record: state, isVolume: true, lease: "taken" } as const;
+    const known = { record: state, isVolume: true, lease: "held" } as const;
     expect([nextStep("create", known), nextStep("cancel", known)]).toEqual(["answer", "refuse"]);
   }
 });
 
 test("a copy that was asked for lately stays, and the record of a finished one does not", () => {
-  const at = (state: Known["record"]) => nextStep("clean-up", { record: state, lease: "free", isWanted: true });
+  const at = (state: Known["record"]) => nextStep("clean-up", { record: state, lease: "none", isWanted: true });
   expect([states.copying, states.ready, states.cancelled, states.finished].map(at)).toEqual([
     "nothing",
     "nothing",

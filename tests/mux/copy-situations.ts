@@ -106,7 +106,7 @@ export const copySituations: Readonly<Record<string, () => Promise<unknown>>> = 
     interrupted(
       "s:a/snapshot",
       ({ on }) => {
-        on("a").moments.clear();
+        on("a").held.clear();
         on("a").snapshots.clear();
         // A stream that is open already would be read to its end.
         on("b").step = what => {

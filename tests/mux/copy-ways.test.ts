@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test";
-import { copyMatrix, copyWays, knownEnds, onlyPossible } from "../../lib/copies/matrix.ts";
+import { copyMatrix, copyMethods, knownEnds, onlyPossible } from "../../lib/copies/matrix.ts";
 import { usualCopies } from "../../lib/core/proxy.ts";
 import { Connections } from "../../lib/mux/connections.ts";
 import { copyProcess } from "../copy/copy-world.ts";
 import { CopyStorage, copyDriver } from "../fakes/memory-copies.ts";
 import { MemoryDriver, testCall } from "../fakes/memory-driver.ts";
 
-const stream = { volumes: ["stream"], snapshots: ["stream"] };
+const stream = { volumes: ["zfs-send"], snapshots: ["zfs-send"] };
 const plain = { driverName: "memory", family: "memory", accessibleTopology: [], labels: {}, suspended: false };
 
 /** A process over storages in memory that can copy, and one that cannot; c takes from a only. */
@@ -21,7 +21,7 @@ function world(settings = {}) {
   return copyProcess({ drivers, settings, traits });
 }
 
-describe("the ways that a process knows", () => {
+describe("the methods that a process knows", () => {
   test("are those of the files that it has read, without what cannot be copied", async () => {
     const one = world();
     expect(one.copies.matrix()).toBeUndefined();
@@ -32,7 +32,7 @@ describe("the ways that a process knows", () => {
         { from: ["b"], targets: [{ to: ["a"], eachOther: false, ...stream }] },
         { from: ["c"], targets: [{ to: ["a", "b"], eachOther: false, ...stream }] },
       ],
-      ...{ omitted: [], givesNothing: ["no"], takesNothing: ["no"] },
+      ...{ omitted: [], notSources: ["no"], notTargets: ["no"] },
     });
     expect(JSON.stringify(one.copies.matrix())).not.toContain('"why"');
     await one.stop(1_000);
@@ -75,7 +75,7 @@ describe("the ways that a process knows", () => {
     await connections.survey();
     const known = () => knownEnds(connections.seen());
     expect(connections.seen().map(each => each.open)).toEqual([undefined, undefined]);
-    expect(known().map(each => [each.name, each.giving?.stream?.machine])).toEqual([
+    expect(known().map(each => [each.name, each.copySource?.stream?.machine])).toEqual([
       ["a", "a"],
       ["b", "b"],
     ]);
@@ -89,7 +89,7 @@ describe("the ways that a process knows", () => {
 });
 
 test("what cannot be copied, and a source with nothing else, is left out", () => {
-  const reach = { kind: "ways", volume: ["files"], snapshot: ["files", "fill"] } as const;
+  const reach = { kind: "methods", volume: ["rsync"], snapshot: ["rsync", "restore"] } as const;
   const refused = { kind: "refused", because: "content", why: "files and disks" } as const;
   const target = { isMutual: false, onOneMachine: undefined };
   const rows = [
@@ -102,23 +102,23 @@ test("what cannot be copied, and a source with nothing else, is left out", () =>
     },
     { from: ["c"], targets: [{ ...target, to: ["a"], reach: refused }] },
   ];
-  const all = copyWays({ rows, left: ["z"], givesNothing: [], takesNothing: [] });
+  const all = copyMethods({ rows, left: ["z"], notSources: [], notTargets: [] });
   expect(all.rows[1]?.targets).toEqual([
     { to: ["a"], eachOther: false, volumes: [], snapshots: [], because: "content", why: "files and disks" },
   ]);
   expect(onlyPossible(all)).toEqual({
     rows: [
-      { from: ["a"], targets: [{ to: ["b"], eachOther: false, volumes: ["files"], snapshots: ["files", "fill"] }] },
+      { from: ["a"], targets: [{ to: ["b"], eachOther: false, volumes: ["rsync"], snapshots: ["rsync", "restore"] }] },
     ],
-    ...{ omitted: ["z"], givesNothing: [], takesNothing: [] },
+    ...{ omitted: ["z"], notSources: [], notTargets: [] },
   });
 });
 
 test("what can be copied on one machine only stays", () => {
-  const reach = { kind: "refused", because: "no-way", why: "no stream" } as const;
-  const onOneMachine = { kind: "ways", volume: ["stream-here"], snapshot: ["stream-here"] } as const;
+  const reach = { kind: "refused", because: "no-method", why: "no stream" } as const;
+  const onOneMachine = { kind: "methods", volume: ["zfs-send-local"], snapshot: ["zfs-send-local"] } as const;
   const rows = [{ from: ["a"], targets: [{ to: ["b"], isMutual: false, reach, onOneMachine }] }];
-  const all = copyWays({ rows, left: [], givesNothing: [], takesNothing: [] });
-  expect(all.rows[0]?.targets[0]?.onOneMachine).toEqual({ volumes: ["stream-here"], snapshots: ["stream-here"] });
+  const all = copyMethods({ rows, left: [], notSources: [], notTargets: [] });
+  expect(all.rows[0]?.targets[0]?.onOneMachine).toEqual({ volumes: ["zfs-send-local"], snapshots: ["zfs-send-local"] });
   expect(onlyPossible(all)).toEqual(all);
 });

@@ -259,7 +259,7 @@ describe.each(Object.entries(pairs))("%s", (what, pair) => {
       for (let tick = 0; tick < ticks; tick++) await Promise.resolve();
       const tries = await Promise.all([leading, repeated(() => run(other))]);
       expect(sides.map(seen)).toEqual([true, true]);
-      // Only two processes, and two driver names for one connection, get into each other's way.
+      // Only two processes, and two driver names for one connection, get into each other's method.
       if (!/controllers|main name/.test(what)) expect(tries).toEqual([1, 1]);
     }
   });

@@ -85,25 +85,30 @@ test("each connection has its state and figures, and nothing stays behind when i
 });
 
 test("copies between connections are counted by their ends, and only those that tell of bytes stand still", async () => {
-  const one = { target: "v:b/x", from: "a", to: "b", done: 1n, total: 9n, rate: 1n, fault: "", waits: undefined };
+  const one = { target: "v:b/x", from: "a", to: "b", done: 1n, total: 9n, rate: 1n, fault: "", ahead: undefined };
   const running = [
-    { ...one, way: "stream", isStalled: false },
-    { ...one, way: "stream", isStalled: true, fault: "no route" },
-    { ...one, way: "files", isStalled: false, waits: 2 },
-    { ...one, way: "fill", isStalled: undefined },
+    { ...one, method: "zfs-send", isStalled: false },
+    { ...one, method: "zfs-send", isStalled: true, fault: "no route" },
+    { ...one, method: "rsync", isStalled: false, ahead: 2 },
+    { ...one, method: "restore", isStalled: undefined },
   ] as const;
-  const copied = [{ from: "a", to: "b", way: "stream", bytes: 1n << 40n }] as const;
+  const copied = [{ from: "a", to: "b", method: "zfs-send", bytes: 1n << 40n }] as const;
   const empty = { connections: [], groups: [], jobs: [] };
   const page = (copies: typeof empty & { copies: object }) =>
     metrics.text(statusOf(facts, { mux: copies as RouterView }, new CallTracker()));
   const metrics = openMetrics(() => 0);
   for (let scrape = 0; scrape < 2; scrape++) {
     const found = samples(await page({ ...empty, copies: { running, copied } }));
-    const of = (name: string, way: string, more = "") => found.get(`${name}{from="a",to="b",way="${way}"${more}}`);
-    expect(["copying", "failing"].map(each => of("csimux_copies", "stream", `,state="${each}"`))).toEqual([1, 1]);
+    const of = (name: string, method: string, more = "") =>
+      found.get(`${name}{from="a",to="b",method="${method}"${more}}`);
+    expect(["copying", "failing"].map(each => of("csimux_copies", "zfs-send", `,state="${each}"`))).toEqual([1, 1]);
     expect(of("csimux_copies", "files", ',state="waiting"')).toBe(1);
-    expect(["stream", "files", "fill"].map(way => of("csimux_copy_stalled", way))).toEqual([1, 0, undefined]);
-    expect(of("csimux_copy_bytes_total", "stream")).toBe(2 ** 40);
+    expect(["zfs-send", "rsync", "restore"].map(method => of("csimux_copy_stalled", method))).toEqual([
+      1,
+      0,
+      undefined,
+    ]);
+    expect(of("csimux_copy_bytes_total", "zfs-send")).toBe(2 ** 40);
   }
   const later = await page({ ...empty, copies: { running: [], copied } });
   expect(later).not.toContain("csimux_copies{");

@@ -81,14 +81,14 @@ type Recorded = NonNullable<NonNullable<StatusAnswer["inventory"]>[number]["copi
 
 /** A copy that runs. */
 export const copyRunning = (target: string, more: Partial<Running> = {}): Running => ({
-  ...{ target, from: "nas1", to: "nas2", way: "stream", state: "copying", stalled: false },
+  ...{ target, from: "nas1", to: "nas2", method: "zfs-send", state: "copying", stalled: false },
   ...{ done: 37 * 1024 ** 3, total: 120 * 1024 ** 3, perSecond: 112 * 1024 ** 2 },
   ...more,
 });
 
 /** A copy as its record tells; it was last asked for an hour ago. */
 export const copyRecorded = (target: string, more: Partial<Recorded> = {}): Recorded => ({
-  ...{ target, source: "v:nas1/pvc-source", role: "create", state: "paused", way: "stream", fault: "" },
+  ...{ target, source: "v:nas1/pvc-source", role: "create", state: "paused", method: "zfs-send", fault: "" },
   ...{ done: 37 * 1024 ** 3, total: 120 * 1024 ** 3, asked: Date.parse(ago(3_600)) / 1_000 },
   ...more,
 });
@@ -121,7 +121,7 @@ export function large(): { readonly answer: StatusAnswer; readonly cluster: Clus
     copies: connections.map(({ name }, index) =>
       copyRunning(`v:${name}/pvc-1f0c2a77-5b1e-4c53-9d0e-0123456789ab`, {
         ...(index === 3 && { state: "failing", perSecond: 0, fault: `${name}: cannot receive: out of space` }),
-        ...(index > 3 && { state: "waiting", inFront: index, done: 0, perSecond: 0 }),
+        ...(index > 3 && { state: "waiting", ahead: index, done: 0, perSecond: 0 }),
       }),
     ),
   });

@@ -30,23 +30,23 @@ const cell = (rows: ReturnType<typeof rowsOf>, column: number) => rows.map(row =
 
 test("a copy that runs has source, target, state, progress and rate, and nothing is to be done", () => {
   expect(rowsOf(answer([copyRunning("v:nas2/pvc-1")]))).toEqual([
-    ["v:nas2/pvc-1", "nas1", "● copying", "37.0 GiB of 120 GiB 30 %", "112 MiB/s", "stream", "nothing"],
+    ["v:nas2/pvc-1", "nas1", "● copying", "37.0 GiB of 120 GiB 30 %", "112 MiB/s", "zfs-send", "nothing"],
   ]);
-  const unknown = copyRunning("v:nas2/pvc-1", { way: "files", done: 0, total: 0, perSecond: 0 });
+  const unknown = copyRunning("v:nas2/pvc-1", { method: "rsync", done: 0, total: 0, perSecond: 0 });
   expect(rowsOf(answer([unknown]))[0]?.slice(3, 5)).toEqual(["", ""]);
   expect(pageText(answer([]), undefined)).not.toContain('id="copies"');
 });
 
-test("what fails comes first and says why and what to do; what waits says behind how many", () => {
+test("what fails comes first and says why and what to do; what ahead says behind how many", () => {
   const rows = rowsOf(
     answer([
-      copyRunning("v:nas2/a", { state: "waiting", inFront: 3 }),
+      copyRunning("v:nas2/a", { state: "waiting", ahead: 3 }),
       copyRunning("v:nas2/b", { state: "failing", fault: "out of space; free space on the target" }),
       copyRunning("v:nas2/c", { stalled: true }),
     ]),
   );
   expect(cell(rows, 0)).toEqual(["v:nas2/b", "v:nas2/c", "v:nas2/a"]);
-  expect(cell(rows, 2)).toEqual(["✕ failing", "✕ copying, but no byte for 10 minutes", "● waiting, 3 in front"]);
+  expect(cell(rows, 2)).toEqual(["✕ failing", "✕ copying, but no byte for 10 minutes", "● waiting, 3 ahead"]);
   expect(rows[0]?.[6]).toBe(
     "out of space; free space on the target | correct what the message names: it is tried again by itself, and keeps what has arrived. To end it: csimux copies cancel v:nas2/b",
   );

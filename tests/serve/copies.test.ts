@@ -54,7 +54,7 @@ async function commanded(command: CopyCommandInput) {
 /** What is left of copies; the folders for it stay. */
 async function left(connection: string): Promise<readonly string[]> {
   const all = await world.stored(connection);
-  return all.filter(path => /^\.csimux\/(copies|moments|work)\/./.test(path));
+  return all.filter(path => /^\.csimux\/(copies|snapshots|work)\/./.test(path));
 }
 
 async function nothingLeft(): Promise<void> {
@@ -102,7 +102,7 @@ test("the file of the source forbids that anything leaves", async () => {
   await nothingLeft();
 });
 
-test("a claim is moved by commands, in rounds, and the last content arrives", async () => {
+test("a claim is moved by commands, in passes, and the last content arrives", async () => {
   await world.create("source");
   await writeFile(at("one", "source", "hello"), "first");
   const wanted = {
@@ -110,17 +110,17 @@ test("a claim is moved by commands, in rounds, and the last content arrives", as
     ...{ capabilities: [{ kind: "mount", mode: "single-node-writer" } as const], mutable: {} },
   };
   expect((await stat(commandSocketOf(world.sandbox.socket))).mode & 0o777).toBe(0o600);
-  expect((await commanded({ command: "plan", ...wanted })).done).toMatchObject({ way: "files" });
+  expect((await commanded({ command: "plan", ...wanted })).done).toMatchObject({ method: "rsync" });
   expect((await commanded({ command: "begin", ...wanted })).done).toMatchObject({ target: "v:two/moved" });
   const target = "v:two/moved";
-  expect((await commanded({ command: "round", target })).done.round).toMatchObject({ number: 0, continued: true });
+  expect((await commanded({ command: "pass", target })).done.pass).toMatchObject({ number: 0, continued: true });
   await writeFile(at("one", "source", "hello"), "last words");
-  expect((await commanded({ command: "round", target })).done.round).toMatchObject({ number: 1, continued: false });
+  expect((await commanded({ command: "pass", target })).done.pass).toMatchObject({ number: 1, continued: false });
   expect((await commanded({ command: "list" })).lines).toMatchObject([
-    { target, role: "move", state: "ready", round: 1 },
+    { target, role: "move", state: "ready", pass: 1 },
   ]);
   expect(await codeOf(stat(at("two", "moved")))).not.toBe(0);
-  const { done } = await commanded({ command: "land", target });
+  const { done } = await commanded({ command: "finish", target });
   expect(done.volume).toMatchObject({ handle: target, bytes: 1n << 20n, context: { path: at("two", "moved") } });
   expect(await readFile(at("two", "moved", "hello"), "utf8")).toBe("last words");
   await nothingLeft();

@@ -46,8 +46,8 @@ test("status prints connections, groups and calls, and its exit code says whethe
     const first = await until(world, ({ connections: all }) => all.length === 2 && all.every(isGood));
     expect(first.code).toBe(0);
     expect(first.status.groups).toEqual([{ name: "pool", policy: "ordered", members: ["one", "two"] }]);
-    const each = { to: [], eachOther: true, volumes: ["files"], snapshots: ["files", "fill"] };
-    expect(first.status.copyWays?.rows).toMatchObject([{ from: ["one", "two"], targets: [each] }]);
+    const each = { to: [], eachOther: true, volumes: ["files"], snapshots: ["rsync", "restore"] };
+    expect(first.status.copyMethods?.rows).toMatchObject([{ from: ["one", "two"], targets: [each] }]);
     const { volume } = await world.create("pvc-1", "pool");
     await world.create("pvc-2", "nowhere").catch(() => {});
     await world.controller("listVolumes", {});

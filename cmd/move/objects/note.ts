@@ -29,7 +29,7 @@ export interface MoveNote {
   readonly volume: string;
   /** The CSI id of the copy; empty before it has begun. */
   readonly target: string;
-  /** How many rounds are complete. */
+  /** How many passes are complete. */
   readonly rounds: number;
   /** The reclaim policy before the move. */
   readonly policy: string;

@@ -4,10 +4,10 @@ import { CsiError, errnoOf } from "../../core/errors.ts";
 import type { Files } from "../../io/files.ts";
 import type { Lease } from "../../io/lease.ts";
 import type { SharePoint } from "../../io/share-point.ts";
-import type { GivingAbility } from "../copying.ts";
+import type { CopySource } from "../copying.ts";
 import type { Context, Page, PageRequest, SnapshotAbility, Source, VolumeSpec } from "../driver.ts";
 import type { ErrorMapping } from "../failure.ts";
-import type { HealthInspection, LandingStore, VolumeStore } from "../store.ts";
+import type { CopyTargetStore, HealthInspection, VolumeStore } from "../store.ts";
 import { givingBy } from "./copying/moments.ts";
 import { Layout } from "./layout.ts";
 import type { OperationContext } from "./operation-context.ts";
@@ -94,7 +94,7 @@ export interface OperationParts {
 
 /**
  * A store whose operations each find the base folder once, at their beginning, and keep to it: a share may be mounted elsewhere while
- * another operation is under way, and half of that must not land below another path. A process may have thousands of connections, so
+ * another operation is under method, and half of that must not land below another path. A process may have thousands of connections, so
  * the parts of an operation live as long as it does.
  */
 export class StorePerOperation implements VolumeStore<VolumeFolder> {
@@ -115,20 +115,20 @@ export class StorePerOperation implements VolumeStore<VolumeFolder> {
     return onEach(async () => (await this.#at()).snapshots, ["create", "delete", "get", "list"]);
   }
 
-  get moments(): GivingAbility {
+  get copySource(): CopySource {
     return givingBy(() => this.#at());
   }
 
-  get landings(): LandingStore<VolumeFolder> {
+  get copies(): CopyTargetStore<VolumeFolder> {
     const at = () => this.#at();
-    const taking = async () => (await at()).taking;
+    const copyTarget = async () => (await at()).unfinished;
     return {
       content: "files",
-      ...onEach(taking, ["refusal", "find", "note", "cancel", "hasContent", "drop", "forget", "folder"]),
-      ...onEach(at, ["settle"]),
-      begin: async (spec, _moment, record, call) => (await taking()).begin(spec, record, call),
-      empty: async (id, call) => void (await (await taking()).empty(id, call)),
-      landings: async call => (await taking()).list(call),
+      ...onEach(copyTarget, ["refusal", "find", "note", "cancel", "hasContent", "drop", "forget", "folder"]),
+      ...onEach(at, ["complete"]),
+      begin: async (spec, _moment, record, call) => (await copyTarget()).begin(spec, record, call),
+      empty: async (id, call) => void (await (await copyTarget()).empty(id, call)),
+      copies: async call => (await copyTarget()).list(call),
     };
   }
 

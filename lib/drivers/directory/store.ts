@@ -2,7 +2,7 @@ import { wantedBytes } from "../../core/bytes.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError, errnoOf } from "../../core/errors.ts";
 import { backendName } from "../../core/name.ts";
-import type { CopySpec, Moment } from "../copying.ts";
+import type { CopySpec, SourceSnapshot } from "../copying.ts";
 import type { Context, Page, PageRequest, Source, VolumeSpec } from "../driver.ts";
 import { type ErrorMapping, throwIfCancelled, unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
@@ -38,8 +38,8 @@ const copyable = ["volume", "snapshot"] as const;
 export class DirectoryStore {
   readonly snapshots: SnapshotMethods;
   readonly clonesFrom = copyable;
-  readonly giving: Moments;
-  readonly taking: Landings;
+  readonly moments: Moments;
+  readonly unfinished: Landings;
   readonly #context: OperationContext;
   readonly #parts: StoreParts;
   readonly #records: TreeRecords<VolumeRecord>;
@@ -49,8 +49,8 @@ export class DirectoryStore {
     this.#context = context;
     this.#parts = parts;
     this.#records = volumeRecords(context);
-    this.giving = parts.moments;
-    this.taking = new Landings(context, { ...parts, records: this.#records, idOf: name => this.idOf(name) });
+    this.moments = parts.moments;
+    this.unfinished = new Landings(context, { ...parts, records: this.#records, idOf: name => this.idOf(name) });
   }
 
   idOf(name: string): string {
@@ -63,7 +63,7 @@ export class DirectoryStore {
     if (await trees.has(id)) return this.#existing(id, spec);
     // On a fixed base folder, the record that is written first proves that it exists.
     if (this.#context.mountTypes !== undefined) await present(this.#context);
-    if (await this.taking.has(id)) throw this.#copied("already-exists", id, "delete or cancel that first");
+    if (await this.unfinished.has(id)) throw this.#copied("already-exists", id, "delete or cancel that first");
     const subject = { trees, tree: id, records: this.#records, key: id, file: this.#file(id) };
     try {
       return folder(id, await make(this.#context, subject, () => this.#plan(spec, call), call));
@@ -78,7 +78,7 @@ export class DirectoryStore {
     if (isVolumeId(id) && (await this.#parts.trees.has(id))) {
       const record = await this.#records.read(id);
       // The call that made it of a copy may have ended before this step.
-      if (record?.copyOf && (await this.taking.has(id))) await this.#parts.trees.sync();
+      if (record?.copyOf && (await this.unfinished.has(id))) await this.#parts.trees.sync();
       return folder(id, record);
     }
     await present(this.#context);
@@ -93,13 +93,13 @@ export class DirectoryStore {
 
   async remove(id: string, before: (asset: VolumeFolder) => Promise<void>, call: Call): Promise<void> {
     if (!isVolumeId(id)) return;
-    await this.giving.refuseProtected({ kind: "volume", id }, call);
+    await this.moments.refuseProtected({ kind: "volume", id }, call);
     const record = this.#file(id);
     const current = await this.#parts.trees.current(id, record);
-    const isCopied = await this.taking.has(id);
+    const isCopied = await this.unfinished.has(id);
     if (current !== undefined) {
       await before(folder(id, undefined));
-      if (isCopied) await this.taking.forget(id);
+      if (isCopied) await this.unfinished.forget(id);
     } else if (isCopied) throw this.#copied("aborted", id, "retrying until that is cancelled");
     // A volume of democratic-csi gets a record, so that an interrupted removal leaves a trace.
     const mark = () => this.#records.start(id, this.#record(undefined, 0n, undefined));
@@ -180,8 +180,8 @@ export class DirectoryStore {
   }
 
   /** Gives a landing its name. */
-  async settle(id: string, spec: CopySpec, moment: Moment, call: Call): Promise<VolumeFolder> {
-    const record = await this.taking.settle(id, spec, moment, call);
+  async complete(id: string, spec: CopySpec, moment: SourceSnapshot, call: Call): Promise<VolumeFolder> {
+    const record = await this.unfinished.complete(id, spec, moment, call);
     return folder(id, record ?? (await this.#records.read(id)));
   }
 

@@ -1,7 +1,14 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import { type CopySpec, type CopyWay, type Landing, type Moment, maxRecordBytes, whyNotPlain } from "../copying.ts";
-import type { LandingStore } from "../store.ts";
+import {
+  type CopyMethod,
+  type CopySpec,
+  maxRecordBytes,
+  type SourceSnapshot,
+  type StoredCopy,
+  whyNotPlain,
+} from "../copying.ts";
+import type { CopyTargetStore } from "../store.ts";
 import { type CreationPlan, creationPlan } from "./creation.ts";
 import { isReceived, isVolumeId, receivedName } from "./names.ts";
 import {
@@ -48,13 +55,13 @@ function recordIn(text: string): string {
  * Landings of copies: a dataset with the record, which holds no data, and next to it the dataset that receives the content. Neither is ever a
  * volume; the second becomes one by its last rename.
  */
-export function datasetLandings({ storage, streams, made = {} }: CopyAccess): LandingStore<ZfsVolume> {
+export function datasetLandings({ storage, streams, made = {} }: CopyAccess): CopyTargetStore<ZfsVolume> {
   const { zfs, names, settings, identity } = storage;
   const { marks } = settings;
   const isZvol = settings.volumes.type === "volume";
 
   /** The record in a dataset; undefined if it is not one of this connection. */
-  function recordOf(entry: Entry | undefined): Landing | undefined {
+  function recordOf(entry: Entry | undefined): StoredCopy | undefined {
     const id = entry && names.recordOf(entry.name);
     const text = ownValue(entry, property.copy);
     if (!entry || id === undefined || text === undefined || !isOwn(entry)) return undefined;
@@ -107,16 +114,16 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): La
     return entries.get(all.filter(name => entries.has(name)).at(-1) ?? "");
   }
 
-  function planOf(spec: CopySpec, { bytes, traits }: Moment): CreationPlan {
+  function planOf(spec: CopySpec, { bytes, traits }: SourceSnapshot): CreationPlan {
     const plan = creationPlan(storage, spec, bytes, isZvol && traits.blockBytes > 0n ? traits.blockBytes : 1n);
     return { ...plan, values: { ...made, ...plan.values } };
   }
 
   /** Throws why this moment cannot become this volume. */
-  async function refuse(way: CopyWay, spec: CopySpec, moment: Moment, call: Call): Promise<void> {
+  async function refuse(method: CopyMethod, spec: CopySpec, moment: SourceSnapshot, call: Call): Promise<void> {
     const { values, bytes } = planOf(spec, moment);
-    if (way !== "stream" && way !== "stream-here")
-      throw storage.error("invalid-argument", `volumes of ZFS are made of streams, and not by the way "${way}"`);
+    if (method !== "zfs-send" && method !== "zfs-send-local")
+      throw storage.error("invalid-argument", `volumes of ZFS are made of streams, and not by the way "${method}"`);
     const { blockBytes: block, encrypted } = moment.traits;
     const asked =
       spec.parameters["zfs.volblocksize"] === undefined ? undefined : blockSizeOf(settings, spec.parameters);
@@ -140,7 +147,11 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): La
   }
 
   /** Throws why the content must not be received: what has received nothing yet will be as encrypted as the datasets above it. */
-  async function refusePlain(landing: Entry | undefined, { traits: { encrypted } }: Moment, call: Call): Promise<void> {
+  async function refusePlain(
+    landing: Entry | undefined,
+    { traits: { encrypted } }: SourceSnapshot,
+    call: Call,
+  ): Promise<void> {
     if (encrypted === false) return;
     const value = shownValue(landing ?? (await above(call)), "encryption") ?? "off";
     const why = whyNotPlain(encrypted, value !== "off");
@@ -177,7 +188,7 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): La
     }
   }
 
-  async function find(id: string, call: Call): Promise<Landing | undefined> {
+  async function find(id: string, call: Call): Promise<StoredCopy | undefined> {
     if (!isVolumeId(id)) return undefined;
     return recordOf((await read(id, call)).record);
   }
@@ -186,9 +197,9 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): La
 
   return {
     content: isZvol ? "blocks" : "files",
-    async refusal(way, spec, moment, call) {
+    async refusal(method, spec, moment, call) {
       try {
-        await refuse(way, spec, moment, call);
+        await refuse(method, spec, moment, call);
         return undefined;
       } catch (error) {
         if (error instanceof CsiError) return error;
@@ -224,7 +235,7 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): La
       if (!(await find(id, call))) throw gone(id);
       await zfs.set(names.record(id), { [property.cancelled]: "true" }, call.signal);
     },
-    async settle(id, spec, moment, call) {
+    async complete(id, spec, moment, call) {
       const { volume } = await read(id, call);
       if (!volume && !(await landingOf(id, call)))
         throw storage.error("aborted", `the copy of "${id.slice(0, 128)}" has received nothing yet`);
@@ -240,7 +251,7 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): La
     },
     drop,
     forget: drop,
-    async landings({ signal }) {
+    async copies({ signal }) {
       const entries = await zfs.below(names.parent, ["filesystem"], recordProperties, 1, signal);
       return entries.flatMap(entry => recordOf(entry) ?? []);
     },

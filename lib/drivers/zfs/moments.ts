@@ -1,5 +1,5 @@
 import type { Call } from "../../core/call.ts";
-import { copyKey, type GivingAbility, type Moment, type ProtectedMoment, type StreamStart } from "../copying.ts";
+import { type CopySource, copyKey, type ProtectedSnapshot, type SourceSnapshot, type StreamStart } from "../copying.ts";
 import type { Source } from "../driver.ts";
 import { copyTag, isVolumeId, keyOfMoment, momentBefore, momentName, snapshotId } from "./names.ts";
 import {
@@ -41,14 +41,14 @@ interface MomentSource {
   /** The smallest size in bytes of a volume made of it; 0 if unknown. */
   readonly bytes: bigint;
   /** What is protected already, if it is this snapshot. */
-  readonly since: ProtectedMoment | undefined;
+  readonly since: ProtectedSnapshot | undefined;
 }
 
 /**
  * Moments of volumes, which are snapshots that csimux takes, and CSI snapshots. Both are held with a tag of their own for each copy, and
  * a property names its target, so that one listing finds them again.
  */
-export function datasetMoments({ storage, streams }: CopyAccess): GivingAbility {
+export function datasetMoments({ storage, streams }: CopyAccess): CopySource {
   const { zfs, names, settings, identity } = storage;
   const format = settings.volumes.type === "volume" ? "zfs:volume" : "zfs:filesystem";
 
@@ -146,7 +146,7 @@ export function datasetMoments({ storage, streams }: CopyAccess): GivingAbility 
 
   return {
     content: settings.volumes.type === "volume" ? "blocks" : "files",
-    async protect(source, target, round, call): Promise<Moment> {
+    async protect(source, target, round, call): Promise<SourceSnapshot> {
       const found = await sourceOf(source, copyKey(target), call);
       const dataset = await readable(found.dataset, call);
       const { entry, toSend } =
@@ -178,7 +178,7 @@ export function datasetMoments({ storage, streams }: CopyAccess): GivingAbility 
       for (const name of freed) await given(name, key, call);
       await removeFreed(storage, freed, call);
     },
-    async protectedMoments(call) {
+    async protectedSnapshots(call) {
       const found = await all([], call);
       const kept = found.filter(each => shownValue(each, "userrefs") !== "0" || keyOfMoment(each.name) !== undefined);
       return [...(await protectedOf(storage, streams, kept, call))].flatMap(([name, all]) => {
@@ -197,13 +197,13 @@ export function datasetMoments({ storage, streams }: CopyAccess): GivingAbility 
     stream: {
       format,
       machine: streams.machine,
-      open(moment: Moment, start: StreamStart, basic: boolean, tells = false) {
+      open(moment: SourceSnapshot, start: StreamStart, basic: boolean, tells = false) {
         if (start.kind === "token") return streams.resume(start.token, tells);
         if (start.kind === "whole") return streams.send(moment.name, undefined, basic, tells);
         // Its name comes from the target, which does not decide what is sent from here.
         const base = momentBefore(moment.name);
-        if (base !== undefined && start.moment.name === base) return streams.send(moment.name, base, basic, tells);
-        const what = `the changes of ${moment.name} since "${start.moment.name.slice(0, 256)}" are not sent`;
+        if (base !== undefined && start.snapshot.name === base) return streams.send(moment.name, base, basic, tells);
+        const what = `the changes of ${moment.name} since "${start.snapshot.name.slice(0, 256)}" are not sent`;
         const why = "that is not the snapshot of the round before; cancel the copy and repeat it";
         throw storage.error("failed-precondition", `${what}: ${why}`);
       },

@@ -1,5 +1,5 @@
 import { CsiError } from "../../core/errors.ts";
-import type { ProtectedMoment } from "../copying.ts";
+import type { ProtectedSnapshot } from "../copying.ts";
 import type { ConnectionIdentity } from "../module.ts";
 import type { ForeignSource } from "../volume.ts";
 import { isDiscarded } from "./names.ts";
@@ -44,11 +44,11 @@ export const property = {
 export const protectedProperty = (key: string): string => `csimux:copy-${key}`;
 
 /** What is protected: for which target (a CSI volume id), and since when (seconds since 1970). */
-export const protectedText = ({ target, since }: ProtectedMoment): string =>
+export const protectedText = ({ target, since }: ProtectedSnapshot): string =>
   `${since}.${Buffer.from(target).toString("base64url")}`;
 
 /** Reads such a text; undefined for other text. */
-export function protectedIn(text: string | undefined): ProtectedMoment | undefined {
+export function protectedIn(text: string | undefined): ProtectedSnapshot | undefined {
   const [, since, target] = /^(\d{1,12})\.([A-Za-z0-9_-]+)$/.exec(text ?? "") ?? [];
   if (since === undefined || target === undefined) return undefined;
   return { target: Buffer.from(target, "base64url").toString(), since: Number(since) };

@@ -1,6 +1,6 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import type { ProtectedMoment } from "../copying.ts";
+import type { ProtectedSnapshot } from "../copying.ts";
 import { keyOfMoment, keyOfTag } from "./names.ts";
 import { ownValue, protectedIn, protectedProperty, shownValue } from "./properties.ts";
 import type { ZfsStorage } from "./storage.ts";
@@ -12,7 +12,7 @@ export async function protectedOf(
   streams: ZfsStreams,
   snapshots: readonly Entry[],
   { signal }: Call,
-): Promise<ReadonlyMap<string, readonly ProtectedMoment[]>> {
+): Promise<ReadonlyMap<string, readonly ProtectedSnapshot[]>> {
   const held = snapshots.filter(each => shownValue(each, "userrefs") !== "0").map(({ name }) => name);
   const tags = await streams.tags(held, signal);
   const keys = new Set(

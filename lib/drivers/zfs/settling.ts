@@ -1,5 +1,5 @@
 import type { Call } from "../../core/call.ts";
-import type { CopySpec, Moment } from "../copying.ts";
+import type { CopySpec, SourceSnapshot } from "../copying.ts";
 import type { CreationPlan } from "./creation.ts";
 import { isReceived, receivedName } from "./names.ts";
 import { bytesOf, otherOwner, ownValue, property, shownValue, whyNotVolume } from "./properties.ts";
@@ -17,7 +17,7 @@ export async function settled(
   id: string,
   plan: CreationPlan,
   spec: CopySpec,
-  moment: Moment,
+  moment: SourceSnapshot,
   call: Call,
 ): Promise<ZfsVolume> {
   const { zfs, names, settings } = storage;

@@ -1,6 +1,6 @@
 import type { Call } from "../../core/call.ts";
 import { findingsOf } from "../../health/finding.ts";
-import type { GivingAbility } from "../copying.ts";
+import type { CopySource } from "../copying.ts";
 import type {
   Context,
   GroupSnapshotAbility,
@@ -13,7 +13,7 @@ import type {
 import { afterFailure, type ErrorMapping } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { wholeUnits } from "../sizes.ts";
-import type { HealthInspection, LandingStore, Notes, VolumeStore } from "../store.ts";
+import type { CopyTargetStore, HealthInspection, Notes, VolumeStore } from "../store.ts";
 import { makeVolume } from "./creation.ts";
 import { datasetGroupSnapshots } from "./group-snapshots.ts";
 import { datasetLandings } from "./landings.ts";
@@ -84,12 +84,12 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
     return this.#storage.zfs.snapshotsTogether ? datasetGroupSnapshots(this.#storage) : undefined;
   }
 
-  get moments(): GivingAbility | undefined {
+  get copySource(): CopySource | undefined {
     const { copying } = this.#storage;
     return copying && datasetMoments(copying);
   }
 
-  get landings(): LandingStore<ZfsVolume> | undefined {
+  get copies(): CopyTargetStore<ZfsVolume> | undefined {
     const { copying } = this.#storage;
     return copying && datasetLandings(copying);
   }

@@ -1,4 +1,4 @@
-import type { Moment } from "../copying.ts";
+import type { SourceSnapshot } from "../copying.ts";
 import { shownValue } from "./properties.ts";
 import type { Entry } from "./zfs.ts";
 
@@ -46,7 +46,7 @@ const within = ["casesensitivity", "normalization", "utf8only"] as const;
  * exists above it, whose properties it inherits.
  */
 export function whyNotReceived(
-  { traits }: Pick<Moment, "traits">,
+  { traits }: Pick<SourceSnapshot, "traits">,
   wanted: Readonly<Record<string, string>>,
   above: Entry | undefined,
 ): string | undefined {
@@ -68,7 +68,7 @@ export function whyNotReceived(
 }
 
 /** The space in bytes that a stream needs: its estimate and a twentieth; or a reservation, if that is more. */
-export function spaceFor({ toSend }: Pick<Moment, "toSend">, reserved: bigint): bigint {
+export function spaceFor({ toSend }: Pick<SourceSnapshot, "toSend">, reserved: bigint): bigint {
   const estimated = toSend + toSend / 20n;
   return estimated > reserved ? estimated : reserved;
 }

@@ -1,4 +1,4 @@
-import { type Obstacle, waysBetween } from "../../copies/methods.ts";
+import { methodsBetween, type Obstacle } from "../../copies/methods.ts";
 import { selects } from "../../core/proxy.ts";
 import { meant, nearest } from "../../schema/nearest.ts";
 import { copyEndOf, copySettingsOf } from "../copy-ends.ts";
@@ -16,9 +16,9 @@ const rule = rulesById({
     "Selectors for copies select a connection",
     "`copies.from` or `copies.to` selects no connection, so every copy is refused.",
   ),
-  "copy-way-missing": warning(
+  "copy-method-missing": warning(
     "Connections named for copies can exchange content",
-    "`copies.from` or `copies.to` names a connection, but there is no way between the two: the kind of storage or the other file forbids it. `csimux validate` prints the ways between all connections.",
+    "`copies.from` or `copies.to` names a connection, but there is no method between the two: the kind of storage or the other file forbids it. `csimux validate` prints the methods between all connections.",
   ),
   "copy-login-unused": warning(
     "Logins for copies are used",
@@ -71,24 +71,24 @@ function* withoutWay(connection: ConnectionFile, side: "from" | "to", input: Lin
     const named = input.connections.find(each => each.name === name);
     const other = named && named !== connection ? copyEndOf(named) : undefined;
     if (!named || !other) continue;
-    const choice = waysBetween(
+    const choice = methodsBetween(
       ...(side === "to" ? ([own, other] as const) : ([other, own] as const)),
       "snapshot",
       settings,
     );
-    if (choice.kind === "ways") continue;
+    if (choice.kind === "methods") continue;
     const fix = otherFix(choice.because, side === "to" ? [connection, named] : [named, connection]);
     const path = ["copies", side, "members", index];
-    yield report(connection.document, rule["copy-way-missing"], path, choice.why, fix);
+    yield report(connection.document, rule["copy-method-missing"], path, choice.why, fix);
   }
 }
 
-/** What would open a way. */
+/** What would open a method. */
 function otherFix(because: Obstacle, [from, to]: readonly [ConnectionFile, ConnectionFile]): string {
   const needs = (connection: ConnectionFile) =>
     factsOf(connection)?.copySsh ? `set "copies.sshConnection" in the file of "${connection.name}", or ` : "";
-  if (because === "gives-nothing") return `${needs(from)}remove the name`;
-  if (because === "takes-nothing") return `${needs(to)}remove the name`;
+  if (because === "not-a-source") return `${needs(from)}remove the name`;
+  if (because === "not-a-target") return `${needs(to)}remove the name`;
   if (because === "source-forbids") return `add it to "copies.to" of "${from.name}", or remove the name`;
   if (because === "target-forbids") return `add it to "copies.from" of "${to.name}", or remove the name`;
   return "remove the name";

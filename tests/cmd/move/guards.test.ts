@@ -80,7 +80,7 @@ describe("csimux move changes nothing", () => {
       const { length } = cluster.changes;
       const printed = await run("switch", { print: true });
       expect(printed.out).toContain("kubectl scale statefulset/db -n shop --replicas=0 --current-replicas=1");
-      expect(printed.out).toContain("csimux copies land v:b/moved-");
+      expect(printed.out).toContain("csimux copies finish v:b/moved-");
       expect(printed.err).toContain("run that, then repeat this command");
       expect(cluster.changes.length).toBe(length);
     } finally {

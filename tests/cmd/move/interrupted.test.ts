@@ -152,7 +152,7 @@ test.each(places(2))("what pods write after their copy has become a volume is no
   }
 });
 
-test("a claim is not replaced if its pods came back after the last round", async () => {
+test("a claim is not replaced if its pods came back after the last pass", async () => {
   const here = await world(["copy", toFast]);
   try {
     const { cluster } = here;

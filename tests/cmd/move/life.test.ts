@@ -14,7 +14,7 @@ describe("csimux move", () => {
       const stopped = await run("switch", { yes: true });
       expect([stopped.code, stopped.err]).toEqual([0, ""]);
       expect(stopped.out).toMatch(
-        /data-db-2: switched; stopped for [0-9.]+ s: the pods' end .* the last round .* the swap/,
+        /data-db-2: switched; stopped for [0-9.]+ s: the pods' end .* the last pass .* the swap/,
       );
       expect(stopped.out).toContain("kubectl delete statefulset db -n shop --cascade=orphan");
       for (const ordinal of [0, 1, 2]) {

@@ -15,9 +15,9 @@ const boundVolume = merged(pv, { spec: { claimRef: { uid: "u1" } }, status: { ph
 
 const owned = (kind: string, name: string) => [{ kind, name, controller: true }];
 
-const pod = (name: string, owner: readonly object[], more: object = {}): Mapping => ({
+const pod = (name: string, holder: readonly object[], more: object = {}): Mapping => ({
   kind: "Pod",
-  metadata: { namespace: "shop", name, ownerReferences: owner },
+  metadata: { namespace: "shop", name, ownerReferences: holder },
   spec: { nodeName: "w1", volumes: [{ persistentVolumeClaim: { claimName: "data-db-0" } }] },
   ...more,
 });
@@ -197,8 +197,8 @@ describe("a move is refused before anything is changed", () => {
   });
 
   test("what is paused is not refused", () => {
-    const owner = changedClaim({ metadata: { ownerReferences: owned("Cluster", "pg") } });
-    expect(refused(owner, "fast", { ...noPause, isOwnerPaused: true })).toEqual([]);
+    const holder = changedClaim({ metadata: { ownerReferences: owned("Cluster", "pg") } });
+    expect(refused(holder, "fast", { ...noPause, isOwnerPaused: true })).toEqual([]);
     const flux = changedSet({ metadata: { labels: { "helm.toolkit.fluxcd.io/name": "x" } } });
     expect(refused(flux, "fast", { ...noPause, isGitopsPaused: true })).toEqual([]);
   });

@@ -13,7 +13,7 @@ export interface CopyEndRig {
   open(): Driver;
   write(id: string, content: string): Promise<void>;
   read(id: string): Promise<string>;
-  /** Everything that copies have left: moments, records, landings. */
+  /** Everything that copies have left: snapshots, records, targets. */
   remains(): Promise<readonly string[]>;
   /** From now on, the storage fails at the n-th step of a copy, once; 0: never. Returns whether it did since the last call. */
   cut(at: number): boolean;

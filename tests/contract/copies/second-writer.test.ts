@@ -19,7 +19,7 @@ function stepped(driver: Driver, before: () => Promise<void>): Driver {
         };
       },
     });
-  return { ...driver, giving: each(driver.giving), taking: each(driver.taking) };
+  return { ...driver, copySource: each(driver.copySource), copyTarget: each(driver.copyTarget) };
 }
 
 const others: readonly (readonly [string, (two: Process) => Promise<unknown>])[] = [
@@ -56,7 +56,7 @@ test.each(others)(
         expect([at, on("b").volumes.get("copy")?.content]).toEqual([at, content]);
       }
       await asked(() => one.volumes.delete("v:b/copy", call), 10_000);
-      // The moment of an attempt that came too late is the janitor's.
+      // The snapshot of an attempt that came too late is the hourly clean-up's.
       const { copies } = process({ settings: { keepSeconds: -1 } });
       await until(async () => {
         await copies.cleanUp(call);

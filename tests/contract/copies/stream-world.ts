@@ -24,8 +24,8 @@ export interface StreamEndRig extends CopyEndRig {
   everything(): Promise<readonly string[]>;
 }
 
-/** The volume "source" with its snapshots; the moments that copies have taken of it; or its snapshots alone. */
-export type Destroyed = "volume" | "moment" | "snapshot";
+/** The volume "source" with its snapshots; the snapshots that copies have taken of it; or its snapshots alone. */
+export type Destroyed = "volume" | "snapshot" | "protected";
 
 /** A giver and a taker whose content travels as streams, and the hands of a person on them. */
 export interface StreamPairRig extends CopyPairRig {
@@ -54,9 +54,9 @@ const longMs = 600_000;
 export const content = "the content of the first volume";
 
 /** No process writes into its record without a reason, so that steps can be counted. */
-export const calm = { beat: 1_000_000, lost: 1_000_000, takeOver: 20, ask: 2_000 };
+export const calm = { heartbeat: 1_000_000, leaseTimeout: 1_000_000, takeoverAfter: 20, answerWithin: 2_000 };
 /** As usual, but faster: an owner that hangs has lost its copy before another one takes it over. */
-export const brisk = { beat: 30, lost: 500, takeOver: 1_000 };
+export const brisk = { heartbeat: 30, leaseTimeout: 500, takeoverAfter: 1_000 };
 /** Whatever was not asked for in this moment is forgotten. */
 const forgetful = { keepSeconds: -1 };
 
@@ -105,8 +105,8 @@ export class StreamWorld {
 
   /** What the record of the copy says. */
   async record() {
-    const landing = await this.rig.taker.open().taking?.find("copy", call);
-    return landing && readRecord(landing.record, "test");
+    const stored = await this.rig.taker.open().copyTarget?.find("copy", call);
+    return stored && readRecord(stored.record, "test");
   }
 
   /** Asks until the copy is the volume, with the content of its source, and nothing else is left. */
@@ -131,7 +131,7 @@ export class StreamWorld {
     expect(await this.remains()).toEqual([]);
   }
 
-  /** Nothing is left once a janitor has seen that everything is forgotten. */
+  /** Nothing is left once a clean-up has seen that everything is forgotten. */
   async cleaned(): Promise<void> {
     const { copies } = this.opened({ settings: forgetful, times: calm });
     await until(async () => {

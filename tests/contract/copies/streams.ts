@@ -21,10 +21,10 @@ import {
 
 const call = testCall();
 
-/** Runs a copy in a process that dies on its way. Returns whether it did. */
+/** Runs a copy in a process that dies on its method. Returns whether it did. */
 async function dies(world: StreamWorld, side: CopySide, step: number, when: "before" | "after"): Promise<boolean> {
   const life = copyLife({ side, step, when });
-  const process = world.opened({ times: { ...calm, ask: 50 } }, life);
+  const process = world.opened({ times: { ...calm, answerWithin: 50 } }, life);
   for (;;) {
     const code = await codeOf(make(process));
     if (code === undefined || life.isDead()) break;
@@ -59,9 +59,9 @@ export function streamsContract(name: string, open: () => Promise<StreamPairRig>
           const before = await world.everything();
           let step = first;
           let isDead = true;
-          for (let round = 0; isDead && step < mostSteps; step += every, round++)
+          for (let pass = 0; isDead && step < mostSteps; step += every, pass++)
             // With another request, and without; of a sample, in turn.
-            for (const isAskedFor of every === 1 ? [true, false] : [round % 2 === 0]) {
+            for (const isAskedFor of every === 1 ? [true, false] : [pass % 2 === 0]) {
               isDead = await dies(world, side, step, when);
               await survived(world, isAskedFor);
               await world.deleted(before);
@@ -82,7 +82,7 @@ export function streamsContract(name: string, open: () => Promise<StreamPairRig>
         const next = bytes === 600 ? world.opened() : one;
         rig.cutAfter(undefined);
         await world.completes(next);
-        // Nothing but the head of a stream makes a landing that a token continues.
+        // Nothing but the head of a stream makes a target that a token continues.
         expect(rig.sends().some(line => line.includes(" -t "))).toBe(bytes >= 600);
         await world.deleted(before);
       }
@@ -90,7 +90,7 @@ export function streamsContract(name: string, open: () => Promise<StreamPairRig>
 
     inPair("two processes that are asked at once make one volume", async (world, rig) => {
       const before = await world.everything();
-      const both = [1, 2].map(() => world.opened({ times: { ...brisk, settle: 20 } }));
+      const both = [1, 2].map(() => world.opened({ times: { ...brisk, verifyDelay: 20 } }));
       const made = await Promise.all(both.map(each => asked(() => make(each), patientMs)));
       expect(made.map(({ id }) => id)).toEqual(["v:b/copy", "v:b/copy"]);
       expect(await rig.taker.read("copy")).toBe(content);
@@ -131,7 +131,7 @@ export function streamsContract(name: string, open: () => Promise<StreamPairRig>
           const { isHeld, release } = rig.hold();
           const one = world.opened({ settings: { idleMs: 300 }, times: brisk });
           await world.begun(one, isHeld);
-          await until(async () => (await world.record())?.owner === "" && !isHeld(), patientMs);
+          await until(async () => (await world.record())?.holder === "" && !isHeld(), patientMs);
           release();
           await world.opened().copies.cleanUp(call);
           expect(await world.remains()).not.toEqual([]);
@@ -152,7 +152,7 @@ export function streamsContract(name: string, open: () => Promise<StreamPairRig>
         const { isHeld, release } = rig.hold();
         const one = world.opened();
         await world.begun(one, isHeld);
-        // A janitor leaves what runs.
+        // A clean-up leaves what runs.
         await one.copies.cleanUp(call);
         await one.copies.command({ command: "cancel", target: "v:b/copy" }, () => {}, call.signal, call);
         release();
@@ -218,9 +218,9 @@ export function streamsContract(name: string, open: () => Promise<StreamPairRig>
       },
     );
 
-    inPair("a copy whose moment a person destroys begins again with another one", async world => {
+    inPair("a copy whose snapshot a person destroys begins again with another one", async world => {
       const one = world.opened();
-      await world.destroyed(one, "moment", "v:a/source");
+      await world.destroyed(one, "protected", "v:a/source");
       await world.completes(one);
     });
 

@@ -140,7 +140,7 @@ describe.skipIf(!isRoot)("while a pod swaps folders of its volume with links tha
     "what is given to another connection contains nothing from outside",
     async () => {
       const folder = `${base}/landing`;
-      const tree = openOn(base).giving?.tree;
+      const tree = openOn(base).copySource?.tree;
       const moment = { ...anyMoment, name: "v/origin", stable: false };
       const found = new Set<string>();
       const codes = new Set<string>();

@@ -10,7 +10,7 @@ import type { Double } from "../../fakes/truenas/double.ts";
 import type { Version } from "../../fakes/truenas/versions.ts";
 import { zfsOf } from "../../fakes/truenas/zfs-program.ts";
 import { type FakeZfs, fakeZfs } from "../../fakes/zfs/pools.ts";
-import { codeOf, copied, copyOf, copyProperties, giving, holdsIn, targetOf } from "../zfs/copies/copy-rig.ts";
+import { codeOf, copied, copyOf, copyProperties, copySource, holdsIn, targetOf } from "../zfs/copies/copy-rig.ts";
 import { type Opening, openOn, type Protocol, parent, refusal, truenasRig } from "./rig.ts";
 import { mortal, sshRig } from "./ssh-rig.ts";
 
@@ -32,8 +32,8 @@ interface System {
 }
 
 /** A system with ZFS over ssh, or the API with `copies.sshConnection`. */
-async function systemOf(...[way, protocol, version, opening]: Kind): Promise<System> {
-  if (way === "ssh") return sshRig(protocol, version);
+async function systemOf(...[method, protocol, version, opening]: Kind): Promise<System> {
+  if (method === "ssh") return sshRig(protocol, version);
   const fake = await fakeZfs();
   const rig = await truenasRig(protocol, { version });
   const others = localRunner({ env: { PATH: `${fake.bin}:/usr/bin:/bin` } });
@@ -141,22 +141,22 @@ describe.each(pairs)("a copy from %p to %p", (from, to) => {
     await there.write(volume, "content");
     const { id } = await snapshotsOf(a).create("s", "v", {}, call);
     const source: Source = { kind: "snapshot", id };
-    const moment = await giving(a).protect(source, targetOf("c"), 0, call);
+    const snapshot = await copySource(a).protect(source, targetOf("c"), 0, call);
     if (from[0] === "api") {
       const refused = await refusal(snapshotsOf(a).delete(id, call));
       expect(refused).toMatchObject({ code: "aborted" });
       expect(refused.message).toContain(targetOf("c"));
     }
     expect(await refusal(a.delete("v", call))).toMatchObject({ code: "aborted" });
-    await giving(a).release(targetOf("c"), undefined, call);
-    await giving(a).protect({ kind: "volume", id: "v" }, targetOf("d"), 0, call);
-    expect((await giving(a).protectedMoments(call)).map(({ target }) => target)).toEqual([targetOf("d")]);
+    await copySource(a).release(targetOf("c"), undefined, call);
+    await copySource(a).protect({ kind: "volume", id: "v" }, targetOf("d"), 0, call);
+    expect((await copySource(a).protectedSnapshots(call)).map(({ target }) => target)).toEqual([targetOf("d")]);
     const refused = await refusal(a.delete("v", call));
     expect(refused).toMatchObject({ code: "aborted" });
     expect(refused.message).toContain(targetOf("d"));
     expect(await there.read(volume)).toBe("content");
-    expect(moment.name).toContain("@");
-    await giving(a).release(targetOf("d"), undefined, call);
+    expect(snapshot.name).toContain("@");
+    await copySource(a).release(targetOf("d"), undefined, call);
     expect(await codeOf(snapshotsOf(a).delete(id, call))).toBe("none");
     expect(await codeOf(a.delete("v", call))).toBe("none");
     expect(await there.remains()).toEqual([]);
@@ -209,6 +209,6 @@ test("a copy to a connection of the API gets permissions over the API, and no pr
 test("without copies.sshConnection, a driver of the API neither gives nor takes", async () => {
   const rig = await truenasRig("nfs", { version: "26.0" });
   const driver = rig.open();
-  expect([driver.giving, driver.taking]).toEqual([undefined, undefined]);
+  expect([driver.copySource, driver.copyTarget]).toEqual([undefined, undefined]);
   await rig.close();
 });

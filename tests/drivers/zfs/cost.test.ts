@@ -61,10 +61,10 @@ test("a snapshot costs two scripts without a listing, however many there are; na
   const rig = await open("zfs-generic-nfs");
   await rig.open().create(volumeOf("a"), call);
   await costOf(rig, async driver => {
-    const taking = (name: string) => driver.snapshots?.create(name, "a", {}, call);
-    await taking("first");
+    const copyTarget = (name: string) => driver.snapshots?.create(name, "a", {}, call);
+    await copyTarget("first");
     rig.fake.commands();
-    for (const name of ["second", "third"]) await taking(name);
+    for (const name of ["second", "third"]) await copyTarget(name);
   });
   const verbs = rig.fake.commands().map(line => line.split(" ")[1]);
   expect(verbs).toEqual(["get", "snapshot", "get", "get", "snapshot", "get"]);

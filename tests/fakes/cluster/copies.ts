@@ -14,9 +14,9 @@ interface Copy {
   readonly bytes: bigint;
   state: "copying" | "ready" | "finished" | "cancelled";
   rounds: number;
-  /** The moment of the round that runs. */
+  /** The snapshot of the pass that runs. */
   running: readonly string[] | undefined;
-  /** The content of the last complete round. */
+  /** The content of the last complete pass. */
   content: readonly string[] | undefined;
 }
 
@@ -37,7 +37,7 @@ export interface CopiesOptions {
 const lineOf = (answer: CopyAnswer): string => `${writeLine(answer)}\n`;
 
 /**
- * The command socket of a controller behind `csimux copies`, as lib/copies/commands.ts answers: a round takes its moment at its first
+ * The command socket of a controller behind `csimux copies`, as lib/copies/commands.ts answers: a pass takes its snapshot at its first
  * request, which leaves before the end, and the next one joins it. Requests are checked with the product's own schema.
  */
 export class CopiesDouble {
@@ -59,9 +59,9 @@ export class CopiesDouble {
   }
 
   /** Answers one request; `waits` if its client leaves early. Returns stdout and the exit code of `csimux copies -o json`. */
-  answer(line: string, waits: boolean): { readonly out: string; readonly code: number } {
+  answer(line: string, ahead: boolean): { readonly out: string; readonly code: number } {
     try {
-      const said = this.#answer(line, waits);
+      const said = this.#answer(line, ahead);
       return "running" in said ? { out: lineOf(said.running), code: 3 } : { out: said.done, code: 0 };
     } catch (error) {
       if (!(error instanceof CsiError)) throw error;
@@ -69,7 +69,7 @@ export class CopiesDouble {
     }
   }
 
-  #answer(line: string, waits: boolean): { readonly done: string } | { readonly running: CopyAnswer } {
+  #answer(line: string, ahead: boolean): { readonly done: string } | { readonly running: CopyAnswer } {
     const request = readCommand(line);
     switch (request.command) {
       case "plan":
@@ -77,7 +77,7 @@ export class CopiesDouble {
         if (this.options.refuses) throw new CsiError("invalid-argument", this.options.refuses);
         if (!this.volumes.has(request.source)) throw new CsiError("not-found", `there is no volume ${request.source}`);
         const target = `v:${request.parameters["connection"]}/${request.name}`;
-        if (request.command === "plan") return { done: lineOf({ kind: "done", way: "files", instead: [] }) };
+        if (request.command === "plan") return { done: lineOf({ kind: "done", method: "rsync", instead: [] }) };
         const { source, name, bytes } = request;
         const found = this.copies.get(target);
         if (found?.state === "cancelled") throw new CsiError("failed-precondition", `the copy ${target} was cancelled`);
@@ -91,11 +91,11 @@ export class CopiesDouble {
             running: undefined,
             content: undefined,
           });
-        return { done: lineOf({ kind: "done", target, way: "files", instead: [] }) };
+        return { done: lineOf({ kind: "done", target, method: "rsync", instead: [] }) };
       }
-      case "round":
-        return this.#round(this.#copy(request.target), waits);
-      case "land":
+      case "pass":
+        return this.#pass(this.#copy(request.target), ahead);
+      case "finish":
         return { done: lineOf({ kind: "done", volume: this.#land(request.target) }) };
       case "cancel": {
         this.#copy(request.target).state = "cancelled";
@@ -127,13 +127,13 @@ export class CopiesDouble {
     throw new CsiError("not-found", `there is no copy ${target}`);
   }
 
-  #round(copy: Copy, waits: boolean): { readonly done: string } | { readonly running: CopyAnswer } {
+  #pass(copy: Copy, ahead: boolean): { readonly done: string } | { readonly running: CopyAnswer } {
     if (copy.state === "finished") throw new CsiError("failed-precondition", "the copy is finished");
     if (copy.state === "cancelled") throw new CsiError("failed-precondition", "the copy was cancelled");
     const continued = copy.running !== undefined;
     copy.state = "copying";
     copy.running ??= [...(this.volumes.get(copy.source)?.lines ?? [])];
-    if (!continued && waits)
+    if (!continued && ahead)
       return {
         running: {
           kind: "progress",
@@ -147,7 +147,9 @@ export class CopiesDouble {
     copy.running = undefined;
     copy.state = "ready";
     const number = copy.rounds++;
-    return { done: lineOf({ kind: "done", round: { number, taken: 1, continued, bytes: 5n << 20n, seconds: 3 } }) };
+    return {
+      done: lineOf({ kind: "done", pass: { number, snapshotTime: 1, continued, bytes: 5n << 20n, seconds: 3 } }),
+    };
   }
 
   /** The record of a finished copy stays for a while, or goes at once; the volume is described by its storage from then on. */
@@ -182,15 +184,15 @@ export class CopiesDouble {
 
   #state(target: string, { source, name, state, rounds, running }: Copy): string {
     return writeLine({
-      ...({ kind: "copy", target, source, sourceKind: "volume", name, role: "move", state, way: "files" } as const),
-      // The number of the present round: the one that runs, or the last complete one.
+      ...({ kind: "copy", target, source, sourceKind: "volume", name, role: "move", state, method: "rsync" } as const),
+      // The number of the present pass: the one that runs, or the last complete one.
       ...{
-        round: running ? rounds : Math.max(0, rounds - 1),
+        pass: running ? rounds : Math.max(0, rounds - 1),
         done: 0n,
         total: 0n,
         rate: 0n,
         asked: 1,
-        owner: "",
+        holder: "",
         fault: "",
       },
     });

@@ -91,7 +91,7 @@ test.each(versions)(
       };
       await copies(["begin"], JSON.stringify(wanted));
       for (const _ of [1, 2]) {
-        await copies(["round", target]);
+        await copies(["pass", target]);
         await copyUsually();
       }
       await appendFile(join(pod, "log"), "line 2\n");
@@ -99,13 +99,13 @@ test.each(versions)(
       await run(["umount", pod]);
       // A folder stays writable, which the command says by its exit code.
       await expect(copies(["freeze", volume.volumeId])).rejects.toThrow("it is noted anyway");
-      const round = copies(["round", target]);
+      const round = copies(["pass", target]);
       const apart = await waitFor("the mount for the copy", async () =>
         (await mountsOf(join(base, from))).find(line => line.includes("acregmin=0,acregmax=0")),
       );
       await round;
       await copyUsually();
-      await copies(["land", target]);
+      await copies(["finish", target]);
       expect(apart).toContain(`vers=${version},`);
       const texts = [join(base, from, "v/pvc/log"), join(base, `target/v/moved-${from}/log`), join(control, "log")];
       expect(await Promise.all(texts.map(path => readFile(path, "utf8")))).toEqual([

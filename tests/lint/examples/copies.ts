@@ -16,7 +16,7 @@ export const copies: Examples = {
     bad: { "proxy.yaml": main(""), "c1.yaml": nfs("copies: { from: { members: [c3] } }\n"), "c2.yaml": smb },
     good: { "proxy.yaml": main(""), "c1.yaml": nfs("copies: { from: { members: [c2] } }\n"), "c2.yaml": smb },
   },
-  "copy-way-missing": {
+  "copy-method-missing": {
     bad: { "proxy.yaml": main(""), "c1.yaml": nfs("copies: { to: { members: [c2] } }\n"), "c2.yaml": truenas(api) },
     good: { "proxy.yaml": main(""), "c1.yaml": nfs("copies: { to: { members: [c2] } }\n"), "c2.yaml": smb },
   },

@@ -12,19 +12,19 @@ import { World } from "../world.ts";
 /** Four days: longer than a copy is kept that is not asked for. */
 const aheadMs = 4 * 86_400_000;
 
-/** A way from one connection to another, and how long its copies take, in milliseconds. */
+/** A method from one connection to another, and how long its copies take, in milliseconds. */
 export interface Route {
   readonly from: string;
   /** A connection, or a group. */
   readonly to: string;
-  readonly way: string;
+  readonly method: string;
 }
 
 /** The directories, one host with ZFS, and two of them. */
 export const routes: readonly Route[] = [
-  { from: "one", to: "both", way: "files" },
-  { from: "near", to: "far", way: "stream-here" },
-  { from: "near", to: "away", way: "stream" },
+  { from: "one", to: "both", method: "rsync" },
+  { from: "near", to: "far", method: "zfs-send-local" },
+  { from: "near", to: "away", method: "zfs-send" },
 ];
 
 /** csimux with short times on directories and two hosts with ZFS. */
@@ -114,7 +114,7 @@ export async function copyKills(): Promise<CopyKills> {
 }
 
 async function leftInFolder(base: string, name: string): Promise<readonly string[]> {
-  const parts = ["copies", "moments", "work"].map(async part => {
+  const parts = ["copies", "snapshots", "work"].map(async part => {
     const names = await readdir(join(base, ".csimux", part)).catch(() => []);
     return names.map(each => `${name}: ${part}/${each}`);
   });

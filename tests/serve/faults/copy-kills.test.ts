@@ -211,7 +211,7 @@ async function ended(name: string, route: Route, source: CopySource, fate: Fate,
 }
 
 test(
-  `${count} copies under kills at random moments: none is half, none is doubled, and nothing of them is left`,
+  `${count} copies under kills at random snapshots: none is half, none is doubled, and nothing of them is left`,
   async () => {
     process.stderr.write(`CSIMUX_SEED=${seed} CSIMUX_KILLS=${count}\n`);
     const volumes: CopySource[] = [];
@@ -248,15 +248,15 @@ test(
       const began = performance.now();
       const copy = asking(name, route, source);
       for (let kills = random(4) === 0 ? 2 : 1; kills > 0; kills--) {
-        const moment = pause(random(1.1 * (spans.get(route) ?? 1_000))).then(() => true);
-        const isInTime = await Promise.race([moment, copy.done.then(() => false)]);
+        const snapshot = pause(random(1.1 * (spans.get(route) ?? 1_000))).then(() => true);
+        const isInTime = await Promise.race([snapshot, copy.done.then(() => false)]);
         counted(isInTime ? "hit in the middle" : "hit after the end");
         await hits[pick(victims)]();
         await inspect(name, source);
       }
       await ended(name, route, source, fate, copy);
-      counted(route.way);
-      // On a machine that was busy before, the moments would come after the end.
+      counted(route.method);
+      // On a machine that was busy before, the snapshots would come after the end.
       spans.set(route, Math.min(spans.get(route) ?? limitMs, performance.now() - began));
       if (random(3) > 0) for (const id of await inspect(name, source)) await removed({ kind: "volume", id, whole: "" });
     }

@@ -2,10 +2,18 @@ import { cleanUpMs } from "../../../lib/copies/cleanup.ts";
 import { usualTimes } from "../../../lib/copies/lease.ts";
 
 // What a real csimux lets minutes and hours pass for, in seconds; nothing else of it is different. One process runs at a time, so the
-// time until one without an owner's beat is taken over may be shorter than the one after which an owner that cannot write gives up.
+// time until one without an owner's heartbeat is taken over may be shorter than the one after which an owner that cannot write gives up.
 
 Object.assign(usualTimes, {
-  ...{ beat: 1_500, takeOver: 4_000, settle: 50, late: 3_500, firstPause: 50, longestPause: 500, ask: 400 },
+  ...{
+    heartbeat: 1_500,
+    takeoverAfter: 4_000,
+    verifyDelay: 50,
+    slowClaimDelay: 3_500,
+    firstPause: 50,
+    longestPause: 500,
+    answerWithin: 400,
+  },
 });
 
 const wait = globalThis.setTimeout;

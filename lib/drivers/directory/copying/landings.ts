@@ -2,7 +2,7 @@ import type { Call } from "../../../core/call.ts";
 import { CsiError, errnoOf } from "../../../core/errors.ts";
 import { mapLimit } from "../../../core/semaphore.ts";
 import { unless } from "../../../io/files.ts";
-import { type CopySpec, type CopyWay, type Landing, type Moment, maxRecordBytes } from "../../copying.ts";
+import { type CopyMethod, type CopySpec, maxRecordBytes, type SourceSnapshot, type StoredCopy } from "../../copying.ts";
 import { failure, throwIfCancelled } from "../../failure.ts";
 import { sizeFrom } from "../../sizes.ts";
 import type { ForeignSource } from "../../volume.ts";
@@ -20,7 +20,7 @@ interface CopyFile {
   readonly name: string;
   readonly copyOf: ForeignSource;
   readonly connection: string;
-  /** The text of Landing.record. */
+  /** The text of StoredCopy.record. */
   readonly record: string;
 }
 
@@ -63,9 +63,10 @@ export class Landings {
     return isVolumeId(id) && (await this.#files.has(id));
   }
 
-  /** Like TakingAbility.refusal. */
-  async refusal(way: CopyWay, spec: CopySpec, moment: Moment, call: Call): Promise<CsiError | undefined> {
-    if (way !== "files" && way !== "fill") return this.#error("invalid-argument", "volumes in folders take no streams");
+  /** Like CopyTarget.refusal. */
+  async refusal(method: CopyMethod, spec: CopySpec, moment: SourceSnapshot, call: Call): Promise<CsiError | undefined> {
+    if (method !== "rsync" && method !== "restore")
+      return this.#error("invalid-argument", "volumes in folders take no streams");
     try {
       await present(this.#context);
       sizeFrom(spec.range, moment.bytes);
@@ -82,8 +83,8 @@ export class Landings {
     }
   }
 
-  /** Like TakingAbility.begin. Throws "already-exists" for the landing of another request, and "aborted" if the volume exists. */
-  async begin(spec: CopySpec, record: string, call: Call): Promise<Landing> {
+  /** Like CopyTarget.begin. Throws "already-exists" for the landing of another request, and "aborted" if the volume exists. */
+  async begin(spec: CopySpec, record: string, call: Call): Promise<StoredCopy> {
     const id = this.#parts.idOf(spec.name);
     if (await this.#parts.trees.has(id)) throw this.#error("aborted", `volume "${id}" was created meanwhile; retrying`);
     const kept = await this.#files.read(id);
@@ -107,20 +108,20 @@ export class Landings {
     return { id, record };
   }
 
-  /** Like TakingAbility.find. Throws "failed-precondition" for a record that cannot be read. */
-  async find(id: string): Promise<Landing | undefined> {
+  /** Like CopyTarget.find. Throws "failed-precondition" for a record that cannot be read. */
+  async find(id: string): Promise<StoredCopy | undefined> {
     const kept = isVolumeId(id) ? await this.#files.read(id) : undefined;
     if (kept) return { id, record: kept.record, ...(await this.#mark(id)) };
     await present(this.#context);
     return undefined;
   }
 
-  /** Like TakingAbility.note. */
+  /** Like CopyTarget.note. */
   async note(id: string, record: string): Promise<void> {
     await this.#files.put(id, { ...(await this.#known(id)), record: short(record) });
   }
 
-  /** Like TakingAbility.cancel. */
+  /** Like CopyTarget.cancel. */
   async cancel(id: string): Promise<void> {
     await this.#known(id);
     await this.#files.mark(id);
@@ -130,7 +131,7 @@ export class Landings {
    * Gives a landing, which holds `moment`, the owner and mode of new volumes, puts it on stable storage, writes the volume's record, and
    * only then gives it its name. Returns the record; undefined if the volume exists already.
    */
-  async settle(id: string, spec: CopySpec, moment: Moment, call: Call): Promise<VolumeRecord | undefined> {
+  async complete(id: string, spec: CopySpec, moment: SourceSnapshot, call: Call): Promise<VolumeRecord | undefined> {
     const { trees, owner, records } = this.#parts;
     if (await trees.has(id)) {
       // The call that named it may have ended before this step.
@@ -159,19 +160,19 @@ export class Landings {
     return record;
   }
 
-  /** Like TakingAbility.hasContent. The landing comes first, because another process may give it its name meanwhile. */
+  /** Like CopyTarget.hasContent. The landing comes first, because another process may give it its name meanwhile. */
   async hasContent(id: string): Promise<boolean> {
     if ((await this.#landing(id)) !== undefined || (await this.#parts.trees.has(id))) return true;
     await present(this.#context);
     return false;
   }
 
-  /** Like TakingAbility.drop. */
+  /** Like CopyTarget.drop. */
   async drop(id: string, call: Call): Promise<void> {
     if (await this.empty(id, call)) await this.#files.drop(id);
   }
 
-  /** Like TakingAbility.empty. Returns whether there is a record. */
+  /** Like CopyTarget.empty. Returns whether there is a record. */
   async empty(id: string, call: Call): Promise<boolean> {
     const { trees, records } = this.#parts;
     const { files, layout } = this.#context;
@@ -195,7 +196,7 @@ export class Landings {
     return true;
   }
 
-  /** Like TakingAbility.forget. Throws "failed-precondition" for an unfinished copy. */
+  /** Like CopyTarget.forget. Throws "failed-precondition" for an unfinished copy. */
   async forget(id: string): Promise<void> {
     if (!isVolumeId(id)) return;
     if ((await this.#files.read(id)) === undefined) return await present(this.#context);
@@ -205,11 +206,11 @@ export class Landings {
     await this.#files.drop(id);
   }
 
-  /** Like TakingAbility.landings. The record of a file that cannot be read is empty. */
-  async list(call: Call): Promise<readonly Landing[]> {
+  /** Like CopyTarget.landings. The record of a file that cannot be read is empty. */
+  async list(call: Call): Promise<readonly StoredCopy[]> {
     const all = await this.#files.all(isVolumeId, call);
     if (all.length === 0) await present(this.#context);
-    const landing = async ({ name, value }: (typeof all)[number]): Promise<Landing> => ({
+    const landing = async ({ name, value }: (typeof all)[number]): Promise<StoredCopy> => ({
       id: name,
       record: value?.record ?? "",
       ...(await this.#mark(name)),
@@ -217,14 +218,14 @@ export class Landings {
     return mapLimit(all, 8, landing);
   }
 
-  /** Like TakingAbility.folder. Makes the landing again if an interrupted call has left none. */
+  /** Like CopyTarget.folder. Makes the landing again if an interrupted call has left none. */
   async folder(id: string, call: Call): Promise<string> {
     await this.#known(id);
     await this.#makeLanding(id, call);
     return this.#path(id);
   }
 
-  async #mark(id: string): Promise<Pick<Landing, "isCancelled">> {
+  async #mark(id: string): Promise<Pick<StoredCopy, "isCancelled">> {
     return (await this.#files.isMarked(id)) ? { isCancelled: true } : {};
   }
 

@@ -2,7 +2,13 @@ import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
 import { unless } from "../../../io/files.ts";
 import type { CommandRunner } from "../../../io/runner.ts";
-import { copyKey, type GivingAbility, type Moment, type ProtectedMoment, type ReadableTree } from "../../copying.ts";
+import {
+  type CopySource,
+  copyKey,
+  type ProtectedSnapshot,
+  type ReadableTree,
+  type SourceSnapshot,
+} from "../../copying.ts";
 import type { Source } from "../../volume.ts";
 import type { VolumeContent } from "../creation.ts";
 import { isVolumeId } from "../layout.ts";
@@ -16,7 +22,7 @@ import type { FreshMount } from "./fresh-mount.ts";
 import { OwnFiles } from "./own-files.ts";
 
 /** A file below `.csimux/moments`: what is protected for a copy. */
-interface Protection extends ProtectedMoment {
+interface Protection extends ProtectedSnapshot {
   readonly name: string;
   readonly source: Source;
   readonly connection: string;
@@ -76,8 +82,8 @@ export class Moments {
     this.#files = new OwnFiles(context, context.layout.moments, protection);
   }
 
-  /** Like GivingAbility.protect. Each round of a volume is the same folder. */
-  async protect(source: Source, target: string, call: Call): Promise<Moment> {
+  /** Like CopySource.protect. Each round of a volume is the same folder. */
+  async protect(source: Source, target: string, call: Call): Promise<SourceSnapshot> {
     const given = await this.#parts.content(source, call);
     const kept = await this.#own(target);
     const isKept = kept !== undefined && kept.name === given.name;
@@ -99,20 +105,20 @@ export class Moments {
       bytes: given.bytes,
       toSend: 0n,
       stable: source.kind === "snapshot",
-      ways: [given.kind === "tree" ? "files" : "fill"],
+      methods: [given.kind === "tree" ? "rsync" : "restore"],
       traits: { encrypted: undefined, blockBytes: 0n, fixed: {} },
     };
   }
 
-  /** Like GivingAbility.release. */
-  async release(target: string, keep: Pick<Moment, "name"> | undefined): Promise<void> {
+  /** Like CopySource.release. */
+  async release(target: string, keep: Pick<SourceSnapshot, "name"> | undefined): Promise<void> {
     const kept = await this.#own(target);
     if (!kept) await present(this.#context);
     else if (kept.name !== keep?.name) await this.#files.drop(copyKey(target));
   }
 
-  /** Like GivingAbility.protectedMoments. A file that cannot be read protects nothing. */
-  async list(call: Call): Promise<readonly ProtectedMoment[]> {
+  /** Like CopySource.protectedSnapshots. A file that cannot be read protects nothing. */
+  async list(call: Call): Promise<readonly ProtectedSnapshot[]> {
     const all = await this.#all(call);
     if (all.length === 0) await present(this.#context);
     return all.map(({ target, since, source: { kind, id } }) => ({
@@ -130,9 +136,9 @@ export class Moments {
     throw new CsiError("aborted", `connection "${this.#context.connection}": ${what}; ${fix}`);
   }
 
-  /** Like GivingAbility.tree. Throws "not-found" if it does not exist, and "aborted" if it was removed or replaced meanwhile. */
+  /** Like CopySource.tree. Throws "not-found" if it does not exist, and "aborted" if it was removed or replaced meanwhile. */
   async tree<T>(
-    { name, stable }: Pick<Moment, "name" | "stable">,
+    { name, stable }: Pick<SourceSnapshot, "name" | "stable">,
     call: Call,
     work: (tree: ReadableTree) => Promise<T>,
     isStopped = false,
@@ -164,8 +170,8 @@ export class Moments {
     throw new CsiError("aborted", text);
   }
 
-  /** Like GivingAbility.fill. First removes what an interrupted call has written into the folder. */
-  async fill({ name }: Pick<Moment, "name">, folder: string, call: Call): Promise<void> {
+  /** Like CopySource.fill. First removes what an interrupted call has written into the folder. */
+  async fill({ name }: Pick<SourceSnapshot, "name">, folder: string, call: Call): Promise<void> {
     const { files } = this.#context;
     const content = await this.#parts.backup(name, call);
     const aside = `${folder}~`;
@@ -197,12 +203,12 @@ export class Moments {
   }
 }
 
-/** A GivingAbility that opens the store at the beginning of each operation. */
-export const givingBy = (at: () => Promise<{ readonly giving: Moments }>): GivingAbility => ({
+/** A CopySource that opens the store at the beginning of each operation. */
+export const givingBy = (at: () => Promise<{ readonly moments: Moments }>): CopySource => ({
   content: "files",
-  protect: async (source, target, _round, call) => (await at()).giving.protect(source, target, call),
-  release: async (target, keep) => (await at()).giving.release(target, keep),
-  protectedMoments: async call => (await at()).giving.list(call),
-  tree: async (moment, call, work, isStopped) => (await at()).giving.tree(moment, call, work, isStopped),
-  fill: async (moment, folder, call) => (await at()).giving.fill(moment, folder, call),
+  protect: async (source, target, _round, call) => (await at()).moments.protect(source, target, call),
+  release: async (target, keep) => (await at()).moments.release(target, keep),
+  protectedSnapshots: async call => (await at()).moments.list(call),
+  tree: async (moment, call, work, isStopped) => (await at()).moments.tree(moment, call, work, isStopped),
+  fill: async (moment, folder, call) => (await at()).moments.fill(moment, folder, call),
 });

@@ -15,24 +15,24 @@ afterEach(() => rm(base, { recursive: true, force: true }));
 
 test("a copy stays cancelled whatever is noted, until its record goes; a mark without a record does not concern a new copy", async () => {
   const { b, to } = await connections(base);
-  const { taking } = abilities(to);
-  const begin = () => taking.begin(copyOf("copy"), anyMoment, "begun", call);
-  expect(await codeOf(taking.cancel("copy", call))).toBe("not-found");
+  const { copyTarget } = abilities(to);
+  const begin = () => copyTarget.begin(copyOf("copy"), anyMoment, "begun", call);
+  expect(await codeOf(copyTarget.cancel("copy", call))).toBe("not-found");
   await begin();
-  await taking.cancel("copy", call);
-  await taking.cancel("copy", call);
-  await taking.note("copy", "noted", call);
+  await copyTarget.cancel("copy", call);
+  await copyTarget.cancel("copy", call);
+  await copyTarget.note("copy", "noted", call);
   const marked = { id: "copy", record: "noted", isCancelled: true };
-  expect([await taking.find("copy", call), await taking.landings(call), await begin()]).toEqual([
+  expect([await copyTarget.find("copy", call), await copyTarget.copies(call), await begin()]).toEqual([
     marked,
     [marked],
     marked,
   ]);
-  await taking.empty("copy", call);
-  expect(await taking.find("copy", call)).toEqual(marked);
-  await taking.drop("copy", call);
+  await copyTarget.empty("copy", call);
+  expect(await copyTarget.find("copy", call)).toEqual(marked);
+  await copyTarget.drop("copy", call);
   expect(await readdir(`${b}/.csimux/copies`)).toEqual([]);
   await writeFile(`${b}/.csimux/copies/copy~marked`, "");
   expect(await begin()).toEqual({ id: "copy", record: "begun" });
-  expect(await taking.find("copy", call)).toEqual({ id: "copy", record: "begun" });
+  expect(await copyTarget.find("copy", call)).toEqual({ id: "copy", record: "begun" });
 });

@@ -36,28 +36,28 @@ const opened = (changes?: () => Promise<void>) =>
         name,
         () => {
           const driver = openOn(`${base}/${name}`);
-          const { taking } = driver;
-          if (!changes || !taking || name !== "b") return driver;
-          const begin: typeof taking.begin = async (...all) => {
-            const landing = await taking.begin(...all);
+          const { copyTarget } = driver;
+          if (!changes || !copyTarget || name !== "b") return driver;
+          const begin: typeof copyTarget.begin = async (...all) => {
+            const landing = await copyTarget.begin(...all);
             await changes();
-            return (await taking.find(landing.id, call)) ?? landing;
+            return (await copyTarget.find(landing.id, call)) ?? landing;
           };
-          return { ...driver, taking: { ...taking, begin } };
+          return { ...driver, copyTarget: { ...copyTarget, begin } };
         },
       ]),
     ),
-    // Only a hand takes the record away from its owner, however busy the machine is.
-    times: { ask: 5_000, lost: 60_000 },
+    // Only a hand takes the record away from its holder, however busy the machine is.
+    times: { answerWithin: 5_000, leaseTimeout: 60_000 },
   });
 
 /** A change of the record by hand. */
 async function written(change: (record: CopyRecord) => Partial<CopyRecord>): Promise<void> {
-  const { taking } = abilities(openOn(`${base}/b`));
-  const landing = await taking.find("copy", call);
+  const { copyTarget } = abilities(openOn(`${base}/b`));
+  const landing = await copyTarget.find("copy", call);
   if (!landing) return;
   const record = readRecord(landing.record, "test");
-  await taking.note("copy", writeRecord({ ...record, owner: "", ...change(record) }), call);
+  await copyTarget.note("copy", writeRecord({ ...record, holder: "", ...change(record) }), call);
 }
 
 const notLeaked = () =>
@@ -68,15 +68,15 @@ const begin = {
   ...({ command: "begin", source: "v:a/mine", name: "copy", bytes: gib } as const),
   ...{ parameters: { connection: "b" }, capabilities: [], mutable: {} },
 };
-const round = { command: "round", target: "v:b/copy" } as const;
+const pass = { command: "pass", target: "v:b/copy" } as const;
 
-const moments: readonly (readonly [string, (record: CopyRecord) => Partial<CopyRecord>])[] = [
-  ["another volume", ({ moment }) => ({ moment: { ...moment, name: "v/victim" } })],
-  ["a path out of the base folder", ({ moment }) => ({ moment: { ...moment, name: "v/../../c/v/victim" } })],
+const snapshots: readonly (readonly [string, (record: CopyRecord) => Partial<CopyRecord>])[] = [
+  ["another volume", ({ snapshot }) => ({ snapshot: { ...snapshot, name: "v/victim" } })],
+  ["a path out of the base folder", ({ snapshot }) => ({ snapshot: { ...snapshot, name: "v/../../c/v/victim" } })],
 ];
 
 describe.skipIf(!isHostRoot || !Bun.which("rsync"))("a copy between folders", () => {
-  test.each(moments)(
+  test.each(snapshots)(
     "of a claim is refused when %s is written into its record, and made with the next request",
     async (_, change) => {
       let left = 1;
@@ -94,32 +94,35 @@ describe.skipIf(!isHostRoot || !Bun.which("rsync"))("a copy between folders", ()
     },
   );
 
-  const origins: typeof moments = [
-    ...moments,
+  const origins: typeof snapshots = [
+    ...snapshots,
     ["another source", () => ({ origin: { kind: "volume", handle: "v:a/victim" } })],
     [
       "another source and its content",
-      ({ moment }) => ({ origin: { kind: "volume", handle: "v:a/victim" }, moment: { ...moment, name: "v/victim" } }),
+      ({ snapshot }) => ({
+        origin: { kind: "volume", handle: "v:a/victim" },
+        snapshot: { ...snapshot, name: "v/victim" },
+      }),
     ],
     ["a source on another connection", () => ({ origin: { kind: "volume", handle: "v:c/victim" } })],
   ];
 
   test.each(origins.flatMap(([what, change]) => ["first", "second"].map(which => [which, what, change] as const)))(
-    "by a move is refused in its %s round when its record has %s",
+    "by a move is refused in its %s pass when its record has %s",
     async (which, _, change) => {
       const one = opened();
       await commanded(one, begin);
-      if (which === "second") await commanded(one, round);
-      const landing = await abilities(openOn(`${base}/b`)).taking.find("copy", call);
+      if (which === "second") await commanded(one, pass);
+      const landing = await abilities(openOn(`${base}/b`)).copyTarget.find("copy", call);
       const honest = readRecord(landing?.record ?? "", "test");
       await written(change);
-      const refused = await failure(commanded(one, round));
+      const refused = await failure(commanded(one, pass));
       expect(refused?.code).toBe("failed-precondition");
       expect(refused?.message).toContain("nothing was read");
       notLeaked();
       await written(() => honest);
-      await commanded(one, round);
-      await commanded(one, { command: "land", target: "v:b/copy" });
+      await commanded(one, pass);
+      await commanded(one, { command: "finish", target: "v:b/copy" });
       expect(await readFile(`${base}/b/v/copy/content`, "utf8")).toBe("mine");
       notLeaked();
       await one.stop(1_000);

@@ -2,20 +2,20 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CsiError } from "../../../../lib/core/errors.ts";
-import type { GivingAbility, TakingAbility } from "../../../../lib/drivers/copying.ts";
+import type { CopySource, CopyTarget } from "../../../../lib/drivers/copying.ts";
 import type { Driver } from "../../../../lib/drivers/driver.ts";
 import { below } from "../../../../scripts/check/below.ts";
 import { type CopyEndRig, copiesContract } from "../../../contract/copies/copies.ts";
 import { openOn } from "../directory-rig.ts";
 
 /** The folders that stay. */
-const staying: ReadonlySet<string> = new Set(["v", "s", "work", "copies", "moments"]);
+const staying: ReadonlySet<string> = new Set(["v", "s", "work", "copies", "snapshots"]);
 
 /** Methods of an ability that change something; each of their calls is a step that can be cut. */
-const changing = ["protect", "release", "begin", "note", "land", "drop", "forget"] as const;
+const changing = ["protect", "release", "begin", "note", "finish", "drop", "forget"] as const;
 
 /** The same ability, whose changing methods fail before or after they have run, as `step` decides. */
-function interruptible<A extends GivingAbility | TakingAbility>(ability: A, step: () => void): A {
+function interruptible<A extends CopySource | CopyTarget>(ability: A, step: () => void): A {
   const methods = Object.entries(ability).map(([name, member]: [string, unknown]) => {
     if (!(changing as readonly string[]).includes(name) || typeof member !== "function") return [name, member];
     const work = async (...args: unknown[]): Promise<unknown> => {
@@ -41,13 +41,13 @@ function folderEnd(base: string): CopyEndRig {
   return {
     open: (): Driver => {
       const driver = openOn(base);
-      const { access, protocol, names, reading, inventory, clones, giving, taking } = driver;
+      const { access, protocol, names, reading, inventory, clones, copySource, copyTarget } = driver;
       return {
         ...{ access, protocol, names, reading, inventory, clones },
         create: (spec, call) => driver.create(spec, call),
         delete: (id, call) => driver.delete(id, call),
-        giving: giving && interruptible(giving, step),
-        taking: taking && interruptible(taking, step),
+        copySource: copySource && interruptible(copySource, step),
+        copyTarget: copyTarget && interruptible(copyTarget, step),
       };
     },
     write: (id, content) => writeFile(join(base, "v", id, "file"), content),
@@ -56,7 +56,7 @@ function folderEnd(base: string): CopyEndRig {
       below(base)
         .filter(path => path.startsWith(".csimux/"))
         .map(path => path.slice(".csimux/".length))
-        .filter(path => !staying.has(path) && /^(work|copies|moments)\//.test(path)),
+        .filter(path => !staying.has(path) && /^(work|copies|snapshots)\//.test(path)),
     cut: at => {
       const before = failed;
       left = at;

@@ -78,10 +78,10 @@ async function opened({ options = "rw,vers=4.2", apart }: Situation) {
   const driver = directoryDriver("nfs-client", identity, settings, ports, files);
   await driver.create(volumeOf("v"), call);
   await writeFile(`${base}/share/v/v/file`, "content");
-  const { giving } = abilities(driver);
-  const moment = await giving.protect({ kind: "volume", id: "v" }, "v:b/copy", 0, call);
+  const { copySource } = abilities(driver);
+  const snapshot = await copySource.protect({ kind: "volume", id: "v" }, "v:b/copy", 0, call);
   const read = (isStopped: boolean) =>
-    needed(giving.tree)(moment, call, async ({ path }) => [path, users], isStopped).catch((error: CsiError) => [
+    needed(copySource.tree)(snapshot, call, async ({ path }) => [path, users], isStopped).catch((error: CsiError) => [
       error.code,
       error.message,
     ]);

@@ -39,8 +39,8 @@ describe.skipIf(!can)("a copy to another connection", () => {
     await rm(`${origin}/deep`, { recursive: true });
     await copyWhole(from, to, { kind: "snapshot", id: snapshot }, copyOf("two", `s:a/${snapshot}`));
     for (const name of ["one", "two"]) expect([name, checksum(`${b}/v/${name}`)]).toEqual([name, expected]);
-    expect(await abilities(to).taking.landings(call)).toEqual([]);
-    expect(await abilities(from).giving.protectedMoments(call)).toEqual([]);
+    expect(await abilities(to).copyTarget.copies(call)).toEqual([]);
+    expect(await abilities(from).copySource.protectedSnapshots(call)).toEqual([]);
     for (const folder of [".csimux/copies", ".csimux/work"]) expect(await readdir(`${b}/${folder}`)).toEqual([]);
     for (const name of [id, "two"]) await to.delete(name, call);
     expect((await leftOn(b)).filter(name => name !== ".csimux/copies")).toEqual([]);
@@ -66,7 +66,7 @@ describe.skipIf(!can)("a copy to another connection", () => {
     } finally {
       execFileSync("umount", [`${origin}/mounted`]);
     }
-    await abilities(to).taking.drop("copy", call);
+    await abilities(to).copyTarget.drop("copy", call);
     expect((await leftOn(b)).filter(name => name !== ".csimux/copies")).toEqual([]);
   });
 });
@@ -74,11 +74,11 @@ describe.skipIf(!can)("a copy to another connection", () => {
 describe("what is given", () => {
   test("is not deleted until the copy has ended, and the answer names the copy", async () => {
     const { a, from } = await connections(base);
-    const { giving } = abilities(from);
+    const { copySource } = abilities(from);
     await writeFile(`${a}/v/origin/file`, "x");
     const { id: snapshot } = await snapshotsOf(from).create("s", "origin", {}, call);
-    await giving.protect({ kind: "volume", id: "origin" }, handleOf("one"), 0, call);
-    await giving.protect({ kind: "snapshot", id: snapshot }, handleOf("two"), 0, call);
+    await copySource.protect({ kind: "volume", id: "origin" }, handleOf("one"), 0, call);
+    await copySource.protect({ kind: "snapshot", id: snapshot }, handleOf("two"), 0, call);
     for (const driver of [from, openOn(a)])
       for (const [refused, target] of [
         [() => driver.delete("origin", call), "v:c1/one"],
@@ -90,37 +90,37 @@ describe("what is given", () => {
             ({ code, message }) => `${code} ${message}`,
           ),
         ).toMatch(new RegExp(`^aborted .*is being copied to "${target}"`));
-    const kept = await giving.protectedMoments(call);
+    const kept = await copySource.protectedSnapshots(call);
     expect(kept.map(({ target }) => target).sort()).toEqual(["v:c1/one", "v:c1/two"]);
     for (const { since } of kept) expect(Math.abs(since - Date.now() / 1000)).toBeLessThan(60);
-    await giving.release(handleOf("other"), undefined, call);
-    await giving.release(handleOf("one"), { name: "v/origin" }, call);
+    await copySource.release(handleOf("other"), undefined, call);
+    await copySource.release(handleOf("one"), { name: "v/origin" }, call);
     expect(await codeOf(from.delete("origin", call))).toBe("aborted");
-    await giving.release(handleOf("one"), undefined, call);
-    await giving.release(handleOf("one"), undefined, call);
+    await copySource.release(handleOf("one"), undefined, call);
+    await copySource.release(handleOf("one"), undefined, call);
     await from.delete("origin", call);
     expect(await codeOf(snapshotsOf(from).delete(snapshot, call))).toBe("aborted");
-    await giving.release(handleOf("two"), { name: "s/other" }, call);
+    await copySource.release(handleOf("two"), { name: "s/other" }, call);
     await snapshotsOf(from).delete(snapshot, call);
-    expect((await leftOn(a)).filter(name => name !== ".csimux/moments")).toEqual([]);
+    expect((await leftOn(a)).filter(name => name !== ".csimux/snapshots")).toEqual([]);
   });
 
   test("is found again with the time of its beginning, and not protected if it does not exist", async () => {
     const { a, from } = await connections(base);
-    const { giving } = abilities(from);
+    const { copySource } = abilities(from);
     const source = { kind: "volume", id: "origin" } as const;
-    const moment = await giving.protect(source, handleOf("one"), 0, call);
-    expect(moment).toMatchObject({ name: "v/origin", stable: false, bytes: gib, ways: ["files"] });
+    const snapshot = await copySource.protect(source, handleOf("one"), 0, call);
+    expect(snapshot).toMatchObject({ name: "v/origin", stable: false, bytes: gib, methods: ["rsync"] });
     const file = await readFile(`${a}/${protectionOf("one")}`, "utf8");
-    expect(await giving.protect(source, handleOf("one"), 1, call)).toEqual(moment);
+    expect(await copySource.protect(source, handleOf("one"), 1, call)).toEqual(snapshot);
     expect(await readFile(`${a}/${protectionOf("one")}`, "utf8")).toBe(file);
     for (const absent of [
       { kind: "volume", id: "no" },
       { kind: "snapshot", id: "f/no" },
       { kind: "volume", id: "../v" },
     ] as const)
-      expect(await codeOf(giving.protect(absent, handleOf("two"), 0, call))).toBe("not-found");
-    expect((await giving.protectedMoments(call)).length).toBe(1);
+      expect(await codeOf(copySource.protect(absent, handleOf("two"), 0, call))).toBe("not-found");
+    expect((await copySource.protectedSnapshots(call)).length).toBe(1);
   });
 
   test.each([
@@ -139,19 +139,19 @@ describe("what is given", () => {
     ],
   ])("stays as it is where a file of csimux's name holds %s", async (_, text) => {
     const { a, from } = await connections(base);
-    await mkdir(`${a}/.csimux/moments`, { recursive: true });
+    await mkdir(`${a}/.csimux/snapshots`, { recursive: true });
     await writeFile(`${a}/${protectionOf("one")}`, text);
-    const { giving } = abilities(from);
+    const { copySource } = abilities(from);
     const source = { kind: "volume", id: "origin" } as const;
-    expect(await codeOf(giving.protect(source, handleOf("one"), 0, call))).toBe("failed-precondition");
-    expect(await codeOf(giving.release(handleOf("one"), undefined, call))).toBe("failed-precondition");
+    expect(await codeOf(copySource.protect(source, handleOf("one"), 0, call))).toBe("failed-precondition");
+    expect(await codeOf(copySource.release(handleOf("one"), undefined, call))).toBe("failed-precondition");
     expect(await readFile(`${a}/${protectionOf("one")}`, "utf8")).toBe(text);
     await from.delete("origin", call);
   });
 
   test("is read from a mount that no link or device leads out of, and is not read after it was replaced", async () => {
     const { from, a } = await connections(base);
-    const tree = needed(abilities(from).giving.tree);
+    const tree = needed(abilities(from).copySource.tree);
     await symlink("/etc/hostname", `${a}/v/origin/link`);
     const read = (name: string, work: (path: string) => Promise<unknown> = async () => undefined) =>
       codeOf(

@@ -20,7 +20,7 @@ import { abilities, copyOf, copyWhole, handleOf } from "./rig.ts";
 const call = callWith();
 
 /**
- * Each way with and without a loss of power would take too long: a loss leaves less, a death more. restic fills a landing as kopia does, and
+ * Each method with and without a loss of power would take too long: a loss leaves less, a death more. restic fills a landing as kopia does, and
  * takes ten times as long for it.
  */
 const cases = [
@@ -30,7 +30,7 @@ const cases = [
 ] as const;
 
 /** The folders that stay once there was a copy. */
-const isOurs = (name: string): boolean => name.includes("pvc-1") || /^\.csimux\/(copies|moments|work)\/./.test(name);
+const isOurs = (name: string): boolean => name.includes("pvc-1") || /^\.csimux\/(copies|snapshots|work)\/./.test(name);
 
 async function withSource(rig: DriverRig, what: string): Promise<Source> {
   const driver = rig.open();
@@ -92,14 +92,14 @@ describe.skipIf(!isHostRoot || !Bun.which("rsync"))("a copy to another connectio
         const spec = copyOf("pvc-1", "s:c0/source");
         const lose = async () => (power ? await rig.losePower?.() : undefined);
         const giveUp = async (driver: Driver) => {
-          await abilities(driver).taking.drop("pvc-1", call);
-          await abilities(driver).giving.release(handleOf("pvc-1"), undefined, call);
+          await abilities(driver).copyTarget.drop("pvc-1", call);
+          await abilities(driver).copySource.release(handleOf("pvc-1"), undefined, call);
         };
         const begin = async (driver: Driver) => {
-          const moment = await abilities(driver).giving.protect(source, handleOf("pvc-1"), 0, call);
-          const { taking } = abilities(driver);
-          await taking.begin(spec, moment, "begun", call);
-          await Bun.write(`${await taking.folder?.("pvc-1", call)}/deep/file`, "x");
+          const snapshot = await abilities(driver).copySource.protect(source, handleOf("pvc-1"), 0, call);
+          const { copyTarget } = abilities(driver);
+          await copyTarget.begin(spec, snapshot, "begun", call);
+          await Bun.write(`${await copyTarget.folder?.("pvc-1", call)}/deep/file`, "x");
         };
         await atEachStep(
           (step, when) => {
@@ -111,7 +111,7 @@ describe.skipIf(!isHostRoot || !Bun.which("rsync"))("a copy to another connectio
             const driver = rig.open();
             await inspect(rig, driver, step);
             // Without a record nothing is left, because no later call would find it.
-            const landings = await abilities(driver).taking.landings(call);
+            const landings = await abilities(driver).copyTarget.copies(call);
             const work = (await rig.remains()).filter(name => name.startsWith(".csimux/work/"));
             if (landings.length === 0) expect([step, work]).toEqual([step, []]);
             await giveUp(driver);

@@ -18,80 +18,80 @@ beforeEach(async () => {
 afterEach(() => rm(base, { recursive: true, force: true }));
 
 const begin = (to: Driver, name = "copy", handle?: string) =>
-  abilities(to).taking.begin(copyOf(name, handle), anyMoment, "begun", call);
+  abilities(to).copyTarget.begin(copyOf(name, handle), anyMoment, "begun", call);
 
 describe("a landing", () => {
   test("keeps its record, is in no listing, and goes with its record", async () => {
     const { b, to } = await connections(base);
-    const { taking } = abilities(to);
+    const { copyTarget } = abilities(to);
     expect(await begin(to)).toEqual({ id: "copy", record: "begun" });
-    expect(await abilities(openOn(b)).taking.begin(copyOf("copy"), anyMoment, "again", call)).toEqual({
+    expect(await abilities(openOn(b)).copyTarget.begin(copyOf("copy"), anyMoment, "again", call)).toEqual({
       id: "copy",
       record: "begun",
     });
-    await taking.note("copy", "noted \n ü", call);
-    const folder = await needed(taking.folder)("copy", call);
+    await copyTarget.note("copy", "noted \n ü", call);
+    const folder = await needed(copyTarget.folder)("copy", call);
     await writeFile(`${folder}/file`, "x");
     expect((await stat(`${b}/.csimux`)).mode & 0o077).toBe(0);
-    const other = abilities(openOn(b)).taking;
-    expect(await other.landings(call)).toEqual([{ id: "copy", record: "noted \n ü" }]);
+    const other = abilities(openOn(b)).copyTarget;
+    expect(await other.copies(call)).toEqual([{ id: "copy", record: "noted \n ü" }]);
     expect(await other.find("copy", call)).toEqual({ id: "copy", record: "noted \n ü" });
     expect(await volumeIds(to)).toEqual([]);
     expect(await to.names?.find("copy", call)).toBeUndefined();
     expect(await codeOf(to.reading?.get("copy", call) ?? Promise.resolve())).toBe("not-found");
     expect((await to.health?.look(call))?.volumes.size).toBe(0);
     expect(await snapshotIds(to)).toEqual([]);
-    expect(await codeOf(taking.forget("copy", call))).toBe("failed-precondition");
+    expect(await codeOf(copyTarget.forget("copy", call))).toBe("failed-precondition");
     expect(await codeOf(to.delete("copy", call))).toBe("aborted");
     expect(await readdir(folder)).toEqual(["file"]);
     await other.drop("copy", call);
     await other.drop("copy", call);
-    expect(await taking.find("copy", call)).toBeUndefined();
+    expect(await copyTarget.find("copy", call)).toBeUndefined();
     expect((await leftOn(b)).filter(name => name !== ".csimux/copies")).toEqual([]);
-    for (const lost of [() => taking.note("copy", "x", call), () => needed(taking.folder)("copy", call)])
+    for (const lost of [() => copyTarget.note("copy", "x", call), () => needed(copyTarget.folder)("copy", call)])
       expect(await codeOf(lost())).toBe("not-found");
-    expect(await codeOf(taking.land("copy", copyOf("copy"), anyMoment, call))).toBe("not-found");
+    expect(await codeOf(copyTarget.finish("copy", copyOf("copy"), anyMoment, call))).toBe("not-found");
   });
 
   test("and its volume are content, and a record alone is none", async () => {
     const { to } = await connections(base);
-    const { taking } = abilities(to);
-    const hasContent = () => taking.hasContent("copy", call);
+    const { copyTarget } = abilities(to);
+    const hasContent = () => copyTarget.hasContent("copy", call);
     const seen = [await hasContent()];
     await begin(to);
     seen.push(await hasContent());
-    await taking.empty("copy", call);
+    await copyTarget.empty("copy", call);
     seen.push(await hasContent());
     await begin(to);
-    await taking.land("copy", copyOf("copy"), anyMoment, call);
+    await copyTarget.finish("copy", copyOf("copy"), anyMoment, call);
     seen.push(await hasContent());
     expect(seen).toEqual([false, true, false, true]);
   });
 
   test("takes the name: another source, none, or a volume of that name is refused", async () => {
     const { to } = await connections(base);
-    const { taking } = abilities(to);
+    const { copyTarget } = abilities(to);
     await begin(to);
     expect(await codeOf(begin(to, "copy", "v:other/another"))).toBe("already-exists");
     expect(await codeOf(begin(to, "copy", "s:other/source"))).toBe("already-exists");
-    expect(await codeOf(taking.land("copy", copyOf("copy", "v:other/another"), anyMoment, call))).toBe(
+    expect(await codeOf(copyTarget.finish("copy", copyOf("copy", "v:other/another"), anyMoment, call))).toBe(
       "already-exists",
     );
     expect(await codeOf(to.create(volumeOf("copy"), call))).toBe("already-exists");
-    const made = await taking.land("copy", copyOf("copy"), anyMoment, call);
+    const made = await copyTarget.finish("copy", copyOf("copy"), anyMoment, call);
     expect(made).toMatchObject({ id: "copy", bytes: gib });
-    expect(await taking.land("copy", copyOf("copy"), anyMoment, call)).toEqual(made);
-    expect(await taking.existing(copyOf("copy"), call)).toEqual(made);
-    expect(await codeOf(taking.existing(copyOf("copy", "v:other/another"), call))).toBe("already-exists");
-    expect(await codeOf(taking.existing(copyOf("copy", undefined, 2n * gib), call))).toBe("already-exists");
+    expect(await copyTarget.finish("copy", copyOf("copy"), anyMoment, call)).toEqual(made);
+    expect(await copyTarget.existing(copyOf("copy"), call)).toEqual(made);
+    expect(await codeOf(copyTarget.existing(copyOf("copy", "v:other/another"), call))).toBe("already-exists");
+    expect(await codeOf(copyTarget.existing(copyOf("copy", undefined, 2n * gib), call))).toBe("already-exists");
     expect(await codeOf(to.create(volumeOf("copy"), call))).toBe("already-exists");
-    expect(await codeOf(taking.drop("copy", call))).toBe("failed-precondition");
-    expect(await taking.landings(call)).toEqual([{ id: "copy", record: "begun" }]);
+    expect(await codeOf(copyTarget.drop("copy", call))).toBe("failed-precondition");
+    expect(await copyTarget.copies(call)).toEqual([{ id: "copy", record: "begun" }]);
     await to.create(volumeOf("plain"), call);
-    expect(await codeOf(taking.existing(copyOf("plain"), call))).toBe("already-exists");
+    expect(await codeOf(copyTarget.existing(copyOf("plain"), call))).toBe("already-exists");
     expect(await codeOf(begin(to, "plain"))).toBe("aborted");
     await to.delete("copy", call);
-    expect(await taking.landings(call)).toEqual([]);
+    expect(await copyTarget.copies(call)).toEqual([]);
   });
 
   const put: readonly (readonly [string, string, (path: string) => Promise<unknown>])[] = [
@@ -111,8 +111,8 @@ describe("a landing", () => {
     const state = () => execFileSync("find", [b, "-printf", "%P %y %s %l\n"], { encoding: "utf8" });
     const before = state();
     expect(await codeOf(begin(to))).toBe("failed-precondition");
-    const { taking } = abilities(to);
-    expect(await codeOf(taking.drop("copy", call))).toBe(
+    const { copyTarget } = abilities(to);
+    expect(await codeOf(copyTarget.drop("copy", call))).toBe(
       name.startsWith(".csimux/work") ? "ok" : "failed-precondition",
     );
     expect(state()).toBe(before);
@@ -120,7 +120,7 @@ describe("a landing", () => {
 
   test.each(["a file", "a link"])("that was replaced by %s is neither followed nor removed", async what => {
     const { b, to } = await connections(base);
-    const { taking } = abilities(to);
+    const { copyTarget } = abilities(to);
     await begin(to);
     const path = `${b}/.csimux/work/c~copy`;
     await rm(path, { recursive: true });
@@ -128,9 +128,9 @@ describe("a landing", () => {
     await (what === "a file" ? writeFile(path, "theirs") : symlink(`${base}/outside`, path));
     for (const work of [
       () => begin(to),
-      () => needed(taking.folder)("copy", call),
-      () => taking.land("copy", copyOf("copy"), anyMoment, call),
-      () => taking.drop("copy", call),
+      () => needed(copyTarget.folder)("copy", call),
+      () => copyTarget.finish("copy", copyOf("copy"), anyMoment, call),
+      () => copyTarget.drop("copy", call),
     ])
       expect(await codeOf(work())).toBe("failed-precondition");
     expect(existsSync(`${base}/outside`)).toBe(true);
@@ -139,33 +139,33 @@ describe("a landing", () => {
 
   test("is refused for streams, and where too little space is left", async () => {
     const { to } = await connections(base);
-    const { taking } = abilities(to);
-    const refused = async (way: "stream" | "files", toSend = 0n) =>
-      (await taking.refusal(way, copyOf("copy"), { ...anyMoment, toSend }, call)) as
+    const { copyTarget } = abilities(to);
+    const refused = async (method: "zfs-send" | "rsync", toSend = 0n) =>
+      (await copyTarget.refusal(method, copyOf("copy"), { ...anyMoment, toSend }, call)) as
         | { readonly code?: string }
         | undefined;
-    expect((await refused("stream"))?.code).toBe("invalid-argument");
-    expect((await refused("files", 1n << 62n))?.code).toBe("resource-exhausted");
-    expect(await refused("files", 1n)).toBeUndefined();
-    expect(await taking.landings(call)).toEqual([]);
+    expect((await refused("zfs-send"))?.code).toBe("invalid-argument");
+    expect((await refused("rsync", 1n << 62n))?.code).toBe("resource-exhausted");
+    expect(await refused("rsync", 1n)).toBeUndefined();
+    expect(await copyTarget.copies(call)).toEqual([]);
   });
 
   test("can be emptied, and its record stays until it is dropped", async () => {
     const { b, to } = await connections(base);
     await begin(to);
-    const { taking } = abilities(to);
+    const { copyTarget } = abilities(to);
     await writeFile(`${b}/.csimux/work/c~copy/file`, "x");
     for (const _ of [1, 2]) {
-      await taking.empty("copy", call);
+      await copyTarget.empty("copy", call);
       expect(await readdir(`${b}/.csimux/work`)).toEqual([]);
     }
-    expect(await taking.find("copy", call)).toEqual({ id: "copy", record: "begun" });
-    await taking.drop("copy", call);
-    expect(await taking.find("copy", call)).toBeUndefined();
-    await taking.empty("copy", call);
+    expect(await copyTarget.find("copy", call)).toEqual({ id: "copy", record: "begun" });
+    await copyTarget.drop("copy", call);
+    expect(await copyTarget.find("copy", call)).toBeUndefined();
+    await copyTarget.empty("copy", call);
     await begin(to);
-    await taking.land("copy", copyOf("copy"), anyMoment, call);
-    expect(await codeOf(taking.empty("copy", call))).toBe("failed-precondition");
+    await copyTarget.finish("copy", copyOf("copy"), anyMoment, call);
+    expect(await codeOf(copyTarget.empty("copy", call))).toBe("failed-precondition");
     expect(existsSync(`${b}/v/copy`)).toBe(true);
   });
 
@@ -174,16 +174,16 @@ describe("a landing", () => {
     await begin(to, "one");
     await begin(to, "two");
     await writeFile(`${b}/.csimux/copies/one.json`, "half");
-    const { taking } = abilities(to);
-    const all = await taking.landings(call);
+    const { copyTarget } = abilities(to);
+    const all = await copyTarget.copies(call);
     expect(all.map(({ id, record }) => [id, record]).sort()).toEqual([
       ["one", ""],
       ["two", "begun"],
     ]);
     for (const work of [
-      () => taking.find("one", call),
-      () => taking.note("one", "x", call),
-      () => taking.drop("one", call),
+      () => copyTarget.find("one", call),
+      () => copyTarget.note("one", "x", call),
+      () => copyTarget.drop("one", call),
       () => begin(to, "one"),
     ])
       expect(await codeOf(work())).toBe("failed-precondition");
@@ -201,12 +201,12 @@ describe("a landing", () => {
         return text;
       },
     };
-    expect(await abilities(openOn(b, { files: late })).taking.find("copy", call)).toEqual({
+    expect(await abilities(openOn(b, { files: late })).copyTarget.find("copy", call)).toEqual({
       id: "copy",
       record: "begun",
     });
     await symlink(`${a}/nothing`, `${b}/.csimux/copies/link.json`);
-    expect(await codeOf(abilities(openOn(b)).taking.find("link", call))).toBe("failed-precondition");
+    expect(await codeOf(abilities(openOn(b)).copyTarget.find("link", call))).toBe("failed-precondition");
   });
 
   test.each([
@@ -219,27 +219,29 @@ describe("a landing", () => {
     await rm(`${b}/.csimux/copies/copy.json`);
     await make(`${b}/.csimux/copies/copy.json`);
     const before = await stat(`${b}/.csimux/copies/copy.json`);
-    const { taking } = abilities(to);
-    for (const work of [() => taking.find("copy", call), () => taking.drop("copy", call), () => begin(to)])
+    const { copyTarget } = abilities(to);
+    for (const work of [() => copyTarget.find("copy", call), () => copyTarget.drop("copy", call), () => begin(to)])
       expect(await codeOf(work())).toBe("failed-precondition");
-    expect(await taking.landings(call)).toEqual([{ id: "copy", record: "" }]);
+    expect(await copyTarget.copies(call)).toEqual([{ id: "copy", record: "" }]);
     expect((await stat(`${b}/.csimux/copies/copy.json`)).ino).toBe(before.ino);
   });
 
   test("of two processes on one base folder becomes one volume, whichever is first", async () => {
     const { b, to } = await connections(base);
-    const all = [to, openOn(b)].map(driver => abilities(driver).taking);
-    for (let round = 0; round < 20; round++) {
-      await Promise.all(all.map(taking => taking.begin(copyOf("copy"), anyMoment, "begun", call)));
+    const all = [to, openOn(b)].map(driver => abilities(driver).copyTarget);
+    for (let pass = 0; pass < 20; pass++) {
+      await Promise.all(all.map(copyTarget => copyTarget.begin(copyOf("copy"), anyMoment, "begun", call)));
       await writeFile(`${b}/.csimux/work/c~copy/file`, "x");
-      const ends = await Promise.allSettled(all.map(taking => taking.land("copy", copyOf("copy"), anyMoment, call)));
+      const ends = await Promise.allSettled(
+        all.map(copyTarget => copyTarget.finish("copy", copyOf("copy"), anyMoment, call)),
+      );
       const codes = ends.map(end => (end.status === "fulfilled" ? "ok" : end.reason.code));
       expect(codes.filter(code => !["ok", "aborted", "unavailable"].includes(code))).toEqual([]);
-      const [one, other] = await Promise.all(all.map(taking => taking.existing(copyOf("copy"), call)));
+      const [one, other] = await Promise.all(all.map(copyTarget => copyTarget.existing(copyOf("copy"), call)));
       expect(one).toMatchObject({ id: "copy", bytes: gib });
       expect(other).toEqual(one);
       expect(await readdir(`${b}/v/copy`)).toEqual(["file"]);
-      await Promise.all(all.map(taking => taking.forget("copy", call)));
+      await Promise.all(all.map(copyTarget => copyTarget.forget("copy", call)));
       await to.delete("copy", call);
       expect((await leftOn(b)).filter(name => name !== ".csimux/copies")).toEqual([]);
     }
@@ -249,17 +251,17 @@ describe("a landing", () => {
     const { b, to } = await connections(base);
     await begin(to);
     await rename(b, `${b}-away`);
-    const { taking, giving } = abilities(to);
+    const { copyTarget, copySource } = abilities(to);
     for (const work of [
-      () => taking.find("copy", call),
-      () => taking.landings(call),
-      () => taking.drop("copy", call),
-      () => taking.forget("copy", call),
-      () => taking.note("copy", "x", call),
-      () => taking.existing(copyOf("copy"), call),
+      () => copyTarget.find("copy", call),
+      () => copyTarget.copies(call),
+      () => copyTarget.drop("copy", call),
+      () => copyTarget.forget("copy", call),
+      () => copyTarget.note("copy", "x", call),
+      () => copyTarget.existing(copyOf("copy"), call),
       () => begin(to),
-      () => giving.protectedMoments(call),
-      () => giving.release(handleOf("copy"), undefined, call),
+      () => copySource.protectedSnapshots(call),
+      () => copySource.release(handleOf("copy"), undefined, call),
     ])
       expect(await codeOf(work())).toBe("unavailable");
   });
@@ -267,16 +269,16 @@ describe("a landing", () => {
   test("that became a volume is answered only when its name is on stable storage", async () => {
     const { b, to } = await connections(base);
     await begin(to);
-    await abilities(to).taking.land("copy", copyOf("copy"), anyMoment, call);
+    await abilities(to).copyTarget.finish("copy", copyOf("copy"), anyMoment, call);
     const synced: string[] = [];
     const sync = async (folder: string) => void synced.push(folder);
-    const { taking } = abilities(openOn(b, { files: { ...localFiles, sync } }));
-    await taking.existing(copyOf("copy"), call);
-    await taking.land("copy", copyOf("copy"), anyMoment, call);
+    const { copyTarget } = abilities(openOn(b, { files: { ...localFiles, sync } }));
+    await copyTarget.existing(copyOf("copy"), call);
+    await copyTarget.finish("copy", copyOf("copy"), anyMoment, call);
     expect(synced).toEqual([`${b}/v`, `${b}/v`]);
     synced.length = 0;
-    await taking.forget("copy", call);
-    await taking.existing(copyOf("copy"), call);
+    await copyTarget.forget("copy", call);
+    await copyTarget.existing(copyOf("copy"), call);
     expect(synced).toEqual([`${b}/.csimux/copies`]);
   });
 });

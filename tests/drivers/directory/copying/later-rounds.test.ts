@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { link, mkdir, mkdtemp, rename, rm, utimes, writeFile } from "node:fs/promises";
 import type { CopyTimes } from "../../../../lib/copies/lease.ts";
-import type { GivingAbility } from "../../../../lib/drivers/copying.ts";
+import type { CopySource } from "../../../../lib/drivers/copying.ts";
 import { callWith } from "../../../contract/rig.ts";
 import { copyProcess } from "../../../copy/copy-world.ts";
 import { commanded } from "../../../copy/pair.ts";
@@ -10,11 +10,11 @@ import { temporaryFolder } from "../directory-rig.ts";
 import { abilities, connections, needed } from "./rig.ts";
 
 test.skipIf(!isHostRoot || !Bun.which("rsync"))(
-  "a later round of a move by files copies a change that neither size nor time shows",
+  "a later pass of a move by files copies a change that neither size nor time shows",
   async () => {
     const base = await temporaryFolder();
     const { b, from, to, origin } = await connections(base);
-    expect(abilities(from).giving.content).toBe("files");
+    expect(abilities(from).copySource.content).toBe("files");
     const one = copyProcess({
       times: patient,
       drivers: new Map([
@@ -39,9 +39,9 @@ test.skipIf(!isHostRoot || !Bun.which("rsync"))(
     });
     for (const text of ["first", "later", "third"]) {
       await write(text);
-      await commanded(one, { command: "round", target: "v:b/moved" });
+      await commanded(one, { command: "pass", target: "v:b/moved" });
     }
-    await commanded(one, { command: "land", target: "v:b/moved" });
+    await commanded(one, { command: "finish", target: "v:b/moved" });
     expect(await Bun.file(`${b}/v/moved/db`).text()).toBe("third");
     await one.stop(1_000);
     await rm(base, { recursive: true, force: true });
@@ -51,19 +51,19 @@ test.skipIf(!isHostRoot || !Bun.which("rsync"))(
 const old = 1e9;
 
 /** Other limits than those of `quick`, which a busy machine does not keep while it starts programs. */
-const patient: Partial<CopyTimes> = { lost: 60_000, takeOver: 90_000 };
+const patient: Partial<CopyTimes> = { leaseTimeout: 60_000, takeoverAfter: 90_000 };
 
-/** Begins a move by files between two connections, of which each test makes rounds. */
+/** Begins a move by files between two connections, of which each test makes passes. */
 async function moving(times: Partial<CopyTimes>) {
   // On a disk: of a file system in memory, csimux does not believe the ctime (lib/copies/unchanged-files.ts).
-  const base = await mkdtemp("/var/tmp/csimux-later-rounds-");
+  const base = await mkdtemp("/var/tmp/csimux-later-passes-");
   const { b, from, to, origin } = await connections(base);
-  const { giving } = abilities(from);
+  const { copySource } = abilities(from);
   let listed = async () => {};
   let read = async () => {};
-  const tree: GivingAbility["tree"] = async (moment, call, copy, isStopped) => {
-    const copied = await needed(giving.tree)(
-      moment,
+  const tree: CopySource["tree"] = async (snapshot, call, copy, isStopped) => {
+    const copied = await needed(copySource.tree)(
+      snapshot,
       call,
       each =>
         copy({
@@ -83,7 +83,7 @@ async function moving(times: Partial<CopyTimes>) {
     return copied;
   };
   const drivers = new Map([
-    ["a", () => ({ ...from, giving: { ...giving, tree } })],
+    ["a", () => ({ ...from, copySource: { ...copySource, tree } })],
     ["b", () => to],
   ]);
   const one = copyProcess({ drivers, times: { ...patient, ...times } });
@@ -95,14 +95,14 @@ async function moving(times: Partial<CopyTimes>) {
       [listed, read] = [change.listed ?? (async () => {}), change.read ?? (async () => {})];
     },
     begin: () => commanded(one, { command: "begin", ...wanted, capabilities: [], mutable: {} }),
-    round: (by = one) => commanded(by, { command: "round", target: "v:b/moved" }),
+    pass: (by = one) => commanded(by, { command: "pass", target: "v:b/moved" }),
     /** The unfinished volume. */
     copied: async (path: string) => {
-      const at = await to.taking?.folder?.("moved", callWith());
+      const at = await to.copyTarget?.folder?.("moved", callWith());
       return `${at}/${path}`;
     },
     landed: async () => {
-      await commanded(one, { command: "land", target: "v:b/moved" });
+      await commanded(one, { command: "finish", target: "v:b/moved" });
       return (path: string) => Bun.file(`${b}/v/moved/${path}`).text();
     },
     end: async () => {
@@ -118,35 +118,35 @@ async function put(path: string, text: string): Promise<void> {
   await utimes(path, old, old);
 }
 
-describe.skipIf(!isHostRoot || !Bun.which("rsync"))("a later round of a move by files", () => {
-  test("does not read the content of files whose ctime is that of the round before", async () => {
+describe.skipIf(!isHostRoot || !Bun.which("rsync"))("a later pass of a move by files", () => {
+  test("does not read the content of files whose ctime is that of the pass before", async () => {
     const move = await moving({ unchanged: 0 });
     await put(`${move.origin}/big`, "content");
     await move.begin();
-    await move.round();
+    await move.pass();
     // Something that only a comparison of content would notice, and correct.
     await put(await move.copied("big"), "CONTENT");
-    await move.round();
+    await move.pass();
     expect(await Bun.file(await move.copied("big")).text()).toBe("CONTENT");
-    // A process that knows nothing of the round before compares everything.
+    // A process that knows nothing of the pass before compares everything.
     const other = copyProcess({ drivers: move.drivers, times: { ...patient, unchanged: 0 } });
-    await move.round(other);
+    await move.pass(other);
     expect(await Bun.file(await move.copied("big")).text()).toBe("content");
-    // So does this one, which did not make that round.
+    // So does this one, which did not make that pass.
     await put(await move.copied("big"), "CONTENT");
-    await move.round();
+    await move.pass();
     expect(await Bun.file(await move.copied("big")).text()).toBe("content");
     await other.stop(1_000);
     await move.end();
   });
 
-  test("reads the content of files that changed less than ten minutes before the round before", async () => {
+  test("reads the content of files that changed less than ten minutes before the pass before", async () => {
     const move = await moving({});
     await put(`${move.origin}/big`, "content");
     await move.begin();
-    await move.round();
+    await move.pass();
     await put(await move.copied("big"), "CONTENT");
-    await move.round();
+    await move.pass();
     expect(await Bun.file(await move.copied("big")).text()).toBe("content");
     await move.end();
   });
@@ -162,15 +162,15 @@ describe.skipIf(!isHostRoot || !Bun.which("rsync"))("a later round of a move by 
     await put(`${origin}/other/inside`, "after!");
     await link(`${origin}/linked`, `${origin}/second name`);
     await move.begin();
-    await move.round();
-    await move.round();
+    await move.pass();
+    await move.pass();
     await put(`${origin}/#written`, "after!");
     await rename(`${origin}/older`, `${origin}/; moved`);
     await put(`${origin}/second name`, "after!");
     await put(`${origin}/name\nof lines`, "after!");
     await rename(`${origin}/folder`, `${origin}/away`);
     await rename(`${origin}/other`, `${origin}/folder`);
-    await move.round();
+    await move.pass();
     const text = await move.landed();
     for (const name of ["#written", "; moved", "linked", "second name", "name\nof lines", "folder/inside"])
       expect([name, await text(name)]).toEqual([name, "after!"]);
@@ -179,16 +179,16 @@ describe.skipIf(!isHostRoot || !Bun.which("rsync"))("a later round of a move by 
   });
 
   test.each(["listed", "read"] as const)(
-    "copies what was changed while the round before ran, after its files had been %s",
+    "copies what was changed while the pass before ran, after its files had been %s",
     async when => {
       const move = await moving({ unchanged: 0 });
       await put(`${move.origin}/db`, "before");
       await move.begin();
-      await move.round();
+      await move.pass();
       move.during({ [when]: () => put(`${move.origin}/db`, "during") });
-      await move.round();
+      await move.pass();
       move.during({});
-      await move.round();
+      await move.pass();
       expect(await (await move.landed())("db")).toBe("during");
       await move.end();
     },

@@ -2,11 +2,11 @@ import { execFileSync } from "node:child_process";
 import { mkdir } from "node:fs/promises";
 import { copyFiles } from "../../../../lib/copies/rsync.ts";
 import {
+  type CopySource,
   type CopySpec,
+  type CopyTarget,
   copyKey,
-  type GivingAbility,
-  type Moment,
-  type TakingAbility,
+  type SourceSnapshot,
 } from "../../../../lib/drivers/copying.ts";
 import type { Driver } from "../../../../lib/drivers/driver.ts";
 import type { Source } from "../../../../lib/drivers/volume.ts";
@@ -31,9 +31,9 @@ export async function connections(base: string, options: OpenOptions = {}) {
 }
 
 /** What a driver of a directory gives and takes. */
-export function abilities(driver: Driver): { readonly giving: GivingAbility; readonly taking: TakingAbility } {
-  if (!driver.giving || !driver.taking) throw new Error("this driver cannot copy");
-  return { giving: driver.giving, taking: driver.taking };
+export function abilities(driver: Driver): { readonly copySource: CopySource; readonly copyTarget: CopyTarget } {
+  if (!driver.copySource || !driver.copyTarget) throw new Error("this driver cannot copy");
+  return { copySource: driver.copySource, copyTarget: driver.copyTarget };
 }
 
 /** Runs an ability that must be there. */
@@ -42,8 +42,8 @@ export function needed<T>(ability: T | undefined): T {
   return ability;
 }
 
-/** A moment that a test has made up. */
-export const anyMoment: Moment = {
+/** A snapshot that a test has made up. */
+export const anyMoment: SourceSnapshot = {
   name: "s/_any",
   proof: "",
   bytes: 0n,
@@ -56,29 +56,29 @@ export const anyMoment: Moment = {
 export const handleOf = (id: string): string => `v:c1/${id}`;
 
 /** The name of the file of what is protected for a volume. */
-export const protectionOf = (id: string): string => `.csimux/moments/${copyKey(handleOf(id))}.json`;
+export const protectionOf = (id: string): string => `.csimux/snapshots/${copyKey(handleOf(id))}.json`;
 
 /** A whole copy, as csimux makes it: each step is repeated by the next call after an interruption. */
 export async function copyWhole(from: Driver, to: Driver, source: Source, spec: CopySpec): Promise<string> {
-  const { giving } = abilities(from);
-  const { taking } = abilities(to);
-  const id = taking.idOf(spec.name);
-  if (!(await taking.existing(spec, call))) {
-    const moment = await giving.protect(source, handleOf(id), 0, call);
-    const refusal = await taking.refusal(needed(moment.ways?.[0]), spec, moment, call);
+  const { copySource } = abilities(from);
+  const { copyTarget } = abilities(to);
+  const id = copyTarget.idOf(spec.name);
+  if (!(await copyTarget.existing(spec, call))) {
+    const snapshot = await copySource.protect(source, handleOf(id), 0, call);
+    const refusal = await copyTarget.refusal(needed(snapshot.methods?.[0]), spec, snapshot, call);
     if (refusal) throw refusal;
-    await taking.begin(spec, moment, "begun", call);
-    const folder = await needed(taking.folder)(id, call);
-    if (moment.ways?.[0] === "fill") await needed(giving.fill)(moment, folder, call);
+    await copyTarget.begin(spec, snapshot, "begun", call);
+    const folder = await needed(copyTarget.folder)(id, call);
+    if (snapshot.methods?.[0] === "restore") await needed(copySource.fill)(snapshot, folder, call);
     else
-      await needed(giving.tree)(moment, call, tree =>
-        copyFiles({ tree, folder, stable: moment.stable, progress: () => {} }, call),
+      await needed(copySource.tree)(snapshot, call, tree =>
+        copyFiles({ tree, folder, stable: snapshot.stable, progress: () => {} }, call),
       );
-    await taking.note(id, "copied", call);
-    await taking.land(id, spec, moment, call);
+    await copyTarget.note(id, "copied", call);
+    await copyTarget.finish(id, spec, snapshot, call);
   }
-  await giving.release(handleOf(id), undefined, call);
-  await taking.forget(id, call);
+  await copySource.release(handleOf(id), undefined, call);
+  await copyTarget.forget(id, call);
   return id;
 }
 

@@ -55,7 +55,7 @@ const opened = (change: (driver: Driver) => Driver = driver => driver) =>
       ["b", () => change(to.openIn(copyLife()))],
     ]),
     stream: copyByStream,
-    times: { ask: 300 },
+    times: { answerWithin: 300 },
   });
 
 type Process = ReturnType<typeof opened>;
@@ -65,9 +65,9 @@ const make = (process: Process) =>
 
 /** What the root of T writes into the record. */
 async function written(change: (record: CopyRecord) => Partial<CopyRecord>): Promise<void> {
-  const taking = to.open().taking;
-  const record = readRecord((await taking?.find("copy", call))?.record ?? "", "test");
-  await taking?.note("copy", writeRecord({ ...record, owner: "", ...change(record) }), call);
+  const copyTarget = to.open().copyTarget;
+  const record = readRecord((await copyTarget?.find("copy", call))?.record ?? "", "test");
+  await copyTarget?.note("copy", writeRecord({ ...record, holder: "", ...change(record) }), call);
 }
 
 const guidOf = (name: string): string => {
@@ -77,7 +77,7 @@ const guidOf = (name: string): string => {
 
 const daily = () => ({ name: "tank/private@daily", proof: guidOf("tank/private@daily") });
 
-/** Nothing but the source and its moments was sent or taken. */
+/** Nothing but the source and its snapshots was sent or taken. */
 async function onlyMine(): Promise<void> {
   const lines = s.commands().filter(line => /^zfs (send|snapshot|hold)/.test(line));
   expect(lines.filter(line => !line.includes("tank/k/v/mine@") && !/ -t /.test(line))).toEqual([]);
@@ -92,7 +92,7 @@ describe("a claim's copy", () => {
     await failure(make(one));
     await one.stop(1_000);
     t.faults({ cutReceive: undefined });
-    await written(({ moment }) => ({ moment: { ...moment, ...daily() } }));
+    await written(({ snapshot }) => ({ snapshot: { ...snapshot, ...daily() } }));
     s.commands();
     const two = opened();
     const refused = await failure(asked(() => make(two)));
@@ -108,15 +108,15 @@ describe("a claim's copy", () => {
   test("is refused when T writes that before csimux has read back what it wrote", async () => {
     let left = 1;
     const one = opened(driver => {
-      const { taking } = driver;
-      if (!taking) return driver;
-      const begin: typeof taking.begin = async (...all) => {
-        const landing = await taking.begin(...all);
+      const { copyTarget } = driver;
+      if (!copyTarget) return driver;
+      const begin: typeof copyTarget.begin = async (...all) => {
+        const landing = await copyTarget.begin(...all);
         if (left-- <= 0) return landing;
-        await written(({ moment }) => ({ moment: { ...moment, ...daily() } }));
-        return (await taking.find(landing.id, call)) ?? landing;
+        await written(({ snapshot }) => ({ snapshot: { ...snapshot, ...daily() } }));
+        return (await copyTarget.find(landing.id, call)) ?? landing;
       };
-      return { ...driver, taking: { ...taking, begin } };
+      return { ...driver, copyTarget: { ...copyTarget, begin } };
     });
     s.commands();
     expect((await failure(asked(() => make(one))))?.code).toBe("failed-precondition");
@@ -135,15 +135,15 @@ describe("a claim's copy", () => {
     const forged = `1-${Buffer.from(JSON.stringify({ guid: daily().proof, toname: daily().name, type: "filesystem", large: true, compressed: true, resumed: false, bytes: 1, properties: {} })).toString("base64url")}`;
     let given = 0;
     const one = opened(driver => {
-      const { taking } = driver;
-      const stream = taking?.stream;
-      if (!taking || !stream) return driver;
+      const { copyTarget } = driver;
+      const stream = copyTarget?.stream;
+      if (!copyTarget || !stream) return driver;
       const state: typeof stream.state = async (id, each) => {
         const real = await stream.state(id, each);
         if (real.kind !== "partial" || given++ > 0) return real;
         return { ...real, token: forged };
       };
-      return { ...driver, taking: { ...taking, stream: { ...stream, state } } };
+      return { ...driver, copyTarget: { ...copyTarget, stream: { ...stream, state } } };
     });
     s.commands();
     await asked(() => make(one));
@@ -175,18 +175,18 @@ describe("a claim's copy", () => {
   });
 });
 
-test("only the snapshot of the round before is a base", async () => {
-  const { giving } = from.open();
-  const moment = await giving?.protect({ kind: "volume", id: "mine" }, "v:b/copy", 0, call);
-  if (!moment) throw new Error("there is no moment");
-  const later = { ...moment, name: moment.name.replace(/-0$/, "-2") };
+test("only the snapshot of the pass before is a base", async () => {
+  const { copySource } = from.open();
+  const snapshot = await copySource?.protect({ kind: "volume", id: "mine" }, "v:b/copy", 0, call);
+  if (!snapshot) throw new Error("there is no snapshot");
+  const later = { ...snapshot, name: snapshot.name.replace(/-0$/, "-2") };
   for (const [of, name] of [
     [later, "tank/private@daily"],
-    [later, moment.name],
-    [moment, moment.name],
+    [later, snapshot.name],
+    [snapshot, snapshot.name],
   ] as const)
-    expect(() => giving?.stream?.open(of, { kind: "since", moment: { name, proof: "1" } }, false)).toThrow(
-      "that is not the snapshot of the round before",
+    expect(() => copySource?.stream?.open(of, { kind: "since", snapshot: { name, proof: "1" } }, false)).toThrow(
+      "that is not the snapshot of the pass before",
     );
 });
 
@@ -194,31 +194,31 @@ const begin = {
   ...({ command: "begin", source: "v:a/mine", name: "copy", bytes: gib } as const),
   ...{ parameters: { connection: "b" }, capabilities: [], mutable: {} },
 };
-const round = { command: "round", target: "v:b/copy" } as const;
+const pass = { command: "pass", target: "v:b/copy" } as const;
 
 const swaps: readonly (readonly [string, (record: CopyRecord) => Partial<CopyRecord>])[] = [
-  ["another snapshot", ({ moment }) => ({ moment: { ...moment, ...daily() } })],
+  ["another snapshot", ({ snapshot }) => ({ snapshot: { ...snapshot, ...daily() } })],
   ["another source", () => ({ origin: { kind: "volume", handle: "v:a/victim" } })],
   ["another source, and no base", () => ({ origin: { kind: "volume", handle: "v:a/victim" }, earlier: undefined })],
 ];
 
-describe.each(["first", "second"])("a move in its %s round", which => {
+describe.each(["first", "second"])("a move in its %s pass", which => {
   test.each(swaps)("is refused when T has written %s into its record", async (_, swap) => {
     const one = opened();
     await commanded(one, begin);
-    if (which === "second") await commanded(one, round);
-    const honest = readRecord((await to.open().taking?.find("copy", call))?.record ?? "", "test");
+    if (which === "second") await commanded(one, pass);
+    const honest = readRecord((await to.open().copyTarget?.find("copy", call))?.record ?? "", "test");
     await written(swap);
     s.commands();
-    const refused = await failure(commanded(one, round));
+    const refused = await failure(commanded(one, pass));
     expect(refused?.code).toBe("failed-precondition");
     expect(refused?.message).toContain("nothing was read");
     await onlyMine();
     await written(() => honest);
     await from.write("mine", `${content}, later`);
-    await commanded(one, round);
-    if (which === "first") await commanded(one, round);
-    await commanded(one, { command: "land", target: "v:b/copy" });
+    await commanded(one, pass);
+    if (which === "first") await commanded(one, pass);
+    await commanded(one, { command: "finish", target: "v:b/copy" });
     expect(await to.read("copy")).toBe(`${content}, later`);
     await onlyMine();
     await one.stop(1_000);

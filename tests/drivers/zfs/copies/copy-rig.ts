@@ -1,5 +1,5 @@
 import { CsiError } from "../../../../lib/core/errors.ts";
-import type { CopySpec, GivingAbility, Moment, StreamEnd, TakingAbility } from "../../../../lib/drivers/copying.ts";
+import type { CopySource, CopySpec, CopyTarget, SourceSnapshot, StreamEnd } from "../../../../lib/drivers/copying.ts";
 import type { Driver, Source, Volume } from "../../../../lib/drivers/driver.ts";
 import { callWith, gib, volumeOf } from "../../../contract/rig.ts";
 import { type ZfsOptions, type ZfsRig, zfsRig } from "../zfs-rig.ts";
@@ -29,19 +29,19 @@ export async function copyRig(options: { readonly from: ZfsOptions; readonly to:
   };
 }
 
-export const giving = ({ giving: ability }: Driver): GivingAbility => {
+export const copySource = ({ copySource: ability }: Driver): CopySource => {
   if (!ability) throw new Error("this driver gives nothing");
   return ability;
 };
 
-export const taking = ({ taking: ability }: Driver): TakingAbility => {
+export const copyTarget = ({ copyTarget: ability }: Driver): CopyTarget => {
   if (!ability) throw new Error("this driver takes nothing");
   return ability;
 };
 
 /** The streams of a driver on ZFS. */
 export const streamsOf = (from: Driver, to: Driver) => {
-  const [source, target] = [giving(from).stream, taking(to).stream];
+  const [source, target] = [copySource(from).stream, copyTarget(to).stream];
   if (!source || !target) throw new Error("there are no streams");
   return { source, target };
 };
@@ -63,35 +63,35 @@ export async function joined(from: StreamEnd, to: StreamEnd, cut?: number): Prom
   if (received.exitCode !== 0) throw new Error(received.stderr);
 }
 
-/** What is recorded of a moment: numbers of any size as text. */
-const recordOf = (moment: Moment): string =>
-  JSON.stringify(moment, (_, value: unknown) => (typeof value === "bigint" ? `${value}n` : value));
+/** What is recorded of a snapshot: numbers of any size as text. */
+const recordOf = (snapshot: SourceSnapshot): string =>
+  JSON.stringify(snapshot, (_, value: unknown) => (typeof value === "bigint" ? `${value}n` : value));
 
-const momentIn = (record: string): Moment =>
+const momentIn = (record: string): SourceSnapshot =>
   JSON.parse(record, (_, value: unknown) =>
     typeof value === "string" && /^\d+n$/.test(value) ? BigInt(value.slice(0, -1)) : value,
-  ) as Moment;
+  ) as SourceSnapshot;
 
 /** One stream, or as much of it as is missing; whatever the landing has already. */
-async function fill(from: Driver, to: Driver, id: string, moment: Moment): Promise<void> {
+async function fill(from: Driver, to: Driver, id: string, snapshot: SourceSnapshot): Promise<void> {
   const { source, target } = streamsOf(from, to);
   for (;;) {
     const state = await target.state(id, call);
-    if (state.kind === "whole" && state.proof === moment.proof) return;
-    if (state.kind === "whole") throw new Error("it holds another moment");
+    if (state.kind === "whole" && state.proof === snapshot.proof) return;
+    if (state.kind === "whole") throw new Error("it holds another snapshot");
     if (state.kind === "busy") await target.stop(id, call);
-    else if (state.kind === "partial" && state.proof !== moment.proof) await target.discard(id, call);
+    else if (state.kind === "partial" && state.proof !== snapshot.proof) await target.discard(id, call);
     else {
       const start =
         state.kind === "partial" ? { kind: "token" as const, token: state.token } : { kind: "whole" as const };
-      await joined(source.open(moment, start, false), target.open(id, moment, false));
+      await joined(source.open(snapshot, start, false), target.open(id, snapshot, false));
     }
   }
 }
 
 /** What a caller of both abilities does for one request, from the beginning or where an earlier call ended. */
 export async function copied(from: Driver, to: Driver, spec: CopySpec, source: Source): Promise<Volume> {
-  const [gives, takes] = [giving(from), taking(to)];
+  const [gives, takes] = [copySource(from), copyTarget(to)];
   const id = takes.idOf(spec.name);
   const target = targetOf(id);
   const done = async (volume: Volume) => {
@@ -103,17 +103,17 @@ export async function copied(from: Driver, to: Driver, spec: CopySpec, source: S
   if (existing) return done(existing);
   let landing = await takes.find(id, call);
   if (!landing) {
-    const moment = await gives.protect(source, target, 0, call);
-    const refusal = await takes.refusal("stream", spec, moment, call);
+    const snapshot = await gives.protect(source, target, 0, call);
+    const refusal = await takes.refusal("zfs-send", spec, snapshot, call);
     if (refusal) {
       await gives.release(target, undefined, call);
       throw refusal;
     }
-    landing = await takes.begin(spec, moment, recordOf(moment), call);
+    landing = await takes.begin(spec, snapshot, recordOf(snapshot), call);
   }
-  const moment = momentIn(landing.record);
-  await fill(from, to, id, moment);
-  return done(await takes.land(id, spec, moment, call));
+  const snapshot = momentIn(landing.record);
+  await fill(from, to, id, snapshot);
+  return done(await takes.finish(id, spec, snapshot, call));
 }
 
 /** The code of a failure. */

@@ -10,12 +10,12 @@ import {
   copyOf,
   copyProperties,
   copyRig,
-  giving,
+  copySource,
+  copyTarget,
   holdsIn,
   joined,
   namesIn,
   streamsOf,
-  taking,
   targetOf,
 } from "./copy-rig.ts";
 
@@ -89,22 +89,25 @@ describe.each(pairs)("a copy of %s", (_, from, to) => {
   test("whose stream breaks is continued by its token, and another stream's part is discarded", async () => {
     const { here, a, b, source } = await made();
     const spec = copyOf("c", source);
-    const moment = await giving(a).protect(source, targetOf("c"), 0, call);
-    await taking(b).begin(spec, moment, "record", call);
+    const snapshot = await copySource(a).protect(source, targetOf("c"), 0, call);
+    await copyTarget(b).begin(spec, snapshot, "record", call);
     const ends = streamsOf(a, b);
     expect(await ends.target.state("c", call)).toEqual({ kind: "nothing" });
-    const [send, receive] = [ends.source.open(moment, { kind: "whole" }, false), ends.target.open("c", moment, false)];
+    const [send, receive] = [
+      ends.source.open(snapshot, { kind: "whole" }, false),
+      ends.target.open("c", snapshot, false),
+    ];
     await expect(joined(send, receive, 3000)).rejects.toThrow("incomplete stream");
     const state = await ends.target.state("c", call);
-    expect(state).toMatchObject({ kind: "partial", proof: moment.proof });
-    expect(await codeOf(taking(b).land("c", spec, moment, call))).toBe("failed-precondition");
+    expect(state).toMatchObject({ kind: "partial", proof: snapshot.proof });
+    expect(await codeOf(copyTarget(b).finish("c", spec, snapshot, call))).toBe("failed-precondition");
     expect(await volumeIds(b)).toEqual([]);
     const token = state.kind === "partial" ? state.token : "";
-    await joined(ends.source.open(moment, { kind: "token", token }, false), ends.target.open("c", moment, false));
-    expect(await ends.target.state("c", call)).toEqual({ kind: "whole", proof: moment.proof });
-    expect(await here.read(await taking(b).land("c", spec, moment, call))).toBe("content");
-    const other = await giving(a).protect(source, targetOf("d"), 0, call);
-    await taking(b).begin(copyOf("d", source), other, "record", call);
+    await joined(ends.source.open(snapshot, { kind: "token", token }, false), ends.target.open("c", snapshot, false));
+    expect(await ends.target.state("c", call)).toEqual({ kind: "whole", proof: snapshot.proof });
+    expect(await here.read(await copyTarget(b).finish("c", spec, snapshot, call))).toBe("content");
+    const other = await copySource(a).protect(source, targetOf("d"), 0, call);
+    await copyTarget(b).begin(copyOf("d", source), other, "record", call);
     await expect(
       joined(ends.source.open(other, { kind: "whole" }, false), ends.target.open("d", other, false), 3000),
     ).rejects.toThrow();
@@ -114,74 +117,74 @@ describe.each(pairs)("a copy of %s", (_, from, to) => {
     expect(namesIn(here)).toContain("csimux-copy-d");
   });
 
-  test("in rounds sends only what was changed, and removes what others took of its landing meanwhile", async () => {
+  test("in passes sends only what was changed, and removes what others took of its landing meanwhile", async () => {
     const { there, here, a, b, source } = await made();
     const [spec, target] = [copyOf("c", source), targetOf("c")];
-    const first = await giving(a).protect(source, target, 0, call);
-    await taking(b).begin(spec, first, "record", call);
+    const first = await copySource(a).protect(source, target, 0, call);
+    await copyTarget(b).begin(spec, first, "record", call);
     const ends = streamsOf(a, b);
     await joined(ends.source.open(first, { kind: "whole" }, false), ends.target.open("c", first, false));
     here.fake.zfs("snapshot", "tank/k/v/csimux-land-c@auto-1");
     await there.write(await getVolume(a, "v"), "changed");
-    const second = await giving(a).protect(source, target, 1, call);
+    const second = await copySource(a).protect(source, target, 1, call);
     expect(second.proof).not.toBe(first.proof);
-    await giving(a)
+    await copySource(a)
       .release(target, undefined, call)
       .catch(() => {});
-    const again = await giving(a).protect(source, target, 2, call);
+    const again = await copySource(a).protect(source, target, 2, call);
     expect(again.name).toEndWith("-2");
-    await giving(a).release(target, again, call);
+    await copySource(a).release(target, again, call);
     expect(holdsIn(there)).toHaveLength(1);
   });
 
-  test("in rounds ends with the content of the last one", async () => {
+  test("in passes ends with the content of the last one", async () => {
     const { there, here, a, b, source } = await made();
     const [spec, target] = [copyOf("c", source), targetOf("c")];
-    const first = await giving(a).protect(source, target, 0, call);
-    await taking(b).begin(spec, first, "record", call);
+    const first = await copySource(a).protect(source, target, 0, call);
+    await copyTarget(b).begin(spec, first, "record", call);
     const ends = streamsOf(a, b);
     await joined(ends.source.open(first, { kind: "whole" }, false), ends.target.open("c", first, false));
     here.fake.zfs("snapshot", "tank/k/v/csimux-land-c@auto-1");
     await there.write(await getVolume(a, "v"), "changed");
-    const second = await giving(a).protect(source, target, 1, call);
-    const start = { kind: "since" as const, moment: first };
+    const second = await copySource(a).protect(source, target, 1, call);
+    const start = { kind: "since" as const, snapshot: first };
     await joined(ends.source.open(second, start, false), ends.target.open("c", second, true));
-    await giving(a).release(target, second, call);
+    await copySource(a).release(target, second, call);
     expect(await ends.target.state("c", call)).toEqual({ kind: "whole", proof: second.proof });
-    expect(await codeOf(taking(b).land("c", spec, first, call))).toBe("failed-precondition");
-    expect(await here.read(await taking(b).land("c", spec, second, call))).toBe("changed");
-    await giving(a).release(target, undefined, call);
-    await taking(b).forget("c", call);
+    expect(await codeOf(copyTarget(b).finish("c", spec, first, call))).toBe("failed-precondition");
+    expect(await here.read(await copyTarget(b).finish("c", spec, second, call))).toBe("changed");
+    await copySource(a).release(target, undefined, call);
+    await copyTarget(b).forget("c", call);
     expect([namesIn(here), namesIn(there), holdsIn(there)]).toEqual([["c"], ["v"], []]);
   });
 });
 
-test("a round after an interrupted attempt to make the landing the volume is continued, proved and landed", async () => {
+test("a pass after an interrupted attempt to make the landing the volume is continued, proved and landed", async () => {
   const { there, here, a, b, source } = await madeOn(
     { driver: "zfs-generic-nfs" },
     { driver: "zfs-generic-nfs" },
     "volume",
   );
   const [spec, target, landing] = [copyOf("c", source), targetOf("c"), "tank/k/v/csimux-land-c"];
-  const first = await giving(a).protect(source, target, 0, call);
-  await taking(b).begin(spec, first, "record", call);
+  const first = await copySource(a).protect(source, target, 0, call);
+  await copyTarget(b).begin(spec, first, "record", call);
   const ends = streamsOf(a, b);
   await joined(ends.source.open(first, { kind: "whole" }, false), ends.target.open("c", first, false));
   here.fake.zfs("set", `csimux:proof=${first.proof}`, landing);
   await there.write(await getVolume(a, "v"), "changed");
-  const second = await giving(a).protect(source, target, 1, call);
+  const second = await copySource(a).protect(source, target, 1, call);
   const [send, receive] = [
-    ends.source.open(second, { kind: "since", moment: first }, false),
+    ends.source.open(second, { kind: "since", snapshot: first }, false),
     ends.target.open("c", second, true),
   ];
   await expect(joined(send, receive, 3000)).rejects.toThrow("incomplete stream");
   expect(await ends.target.state("c", call)).toMatchObject({ kind: "partial", proof: second.proof });
-  expect(await codeOf(taking(b).land("c", spec, first, call))).toBe("failed-precondition");
+  expect(await codeOf(copyTarget(b).finish("c", spec, first, call))).toBe("failed-precondition");
   await ends.target.discard("c", call);
   expect(await ends.target.state("c", call)).toEqual({ kind: "whole", proof: first.proof });
   await joined(send, receive);
   expect(await ends.target.state("c", call)).toEqual({ kind: "whole", proof: second.proof });
-  expect(await here.read(await taking(b).land("c", spec, second, call))).toBe("changed");
+  expect(await here.read(await copyTarget(b).finish("c", spec, second, call))).toBe("changed");
 });
 
 /** The time limit of a test that makes a copy for each of its steps, in milliseconds. */
@@ -232,11 +235,11 @@ describe.each(pairs.filter((_, at) => at % 3 === 0))("a copy of %s", (_, from, t
         },
         async () => {
           const b = here.open();
-          await taking(b)
+          await copyTarget(b)
             .drop("c", call)
             .catch(() => b.delete("c", call));
-          await taking(b).forget("c", call);
-          await giving(a).release(targetOf("c"), undefined, call);
+          await copyTarget(b).forget("c", call);
+          await copySource(a).release(targetOf("c"), undefined, call);
           expect([namesIn(here), here.fake.targets(), holdsIn(there), namesIn(there)]).toEqual([[], [], [], ["v"]]);
         },
       );

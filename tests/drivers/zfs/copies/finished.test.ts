@@ -2,7 +2,18 @@ import { expect, test } from "bun:test";
 import type { CopySpec } from "../../../../lib/drivers/copying.ts";
 import { perTest } from "../../../contract/per-test.ts";
 import { callWith, volumeOf } from "../../../contract/rig.ts";
-import { codeOf, copied, copyOf, copyRig, giving, joined, namesIn, streamsOf, taking, targetOf } from "./copy-rig.ts";
+import {
+  codeOf,
+  copied,
+  copyOf,
+  copyRig,
+  copySource,
+  copyTarget,
+  joined,
+  namesIn,
+  streamsOf,
+  targetOf,
+} from "./copy-rig.ts";
 
 const call = callWith();
 const opened = perTest(copyRig);
@@ -15,15 +26,15 @@ async function made() {
   const { source: there, target: here } = await opened({ from: nfs, to: nfs });
   const [a, b] = [there.open(), here.open()];
   await there.write(await a.create(volumeOf("v"), call), "content");
-  const protect = () => giving(a).protect(source, targetOf("c"), 0, call);
+  const protect = () => copySource(a).protect(source, targetOf("c"), 0, call);
   return { here, a, b, protect };
 }
 
 test("a copy that another controller has finished meanwhile begins no second one, and the next request finds it", async () => {
   const { here, a, b, protect } = await made();
   const volume = await copied(a, b, spec, source);
-  const moment = await protect();
-  const begin = (of: CopySpec = spec) => taking(b).begin(of, moment, "record", call);
+  const snapshot = await protect();
+  const begin = (of: CopySpec = spec) => copyTarget(b).begin(of, snapshot, "record", call);
   const late = begin();
   expect(await codeOf(late)).toBe("aborted");
   await expect(late).rejects.toThrow("was created meanwhile");
@@ -31,25 +42,25 @@ test("a copy that another controller has finished meanwhile begins no second one
   here.fake.zfs("inherit", "democratic-csi:provision_success", "tank/k/v/c");
   expect(await codeOf(begin())).toBe("failed-precondition");
   here.fake.zfs("set", "democratic-csi:provision_success=true", "tank/k/v/c");
-  expect(await taking(b).existing(spec, call)).toEqual(volume);
+  expect(await copyTarget(b).existing(spec, call)).toEqual(volume);
   expect(namesIn(here)).toEqual(["c"]);
 });
 
 test("a landing and its volume are content, and a record alone is none", async () => {
   const { here, a, b, protect } = await made();
-  const moment = await protect();
+  const snapshot = await protect();
   const { source: from, target: to } = streamsOf(a, b);
-  const send = () => joined(from.open(moment, { kind: "whole" }, false), to.open("c", moment, false));
-  const hasContent = () => taking(b).hasContent("c", call);
+  const send = () => joined(from.open(snapshot, { kind: "whole" }, false), to.open("c", snapshot, false));
+  const hasContent = () => copyTarget(b).hasContent("c", call);
   const seen = [await hasContent()];
-  await taking(b).begin(spec, moment, "record", call);
+  await copyTarget(b).begin(spec, snapshot, "record", call);
   seen.push(await hasContent());
   await send();
   seen.push(await hasContent());
-  await taking(b).empty("c", call);
+  await copyTarget(b).empty("c", call);
   seen.push(await hasContent());
   await send();
-  await taking(b).land("c", spec, moment, call);
+  await copyTarget(b).finish("c", spec, snapshot, call);
   seen.push(await hasContent());
   here.fake.zfs("inherit", "democratic-csi:provision_success", "tank/k/v/c");
   seen.push(await hasContent());
@@ -58,19 +69,19 @@ test("a landing and its volume are content, and a record alone is none", async (
 
 test("a copy stays cancelled whatever is noted, until its record goes", async () => {
   const { a, b, protect } = await made();
-  expect(await codeOf(taking(b).cancel("c", call))).toBe("not-found");
-  const moment = await protect();
-  const begin = () => taking(b).begin(spec, moment, "record", call);
+  expect(await codeOf(copyTarget(b).cancel("c", call))).toBe("not-found");
+  const snapshot = await protect();
+  const begin = () => copyTarget(b).begin(spec, snapshot, "record", call);
   await begin();
-  await taking(b).cancel("c", call);
-  await taking(b).cancel("c", call);
-  await taking(b).note("c", "noted", call);
+  await copyTarget(b).cancel("c", call);
+  await copyTarget(b).cancel("c", call);
+  await copyTarget(b).note("c", "noted", call);
   const marked = { id: "c", record: "noted", isCancelled: true };
-  const all = [await taking(b).find("c", call), ...(await taking(b).landings(call)), await begin()];
+  const all = [await copyTarget(b).find("c", call), ...(await copyTarget(b).copies(call)), await begin()];
   expect(all).toEqual([marked, marked, marked]);
-  await taking(b).empty("c", call);
-  expect(await taking(b).find("c", call)).toEqual(marked);
-  await taking(b).drop("c", call);
+  await copyTarget(b).empty("c", call);
+  expect(await copyTarget(b).find("c", call)).toEqual(marked);
+  await copyTarget(b).drop("c", call);
   expect(await begin()).toEqual({ id: "c", record: "record" });
-  await giving(a).release(targetOf("c"), undefined, call);
+  await copySource(a).release(targetOf("c"), undefined, call);
 });

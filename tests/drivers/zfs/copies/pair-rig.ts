@@ -30,9 +30,9 @@ export const thingsBelow = (fake: FakeZfs, parent: string): readonly string[] =>
 const leftOf = (things: readonly string[]): readonly string[] =>
   things.filter(each => /csimux[-:](?:copy|land)/.test(each));
 
-/** Whether a person destroys this dataset or snapshot with the volume `source`, the moments of its copies, or all its snapshots. */
+/** Whether a person destroys this dataset or snapshot with the volume `source`, the snapshots of its copies, or all its snapshots. */
 export const isPartOf = (source: string, what: Destroyed, name: string): boolean =>
-  name.startsWith(`${source}@${what === "moment" ? "csimux-copy-" : ""}`) || (what === "volume" && name === source);
+  name.startsWith(`${source}@${what === "protected" ? "csimux-copy-" : ""}`) || (what === "volume" && name === source);
 
 /** What tests do to the streams from one model to another, and to the pools below them. */
 export const streamHands = (

@@ -5,7 +5,7 @@ import { wordsOf } from "../../../../lib/copies/zfs-send.ts";
 import { perTest } from "../../../contract/per-test.ts";
 import { callWith, gib, volumeOf } from "../../../contract/rig.ts";
 import type { ZfsOptions } from "../zfs-rig.ts";
-import { copyOf, copyRig, giving, joined, streamsOf, taking, targetOf } from "./copy-rig.ts";
+import { copyOf, copyRig, copySource, copyTarget, joined, streamsOf, targetOf } from "./copy-rig.ts";
 
 // With programs that run as processes: shells, signals and pipes are the real ones.
 
@@ -19,23 +19,23 @@ async function begun() {
   const { source: there, target: here } = await opened({ from: options, to: options });
   const [a, b] = [there.open(), here.open()];
   await there.write(await a.create(volumeOf("v"), call), "content");
-  const moment = await giving(a).protect(source, targetOf("c"), 0, call);
-  await taking(b).begin(spec, moment, "record", call);
-  return { there, here, a, b, moment, ends: streamsOf(a, b) };
+  const snapshot = await copySource(a).protect(source, targetOf("c"), 0, call);
+  await copyTarget(b).begin(spec, snapshot, "record", call);
+  return { there, here, a, b, snapshot, ends: streamsOf(a, b) };
 }
 
 test("a receive whose sender is gone is ended, keeps what it has, and is continued", async () => {
-  const { here, a, b, moment, ends } = await begun();
-  const { argv } = ends.source.open(moment, { kind: "whole" }, false);
+  const { here, a, b, snapshot, ends } = await begun();
+  const { argv } = ends.source.open(snapshot, { kind: "whole" }, false);
   const { stdout } = await ends.source
-    .open(moment, { kind: "whole" }, false)
+    .open(snapshot, { kind: "whole" }, false)
     .host.runner.run({ argv, maxBytes: 1 << 20 }, call.signal);
-  const verbose = ends.source.open(moment, { kind: "whole" }, false, true);
+  const verbose = ends.source.open(snapshot, { kind: "whole" }, false, true);
   const told: bigint[] = [];
   const said = await verbose.host.runner.run({ argv: verbose.argv, maxBytes: 1 << 20 }, call.signal);
   sentBytes(bytes => void told.push(bytes))(Buffer.from(said.stderr));
   expect([said.stdout, told, wordsOf(said.stderr)]).toEqual([stdout, [2048n], ""]);
-  const [program, ...words] = ends.target.open("c", moment, false).argv;
+  const [program, ...words] = ends.target.open("c", snapshot, false).argv;
   const env = { PATH: `${here.fake.bin}:/usr/bin:/bin` };
   const child = spawn(program, words, { env, stdio: ["pipe", "ignore", "ignore"] });
   const ended = new Promise<number | null>(resolve => child.once("close", code => resolve(code)));
@@ -46,20 +46,20 @@ test("a receive whose sender is gone is ended, keeps what it has, and is continu
   await ends.target.stop("c", call);
   expect(await ended).not.toBe(0);
   const state = await ends.target.state("c", call);
-  expect(state).toMatchObject({ kind: "partial", proof: moment.proof });
+  expect(state).toMatchObject({ kind: "partial", proof: snapshot.proof });
   const token = state.kind === "partial" ? state.token : "";
-  await joined(ends.source.open(moment, { kind: "token", token }, false), ends.target.open("c", moment, false));
-  expect(await here.read(await taking(b).land("c", spec, moment, call))).toBe("content");
-  await giving(a).release(targetOf("c"), undefined, call);
+  await joined(ends.source.open(snapshot, { kind: "token", token }, false), ends.target.open("c", snapshot, false));
+  expect(await here.read(await copyTarget(b).finish("c", spec, snapshot, call))).toBe("content");
+  await copySource(a).release(targetOf("c"), undefined, call);
 });
 
-test("a later round overwrites nothing but its own landing", async () => {
-  const { there, here, a, moment, ends } = await begun();
-  await joined(ends.source.open(moment, { kind: "whole" }, false), ends.target.open("c", moment, false));
+test("a later pass overwrites nothing but its own landing", async () => {
+  const { there, here, a, snapshot, ends } = await begun();
+  await joined(ends.source.open(snapshot, { kind: "whole" }, false), ends.target.open("c", snapshot, false));
   const [volume] = [await a.reading?.get("v", call)];
   if (volume) await there.write(volume, "changed");
-  const second = await giving(a).protect(source, targetOf("c"), 1, call);
-  const send = () => ends.source.open(second, { kind: "since", moment }, false);
+  const second = await copySource(a).protect(source, targetOf("c"), 1, call);
+  const send = () => ends.source.open(second, { kind: "since", snapshot }, false);
   here.fake.zfs("set", "csimux:landing=d", "tank/k/v/csimux-land-c");
   await expect(joined(send(), ends.target.open("c", second, true))).rejects.toThrow("is not the landing of c");
   here.fake.zfs("set", "csimux:landing=c", "tank/k/v/csimux-land-c");
@@ -72,9 +72,9 @@ test("a full pool keeps what it has, and the token to continue", async () => {
   const big = copyOf("big", source);
   const volume = await a.reading?.get("v", call);
   if (volume) await there.write(volume, "x".repeat(10_000));
-  const later = await giving(a).protect(source, targetOf("big"), 0, call);
+  const later = await copySource(a).protect(source, targetOf("big"), 0, call);
   expect(later.toSend).toBeGreaterThan(9000n);
-  await taking(b).begin(big, later, "record", call);
+  await copyTarget(b).begin(big, later, "record", call);
   const set = (bytes: number) =>
     here.fake.with(pools => {
       const tank = pools.state.pools["tank"];
@@ -83,7 +83,7 @@ test("a full pool keeps what it has, and the token to continue", async () => {
   set(5000);
   const receive = () => ends.target.open("big", later, false);
   await expect(joined(ends.source.open(later, { kind: "whole" }, false), receive())).rejects.toThrow("out of space");
-  expect(await taking(b).refusal("stream", big, later, call)).toMatchObject({ code: "resource-exhausted" });
+  expect(await copyTarget(b).refusal("zfs-send", big, later, call)).toMatchObject({ code: "resource-exhausted" });
   const state = await ends.target.state("big", call);
   expect(state).toMatchObject({ kind: "partial", proof: later.proof });
   set(Number(gib));

@@ -4,13 +4,13 @@ import type { Driver, Source } from "../../../../lib/drivers/driver.ts";
 import { perTest } from "../../../contract/per-test.ts";
 import { callWith, gib, snapshotIds, snapshotsOf, volumeOf } from "../../../contract/rig.ts";
 import { openZfs, type ZfsOptions, zfsRig } from "../zfs-rig.ts";
-import { codeOf, copyProperties, giving, holdsIn, namesIn, targetOf } from "./copy-rig.ts";
+import { codeOf, copyProperties, copySource, holdsIn, namesIn, targetOf } from "./copy-rig.ts";
 
 const call = callWith();
 const opened = perTest(zfsRig);
 const volume: Source = { kind: "volume", id: "v" };
 const target = targetOf("c");
-const moment = `tank/k/v/v@csimux-copy-${copyKey(target)}-0`;
+const snapshot = `tank/k/v/v@csimux-copy-${copyKey(target)}-0`;
 
 async function made(options: ZfsOptions = { driver: "zfs-generic-nfs" }) {
   const rig = await opened(options);
@@ -23,28 +23,28 @@ async function made(options: ZfsOptions = { driver: "zfs-generic-nfs" }) {
   return { rig, driver, take };
 }
 
-const protect = (driver: Driver, source: Source = volume, of = target, round = 0) =>
-  giving(driver).protect(source, of, round, call);
+const protect = (driver: Driver, source: Source = volume, of = target, pass = 0) =>
+  copySource(driver).protect(source, of, pass, call);
 
-test("a moment of a volume is a held snapshot, which a repeated call finds, and tells what its stream forces on a receiver", async () => {
+test("a snapshot of a volume is a held snapshot, which a repeated call finds, and tells what its stream forces on a receiver", async () => {
   const { rig, driver } = await made({ driver: "zfs-generic-iscsi", zfs: { zvolBlocksize: "8K" } });
   const first = await protect(driver);
-  expect(first).toMatchObject({ name: moment, bytes: gib, stable: true });
+  expect(first).toMatchObject({ name: snapshot, bytes: gib, stable: true });
   expect(first.traits).toMatchObject({ encrypted: false, blockBytes: 8192n });
   expect(first.proof).toMatch(/^\d+$/);
-  expect(holdsIn(rig)).toEqual([`${moment} csimux-copy-${copyKey(target)}`]);
+  expect(holdsIn(rig)).toEqual([`${snapshot} csimux-copy-${copyKey(target)}`]);
   expect(await protect(driver)).toEqual(first);
-  const [found, ...others] = await giving(driver).protectedMoments(call);
+  const [found, ...others] = await copySource(driver).protectedSnapshots(call);
   expect([found?.target, others]).toEqual([target, []]);
   expect(Math.abs((found?.since ?? 0) - Date.now() / 1000)).toBeLessThan(60);
-  await giving(driver).release(target, first, call);
+  await copySource(driver).release(target, first, call);
   expect(holdsIn(rig)).toHaveLength(1);
-  await giving(driver).release(target, undefined, call);
-  await giving(driver).release(target, undefined, call);
-  expect([namesIn(rig), await giving(driver).protectedMoments(call)]).toEqual([["v"], []]);
+  await copySource(driver).release(target, undefined, call);
+  await copySource(driver).release(target, undefined, call);
+  expect([namesIn(rig), await copySource(driver).protectedSnapshots(call)]).toEqual([["v"], []]);
 });
 
-test("the size of a moment is that of the volume when it was taken", async () => {
+test("the size of a snapshot is that of the volume when it was taken", async () => {
   const { driver } = await made();
   const first = await protect(driver);
   await driver.expand?.expand("v", { required: 2n * gib, limit: undefined }, call);
@@ -59,13 +59,13 @@ test("a snapshot is protected by holds alone, each copy has its own, and what a 
   rig.fake.zfs("hold", "users", name);
   const [one, two] = [await protect(driver, source), await protect(driver, source, targetOf("d"))];
   expect([one.name, two.proof]).toEqual([name, one.proof]);
-  expect((await giving(driver).protectedMoments(call)).map(each => each.target).sort()).toEqual([
+  expect((await copySource(driver).protectedSnapshots(call)).map(each => each.target).sort()).toEqual([
     target,
     targetOf("d"),
   ]);
-  await giving(driver).release(target, undefined, call);
-  expect((await giving(driver).protectedMoments(call)).map(each => each.target)).toEqual([targetOf("d")]);
-  await giving(driver).release(targetOf("d"), undefined, call);
+  await copySource(driver).release(target, undefined, call);
+  expect((await copySource(driver).protectedSnapshots(call)).map(each => each.target)).toEqual([targetOf("d")]);
+  await copySource(driver).release(targetOf("d"), undefined, call);
   expect([holdsIn(rig), copyProperties(rig), namesIn(rig)]).toEqual([[`${name} users`], [], ["v", source.id]]);
 });
 
@@ -78,7 +78,7 @@ test("a snapshot that is deleted meanwhile is not listed, can still be read for 
   expect(await protect(driver, source)).toMatchObject({ name: first.name, proof: first.proof });
   expect(await codeOf(protect(driver, source, targetOf("d")))).toBe("not-found");
   expect(await codeOf(driver.delete("v", call))).toBe("aborted");
-  await giving(driver).release(target, undefined, call);
+  await copySource(driver).release(target, undefined, call);
   expect(namesIn(rig)).toEqual(["v"]);
   await driver.delete("v", call);
 });
@@ -100,9 +100,9 @@ test.each(dependents)(
     await expect(deleted).rejects.toThrow(`copied to "${target}"`);
     expect([rig.fake.find("tank/k/v/v"), rig.fake.targets()]).toEqual(before as never);
     // Also where the hold is missing, because the process ended before it.
-    rig.fake.zfs("release", `csimux-copy-${copyKey(target)}`, moment);
+    rig.fake.zfs("release", `csimux-copy-${copyKey(target)}`, snapshot);
     expect(await codeOf(driver.delete("v", call))).toBe("aborted");
-    await giving(driver).release(target, undefined, call);
+    await copySource(driver).release(target, undefined, call);
     await driver.delete("v", call);
     expect(await rig.remains()).toEqual([]);
   },
@@ -113,19 +113,19 @@ test("a detached snapshot that a copy reads is deleted after it", async () => {
   const { id } = await snapshotsOf(driver).create("s", "v", { detachedSnapshots: "true" }, call);
   const source: Source = { kind: "snapshot", id };
   await protect(driver, source);
-  expect((await giving(driver).protectedMoments(call)).map(each => each.target)).toEqual([target]);
+  expect((await copySource(driver).protectedSnapshots(call)).map(each => each.target)).toEqual([target]);
   expect(await codeOf(snapshotsOf(driver).delete(id, call))).toBe("aborted");
-  await giving(driver).release(target, undefined, call);
+  await copySource(driver).release(target, undefined, call);
   await snapshotsOf(driver).delete(id, call);
   expect(namesIn(rig)).toEqual(["v"]);
 });
 
-test("a snapshot of a moment's name that csimux did not take for this copy is neither used, held nor destroyed", async () => {
+test("a snapshot of a snapshot's name that csimux did not take for this copy is neither used, held nor destroyed", async () => {
   const { rig, driver } = await made();
-  rig.fake.zfs("snapshot", moment);
+  rig.fake.zfs("snapshot", snapshot);
   expect(await codeOf(protect(driver))).toBe("failed-precondition");
-  await giving(driver).release(target, undefined, call);
-  expect([holdsIn(rig), rig.fake.find(moment)?.name]).toEqual([[], moment]);
+  await copySource(driver).release(target, undefined, call);
+  expect([holdsIn(rig), rig.fake.find(snapshot)?.name]).toEqual([[], snapshot]);
 });
 
 test("nothing of another connection with the same parent is protected, found or released", async () => {
@@ -135,8 +135,8 @@ test("nothing of another connection with the same parent is protected, found or 
   const [one, two] = [on("one"), on("two")];
   expect(await codeOf(protect(two))).toBe("not-found");
   await protect(one);
-  expect(await giving(two).protectedMoments(call)).toEqual([]);
-  await giving(two).release(target, undefined, call);
+  expect(await copySource(two).protectedSnapshots(call)).toEqual([]);
+  await copySource(two).release(target, undefined, call);
   expect(holdsIn(rig)).toHaveLength(1);
 });
 
@@ -187,11 +187,14 @@ test("sources that cannot exist are refused before anything runs", async () => {
 
 test("a volume is frozen by the property readonly, and only one that is finished", async () => {
   const { rig, driver } = await made();
-  await giving(driver).freeze?.("v", true, call);
+  await copySource(driver).freeze?.("v", true, call);
   expect(rig.fake.find("tank/k/v/v")?.own["readonly"]?.value).toBe("on");
-  await giving(driver).freeze?.("v", false, call);
+  await copySource(driver).freeze?.("v", false, call);
   expect(rig.fake.find("tank/k/v/v")?.own["readonly"]?.value).toBe("off");
   rig.fake.zfs("create", "tank/k/v/theirs");
   for (const id of ["theirs", "none", "../v", "csimux-land-v"])
-    expect([id, await codeOf(giving(driver).freeze?.(id, true, call) ?? Promise.resolve())]).toEqual([id, "not-found"]);
+    expect([id, await codeOf(copySource(driver).freeze?.(id, true, call) ?? Promise.resolve())]).toEqual([
+      id,
+      "not-found",
+    ]);
 });

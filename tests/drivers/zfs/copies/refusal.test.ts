@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import type { CopySpec, Moment } from "../../../../lib/drivers/copying.ts";
+import type { CopySpec, SourceSnapshot } from "../../../../lib/drivers/copying.ts";
 import type { Driver } from "../../../../lib/drivers/driver.ts";
 import { perTest } from "../../../contract/per-test.ts";
 import { callWith, gib, volumeOf } from "../../../contract/rig.ts";
 import type { ZfsOptions } from "../zfs-rig.ts";
-import { codeOf, copyOf, copyRig, giving, namesIn, taking, targetOf } from "./copy-rig.ts";
+import { codeOf, copyOf, copyRig, copySource, copyTarget, namesIn, targetOf } from "./copy-rig.ts";
 
 const call = callWith();
 const opened = perTest(copyRig);
@@ -13,19 +13,19 @@ const iscsi: ZfsOptions = { driver: "zfs-generic-iscsi" };
 const source = { kind: "volume", id: "v" } as const;
 const spec = copyOf("c", source);
 
-/** A moment of a volume, and a connection that can take it. */
+/** A snapshot of a volume, and a connection that can take it. */
 async function made(from: ZfsOptions = nfs, to: ZfsOptions = from) {
   const rig = await opened({ from, to });
   const [a, b] = [rig.source.open(), rig.target.open()];
   await rig.source.write(await a.create(volumeOf("v"), call), "content");
-  const moment = await giving(a).protect(source, targetOf("c"), 0, call);
-  return { here: rig.target, b, moment };
+  const snapshot = await copySource(a).protect(source, targetOf("c"), 0, call);
+  return { here: rig.target, b, snapshot };
 }
 
-const refused = async (driver: Driver, moment: Moment, of: CopySpec = spec): Promise<string> =>
+const refused = async (driver: Driver, snapshot: SourceSnapshot, of: CopySpec = spec): Promise<string> =>
   codeOf(
-    taking(driver)
-      .refusal("stream", of, moment, call)
+    copyTarget(driver)
+      .refusal("zfs-send", of, snapshot, call)
       .then(error => {
         if (error) throw error;
       }),
@@ -34,78 +34,90 @@ const refused = async (driver: Driver, moment: Moment, of: CopySpec = spec): Pro
 describe("before anything is made, a copy is refused", () => {
   const fixed = (value: string) => ({ ...nfs, zfs: { datasetProperties: { casesensitivity: value } } });
   const parameters = (of: Record<string, string>): CopySpec => ({ ...spec, parameters: of });
-  const cases: readonly (readonly [string, ZfsOptions, CopySpec, (moment: Moment) => Moment, string])[] = [
-    ["with equal properties: not at all", nfs, spec, moment => moment, "none"],
-    ["for a volume smaller than its source", nfs, copyOf("c", source, gib / 2n), moment => moment, "out-of-range"],
-    ["by another way", nfs, spec, moment => moment, "invalid-argument"],
+  const cases: readonly (readonly [
+    string,
+    ZfsOptions,
+    CopySpec,
+    (snapshot: SourceSnapshot) => SourceSnapshot,
+    string,
+  ])[] = [
+    ["with equal properties: not at all", nfs, spec, snapshot => snapshot, "none"],
+    ["for a volume smaller than its source", nfs, copyOf("c", source, gib / 2n), snapshot => snapshot, "out-of-range"],
+    ["by another method", nfs, spec, snapshot => snapshot, "invalid-argument"],
     [
       "for a property that a class may not choose",
       nfs,
       parameters({ "zfs.mountpoint": "/etc" }),
-      moment => moment,
+      snapshot => snapshot,
       "invalid-argument",
     ],
-    ["for other cases of names", fixed("insensitive"), spec, moment => moment, "failed-precondition"],
-    ["for equal cases of names: not", fixed("sensitive"), spec, moment => moment, "none"],
+    ["for other cases of names", fixed("insensitive"), spec, snapshot => snapshot, "failed-precondition"],
+    ["for equal cases of names: not", fixed("sensitive"), spec, snapshot => snapshot, "none"],
     [
       "for NFSv4 access control lists",
       nfs,
       spec,
-      moment => ({ ...moment, traits: { ...moment.traits, fixed: { acltype: "nfsv4" } } }),
+      snapshot => ({ ...snapshot, traits: { ...snapshot.traits, fixed: { acltype: "nfsv4" } } }),
       "failed-precondition",
     ],
     [
       "from encryption into plain text",
       nfs,
       spec,
-      moment => ({ ...moment, traits: { ...moment.traits, encrypted: true } }),
+      snapshot => ({ ...snapshot, traits: { ...snapshot.traits, encrypted: true } }),
       "failed-precondition",
     ],
     [
       "without knowledge of its encryption",
       nfs,
       spec,
-      moment => ({ ...moment, traits: { ...moment.traits, encrypted: undefined } }),
+      snapshot => ({ ...snapshot, traits: { ...snapshot.traits, encrypted: undefined } }),
       "failed-precondition",
     ],
-    ["where there is too little room", nfs, spec, moment => ({ ...moment, toSend: 2n ** 40n }), "resource-exhausted"],
+    [
+      "where there is too little room",
+      nfs,
+      spec,
+      snapshot => ({ ...snapshot, toSend: 2n ** 40n }),
+      "resource-exhausted",
+    ],
     [
       "for a class with encryption",
       nfs,
       parameters({ "zfs.encryption": "on" }),
-      moment => moment,
+      snapshot => snapshot,
       "failed-precondition",
     ],
   ];
   test.each(cases)("%s", async (title, to, of, change, code) => {
-    const { here, b, moment } = await made(nfs, to);
+    const { here, b, snapshot } = await made(nfs, to);
     const before = namesIn(here);
-    const way = title === "by another way" ? "files" : "stream";
-    const error = await taking(b).refusal(way, of, change(moment), call);
+    const method = title === "by another method" ? "rsync" : "zfs-send";
+    const error = await copyTarget(b).refusal(method, of, change(snapshot), call);
     expect(error ? await codeOf(Promise.reject(error)) : "none").toBe(code);
     expect(namesIn(here)).toEqual(before);
   });
 
   test("of a zvol for another block size that the class asks for, or a size that whole blocks exceed", async () => {
-    const { b, moment } = await made(iscsi);
+    const { b, snapshot } = await made(iscsi);
     const blocks = (size: string): CopySpec => parameters({ "zfs.volblocksize": size });
-    expect([await refused(b, moment, blocks("64K")), await refused(b, moment, blocks("16K"))]).toEqual([
+    expect([await refused(b, snapshot, blocks("64K")), await refused(b, snapshot, blocks("16K"))]).toEqual([
       "failed-precondition",
       "none",
     ]);
     const uneven = { ...spec, range: { required: gib + 1n, limit: gib + 512n } };
-    expect(await refused(b, moment, uneven)).toBe("out-of-range");
+    expect(await refused(b, snapshot, uneven)).toBe("out-of-range");
   });
 
   test("of a thick zvol without room for its whole size", async () => {
-    const { b, moment } = await made(iscsi, { ...iscsi, zfs: { zvolEnableReservation: true } });
-    expect(await refused(b, moment, copyOf("c", source, 2n ** 41n))).toBe("resource-exhausted");
-    expect(await refused(b, moment)).toBe("none");
+    const { b, snapshot } = await made(iscsi, { ...iscsi, zfs: { zvolEnableReservation: true } });
+    expect(await refused(b, snapshot, copyOf("c", source, 2n ** 41n))).toBe("resource-exhausted");
+    expect(await refused(b, snapshot)).toBe("none");
   });
 
   test("below a parent whose key is not loaded, and not for an encrypted one with it", async () => {
-    const { here, b, moment } = await made();
-    const encrypted = { ...moment, traits: { ...moment.traits, encrypted: true } };
+    const { here, b, snapshot } = await made();
+    const encrypted = { ...snapshot, traits: { ...snapshot.traits, encrypted: true } };
     here.fake.with(pools => {
       const parent = pools.find("tank");
       if (parent) parent.own["encryption"] = { value: "aes-256-gcm", source: "local" };

@@ -6,16 +6,16 @@ import { effortOf, type Printed } from "../../../contract/spoiled-programs.ts";
 import { seed } from "../../../sample.ts";
 import { spoiledZfs } from "../spoiled-rig.ts";
 import type { ZfsOptions } from "../zfs-rig.ts";
-import { copyOf, giving, joined, streamsOf, taking, targetOf } from "./copy-rig.ts";
+import { copyOf, copySource, copyTarget, joined, streamsOf, targetOf } from "./copy-rig.ts";
 
-// Answers of zfs to everything that copies do, spoiled in every way. Source and target are one connection here.
+// Answers of zfs to everything that copies do, spoiled in every method. Source and target are one connection here.
 
 const rigs: SpoiledRig<Printed>[] = [];
 afterEach(async () => {
   for (const rig of rigs.splice(0)) await rig.close();
 });
 
-// A moment notes its second.
+// A snapshot notes its second.
 beforeAll(() => void setSystemTime(new Date("2026-11-23T07:00:00Z")));
 afterAll(() => void setSystemTime());
 
@@ -25,15 +25,15 @@ const target = targetOf("c");
 const spec = copyOf("c", volume, gib);
 const made = (driver: Driver) => driver.create(volumeOf("v"), call);
 
-const moment = async (driver: Driver, source: Source = volume) => {
-  const { toSend: _estimate, proof: _guid, ...rest } = await giving(driver).protect(source, target, 0, call);
+const snapshot = async (driver: Driver, source: Source = volume) => {
+  const { toSend: _estimate, proof: _guid, ...rest } = await copySource(driver).protect(source, target, 0, call);
   return rest;
 };
 
 async function begun(driver: Driver) {
   await made(driver);
-  const first = await giving(driver).protect(volume, target, 0, call);
-  await taking(driver).begin(spec, first, "record", call);
+  const first = await copySource(driver).protect(volume, target, 0, call);
+  await copyTarget(driver).begin(spec, first, "record", call);
   return first;
 }
 
@@ -44,10 +44,10 @@ async function received(driver: Driver) {
 }
 
 const landed = async (driver: Driver) => {
-  const { id, bytes, context } = await taking(driver).land(
+  const { id, bytes, context } = await copyTarget(driver).finish(
     "c",
     spec,
-    await giving(driver).protect(volume, target, 0, call),
+    await copySource(driver).protect(volume, target, 0, call),
     call,
   );
   return { id, bytes, context };
@@ -59,46 +59,50 @@ const snapped = async (driver: Driver): Promise<Source> => {
 };
 
 const ofCopies: Readonly<Record<string, Operation>> = {
-  "take a moment": { needs: [], before: made, run: moment },
-  "find a moment": { needs: [], before: async driver => [await made(driver), await moment(driver)], run: moment },
-  "protect a snapshot": { needs: [], before: snapped, run: driver => moment(driver, { kind: "snapshot", id: "v@s" }) },
+  "take a snapshot": { needs: [], before: made, run: snapshot },
+  "find a snapshot": { needs: [], before: async driver => [await made(driver), await snapshot(driver)], run: snapshot },
+  "protect a snapshot": {
+    needs: [],
+    before: snapped,
+    run: driver => snapshot(driver, { kind: "snapshot", id: "v@s" }),
+  },
   release: {
     needs: [],
-    before: async driver => [await made(driver), await moment(driver)],
-    run: driver => giving(driver).release(target, undefined, call),
+    before: async driver => [await made(driver), await snapshot(driver)],
+    run: driver => copySource(driver).release(target, undefined, call),
   },
   "release a snapshot": {
     needs: [],
-    before: async driver => moment(driver, await snapped(driver)),
-    run: driver => giving(driver).release(target, undefined, call),
+    before: async driver => snapshot(driver, await snapped(driver)),
+    run: driver => copySource(driver).release(target, undefined, call),
   },
   "delete a volume that is copied": {
     needs: [],
-    before: async driver => [await made(driver), await moment(driver)],
+    before: async driver => [await made(driver), await snapshot(driver)],
     run: driver => driver.delete("v", call),
   },
   begin: { needs: [], run: async driver => ({ ...(await begun(driver)), toSend: 0n, proof: "" }) },
-  note: { needs: [], before: begun, run: driver => taking(driver).note("c", "another", call) },
-  "list copies": { needs: [], before: begun, run: driver => taking(driver).landings(call) },
+  note: { needs: [], before: begun, run: driver => copyTarget(driver).note("c", "another", call) },
+  "list copies": { needs: [], before: begun, run: driver => copyTarget(driver).copies(call) },
   state: { needs: [], before: received, run: driver => streamsOf(driver, driver).target.state("c", call) },
-  land: { needs: [], before: received, run: landed },
-  "land what is landed": {
+  finish: { needs: [], before: received, run: landed },
+  "finish what is landed": {
     needs: [],
     before: async driver => [await received(driver), await landed(driver)],
     run: landed,
   },
-  drop: { needs: [], before: received, run: driver => taking(driver).drop("c", call) },
+  drop: { needs: [], before: received, run: driver => copyTarget(driver).drop("c", call) },
   forget: {
     needs: [],
     before: async driver => [await received(driver), await landed(driver)],
-    run: driver => taking(driver).forget("c", call),
+    run: driver => copyTarget(driver).forget("c", call),
   },
 };
 
-const ways: readonly ZfsOptions[] = [{ driver: "zfs-generic-nfs" }, { driver: "zfs-generic-iscsi" }];
+const methods: readonly ZfsOptions[] = [{ driver: "zfs-generic-nfs" }, { driver: "zfs-generic-iscsi" }];
 
 test.each(
-  ways.flatMap(options =>
+  methods.flatMap(options =>
     Object.entries(ofCopies).map(([title, operation]) => [options.driver, title, options, operation] as const),
   ),
 )(

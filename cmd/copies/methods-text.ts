@@ -6,14 +6,14 @@ export const targetNames = (
   names: (all: readonly string[]) => string,
 ): string => [...(eachOther ? ["each other"] : []), ...(to.length > 0 ? [names(to)] : [])].join(" and ");
 
-/** The ways in words. */
-export function waysText({ onOneMachine, ...elsewhere }: ReachData & Pick<TargetsData, "onOneMachine">): string {
+/** The methods in words. */
+export function methodsText({ onOneMachine, ...elsewhere }: ReachData & Pick<TargetsData, "onOneMachine">): string {
   return reachText(elsewhere) + (onOneMachine ? `; on one machine: ${reachText(onOneMachine)}` : "");
 }
 
 function reachText({ volumes, snapshots, why }: ReachData): string {
   if (why !== undefined) return why;
-  const more = snapshots.filter(way => !volumes.includes(way));
+  const more = snapshots.filter(method => !volumes.includes(method));
   const own = more.length > 0 ? [`${more.join(", else ")} from snapshots in a repository`] : [];
   return [...(volumes.length > 0 ? [volumes.join(", else ")] : []), ...own].join(", or ");
 }
