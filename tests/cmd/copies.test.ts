@@ -72,9 +72,9 @@ describe("csimux copies", () => {
     expect(text.code).toBe(0);
     expect(text.out).toMatch(/^VOLUME +FROM +METHOD +STATE +COPIED +RATE +LEFT +ASKED +FAULT$/m);
     expect(text.out).toMatch(
-      /^v:b\/pvc-2 +a +stream +copying +37.0 GiB of 120 GiB +112 MiB\/s +13m +\d+s +link\\u001b\[2J lost$/m,
+      /^v:b\/pvc-2 +a +zfs-send +copying +37.0 GiB of 120 GiB +112 MiB\/s +13m +\d+s +link\\u001b\[2J lost$/m,
     );
-    expect(text.out).toMatch(/^v:b\/pvc-3 +a +stream +waiting, 2 ahead /m);
+    expect(text.out).toMatch(/^v:b\/pvc-3 +a +zfs-send +waiting, 2 ahead /m);
     expect(text.out).not.toContain("\x1b");
     expect(text.out).toEndWith(
       "\nnot listed, because csimux cannot use these connections now (csimux status says why): c\\u001b\n",
@@ -107,7 +107,7 @@ describe("csimux copies", () => {
     const done = await run(["pass", "v:b/pvc-2"]);
     expect([done.code, done.out]).toEqual([
       0,
-      "volume is being copied: 37 of 120 GiB\nround 3 copied 5.0 MiB in 3 s\n",
+      "volume is being copied: 37 of 120 GiB\npass 3 copied 5.0 MiB in 3 s\n",
     ]);
     const left = await run(["pass", "v:b/slow", "--wait", "0.3", "-o", "json"]);
     expect([left.code, JSON.parse(left.out).kind]).toEqual([3, "progress"]);

@@ -233,7 +233,7 @@ test("copies are shown with their progress, and why they fail", () => {
     ["COPY TO", "FROM", "METHOD", "STATE", "COPIED", "RATE"],
     ["v:b/one", "nas", "zfs-send", "copying", "37.0 GiB of 120 GiB", "112 MiB/s"],
     ["v:b/two", "nas", "zfs-send", "waiting (3 ahead)", "-", "-"],
-    ["v:b/three", "nas", "files", "failing, stalled", "37.0 GiB", "-"],
+    ["v:b/three", "nas", "rsync", "failing, stalled", "37.0 GiB", "-"],
     ["copy to v:b/three: no \\u001b[31mroute"],
   ]);
   expect(section).not.toContain("\u001b");
@@ -262,9 +262,10 @@ test("the methods between connections are a line per kind of source, with few na
   const many = { from: names(0, 1_000), targets: [{ to: ["dir"], eachOther: true, ...stream, onOneMachine: here }] };
   expect(section({ rows: [many, row(["dir"], ["a", "b", "c"])], ...none })).toEqual([
     ["CONTENT OF", "GETS TO", "METHOD"],
-    ["nas0, nas1 and 998 more", "each other and dir", "zfs-send; on one machine: zfs-send-local"],
-    ["dir", "a, b, c", "rsync, or restore from snapshots in a"],
-    ["repository"],
+    ["nas0, nas1 and 998 more", "each other and dir", "zfs-send; on one machine:"],
+    ["zfs-send-local"],
+    ["dir", "a, b, c", "rsync, or restore from snapshots in"],
+    ["a repository"],
   ]);
   const each = names(0, 9).map(name => row([name], ["x"]));
   expect(section({ rows: each.slice(0, 8), ...none })).toHaveLength(9);

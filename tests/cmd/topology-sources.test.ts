@@ -55,13 +55,13 @@ describe("where the sources of a class may be", () => {
       return found && dataSourcesText(found).replace(/^.*? say: /, "");
     };
     expect(text(["a"])).toBe(
-      "b, c (stream; on one machine: stream-here); d, e (files, or fill from snapshots in a repository); not known of bad, late",
+      "b, c (zfs-send; on one machine: zfs-send-local); d, e (rsync, or restore from snapshots in a repository); not known of bad, late",
     );
     expect(text(["e"], { unread: new Set(), omitted: [] })).toBe("none");
     expect(text(["a"], { enabled: false, targets: [] })).toBe('none, because "proxy.copies.enabled" is false');
     const thousand = Array.from({ length: 1_000 }, (_, index) => `n${index}`);
     expect(text(["a"], { targets: [{ from: thousand, reached: mutual, reach: files }], unread: new Set() })).toBe(
-      "n0, n1, n2, n3, n4 and 995 more (files, or fill from snapshots in a repository); not known of late",
+      "n0, n1, n2, n3, n4 and 995 more (rsync, or restore from snapshots in a repository); not known of late",
     );
   });
 });
@@ -95,7 +95,7 @@ describe("csimux topology", () => {
     const connections = folder("three", { a: nfs(), b: nfs(), shut });
     const { code, out } = await run(connections);
     const head = "  dataSource on other connections, as far as the files say: ";
-    const how = "(files, or fill from snapshots in a repository)";
+    const how = "(rsync, or restore from snapshots in a repository)";
     expect(out.slice(out.indexOf("class of-a"))).toBe(`class of-a (connection: a) can be used on every node
 ${head}b, shut ${how}
 class of-shut (connection: shut) can be used on every node
@@ -121,6 +121,6 @@ ${head}a, b, shut ${how}
     expect([one.out.includes("class of-a"), one.out.includes("dataSource")]).toEqual([true, false]);
     const two = await run(folder("two", { a: nfs(), b: unset, shut }));
     expect(two.out).toContain("class of-a (connection: a) can be used on every node\n  dataSource");
-    expect(two.out).toContain("shut (files, or fill from snapshots in a repository); not known of b\n");
+    expect(two.out).toContain("shut (rsync, or restore from snapshots in a repository); not known of b\n");
   });
 });

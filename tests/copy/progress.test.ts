@@ -6,7 +6,7 @@ const copy = { name: "pvc-1", from: "a", method: "zfs-send", rate: 0n, ahead: un
 
 describe("the progress of a copy", () => {
   test.each([
-    ["nothing has arrived", { done: 0n, total: 0n }, 'volume "pvc-1" is being copied from connection "a" (stream)'],
+    ["nothing has arrived", { done: 0n, total: 0n }, 'volume "pvc-1" is being copied from connection "a" (zfs-send)'],
     [
       "it runs",
       { done: 37n * gib, total: 120n * gib, rate: 112n << 20n },

@@ -213,7 +213,7 @@ test("a group whose members are healthy names the source's connection if that is
   const one = pair().process({ groups });
   const refused = await failure(one.volumes.create(copyRequest("x", "both", "v:gone/source"), call));
   expect(refused?.code).toBe("unavailable");
-  expect(refused?.message).toContain('"expired"');
+  expect(refused?.message).toContain('"gone"');
   expect(refused?.message).not.toMatch(/connection "[bc]"/);
   await one.stop(1_000);
 });

@@ -12,7 +12,7 @@ describe("a running copy", () => {
     const one = process();
     const answer = await failure(make(one));
     expect(answer?.code).toBe("aborted");
-    expect(answer?.message).toContain('volume "copy" is being copied from connection "a" (stream)');
+    expect(answer?.message).toContain('volume "copy" is being copied from connection "a" (zfs-send)');
     for (const id of ["v:a/source", "v:b/copy"]) {
       expect(await codeOf(one.volumes.delete(id, call))).toBe("aborted");
       expect(await failure(one.volumes.delete(id, call))).toMatchObject({

@@ -80,7 +80,7 @@ describe("a stream within one machine", () => {
       ["b", () => copyDriver(to, "one")],
     ]);
     const one = copyProcess({ drivers, stream, times: { stalled: 1 } });
-    await untilSaid(() => make(one), 'is being copied from connection "a" (stream-here): 40 of 100 bytes');
+    await untilSaid(() => make(one), 'is being copied from connection "a" (zfs-send-local): 40 of 100 bytes');
     await until(() => one.copies.view().running[0]?.isStalled === true);
     expect(one.copies.view().running).toMatchObject([{ method: "zfs-send-local", done: 40n, total: 100n }]);
     end.resolve();

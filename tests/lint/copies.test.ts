@@ -46,27 +46,27 @@ describe("what validate says about copies", () => {
     expect(notes(files)).toEqual([
       "copies between connections, as far as the files say:",
       "  from a, b, c",
-      "    to each other: stream; on one machine: stream-here",
-      '    not to disk: "a" has files, "disk" has disks',
+      "    to each other: zfs-send; on one machine: zfs-send-local",
+      '    not to disk: connection "a" holds file systems, connection "disk" block devices',
       '    not to f, g: no stream: "f" (driver nfs-client) cannot receive one; no files: this process cannot read volumes of "a"',
       "  from disk",
-      '    not to a, b, c, f, g: "disk" has disks, "a" has files',
+      '    not to a, b, c, f, g: connection "disk" holds block devices, connection "a" file systems',
       "  from f, g",
-      "    to each other: files, or fill from snapshots in a repository",
+      "    to each other: rsync, or restore from snapshots in a repository",
       '    not to a, b, c: no stream: "f" (driver nfs-client) cannot send one; no files: this process cannot write into volumes of "a"',
-      '    not to disk: "f" has files, "disk" has disks',
+      '    not to disk: connection "f" holds file systems, connection "disk" block devices',
       "  neither source nor target of copies: syn, api",
-      "  stream, stream-here: zfs send and zfs receive, through csimux or within one machine",
-      "  files: rsync and setpriv, which must be installed where csimux runs",
-      "  fill: the tool of the repository restores a snapshot",
+      "  zfs-send, zfs-send-local: zfs send and zfs receive, through csimux or within one machine",
+      "  rsync: needs rsync and setpriv, which must be installed where csimux runs",
+      "  restore: the tool of the repository restores a snapshot",
       "  encrypted content is refused where the new volume would not be encrypted",
       '  api could with "copies.sshConnection"',
     ]);
   });
 
   test("a machine alone has one method; all of one machine have the other", () => {
-    expect(notes({ "a.yaml": zfs("one"), "b.yaml": zfs("two") })[2]).toBe("    to each other: stream");
-    expect(notes({ "a.yaml": zfs("one"), "b.yaml": zfs("one") })[2]).toBe("    to each other: stream-here");
+    expect(notes({ "a.yaml": zfs("one"), "b.yaml": zfs("two") })[2]).toBe("    to each other: zfs-send");
+    expect(notes({ "a.yaml": zfs("one"), "b.yaml": zfs("one") })[2]).toBe("    to each other: zfs-send-local");
   });
 
   test("names the lists that forbid it, whose encrypted content may become plain, and who is suspended", () => {
@@ -78,16 +78,16 @@ describe("what validate says about copies", () => {
     });
     expect(said.slice(1, 15)).toEqual([
       "  from a",
-      "    to b: stream",
+      "    to b: zfs-send",
       '    not to c, d: "copies.to" of "a" does not include "c"',
       "  from b",
-      "    to a, d: stream",
+      "    to a, d: zfs-send",
       '    not to c: "copies.from" of "c" does not include "b"',
       "  from c",
-      "    to a, b, d: stream",
+      "    to a, b, d: zfs-send",
       "  from d",
-      "    to a, b, c: stream",
-      "  stream, stream-here: zfs send and zfs receive, through csimux or within one machine",
+      "    to a, b, c: zfs-send",
+      "  zfs-send, zfs-send-local: zfs send and zfs receive, through csimux or within one machine",
       "  encrypted content is refused where the new volume would not be encrypted",
       '    unless it comes from a: "copies.allowPlain"',
       "  suspended, so they take no new volumes: b",

@@ -102,7 +102,7 @@ test("copies between connections are counted by their ends, and only those that 
     const of = (name: string, method: string, more = "") =>
       found.get(`${name}{from="a",to="b",method="${method}"${more}}`);
     expect(["copying", "failing"].map(each => of("csimux_copies", "zfs-send", `,state="${each}"`))).toEqual([1, 1]);
-    expect(of("csimux_copies", "files", ',state="waiting"')).toBe(1);
+    expect(of("csimux_copies", "rsync", ',state="waiting"')).toBe(1);
     expect(["zfs-send", "rsync", "restore"].map(method => of("csimux_copy_stalled", method))).toEqual([
       1,
       0,

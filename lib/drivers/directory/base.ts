@@ -119,7 +119,7 @@ export class StorePerOperation implements VolumeStore<VolumeFolder> {
     return givingBy(() => this.#at());
   }
 
-  get copies(): CopyTargetStore<VolumeFolder> {
+  get copyTarget(): CopyTargetStore<VolumeFolder> {
     const at = () => this.#at();
     const copyTarget = async () => (await at()).unfinished;
     return {

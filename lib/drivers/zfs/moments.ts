@@ -204,7 +204,7 @@ export function datasetMoments({ storage, streams }: CopyAccess): CopySource {
         const base = momentBefore(moment.name);
         if (base !== undefined && start.snapshot.name === base) return streams.send(moment.name, base, basic, tells);
         const what = `the changes of ${moment.name} since "${start.snapshot.name.slice(0, 256)}" are not sent`;
-        const why = "that is not the snapshot of the round before; cancel the copy and repeat it";
+        const why = "that is not the snapshot of the pass before; cancel the copy and repeat it";
         throw storage.error("failed-precondition", `${what}: ${why}`);
       },
       isTokenOf: async (token, { proof }, { signal }) => (await streams.guidOf(token, signal)) === proof,

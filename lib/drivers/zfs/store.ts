@@ -89,7 +89,7 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
     return copying && datasetMoments(copying);
   }
 
-  get copies(): CopyTargetStore<ZfsVolume> | undefined {
+  get copyTarget(): CopyTargetStore<ZfsVolume> | undefined {
     const { copying } = this.#storage;
     return copying && datasetLandings(copying);
   }

@@ -52,7 +52,7 @@ test(
     await shell(run, filling, "/tank/near/v/beside", "64");
     const copy = await make("also", "beside-copy", { volume: source });
     expect(await contentOf(run, "tank/also/v/beside-copy")).toBe(await contentOf(run, "tank/near/v/beside"));
-    expect(await world.daemon.log()).toMatch(/stream-here/);
+    expect(await world.daemon.log()).toMatch(/zfs-send-local/);
     await nothingLeft();
     for (const id of [source, copy]) await remove(id);
   },

@@ -232,7 +232,7 @@ test(
       for (const id of await inspect("calm", sourceOf(volumes, route)))
         await removed({ kind: "volume", id, whole: "" });
     }
-    expect(await rig.world.daemon.log()).toMatch(/\(files\).*\(stream-here\).*\(stream\)/s);
+    expect(await rig.world.daemon.log()).toMatch(/\(rsync\).*\(zfs-send-local\).*\(zfs-send\)/s);
     for (let at = 0; at < count; at++) {
       const [route, fate, name] = [pick(routes as [Route, ...Route[]]), pick(fates), `copy-${at}`];
       const isOwn = fate === "source deleted";
