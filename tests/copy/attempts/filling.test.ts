@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { type CopyPass, copyContent } from "../../../lib/copies/pass.ts";
-import type { GivingAbility, TakingAbility } from "../../../lib/drivers/copying.ts";
+import type { CopySource, CopyTarget } from "../../../lib/drivers/copying.ts";
 import { testCall } from "../../fakes/memory-driver.ts";
 import { failure } from "../../mux/world.ts";
 
@@ -9,45 +9,45 @@ const call = testCall();
 /** A pass of a copy that fills a folder; what it does, in order. */
 function filling(dirty: boolean) {
   const done: string[] = [];
-  const record = { way: "fill", dirty };
+  const record = { method: "restore", dirty };
   const end = (connection: string) => ({ connection, id: "c" });
   const pass = {
     work: { source: end("a"), target: end("b") },
-    moment: { name: "v/one" },
+    snapshot: { name: "v/one" },
     lease: { record, write: async (change: object) => void done.push(JSON.stringify(change)) },
     again: async () => void done.push("emptied"),
   } as unknown as CopyPass;
-  const giving = {
+  const copySource = {
     fill: async (_: unknown, folder: string) => {
       await new Promise(resolve => setImmediate(resolve));
       done.push(`filled ${folder}`);
     },
-  } as unknown as GivingAbility;
-  const taking = { folder: async () => "/landing" } as unknown as TakingAbility;
-  return { done, pass, giving, taking };
+  } as unknown as CopySource;
+  const copyTarget = { folder: async () => "/landing" } as unknown as CopyTarget;
+  return { done, pass, copySource, copyTarget };
 }
 
 describe("a folder that a storage fills", () => {
   test("is said to be dirty before, and is full when the pass has ended", async () => {
-    const { done, pass, giving, taking } = filling(false);
-    await copyContent(pass, giving, taking, call);
+    const { done, pass, copySource, copyTarget } = filling(false);
+    await copyContent(pass, copySource, copyTarget, call);
     expect(done).toEqual(['{"dirty":true}', "filled /landing"]);
   });
 
   test("is emptied of what an interrupted attempt has left", async () => {
-    const { done, pass, giving, taking } = filling(true);
-    await copyContent(pass, giving, taking, call);
+    const { done, pass, copySource, copyTarget } = filling(true);
+    await copyContent(pass, copySource, copyTarget, call);
     expect(done).toEqual(["emptied", '{"dirty":true}', "filled /landing"]);
   });
 
   test("is not touched by an end that cannot do it any more", async () => {
-    const { done, pass, giving, taking } = filling(true);
-    const { fill: _, ...unable } = giving as { readonly fill: unknown } & GivingAbility;
-    expect(await failure(copyContent(pass, unable, taking, call))).toMatchObject({
+    const { done, pass, copySource, copyTarget } = filling(true);
+    const { fill: _, ...unable } = copySource as { readonly fill: unknown } & CopySource;
+    expect(await failure(copyContent(pass, unable, copyTarget, call))).toMatchObject({
       code: "unavailable",
       message: expect.stringContaining("write its snapshots into a folder"),
     });
-    expect(await failure(copyContent(pass, giving, {} as TakingAbility, call))).toMatchObject({
+    expect(await failure(copyContent(pass, copySource, {} as CopyTarget, call))).toMatchObject({
       code: "unavailable",
       message: expect.stringContaining("take files"),
     });

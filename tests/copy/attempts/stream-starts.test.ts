@@ -1,11 +1,11 @@
 import { expect, test } from "bun:test";
 import { copyByStream } from "../../../lib/copies/zfs-send.ts";
-import type { Moment, ReceivedState, StreamEnd } from "../../../lib/drivers/copying.ts";
+import type { SourceSnapshot, ReceivedState, StreamEnd } from "../../../lib/drivers/copying.ts";
 import { testCall } from "../../fakes/memory-driver.ts";
 import { failure } from "../../mux/world.ts";
 
 const call = testCall();
-const moment: Moment = {
+const snapshot: SourceSnapshot = {
   ...{ name: "tank/v@2", proof: "22", bytes: 1n, toSend: 1n, stable: true },
   traits: { blockBytes: 0n, fixed: {} },
 };
@@ -19,7 +19,7 @@ async function begun(states: readonly ReceivedState[], after: typeof earlier | u
   const ends = { format: "zfs:filesystem", machine: "one" } as const;
   const source = {
     ...ends,
-    open: (_: Moment, start: { readonly kind: string }): StreamEnd => {
+    open: (_: SourceSnapshot, start: { readonly kind: string }): StreamEnd => {
       done.push(start.kind);
       return { host: undefined, argv: ["zfs"] } as unknown as StreamEnd;
     },
@@ -28,27 +28,27 @@ async function begun(states: readonly ReceivedState[], after: typeof earlier | u
   const target = {
     ...ends,
     state: async (): Promise<ReceivedState> => left.shift() ?? { kind: "nothing" },
-    open: (_: string, __: Moment, isLater: boolean): StreamEnd => {
+    open: (_: string, __: SourceSnapshot, isLater: boolean): StreamEnd => {
       done.push(isLater ? "into what an earlier round made" : "into nothing");
       throw new Error(opened);
     },
     stop: async () => void done.push("stop"),
     discard: async () => void done.push("discard"),
   };
-  const work = { ...{ source, target, id: "c", moment, earlier: after }, way: "stream", basic: false } as const;
+  const work = { ...{ source, target, id: "c", snapshot, earlier: after }, method: "zfs-send", basic: false } as const;
   const error = await copyByStream({ ...work, progress: () => {} }, call).catch((reason: unknown) => reason);
   expect(error).toMatchObject({ message: opened });
   return done;
 }
 
-const part: ReceivedState = { kind: "partial", token: "own", proof: moment.proof };
+const part: ReceivedState = { kind: "partial", token: "own", proof: snapshot.proof };
 
 // A receive into what an earlier round made rolls back to it (zfs-receive(8), -F); into nothing it must not.
 test.each<[string, readonly ReceivedState[], typeof earlier | undefined, readonly string[]]>([
   ["an empty landing", [{ kind: "nothing" }], undefined, ["whole", "into nothing"]],
   ["a part of the first round", [part], undefined, ["token", "into nothing"]],
   [
-    "the moment of the round before",
+    "the snapshot of the round before",
     [{ kind: "whole", proof: "11" }],
     earlier,
     ["since", "into what an earlier round made"],
@@ -61,7 +61,7 @@ test.each<[string, readonly ReceivedState[], typeof earlier | undefined, readonl
     ["discard", "whole", "into nothing"],
   ],
   [
-    "a part of another moment",
+    "a part of another snapshot",
     [{ ...part, proof: "33" }, { kind: "nothing" }],
     undefined,
     ["discard", "whole", "into nothing"],
@@ -85,7 +85,7 @@ test("a landing that holds another snapshot is not written to", async () => {
   const work = {
     source: { ...ends, open: never, isTokenOf: async () => true },
     target: { ...ends, ...target, open: never, stop: async () => {}, discard: async () => {} },
-    ...({ id: "c", moment, earlier, way: "stream", basic: false } as const),
+    ...({ id: "c", snapshot, earlier, method: "zfs-send", basic: false } as const),
     progress: () => {},
   };
   expect(await failure(copyByStream(work, call))).toMatchObject({

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { callWith, volumeOf } from "../../../contract/rig.ts";
 import type { ZfsOptions } from "../zfs-rig.ts";
-import { copyOf, copyRig, giving, joined, streamsOf, taking, targetOf } from "./copy-rig.ts";
+import { copyOf, copyRig, copySource, joined, streamsOf, copyTarget, targetOf } from "./copy-rig.ts";
 
 const call = callWith();
 const nfs: ZfsOptions = { driver: "zfs-generic-nfs" };
@@ -14,10 +14,10 @@ test("a landing without a proof is discarded only if nothing is below it", async
   try {
     const [a, b] = [rig.source.open(), rig.target.open()];
     await rig.source.write(await a.create(volumeOf("v"), call), "content");
-    const moment = await giving(a).protect(source, targetOf("c"), 0, call);
-    await taking(b).begin(copyOf("c", source), moment, "record", call);
+    const snapshot = await copySource(a).protect(source, targetOf("c"), 0, call);
+    await copyTarget(b).begin(copyOf("c", source), snapshot, "record", call);
     const ends = streamsOf(a, b);
-    await joined(ends.source.open(moment, { kind: "whole" }, false), ends.target.open("c", moment, false));
+    await joined(ends.source.open(snapshot, { kind: "whole" }, false), ends.target.open("c", snapshot, false));
     fake.zfs("inherit", "csimux:proof", name);
     await ends.target.discard("c", call);
     expect(fake.find(name)).toBeDefined();

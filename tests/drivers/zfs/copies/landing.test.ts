@@ -208,7 +208,7 @@ test("a landing that a loss of power left without its marks is continued by its 
   await begin(b, snapshot);
   const { source: from, target: to } = streamsOf(a, b);
   here.fake.zfs("set", "democratic-csi:volume_context_provisioner_driver=zfs-generic-nfs", "tank");
-  const broken = async (of: Moment) => {
+  const broken = async (of: SourceSnapshot) => {
     const [send, receive] = [from.open(of, { kind: "whole" }, false), to.open("c", of, false)];
     await expect(joined(send, receive, 3000)).rejects.toThrow("incomplete stream");
     here.fake.with(pools => {
