@@ -30,9 +30,8 @@ const tellMs = 2_000;
 
 /** Sends a line to the client. */
 type Tell = (answer: CopyAnswer) => void;
-
 type Methods = Extract<MethodChoice, { kind: "methods" }>;
-
+type CopyBy<T> = (to: Connection, methods: Methods) => Promise<T>;
 type Wanted = Extract<CopyCommand, { command: "plan" | "begin" }>;
 
 /** The commands of the command socket (protocol.ts): the requests of `csimux move` and `csimux copies` to the controller. */
@@ -92,11 +91,7 @@ export class CopyCommands {
   }
 
   /** Runs `work` on the connection that the class names, if it can take this volume. */
-  async #to<T>(
-    source: Handle,
-    { parameters, capabilities }: Wanted,
-    work: (to: Connection, methods: Methods) => Promise<T>,
-  ) {
+  async #to<T>(source: Handle, { parameters, capabilities }: Wanted, work: CopyBy<T>) {
     const named = parameters["connection"] ?? "";
     if (await this.#groups.has(named)) {
       const text = `the class names the group "${named}", but a move needs a connection; use a class that names one of ${(await this.#groups.members(named)).join(", ")}`;
@@ -151,11 +146,8 @@ export class CopyCommands {
     const { pass: number, snapshotTime, done: bytes } = end.record;
     const seconds = (performance.now() - began) / 1_000;
     const continued = record === before;
-    return {
-      target: encodeHandle(target),
-      method: end.record.method,
-      pass: { number, snapshotTime, continued, bytes, seconds },
-    };
+    const done = { number, snapshotTime, continued, bytes, seconds };
+    return { target: encodeHandle(target), method: end.record.method, pass: done };
   }
 
   #start(target: Handle, record: CopyRecord): RunningCopy {

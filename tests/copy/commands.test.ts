@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { type CopyCommand, readAnswer, readCommand, writeLine } from "../../lib/copies/protocol.ts";
+import { readRecord, writeRecord } from "../../lib/copies/record.ts";
 
 const begin = {
   command: "begin",
@@ -32,4 +33,34 @@ describe("the protocol of the command socket", () => {
   ])("refuses %s", (line, why) => {
     expect(() => readCommand(line)).toThrow(why);
   });
+});
+
+test("a record has the keys and methods of version 1 on its storage, which an older csimux has written there", () => {
+  const moment = { name: "p/v@1", proof: "7", bytes: "1", toSend: "2", stable: true, ways: ["stream", "files"] };
+  const traits = { encrypted: false, blockBytes: "0", fixed: {} };
+  const kept = {
+    ...{
+      version: 1,
+      origin: { kind: "volume", handle: "v:a/v" },
+      name: "n",
+      role: "move",
+      way: "stream-here",
+      basic: true,
+    },
+    ...{
+      round: 3,
+      moment: { ...moment, traits },
+      taken: 5,
+      state: "ready",
+      dirty: true,
+      done: "1",
+      total: "2",
+      asked: 6,
+    },
+    ...{ owner: "one", beat: 9, fault: "", frozen: 2, move: { parameters: { way: "mine" }, mutable: {} } },
+  };
+  const record = readRecord(JSON.stringify(kept), "test");
+  expect(record).toMatchObject({ method: "zfs-send-local", pass: 3, snapshotTime: 5, holder: "one", heartbeat: 9 });
+  expect(record.snapshot.methods).toEqual(["zfs-send", "rsync"]);
+  expect(JSON.parse(writeRecord(record))).toEqual(kept);
 });

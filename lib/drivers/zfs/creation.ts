@@ -7,7 +7,7 @@ import { sizeFrom, wholeUnits } from "../sizes.ts";
 import { refuseCopy, refusePlainClone } from "./copy-refusal.ts";
 import { markValues, shownValue, whyNotVolume } from "./properties.ts";
 import { refuseSameShare } from "./shares.ts";
-import { type CopySource, copySourceOf, takeSource } from "./sources.ts";
+import { type CloneSource, copySourceOf, takeSource } from "./sources.ts";
 import type { ZfsStorage } from "./storage.ts";
 import {
   blockBytes,
@@ -46,7 +46,7 @@ export function creationPlan(
 }
 
 /** The values of a volume with the content of a source, whose access control lists are kept as the source keeps them. */
-const valuesFrom = ({ values }: CreationPlan, { lists }: CopySource): NewValues => ({
+const valuesFrom = ({ values }: CreationPlan, { lists }: CloneSource): NewValues => ({
   ...laterValues(values),
   ...lists,
 });
@@ -146,10 +146,10 @@ export function makeVolume(storage: ZfsStorage, spec: VolumeSpec, call: Call): P
   }
 
   /** The snapshot that the volume is made from: the source itself, or one that is taken of it for this volume. */
-  const snapshotOf = ({ name }: CopySource): string => (name.includes("@") ? name : names.sourceFor(name, id));
+  const snapshotOf = ({ name }: CloneSource): string => (name.includes("@") ? name : names.sourceFor(name, id));
 
   /** Makes a full copy outside the volumes; it gets its name when it is complete and has all its properties. */
-  async function copied(plan: CreationPlan, source: CopySource): Promise<ZfsVolume> {
+  async function copied(plan: CreationPlan, source: CloneSource): Promise<ZfsVolume> {
     const from = snapshotOf(source);
     await refuseCopy(storage, source.name, staging, wantsEncryption(spec.parameters), call);
     if (from !== source.name) await takeSource(storage, from, staging, call);

@@ -1,13 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import {
-  type CopyMethod,
-  type CopySpec,
-  maxRecordBytes,
-  type SourceSnapshot,
-  type StoredCopy,
-  whyNotPlain,
-} from "../copying.ts";
+import type { CopyMethod, CopySpec, SourceSnapshot, StoredCopy } from "../copying.ts";
+import { maxRecordBytes, whyNotPlain } from "../copying.ts";
 import type { CopyTargetStore } from "../store.ts";
 import { type CreationPlan, creationPlan } from "./creation.ts";
 import { isReceived, isVolumeId, receivedName } from "./names.ts";
@@ -147,11 +141,8 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): Co
   }
 
   /** Throws why the content must not be received: what has received nothing yet will be as encrypted as the datasets above it. */
-  async function refusePlain(
-    landing: Entry | undefined,
-    { traits: { encrypted } }: SourceSnapshot,
-    call: Call,
-  ): Promise<void> {
+  async function refusePlain(landing: Entry | undefined, { traits }: SourceSnapshot, call: Call): Promise<void> {
+    const { encrypted } = traits;
     if (encrypted === false) return;
     const value = shownValue(landing ?? (await above(call)), "encryption") ?? "off";
     const why = whyNotPlain(encrypted, value !== "off");
@@ -246,9 +237,7 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): Co
       // Another process may have renamed the landing while both were read.
       return (landing ?? volume ?? (await read(id, call)).volume) !== undefined;
     },
-    async empty(id, call) {
-      if (isVolumeId(id)) await removed(id, call, "landing");
-    },
+    empty: async (id, call) => (isVolumeId(id) ? removed(id, call, "landing") : undefined),
     drop,
     forget: drop,
     async copies({ signal }) {

@@ -20,7 +20,7 @@ import { volumeIn, volumeQuery } from "./volume.ts";
 import { type Entries, type Entry, type Zfs, ZfsError } from "./zfs.ts";
 
 /** The dataset or snapshot that a volume is made from. */
-export interface CopySource {
+export interface CloneSource {
   readonly name: string;
   /** The smallest size in bytes of a volume made from it; 0 when unknown. */
   readonly bytes: bigint;
@@ -116,7 +116,7 @@ async function readAll(
 }
 
 /** The dataset or snapshot of a source. Throws "not-found". */
-export async function copySourceOf(storage: ZfsStorage, { kind, id }: Source, call: Call): Promise<CopySource> {
+export async function copySourceOf(storage: ZfsStorage, { kind, id }: Source, call: Call): Promise<CloneSource> {
   const missing = () => storage.error("not-found", `the source ${kind} "${id.slice(0, 128)}" does not exist`);
   const { names, settings, zfs } = storage;
   const isFilesystem = settings.volumes.type === "filesystem";

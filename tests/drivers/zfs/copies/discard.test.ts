@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { callWith, volumeOf } from "../../../contract/rig.ts";
 import type { ZfsOptions } from "../zfs-rig.ts";
-import { copyOf, copyRig, copySource, joined, streamsOf, copyTarget, targetOf } from "./copy-rig.ts";
+import { copyOf, copyRig, copySource, copyTarget, joined, streamsOf, targetOf } from "./copy-rig.ts";
 
 const call = callWith();
 const nfs: ZfsOptions = { driver: "zfs-generic-nfs" };

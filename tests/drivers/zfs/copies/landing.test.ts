@@ -35,7 +35,6 @@ async function made(from: ZfsOptions = nfs, to: ZfsOptions = from) {
 
 const begin = (driver: Driver, snapshot: SourceSnapshot, record = "record", of: CopySpec = spec) =>
   copyTarget(driver).begin(of, snapshot, record, call);
-
 const sent = (a: Driver, b: Driver, snapshot: SourceSnapshot, basic = false) => {
   const { source: from, target: to } = streamsOf(a, b);
   return joined(from.open(snapshot, { kind: "whole" }, basic), to.open("c", snapshot, false));
@@ -286,27 +285,4 @@ test("a pool without the features of a stream takes a basic one", async () => {
   expect(await streamsOf(a, b).target.state("c", call)).toEqual({ kind: "nothing" });
   await sent(a, b, snapshot, true);
   expect(await here.read(await landed(b, snapshot))).toBe("content");
-});
-
-test("the commands of streams are exactly these", async () => {
-  const { a, b, snapshot } = await made(iscsi, nfs);
-  const { source: from, target: to } = streamsOf(a, b);
-  const { name, proof } = snapshot;
-  expect(from.open(snapshot, { kind: "whole" }, false).argv).toEqual(["zfs", "send", "-L", "-c", name]);
-  expect(from.open(snapshot, { kind: "whole" }, true).argv).toEqual(["zfs", "send", name]);
-  const later = { ...snapshot, name: name.replace(/-0$/, "-10") };
-  const since = { kind: "since", snapshot: { name: name.replace(/-0$/, "-9"), proof: "1" } } as const;
-  const base = since.snapshot.name.slice(name.indexOf("@"));
-  expect(from.open(later, since, false).argv.join(" ")).toBe(`zfs send -L -c -i ${base} ${later.name}`);
-  expect(from.open(snapshot, { kind: "token", token: "1-ab" }, false).argv).toEqual(["zfs", "send", "-t", "1-ab"]);
-  const landing = `tank/k/v/csimux-land-c@csimux-copy-${proof}`;
-  expect(to.open("c", snapshot, false).argv).toEqual([
-    "zfs",
-    ...["receive", "-u", "-s"],
-    ...["-o", "canmount=noauto", "-o", "mountpoint=none", "-o", "sharenfs=off", "-o", "sharesmb=off"],
-    ...["-o", "democratic-csi:volume_context_provisioner_driver=zfs-generic-nfs", "-o", "csimux:landing=c", landing],
-  ]);
-  const [shell, , text] = to.open("c", snapshot, true).argv;
-  expect([shell, text]).toEqual(["sh", expect.stringContaining(`exec zfs receive -u -s -F ${landing}`)]);
-  expect([from.format, to.format, from.machine]).toEqual(["zfs:volume", "zfs:filesystem", to.machine]);
 });
