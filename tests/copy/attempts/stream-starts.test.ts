@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { copyByStream } from "../../../lib/copies/zfs-send.ts";
-import type { SourceSnapshot, ReceivedState, StreamEnd } from "../../../lib/drivers/copying.ts";
+import type { ReceivedState, SourceSnapshot, StreamEnd } from "../../../lib/drivers/copying.ts";
 import { testCall } from "../../fakes/memory-driver.ts";
 import { failure } from "../../mux/world.ts";
 
