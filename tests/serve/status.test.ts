@@ -46,7 +46,7 @@ test("status prints connections, groups and calls, and its exit code says whethe
     const first = await until(world, ({ connections: all }) => all.length === 2 && all.every(isGood));
     expect(first.code).toBe(0);
     expect(first.status.groups).toEqual([{ name: "pool", policy: "ordered", members: ["one", "two"] }]);
-    const each = { to: [], eachOther: true, volumes: ["files"], snapshots: ["rsync", "restore"] };
+    const each = { to: [], eachOther: true, volumes: ["rsync"], snapshots: ["rsync", "restore"] };
     expect(first.status.copyMethods?.rows).toMatchObject([{ from: ["one", "two"], targets: [each] }]);
     const { volume } = await world.create("pvc-1", "pool");
     await world.create("pvc-2", "nowhere").catch(() => {});
