@@ -4,6 +4,7 @@ import { apiErrorMapping } from "../../../lib/drivers/truenas/api-error.ts";
 import { Client } from "../../../lib/drivers/truenas/client.ts";
 import { serverOf } from "../../../lib/drivers/truenas/server.ts";
 import { ZfsApi } from "../../../lib/drivers/truenas/zfs/zfs-api.ts";
+import { property } from "../../../lib/drivers/zfs/properties.ts";
 import { callWith, snapshotsOf, volumeOf } from "../../contract/rig.ts";
 import { connectionTo, withDouble } from "../../fakes/truenas/client-rig.ts";
 import { numberOf, recentVersions } from "../../fakes/truenas/versions.ts";
@@ -113,3 +114,21 @@ test.each(old)("on TrueNAS %s a property of a snapshot is set and removed again"
     client.close();
   });
 });
+
+test.each(recentVersions)(
+  "on TrueNAS %s a finished volume is never taken for an unfinished one, whatever its parent has",
+  async version => {
+    await withDouble({ version }, async double => {
+      const client = new Client(serverOf(connectionTo(double)));
+      const zfs = new ZfsApi(apiOf(client, "c1"), "GENERIC");
+      const done = { [property.managed]: "true", [property.success]: "true" };
+      const query = { names: ["tank", "tank/a", "tank/a/v"], properties: ["type"] };
+      for (const name of ["tank/a", "tank/a/v"])
+        await zfs.create({ name, values: done, permissions: undefined, volsize: undefined }, false, query, never);
+      const refused = zfs.destroy("tank/a/v", { unfinished: true }, never).catch((reason: unknown) => reason);
+      expect(await refused).toMatchObject({ failure: "changed" });
+      expect(Object.keys(double.state.datasets)).toContain("tank/a/v");
+      client.close();
+    });
+  },
+);

@@ -88,7 +88,7 @@ async function destroyDataset({ api, reading }: DatasetApi, name: string, signal
  * 25.10 datasets show no guid.
  */
 export async function proven(
-  { reading }: DatasetApi,
+  { api, reading }: DatasetApi,
   name: string,
   { guid, unfinished = false, fresh }: Inspected,
   signal: AbortSignal,
@@ -97,7 +97,9 @@ export async function proven(
   const entry = await reading.one(name, ["guid", ...(unfinished ? [property.success] : [])], signal);
   if (!entry) return;
   const isOther = guid !== undefined && (shownValue(entry, "guid") ?? guid) !== guid;
-  if (isOther || (unfinished && ownValue(entry, property.success) === "true"))
+  // From 25.10 on the API does not show whether a value is inherited, so one that the parent has, too, may be the volume's own.
+  const read = (await api.version(signal)).number < withRename ? ownValue : shownValue;
+  if (isOther || (unfinished && read(entry, property.success) === "true"))
     throw new ZfsError("changed", `${name} was changed by another call`);
 }
 
