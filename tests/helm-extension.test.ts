@@ -32,13 +32,22 @@ describe.skipIf(!hasGoProgram("helm"))("the chart", () => {
     expect(spec.volumes).toEqual(expect.arrayContaining([volume]));
   });
 
-  test("puts labels and annotations of classes into their metadata, and takes fsGroupPolicy and further objects", async () => {
+  test("puts labels and annotations of classes into their metadata, and takes fsGroupPolicy, seLinuxMount and further objects", async () => {
     const named = { name: "nas", labels: texts, annotations: texts, default: true };
     const extra = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "extra" }, data: { a: "b" } };
     const classes = { storageClasses: [named], volumeSnapshotClasses: [named] };
-    const objects = await rendered({ ...required, ...classes, fsGroupPolicy: "None", extraObjects: [extra] });
+    const objects = await rendered({
+      ...required,
+      ...classes,
+      fsGroupPolicy: "None",
+      seLinuxMount: true,
+      extraObjects: [extra],
+    });
     expect(objects).toContainEqual(extra);
-    expect(objects.find(({ kind }) => kind === "CSIDriver")?.["spec"].fsGroupPolicy).toBe("None");
+    expect(objects.find(({ kind }) => kind === "CSIDriver")?.["spec"]).toMatchObject({
+      fsGroupPolicy: "None",
+      seLinuxMount: true,
+    });
     for (const [kind, group] of [
       ["StorageClass", "storageclass"],
       ["VolumeSnapshotClass", "snapshot.storage"],
