@@ -8,7 +8,7 @@ describe("csimux move", () => {
     try {
       const planned = await run("plan", toFast);
       expect(planned).toMatchObject({ code: 0, err: "" });
-      expect(planned.out).toContain("shop/data-db-2  v:a/pvc-data-db-2  20.0 GiB  files  statefulset/db (3)");
+      expect(planned.out).toContain("shop/data-db-2  v:a/pvc-data-db-2  20.0 GiB  rsync   statefulset/db (3)");
       expect(cluster.changes).toEqual([]);
       expect(await run("copy", toFast)).toMatchObject({ code: 0, err: "" });
       const stopped = await run("switch", { yes: true });
