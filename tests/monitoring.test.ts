@@ -127,8 +127,8 @@ const cases: Readonly<Record<string, Case>> = {
   },
   "a copy stands still, and another one does not": {
     series: {
-      ...ofEach("csimux_copy_stalled", 'from="nas",to="nas2",method="stream"', "1x60"),
-      ...ofEach("csimux_copy_stalled", 'from="nas",to="nas3",method="stream"', "0x60"),
+      ...ofEach("csimux_copy_stalled", 'from="nas",to="nas2",method="zfs-send"', "1x60"),
+      ...ofEach("csimux_copy_stalled", 'from="nas",to="nas3",method="zfs-send"', "0x60"),
     },
     firing: { CsimuxCopyStalled: { severity: "warning", job, from: "nas", to: "nas2", method: "zfs-send" } },
   },

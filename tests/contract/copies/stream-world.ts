@@ -163,7 +163,7 @@ export class StreamWorld {
     this.rig.destroy(what);
     this.rig.cutAfter(3_000);
     release();
-    await told(process, /the last attempt failed|does not exist/, source);
+    await told(process, /last attempt failed|does not exist/, source);
     this.rig.cutAfter(undefined);
   }
 

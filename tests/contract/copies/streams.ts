@@ -76,7 +76,7 @@ export function streamsContract(name: string, open: () => Promise<StreamPairRig>
         rig.sends();
         rig.cutAfter(bytes);
         const one = world.opened({ times: brisk });
-        await told(one, /the last attempt failed/);
+        await told(one, /last attempt failed/);
         expect(await listed(one)).not.toContain("v:b/copy");
         if (bytes === 600) await one.stop(1_000);
         const next = bytes === 600 ? world.opened() : one;

@@ -102,7 +102,7 @@ describe("what is given", () => {
     expect(await codeOf(snapshotsOf(from).delete(snapshot, call))).toBe("aborted");
     await copySource.release(handleOf("two"), { name: "s/other" }, call);
     await snapshotsOf(from).delete(snapshot, call);
-    expect((await leftOn(a)).filter(name => name !== ".csimux/snapshots")).toEqual([]);
+    expect((await leftOn(a)).filter(name => name !== ".csimux/moments")).toEqual([]);
   });
 
   test("is found again with the time of its beginning, and not protected if it does not exist", async () => {
@@ -139,7 +139,7 @@ describe("what is given", () => {
     ],
   ])("stays as it is where a file of csimux's name holds %s", async (_, text) => {
     const { a, from } = await connections(base);
-    await mkdir(`${a}/.csimux/snapshots`, { recursive: true });
+    await mkdir(`${a}/.csimux/moments`, { recursive: true });
     await writeFile(`${a}/${protectionOf("one")}`, text);
     const { copySource } = abilities(from);
     const source = { kind: "volume", id: "origin" } as const;

@@ -56,7 +56,7 @@ export const anyMoment: SourceSnapshot = {
 export const handleOf = (id: string): string => `v:c1/${id}`;
 
 /** The name of the file of what is protected for a volume. */
-export const protectionOf = (id: string): string => `.csimux/snapshots/${copyKey(handleOf(id))}.json`;
+export const protectionOf = (id: string): string => `.csimux/moments/${copyKey(handleOf(id))}.json`;
 
 /** A whole copy, as csimux makes it: each step is repeated by the next call after an interruption. */
 export async function copyWhole(from: Driver, to: Driver, source: Source, spec: CopySpec): Promise<string> {
