@@ -109,9 +109,11 @@ export class ToyLocalStore implements VolumeStore<StoredVolume>, FailureContext 
     else await this.#files.rename(removed, path);
   }
 
-  /** What tells a folder from a later one of its name. */
+  /** What tells a folder from a later one of its name, and from one that another controller has finished. */
   async #mark(path: string): Promise<string | undefined> {
-    return (await unless(this.#files.facts(path), "ENOENT"))?.mark;
+    const facts = await unless(this.#files.facts(path), "ENOENT");
+    const fields = parsed((await this.#files.readText(`${path}/volume.json`)) ?? "");
+    return facts && `${facts.mark} ${fields?.finished}`;
   }
 
   /** There is no quota, so only the record changes. */
@@ -198,6 +200,8 @@ export class ToyLocalStore implements VolumeStore<StoredVolume>, FailureContext 
 
   async #refuseForeign(id: string): Promise<void> {
     if (!(await this.#exists(this.#path(id)))) return;
+    // Another controller may have made it since it was looked for.
+    if (await this.#volume(id)) throw this.#error("aborted", `volume "${id}" was made meanwhile; retrying`);
     throw this.#error("failed-precondition", `${this.#path(id)} was not created by csimux and is kept; move it away`);
   }
 
