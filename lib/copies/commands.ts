@@ -280,8 +280,8 @@ async function watched(copy: RunningCopy, tell: Tell, client: AbortSignal) {
   while (!(await within(copy.done, tellMs))) {
     client.throwIfAborted();
     copy.ask();
-    const { done, total, rate } = copy.progress;
-    tell({ kind: "progress", text: copy.text, done, total, rate });
+    const { done, total } = copy.record;
+    tell({ kind: "progress", text: copy.text, done, total, rate: BigInt(copy.status.perSecond) });
   }
   return copy.done;
 }

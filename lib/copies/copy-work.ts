@@ -5,7 +5,7 @@ import type { CopyMethod, CopySource, CopySpec, CopyTarget } from "../drivers/co
 import type { Driver } from "../drivers/driver.ts";
 import type { CopyTimes } from "./lease.ts";
 import type { CopiedBytes } from "./progress.ts";
-import type { Turns } from "./queue.ts";
+import type { CopyQueue } from "./queue.ts";
 import type { CopyRecord } from "./record.ts";
 import type { FileListings } from "./unchanged-files.ts";
 import type { StreamWork } from "./zfs-send.ts";
@@ -20,7 +20,7 @@ export type CopyByStream = (work: StreamWork, call: Call) => Promise<{ readonly 
 export interface CopyParts {
   readonly use: UseDriver;
   readonly stream: CopyByStream;
-  readonly turns: Turns;
+  readonly turns: CopyQueue;
   readonly listings: FileListings;
   readonly times: CopyTimes;
   readonly copied: CopiedBytes;

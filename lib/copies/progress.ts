@@ -4,14 +4,26 @@ import type { StoredCopy } from "../drivers/copying.ts";
 import type { CopyState } from "./protocol.ts";
 import { type CopyRecord, recordOf } from "./record.ts";
 
-/** The state of a copy, for messages. */
-export interface CopyProgress extends Pick<CopyRecord, "name" | "method" | "done" | "total" | "fault"> {
-  /** The connection of its source. */
+/** The two connections of a copy, and its method. */
+export interface CopyRoute extends Pick<CopyRecord, "method"> {
   readonly from: string;
-  /** Bytes per second; 0: unknown. */
-  readonly rate: bigint;
-  /** While it waits for its turn: the number of copies before it; undefined: it runs. */
-  readonly ahead: number | undefined;
+  readonly to: string;
+}
+
+/** A copy that runs or waits in this process. Sizes are bytes; 0: unknown. */
+export interface CopyStatus extends CopyRoute {
+  /** The CSI id of the new volume. */
+  readonly target: string;
+  /** "failing": the last attempt failed, and is repeated. */
+  readonly state: "waiting" | "copying" | "failing";
+  readonly done: number;
+  readonly total: number;
+  readonly perSecond: number;
+  /** While it waits for its turn: the number of copies before it. */
+  readonly ahead?: number | undefined;
+  /** Whether it has received no data for ten minutes while it did not wait; absent if its method ("restore") reports no progress. */
+  readonly stalled?: boolean | undefined;
+  readonly fault?: string | undefined;
 }
 
 /** How long the rate is averaged, in milliseconds. */
@@ -43,49 +55,50 @@ export class Rate {
   }
 
   /** Bytes per second; 0 if unknown. */
-  get perSecond(): bigint {
+  get perSecond(): number {
     const [first] = this.#samples;
     const last = this.#samples.at(-1);
-    if (!first || !last || last.at - first.at < 1_000) return 0n;
-    return ((last.bytes - first.bytes) * 1_000n) / BigInt(Math.max(1, Math.round(this.#now() - first.at)));
+    if (!first || !last || last.at - first.at < 1_000) return 0;
+    return Math.floor((Number(last.bytes - first.bytes) * 1_000) / Math.max(1, this.#now() - first.at));
   }
 }
 
 const units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"] as const;
 
 /** The power of 1024 in which a size has at most four digits. */
-function scale(bytes: bigint): number {
+function scale(bytes: number): number {
   let power = 0;
-  while (power < units.length - 1 && bytes >> BigInt(10 * (power + 1)) > 0n) power++;
+  while (power < units.length - 1 && bytes >= 1024 ** (power + 1)) power++;
   return power;
 }
 
-const inUnit = (bytes: bigint, power: number): string => {
-  const value = Number(bytes) / 1024 ** power;
+const inUnit = (bytes: number, power: number): string => {
+  const value = bytes / 1024 ** power;
   return power === 0 || value >= 10 ? String(Math.floor(value)) : value.toFixed(1);
 };
 
 /** "37 of 120 GiB", "37 GiB" if the total is unknown. */
-function amount(done: bigint, total: bigint): string {
-  if (total === 0n || total < done) return `${inUnit(done, scale(done))} ${units[scale(done)]}`;
+function amount(done: number, total: number): string {
+  if (total === 0 || total < done) return `${inUnit(done, scale(done))} ${units[scale(done)]}`;
   return `${inUnit(done, scale(total))} of ${inUnit(total, scale(total))} ${units[scale(total)]}`;
 }
 
-function left(seconds: bigint): string {
-  if (seconds < 120n) return `about ${seconds} s left`;
-  return seconds < 7_200n ? `about ${seconds / 60n} min left` : `about ${seconds / 3_600n} h left`;
+function left(seconds: number): string {
+  if (seconds < 120) return `about ${Math.floor(seconds)} s left`;
+  return seconds < 7_200 ? `about ${Math.floor(seconds / 60)} min left` : `about ${Math.floor(seconds / 3_600)} h left`;
 }
 
 /** The text about a copy for the event of its claim. */
-export function progressText({ name, from, method, done, total, rate, ahead, fault }: CopyProgress): string {
+export function progressText(name: string, copy: Omit<CopyStatus, "target" | "to" | "state">): string {
+  const { from, method, done, total, perSecond, ahead, fault } = copy;
   const what = `volume "${name}" is being copied from connection "${from}" (${method})`;
-  const failed = fault === "" ? "" : `; last attempt failed, retrying: ${fault}`;
+  const failed = fault === undefined ? "" : `; last attempt failed, retrying: ${fault}`;
   const front = ahead === 1 ? "1 copy" : `${ahead} copies`;
   if (ahead !== undefined) return `${what}: queued, ${front} ahead${failed}`;
   const parts = [
-    ...(done > 0n ? [amount(done, total)] : []),
-    ...(rate > 0n ? [`${inUnit(rate, scale(rate))} ${units[scale(rate)]}/s`] : []),
-    ...(rate > 0n && total > done ? [left((total - done) / rate)] : []),
+    ...(done > 0 ? [amount(done, total)] : []),
+    ...(perSecond > 0 ? [`${inUnit(perSecond, scale(perSecond))} ${units[scale(perSecond)]}/s`] : []),
+    ...(perSecond > 0 && total > done ? [left((total - done) / perSecond)] : []),
   ];
   return `${what}${parts.length > 0 ? `: ${parts.join(", ")}` : ""}${failed}`;
 }
@@ -111,29 +124,14 @@ export class ProgressDue {
   }
 }
 
-/** The two connections of a copy, and its method. */
-export interface CopyRoute extends Pick<CopyProgress, "from" | "method"> {
-  /** The connection of its target. */
-  readonly to: string;
-}
-
-/** Bytes that have arrived by a route since the process started. */
-export interface CopiedSum extends CopyRoute {
-  readonly bytes: bigint;
-}
-
-/** A copy that runs or waits in this process. Sizes are bytes. */
-export interface CopyView extends CopyRoute, Pick<CopyProgress, "done" | "total" | "rate" | "fault" | "ahead"> {
-  /** The CSI id of the new volume. */
-  readonly target: string;
-  /** Whether it has received no data for ten minutes while it did not wait for its turn. Undefined: its method ("restore") reports no progress. */
-  readonly isStalled: boolean | undefined;
-}
-
-/** The copies of a process. */
+/** The copies of a process, and the bytes that have arrived by each route since it started. */
 export interface CopiesView {
-  readonly running: readonly CopyView[];
+  readonly running: readonly CopyStatus[];
   readonly copied: readonly CopiedSum[];
+}
+
+interface CopiedSum extends CopyRoute {
+  readonly bytes: number;
 }
 
 /** The bytes that the copies of this process have received, including copies that have ended. */
@@ -142,7 +140,7 @@ export class CopiedBytes {
 
   add({ from, to, method }: CopyRoute, bytes: bigint): void {
     const key = JSON.stringify([from, to, method]);
-    this.#sums.set(key, { from, to, method, bytes: bytes + (this.#sums.get(key)?.bytes ?? 0n) });
+    this.#sums.set(key, { from, to, method, bytes: Number(bytes) + (this.#sums.get(key)?.bytes ?? 0) });
   }
 
   all(): readonly CopiedSum[] {
@@ -151,7 +149,7 @@ export class CopiedBytes {
 }
 
 /** When bytes of a copy last arrived, and how many are new. */
-export class Arrivals {
+export class StallDetector {
   readonly #stalledMs: number;
   readonly #now: () => number;
   #done: bigint;
@@ -187,17 +185,17 @@ export class Arrivals {
 export function copyState(
   target: Handle,
   stored: StoredCopy,
-  running: { readonly record: CopyRecord; readonly progress: CopyProgress } | undefined,
+  running: { readonly record: CopyRecord; readonly status: CopyStatus } | undefined,
 ): CopyState {
   const handle = encodeHandle(target);
   try {
     const record = running?.record ?? recordOf(stored, `volume ${handle}`);
     const { origin, name, role, method, pass, done, total, asked, holder, fault } = record;
     const state = record.state === "copying" && holder === "" && !running ? "paused" : record.state;
-    const { rate = 0n, ahead } = running?.progress ?? {};
+    const { perSecond = 0, ahead } = running?.status ?? {};
     return {
       ...{ kind: "copy", target: handle, source: origin.handle, sourceKind: origin.kind, name, role },
-      ...{ state, method, pass, done, total, rate, asked, holder, fault },
+      ...{ state, method, pass, done, total, rate: BigInt(perSecond), asked, holder, fault },
       ...(ahead !== undefined && { ahead }),
     };
   } catch (error) {

@@ -19,7 +19,7 @@ export interface Turn {
 }
 
 /** Limits how many copies run at once (`atOnce`), and how many with the same machine as source or target (`perMachine`). Others wait in a queue. */
-export class Turns {
+export class CopyQueue {
   readonly #settings: () => Pick<CopySettings, "atOnce" | "perMachine">;
   readonly #running = new Set<readonly string[]>();
   #waiting: Waiting[] = [];

@@ -121,7 +121,7 @@ async function transfer(
 ): Promise<bigint> {
   let devices = 0;
   let done = before;
-  const lines = new LinesOfBytes(line => {
+  const lines = new LineSplitter(line => {
     if (line.startsWith(omitted)) devices++;
     skipped?.(line);
     const [, bytes] = /^ *(\d+) +\d+% /.exec(line) ?? [];
@@ -141,7 +141,7 @@ async function transfer(
 /** The first line that rsync prints about what it would change; undefined if nothing. */
 async function firstDifference(work: FilesWork, flags: readonly string[], call: Call): Promise<string | undefined> {
   let first: string | undefined;
-  const lines = new LinesOfBytes(line => {
+  const lines = new LineSplitter(line => {
     if (line !== "" && !line.startsWith(omitted)) first ??= line;
   });
   // Only some of the file systems that round times are known (coarseTypes).
@@ -154,7 +154,7 @@ async function firstDifference(work: FilesWork, flags: readonly string[], call: 
 async function rsync(
   { tree, folder }: FilesWork,
   words: readonly string[],
-  lines: LinesOfBytes,
+  lines: LineSplitter,
   call: Call,
   stdin = "",
 ): Promise<Output> {
@@ -227,7 +227,7 @@ const longest = 8192;
  * Splits the output of a program into lines. Of lines that replace each other by carriage returns (rsync writes its progress so, for each
  * file), only the last one of each chunk is passed on.
  */
-export class LinesOfBytes {
+export class LineSplitter {
   readonly #decoder = new TextDecoder();
   readonly #line: (line: string) => void;
   #rest = "";

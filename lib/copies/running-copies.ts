@@ -10,7 +10,7 @@ import type { CopyByStream, CopyWork, UseDriver } from "./copy-work.ts";
 import { type CopyTimes, holderName, LeaseWatch, usualTimes } from "./lease.ts";
 import { CopiedBytes, type CopiesView, copyState } from "./progress.ts";
 import type { CopyState } from "./protocol.ts";
-import { Turns } from "./queue.ts";
+import { CopyQueue } from "./queue.ts";
 import type { CopyRecord } from "./record.ts";
 import type { CopyRemoval } from "./removal.ts";
 import { RunningCopy } from "./running-copy.ts";
@@ -38,7 +38,7 @@ export class RunningCopies {
   /** The name of this process in records. */
   readonly self: string;
   readonly #parts: RunningCopiesParts;
-  readonly #turns: Turns;
+  readonly #turns: CopyQueue;
   readonly #watch: LeaseWatch;
   readonly #listings: FileListings;
   readonly #copied = new CopiedBytes();
@@ -50,7 +50,7 @@ export class RunningCopies {
     this.times = parts.times ?? usualTimes;
     this.settings = parts.settings;
     this.self = holderName(parts.held);
-    this.#turns = new Turns(parts.settings);
+    this.#turns = new CopyQueue(parts.settings);
     this.#watch = new LeaseWatch(this.times);
     this.#listings = new FileListings(this.times.unchanged);
   }
@@ -62,7 +62,7 @@ export class RunningCopies {
 
   /** The copies that run or wait in this process, and the bytes that they have received since it started. Does no I/O. */
   view(): CopiesView {
-    return { running: [...this.#running.values()].map(({ copy }) => copy.view), copied: this.#copied.all() };
+    return { running: [...this.#running.values()].map(({ copy }) => copy.status), copied: this.#copied.all() };
   }
 
   /** The state of a copy from its record, with the progress if it runs in this process. */

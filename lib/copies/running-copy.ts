@@ -14,7 +14,7 @@ import {
 } from "./copy-work.ts";
 import { CopyLease, type RecordPlace, seconds } from "./lease.ts";
 import { type CopyPass, copyContent } from "./pass.ts";
-import { Arrivals, type CopyProgress, type CopyView, ProgressDue, progressText, Rate } from "./progress.ts";
+import { type CopyRoute, type CopyStatus, ProgressDue, progressText, Rate, StallDetector } from "./progress.ts";
 import { type CopyRecord, writeRecord } from "./record.ts";
 import { CopyRemoval } from "./removal.ts";
 import { sourceSnapshot } from "./source-snapshot.ts";
@@ -29,7 +29,7 @@ export class RunningCopy {
   readonly #lease: CopyLease;
   readonly #call: Call;
   readonly #rate = new Rate();
-  readonly #arrivals: Arrivals;
+  readonly #stall: StallDetector;
   #asked = performance.now();
   #ahead: number | undefined;
   readonly #due: ProgressDue;
@@ -55,7 +55,7 @@ export class RunningCopy {
     this.#parts = parts;
     this.#work = work;
     this.#snapshot = record.snapshot;
-    this.#arrivals = new Arrivals(record.done, parts.times.stalled);
+    this.#stall = new StallDetector(record.done, parts.times.stalled);
     this.#due = new ProgressDue(parts.times.progressLogEvery);
     this.#files = parts.listings.take(target, record);
     const log = parts.log.with({ copy: target, from: record.origin.handle });
@@ -88,24 +88,27 @@ export class RunningCopy {
     this.#stop.abort(why);
   }
 
-  /** Its state and progress. */
-  get progress(): CopyProgress {
-    const { name, method, done, total, fault } = this.record;
-    const rate = this.#rate.perSecond;
-    return { name, method, done, total, fault, rate, ahead: this.#ahead, from: this.#work.source.connection };
+  get #route(): CopyRoute {
+    const { source, target } = this.#work;
+    return { from: source.connection, to: target.connection, method: this.record.method };
   }
 
-  /** Its state and progress, for people and monitoring. */
-  get view(): CopyView {
-    const { method, done, total, rate, fault, ahead, from } = this.progress;
-    const isStalled = method !== "restore" ? ahead === undefined && this.#arrivals.isStalled : undefined;
-    const to = this.#work.target.connection;
-    return { target: this.#place.target, from, to, method, done, total, rate, fault, ahead, isStalled };
+  /** Its state and progress. */
+  get status(): CopyStatus {
+    const { done, total, fault } = this.record;
+    const ahead = this.#ahead;
+    const route = this.#route;
+    return {
+      ...{ target: this.#place.target, ...route, ahead, fault: fault || undefined },
+      state: ahead !== undefined ? "waiting" : fault === "" ? "copying" : "failing",
+      ...{ done: Number(done), total: Number(total), perSecond: this.#rate.perSecond },
+      stalled: route.method === "restore" ? undefined : ahead === undefined && this.#stall.isStalled,
+    };
   }
 
   /** The text for the event of its claim. */
   get text(): string {
-    return progressText(this.progress);
+    return progressText(this.record.name, this.status);
   }
 
   async #run(): Promise<CopyOutcome> {
@@ -188,7 +191,7 @@ export class RunningCopy {
     };
     const { turns, times } = this.#parts;
     const turn = await turns.take(machines, times.turn * this.#longer, this.#call.signal, told);
-    if (this.#ahead !== undefined) this.#arrivals.begin();
+    if (this.#ahead !== undefined) this.#stall.begin();
     this.#ahead = undefined;
     this.#present = { moved: () => turn.moved(), files: 0 };
     try {
@@ -245,9 +248,7 @@ export class RunningCopy {
   }
 
   #count(bytes: bigint): void {
-    const { from, method } = this.progress;
-    const fresh = this.#arrivals.add(bytes);
-    this.#parts.copied.add({ from, to: this.#work.target.connection, method }, fresh);
+    this.#parts.copied.add(this.#route, this.#stall.add(bytes));
   }
 
   /**

@@ -1,4 +1,5 @@
 import type { CopyMethods } from "../copies/matrix.ts";
+import type { CopiesView } from "../copies/progress.ts";
 import { parseHandle } from "../core/handle.ts";
 import type { ConnectionInventory } from "../mux/inventory.ts";
 import type { RouterView } from "../mux/overview.ts";
@@ -64,8 +65,6 @@ export interface ConnectionStatus {
   readonly healthProblem?: string | undefined;
 }
 
-type CopyViews = NonNullable<RouterView["copies"]>;
-
 type FileState = RouterView["connections"][number]["state"];
 type StorageState = RouterView["connections"][number]["health"]["storage"]["state"];
 
@@ -117,40 +116,13 @@ export interface Status {
   }[];
   readonly jobs: readonly { readonly what: string; readonly since: string }[];
   /** Absent in a process without connections. */
-  readonly copies?: readonly CopyStatus[] | undefined;
-  readonly copied?: readonly CopiedStatus[] | undefined;
+  readonly copies?: CopiesView["running"] | undefined;
+  readonly copied?: CopiesView["copied"] | undefined;
   /**
    * Which connections can give content to which others; connections with equal methods share a row. Absent for fewer than two connections, and
    * if copies are switched off. Only in the answer of the status socket, not for metrics.
    */
   readonly copyMethods?: CopyMethods | undefined;
-}
-
-/** A copy between connections that runs or waits in this process. Sizes are bytes; 0: unknown. */
-export interface CopyStatus {
-  /** The CSI id of the new volume. */
-  readonly target: string;
-  readonly from: string;
-  readonly to: string;
-  readonly method: CopyViews["running"][number]["method"];
-  /** "failing": the last attempt failed, and is repeated. */
-  readonly state: "waiting" | "copying" | "failing";
-  readonly done: number;
-  readonly total: number;
-  readonly perSecond: number;
-  /** The number of copies in front. */
-  readonly ahead?: number | undefined;
-  /** No byte has arrived for ten minutes; absent if its method does not tell of bytes. */
-  readonly stalled?: boolean | undefined;
-  readonly fault?: string | undefined;
-}
-
-/** Bytes that copies have brought from one connection to another since the process started. */
-export interface CopiedStatus {
-  readonly from: string;
-  readonly to: string;
-  readonly method: CopyStatus["method"];
-  readonly bytes: number;
 }
 
 /** Further details of the process, for bug reports. */
@@ -205,21 +177,10 @@ export function statusOf(
     health: healthOf(view, node, volume => parseHandle(volume, "volume")?.connection ?? single),
     calls: ledger.running().map(({ since, ...call }) => ({ ...call, since: time(since) })),
     jobs: (view?.jobs ?? []).map(({ what, since }) => ({ what, since: time(since) })),
-    copies: view?.copies?.running.map(copyStatus),
-    copied: view?.copies?.copied.map(each => ({ ...each, bytes: Number(each.bytes) })),
+    copies: view?.copies?.running,
+    copied: view?.copies?.copied,
   };
 }
-
-const copyStatus = ({ target, from, to, method, ...copy }: CopyViews["running"][number]): CopyStatus => ({
-  ...{ target, from, to, method },
-  state: copy.ahead !== undefined ? "waiting" : copy.fault === "" ? "copying" : "failing",
-  done: Number(copy.done),
-  total: Number(copy.total),
-  perSecond: Number(copy.rate),
-  ahead: copy.ahead,
-  stalled: copy.isStalled,
-  fault: copy.fault || undefined,
-});
 
 /** The state of a connection, and since when it has it. */
 function stateOf(file: NonNullable<ConnectionStatus["file"]>, storage: StorageStatus | undefined) {

@@ -84,7 +84,7 @@ const layers: readonly Layer[] = [
   {
     folder: "lib/observe/",
     lib: ["lib/core/", "lib/health/", "lib/csi/socket-file\\.ts", "lib/copies/protocol\\.ts"],
-    types: ["lib/mux/(overview|inventory)\\.ts", "lib/copies/matrix\\.ts"],
+    types: ["lib/mux/(overview|inventory)\\.ts", "lib/copies/(matrix|progress)\\.ts"],
     packages: ["prom-client"],
   },
 ];

@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test";
-import { LinesOfBytes } from "../../lib/copies/rsync.ts";
+import { LineSplitter } from "../../lib/copies/rsync.ts";
 
 /** The lines of an output that arrives in these parts. */
 function linesOf(...parts: readonly (string | Uint8Array)[]): readonly string[] {
   const all: string[] = [];
-  const lines = new LinesOfBytes(line => void all.push(line));
+  const lines = new LineSplitter(line => void all.push(line));
   for (const part of parts) lines.add(typeof part === "string" ? Buffer.from(part) : part);
   lines.end();
   return all;

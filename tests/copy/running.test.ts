@@ -33,10 +33,10 @@ describe("a running copy", () => {
     const seen = () => one.overview(new Map()).copies;
     expect(await codeOf(make(one))).toBe("aborted");
     expect(await codeOf(make(one, "c"))).toBe("aborted");
-    await until(() => seen()?.running[0]?.isStalled === true && seen()?.running[1]?.ahead === 1);
+    await until(() => seen()?.running[0]?.stalled === true && seen()?.running[1]?.ahead === 1);
     expect(seen()?.running).toMatchObject([
-      { target: "v:b/copy", from: "a", to: "b", method: "zfs-send", ahead: undefined, done: 0n },
-      { target: "v:c/copy", from: "a", to: "c", method: "zfs-send", ahead: 1, isStalled: false },
+      { target: "v:b/copy", from: "a", to: "b", method: "zfs-send", ahead: undefined, done: 0 },
+      { target: "v:c/copy", from: "a", to: "c", method: "zfs-send", ahead: 1, stalled: false },
     ]);
     expect(seen()?.copied).toEqual([]);
     release();
@@ -44,7 +44,7 @@ describe("a running copy", () => {
     await asked(() => make(one, "c"));
     expect(seen()).toEqual({
       running: [],
-      copied: ["b", "c"].map(to => ({ from: "a", to, method: "zfs-send", bytes: BigInt(content.length) })),
+      copied: ["b", "c"].map(to => ({ from: "a", to, method: "zfs-send", bytes: content.length })),
     });
     await one.stop(1_000);
   });

@@ -85,14 +85,14 @@ test("each connection has its state and figures, and nothing stays behind when i
 });
 
 test("copies between connections are counted by their ends, and only those that tell of bytes stand still", async () => {
-  const one = { target: "v:b/x", from: "a", to: "b", done: 1n, total: 9n, rate: 1n, fault: "", ahead: undefined };
+  const one = { target: "v:b/x", from: "a", to: "b", state: "copying", done: 1, total: 9, perSecond: 1 };
   const running = [
-    { ...one, method: "zfs-send", isStalled: false },
-    { ...one, method: "zfs-send", isStalled: true, fault: "no route" },
-    { ...one, method: "rsync", isStalled: false, ahead: 2 },
-    { ...one, method: "restore", isStalled: undefined },
+    { ...one, method: "zfs-send", stalled: false },
+    { ...one, method: "zfs-send", stalled: true, state: "failing", fault: "no route" },
+    { ...one, method: "rsync", stalled: false, state: "waiting", ahead: 2 },
+    { ...one, method: "restore", stalled: undefined },
   ] as const;
-  const copied = [{ from: "a", to: "b", method: "zfs-send", bytes: 1n << 40n }] as const;
+  const copied = [{ from: "a", to: "b", method: "zfs-send", bytes: 2 ** 40 }] as const;
   const empty = { connections: [], groups: [], jobs: [] };
   const page = (copies: typeof empty & { copies: object }) =>
     metrics.text(statusOf(facts, { mux: copies as RouterView }, new CallTracker()));
