@@ -304,7 +304,7 @@ test.skipIf(!hasRestic)("a repository with another password is not changed", asy
 });
 
 test.skipIf(!hasRestic)(
-  "a lock that a killed restic left does not stay in the method",
+  "a lock that a killed restic left does not stay in the way",
   async () => {
     const driver = await opened(resticRepository());
     await driver.create(volumeOf("a"), call);

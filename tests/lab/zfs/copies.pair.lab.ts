@@ -104,7 +104,7 @@ test(
 );
 
 test(
-  "a target without room refuses before anything is made, and one that fills up on the method keeps what it has",
+  "a target without room refuses before anything is made, and one that fills up on the way keeps what it has",
   async () => {
     const source = await make("near", "large");
     await shell(run, filling, "/tank/near/v/large", "160");

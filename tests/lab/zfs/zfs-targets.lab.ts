@@ -109,6 +109,8 @@ test(
   () =>
     within(async world => {
       const request = { capacityRange: mebibytes(64) as never };
+      // A host on which nothing was ever saved has no such file.
+      await run(["targetcli", "saveconfig"]);
       const person = Bun.spawn(["sh", "-c", "sleep 3600 | targetcli"], { stdout: "ignore", stderr: "ignore" });
       try {
         await waitFor("the lock of targetcli", async () =>
