@@ -86,8 +86,9 @@ class Iscsi implements Attacher {
     if (!siblings.some(({ context }) => context["lun"] === attachment.context["lun"])) {
       if (attachment.notes["added"]) await this.#release(target, call);
     }
-    if (siblings.length > 0) return;
-    await Promise.all(target.portals.map(portal => this.#leave(target, portal, call)));
+    const used = siblings.map(({ context, volumeId }) => targetOf(context, volumeId));
+    const unused = target.portals.filter(portal => !used.some(other => sharesSession(other, target.iface, portal)));
+    await Promise.all(unused.map(portal => this.#leave(target, portal, call)));
   };
 
   /** Names the storage by its portals. */
@@ -184,6 +185,10 @@ class Iscsi implements Attacher {
     await this.#login.close(target, portal, call);
   }
 }
+
+/** Whether a target is used over this interface and portal. */
+const sharesSession = ({ iface, portals }: Target, over: string, portal: Target["portals"][number]): boolean =>
+  iface === over && portals.some(each => portalText(each) === portalText(portal));
 
 /** The attacher of `node_attach_driver: iscsi`. */
 export const iscsi = (ports: Ports): Attacher => new Iscsi(ports);

@@ -1,5 +1,5 @@
 import { readdir, readFile, rename, stat, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import type { Call } from "../../core/call.ts";
 import { type Code, CsiError, errnoOf } from "../../core/errors.ts";
 import { Semaphore } from "../../core/semaphore.ts";
@@ -108,13 +108,30 @@ export class OpenIscsi {
     const session = await this.find(target, portal, call);
     if (session && opened === "before") return await this.#disown(target, portal);
     if (session) await this.#logout(session, call);
-    const file = await this.#recordFile(target, portal);
-    if (file && (await attributeOf(file, "node.startup")) === "manual") {
-      const output = await this.#run(target, portal, ["-o", "delete"], call.signal);
-      if (output.exitCode !== 0 && output.exitCode !== exit.noRecord)
-        throw refused(output, `deleting the node record of ${target.iqn} at ${portalText(portal)}`);
-    }
+    await this.#forget(target, portal, call);
     await this.#ports.opened.remove(keyOf(target, portal));
+  }
+
+  /** Deletes csimux's node record, unless it also is the one of csimux's session over another interface. */
+  async #forget(target: Target, portal: Portal, call: Call): Promise<void> {
+    const file = await this.#recordFile(target, portal);
+    if (!file || (await attributeOf(file, "node.startup")) !== "manual") return;
+    if (basename(file) !== target.iface && (await this.#hasOther(target, portal, call))) return;
+    const written = { ...target, iface: await interfaceOf(file) };
+    const output = await this.#run(written, portal, ["-o", "delete"], call.signal);
+    if (output.exitCode !== 0 && output.exitCode !== exit.noRecord)
+      throw refused(output, `deleting the node record of ${target.iqn} at ${portalText(portal)}`);
+  }
+
+  /** Whether csimux has a session with the portal over another interface. */
+  async #hasOther(target: Target, portal: Portal, call: Call): Promise<boolean> {
+    const sessions = await sessionsOf(target.iqn, this.#ports.sysfs);
+    for (const iface of new Set(sessions.map(session => session.iface))) {
+      const other = { ...target, iface };
+      if (iface === target.iface || !(await this.find(other, portal, call))) continue;
+      if ((await this.#openedBy(other, portal)) === "now") return true;
+    }
+    return false;
   }
 
   /**
@@ -126,7 +143,7 @@ export class OpenIscsi {
     const kept = await opened.has(keyOf(target, portal));
     if (kept !== undefined) return kept;
     const file = await this.#recordFile(target, portal);
-    const boot = file && (await markedBoot(file));
+    const boot = file && (await interfaceOf(file)) === target.iface && (await markedBoot(file));
     if (!boot) return undefined;
     return boot === (await opened.bootId()) ? "now" : "before";
   }
@@ -206,7 +223,10 @@ function refused(output: Output, task: string): CsiError {
 /** The folders of open-iscsi's node records: /etc on Debian and others by build option, /var/lib since 2.1.9. */
 const folders = ["etc/iscsi/nodes", "var/lib/iscsi/nodes"];
 
-/** The file of open-iscsi's node record of a portal of a target, readable by root only. Undefined if there is none. */
+/**
+ * The file of open-iscsi's node record of a portal of a target, readable by root only. Undefined if there is none. A record whose portal group
+ * was not discovered is one file for all interfaces, with the one that was written last (open-iscsi 2.1.8, usr/idbm.c, idbm_rec_write).
+ */
 async function recordFile(root: string, target: Target, portal: Portal): Promise<string | undefined> {
   for (const folder of folders) {
     const below = join(root, folder, target.iqn);
@@ -231,6 +251,10 @@ async function attributeOf(file: string, name: string): Promise<string> {
   const line = (await readFile(file, "utf8")).split("\n").find(each => each.startsWith(`${name} = `));
   return line?.slice(name.length + 3).trim() ?? "";
 }
+
+/** The interface of a record. */
+const interfaceOf = async (file: string): Promise<string> =>
+  (await attributeOf(file, "iface.iscsi_ifacename")) || "default";
 
 /** Begins the comment by which csimux knows its sessions. iscsiadm skips comments (open-iscsi 2.1.8, usr/idbm.c, idbm_recinfo_config). */
 const mark = "# opened by csimux in boot ";
