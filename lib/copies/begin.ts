@@ -1,18 +1,12 @@
 import { wantedBytes } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
-import { encodeHandle, type Handle } from "../core/handle.ts";
+import type { Handle } from "../core/handle.ts";
 import type { CopySettings } from "../core/proxy.ts";
-import {
-  type CopyMethod,
-  type CopySpec,
-  type CopyTarget,
-  copyAbilities,
-  type SourceSnapshot,
-} from "../drivers/copying.ts";
+import { type CopyMethod, type CopySpec, copyAbilities, type SourceSnapshot } from "../drivers/copying.ts";
 import type { Connection } from "../mux/connection.ts";
 import { type MethodChoice, methodsBetween } from "./methods.ts";
-import { type CopyRecord, recordOf, writeRecord } from "./record.ts";
+import { type CopyRecord, type RecordPlace, recordOf, writeRecord } from "./record.ts";
 import type { CopyingParts } from "./running-copies.ts";
 
 /** The request for a copy. */
@@ -50,14 +44,14 @@ export class CopyAdmission {
   }
 
   /** Returns the record of the new target, or of one that another process has created meanwhile. */
-  async begin(request: CopyRequest, to: Connection, copyTarget: CopyTarget, call: Call): Promise<CopyRecord> {
+  async begin(request: CopyRequest, to: Connection, place: RecordPlace, call: Call): Promise<CopyRecord> {
     const { connections, calls, copies } = this.#parts;
-    const { source, target, spec } = request;
+    const { source, spec } = request;
+    const { target: key } = place;
     return connections.use(source.connection, "retry", async from => {
       const { methods, instead } = allowed(methodsOf(from, to, source.kind, copies.settings()));
       const { copySource } = from.driver;
       if (!copySource) throw new CsiError("internal", "a connection with methods can give content");
-      const key = encodeHandle(target);
       const taken = await calls.make(from, () =>
         copySource.protect({ kind: source.kind, id: source.id }, key, 0, call),
       );
@@ -66,9 +60,9 @@ export class CopyAdmission {
         refuseSize(spec, snapshot);
         const given = methods.filter(method => snapshot.methods?.includes(method) ?? true);
         if (given.length === 0) throw noMethod(spec, snapshot, from, to);
-        const chosen = await this.#choose(given, spec, snapshot, to, copyTarget, call);
+        const chosen = await choose(given, spec, snapshot, place, call);
         const record = newRecord(request, chosen.method, snapshot);
-        const stored = await calls.make(to, () => copyTarget.begin(spec, snapshot, writeRecord(record), call));
+        const stored = await place.use(each => each.begin(spec, snapshot, writeRecord(record), call));
         const why = [...instead, ...chosen.refused];
         call.log.info(`begun to copy volume "${spec.name}" from connection "${from.name}" (${chosen.method})`, {
           ...{ volume: key, source: spec.origin.handle, snapshot: snapshot.name },
@@ -78,35 +72,32 @@ export class CopyAdmission {
       } catch (error) {
         if (!isFinal(error)) throw error;
         // The other process has protected the same moment.
-        if (await calls.make(to, () => copyTarget.find(target.id, call))) throw begunElsewhere(key, error);
+        if (await place.use(each => each.find(place.id, call))) throw begunElsewhere(key, error);
         // With a final error code, nothing may be left: no request follows.
         await calls.make(from, () => copySource.release(key, undefined, call)).catch(notFinal(error));
         throw error;
       }
     });
   }
+}
 
-  /** The first method that the target accepts, and why it did not accept the others. Throws if there is none. */
-  async #choose(
-    methods: readonly CopyMethod[],
-    spec: CopySpec,
-    snapshot: SourceSnapshot,
-    to: Connection,
-    copyTarget: CopyTarget,
-    call: Call,
-  ): Promise<{ readonly method: CopyMethod; readonly refused: readonly string[] }> {
-    const refused: CsiError[] = [];
-    for (const method of methods) {
-      const refusal = await this.#parts.calls.make(to, () => copyTarget.refusal(method, spec, snapshot, call));
-      if (!refusal) return { method, refused: refused.map(({ message }) => message) };
-      refused.push(refusal instanceof CsiError ? refusal : new CsiError("failed-precondition", refusal.message));
-    }
-    const [first, ...others] = refused;
-    if (!first) throw new CsiError("internal", "a choice has at least one method");
-    // Another member of a group, or another node, may have enough space.
-    const code = refused.some(each => each.code === "resource-exhausted") ? "resource-exhausted" : first.code;
-    throw new CsiError(code, [first, ...others].map(({ message }) => message).join("; "));
+/** The first method that the target accepts, and why it did not accept the others. Throws if there is none. */
+async function choose(
+  methods: readonly CopyMethod[],
+  spec: CopySpec,
+  snapshot: SourceSnapshot,
+  place: RecordPlace,
+  call: Call,
+): Promise<{ readonly method: CopyMethod; readonly refused: readonly string[] }> {
+  const refused: CsiError[] = [];
+  for (const method of methods) {
+    const refusal = await place.use(to => to.refusal(method, spec, snapshot, call));
+    if (!refusal) return { method, refused: refused.map(({ message }) => message) };
+    refused.push(refusal instanceof CsiError ? refusal : new CsiError("failed-precondition", refusal.message));
   }
+  // Another member of a group, or another node, may have enough space.
+  const space = refused.find(each => each.code === "resource-exhausted") ?? refused[0];
+  throw new CsiError(space?.code ?? "internal", refused.map(({ message }) => message).join("; "));
 }
 
 /** Throws "already-exists" for a copy from another source, of another size, or for another purpose. */

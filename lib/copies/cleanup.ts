@@ -3,6 +3,7 @@ import { CsiError, detailOf } from "../core/errors.ts";
 import { encodeHandle, type Handle, parseHandle } from "../core/handle.ts";
 import { pause, TimeLimit } from "../core/time.ts";
 import type { ProtectedSnapshot, StoredCopy } from "../drivers/copying.ts";
+import type { Driver } from "../drivers/driver.ts";
 import type { Connection } from "../mux/connection.ts";
 import { ability } from "../mux/placement.ts";
 import type { UseDriver } from "./copy-work.ts";
@@ -10,7 +11,7 @@ import type { CopyCreation } from "./create-volume.ts";
 import { seconds } from "./lease.ts";
 import { nextStep } from "./next-step.ts";
 import { type CopyRecord, elsewhere, recordOf } from "./record.ts";
-import { CopyRemoval } from "./removal.ts";
+import { CopyRemoval, ignoreNotFound } from "./removal.ts";
 import type { CopyingParts, RunningCopies } from "./running-copies.ts";
 
 /** How long the target of a move is kept after its last request, in seconds: a move may take days. */
@@ -122,20 +123,10 @@ export class CleanUp {
     } catch (error) {
       if (!(error instanceof CsiError && error.code === "failed-precondition")) throw error;
       // The target became the volume, but its process ended before it wrote that into the record.
-      if (await this.#isVolume(target, call)) return this.#removal.settle(target, record, call);
+      if (await this.#parts.use(target.connection, driver => isVolume(driver, target, call)))
+        return this.#removal.settle(target, record, call);
       call.log.warn("an unfinished copy cannot be removed", { volume: encodeHandle(target), reason: error.message });
     }
-  }
-
-  async #isVolume(target: Handle, call: Call): Promise<boolean> {
-    return this.#parts.use(target.connection, async ({ reading }) => {
-      try {
-        return (await reading?.get(target.id, call)) !== undefined;
-      } catch (error) {
-        if (error instanceof CsiError && error.code === "not-found") return false;
-        throw error;
-      }
-    });
   }
 
   /** Ends the protection of a snapshot if the target's connection answers that there is no record of the copy. */
@@ -173,8 +164,7 @@ export async function cancelCopy(
   const volume = encodeHandle(target);
   const on = <T>(work: (connection: Connection) => Promise<T>): Promise<T> =>
     parts.connections.use(target.connection, "retry", work);
-  const find = (): Promise<CopyRecord | undefined> =>
-    on(async connection => await copying.find(connection, target, call));
+  const find = () => on(connection => copying.find(connection, target, call));
   const running = copies.running(target);
   running?.stop(new CsiError("aborted", `the copy to volume ${volume} was cancelled`));
   await running?.done;
@@ -183,13 +173,14 @@ export async function cancelCopy(
     const left = await find();
     const step = nextStep("cancel", {
       record: left,
-      isVolume: await on(connection => isVolume(connection, target, call)),
+      isVolume: await on(({ driver }) => isVolume(driver, target, call)),
       lease: left ? copies.leaseOf(target, left) : "none",
     });
     if (step === "refuse")
       throw new CsiError("failed-precondition", `the copy to volume ${volume} is complete; delete the volume instead`);
     // Once more for a copy that was removed and begun again meanwhile.
-    if (step === "mark") await on(connection => marked(connection, target, call));
+    if (step === "mark")
+      await on(connection => ability(connection, "copyTarget").cancel(target.id, call)).catch(ignoreNotFound);
     else if (step === "wait") await pause(lookMs, AbortSignal.any([client, call.signal]));
     else {
       if (left) await removal.cancel(target, left, call);
@@ -198,23 +189,13 @@ export async function cancelCopy(
   }
 }
 
-/** Marks a copy as cancelled, if it still exists. */
-async function marked(connection: Connection, target: Handle, call: Call): Promise<void> {
-  try {
-    await ability(connection, "copyTarget").cancel(target.id, call);
-  } catch (error) {
-    if (!(error instanceof CsiError && error.code === "not-found")) throw error;
-  }
-}
-
 /** Whether a target has become the volume already; its record may not say so yet. */
-async function isVolume(connection: Connection, target: Handle, call: Call): Promise<boolean> {
+async function isVolume({ reading }: Driver, target: Handle, call: Call): Promise<boolean> {
   try {
-    await ability(connection, "reading").get(target.id, call);
-    return true;
+    return (await reading?.get(target.id, call)) !== undefined;
   } catch (error) {
-    if (error instanceof CsiError && error.code === "not-found") return false;
-    throw error;
+    ignoreNotFound(error);
+    return false;
   }
 }
 

@@ -17,7 +17,7 @@ import type { CopyCreation } from "./create-volume.ts";
 import type { MethodChoice } from "./methods.ts";
 import { nextStep } from "./next-step.ts";
 import type { CopyAnswer, CopyCommand } from "./protocol.ts";
-import { type CopyRecord, elsewhere, sourceOf, specOf, writeRecord } from "./record.ts";
+import { type CopyRecord, elsewhere, replaceRecord, sourceOf, specOf } from "./record.ts";
 import type { CopyingParts } from "./running-copies.ts";
 import type { RunningCopy } from "./running-copy.ts";
 import { lastSnapshot, proveOrigin } from "./source-snapshot.ts";
@@ -188,7 +188,7 @@ export class CopyCommands {
     return this.#on(target.connection, async connection => {
       await this.#copying.refuseForbidden(connection, target, record, call);
       const request = { target, spec: specOf(record) };
-      const volume = await this.#copying.finish(connection, ability(connection, "copyTarget"), request, record, call);
+      const volume = await this.#copying.finish(connection, request, record, call);
       return { volume: described(connection, volume) };
     });
   }
@@ -234,7 +234,7 @@ export class CopyCommands {
       if (running) return running.freeze(frozen).then(() => true);
       if (copies.leaseOf(target, record) === "held") throw elsewhere(target);
       await this.#on(target.connection, connection =>
-        ability(connection, "copyTarget").note(target.id, writeRecord({ ...record, frozen }), call),
+        replaceRecord(this.#copying.place(connection, target), { ...record, frozen }, call),
       );
       // Another process that began a pass at the same time may have replaced it.
       await pause(copies.times.verifyDelay, call.signal);

@@ -1,12 +1,12 @@
 import type { Call, Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
-import type { Handle } from "../core/handle.ts";
+import { encodeHandle, type Handle } from "../core/handle.ts";
 import type { CopyMethod, CopySource, CopySpec, CopyTarget } from "../drivers/copying.ts";
 import type { Driver } from "../drivers/driver.ts";
 import type { CopyTimes } from "./lease.ts";
 import type { CopiedBytes } from "./progress.ts";
 import type { CopyQueue } from "./queue.ts";
-import type { CopyRecord } from "./record.ts";
+import type { CopyRecord, RecordPlace } from "./record.ts";
 import type { FileListings } from "./unchanged-files.ts";
 import type { StreamWork } from "./zfs-send.ts";
 
@@ -56,7 +56,7 @@ export type CopyOutcome =
   | { readonly kind: "failed"; readonly error: CsiError };
 
 /** The driver of a connection as the target of copies. Throws "unavailable" if it lacks it, because the connection's file was changed during the copy. */
-export const copyTargetOf = ({ copyTarget }: Driver, connection: string): CopyTarget => {
+const copyTargetOf = ({ copyTarget }: Driver, connection: string): CopyTarget => {
   if (copyTarget) return copyTarget;
   throw unable(connection, "take content of other connections any more");
 };
@@ -66,6 +66,12 @@ export const copySourceOf = ({ copySource }: Driver, connection: string): CopySo
   if (copySource) return copySource;
   throw unable(connection, "give its content to other connections any more");
 };
+
+/** Where the record of the copy to a volume is. */
+export const placeOf = (use: UseDriver, target: Handle): RecordPlace => ({
+  ...{ target: encodeHandle(target), id: target.id },
+  use: work => use(target.connection, driver => work(copyTargetOf(driver, target.connection))),
+});
 
 /** Runs `work` with both ends of a copy, which stay open until it settles. */
 export function withBoth<T>(

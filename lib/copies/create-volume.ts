@@ -2,7 +2,7 @@ import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
 import { encodeHandle, type Handle } from "../core/handle.ts";
 import { within } from "../core/time.ts";
-import type { CopySpec, CopyTarget } from "../drivers/copying.ts";
+import type { CopySpec } from "../drivers/copying.ts";
 import type { Volume } from "../drivers/driver.ts";
 import type { Connection } from "../mux/connection.ts";
 import type { MadeVolume } from "../mux/copies.ts";
@@ -12,7 +12,16 @@ import { CopyAdmission, type CopyRequest, methodsOf, refuseOther } from "./begin
 import type { CopyWork } from "./copy-work.ts";
 import { forbids, type MethodChoice } from "./methods.ts";
 import { nextStep } from "./next-step.ts";
-import { assurance, type CopyRecord, elsewhere, recordOf, sourceOf, whyEnded, writeRecord } from "./record.ts";
+import {
+  assurance,
+  type CopyRecord,
+  currentRecord,
+  elsewhere,
+  type RecordPlace,
+  replaceRecord,
+  sourceOf,
+  whyEnded,
+} from "./record.ts";
 import type { CopyingParts } from "./running-copies.ts";
 import type { RunningCopy } from "./running-copy.ts";
 
@@ -62,20 +71,25 @@ export class CopyCreation {
   ): Promise<MadeVolume["accessibleTopology"]> {
     let verdict = evaluatePlacement(connection, request, policy);
     if (verdict instanceof CsiError && verdict.code === "resource-exhausted") {
-      const copyTarget = ability(connection, "copyTarget");
-      const exists = () => this.#parts.calls.make(connection, () => copyTarget.existing(spec, call));
-      if ((await this.hasBegun(connection, spec.name, call)) || (await exists()))
+      const place = this.place(connection, this.#target(connection, spec.name));
+      if ((await currentRecord(place, call)) || (await place.use(to => to.existing(spec, call))))
         verdict = evaluateExisting(connection, { ...request, name: spec.name }, policy);
     }
     if (verdict instanceof CsiError) throw verdict;
     return verdict.accessibleTopology;
   }
 
+  /** Where the record of the copy to a volume is. */
+  place(connection: Connection, target: Handle): RecordPlace {
+    return {
+      ...{ target: encodeHandle(target), id: target.id },
+      use: work => this.#parts.calls.make(connection, () => work(ability(connection, "copyTarget"))),
+    };
+  }
+
   /** The record of the copy to a volume, or undefined. Throws "failed-precondition" if it cannot be used. */
   async find(connection: Connection, target: Handle, call: Call): Promise<CopyRecord | undefined> {
-    const { copyTarget } = connection.driver;
-    const stored = copyTarget && (await this.#parts.calls.make(connection, () => copyTarget.find(target.id, call)));
-    return stored && recordOf(stored, `volume ${encodeHandle(target)}`);
+    return connection.driver.copyTarget && currentRecord(this.place(connection, target), call);
   }
 
   /** Whether a copy to a volume of this name has begun. Throws like `find`. */
@@ -99,20 +113,17 @@ export class CopyCreation {
 
   async #volume(connection: Connection, source: Handle, spec: CopySpec, call: Call): Promise<Volume> {
     const end = performance.now() + this.#parts.copies.times.answerWithin;
-    const copyTarget = ability(connection, "copyTarget");
-    const target = this.#target(connection, spec.name);
-    const request: CopyRequest = { target, source, spec, role: "create" };
-    const copy = await this.#join(connection, copyTarget, request, call);
+    const request: CopyRequest = { target: this.#target(connection, spec.name), source, spec, role: "create" };
+    const copy = await this.#join(connection, request, call);
     if (copy.kind === "volume") return copy.volume;
-    if (copy.kind === "ready") return this.finish(connection, copyTarget, request, copy.record, call);
+    if (copy.kind === "ready") return this.finish(connection, request, copy.record, call);
     await within(copy.running.done, Math.max(0, end - performance.now()));
-    return this.#answer(connection, copyTarget, request, copy.running, call);
+    return this.#answer(connection, request, copy.running, call);
   }
 
   /** Makes the target of a complete copy the volume. Throws "failed-precondition" if the copy was cancelled. */
   async finish(
     connection: Connection,
-    copyTarget: CopyTarget,
     { target, spec }: Pick<CopyRequest, "target" | "spec">,
     record: CopyRecord,
     call: Call,
@@ -121,7 +132,7 @@ export class CopyCreation {
     const handle = encodeHandle(target);
     if (this.#becoming.has(handle) || copies.leaseOf(target, record) === "held") throw elsewhere(target);
     this.#becoming.add(handle);
-    const work = this.#become(connection, copyTarget, { target, spec }, record, call);
+    const work = this.#become(connection, { target, spec }, record, call);
     const volume = await work.finally(() => this.#becoming.delete(handle));
     if (volume) return volume;
     throw whyEnded(record);
@@ -130,26 +141,24 @@ export class CopyCreation {
   /** Returns undefined, and removes what is left, if the copy was cancelled before it became the volume. */
   async #become(
     connection: Connection,
-    copyTarget: CopyTarget,
     { target, spec }: Pick<CopyRequest, "target" | "spec">,
     record: CopyRecord,
     call: Call,
   ): Promise<Volume | undefined> {
-    const { calls, removal } = this.#parts;
+    const { removal } = this.#parts;
+    const place = this.place(connection, target);
     try {
-      const isOwn = await this.#own(connection, copyTarget, target, record, call);
-      const finishing =
-        isOwn && calls.make(connection, () => copyTarget.finish(target.id, spec, record.snapshot, call));
+      const isOwn = await this.#own(place, target, record, call);
+      const finishing = isOwn && place.use(to => to.finish(target.id, spec, record.snapshot, call));
       const volume =
         finishing &&
         (await finishing.catch(async (error: unknown) => {
-          if (await calls.make(connection, () => copyTarget.hasContent(target.id, call))) throw error;
+          if (await place.use(to => to.hasContent(target.id, call))) throw error;
         }));
       if (!volume) return void (await removal.remove(target, record, call));
-      const text = writeRecord({ ...record, state: "finished", holder: "", fault: "" });
-      await calls.make(connection, () => copyTarget.note(target.id, text, call));
+      await replaceRecord(place, { ...record, state: "finished", holder: "", fault: "" }, call);
       call.log.info(`volume "${spec.name}" is complete: ${assurance(record)}`, {
-        ...{ volume: encodeHandle(target), source: spec.origin.handle, snapshot: record.snapshot.name },
+        ...{ volume: place.target, source: spec.origin.handle, snapshot: record.snapshot.name },
         ...(record.snapshot.proof && { proof: record.snapshot.proof }),
       });
       this.#afterwards(removal.settle(target, record, call));
@@ -165,21 +174,13 @@ export class CopyCreation {
    * Becomes the holder, which `cancelCopy` then waits for. Of two processes, the one that wrote the record last continues. Returns false if
    * the copy was cancelled meanwhile. Throws "aborted" if the record is no longer as the caller has read it.
    */
-  async #own(
-    connection: Connection,
-    copyTarget: CopyTarget,
-    target: Handle,
-    record: CopyRecord,
-    call: Call,
-  ): Promise<boolean> {
-    const { calls, copies } = this.#parts;
-    const { self } = copies;
-    const before = await this.find(connection, target, call);
+  async #own(place: RecordPlace, target: Handle, record: CopyRecord, call: Call): Promise<boolean> {
+    const { self } = this.#parts.copies;
+    const before = await currentRecord(place, call);
     if (before?.state !== record.state || before.holder !== record.holder || before.heartbeat !== record.heartbeat)
       throw elsewhere(target);
-    const text = writeRecord({ ...record, holder: self, heartbeat: record.heartbeat + 1 });
-    await calls.make(connection, () => copyTarget.note(target.id, text, call));
-    const now = await this.find(connection, target, call);
+    await replaceRecord(place, { ...record, holder: self, heartbeat: record.heartbeat + 1 }, call);
+    const now = await currentRecord(place, call);
     if (now?.holder !== self) throw elsewhere(target);
     return now.state !== "cancelled";
   }
@@ -191,13 +192,13 @@ export class CopyCreation {
     spec: CopySpec,
     call: Call,
   ): Promise<{ readonly target: Handle; readonly record: CopyRecord }> {
-    const copyTarget = ability(connection, "copyTarget");
     const target = this.#target(connection, spec.name);
     const request: CopyRequest = { target, source, spec, role: "move" };
-    const known = await this.find(connection, target, call);
-    if (!known && (await this.#parts.calls.make(connection, () => copyTarget.existing(spec, call))))
+    const place = this.place(connection, target);
+    const known = await currentRecord(place, call);
+    if (!known && (await place.use(to => to.existing(spec, call))))
       throw new CsiError("already-exists", `volume "${spec.name}" exists already, and is complete`);
-    const record = known ?? (await this.#admission.begin(request, connection, copyTarget, call));
+    const record = known ?? (await this.#admission.begin(request, connection, place, call));
     refuseOther(record, request);
     return { target, record };
   }
@@ -234,23 +235,24 @@ export class CopyCreation {
     this.#after.add(done);
   }
 
-  async #join(connection: Connection, copyTarget: CopyTarget, request: CopyRequest, call: Call) {
-    const { calls, copies, removal } = this.#parts;
+  async #join(connection: Connection, request: CopyRequest, call: Call) {
+    const { copies, removal } = this.#parts;
     const { target, spec } = request;
+    const place = this.place(connection, target);
     const running = copies.running(target);
     if (running) {
       refuseOther(running.record, request);
       await this.refuseForbidden(connection, target, running.record, call);
       return { kind: "running", running } as const;
     }
-    const volume = await calls.make(connection, () => copyTarget.existing(spec, call));
+    const volume = await place.use(to => to.existing(spec, call));
     if (volume) {
-      const left = this.find(connection, target, call).catch(() => undefined);
+      const left = currentRecord(place, call).catch(() => undefined);
       this.#afterwards(left.then(known => known && removal.settle(target, known, call)));
       return { kind: "volume", volume } as const;
     }
-    const known = await this.find(connection, target, call);
-    const record = known ?? (await this.#admission.begin(request, connection, copyTarget, call));
+    const known = await currentRecord(place, call);
+    const record = known ?? (await this.#admission.begin(request, connection, place, call));
     const lease = copies.leaseOf(target, record);
     const step = nextStep("create", { record, lease });
     if (step === "remove") {
@@ -278,17 +280,11 @@ export class CopyCreation {
   }
 
   /** The answer of a request after its wait. */
-  async #answer(
-    connection: Connection,
-    copyTarget: CopyTarget,
-    request: CopyRequest,
-    running: RunningCopy,
-    call: Call,
-  ): Promise<Volume> {
+  async #answer(connection: Connection, request: CopyRequest, running: RunningCopy, call: Call): Promise<Volume> {
     running.ask();
     if (this.#parts.copies.running(request.target)) throw new CsiError("aborted", running.text);
     const end = await running.done;
-    if (end.kind === "ready") return this.finish(connection, copyTarget, request, end.record, call);
+    if (end.kind === "ready") return this.finish(connection, request, end.record, call);
     if (end.kind === "paused") throw end.why;
     if (end.kind === "cancelled") {
       await this.#parts.removal.remove(request.target, running.record, call);

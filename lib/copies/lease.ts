@@ -2,8 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Call } from "../core/call.ts";
 import { CsiError, detailOf } from "../core/errors.ts";
 import { pause } from "../core/time.ts";
-import type { CopyTarget } from "../drivers/copying.ts";
-import { type CopyRecord, recordOf, writeRecord } from "./record.ts";
+import { type CopyRecord, currentRecord, type RecordPlace, replaceRecord } from "./record.ts";
 
 /** The times of running copies, in milliseconds. Tests use shorter ones. */
 export interface CopyTimes {
@@ -99,15 +98,6 @@ function isEarlier(holder: string, self: string): boolean {
   return own !== undefined && holder.startsWith(`${held}.`);
 }
 
-/** A copy's record on its target. */
-export interface RecordPlace {
-  /** The CSI id of the new volume. */
-  readonly target: string;
-  /** The driver's id. */
-  readonly id: string;
-  readonly use: <T>(work: (copyTarget: CopyTarget) => Promise<T>) => Promise<T>;
-}
-
 /** The lease of one copy: only its holder writes the record, until it gives the lease up or loses it. */
 export class CopyLease {
   readonly #place: RecordPlace;
@@ -158,16 +148,17 @@ export class CopyLease {
   async claim(change: Partial<CopyRecord>): Promise<void> {
     const { holder, heartbeat: before } = this.#record;
     const began = performance.now();
-    await this.#place.use(copyTarget => this.#verify(copyTarget, this.#call, holder, before));
+    await this.#verify(this.#call, holder, before);
     this.#record = { ...this.#record, ...change, holder: this.#self, heartbeat: before + 1 };
-    const text = writeRecord(this.#record);
-    await this.#place.use(copyTarget => copyTarget.note(this.#place.id, text, this.#call));
+    await replaceRecord(this.#place, this.#record, this.#call);
     const { verifyDelay, slowClaimDelay } = this.#times;
     const isLate = performance.now() - began > verifyDelay;
     await pause(isLate ? slowClaimDelay : verifyDelay, this.#call.signal);
     if (isLate) await this.#writeNow();
-    else await this.#place.use(copyTarget => this.#verify(copyTarget));
-    if (!isLate) this.#written = began;
+    else {
+      await this.#verify();
+      this.#written = began;
+    }
     const heartbeat = setInterval(() => void this.write({}).catch(() => {}), this.#times.heartbeat);
     const watch = setInterval(() => this.#watch(), this.#times.leaseTimeout / 4);
     this.#timers = [heartbeat, watch];
@@ -195,10 +186,8 @@ export class CopyLease {
     await this.#queue;
     if (this.#isLost) return;
     this.#record = { ...this.#record, ...change, holder: "" };
-    await this.#place.use(async copyTarget => {
-      await this.#verify(copyTarget, call);
-      await copyTarget.note(this.#place.id, writeRecord(this.#record), call);
-    });
+    await this.#verify(call);
+    await replaceRecord(this.#place, this.#record, call);
   }
 
   #stop(): void {
@@ -211,10 +200,8 @@ export class CopyLease {
     const began = performance.now();
     this.#record = { ...this.#record, heartbeat: this.#record.heartbeat + 1 };
     try {
-      await this.#place.use(async copyTarget => {
-        await this.#verify(copyTarget);
-        await copyTarget.note(this.#place.id, writeRecord({ ...this.#record, holder: this.#self }), this.#call);
-      });
+      await this.#verify();
+      await replaceRecord(this.#place, { ...this.#record, holder: this.#self }, this.#call);
       this.#written = began;
     } catch (error) {
       this.#call.log.debug("a copy's record could not be written", { reason: detailOf(error) });
@@ -223,10 +210,9 @@ export class CopyLease {
   }
 
   /** Throws "aborted" unless the record still names this process, or `holder` with this heartbeat. */
-  async #verify(copyTarget: CopyTarget, call = this.#call, holder = this.#self, heartbeat?: number): Promise<void> {
-    const { id, target } = this.#place;
-    const stored = await copyTarget.find(id, call);
-    const found = stored && recordOf(stored, `volume ${target}`);
+  async #verify(call = this.#call, holder = this.#self, heartbeat?: number): Promise<void> {
+    const { target } = this.#place;
+    const found = await currentRecord(this.#place, call);
     // A claim is for the pass that its caller has read: `freeze` may have excluded that since.
     const isSame =
       found?.holder === holder &&

@@ -1,7 +1,14 @@
 import * as v from "valibot";
+import type { Call } from "../core/call.ts";
 import { CsiError, codes } from "../core/errors.ts";
 import { encodeHandle, type Handle, parseHandle } from "../core/handle.ts";
-import { type CopySpec, maxRecordBytes, type SourceSnapshot, type StoredCopy } from "../drivers/copying.ts";
+import {
+  type CopySpec,
+  type CopyTarget,
+  maxRecordBytes,
+  type SourceSnapshot,
+  type StoredCopy,
+} from "../drivers/copying.ts";
 
 /** The version of the records that this csimux writes, and the only one that it reads. */
 const version = 1;
@@ -146,6 +153,27 @@ export function readRecord(text: string, place: string): CopyRecord {
 export function recordOf({ record: text, isCancelled }: StoredCopy, place: string): CopyRecord {
   const record = readRecord(text, place);
   return isCancelled && record.state !== "finished" ? { ...record, state: "cancelled" } : record;
+}
+
+/** Where the record of a copy is: on its target's storage. */
+export interface RecordPlace {
+  /** The CSI id of the new volume. */
+  readonly target: string;
+  /** The driver's id. */
+  readonly id: string;
+  readonly use: <T>(work: (copyTarget: CopyTarget) => Promise<T>) => Promise<T>;
+}
+
+/** The record of a copy; undefined if there is none. Throws like `readRecord`. */
+export async function currentRecord({ target, id, use }: RecordPlace, call: Call): Promise<CopyRecord | undefined> {
+  const stored = await use(copyTarget => copyTarget.find(id, call));
+  return stored && recordOf(stored, `volume ${target}`);
+}
+
+/** Replaces the record of a copy; durable when it resolves. The caller must have proved that no other process is its holder. */
+export async function replaceRecord({ id, use }: RecordPlace, record: CopyRecord, call: Call): Promise<void> {
+  const text = writeRecord(record);
+  await use(copyTarget => copyTarget.note(id, text, call));
 }
 
 const unreadable = (place: string, why: string, cause?: unknown): CsiError =>

@@ -1,9 +1,14 @@
 import type { Call } from "../core/call.ts";
 import { CsiError, detailOf } from "../core/errors.ts";
 import { encodeHandle, type Handle, parseHandle } from "../core/handle.ts";
-import { copySourceOf, copyTargetOf, type UseDriver } from "./copy-work.ts";
+import { copySourceOf, placeOf, type UseDriver } from "./copy-work.ts";
 import { seconds } from "./lease.ts";
-import { type CopyRecord, writeRecord } from "./record.ts";
+import { type CopyRecord, replaceRecord } from "./record.ts";
+
+/** Throws every other error than "not-found". */
+export const ignoreNotFound = (error: unknown): void => {
+  if (!(error instanceof CsiError && error.code === "not-found")) throw error;
+};
 
 /** Removes targets, records, and the protection of sources. The caller must know that no process works on the copy. */
 export class CopyRemoval {
@@ -15,7 +20,7 @@ export class CopyRemoval {
 
   /** Removes a target, then ends the protection of its source; if that fails, the hourly clean-up repeats it. Throws if the target cannot be removed. */
   async remove(target: Handle, record: CopyRecord, call: Call): Promise<void> {
-    await this.#use(target.connection, driver => copyTargetOf(driver, target.connection).drop(target.id, call));
+    await placeOf(this.#use, target).use(copyTarget => copyTarget.drop(target.id, call));
     call.log.info("removed an unfinished copy", { volume: encodeHandle(target), source: record.origin.handle });
     await this.#released(target, record, call);
   }
@@ -26,16 +31,12 @@ export class CopyRemoval {
    */
   async cancel(target: Handle, record: CopyRecord, call: Call): Promise<void> {
     if (record.role === "move") return this.remove(target, record, call);
-    const text = writeRecord({ ...record, state: "cancelled", holder: "", asked: seconds() });
-    await this.#use(target.connection, async driver => {
-      const copyTarget = copyTargetOf(driver, target.connection);
-      await copyTarget.empty(target.id, call);
-      // The record refused a request that arrived meanwhile, which removed it.
-      await copyTarget.note(target.id, text, call).catch((error: unknown) => {
-        if (!(error instanceof CsiError && error.code === "not-found")) throw error;
-      });
-    });
-    call.log.info("removed a cancelled copy", { volume: encodeHandle(target), source: record.origin.handle });
+    const place = placeOf(this.#use, target);
+    await place.use(copyTarget => copyTarget.empty(target.id, call));
+    const ended = { ...record, state: "cancelled", holder: "", asked: seconds() } as const;
+    // The record refused a request that arrived meanwhile, which removed it.
+    await replaceRecord(place, ended, call).catch(ignoreNotFound);
+    call.log.info("removed a cancelled copy", { volume: place.target, source: record.origin.handle });
     await this.#released(target, record, call);
   }
 
@@ -53,7 +54,7 @@ export class CopyRemoval {
   async settle(target: Handle, record: CopyRecord, call: Call): Promise<void> {
     await this.#try("the source of a finished copy could not be released yet", target, call, async () => {
       await this.release(target, record, call);
-      await this.#use(target.connection, driver => copyTargetOf(driver, target.connection).forget(target.id, call));
+      await placeOf(this.#use, target).use(copyTarget => copyTarget.forget(target.id, call));
     });
   }
 
@@ -62,7 +63,7 @@ export class CopyRemoval {
     await this.#try("the source of a finished copy could not be released yet", target, call, () =>
       this.release(target, record, call),
     );
-    await this.#use(target.connection, driver => copyTargetOf(driver, target.connection).forget(target.id, call));
+    await placeOf(this.#use, target).use(copyTarget => copyTarget.forget(target.id, call));
   }
 
   /** Ends the protection of the snapshots of a copy. */

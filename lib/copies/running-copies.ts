@@ -92,15 +92,10 @@ export class RunningCopies {
     const known = this.#running.get(target);
     if (known) return known.copy;
     const { use, stream, log, settings } = this.#parts;
-    const own = {
-      turns: this.#turns,
-      times: this.times,
-      self: this.self,
-      copied: this.#copied,
-      listings: this.#listings,
-    };
-    const shared = { use, stream, log, ...own };
-    const copy = new RunningCopy(work, target, { ...shared, idleMs: () => settings().idleMs });
+    const copy = new RunningCopy(work, {
+      ...{ use, stream, log, times: this.times, self: this.self, idleMs: () => settings().idleMs },
+      ...{ turns: this.#turns, copied: this.#copied, listings: this.#listings },
+    });
     this.#running.set(target, { copy, source: encodeHandle(work.source) });
     void copy.done.finally(() => {
       this.#running.delete(target);

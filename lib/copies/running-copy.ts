@@ -7,15 +7,15 @@ import {
   type CopyOutcome,
   type CopyParts,
   type CopyWork,
-  copyTargetOf,
   isStream,
   machinesOf,
+  placeOf,
   withBoth,
 } from "./copy-work.ts";
-import { CopyLease, type RecordPlace, seconds } from "./lease.ts";
+import { CopyLease, seconds } from "./lease.ts";
 import { type CopyPass, copyContent } from "./pass.ts";
 import { type CopyRoute, type CopyStatus, ProgressDue, progressText, Rate, StallDetector } from "./progress.ts";
-import { type CopyRecord, writeRecord } from "./record.ts";
+import { type CopyRecord, type RecordPlace, writeRecord } from "./record.ts";
 import { CopyRemoval } from "./removal.ts";
 import { sourceSnapshot } from "./source-snapshot.ts";
 import type { PassFiles } from "./unchanged-files.ts";
@@ -50,8 +50,10 @@ export class RunningCopy {
   /** Resolves when it has ended and given up the ownership of its record; never rejects. */
   readonly done: Promise<CopyOutcome>;
 
-  constructor(work: CopyWork, target: string, parts: CopyParts) {
+  constructor(work: CopyWork, parts: CopyParts) {
     const { record } = work;
+    this.#place = placeOf(parts.use, work.target);
+    const { target } = this.#place;
     this.#parts = parts;
     this.#work = work;
     this.#snapshot = record.snapshot;
@@ -60,9 +62,6 @@ export class RunningCopy {
     this.#files = parts.listings.take(target, record);
     const log = parts.log.with({ copy: target, from: record.origin.handle });
     this.#call = { id: `copy ${target}`, signal: this.#stop.signal, log, secrets: {} };
-    const use = <T>(ask: (copyTarget: CopyTarget) => Promise<T>) =>
-      parts.use(work.target.connection, driver => ask(copyTargetOf(driver, work.target.connection)));
-    this.#place = { target, id: work.target.id, use };
     this.#lease = new CopyLease(this.#place, record, parts.self, parts.times, this.#call, why => this.#stop.abort(why));
     this.done = this.#run();
   }
