@@ -28,6 +28,8 @@ export interface InitiatorHost {
   readonly root: string;
   readonly iqn: string;
   readonly portal: string;
+  /** The name of another interface than "default". */
+  readonly iface: string;
   /** A portal at which nothing listens. */
   readonly closed: string;
   /** Has the target require credentials, or none. */
@@ -150,6 +152,23 @@ export const initiatorCases: Readonly<Record<string, InitiatorCase>> = {
     const id = await node.id();
     seen.push(await node.logout(id), await node.logout(id), ...(await node.sessions()));
     seen.push(await node.at(host.portal, "-o", "delete"), ...node.records());
+    return seen;
+  },
+
+  "a portal has one record, whose interface is the last one": async host => {
+    const node = nodeOf(host);
+    const other = ["-I", host.iface] as const;
+    const named = (texts: readonly string[]) => texts.map(text => text.replace(host.iface, "other"));
+    await node.at(host.portal, "-o", "new");
+    node.set(own);
+    const seen = [await node.at(host.portal, "--login"), await node.at(host.portal, ...other, "--login")];
+    seen.push(await node.at(host.portal, ...other, "-o", "new"), ...node.records());
+    seen.push(...named([node.read("iface.iscsi_ifacename")]));
+    node.set(own);
+    seen.push(await node.at(host.portal, ...other, "--login"), ...named(await node.sessions()));
+    seen.push(await node.at(host.portal, "-o", "delete"), ...node.records());
+    seen.push(await node.logout(), ...named(await node.sessions()), await node.at(host.portal, "-o", "delete"));
+    seen.push(await node.logout(), await node.at(host.portal, ...other, "-o", "delete"), ...node.records());
     return seen;
   },
 

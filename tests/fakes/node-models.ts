@@ -11,6 +11,7 @@ export async function modelInitiator<T>(work: (host: InitiatorHost) => Promise<T
     root: fake.root,
     iqn,
     portal: "10.0.0.1:3260",
+    iface: "eth1",
     closed: "10.0.0.1:3299",
     async require(credentials) {
       fake.credentials = credentials;

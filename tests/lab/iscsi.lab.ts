@@ -78,6 +78,27 @@ test(
 );
 
 test(
+  "volumes of one target over two interfaces are detached one by one, whichever goes first",
+  async () => {
+    const iface = ["iscsiadm", "-m", "iface", "-I", "csimux-two", "-o"] as const;
+    await run([...iface, "new"]);
+    try {
+      for (const turned of [false, true])
+        await withTarget(async () => {
+          const volumes = [volume(), volume({ lun: "1", interface: "csimux-two" })];
+          for (const each of volumes) await show(world, each, { capability: mounting("ext4") });
+          expect(await sessions()).toBe(2);
+          for (const each of turned ? volumes.toReversed() : volumes) await unmountVolume(world, each);
+          expect(await leftSince(before)).toEqual(expect.not.arrayContaining([expect.stringMatching(/^iSCSI/)]));
+        });
+    } finally {
+      await run([...iface, "delete"]);
+    }
+  },
+  limitMs,
+);
+
+test(
   "without multipath, a dead portal costs time, and the volume is attached",
   async () => {
     await withTarget(async grow => {

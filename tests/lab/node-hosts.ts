@@ -30,7 +30,10 @@ const destroyDisk = (name: string): Promise<true> =>
 /** Passes a node with open-iscsi and a target of LIO to `work`. */
 export async function withInitiator<T>(runner: CommandRunner, work: (host: InitiatorHost) => Promise<T>): Promise<T> {
   const group = `/sys/kernel/config/target/iscsi/${iqn}/tpgt_1`;
+  const iface = "csimux-two";
+  const changeIface = (to: string) => run(["iscsiadm", "-m", "iface", "-I", iface, "-o", to]);
   await makeDisk("disk-cases");
+  await changeIface("new");
   try {
     await makeTarget(["disk-cases"]);
     return await work({
@@ -38,6 +41,7 @@ export async function withInitiator<T>(runner: CommandRunner, work: (host: Initi
       root: "/",
       iqn,
       portal: "127.0.0.1:3260",
+      iface,
       closed: "127.0.0.1:3299",
       async require(credentials) {
         await writeFile(`${group}/attrib/authentication`, credentials ? "1" : "0");
@@ -49,6 +53,7 @@ export async function withInitiator<T>(runner: CommandRunner, work: (host: Initi
     });
   } finally {
     await removeTarget();
+    await changeIface("delete");
     await destroyDisk("disk-cases");
   }
 }
