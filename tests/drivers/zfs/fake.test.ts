@@ -14,7 +14,9 @@ afterAll(() => fake.close());
 
 test("changes of a test and of commands that run at the same time are all kept", async () => {
   const names = Array.from({ length: 12 }, (_, n) => `tank/v${n}`);
-  const running = names.map(name => Bun.spawn([join(fake.bin, "zfs"), "create", name], { stderr: "inherit" }));
+  const program = [process.execPath, join(fake.folder, "main.js"), "zfs", "create"];
+  const env = { ...process.env, FAKE_ZFS: fake.folder };
+  const running = names.map(name => Bun.spawn([...program, name], { env, stderr: "inherit" }));
   let ended = 0;
   for (const each of running) each.exited.then(() => ended++);
   let changes = 0;

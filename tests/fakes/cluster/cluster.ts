@@ -1,7 +1,7 @@
 import { isMapping, type Mapping } from "../../../lib/schema/mapping.ts";
+import type { ProgramCall, ProgramReply } from "../answered.ts";
 import { Controllers } from "./controllers.ts";
 import { CopiesDouble } from "./copies.ts";
-import type { KubectlReply, KubectlRequest } from "./kubectl.ts";
 import { ApiError, ApiObjects, made, text, valueAt } from "./objects.ts";
 
 const kinds: Readonly<Record<string, string>> = {
@@ -107,7 +107,7 @@ export class ClusterDouble {
   }
 
   /** Answers one call of kubectl. */
-  answer = (request: KubectlRequest): KubectlReply => {
+  answer = (request: ProgramCall): ProgramReply => {
     if (this.changes.length >= this.cutAfter) return "killed";
     // The pods write at every time.
     this.write();
@@ -117,7 +117,7 @@ export class ClusterDouble {
     return this.changes.length > before && this.changes.length >= this.cutAfter ? "killed" : reply;
   };
 
-  #reply({ argv, stdin }: KubectlRequest): KubectlReply {
+  #reply({ argv, stdin }: ProgramCall): ProgramReply {
     try {
       const out = this.#run(argv, stdin);
       return typeof out === "string" ? { out, code: 0 } : out;
@@ -127,7 +127,7 @@ export class ClusterDouble {
     }
   }
 
-  #run(argv: readonly string[], stdin: string): string | KubectlReply {
+  #run(argv: readonly string[], stdin: string): string | ProgramReply {
     const [verb, ...rest] = argv;
     const namespace = flag(rest, "-n") ?? "";
     if (verb === "get") return this.#get(rest, namespace);
@@ -196,7 +196,7 @@ export class ClusterDouble {
     this.api.touch(object);
   }
 
-  #exec(rest: readonly string[], stdin: string): string | KubectlReply {
+  #exec(rest: readonly string[], stdin: string): string | ProgramReply {
     const words = rest.slice(rest.indexOf("--") + 2);
     const [command, verb, id] = words;
     if (command === "status") {
