@@ -107,7 +107,7 @@ export class ClusterDouble {
   }
 
   /** Answers one call of kubectl. */
-  answer = (request: ProgramCall): ProgramReply => {
+  answer = (request: Omit<ProgramCall, "name">): ProgramReply => {
     if (this.changes.length >= this.cutAfter) return "killed";
     // The pods write at every time.
     this.write();
@@ -117,7 +117,7 @@ export class ClusterDouble {
     return this.changes.length > before && this.changes.length >= this.cutAfter ? "killed" : reply;
   };
 
-  #reply({ argv, stdin }: ProgramCall): ProgramReply {
+  #reply({ argv, stdin }: Omit<ProgramCall, "name">): ProgramReply {
     try {
       const out = this.#run(argv, stdin);
       return typeof out === "string" ? { out, code: 0 } : out;
