@@ -10,7 +10,7 @@ import { isObjectName } from "./objects/objects.ts";
 import type { MoveOptions } from "./options.ts";
 import { MoveRefusal } from "./refusal.ts";
 
-/** The interval of polls while a step ahead, in milliseconds. */
+/** The interval of polls while a step waits, in milliseconds. */
 const pollMs = 1_000;
 
 /** What a command of kubectl reads: manifests as YAML, or JSON as it is. */

@@ -36,7 +36,7 @@ export class Jobs {
     return [...this.#running].map(([what, { since }]) => ({ what, since }));
   }
 
-  /** Aborts all jobs and ahead up to `limitMs` milliseconds for them to end. Returns the keys of those still running. */
+  /** Aborts all jobs and waits up to `limitMs` milliseconds for them to end. Returns the keys of those still running. */
   async stop(limitMs: number): Promise<readonly string[]> {
     this.#stop.abort(new CsiError("unavailable", "csimux is stopping; retry"));
     await within(Promise.allSettled([...this.#running.values()].map(job => job.done)), limitMs);

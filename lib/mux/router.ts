@@ -111,7 +111,7 @@ export function openRouter<C extends Copies>(
     /** Like HealthMonitor.examples. */
     examples: (segment: Segments) => health.examples(segment),
     copies,
-    /** Aborts all jobs and ahead up to `limitMs` milliseconds. Returns the keys of those still running. */
+    /** Aborts all jobs and waits up to `limitMs` milliseconds. Returns the keys of those still running. */
     stop: async (limitMs: number) => {
       calls.close();
       const [left] = await Promise.all([jobs.stop(limitMs), copies?.stop(limitMs)]);

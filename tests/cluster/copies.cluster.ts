@@ -68,7 +68,7 @@ const told = (text: RegExp, ...names: readonly string[]): Promise<string> =>
     ...names,
   );
 
-const progress = /being copied from connection "slow" \(files\): [0-9.]+ (bytes|[KMG]iB)/;
+const progress = /being copied from connection "slow" \(rsync\): [0-9.]+ (bytes|[KMG]iB)/;
 
 describe("a claim of another class", () => {
   test("has the content of a claim, or of a VolumeSnapshot; its events show the progress, and whether it waits for its turn", async () => {

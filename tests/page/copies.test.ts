@@ -37,7 +37,7 @@ test("a copy that runs has source, target, state, progress and rate, and nothing
   expect(pageText(answer([]), undefined)).not.toContain('id="copies"');
 });
 
-test("what fails comes first and says why and what to do; what ahead says behind how many", () => {
+test("what fails comes first and says why and what to do; what waits says behind how many", () => {
   const rows = rowsOf(
     answer([
       copyRunning("v:nas2/a", { state: "waiting", ahead: 3 }),

@@ -83,7 +83,7 @@ function* withoutWay(connection: ConnectionFile, side: "from" | "to", input: Lin
   }
 }
 
-/** What would open a method. */
+/** What would make a method available. */
 function otherFix(because: Obstacle, [from, to]: readonly [ConnectionFile, ConnectionFile]): string {
   const needs = (connection: ConnectionFile) =>
     factsOf(connection)?.copySsh ? `set "copies.sshConnection" in the file of "${connection.name}", or ` : "";

@@ -18,7 +18,7 @@ export const slowAndFastClasses: readonly Resource[] = ["slow", "fast"].map(name
   storageClass(name, drivers.central, name, { volumeBindingMode: "Immediate" }),
 );
 
-/** So many small files take longer to copy than a request ahead, which is 8 s: a third of them took 7.5 s on two idle processors. */
+/** So many small files take longer to copy than a request waits, which is 8 s: a third of them took 7.5 s on two idle processors. */
 export const manyFiles = 300_000;
 
 /** Files of all kinds, and then this many small ones. */
