@@ -56,6 +56,7 @@ const used = {
   place: "in the connection file",
   group: "policy: most-free",
   addresses: "nas.old.example: nas.example",
+  racks: "addressesByTopology:",
   /** A part of a pod, which csimux does not read. */
   variable: "valueFrom:",
 } as const;
@@ -72,6 +73,10 @@ describe("what README and guide show passes csimux validate --strict", () => {
 
   test("the zone of a node and the topology of a connection", () => {
     expect(said(whole(snippet(used.zone)), { "nas.yaml": nfs("nas") + snippet(used.place) })).toEqual([]);
+  });
+
+  test("the addresses of a storage by rack", () => {
+    expect(said(whole(snippet(used.racks)), { "nas.yaml": nfs("nas") })).toEqual([]);
   });
 
   test("the new address of a storage", () => {

@@ -14,6 +14,10 @@ import type { ServeOptions } from "./options.ts";
 export interface NodeReport {
   /** NodeGetInfo, from the present facts. Throws while one of them is missing, so that registration is retried. */
   readonly info: () => Promise<NodeInfo>;
+  /** The topology keys of this node, without prefix, as they were last evaluated without a failure; empty before. */
+  readonly keys: () => Segments;
+  /** Evaluates them. */
+  readonly evaluateKeys: () => Promise<void>;
   /**
    * With topology type "node": the node's own topology segment, to which volumes of drivers that live on one node are
    * pinned. Throws "failed-precondition" if the node's name is unknown: such a volume must not count as reachable
@@ -36,9 +40,15 @@ export async function ownNode(
   const topology = nodeTopology && (await compileTopology(nodeTopology));
   const nodeName = name ?? (nodeId.allowHostnameFallback ? host.hostname : undefined);
   const tell = loggedOnce(log);
-  const info = async (): Promise<NodeInfo> => {
+  let keys: Segments = {};
+  const evaluated = async () => {
     const facts = realFacts(nodeName, host);
     const evaluation = topology && (await evaluate(topology, facts));
+    if (!evaluation?.failure) keys = withoutPrefix(evaluation?.segments ?? {});
+    return { facts, evaluation };
+  };
+  const info = async (): Promise<NodeInfo> => {
+    const { facts, evaluation } = await evaluated();
     if (evaluation?.failure) throw evaluation.failure;
     const identity = {
       ...(nodeName !== undefined && { nodeName }),
@@ -51,8 +61,16 @@ export async function ownNode(
     return answer;
   };
   const ownSegments = () => ({ [`${topology?.prefix}/node`]: ownValue(nodeNameOf({ nodeName })) });
-  return { info, ownSegments: topology?.kind === "node" ? ownSegments : undefined };
+  return {
+    info,
+    keys: () => keys,
+    evaluateKeys: async () => void (await evaluated()),
+    ownSegments: topology?.kind === "node" ? ownSegments : undefined,
+  };
 }
+
+const withoutPrefix = (segments: Segments): Segments =>
+  Object.fromEntries(Object.entries(segments).map(([key, value]) => [key.slice(key.indexOf("/") + 1), value]));
 
 /**
  * Warns at the start if the node's name is unknown: a node cannot register without it, and with topology type "node" a

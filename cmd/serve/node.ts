@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { access, constants } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { addressesFor } from "../../lib/config/node.ts";
 import type { Log } from "../../lib/core/call.ts";
 import { errnoOf } from "../../lib/core/errors.ts";
 import { type Mount, parseMountinfo } from "../../lib/core/mountinfo.ts";
@@ -97,7 +98,7 @@ export function openNode(
   host: Host,
   main: MainFile,
   resolver: ValueResolver,
-  { info }: NodeReport,
+  { info, keys, evaluateKeys }: NodeReport,
   inline: InlineProvisioner,
   tell: CommandObserver,
   elsewhere: () => Promise<readonly Readonly<Record<string, string>>[]>,
@@ -133,7 +134,7 @@ export function openNode(
         answers: answersTcp,
         opened: join(state, "opened"),
       }),
-      () => main.config.node.addresses ?? {},
+      () => addressesFor(main.config.node.addresses, keys()),
     ),
     disks: new DiskFilesystems({ runner, sys: "/sys", folder: join(state, "formats"), settings: main.config.node }),
     inline: { maker: inline, folder: join(state, "inline") },
@@ -159,6 +160,8 @@ export function openNode(
         log.warn(
           `the state folder ${state} is lost with this container, and csimux cannot detach the disks of its volumes then; give a folder of the host as --state-dir`,
         );
+      if (main.config.node.addresses.some(({ requirements }) => Object.keys(requirements).length > 0))
+        await evaluateKeys();
       await volumes.begin(log);
     },
   };

@@ -15,9 +15,10 @@ import {
   scalar,
   text,
 } from "../schema/parts.ts";
-import { isLabelKey, isLabelValue } from "../topology/labels.ts";
+import { isLabelKey } from "../topology/labels.ts";
 import { connectionCopiesSchema, copyPolicy } from "./copies.ts";
 import { nodeSchema, nodeSettings } from "./node.ts";
+import { labelValue, requirements } from "./requirements.ts";
 
 /** One location from which a connection is reachable. */
 export interface Alternative {
@@ -27,21 +28,12 @@ export interface Alternative {
   readonly extra: Readonly<Record<string, string>>;
 }
 
-const value = (description: string) =>
-  v.pipe(
-    scalar({ description }, "must be a single value: for several, write one entry of topology for each"),
-    v.check(isLabelValue, 'must be a label value: 1 to 63 letters, digits, ".", "_" or "-"'),
-  );
-
 const alternative = consistent(
   record(
     {
-      requirements: mapOf(value("value that nodes report for this key"), {
-        description: "topology keys without prefix, and the values that a node must report",
-        example: { zone: "z1" },
-      }),
+      requirements,
       extra: optional(
-        mapOf(value("value of the label"), {
+        mapOf(labelValue("value of the label"), {
           description:
             "further labels of the nodes, with their full names; volumes carry them, csimux never compares them",
           example: { "custom.example/tier": "gold" },
@@ -51,14 +43,6 @@ const alternative = consistent(
     { description: "one location from which the storage system is reachable" },
   ),
   function* (each) {
-    const keys = Object.keys(each.requirements);
-    if (keys.length === 0) yield [["requirements"], "must name at least one topology key"];
-    for (const key of keys) {
-      if (key.includes("/"))
-        yield [["requirements", key], `write the key without prefix: "${key.slice(key.lastIndexOf("/") + 1)}"`];
-      else if (!isLabelValue(key))
-        yield [["requirements", key], 'must be a topology key: 1 to 63 letters, digits, ".", "_" or "-"'];
-    }
     for (const key of Object.keys(each.extra ?? {})) {
       if (!isLabelKey(key)) yield [["extra", key], `"${key}" is not a valid label key, so volumes cannot carry it`];
     }

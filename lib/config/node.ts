@@ -1,6 +1,7 @@
 import type { InferOutput } from "valibot";
-import { flagWords } from "../core/access.ts";
+import { flagWords, type Segments } from "../core/access.ts";
 import { anything, filled, flag, host, list, mapOf, optional, record, text, whole } from "../schema/parts.ts";
+import { requirements } from "./requirements.ts";
 
 const words = (description: string) => optional(list(text({ description: "one argument" }), { description }));
 
@@ -33,6 +34,9 @@ const format = record(
   { customOptions: words("further arguments for mkfs") },
   { description: "format of one file system type" },
 );
+
+const addresses = (description: string) =>
+  mapOf(host({ description: "the present name or address, without a port" }), { description });
 
 /**
  * The `node:` block. In a connection file its mount settings apply to nodes that have the file, and to its controller.
@@ -68,10 +72,22 @@ export const nodeSchema = record(
       ),
     ),
     addresses: optional(
-      mapOf(host({ description: "the present name or address, without a port" }), {
-        description:
-          "the present address of a storage by the one in the context of older volumes, for nodes; only in the main file",
-      }),
+      addresses(
+        "the present address of a storage by the one in the context of older volumes, for nodes; only in the main file",
+      ),
+    ),
+    addressesByTopology: optional(
+      list(
+        record(
+          { requirements, addresses: addresses("the address by which these nodes reach a storage, by the usual one") },
+          { description: "addresses for the nodes of one topology" },
+        ),
+        {
+          description:
+            "further addresses, for nodes with a topology; the first entry that holds a node and names the storage decides; only in the main file",
+          example: [{ requirements: { rack: "a" }, addresses: { "nas.example": "10.1.0.5" } }],
+        },
+      ),
     ),
     maxVolumes: optional(
       whole(
@@ -92,6 +108,14 @@ export const nodeSchema = record(
   },
 );
 
+/** Addresses of storages for the nodes of a topology. */
+export interface NodeAddresses {
+  /** Keys without prefix; empty: all nodes. */
+  readonly requirements: Segments;
+  /** By the address of a volume's context, in lower case and without brackets. */
+  readonly addresses: Readonly<Record<string, string>>;
+}
+
 /** Node settings for all volumes. */
 export interface NodeSettings {
   readonly mountFlags: readonly string[];
@@ -99,8 +123,8 @@ export interface NodeSettings {
   readonly hostFolders?: readonly string[] | undefined;
   /** Datasets below which volumes on pools of a node may be; undefined: any. */
   readonly hostDatasets?: readonly string[] | undefined;
-  /** The present address of a storage by an older one, in lower case and without brackets; undefined: none has changed. */
-  readonly addresses?: Readonly<Record<string, string>> | undefined;
+  /** The present address of a storage by an older one, for nodes that report all of the topology; the first entry decides. */
+  readonly addresses: readonly NodeAddresses[];
   /** The most volumes of one node (NodeGetInfo, max_volumes_per_node); undefined: as many as fit. */
   readonly maxVolumes?: number | undefined;
   /** By file system type. */
@@ -122,7 +146,12 @@ export function nodeSettings(node: InferOutput<typeof nodeSchema> | undefined): 
   return {
     hostFolders: node?.hostpath?.folders,
     hostDatasets: node?.["zfs-local"]?.datasets,
-    addresses: node?.addresses && Object.fromEntries(Object.entries(node.addresses).map(bareHosts)),
+    addresses: [...(node?.addressesByTopology ?? []), { requirements: {}, addresses: node?.addresses ?? {} }].map(
+      ({ requirements, addresses }) => ({
+        requirements,
+        addresses: Object.fromEntries(Object.entries(addresses).map(bareHosts)),
+      }),
+    ),
     maxVolumes: node?.maxVolumes,
     mountFlags: flagWords([node?.mount?.mount_flags ?? ""]),
     check: Object.fromEntries(
@@ -134,3 +163,13 @@ export function nodeSettings(node: InferOutput<typeof nodeSchema> | undefined): 
     format: Object.fromEntries(formats.map(([type, { customOptions }]) => [type, customOptions ?? []])),
   };
 }
+
+/** The present addresses of storages for a node that reports these keys, given without prefix. */
+export const addressesFor = (all: readonly NodeAddresses[], node: Segments): Readonly<Record<string, string>> =>
+  Object.assign(
+    {},
+    ...all
+      .filter(({ requirements }) => Object.entries(requirements).every(([key, value]) => node[key] === value))
+      .map(({ addresses }) => addresses)
+      .reverse(),
+  );

@@ -1,6 +1,9 @@
 import { describe, expect, test } from "bun:test";
+import { addressesFor } from "../../lib/config/node.ts";
 import { readSingle } from "../../lib/config/single.ts";
+import type { Segments } from "../../lib/core/access.ts";
 import { modules } from "../../lib/drivers/index.ts";
+import { reasons } from "../../lib/schema/finding.ts";
 import { gist, main, outside } from "./reading.ts";
 
 const file = (inside: string) => `driver: proxy\nproxy:\n  configFolder: /connections/\n${inside}`;
@@ -25,12 +28,56 @@ describe("the main file", () => {
     const check =
       "checkFilesystem: { ext4: { enabled: true, customOptions: [-p], customFilesystemOptions: [-f] }, xfs: {} }";
     const block = `node:\n  mount: { mount_flags: "noatime, discard,", ${check} }\n  format: { xfs: { customOptions: [-K] } }\n`;
-    expect(main(file("")).config?.node).toEqual({ mountFlags: [], check: {}, format: {} });
+    const addresses = [{ requirements: {}, addresses: {} }];
+    expect(main(file("")).config?.node).toEqual({ addresses, mountFlags: [], check: {}, format: {} });
     expect(main(`${file("")}${block}`).config?.node).toEqual({
+      addresses,
       mountFlags: ["noatime", "discard"],
       check: { ext4: { enabled: true, options: ["-p", "-f"] }, xfs: { enabled: false, options: [] } },
       format: { xfs: ["-K"] },
     });
+  });
+
+  const byTopology = `node:
+  addresses: { NAS.example: 10.0.0.9, "[fd00::5]": fd00::9 }
+  addressesByTopology:
+    - { requirements: { rack: a, row: one }, addresses: { nas.example: 10.1.1.5 } }
+    - { requirements: { rack: a }, addresses: { nas.example: 10.1.0.5, other: 10.1.0.6 } }
+    - { requirements: { rack: b }, addresses: { nas.example: 10.2.0.5 } }
+`;
+
+  test.each<[Segments, Segments]>([
+    [{}, { "nas.example": "10.0.0.9", "fd00::5": "fd00::9" }],
+    [
+      { rack: "c", row: "one" },
+      { "nas.example": "10.0.0.9", "fd00::5": "fd00::9" },
+    ],
+    [{ rack: "b" }, { "nas.example": "10.2.0.5", "fd00::5": "fd00::9" }],
+    [
+      { rack: "a", row: "two" },
+      { "nas.example": "10.1.0.5", other: "10.1.0.6", "fd00::5": "fd00::9" },
+    ],
+    [
+      { rack: "a", row: "one" },
+      { "nas.example": "10.1.1.5", other: "10.1.0.6", "fd00::5": "fd00::9" },
+    ],
+  ])("a node that reports %j reaches storages at %j", (node, expected) => {
+    const { config, diagnostics } = main(`${file("")}${byTopology}`);
+    expect(diagnostics).toEqual([]);
+    expect(addressesFor(config?.node.addresses ?? [], node)).toEqual(expected);
+  });
+
+  test.each([
+    ["{}", "must name at least one topology key"],
+    ["{ t.example/rack: a }", 'write the key without prefix: "rack"'],
+    ["{ rack: [a, b] }", "must be a single value"],
+    ["{ -rack: a }", "must be a topology key"],
+  ])("addresses for nodes with %s are refused", (requirements, why) => {
+    const { config, diagnostics } = main(
+      `${file("")}node:\n  addressesByTopology: [{ requirements: ${requirements}, addresses: { a: b } }]\n`,
+    );
+    expect(config).toBeUndefined();
+    expect(reasons(diagnostics)).toContain(why);
   });
 
   test.each([
