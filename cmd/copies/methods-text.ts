@@ -1,17 +1,13 @@
-import type { ReachData, TargetsData } from "../../lib/copies/matrix.ts";
+import type { CopyTargets, Reach } from "../../lib/copies/matrix.ts";
 
 /** The targets of a row in words; `names` shortens a list of connections. */
 export const targetNames = (
-  { to, eachOther }: Pick<TargetsData, "to" | "eachOther">,
+  { to, eachOther }: Pick<CopyTargets, "to" | "eachOther">,
   names: (all: readonly string[]) => string,
 ): string => [...(eachOther ? ["each other"] : []), ...(to.length > 0 ? [names(to)] : [])].join(" and ");
 
 /** The methods in words. */
-export function methodsText({ onOneMachine, ...elsewhere }: ReachData & Pick<TargetsData, "onOneMachine">): string {
-  return reachText(elsewhere) + (onOneMachine ? `; on one machine: ${reachText(onOneMachine)}` : "");
-}
-
-function reachText({ volumes, snapshots, why }: ReachData): string {
+export function methodsText({ volumes, snapshots, why }: Reach): string {
   if (why !== undefined) return why;
   const more = snapshots.filter(method => !volumes.includes(method));
   const own = more.length > 0 ? [`${more.join(", else ")} from snapshots in a repository`] : [];

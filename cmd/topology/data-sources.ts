@@ -1,6 +1,6 @@
 import { readConnection } from "../../lib/config/connection.ts";
 import type { ProxyConfig } from "../../lib/config/proxy.ts";
-import { copyMatrix, copyMethods, onlyPossible, type ReachData } from "../../lib/copies/matrix.ts";
+import { copyMethods, onlyPossible, type Reach } from "../../lib/copies/matrix.ts";
 import { groupBy } from "../../lib/core/group-by.ts";
 import { modules } from "../../lib/drivers/index.ts";
 import { copyEndOf } from "../../lib/lint/copy-ends.ts";
@@ -27,7 +27,7 @@ export interface FolderWays {
 interface FolderTargets {
   readonly from: readonly string[];
   readonly reached: ReadonlySet<string>;
-  readonly reach: Omit<DataSourceRow, "from">;
+  readonly reach: Reach;
 }
 
 /** Where the `dataSource` of a class's claims may be besides their own connection, and by which way its content comes. */
@@ -37,10 +37,8 @@ export interface DataSources {
   readonly unknown: readonly string[];
 }
 
-interface DataSourceRow extends ReachData {
+interface DataSourceRow extends Reach {
   readonly from: readonly string[];
-  /** For pairs on one machine; absent if it makes no difference. */
-  readonly onOneMachine?: ReachData;
 }
 
 /** Reads the files, texts by name of the connection, as `serve` does. Undefined if fewer than two are valid. */
@@ -54,7 +52,7 @@ export function folderWays(
     return copyEndOf({ name, read }) ?? [];
   });
   if (ends.length < 2) return undefined;
-  const { rows, omitted } = onlyPossible(copyMethods(copyMatrix(ends, copies, mostRows)));
+  const { rows, omitted } = onlyPossible(copyMethods(ends, copies, mostRows));
   const targets = rows.flatMap(row =>
     row.targets.map(({ to, eachOther, ...reach }) => {
       const reached = new Set([...to, ...(eachOther ? row.from : [])]);

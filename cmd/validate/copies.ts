@@ -1,5 +1,4 @@
-import { type CopyMethods, copyMatrix, copyMethods, type TargetsData } from "../../lib/copies/matrix.ts";
-import type { CopyMethod } from "../../lib/drivers/copying.ts";
+import { type CopyMethods, type CopyTargets, copyMethods } from "../../lib/copies/matrix.ts";
 import { copyEnds, copySettingsOf } from "../../lib/lint/copy-ends.ts";
 import { factsOf, isLocal } from "../../lib/lint/facts.ts";
 import type { ConnectionFile, LintInput } from "../../lib/lint/lint-input.ts";
@@ -16,7 +15,7 @@ const mostNames = 6;
 /** The methods between the connections of a deployment; undefined if it has fewer than two valid files. */
 function methodsOf(input: LintInput, most: number): CopyMethods | undefined {
   const ends = copyEnds(input);
-  return ends.length < 2 ? undefined : copyMethods(copyMatrix(ends, copySettingsOf(input), most));
+  return ends.length < 2 ? undefined : copyMethods(ends, copySettingsOf(input), most);
 }
 
 /** In text: which connection's content can become a volume on which other one, by which method, and why not. Empty for fewer than two connections. */
@@ -42,11 +41,8 @@ export function copyNotes(input: LintInput): string {
 
 const names = (all: readonly string[]): string => someOf(all, mostNames);
 
-function targetText(targets: TargetsData): string {
-  const all = targetNames(targets, names);
-  const isRefused = targets.why !== undefined && !targets.onOneMachine;
-  return `${isRefused ? "not to" : "to"} ${all}: ${methodsText(targets)}`;
-}
+const targetText = (targets: CopyTargets): string =>
+  `${targets.why !== undefined ? "not to" : "to"} ${targetNames(targets, names)}: ${methodsText(targets)}`;
 
 /** Connections between which and others nothing is copied. */
 function nothings({ notSources, notTargets }: CopyMethods): readonly string[] {
@@ -62,10 +58,7 @@ function nothings({ notSources, notTargets }: CopyMethods): readonly string[] {
 
 /** What the files do not say, or what else must be so. */
 function remarks({ connections }: LintInput, { rows, notSources }: CopyMethods): readonly string[] {
-  const methods = new Set<CopyMethod>();
-  for (const { targets } of rows)
-    for (const { snapshots, onOneMachine } of targets)
-      for (const method of [...snapshots, ...(onOneMachine?.snapshots ?? [])]) methods.add(method);
+  const methods = new Set(rows.flatMap(({ targets }) => targets.flatMap(({ snapshots }) => snapshots)));
   const streams = methods.has("zfs-send") || methods.has("zfs-send-local");
   const named = (line: string, is: (each: ConnectionFile) => boolean | undefined) => {
     const all = connections.filter(is).map(({ name }) => name);

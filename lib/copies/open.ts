@@ -4,7 +4,7 @@ import { beforeDelete, CleanUp } from "./cleanup.ts";
 import { CopyCommands } from "./commands.ts";
 import type { UseDriver } from "./copy-work.ts";
 import { CopyCreation } from "./create-volume.ts";
-import { type CopyMethods, copyMatrix, copyMethods, knownEnds, onlyPossible } from "./matrix.ts";
+import { type CopyMethods, copyMethods, knownEnds, onlyPossible } from "./matrix.ts";
 import { CopyRemoval } from "./removal.ts";
 import { RunningCopies, type RunningCopiesParts } from "./running-copies.ts";
 
@@ -45,7 +45,7 @@ export const openCopies =
         const settings = copies.settings();
         const ends = knownEnds(connections.seen());
         if (!settings.enabled || ends.length < 2) return undefined;
-        return onlyPossible(copyMethods(copyMatrix(ends, settings, mostMethods)));
+        return onlyPossible(copyMethods(ends, settings, mostMethods));
       },
     };
   };

@@ -4,13 +4,12 @@ import { TopologyWorld } from "./topology-world.ts";
 
 const files = { volumes: ["rsync"], snapshots: ["rsync", "restore"] } as const;
 const stream = { volumes: ["zfs-send"], snapshots: ["zfs-send"] } as const;
-const here = { volumes: ["zfs-send-local"], snapshots: ["zfs-send-local"] } as const;
 
 const mutual = new Set(["a", "b", "c"]);
 const methods: FolderWays = {
   enabled: true,
   targets: [
-    { from: ["a", "b", "c"], reached: mutual, reach: { ...stream, onOneMachine: here } },
+    { from: ["a", "b", "c"], reached: mutual, reach: stream },
     { from: ["d"], reached: new Set(["a", "f"]), reach: files },
     { from: ["e"], reached: new Set(["a"]), reach: files },
   ],
@@ -55,7 +54,7 @@ describe("where the sources of a class may be", () => {
       return found && dataSourcesText(found).replace(/^.*? say: /, "");
     };
     expect(text(["a"])).toBe(
-      "b, c (zfs-send; on one machine: zfs-send-local); d, e (rsync, or restore from snapshots in a repository); not known of bad, late",
+      "b, c (zfs-send); d, e (rsync, or restore from snapshots in a repository); not known of bad, late",
     );
     expect(text(["e"], { unread: new Set(), omitted: [] })).toBe("none");
     expect(text(["a"], { enabled: false, targets: [] })).toBe('none, because "proxy.copies.enabled" is false');

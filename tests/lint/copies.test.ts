@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { copyData, copyNotes } from "../../cmd/validate/copies.ts";
-import { type CopyMatrix, copyMatrix } from "../../lib/copies/matrix.ts";
+import { type CopyMethods, copyMethods } from "../../lib/copies/matrix.ts";
 import { type CopyEnd, methodsBetween } from "../../lib/copies/methods.ts";
 import { modules } from "../../lib/drivers/index.ts";
 import { lint } from "../../lib/lint/lint.ts";
@@ -45,10 +45,15 @@ describe("what validate says about copies", () => {
     };
     expect(notes(files)).toEqual([
       "copies between connections, as far as the files say:",
-      "  from a, b, c",
-      "    to each other: zfs-send; on one machine: zfs-send-local",
+      "  from a, b",
+      "    to each other: zfs-send-local",
+      "    to c: zfs-send",
       '    not to disk: connection "a" holds file systems, connection "disk" block devices',
       '    not to f, g: no stream: "f" (driver nfs-client) cannot receive one; no files: this process cannot read volumes of "a"',
+      "  from c",
+      "    to a, b: zfs-send",
+      '    not to disk: connection "c" holds file systems, connection "disk" block devices',
+      '    not to f, g: no stream: "f" (driver nfs-client) cannot receive one; no files: this process cannot read volumes of "c"',
       "  from disk",
       '    not to a, b, c, f, g: connection "disk" holds block devices, connection "a" file systems',
       "  from f, g",
@@ -65,7 +70,7 @@ describe("what validate says about copies", () => {
   });
 
   test("a machine alone has one method; all of one machine have the other", () => {
-    expect(notes({ "a.yaml": zfs("one"), "b.yaml": zfs("two") })[2]).toBe("    to each other: zfs-send");
+    expect(notes({ "a.yaml": zfs("one"), "b.yaml": zfs("two") })[2]).toBe("    to b: zfs-send");
     expect(notes({ "a.yaml": zfs("one"), "b.yaml": zfs("one") })[2]).toBe("    to each other: zfs-send-local");
   });
 
@@ -109,7 +114,16 @@ describe("what validate says about copies", () => {
     const stream = { volumes: ["zfs-send"], snapshots: ["zfs-send"] } as const;
     const here = { volumes: ["zfs-send-local"], snapshots: ["zfs-send-local"] } as const;
     expect(data).toEqual({
-      rows: [{ from: ["a", "b", "c"], targets: [{ to: [], eachOther: true, ...stream, onOneMachine: here }] }],
+      rows: [
+        {
+          from: ["a", "b"],
+          targets: [
+            { to: [], eachOther: true, ...here },
+            { to: ["c"], eachOther: false, ...stream },
+          ],
+        },
+        { from: ["c"], targets: [{ to: ["a", "b"], eachOther: false, ...stream }] },
+      ],
       ...{ omitted: [], notSources: [], notTargets: [] },
     });
   });
@@ -149,20 +163,24 @@ const policy = (to: readonly string[]) => ({
 });
 
 /** The number of lines that people would see. */
-const linesOf = ({ rows }: CopyMatrix) => rows.reduce((sum, { targets }) => sum + 1 + targets.length, 0);
+const linesOf = ({ rows }: CopyMethods) => rows.reduce((sum, { targets }) => sum + 1 + targets.length, 0);
 
 describe("the matrix of a thousand connections", () => {
-  test("is two lines if all are equal, with both methods if some share a machine", () => {
+  test("is three lines for each machine if all others are equal", () => {
     const ends = many(
       1_000,
       () => ({}),
-      index => `m${index >> 1}`,
+      index => `m${index % 2}`,
     );
-    const matrix = copyMatrix(ends, { enabled: true }, 20);
-    expect(matrix.rows.map(({ from, targets }) => [from.length, targets.length])).toEqual([[1_000, 1]]);
-    expect(matrix.rows[0]?.targets[0]).toMatchObject({
-      ...{ to: [], isMutual: true, reach: { volume: ["zfs-send"] }, onOneMachine: { volume: ["zfs-send-local"] } },
-    });
+    const { rows } = copyMethods(ends, { enabled: true }, 20);
+    expect(rows.map(({ from, targets }) => [from.length, targets.length])).toEqual([
+      [500, 2],
+      [500, 2],
+    ]);
+    expect(rows[0]?.targets).toMatchObject([
+      { to: [], eachOther: true, volumes: ["zfs-send-local"] },
+      { eachOther: false, volumes: ["zfs-send"] },
+    ]);
   });
 
   test("is bounded and complete in what it leaves out if each has a list of its own", () => {
@@ -171,12 +189,12 @@ describe("the matrix of a thousand connections", () => {
       index => policy([`c${(index + 1) % 1_000}`]),
       index => `m${index}`,
     );
-    const matrix = copyMatrix(ends, { enabled: true }, 20);
+    const matrix = copyMethods(ends, { enabled: true }, 20);
     expect(matrix.rows).toHaveLength(20);
     expect(linesOf(matrix)).toBeLessThanOrEqual(60);
     expect(matrix.rows[7]?.targets[0]?.to).toEqual(["c8"]);
     expect(matrix.rows[7]?.targets[1]?.to).toHaveLength(998);
-    expect([...matrix.rows.flatMap(({ from }) => from), ...matrix.left]).toEqual(ends.map(({ name }) => name));
+    expect([...matrix.rows.flatMap(({ from }) => from), ...matrix.omitted]).toEqual(ends.map(({ name }) => name));
   });
 
   test("says of every pair what the router says", () => {
@@ -204,20 +222,16 @@ describe("the matrix of a thousand connections", () => {
       index => kinds[(index * 7) % kinds.length] ?? {},
       index => `m${index % 5}`,
     );
-    const matrix = copyMatrix(ends, { enabled: true }, 100);
+    const matrix = copyMethods(ends, { enabled: true }, 100);
     for (const from of ends) {
       for (const to of ends.filter(each => each !== from)) {
         const wanted = methodsBetween(from, to, "volume", { enabled: true });
         const row = matrix.rows.find(each => each.from.includes(from.name));
         const found = row?.targets.find(
-          each => each.to.includes(to.name) || (each.isMutual && row.from.includes(to.name)),
+          each => each.to.includes(to.name) || (each.eachOther && row.from.includes(to.name)),
         );
-        const isHere = from.copySource?.stream?.machine === to.copyTarget?.stream?.machine;
-        const reach = (isHere && found?.onOneMachine) || found?.reach;
-        const said =
-          reach?.kind === "methods"
-            ? reach.volume.join()
-            : (reach?.because ?? (matrix.notSources.includes(from.name) ? "not-a-source" : "not-a-target"));
+        const none = matrix.notSources.includes(from.name) ? "not-a-source" : "not-a-target";
+        const said = found?.why === undefined ? (found?.volumes.join() ?? none) : found.because;
         expect(`${from.name} ${to.name} ${said}`).toBe(
           `${from.name} ${to.name} ${wanted.kind === "methods" ? wanted.methods.join() : wanted.because}`,
         );
