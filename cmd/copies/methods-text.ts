@@ -1,4 +1,4 @@
-import type { CopyTargets, Reach } from "../../lib/copies/matrix.ts";
+import type { CopyReach, CopyTargets } from "../../lib/copies/matrix.ts";
 
 /** The targets of a row in words; `names` shortens a list of connections. */
 export const targetNames = (
@@ -7,7 +7,7 @@ export const targetNames = (
 ): string => [...(eachOther ? ["each other"] : []), ...(to.length > 0 ? [names(to)] : [])].join(" and ");
 
 /** The methods in words. */
-export function methodsText({ volumes, snapshots, why }: Reach): string {
+export function methodsText({ volumes, snapshots, why }: CopyReach): string {
   if (why !== undefined) return why;
   const more = snapshots.filter(method => !volumes.includes(method));
   const own = more.length > 0 ? [`${more.join(", else ")} from snapshots in a repository`] : [];

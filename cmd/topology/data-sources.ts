@@ -1,6 +1,6 @@
 import { readConnection } from "../../lib/config/connection.ts";
 import type { ProxyConfig } from "../../lib/config/proxy.ts";
-import { copyMethods, onlyPossible, type Reach } from "../../lib/copies/matrix.ts";
+import { type CopyReach, copyMethods, onlyPossible } from "../../lib/copies/matrix.ts";
 import { groupBy } from "../../lib/core/group-by.ts";
 import { modules } from "../../lib/drivers/index.ts";
 import { copyEndOf } from "../../lib/lint/copy-ends.ts";
@@ -27,7 +27,7 @@ export interface FolderWays {
 interface FolderTargets {
   readonly from: readonly string[];
   readonly reached: ReadonlySet<string>;
-  readonly reach: Reach;
+  readonly reach: CopyReach;
 }
 
 /** Where the `dataSource` of a class's claims may be besides their own connection, and by which way its content comes. */
@@ -37,7 +37,7 @@ export interface DataSources {
   readonly unknown: readonly string[];
 }
 
-interface DataSourceRow extends Reach {
+interface DataSourceRow extends CopyReach {
   readonly from: readonly string[];
 }
 

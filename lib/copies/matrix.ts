@@ -6,7 +6,7 @@ import type { ConnectionRecord } from "../mux/connection.ts";
 import { type CopyEnd, methodsBetween, type Obstacle } from "./methods.ts";
 
 /** How volumes and snapshots get to other connections, the cheapest method first. `because` and `why` are absent unless nothing does. */
-export interface Reach {
+export interface CopyReach {
   readonly volumes: readonly CopyMethod[];
   readonly snapshots: readonly CopyMethod[];
   readonly because?: Obstacle;
@@ -14,7 +14,7 @@ export interface Reach {
 }
 
 /** Connections to which content of a row gets in the same manner; `eachOther`: from each source of the row to the others, too. */
-export interface CopyTargets extends Reach {
+export interface CopyTargets extends CopyReach {
   readonly to: readonly string[];
   readonly eachOther: boolean;
 }
@@ -81,7 +81,7 @@ function reached(from: readonly CopyEnd[], targets: readonly (readonly CopyEnd[]
   return all.sort((a, b) => order(a) - order(b));
 }
 
-function reachOf(from: CopyEnd, to: CopyEnd, settings: Settings): Reach {
+function reachOf(from: CopyEnd, to: CopyEnd, settings: Settings): CopyReach {
   const of = (kind: Source["kind"]) => methodsBetween(from, to, kind, settings);
   const [volume, snapshot] = [of("volume"), of("snapshot")];
   // What only snapshots can is in `snapshots`; the other way round there is nothing.
