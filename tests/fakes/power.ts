@@ -48,7 +48,8 @@ export class Power {
 
   /** Takes back what is not on the disk, the last first. */
   async lose(): Promise<void> {
-    for (const { path, undo } of this.#pending.splice(0).reverse()) await undo(path);
+    // One at a time: undoing a rename changes the paths of what came before it.
+    for (let last = this.#pending.pop(); last; last = this.#pending.pop()) await last.undo(last.path);
     for (const { path } of this.#unflushed.splice(0)) await emptied(path);
   }
 

@@ -32,12 +32,15 @@ export async function inspectBase(context: OperationContext): Promise<BaseInspec
   const there = new Set(volumes);
   for (const id of keysOf(records, "v")) {
     if (there.has(id) || isBegun("v", id) || (await files.entry(layout.tree("v", id)))) continue;
-    findings.set(id, [volumeMissing(`v/${id}`)]);
+    const aside = work.find(name => name.startsWith(layout.takenPrefix("v", id)));
+    if (aside === undefined) findings.set(id, [volumeMissing(`v/${id}`)]);
+    else if (await isOld(context, `${layout.work}/${aside}`)) findings.set(id, [volumeAside(`v/${id}`, aside)]);
   }
   const kept = new Set(snapshots);
   for (const key of keysOf(records, "s")) {
     const { tree } = partsOfKey(key);
-    if (kept.has(tree) || isBegun("s", tree)) continue;
+    if (kept.has(tree) || isBegun("s", tree) || work.some(name => name.startsWith(layout.takenPrefix("s", tree))))
+      continue;
     const record = await snapshotRecords(context).read(key);
     if (record && there.has(record.volumeId)) findings.set(record.volumeId, [snapshotLost(record.name, `s/${tree}`)]);
   }
@@ -67,6 +70,20 @@ function keysOf(names: readonly string[], kind: TreeKind): readonly string[] {
 const volumeMissing = (folder: string): Finding => ({
   reason: "VolumeMissing",
   message: `the folder ${folder} below the base folder has disappeared; csimux did not delete the volume`,
+});
+
+/** A controller decides at once about what it has moved aside, in milliseconds. */
+const decidedMs = 60_000;
+
+/** Whether a folder was moved so long ago that the csimux that did it must have ended. */
+async function isOld({ files }: OperationContext, folder: string): Promise<boolean> {
+  const facts = await unless(files.facts(folder), "ENOENT");
+  return facts !== undefined && Date.now() - facts.changedAt.getTime() > decidedMs;
+}
+
+const volumeAside = (folder: string, aside: string): Finding => ({
+  reason: "VolumeMissing",
+  message: `a csimux that was about to remove the folder ${folder} has ended and left it, whole, as .csimux/work/${aside}; move it back, or delete the volume`,
 });
 
 const snapshotLost = (name: string, folder: string): Finding => ({

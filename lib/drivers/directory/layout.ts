@@ -65,6 +65,26 @@ export class Layout {
     return `${kind}~${name}~`;
   }
 
+  /** The prefix of the names of trees of one name that were moved out of their place, perhaps instead of another one; none is ever swept. */
+  takenPrefix(kind: TreeKind, name: string): string {
+    return `t~${this.workPrefix(kind, name)}`;
+  }
+
+  /** A new path for a tree that is moved out of its place before it is known whether it is the one to remove, which `tag` tells. */
+  taken(kind: TreeKind, name: string, tag: string): string {
+    return `${this.work}/${this.takenPrefix(kind, name)}${tag}~${randomBytes(6).toString("hex")}`;
+  }
+
+  /** Whether a path is that of a taken tree with this tag. */
+  isTagged(taken: string, kind: TreeKind, name: string, tag: string): boolean {
+    return taken.startsWith(`${this.work}/${this.takenPrefix(kind, name)}${tag}~`);
+  }
+
+  /** Like `taken`, for a tree that cannot move to the work folder: always the same, so that it is found without a listing of all trees. */
+  takenBeside(kind: TreeKind, name: string): string {
+    return `${this.root(kind)}/${this.takenPrefix(kind, name)}`;
+  }
+
   /** A new path for building or removing a tree. */
   workTree(kind: TreeKind, name: string): string {
     return `${this.work}/${this.workPrefix(kind, name)}${randomBytes(6).toString("hex")}`;

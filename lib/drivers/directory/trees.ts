@@ -1,14 +1,12 @@
+import { createHash } from "node:crypto";
 import type { Call } from "../../core/call.ts";
-import { CsiError, errnoOf } from "../../core/errors.ts";
-import { type FileKind, type Files, type FolderFacts, unless } from "../../io/files.ts";
+import { CsiError } from "../../core/errors.ts";
+import { type FileKind, type FolderFacts, unless } from "../../io/files.ts";
 import { throwIfCancelled } from "../failure.ts";
 import type { TreeKind } from "./layout.ts";
-import { refuseMounted, refuseMounts } from "./mounted.ts";
+import { refuseMounted } from "./mounted.ts";
 import { type OperationContext, present, withFolders } from "./operation-context.ts";
-import { removeTree } from "./tools.ts";
-
-/** A tree cannot move to the work folder: no space, another file system, or another quota project (rename(2), xfs_quota(8)). */
-export const immovable: readonly string[] = ["ENOSPC", "EDQUOT", "EXDEV"];
+import { discard, dropRecord, immovable, isMoved, removeIfEmpty } from "./removal.ts";
 
 /** The permissions of an empty tree, less the umask. */
 const plainMode = 0o755;
@@ -107,28 +105,32 @@ export class Trees {
     throwIfCancelled(this.#context, call);
     if (current === undefined) {
       await present(this.#context);
-      await this.sweep(name, call);
+      if (await this.#sweptAndRestored(name, record, call)) throw this.#changed(name);
       // Content that reappeared in the work folder after a power failure would never be removed.
       await unless(files.sync(layout.work), "ENOENT");
       await this.#lookAgain();
     } else {
-      const away = await this.#moveAway(name, call);
-      if (!(await this.#isProved(name, away, { current, record, mark }))) return;
-      if (!(await removeIfEmpty(this.#context, away))) {
+      const taken = await this.#take(name, current);
+      if (!(await this.#isProved(name, taken, { current, record, mark }))) return;
+      if (!(await removeIfEmpty(this.#context, taken))) {
+        const away = await this.#decided(name, taken, call);
         await unless(mark(), ...immovable);
         await discard(this.#context, away, call);
         // Another csimux on this base folder may have started to build the tree, too.
-        await this.sweep(name, call);
+        for (const left of await this.#sweep(name, call)) this.#warn(left, call);
         await unless(files.sync(layout.work), "ENOENT");
       }
     }
-    await this.#dropRecord(name, record);
+    const isGone = await this.#dropRecord(name, record);
+    // Another controller may have taken it for what a dead one had left, and have moved it back.
+    if (!isGone && current !== undefined && (await this.#identity(this.#path(name), record))?.mark === current)
+      throw this.#changed(name);
     // The very first delete finds no folder to sync; for any other, the sync proves that the base folder still exists.
     await (current === undefined ? unless(this.sync(), "ENOENT") : this.sync());
   }
 
-  /** Removes what interrupted calls left of this tree. */
-  async sweep(name: string, call: Call): Promise<void> {
+  /** Removes what interrupted calls left of this tree. Returns the paths of what they have moved out of its place and not decided on. */
+  async #sweep(name: string, call: Call): Promise<readonly string[]> {
     const { files, layout } = this.#context;
     const prefix = layout.workPrefix(this.#kind, name);
     const left = (await unless(files.names(layout.work), "ENOENT")) ?? [];
@@ -139,8 +141,29 @@ export class Trees {
       await unless(files.rename(`${layout.work}/${entry}`, taken), "ENOENT");
       await discard(this.#context, taken, call);
     }
-    const beside = layout.beside(this.#kind, name);
+    const [beside, taken] = [layout.beside(this.#kind, name), layout.takenBeside(this.#kind, name)];
     if ((await files.entry(beside)) !== undefined) await discard(this.#context, beside, call);
+    const undecided = left.filter(other => other.startsWith(layout.takenPrefix(this.#kind, name)));
+    const all = undecided.map(entry => `${layout.work}/${entry}`);
+    return (await files.entry(taken)) === undefined ? all : [...all, taken];
+  }
+
+  /**
+   * Sweeps while the tree is not in its place. Of what a dead controller has moved away undecided, removes the one that it was to remove, and
+   * moves any other one back. Returns whether there was another one.
+   */
+  async #sweptAndRestored(name: string, record: string | undefined, call: Call): Promise<boolean> {
+    let hasOther = false;
+    for (const taken of await this.#sweep(name, call)) {
+      const mark = (await this.#identity(taken, record))?.mark ?? "";
+      if (this.#context.layout.isTagged(taken, this.#kind, name, tagOf(mark)))
+        await discard(this.#context, await this.#decided(name, taken, call), call);
+      else {
+        hasOther = true;
+        if (!(await this.#putBack(name, taken))) this.#warn(taken, call);
+      }
+    }
+    return hasOther;
   }
 
   /**
@@ -149,7 +172,7 @@ export class Trees {
    */
   async clear(name: string, record: string, call: Call): Promise<boolean> {
     if (await this.has(name)) return false;
-    await this.sweep(name, call);
+    if (await this.#sweptAndRestored(name, record, call)) return false;
     await this.#lookAgain();
     return await this.#dropRecord(name, record);
   }
@@ -193,40 +216,58 @@ export class Trees {
 
   /**
    * Moves the tree out of its place in one step, and returns its new path, or the old one if it cannot move at all. It may be gone, or another
-   * one by now.
+   * one by now: until that is decided, no other call removes it.
    */
-  async #moveAway(name: string, call: Call): Promise<string> {
+  async #take(name: string, current: string): Promise<string> {
     const { files, layout } = this.#context;
-    const [tree, away] = [this.#path(name), layout.workTree(this.#kind, name)];
-    const isMoved = async (move: Promise<unknown>): Promise<boolean> => {
-      try {
-        // A server that has moved it may find nothing when a request is repeated, because its answer was lost.
-        await unless(move, "ENOENT");
-        return true;
-      } catch (error) {
-        // Freeing space must not require space, and a removable tree must not stay forever.
-        if (immovable.includes(errnoOf(error) ?? "")) return false;
-        throw error;
-      }
-    };
-    if (await isMoved(withFolders(this.#context, this.#work, () => files.rename(tree, away)))) return away;
-    const beside = layout.beside(this.#kind, name);
-    await discard(this.#context, beside, call);
-    return (await isMoved(files.rename(tree, beside))) ? beside : tree;
+    const [tree, taken] = [this.#path(name), layout.taken(this.#kind, name, tagOf(current))];
+    if (await isMoved(withFolders(this.#context, this.#work, () => files.rename(tree, taken)))) return taken;
+    const beside = layout.takenBeside(this.#kind, name);
+    const isFree = (await files.entry(beside)) === undefined;
+    return isFree && (await isMoved(files.rename(tree, beside))) ? beside : tree;
+  }
+
+  /** Gives what is proved to be the tree to remove a name under which others remove it, too. Returns where it is. */
+  async #decided(name: string, taken: string, call: Call): Promise<string> {
+    const { files, layout } = this.#context;
+    if (taken === this.#path(name)) return taken;
+    const isBeside = taken === layout.takenBeside(this.#kind, name);
+    const away = isBeside ? layout.beside(this.#kind, name) : layout.workTree(this.#kind, name);
+    if (isBeside) await discard(this.#context, away, call);
+    return (await isMoved(files.rename(taken, away))) ? away : taken;
   }
 
   /** Whether what was moved away may be removed. If not, another controller has made it meanwhile, and it is back in its place. */
-  async #isProved(name: string, away: string, { current, record }: Removal): Promise<boolean> {
+  async #isProved(name: string, taken: string, { current, record }: Removal): Promise<boolean> {
     const { files, local } = this.#context;
     // Opening a folder asks the server of an NFS mount which one it is (nfs(5), "Close-to-open cache consistency").
-    if (!local) await unless(files.names(away), "ENOENT", "ENOTDIR");
-    const taken = await this.#identity(away, record);
-    if (taken === undefined || taken.mark === current) return true;
-    if ((await this.#entry(name)) === undefined) await unless(files.rename(away, this.#path(name)), "ENOENT");
+    if (!local) await unless(files.names(taken), "ENOENT", "ENOTDIR");
+    const found = await this.#identity(taken, record);
+    if (found === undefined || found.mark === current) return true;
+    await this.#putBack(name, taken);
     await this.sync();
-    if ((await this.#identity(this.#path(name), record))?.mark === taken.mark) return false;
+    if ((await this.#identity(this.#path(name), record))?.mark === found.mark) return false;
+    throw this.#changed(name);
+  }
+
+  /** Returns whether it is no longer where it was. It stays there if something else is in its place by now. */
+  async #putBack(name: string, taken: string): Promise<boolean> {
+    if ((await this.#entry(name)) !== undefined) return false;
+    await unless(this.#context.files.rename(taken, this.#path(name)), "ENOENT");
+    return true;
+  }
+
+  #changed(name: string): CsiError {
     const text = `${this.#path(name)} was changed by another process while it was being removed; retrying`;
-    throw new CsiError("aborted", `connection "${this.#context.connection}": ${text}`);
+    return new CsiError("aborted", `connection "${this.#context.connection}": ${text}`);
+  }
+
+  #warn(taken: string, { log }: Call): void {
+    const { connection } = this.#context;
+    log.warn("a folder that was moved aside for a removal, and may be another one, stays there", {
+      connection,
+      folder: taken,
+    });
   }
 
   /** After this, NFS asks the server again for names that it has not found: it opens their folder. */
@@ -236,47 +277,14 @@ export class Trees {
 
   /** Removes the record of a tree, unless the tree is there. Returns whether it is not. */
   async #dropRecord(name: string, record: string | undefined): Promise<boolean> {
-    if (record === undefined) return true;
-    const { files } = this.#context;
-    // Taken first: a record that another controller writes from now on is that of a tree that it has yet to make, or has made.
-    const taken = `${record}~`;
-    await ifThere(files, record, files.rename(record, taken));
-    if ((await this.#entry(name)) === undefined) {
-      await ifThere(files, taken, files.removeFile(taken));
-      return true;
-    }
-    await unless(files.link(taken, record), "ENOENT", "EEXIST").catch(async () => {
-      // Not every file system has links.
-      if ((await files.entry(record)) === undefined) await files.rename(taken, record);
-    });
-    await unless(files.removeFile(taken), "ENOENT");
-    return false;
+    if (record === undefined) return (await this.#entry(name)) === undefined;
+    return dropRecord(this.#context.files, record, async () => (await this.#entry(name)) !== undefined);
   }
 }
 
-/** Changes a file, if it exists. */
-async function ifThere(files: Files, path: string, change: Promise<unknown>): Promise<void> {
-  await unless(change, "ENOENT", "ENOTDIR").catch(async (cause: unknown) => {
-    // The kernel checks for a read-only file system before it checks whether the file exists.
-    if (errnoOf(cause) !== "EROFS" || (await files.entry(path)) !== undefined) throw cause;
-  });
-}
-
-/** Removes a folder and everything in it. Throws "failed-precondition" if something is mounted in it. Succeeds if it is not there. */
-export async function discard(context: OperationContext, path: string, call: Call): Promise<void> {
-  if (await removeIfEmpty(context, path)) return;
-  await refuseMounts(context, path);
-  await removeTree(context, path, call);
-}
-
-/** Whether the folder is gone now, whatever the reason if it is not: content, a mount, its owner, or that it is a link. */
-async function removeIfEmpty({ files }: OperationContext, folder: string): Promise<boolean> {
-  try {
-    await files.removeFolder(folder);
-    return true;
-  } catch (error) {
-    const errno = errnoOf(error);
-    if (errno === undefined) throw error;
-    return errno === "ENOENT";
-  }
-}
+/** Tells a tree by its identity in names of files. Without the number of its device, which is another one after a new mount. */
+const tagOf = (mark: string): string =>
+  createHash("sha256")
+    .update(mark.slice(mark.indexOf(":") + 1))
+    .digest("hex")
+    .slice(0, 16);

@@ -11,8 +11,9 @@ import { isVolumeId } from "../layout.ts";
 import { type OperationContext, present, withFolders } from "../operation-context.ts";
 import type { OwnershipAndMode } from "../owner.ts";
 import { foreignSource, type RecordFields, type TreeRecords, type VolumeRecord } from "../records.ts";
+import { discard, immovable } from "../removal.ts";
 import { checkTools, copied } from "../tools.ts";
-import { discard, immovable, type Trees } from "../trees.ts";
+import type { Trees } from "../trees.ts";
 import { OwnFiles } from "./own-files.ts";
 
 /** A file below `.csimux/copies`: the record of a copy, with its volume and connection. */

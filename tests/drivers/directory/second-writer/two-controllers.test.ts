@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { lstat, readFile, rm, writeFile } from "node:fs/promises";
-import { type Files, localFiles } from "../../../lib/io/files.ts";
-import { codeOf } from "../../contract/driver-volumes.ts";
-import { callWith, findVolume, getVolume, gib, volumeOf } from "../../contract/rig.ts";
-import { twoControllers } from "../../contract/two-controllers.ts";
-import { backupRig, hasRestic, kopiaRepository, resticRepository } from "./backup-rig.ts";
-import { directoryRig, leftOn, type OpenOptions, openOn, temporaryFolder } from "./directory-rig.ts";
+import { type Files, localFiles } from "../../../../lib/io/files.ts";
+import { codeOf } from "../../../contract/driver-volumes.ts";
+import { callWith, findVolume, getVolume, gib, volumeOf } from "../../../contract/rig.ts";
+import { twoControllers } from "../../../contract/two-controllers.ts";
+import { backupRig, hasRestic, kopiaRepository, resticRepository } from "../backup-rig.ts";
+import { directoryRig, leftOn, type OpenOptions, openOn, temporaryFolder } from "../directory-rig.ts";
 
 test("two controllers on one base folder agree on concurrent calls", async () => {
   const rig = await directoryRig();
