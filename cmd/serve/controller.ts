@@ -50,7 +50,7 @@ export interface ControllerSettings {
   /** Like ServeOptions.healthMs. */
   readonly healthMs: number;
   /** Like RunningCopiesParts.held. */
-  readonly held: string | undefined;
+  readonly held: () => Promise<string | undefined>;
 }
 
 /** Builds the controller half: files → connections → routing. Commands are reported to `tell`. */
@@ -110,7 +110,7 @@ export function openController(
     /** Volume contexts with which a node of a segment reaches the connections available to it. */
     examples,
     /** Whether a name in a call is a present or former connection, or a group. */
-    known: (name: string) => main.config.groups.has(name) || connections.seen().some(each => each.name === name),
+    known: (name: string) => main.config.groups.has(name) || connections.record(name) !== undefined,
     parts: { ...parts, ...offered },
     /** Runs a command of the command socket. */
     command: async (command: CopyCommand, tell: (answer: CopyAnswer) => void, signal: AbortSignal) =>

@@ -75,9 +75,7 @@ async function start(options: ServeOptions, host: Host, output: ReturnType<typeo
   logMissingName(main.config, options, log);
   const own = await ownNode(main.config, options.nodeName, host, log);
   const observation = await openObservation(options, stateFolder(options, host), () => observed, output, host);
-  const held = modes.has("controller")
-    ? await copyOwner(options, localRunner({ env: toolEnvironment(host.env) }))
-    : undefined;
+  const held = () => copyOwner(options, localRunner({ env: toolEnvironment(host.env) }));
   const settings = { ...controllerFolders(options), healthMs: options.healthMs, held };
   const controller = openController(host, main, resolver, own.ownSegments, settings, observation.commands, log);
   const isController = modes.has("controller");

@@ -96,6 +96,7 @@ export class CleanUp {
     const target: Handle = { kind: "volume", connection, id: stored.id };
     const { copies } = this.#parts;
     if (copies.running(target)) return;
+    await copies.identify();
     let record: CopyRecord;
     try {
       record = recordOf(stored, `volume ${encodeHandle(target)}`);

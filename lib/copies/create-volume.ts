@@ -89,7 +89,10 @@ export class CopyCreation {
 
   /** The record of the copy to a volume, or undefined. Throws "failed-precondition" if it cannot be used. */
   async find(connection: Connection, target: Handle, call: Call): Promise<CopyRecord | undefined> {
-    return connection.driver.copyTarget && currentRecord(this.place(connection, target), call);
+    if (!connection.driver.copyTarget) return undefined;
+    const record = await currentRecord(this.place(connection, target), call);
+    if (record) await this.#parts.copies.identify();
+    return record;
   }
 
   /** Whether a copy to a volume of this name has begun. Throws like `find`. */

@@ -26,7 +26,10 @@ export const openCopies =
       refuseBusy: handle => creation.refuseBusy(handle),
       methods: (source, to) => creation.methods(source, to),
       hasBegun: (...asked) => creation.hasBegun(...asked),
-      create: (...asked) => creation.create(...asked),
+      async create(...asked) {
+        await copies.identify();
+        return creation.create(...asked);
+      },
       beforeDelete: (...asked) => beforeDelete(parts, creation, ...asked),
       state: (connection, stored) => copies.state(connection, stored),
       view: () => copies.view(),
@@ -37,7 +40,10 @@ export const openCopies =
       /** Like RunningCopies.running. */
       running: copies.running.bind(copies),
       /** Like CopyCommands.run. */
-      command: commands.run.bind(commands),
+      async command(...asked: Parameters<CopyCommands["run"]>) {
+        await copies.identify();
+        return commands.run(...asked);
+      },
       /** Like CleanUp.run. */
       cleanUp: cleanUp.run.bind(cleanUp),
       /** How content gets from one connection to another; undefined if copies are switched off or there are fewer than two connections. */

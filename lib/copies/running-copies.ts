@@ -24,8 +24,8 @@ export interface RunningCopiesParts {
   readonly settings: () => CopySettings;
   readonly log: Log;
   readonly times?: CopyTimes;
-  /** An id that only one process has at a time: copies of an earlier owner of it need not be waited for. */
-  readonly held?: string | undefined;
+  /** Takes an id that only one process has at a time: copies of an earlier owner of it need not be waited for. */
+  readonly held?: (() => Promise<string | undefined>) | undefined;
 }
 
 /**
@@ -35,24 +35,42 @@ export interface RunningCopiesParts {
 export class RunningCopies {
   readonly times: CopyTimes;
   readonly settings: () => CopySettings;
-  /** The name of this process in records. */
-  readonly self: string;
   readonly #parts: RunningCopiesParts;
   readonly #turns: CopyQueue;
   readonly #watch: LeaseWatch;
   readonly #listings: FileListings;
   readonly #copied = new CopiedBytes();
   readonly #running = new Map<string, { readonly copy: RunningCopy; readonly source: string }>();
+  #self: string | undefined;
+  #identified: Promise<void> | undefined;
   #isStopping = false;
 
   constructor(parts: RunningCopiesParts) {
     this.#parts = parts;
     this.times = parts.times ?? usualTimes;
     this.settings = parts.settings;
-    this.self = holderName(parts.held);
     this.#turns = new CopyQueue(parts.settings);
     this.#watch = new LeaseWatch(this.times);
     this.#listings = new FileListings(this.times.unchanged);
+  }
+
+  /**
+   * Takes the held id. To be called before a record is compared with this process, and not at its start: that takes a program, and most
+   * processes copy nothing.
+   */
+  identify(): Promise<void> {
+    const take = async () => {
+      const held = await this.#parts.held?.();
+      this.#self ??= holderName(held);
+    };
+    this.#identified ??= take();
+    return this.#identified;
+  }
+
+  /** The name of this process in records; never changes. */
+  get self(): string {
+    this.#self ??= holderName(undefined);
+    return this.#self;
   }
 
   /** The copy to this volume that runs or waits in this process. */

@@ -129,7 +129,9 @@ export type Semaphores = (name: string) => Semaphore;
 export function semaphores(count: number): Semaphores {
   const known = new Map<string, Semaphore>();
   return name => {
-    const slots = known.get(name) ?? new Semaphore(count);
+    const present = known.get(name);
+    if (present) return present;
+    const slots = new Semaphore(count);
     if (known.size >= manyNames) for (const [other, { idle }] of known) if (idle) known.delete(other);
     known.set(name, slots);
     return slots;

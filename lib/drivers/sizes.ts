@@ -46,11 +46,11 @@ export function jsonSize(bytes: bigint): number {
 }
 
 /** Throws "already-exists" if `asset` does not satisfy `spec` (CSI CreateVolume, "Volume already exists but is incompatible"). */
-export function refuseUnequal<A extends StoredVolume>(
+export function refuseUnequal(
   connection: string,
-  store: VolumeStore<A>,
+  store: Pick<VolumeStore<StoredVolume>, "sameSource">,
   spec: VolumeSpec,
-  asset: A,
+  asset: StoredVolume,
 ): void {
   const { name, source, range } = spec;
   const exists = (why: string) =>
@@ -62,8 +62,8 @@ export function refuseUnequal<A extends StoredVolume>(
     throw exists(`with ${asset.bytes} bytes, which is outside the range asked for`);
 }
 
-function isSame<A extends StoredVolume>(
-  store: VolumeStore<A>,
+function isSame(
+  store: Pick<VolumeStore<StoredVolume>, "sameSource">,
   a: VolumeSpec["source"],
   b: VolumeSpec["source"],
 ): boolean {

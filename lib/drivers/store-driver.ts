@@ -106,14 +106,13 @@ export class StoreDriver<A extends StoredVolume> implements Driver {
   }
 
   get copySource(): CopySource | undefined {
-    return this.store.copySource && copySourceOf(this.store.copySource, this.#guard);
+    const { copySource } = this.store;
+    return copySource && copySourceOf(copySource, this.#guard);
   }
 
   get copyTarget(): CopyTarget | undefined {
-    return (
-      this.store.copyTarget &&
-      copyTargetOf(this.store.copyTarget, this.#volumes, name => this.store.idOf(name), this.#guard)
-    );
+    const { copyTarget } = this.store;
+    return copyTarget && copyTargetOf(copyTarget, this.#volumes, name => this.store.idOf(name), this.#guard);
   }
 
   create(spec: VolumeSpec, call: Call): Promise<Volume> {

@@ -1,5 +1,4 @@
 import { readFileSync } from "node:fs";
-import { dirname } from "node:path";
 import { parseMountinfo } from "../core/mountinfo.ts";
 import { callsAtOnce, type Semaphore, semaphores } from "../core/semaphore.ts";
 
@@ -15,7 +14,7 @@ export const devicesOf = (mountinfo: string): ReadonlyMap<string, string> =>
 
 /** The device of an absolute path, by its text alone: links are not followed, because even that may hang. */
 export function deviceOf(path: string, devices: ReadonlyMap<string, string>): string {
-  for (let at = path; at !== "/" && at !== "."; at = dirname(at)) {
+  for (let at = path; at !== ""; at = at.slice(0, Math.max(0, at.lastIndexOf("/")))) {
     const device = devices.get(at);
     if (device !== undefined) return device;
   }

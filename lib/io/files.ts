@@ -61,13 +61,11 @@ export interface Files {
 }
 
 /** `undefined` instead of a rejection with one of these errno names. */
-export async function unless<T>(work: Promise<T>, ...names: readonly string[]): Promise<T | undefined> {
-  try {
-    return await work;
-  } catch (error) {
+export function unless<T>(work: Promise<T>, ...names: readonly string[]): Promise<T | undefined> {
+  return work.catch((error: unknown) => {
     if (names.includes(errnoOf(error) ?? "")) return undefined;
     throw error;
-  }
+  });
 }
 
 const writeFlags = { create: "wx", replace: "w", append: "a" } as const;
@@ -125,10 +123,7 @@ async function readShort(path: string, mostBytes: number): Promise<string> {
 const kindOf = (stats: { isDirectory(): boolean }): FileKind => (stats.isDirectory() ? "folder" : "other");
 
 const unbounded: Files = {
-  async entry(path) {
-    const stats = await unless(fs.lstat(path), "ENOENT", "ENOTDIR");
-    return stats && kindOf(stats);
-  },
+  entry: path => unless(fs.lstat(path).then(kindOf), "ENOENT", "ENOTDIR"),
   async facts(path) {
     const stats = await fs.lstat(path, { bigint: true });
     const { dev, ino, birthtimeNs, ctime } = stats;

@@ -90,7 +90,7 @@ export function copyProcess({
     log,
     { look, capacity: 5_000 },
     { hold: 0, fresh: 0 },
-    openCopies({ stream, settings: () => present, log, held, times: { ...quick, ...times } }),
+    openCopies({ stream, settings: () => present, log, held: async () => held, times: { ...quick, ...times } }),
   );
   const { copies } = router;
   if (!copies) throw new Error("it copies");

@@ -1,6 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Call } from "../../core/call.ts";
 import { CsiError, errnoOf } from "../../core/errors.ts";
+import { backendName } from "../../core/name.ts";
 import type { Files } from "../../io/files.ts";
 import type { Lease } from "../../io/lease.ts";
 import type { SharePoint } from "../../io/share-point.ts";
@@ -87,6 +88,8 @@ export interface OperationParts {
   readonly context: OperationContext;
   /** Finds the base folder of a share; undefined if it is one fixed folder. */
   readonly locate: (() => Promise<string>) | undefined;
+  /** The longest id of a volume. */
+  readonly maxIdBytes: number;
   readonly storeOn: (context: OperationContext) => DirectoryStore;
   /** Gives up what the base folder and the tools needed. */
   readonly close: () => Promise<void>;
@@ -121,19 +124,27 @@ export class StorePerOperation implements VolumeStore<VolumeFolder> {
 
   get copyTarget(): CopyTargetStore<VolumeFolder> {
     const at = () => this.#at();
-    const copyTarget = async () => (await at()).unfinished;
+    const landings = async () => (await at()).unfinished;
+    // Each deletion makes this object, so it is written out: `onEach` takes much longer.
     return {
       content: "files",
-      ...onEach(copyTarget, ["refusal", "find", "note", "cancel", "hasContent", "drop", "forget", "folder"]),
-      ...onEach(at, ["complete"]),
-      begin: async (spec, _moment, record, call) => (await copyTarget()).begin(spec, record, call),
-      empty: async (id, call) => void (await (await copyTarget()).empty(id, call)),
-      copies: async call => (await copyTarget()).list(call),
+      refusal: async (method, spec, moment, call) => (await landings()).refusal(method, spec, moment, call),
+      begin: async (spec, _moment, record, call) => (await landings()).begin(spec, record, call),
+      find: async id => (await landings()).find(id),
+      note: async (id, record) => (await landings()).note(id, record),
+      cancel: async id => (await landings()).cancel(id),
+      complete: async (id, spec, moment, call) => (await at()).complete(id, spec, moment, call),
+      hasContent: async id => (await landings()).hasContent(id),
+      empty: async (id, call) => void (await (await landings()).empty(id, call)),
+      drop: async (id, call) => (await landings()).drop(id, call),
+      forget: async id => (await landings()).forget(id),
+      copies: async call => (await landings()).list(call),
+      folder: async (id, call) => (await landings()).folder(id, call),
     };
   }
 
   idOf(name: string): string {
-    return this.#given().idOf(name);
+    return backendName(name, this.#parts.maxIdBytes);
   }
 
   idOfObject(object: string): string | undefined {
@@ -152,8 +163,9 @@ export class StorePerOperation implements VolumeStore<VolumeFolder> {
     return this.#given().sameSource(a, b);
   }
 
-  finish(asset: VolumeFolder): Promise<VolumeFolder> {
-    return this.#given().finish(asset);
+  /** A folder is complete as soon as it appears. */
+  async finish(asset: VolumeFolder): Promise<VolumeFolder> {
+    return asset;
   }
 
   async create(spec: VolumeSpec, call: Call): Promise<VolumeFolder> {

@@ -153,6 +153,7 @@ export function directoryDriver(
   const store = new StorePerOperation({
     context,
     locate: base && (() => base.find()),
+    maxIdBytes: identity.maxIdBytes,
     storeOn: at =>
       storeOn(at, { tools, owner, maxIdBytes: identity.maxIdBytes, method: settings.snapshotDriver, fresh }),
     close: async () => void (await Promise.all([...tools.map(tool => tool.close()), base?.close()])),

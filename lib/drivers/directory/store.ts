@@ -86,11 +86,6 @@ export class DirectoryStore {
     return { ...folder(id, undefined), finished: false };
   }
 
-  /** A folder is complete as soon as it appears. */
-  async finish(asset: VolumeFolder): Promise<VolumeFolder> {
-    return asset;
-  }
-
   async remove(id: string, before: (asset: VolumeFolder) => Promise<void>, call: Call): Promise<void> {
     if (!isVolumeId(id)) return;
     await this.moments.refuseProtected({ kind: "volume", id }, call);

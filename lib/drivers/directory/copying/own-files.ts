@@ -10,7 +10,7 @@ const ending = ".json";
 /** The longest file: a record of a copy is much shorter, and csimux must not read whatever others put there. */
 const mostBytes = 256 << 10;
 
-/** How often a file is read that was absent and then exists: another process may just have created it. A link to nothing stays so. */
+/** How often a file is read that exists and then is absent: another process may just have removed it. A link to nothing stays so. */
 const reads = 3;
 
 /** The version of the files of this folder. A csimux that changes their format must raise it; older ones then leave the files unchanged. */
@@ -68,11 +68,12 @@ export class OwnFiles<T> {
   async read(name: string): Promise<T | undefined> {
     const path = this.#path(name);
     for (let left = reads; left > 0; left--) {
+      // First, because most volumes have no such file, and to check that costs less than to try to open it.
+      if (!(await this.has(name))) return undefined;
       const text = await unless(this.#context.files.readText(path, mostBytes), "EISDIR", "ELOOP", "EFBIG");
       const value = text === undefined ? undefined : this.#parsed(text);
       if (value !== undefined) return value;
       if (text !== undefined) break;
-      if (!(await this.has(name))) return undefined;
     }
     const what = `${path} is damaged or from another version of csimux, and is left unchanged; restore it, or remove it if no copy needs it`;
     throw new CsiError("failed-precondition", `connection "${this.#context.connection}": ${what}`);

@@ -190,21 +190,17 @@ describe("a landing", () => {
     expect(await readFile(`${b}/.csimux/copies/one.json`, "utf8")).toBe("half");
   });
 
-  test("whose record another process creates while it is looked for is found, and not called damaged", async () => {
-    const { a, b } = await connections(base);
-    const other = openOn(b);
+  test("whose record another process removes while it is looked for is not found, and not called damaged", async () => {
+    const { a, b, to } = await connections(base);
     const late: typeof localFiles = {
       ...localFiles,
       async readText(path, mostBytes) {
-        const text = await localFiles.readText(path, mostBytes);
-        if (path.endsWith("copies/copy.json") && text === undefined) await begin(other);
-        return text;
+        if (path.endsWith("copies/copy.json")) await rm(path);
+        return localFiles.readText(path, mostBytes);
       },
     };
-    expect(await abilities(openOn(b, { files: late })).copyTarget.find("copy", call)).toEqual({
-      id: "copy",
-      record: "begun",
-    });
+    await begin(to);
+    expect(await abilities(openOn(b, { files: late })).copyTarget.find("copy", call)).toBeUndefined();
     await symlink(`${a}/nothing`, `${b}/.csimux/copies/link.json`);
     expect(await codeOf(abilities(openOn(b)).copyTarget.find("link", call))).toBe("failed-precondition");
   });
