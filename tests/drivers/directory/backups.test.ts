@@ -9,7 +9,15 @@ import { driverContract } from "../../contract/driver.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, gib, snapshotIds, snapshotsOf, volumeOf } from "../../contract/rig.ts";
 import { pause } from "../../waiting.ts";
-import { backupBy, backupRig, hasRestic, kopiaRepository, type Repository, resticRepository } from "./backup-rig.ts";
+import {
+  backupBy,
+  backupRig,
+  hasRestic,
+  kopiaRepository,
+  newResticRepository,
+  type Repository,
+  resticRepository,
+} from "./backup-rig.ts";
 import { leftOn, openOn, temporaryFolder } from "./directory-rig.ts";
 
 driverContract("local-hostpath with kopia", async () => backupRig(await kopiaRepository()), {
@@ -231,9 +239,9 @@ test("an invalid token is reported as such", async () => {
 });
 
 test.skipIf(!hasRestic)(
-  "restic files all snapshots under one host, each with tags of its own",
+  "restic files all snapshots under one host, each with tags of its own, in a repository that csimux makes",
   async () => {
-    const driver = await opened(resticRepository());
+    const driver = await opened(newResticRepository());
     const { runner, settings } = driver.repository;
     await driver.create(volumeOf("a"), call);
     for (const name of ["s", "t"]) await snapshotsOf(driver).create(name, "a", {}, call);
@@ -260,7 +268,6 @@ test.skipIf(!hasRestic)(
       await runner.run({ argv: ["restic", ...words] as never, env }, call.signal);
     await mkdir(`${folder}/old/v/pvc-1`, { recursive: true });
     await writeFile(`${folder}/old/v/pvc-1/file`, "old");
-    await restic("init");
     const tags = ["--tag", "source=democratic-csi", "--tag", "csi_volume_id=pvc-1"];
     await restic("backup", "--host", "undefined", ...tags, `${folder}/old/v/pvc-1`);
     const [{ id }] = JSON.parse((await restic("snapshots", "--json")).stdout);
@@ -277,11 +284,14 @@ test.skipIf(!hasRestic)(
 );
 
 test.skipIf(!hasRestic)(
-  "snapshots that are taken at the same time do not lock each other out",
+  "snapshots that are taken at the same time do not lock each other out, and two connections make one repository",
   async () => {
-    const driver = await opened(resticRepository());
+    const driver = await opened(newResticRepository());
     for (const id of ["a", "b", "c"]) await driver.create(volumeOf(id), call);
     const snapshots = snapshotsOf(driver);
+    const other = through(driver.repository, driver.repository.runner.run);
+    expect(await Promise.all([driver, other].map(snapshotIds))).toEqual([[], []]);
+    expect(await readdir(join(driver.repository.folder, "repository", "keys"))).toHaveLength(1);
     await Promise.all(["a", "b", "c"].map(id => snapshots.create(`s-${id}`, id, {}, call)));
     const ids = await snapshotIds(driver);
     expect(ids).toHaveLength(3);
