@@ -290,7 +290,7 @@ test.skipIf(!hasRestic)(
     for (const id of ["a", "b", "c"]) await driver.create(volumeOf(id), call);
     const snapshots = snapshotsOf(driver);
     const other = through(driver.repository, driver.repository.runner.run);
-    expect(await Promise.all([driver, other].map(snapshotIds))).toEqual([[], []]);
+    expect(await Promise.all([driver, other].map(each => snapshotIds(each)))).toEqual([[], []]);
     expect(await readdir(join(driver.repository.folder, "repository", "keys"))).toHaveLength(1);
     await Promise.all(["a", "b", "c"].map(id => snapshots.create(`s-${id}`, id, {}, call)));
     const ids = await snapshotIds(driver);
