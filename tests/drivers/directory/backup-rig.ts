@@ -119,6 +119,12 @@ export async function newResticRepository(): Promise<Repository> {
   };
 }
 
+/** The tools that are here, and what makes a repository of each. */
+export const backupTools: readonly (readonly [string, () => Promise<Repository>])[] = [
+  ["kopia", kopiaRepository],
+  ...(hasRestic ? [["restic", resticRepository] as const] : []),
+];
+
 /** The rig of directory drivers whose snapshots go to a repository; what is left there counts. */
 export async function backupRig(
   { folder, runner, settings }: Repository,

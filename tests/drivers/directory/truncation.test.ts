@@ -5,7 +5,7 @@ import type { Driver } from "../../../lib/drivers/driver.ts";
 import type { Command } from "../../../lib/io/runner.ts";
 import { callWith, gib, snapshotIds, snapshotsOf, volumeOf } from "../../contract/rig.ts";
 import { truncation } from "../../contract/truncation.ts";
-import { backupBy, hasRestic, kopiaRepository, type Repository, resticRepository } from "./backup-rig.ts";
+import { backupBy, backupTools } from "./backup-rig.ts";
 import { openOn, temporaryFolder } from "./directory-rig.ts";
 
 const call = callWith();
@@ -14,12 +14,7 @@ const call = callWith();
 const changes = ({ argv }: Command): boolean =>
   argv.some(word => ["backup", "tag", "forget", "create", "delete"].includes(word));
 
-const tools: readonly (readonly [string, () => Promise<Repository>])[] = [
-  ["kopia", kopiaRepository],
-  ...(hasRestic ? [["restic", resticRepository] as const] : []),
-];
-
-test.each(tools)(
+test.each(backupTools)(
   "a truncated, doubled or late output of %s causes no wrong result and deletes no other backup",
   async (tool, repositoryOf) => {
     const [base, repository] = [await temporaryFolder(), await repositoryOf()];
