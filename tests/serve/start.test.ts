@@ -148,3 +148,28 @@ test("SIGHUP, with which supervisors ask to read files again, does not end csimu
   }
   expect((await daemon.stop()).code).toBe(0);
 });
+
+test("the start, a volume and its deletion run no program that locks files: only copies need the id that is held with such a lock", async () => {
+  const sandbox = await sandboxed();
+  const ran = join(sandbox.folder, "ran");
+  await writeFile(join(sandbox.folder, "flock"), `#!/bin/sh\necho "$@" >>${ran}\nexec /usr/bin/flock "$@"\n`, {
+    mode: 0o755,
+  });
+  const env = { PATH: `${sandbox.folder}:${process.env["PATH"]}` };
+  const daemon = await startDaemon({ command: [await build()], sandbox, env });
+  ending.push(() => daemon.stop());
+  const client = csiClient(sandbox.socket);
+  ending.push(async () => client.close());
+  await client.call(Identity.method.probe, {});
+  const created = { name: "a", parameters: { connection: "one" }, volumeCapabilities: [mountCapability] };
+  const { volume } = await client.call(Controller.method.createVolume, created);
+  const volumeId = volume?.volumeId ?? "";
+  await client.call(Controller.method.deleteVolume, { volumeId });
+  expect(existsSync(ran)).toBe(false);
+  // A copy does take it, so the program is found.
+  const source = (await client.call(Controller.method.createVolume, created)).volume?.volumeId ?? "";
+  const contentSource = { type: { case: "volume" as const, value: { volumeId: source } } };
+  const copy = { ...created, name: "b", parameters: { connection: "two" }, volumeContentSource: contentSource };
+  await client.call(Controller.method.createVolume, copy).catch(() => {});
+  expect(existsSync(ran)).toBe(true);
+});
