@@ -205,12 +205,15 @@ async function isVolume({ reading }: Driver, target: Handle, call: Call): Promis
  * "aborted" if another process copies it.
  */
 export async function beforeDelete(
-  { copies, removal }: CopyingParts,
+  { calls, copies, removal }: CopyingParts,
   copying: CopyCreation,
   connection: Connection,
   target: Handle,
   call: Call,
 ): Promise<void> {
+  // Nearly all volumes have no record. A storage that cannot be seen is one for the deletion to refuse.
+  const mayHave = connection.driver.copyTarget?.mayHave;
+  if (mayHave && !(await calls.make(connection, () => mayHave(target.id, call)))) return;
   const record = await copying.find(connection, target, call);
   if (!record) return;
   const step = nextStep("delete", { record, lease: copies.leaseOf(target, record) });

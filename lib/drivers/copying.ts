@@ -179,6 +179,8 @@ export interface CopyTarget {
   begin(spec: CopySpec, snapshot: SourceSnapshot, record: string, call: Call): Promise<StoredCopy>;
   /** The target with this id, if it has a record. */
   find(id: string, call: Call): Promise<StoredCopy | undefined>;
+  /** Whether `find` would find something; false also if the storage cannot be seen. Absent if that takes no less than `find`. */
+  readonly mayHave?: ((id: string, call: Call) => Promise<boolean>) | undefined;
   /** Replaces the record of a target; durable when it resolves. */
   note(id: string, record: string, call: Call): Promise<void>;
   /**

@@ -50,7 +50,7 @@ export function copyTargetOf<A extends StoredVolume>(
   idOf: (name: string) => string,
   guard: Guard,
 ): CopyTarget {
-  const { content, stream, folder } = copyTarget;
+  const { content, stream, folder, mayHave } = copyTarget;
   const copying = <T>(id: string, call: Call, work: () => Promise<T>) => guard("copy into volume", id, call, work);
   return {
     ...{ content, idOf },
@@ -60,6 +60,7 @@ export function copyTargetOf<A extends StoredVolume>(
     begin: (spec, snapshot, record, call) =>
       copying(spec.name, call, () => copyTarget.begin(spec, snapshot, record, call)),
     find: (id, call) => copying(id, call, () => copyTarget.find(id, call)),
+    mayHave: mayHave && ((id, call) => copying(id, call, () => mayHave(id, call))),
     note: (id, record, call) => copying(id, call, () => copyTarget.note(id, record, call)),
     cancel: (id, call) => copying(id, call, () => copyTarget.cancel(id, call)),
     finish: (id, spec, snapshot, call) => copying(id, call, () => volumes.finish(id, spec, snapshot, call)),

@@ -5,6 +5,9 @@ import { callsAtOnce, type Semaphore, semaphores } from "../core/semaphore.ts";
 /** How long mountinfo is cached, in milliseconds: a disk mounted later is noticed soon enough. */
 const believedMs = 10_000;
 
+/** The number of folders beyond which they are forgotten. */
+const manyFolders = 256;
+
 /**
  * The device at each mount point of a mountinfo text; if several share a mount point, the last, which covers the
  * others.
@@ -40,6 +43,8 @@ export class FileThreads {
   readonly #read: () => ReadonlyMap<string, string>;
   readonly #now: () => number;
   #devices: ReadonlyMap<string, string> = new Map();
+  /** The slots of what is in a folder and not a mount point; most calls are in few folders. */
+  readonly #inFolder = new Map<string, Semaphore>();
   #readAt = Number.NEGATIVE_INFINITY;
 
   constructor(devices: () => ReadonlyMap<string, string> = ownDevices, now = () => performance.now()) {
@@ -52,8 +57,17 @@ export class FileThreads {
     if (this.#now() - this.#readAt > believedMs) {
       this.#devices = this.#read();
       this.#readAt = this.#now();
+      this.#inFolder.clear();
     }
-    return this.onDevice(deviceOf(path, this.#devices));
+    const mounted = this.#devices.get(path);
+    if (mounted !== undefined) return this.onDevice(mounted);
+    const folder = path.slice(0, path.lastIndexOf("/") + 1);
+    const known = this.#inFolder.get(folder);
+    if (known) return known;
+    const slots = this.onDevice(deviceOf(path, this.#devices));
+    if (this.#inFolder.size >= manyFolders) this.#inFolder.clear();
+    this.#inFolder.set(folder, slots);
+    return slots;
   }
 
   /** The slots of a device, `major:minor`. */

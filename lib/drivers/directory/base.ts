@@ -131,6 +131,7 @@ export class StorePerOperation implements VolumeStore<VolumeFolder> {
       refusal: async (method, spec, moment, call) => (await landings()).refusal(method, spec, moment, call),
       begin: async (spec, _moment, record, call) => (await landings()).begin(spec, record, call),
       find: async id => (await landings()).find(id),
+      mayHave: async id => (await landings()).has(id),
       note: async (id, record) => (await landings()).note(id, record),
       cancel: async id => (await landings()).cancel(id),
       complete: async (id, spec, moment, call) => (await at()).complete(id, spec, moment, call),
