@@ -88,25 +88,28 @@ export class Landings {
   async begin(spec: CopySpec, record: string, call: Call): Promise<StoredCopy> {
     const id = this.#parts.idOf(spec.name);
     if (await this.#parts.trees.has(id)) throw this.#error("aborted", `volume "${id}" was created meanwhile; retrying`);
-    const kept = await this.#files.read(id);
+    const kept = (await this.#files.read(id)) ?? (await this.#begunMeanwhile(id));
     if (kept) {
       this.#refuseOther(kept, spec);
       await this.#makeLanding(id, call);
       return { id, record: kept.record, ...(await this.#mark(id)) };
     }
-    await present(this.#context);
-    const folder = this.#path(id);
-    if ((await this.#context.files.entry(folder)) !== undefined)
-      throw this.#error(
-        "failed-precondition",
-        `${folder} exists, but csimux has no record of a copy for it; move it away`,
-      );
     const { connection } = this.#context;
     // The mark of an earlier copy, whose record was removed while it was written.
     await this.#files.unmark(id);
     await this.#files.put(id, { name: spec.name, copyOf: spec.origin, connection, record: short(record) });
     await this.#makeLanding(id, call);
     return { id, record };
+  }
+
+  /** The record of a copy that had none, if another process has begun it since. Throws "failed-precondition" for a landing without one. */
+  async #begunMeanwhile(id: string): Promise<CopyFile | undefined> {
+    await present(this.#context);
+    if ((await this.#context.files.entry(this.#path(id))) === undefined) return undefined;
+    const kept = await this.#files.read(id);
+    if (kept) return kept;
+    const text = `${this.#path(id)} exists, but csimux has no record of a copy for it; move it away`;
+    throw this.#error("failed-precondition", text);
   }
 
   /** Like CopyTarget.find. Throws "failed-precondition" for a record that cannot be read. */

@@ -222,6 +222,18 @@ describe("a landing", () => {
     expect((await stat(`${b}/.csimux/copies/copy.json`)).ino).toBe(before.ino);
   });
 
+  test("that another process begins while this one does is joined", async () => {
+    const { b, to } = await connections(base);
+    const later: typeof localFiles = {
+      ...localFiles,
+      async entry(path) {
+        if (path.endsWith("work/c~copy")) await begin(to);
+        return localFiles.entry(path);
+      },
+    };
+    expect(await begin(openOn(b, { files: later }))).toEqual({ id: "copy", record: "begun" });
+  });
+
   test("of two processes on one base folder becomes one volume, whichever is first", async () => {
     const { b, to } = await connections(base);
     const all = [to, openOn(b)].map(driver => abilities(driver).copyTarget);
