@@ -104,7 +104,7 @@ const reaches = [
 
 for (const [reach, reachable, open] of reaches)
   describe.each(reachable)(`on TrueNAS %s over ${reach}`, version => {
-    test.each(protocolsOf(version))(
+    test.concurrent.each(protocolsOf(version))(
       "a dataset made by hand under the name of a volume over %s stays unchanged",
       async protocol => {
         const { driver, parent, makeDataset, all, close } = await open(protocol, version);
@@ -127,7 +127,7 @@ for (const [reach, reachable, open] of reaches)
       },
     );
 
-    test.each(foreigners.filter(({ protocol }) => protocolsOf(version).includes(protocol)))(
+    test.concurrent.each(foreigners.filter(({ protocol }) => protocolsOf(version).includes(protocol)))(
       "a $what of others with the name of a volume's is named in the refusal and stays unchanged",
       async ({ what, protocol, after, takeOver }) => {
         const { driver, double, makeDataset, close } = await open(protocol, version);
@@ -152,7 +152,7 @@ for (const [reach, reachable, open] of reaches)
 
 /** Up to 25.10 pool.dataset.delete removes everything that serves a dataset before it refuses. */
 describe.each(scaleVersions)("on TrueNAS %s", version => {
-  test.each(["nfs", "iscsi"] as const)(
+  test.concurrent.each(["nfs", "iscsi"] as const)(
     "a deletion over %s that is refused because of a clone leaves all shares and targets, also those made by hand",
     async protocol => {
       const { driver, double, parent, all, close } = await overApi(protocol, version);
