@@ -71,7 +71,7 @@ export class CopyAdmission {
         return recordOf(stored, `volume ${key}`);
       } catch (error) {
         if (!isFinal(error)) throw error;
-        // The other process has protected the same moment.
+        // The other process has protected the same snapshot.
         if (await place.use(each => each.find(place.id, call))) throw begunElsewhere(key, error);
         // With a final error code, nothing may be left: no request follows.
         await calls.make(from, () => copySource.release(key, undefined, call)).catch(notFinal(error));

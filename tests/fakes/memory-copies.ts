@@ -130,7 +130,7 @@ function copyTargetOn(storage: CopyStorage, machine: string): CopyTarget {
       const id = spec.name;
       if (storage.targets.has(id) && !storage.records.has(id))
         throw new CsiError("failed-precondition", `target ${id} is foreign`);
-      // As lib/drivers/directory/copying/landings.ts: another process has finished it.
+      // As lib/drivers/directory/copying/unfinished-copies.ts: another process has finished it.
       if (storage.volumes.has(id)) throw new CsiError("aborted", `volume ${id} was created meanwhile`);
       step("begin");
       if (!storage.records.has(id)) {

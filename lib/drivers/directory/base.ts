@@ -9,7 +9,7 @@ import type { CopySource } from "../copying.ts";
 import type { Context, Page, PageRequest, SnapshotAbility, Source, VolumeSpec } from "../driver.ts";
 import type { ErrorMapping } from "../failure.ts";
 import type { CopyTargetStore, HealthInspection, VolumeStore } from "../store.ts";
-import { givingBy } from "./copying/moments.ts";
+import { copySourceBy } from "./copying/copied-sources.ts";
 import { Layout } from "./layout.ts";
 import type { OperationContext } from "./operation-context.ts";
 import type { DirectoryStore, VolumeFolder } from "./store.ts";
@@ -119,28 +119,28 @@ export class StorePerOperation implements VolumeStore<VolumeFolder> {
   }
 
   get copySource(): CopySource {
-    return givingBy(() => this.#at());
+    return copySourceBy(() => this.#at());
   }
 
   get copyTarget(): CopyTargetStore<VolumeFolder> {
     const at = () => this.#at();
-    const landings = async () => (await at()).unfinished;
+    const copies = async () => (await at()).unfinished;
     // Each deletion makes this object, so it is written out: `onEach` takes much longer.
     return {
       content: "files",
-      refusal: async (method, spec, moment, call) => (await landings()).refusal(method, spec, moment, call),
-      begin: async (spec, _moment, record, call) => (await landings()).begin(spec, record, call),
-      find: async id => (await landings()).find(id),
-      mayHave: async id => (await landings()).has(id),
-      note: async (id, record) => (await landings()).note(id, record),
-      cancel: async id => (await landings()).cancel(id),
-      complete: async (id, spec, moment, call) => (await at()).complete(id, spec, moment, call),
-      hasContent: async id => (await landings()).hasContent(id),
-      empty: async (id, call) => void (await (await landings()).empty(id, call)),
-      drop: async (id, call) => (await landings()).drop(id, call),
-      forget: async id => (await landings()).forget(id),
-      copies: async call => (await landings()).list(call),
-      folder: async (id, call) => (await landings()).folder(id, call),
+      refusal: async (method, spec, snapshot, call) => (await copies()).refusal(method, spec, snapshot, call),
+      begin: async (spec, _snapshot, record, call) => (await copies()).begin(spec, record, call),
+      find: async id => (await copies()).find(id),
+      mayHave: async id => (await copies()).has(id),
+      note: async (id, record) => (await copies()).note(id, record),
+      cancel: async id => (await copies()).cancel(id),
+      complete: async (id, spec, snapshot, call) => (await at()).complete(id, spec, snapshot, call),
+      hasContent: async id => (await copies()).hasContent(id),
+      empty: async (id, call) => void (await (await copies()).empty(id, call)),
+      drop: async (id, call) => (await copies()).drop(id, call),
+      forget: async id => (await copies()).forget(id),
+      copies: async call => (await copies()).list(call),
+      folder: async (id, call) => (await copies()).folder(id, call),
     };
   }
 

@@ -11,8 +11,8 @@ import { StoreDriver } from "../store-driver.ts";
 import type { BackupTool } from "./backup-tool.ts";
 import { Backups } from "./backups.ts";
 import { ShareBase, StorePerOperation } from "./base.ts";
+import { CopiedSources } from "./copying/copied-sources.ts";
 import { FreshMount, freshFlags } from "./copying/fresh-mount.ts";
-import { Moments } from "./copying/moments.ts";
 import { type DirectoryDriver, type DirectoryKind, type DirectorySettings, kinds } from "./kinds.ts";
 import { Kopia } from "./kopia.ts";
 import { Layout } from "./layout.ts";
@@ -46,7 +46,7 @@ interface StoreTools {
 function storeOn(context: OperationContext, { tools, owner, maxIdBytes, method, fresh }: StoreTools): DirectoryStore {
   const trees = new Trees(context, "v");
   const volume = (id: string) => store.origin(id);
-  const moments: Moments = new Moments(context, {
+  const sources: CopiedSources = new CopiedSources(context, {
     fresh,
     async content({ kind, id }, call) {
       if (kind === "snapshot") return snapshots.given(id, call);
@@ -59,14 +59,14 @@ function storeOn(context: OperationContext, { tools, owner, maxIdBytes, method, 
     copies: new TreeSnapshots(context, { trees: new Trees(context, "s"), volumeTrees: trees, maxIdBytes, volume }),
     backups: new Map(tools.map(tool => [tool.method, new Backups(context, { tool, maxIdBytes, volume })])),
     method,
-    refuseProtected: (source, call) => moments.refuseProtected(source, call),
+    refuseProtected: (source, call) => sources.refuseProtected(source, call),
   });
   const store: DirectoryStore = new DirectoryStore(context, {
     trees,
     owner,
     maxIdBytes,
     snapshots,
-    moments,
+    sources,
   });
   return store;
 }

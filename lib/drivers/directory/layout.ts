@@ -46,18 +46,18 @@ export class Layout {
   }
 
   /** What is protected for copies to other connections, by the key of the copy. */
-  get moments(): string {
+  get copiedSources(): string {
     return `${this.own}/moments`;
   }
 
-  /** The name in the work folder of a volume's landing: always the same, so that a repeat continues. */
-  landing(id: string): string {
+  /** The name in the work folder of a volume's target: always the same, so that a repeat continues. */
+  copyTarget(id: string): string {
     return `c~${id}`;
   }
 
-  /** A new path for removing a landing. */
-  landingAside(id: string): string {
-    return `${this.work}/${this.landing(id)}~${randomBytes(6).toString("hex")}`;
+  /** A new path for removing a target. */
+  copyTargetAside(id: string): string {
+    return `${this.work}/${this.copyTarget(id)}~${randomBytes(6).toString("hex")}`;
   }
 
   /** The prefix of the names of all work trees of one tree; unique because no tree name contains "~". */

@@ -4,7 +4,7 @@ import type { Context, Page, PageRequest, Snapshot, SnapshotAbility, Source, Vol
 import { pageOf, tokenAfter } from "../pages.ts";
 import type { BackupMethod } from "./backup-tool.ts";
 import type { Backups } from "./backups.ts";
-import type { GivenContent } from "./copying/moments.ts";
+import type { GivenContent } from "./copying/copied-sources.ts";
 import { copyOf, type VolumeContent } from "./creation.ts";
 import type { OperationContext } from "./operation-context.ts";
 import { type BackupId, parseBackupId, parseSnapshotId } from "./snapshot-ids.ts";

@@ -9,8 +9,8 @@ import { pageOf } from "../pages.ts";
 import { refuseUnequal, sizeFrom } from "../sizes.ts";
 import type { HealthInspection, StoredVolume } from "../store.ts";
 import { inspectBase } from "./condition.ts";
-import { Landings } from "./copying/landings.ts";
-import type { Moments } from "./copying/moments.ts";
+import type { CopiedSources } from "./copying/copied-sources.ts";
+import { UnfinishedCopies } from "./copying/unfinished-copies.ts";
 import { copyOf, make, type SourceTree, type TreePlan } from "./creation.ts";
 import { isVolumeId } from "./layout.ts";
 import { type OperationContext, present } from "./operation-context.ts";
@@ -29,7 +29,7 @@ export interface StoreParts {
   readonly owner: OwnershipAndMode;
   readonly maxIdBytes: number;
   readonly snapshots: SnapshotMethods;
-  readonly moments: Moments;
+  readonly sources: CopiedSources;
 }
 
 const copyable = ["volume", "snapshot"] as const;
@@ -38,8 +38,8 @@ const copyable = ["volume", "snapshot"] as const;
 export class DirectoryStore {
   readonly snapshots: SnapshotMethods;
   readonly clonesFrom = copyable;
-  readonly moments: Moments;
-  readonly unfinished: Landings;
+  readonly sources: CopiedSources;
+  readonly unfinished: UnfinishedCopies;
   readonly #context: OperationContext;
   readonly #parts: StoreParts;
   readonly #records: TreeRecords<VolumeRecord>;
@@ -49,8 +49,12 @@ export class DirectoryStore {
     this.#context = context;
     this.#parts = parts;
     this.#records = volumeRecords(context);
-    this.moments = parts.moments;
-    this.unfinished = new Landings(context, { ...parts, records: this.#records, idOf: name => this.idOf(name) });
+    this.sources = parts.sources;
+    this.unfinished = new UnfinishedCopies(context, {
+      ...parts,
+      records: this.#records,
+      idOf: name => this.idOf(name),
+    });
   }
 
   idOf(name: string): string {
@@ -88,7 +92,7 @@ export class DirectoryStore {
 
   async remove(id: string, before: (asset: VolumeFolder) => Promise<void>, call: Call): Promise<void> {
     if (!isVolumeId(id)) return;
-    await this.moments.refuseProtected({ kind: "volume", id }, call);
+    await this.sources.refuseProtected({ kind: "volume", id }, call);
     const record = this.#file(id);
     const current = await this.#parts.trees.current(id, record);
     const isCopied = await this.unfinished.has(id);
@@ -174,9 +178,9 @@ export class DirectoryStore {
     return new CsiError(code, `connection "${this.#context.connection}": ${text}`);
   }
 
-  /** Gives a landing its name. */
-  async complete(id: string, spec: CopySpec, moment: SourceSnapshot, call: Call): Promise<VolumeFolder> {
-    const record = await this.unfinished.complete(id, spec, moment, call);
+  /** Gives a target its name. */
+  async complete(id: string, spec: CopySpec, snapshot: SourceSnapshot, call: Call): Promise<VolumeFolder> {
+    const record = await this.unfinished.complete(id, spec, snapshot, call);
     return folder(id, record ?? (await this.#records.read(id)));
   }
 

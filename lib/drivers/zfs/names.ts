@@ -62,8 +62,8 @@ export const isStaging = (dataset: string): boolean =>
 
 /** Begins the names of records of copies, and of the snapshots with which copies are made. */
 const copying = `${reserved}copy-`;
-/** Begins the names of landings: what other connections' content is received into. */
-const landing = `${reserved}land-`;
+/** Begins the names of targets: what other connections' content is received into. */
+const copyTarget = `${reserved}land-`;
 
 /** The tag that holds what is protected for a copy; the key is that of copyKey(). */
 export const copyTag = (key: string): string => `${copying}${key}`;
@@ -71,15 +71,15 @@ export const copyTag = (key: string): string => `${copying}${key}`;
 /** The key in such a tag; undefined for another tag. */
 export const keyOfTag = (tag: string): string | undefined => /^csimux-copy-([a-z2-7]{16})$/.exec(tag)?.[1];
 
-/** The name of the snapshot with moment `round` of a copy. */
-export const momentName = (key: string, round: number): string => `${copyTag(key)}-${round}`;
+/** The name of the snapshot of pass `pass` of a copy. */
+export const copySnapshotName = (key: string, pass: number): string => `${copyTag(key)}-${pass}`;
 
 /** The key of the copy that a snapshot was taken for; undefined for other snapshots. */
-export const keyOfMoment = (snapshot: string): string | undefined =>
+export const keyOfCopySnapshot = (snapshot: string): string | undefined =>
   /@csimux-copy-([a-z2-7]{16})-\d+$/.exec(snapshot)?.[1];
 
 /** The snapshot of the round before that of `snapshot`; undefined for the first one, and for snapshots that no copy has taken. */
-export function momentBefore(snapshot: string): string | undefined {
+export function copySnapshotBefore(snapshot: string): string | undefined {
   const [, copy = "", round = "0"] = /^(.+@csimux-copy-[a-z2-7]{16}-)([1-9]\d{0,8})$/.exec(snapshot) ?? [];
   return round === "0" ? undefined : `${copy}${Number(round) - 1}`;
 }
@@ -87,7 +87,7 @@ export function momentBefore(snapshot: string): string | undefined {
 /** The name of a received snapshot. It has the guid of the sent one. */
 export const receivedName = (guid: string): string => `${copying}${guid}`;
 
-/** Whether a snapshot of a landing was received. */
+/** Whether a snapshot of a target was received. */
 export const isReceived = (snapshot: string): boolean => /@csimux-copy-\d+$/.test(snapshot);
 
 /** The name of the copy that becomes the volume of this dataset. */
@@ -205,8 +205,8 @@ export class DatasetNames {
   }
 
   /** The dataset that receives the content of another connection, until it becomes the volume. */
-  landing(volume: string): string {
-    return this.dataset(`${landing}${volume}`);
+  copyTarget(volume: string): string {
+    return this.dataset(`${copyTarget}${volume}`);
   }
 
   /** The name of the copy that becomes a detached snapshot. */

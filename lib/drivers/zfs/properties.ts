@@ -34,9 +34,9 @@ export const property = {
   copy: "csimux:copy",
   /** "true" on the record of a cancelled copy. */
   cancelled: "csimux:cancelled",
-  /** The id of the volume that a landing becomes. */
-  landing: "csimux:landing",
-  /** The guid of the snapshot that a landing was proved to hold. */
+  /** The id of the volume that a target becomes. */
+  copyTarget: "csimux:landing",
+  /** The guid of the snapshot that a target was proved to hold. */
   proof: "csimux:proof",
 } as const;
 

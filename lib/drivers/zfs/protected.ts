@@ -1,7 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { ProtectedSnapshot } from "../copying.ts";
-import { keyOfMoment, keyOfTag } from "./names.ts";
+import { keyOfCopySnapshot, keyOfTag } from "./names.ts";
 import { ownValue, protectedIn, protectedProperty, shownValue } from "./properties.ts";
 import type { ZfsStorage } from "./storage.ts";
 import type { Entry, ZfsStreams } from "./zfs.ts";
@@ -16,7 +16,7 @@ export async function protectedOf(
   const held = snapshots.filter(each => shownValue(each, "userrefs") !== "0").map(({ name }) => name);
   const tags = await streams.tags(held, signal);
   const keys = new Set(
-    [...tags.map(({ tag }) => keyOfTag(tag)), ...snapshots.map(({ name }) => keyOfMoment(name))].filter(
+    [...tags.map(({ tag }) => keyOfTag(tag)), ...snapshots.map(({ name }) => keyOfCopySnapshot(name))].filter(
       key => key !== undefined,
     ),
   );
@@ -38,7 +38,8 @@ export async function refuseWhileCopied(
 ): Promise<void> {
   // Some versions of TrueNAS do not answer how many holds there are.
   const kept = snapshots.filter(
-    each => each.name.includes("@") && (shownValue(each, "userrefs") !== "0" || keyOfMoment(each.name) !== undefined),
+    each =>
+      each.name.includes("@") && (shownValue(each, "userrefs") !== "0" || keyOfCopySnapshot(each.name) !== undefined),
   );
   const copying = kept.length === 0 ? undefined : storage.copying;
   if (!copying) return;

@@ -14,10 +14,10 @@ import { afterFailure, type ErrorMapping } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { wholeUnits } from "../sizes.ts";
 import type { CopyTargetStore, HealthInspection, Notes, VolumeStore } from "../store.ts";
+import { datasetCopySource } from "./copy-source.ts";
+import { datasetCopyTarget } from "./copy-target.ts";
 import { makeVolume } from "./creation.ts";
 import { datasetGroupSnapshots } from "./group-snapshots.ts";
-import { datasetLandings } from "./landings.ts";
-import { datasetMoments } from "./moments.ts";
 import { isVolumeId } from "./names.ts";
 import {
   bytesOf,
@@ -86,12 +86,12 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
 
   get copySource(): CopySource | undefined {
     const { copying } = this.#storage;
-    return copying && datasetMoments(copying);
+    return copying && datasetCopySource(copying);
   }
 
   get copyTarget(): CopyTargetStore<ZfsVolume> | undefined {
     const { copying } = this.#storage;
-    return copying && datasetLandings(copying);
+    return copying && datasetCopyTarget(copying);
   }
 
   /** Repairs a lost share; ZFS shares what it mounts. */

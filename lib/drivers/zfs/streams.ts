@@ -33,7 +33,7 @@ export function whyNotSent(entry: Entry, version: string | undefined): string | 
   );
 }
 
-/** The properties of the dataset above a landing that decide what it can receive. */
+/** The properties of the dataset above a target that decide what it can receive. */
 export const receivingProperties = [
   ...["type", "available", "encryption", "keystatus", "casesensitivity", "normalization", "utf8only", "acltype"],
 ] as const;
@@ -42,7 +42,7 @@ export const receivingProperties = [
 const within = ["casesensitivity", "normalization", "utf8only"] as const;
 
 /**
- * Why a volume with these properties cannot be a copy of the moment, in words; undefined if it can. `above` is the nearest dataset that
+ * Why a volume with these properties cannot be a copy of the snapshot, in words; undefined if it can. `above` is the nearest dataset that
  * exists above it, whose properties it inherits.
  */
 export function whyNotReceived(

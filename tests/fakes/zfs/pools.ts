@@ -282,6 +282,6 @@ function laterReceive(text: string, zfs: (argv: readonly string[]) => Result): R
   if (show === "") return undefined;
   const shown = zfs(show.split(" "));
   if (shown.code !== 0) return shown;
-  if (shown.out.trim() !== value) return { out: "", err: "it is not the landing\n", code: 1 };
+  if (shown.out.trim() !== value) return { out: "", err: "it is not the target\n", code: 1 };
   return zfs(words.split(" "));
 }

@@ -61,7 +61,7 @@ test("a later pass overwrites nothing but its own landing", async () => {
   const second = await copySource(a).protect(source, targetOf("c"), 1, call);
   const send = () => ends.source.open(second, { kind: "since", snapshot }, false);
   here.fake.zfs("set", "csimux:landing=d", "tank/k/v/csimux-land-c");
-  await expect(joined(send(), ends.target.open("c", second, true))).rejects.toThrow("is not the landing of c");
+  await expect(joined(send(), ends.target.open("c", second, true))).rejects.toThrow("is not the target of c");
   here.fake.zfs("set", "csimux:landing=c", "tank/k/v/csimux-land-c");
   await joined(send(), ends.target.open("c", second, true));
   expect(await ends.target.state("c", call)).toEqual({ kind: "whole", proof: second.proof });

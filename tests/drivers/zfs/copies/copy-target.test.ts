@@ -145,7 +145,7 @@ test.each(foreign)("nor is one that appears as %s after the beginning", async na
   }
   await expect(
     joined({ ...target.open("c", snapshot, true), argv: ["true"] }, target.open("c", snapshot, true)),
-  ).rejects.toThrow(name === "csimux-land-c" ? "not the landing" : "");
+  ).rejects.toThrow(name === "csimux-land-c" ? "not the target" : "");
   await copyTarget(b)
     .drop("c", call)
     .catch(() => {});

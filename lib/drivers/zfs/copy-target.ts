@@ -4,6 +4,7 @@ import type { CopyMethod, CopySpec, SourceSnapshot, StoredCopy } from "../copyin
 import { maxRecordBytes, whyNotPlain } from "../copying.ts";
 import type { CopyTargetStore } from "../store.ts";
 import { type CreationPlan, creationPlan } from "./creation.ts";
+import { finishCopy } from "./finish-copy.ts";
 import { isReceived, isVolumeId, receivedName } from "./names.ts";
 import {
   bytesOf,
@@ -15,7 +16,6 @@ import {
   property,
   shownValue,
 } from "./properties.ts";
-import { settled } from "./settling.ts";
 import { refuseSameShare } from "./shares.ts";
 import { destroyFamily } from "./sources.ts";
 import type { CopyAccess } from "./storage.ts";
@@ -24,12 +24,12 @@ import { blockBytes, blockSizeOf } from "./values.ts";
 import type { ZfsVolume } from "./volume.ts";
 import { type Entry, untrue, ZfsError } from "./zfs.ts";
 
-/** Nothing mounts or shares a record, or a landing: `zfs mount -a` passes both over. */
+/** Nothing mounts or shares a record, or a target: `zfs mount -a` passes both over. */
 const unreachable = { mountpoint: "none", sharenfs: "off", sharesmb: "off" } as const;
 
 const recordProperties = ["type", property.copy, property.cancelled, ...markProperties] as const;
-const landingProperties = [
-  ...["type", "encryption", "receive_resume_token", property.landing, property.proof],
+const targetProperties = [
+  ...["type", "encryption", "receive_resume_token", property.copyTarget, property.proof],
   ...[property.copyOf, property.success, ...markProperties],
 ] as const;
 
@@ -46,10 +46,10 @@ function recordIn(text: string): string {
 }
 
 /**
- * Landings of copies: a dataset with the record, which holds no data, and next to it the dataset that receives the content. Neither is ever a
+ * Targets of copies: a dataset with the record, which holds no data, and next to it the dataset that receives the content. Neither is ever a
  * volume; the second becomes one by its last rename.
  */
-export function datasetLandings({ storage, streams, made = {} }: CopyAccess): CopyTargetStore<ZfsVolume> {
+export function datasetCopyTarget({ storage, streams, made = {} }: CopyAccess): CopyTargetStore<ZfsVolume> {
   const { zfs, names, settings, identity } = storage;
   const { marks } = settings;
   const isZvol = settings.volumes.type === "volume";
@@ -66,37 +66,37 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): Co
   const isOwn = (entry: Entry): boolean =>
     ownValue(entry, property.driver) !== undefined && otherOwner(entry, marks) === undefined;
 
-  const isOwnLanding = (id: string, entry: Entry): boolean => isOwn(entry) && ownValue(entry, property.landing) === id;
+  const isOwnTarget = (id: string, entry: Entry): boolean =>
+    isOwn(entry) && ownValue(entry, property.copyTarget) === id;
 
   async function read(id: string, { signal }: Call) {
-    const [record, landing, volume] = [names.record(id), names.landing(id), names.dataset(id)];
-    const properties = [...new Set([...recordProperties, ...landingProperties])];
-    const entries = await zfs.read({ names: [names.pool, record, landing, volume], properties }, signal);
-    return { record: entries.get(record), landing: entries.get(landing), volume: entries.get(volume) };
+    const [record, target, volume] = [names.record(id), names.copyTarget(id), names.dataset(id)];
+    const properties = [...new Set([...recordProperties, ...targetProperties])];
+    const entries = await zfs.read({ names: [names.pool, record, target, volume], properties }, signal);
+    return { record: entries.get(record), target: entries.get(target), volume: entries.get(volume) };
   }
 
   const gone = (id: string) => storage.error("not-found", `the copy of "${id.slice(0, 128)}" does not exist`);
   const foreign = (name: string, what: string) =>
     storage.notOwn(`the dataset ${name} exists, and nothing proves that it is ${what} of this connection`);
 
-  /** The landing itself, if there is one. Throws "failed-precondition" unless it is this connection's, with its record. */
-  const landingOf = async (id: string, call: Call) => landingIn(id, await read(id, call));
+  /** The target itself, if there is one. Throws "failed-precondition" unless it is this connection's, with its record. */
+  const targetOf = async (id: string, call: Call) => targetIn(id, await read(id, call));
 
-  function landingIn(id: string, { record, landing }: Awaited<ReturnType<typeof read>>): Entry | undefined {
-    if (landing && !recordOf(record)) throw foreign(landing.name, "a landing");
-    if (landing && !isOwnLanding(id, landing)) throw foreign(landing.name, "a landing");
-    return landing;
+  function targetIn(id: string, { record, target }: Awaited<ReturnType<typeof read>>): Entry | undefined {
+    if (target && !(recordOf(record) && isOwnTarget(id, target))) throw foreign(target.name, "the target of a copy");
+    return target;
   }
 
   /**
-   * The token of a landing that has no mark yet. ZFS sets the properties of a dataset after it has begun to receive it
+   * The token of a target that has no mark yet. ZFS sets the properties of a dataset after it has begun to receive it
    * (module/zfs/zfs_ioctl.c, zfs_ioc_recv_impl), and a loss of power in between leaves one; the stream that continues it sets them again.
    */
-  function unmarkedToken({ record, landing }: Awaited<ReturnType<typeof read>>): string | undefined {
-    if (!landing || !recordOf(record)) return undefined;
-    const marks = [...markProperties, property.landing, property.proof];
-    return marks.every(name => ownValue(landing, name) === undefined)
-      ? shownValue(landing, "receive_resume_token")
+  function unmarkedToken({ record, target }: Awaited<ReturnType<typeof read>>): string | undefined {
+    if (!target || !recordOf(record)) return undefined;
+    const marks = [...markProperties, property.copyTarget, property.proof];
+    return marks.every(name => ownValue(target, name) === undefined)
+      ? shownValue(target, "receive_resume_token")
       : undefined;
   }
 
@@ -113,12 +113,12 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): Co
     return { ...plan, values: { ...made, ...plan.values } };
   }
 
-  /** Throws why this moment cannot become this volume. */
-  async function refuse(method: CopyMethod, spec: CopySpec, moment: SourceSnapshot, call: Call): Promise<void> {
-    const { values, bytes } = planOf(spec, moment);
+  /** Throws why this snapshot cannot become this volume. */
+  async function refuse(method: CopyMethod, spec: CopySpec, snapshot: SourceSnapshot, call: Call): Promise<void> {
+    const { values, bytes } = planOf(spec, snapshot);
     if (method !== "zfs-send" && method !== "zfs-send-local")
       throw storage.error("invalid-argument", `volumes of ZFS are made of streams, and not by the way "${method}"`);
-    const { blockBytes: block, encrypted } = moment.traits;
+    const { blockBytes: block, encrypted } = snapshot.traits;
     const asked =
       spec.parameters["zfs.volblocksize"] === undefined ? undefined : blockSizeOf(settings, spec.parameters);
     if (asked !== undefined && blockBytes(asked) !== block)
@@ -128,10 +128,10 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): Co
       );
     const parent = await above(call);
     const isPlain = (shownValue(parent, "encryption") ?? "off") === "off";
-    const why = whyNotPlain(encrypted, !isPlain) ?? whyNotReceived(moment, values, parent);
+    const why = whyNotPlain(encrypted, !isPlain) ?? whyNotReceived(snapshot, values, parent);
     if (why !== undefined) throw storage.error("failed-precondition", `it cannot be copied: ${why}`);
     const reserves = values["refreservation"] ?? "0";
-    const needed = spaceFor(moment, reserves === "auto" ? bytes : bytesOf(reserves));
+    const needed = spaceFor(snapshot, reserves === "auto" ? bytes : bytesOf(reserves));
     const available = bytesOf(shownValue(parent, "available"));
     if (needed > available)
       throw storage.error(
@@ -141,10 +141,10 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): Co
   }
 
   /** Throws why the content must not be received: what has received nothing yet will be as encrypted as the datasets above it. */
-  async function refusePlain(landing: Entry | undefined, { traits }: SourceSnapshot, call: Call): Promise<void> {
+  async function refusePlain(target: Entry | undefined, { traits }: SourceSnapshot, call: Call): Promise<void> {
     const { encrypted } = traits;
     if (encrypted === false) return;
-    const value = shownValue(landing ?? (await above(call)), "encryption") ?? "off";
+    const value = shownValue(target ?? (await above(call)), "encryption") ?? "off";
     const why = whyNotPlain(encrypted, value !== "off");
     if (why !== undefined) throw storage.error("failed-precondition", `it cannot be copied: ${why}`);
   }
@@ -165,14 +165,15 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): Co
     return entry;
   }
 
-  /** Removes a landing, and then its record unless that stays; both only if they are this connection's. */
-  async function removed(id: string, call: Call, what: "landing" | "both" = "both"): Promise<void> {
-    const { record, landing } = await read(id, call);
+  /** Removes a target, and then its record unless that stays; both only if they are this connection's. */
+  async function removed(id: string, call: Call, what: "target" | "both" = "both"): Promise<void> {
+    const found = await read(id, call);
+    const { record } = found;
     if (!record) return;
     if (!recordOf(record)) throw foreign(record.name, "a record");
-    if (landing && !isOwnLanding(id, landing)) throw foreign(landing.name, "a landing");
+    const target = targetIn(id, found);
     const query = { names: [names.pool], properties: ["type"] };
-    for (const { name } of [landing, what === "both" ? record : undefined].filter(each => each !== undefined)) {
+    for (const { name } of [target, what === "both" ? record : undefined].filter(each => each !== undefined)) {
       const family = await zfs.family(name, query, call.signal);
       const refused = (text: string) => storage.error("failed-precondition", text);
       if (family.has(name)) await destroyFamily(zfs, name, family, refused, call);
@@ -188,24 +189,23 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): Co
 
   return {
     content: isZvol ? "blocks" : "files",
-    async refusal(method, spec, moment, call) {
-      try {
-        await refuse(method, spec, moment, call);
-        return undefined;
-      } catch (error) {
-        if (error instanceof CsiError) return error;
-        throw error;
-      }
-    },
-    async begin(spec, moment, record, call) {
+    refusal: (method, spec, snapshot, call) =>
+      refuse(method, spec, snapshot, call).then(
+        () => undefined,
+        (error: unknown) => {
+          if (error instanceof CsiError) return error;
+          throw error;
+        },
+      ),
+    async begin(spec, snapshot, record, call) {
       await zfs.ready?.(call.signal);
-      planOf(spec, moment);
+      planOf(spec, snapshot);
       const id = names.idOf(spec.name);
       const found = await read(id, call);
       const known = recordOf(found.record);
       if (found.record && !known) throw foreign(found.record.name, "a record");
-      if (unmarkedToken(found) === undefined) landingIn(id, found);
-      await refusePlain(found.landing, moment, call);
+      if (unmarkedToken(found) === undefined) targetIn(id, found);
+      await refusePlain(found.target, snapshot, call);
       if (known) return known;
       // Another controller has finished it since the caller looked for it.
       if (found.volume && isOwn(found.volume) && isFinishedCopy(found.volume, spec.origin))
@@ -226,18 +226,18 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): Co
       if (!(await find(id, call))) throw gone(id);
       await zfs.set(names.record(id), { [property.cancelled]: "true" }, call.signal);
     },
-    async complete(id, spec, moment, call) {
+    async complete(id, spec, snapshot, call) {
       const { volume } = await read(id, call);
-      if (!volume && !(await landingOf(id, call)))
+      if (!volume && !(await targetOf(id, call)))
         throw storage.error("aborted", `the copy of "${id.slice(0, 128)}" has received nothing yet`);
-      return settled(storage, id, planOf(spec, moment), spec, moment, call);
+      return finishCopy(storage, id, planOf(spec, snapshot), spec, snapshot, call);
     },
     async hasContent(id, call) {
-      const { landing, volume } = await read(id, call);
-      // Another process may have renamed the landing while both were read.
-      return (landing ?? volume ?? (await read(id, call)).volume) !== undefined;
+      const { target, volume } = await read(id, call);
+      // Another process may have renamed the target while both were read.
+      return (target ?? volume ?? (await read(id, call)).volume) !== undefined;
     },
-    empty: async (id, call) => (isVolumeId(id) ? removed(id, call, "landing") : undefined),
+    empty: async (id, call) => (isVolumeId(id) ? removed(id, call, "target") : undefined),
     drop,
     forget: drop,
     async copies({ signal }) {
@@ -248,20 +248,20 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): Co
       format: isZvol ? "zfs:volume" : "zfs:filesystem",
       machine: streams.machine,
       async state(id, call) {
-        const name = names.landing(id);
+        const name = names.copyTarget(id);
         if (await streams.isReceiving(name, call.signal)) return { kind: "busy" };
         const found = await read(id, call);
         const begun = unmarkedToken(found);
         // The guid in it proves which copy it is of; with another one, it is left alone like every foreign dataset.
         if (begun !== undefined)
           return { kind: "partial", token: begun, proof: await streams.guidOf(begun, call.signal) };
-        const landing = landingIn(id, found);
-        const token = shownValue(landing, "receive_resume_token");
+        const target = targetIn(id, found);
+        const token = shownValue(target, "receive_resume_token");
         if (token !== undefined) return { kind: "partial", token, proof: await streams.guidOf(token, call.signal) };
-        // What was proved keeps that while it becomes the volume; a round after an attempt at that has left a snapshot.
-        const proof = ownValue(landing ?? found.volume, property.proof);
+        // What was proved keeps that while it becomes the volume; a pass after an attempt at that has left a snapshot.
+        const proof = ownValue(target ?? found.volume, property.proof);
         const proved = proof === undefined ? ({ kind: "nothing" } as const) : ({ kind: "whole", proof } as const);
-        if (!landing) return proved;
+        if (!target) return proved;
         const below = await zfs.below(name, ["snapshot"], ["guid", "createtxg"], 1, call.signal);
         const txg = (entry: Entry) => Number(shownValue(entry, "createtxg") ?? 0);
         const last = below
@@ -271,28 +271,28 @@ export function datasetLandings({ storage, streams, made = {} }: CopyAccess): Co
         return last ? { kind: "whole", proof: shownValue(last, "guid") ?? "" } : proved;
       },
       open(id, { proof }, isLater) {
-        const snapshot = `${names.landing(id)}@${receivedName(proof)}`;
-        if (isLater) return streams.receiveLater(snapshot, property.landing, id);
+        const snapshot = `${names.copyTarget(id)}@${receivedName(proof)}`;
+        if (isLater) return streams.receiveLater(snapshot, property.copyTarget, id);
         const closed = isZvol ? { volmode: "none" } : { canmount: "noauto", ...unreachable };
-        return streams.receive(snapshot, { ...closed, ...markValues(identity), [property.landing]: id });
+        return streams.receive(snapshot, { ...closed, ...markValues(identity), [property.copyTarget]: id });
       },
       /** Also a program that still waits for its first bytes, whose dataset does not exist yet. */
       async stop(id, call) {
-        await landingOf(id, call);
-        if (await find(id, call)) await streams.stop(names.landing(id), call.signal);
+        await targetOf(id, call);
+        if (await find(id, call)) await streams.stop(names.copyTarget(id), call.signal);
       },
       /** Without a token and a snapshot there is nothing to continue from, and a new stream needs the name. */
       async discard(id, call) {
-        const landing = await landingOf(id, call);
-        if (shownValue(landing, "receive_resume_token") !== undefined)
-          return streams.abort(names.landing(id), call.signal);
-        if (!landing || ownValue(landing, property.proof) !== undefined) return;
+        const target = await targetOf(id, call);
+        if (shownValue(target, "receive_resume_token") !== undefined)
+          return streams.abort(names.copyTarget(id), call.signal);
+        if (!target || ownValue(target, property.proof) !== undefined) return;
         const query = { names: [names.pool], properties: ["type"] };
-        const family = await zfs.family(landing.name, query, call.signal);
+        const family = await zfs.family(target.name, query, call.signal);
         const kept = [...family.keys()].some(
-          each => each.startsWith(`${landing.name}@`) || each.startsWith(`${landing.name}/`),
+          each => each.startsWith(`${target.name}@`) || each.startsWith(`${target.name}/`),
         );
-        if (family.has(landing.name) && !kept) await zfs.destroy(landing.name, {}, call.signal);
+        if (family.has(target.name) && !kept) await zfs.destroy(target.name, {}, call.signal);
       },
     },
   };

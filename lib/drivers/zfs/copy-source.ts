@@ -1,7 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import { type CopySource, copyKey, type ProtectedSnapshot, type SourceSnapshot, type StreamStart } from "../copying.ts";
 import type { Source } from "../driver.ts";
-import { copyTag, isVolumeId, keyOfMoment, momentBefore, momentName, snapshotId } from "./names.ts";
+import { copySnapshotBefore, copySnapshotName, copyTag, isVolumeId, keyOfCopySnapshot, snapshotId } from "./names.ts";
 import {
   bytesOf,
   markProperties,
@@ -31,10 +31,10 @@ const traitProperties = [
 /** The properties of a file system that its stream contains. */
 const fixedProperties = ["casesensitivity", "normalization", "utf8only", "acltype"] as const;
 
-const momentProperties = [...snapshotProperties, "userrefs"];
+const heldProperties = [...snapshotProperties, "userrefs"];
 
-/** The dataset that a moment is taken of, or the snapshot that is one. */
-interface MomentSource {
+/** The dataset that a snapshot is taken of, or the snapshot that is one. */
+interface SnapshotSource {
   readonly dataset: string;
   /** The snapshot to protect; undefined: one is taken. */
   readonly snapshot: string | undefined;
@@ -45,17 +45,17 @@ interface MomentSource {
 }
 
 /**
- * Moments of volumes, which are snapshots that csimux takes, and CSI snapshots. Both are held with a tag of their own for each copy, and
+ * Snapshots that csimux takes of volumes, and CSI snapshots. Both are held with a tag of their own for each copy, and
  * a property names its target, so that one listing finds them again.
  */
-export function datasetMoments({ storage, streams }: CopyAccess): CopySource {
+export function datasetCopySource({ storage, streams }: CopyAccess): CopySource {
   const { zfs, names, settings, identity } = storage;
   const format = settings.volumes.type === "volume" ? "zfs:volume" : "zfs:filesystem";
 
   const missing = ({ kind, id }: Source) =>
     storage.error("not-found", `the source ${kind} "${id.slice(0, 128)}" does not exist`);
 
-  async function sourceOf(source: Source, key: string, call: Call): Promise<MomentSource> {
+  async function sourceOf(source: Source, key: string, call: Call): Promise<SnapshotSource> {
     if (source.kind === "volume" || snapshotId(source.id)?.detached === true) {
       const { name, bytes } = await copySourceOf(storage, source, call);
       return { dataset: name, snapshot: undefined, bytes, since: undefined };
@@ -74,7 +74,7 @@ export function datasetMoments({ storage, streams }: CopyAccess): CopySource {
     const parts = snapshotId(id);
     if (!parts) return undefined;
     const name = names.snapshot(parts);
-    const properties = [...momentProperties, protectedProperty(key)];
+    const properties = [...heldProperties, protectedProperty(key)];
     const entry = (await zfs.read({ names: [names.pool, name], properties }, signal)).get(name);
     const isKept = ownValue(entry, protectedProperty(key)) !== undefined && shownValue(entry, "userrefs") !== "0";
     return entry && isKept && otherOwner(entry, settings.marks) === undefined ? entry : undefined;
@@ -91,17 +91,17 @@ export function datasetMoments({ storage, streams }: CopyAccess): CopySource {
   }
 
   /** Takes a snapshot of a dataset and holds it, or finds it. Throws "failed-precondition" for one that csimux did not take for this copy. */
-  async function taken({ dataset, bytes }: MomentSource, target: string, round: number, call: Call) {
+  async function taken({ dataset, bytes }: SnapshotSource, target: string, pass: number, call: Call) {
     const { signal } = call;
     const key = copyKey(target);
-    const snapshot = `${dataset}@${momentName(key, round)}`;
+    const snapshot = `${dataset}@${copySnapshotName(key, pass)}`;
     const values = {
       [protectedProperty(key)]: protectedText({ target, since: Math.floor(Date.now() / 1000) }),
       ...(bytes > 0n && { [property.bytes]: String(bytes) }),
       ...markValues(identity),
     };
-    const query = { names: [names.pool, snapshot], properties: [...momentProperties, protectedProperty(key)] };
-    const base = momentBefore(snapshot);
+    const query = { names: [names.pool, snapshot], properties: [...heldProperties, protectedProperty(key)] };
+    const base = copySnapshotBefore(snapshot);
     const { made, ...first } = await streams.take(snapshot, values, copyTag(key), query, base, signal);
     const entry = first.entries.get(snapshot);
     if (!entry) throw untrue(`taken ${snapshot}`);
@@ -113,11 +113,11 @@ export function datasetMoments({ storage, streams }: CopyAccess): CopySource {
   }
 
   /** Protects a CSI snapshot. The property comes first: a hold without it would never be found again. */
-  async function protectedSnapshot({ snapshot = "", since }: MomentSource, target: string, call: Call) {
+  async function protectedSnapshot({ snapshot = "", since }: SnapshotSource, target: string, call: Call) {
     const key = copyKey(target);
     const text = protectedText({ target, since: Math.floor(Date.now() / 1000) });
     const values = since === undefined ? { [protectedProperty(key)]: text } : {};
-    const query = { names: [names.pool, snapshot], properties: momentProperties };
+    const query = { names: [names.pool, snapshot], properties: heldProperties };
     const held = await streams.hold(snapshot, values, copyTag(key), query, undefined, call.signal);
     const entry = held.entries.get(snapshot);
     if (!entry) throw untrue(`held ${snapshot}`);
@@ -138,7 +138,7 @@ export function datasetMoments({ storage, streams }: CopyAccess): CopySource {
   /** Gives up one snapshot: its hold, and the snapshot itself if it was taken for this copy. */
   async function given(snapshot: string, key: string, { signal }: Call): Promise<void> {
     await streams.release(snapshot, copyTag(key), signal);
-    if (keyOfMoment(snapshot) === key) return zfs.destroy(snapshot, { deferred: true }, signal);
+    if (keyOfCopySnapshot(snapshot) === key) return zfs.destroy(snapshot, { deferred: true }, signal);
     // A snapshot that was to be destroyed is gone now.
     if ((await zfs.read({ names: [names.pool, snapshot], properties: ["type"] }, signal)).has(snapshot))
       await zfs.set(snapshot, { [protectedProperty(key)]: undefined }, signal);
@@ -146,18 +146,18 @@ export function datasetMoments({ storage, streams }: CopyAccess): CopySource {
 
   return {
     content: settings.volumes.type === "volume" ? "blocks" : "files",
-    async protect(source, target, round, call): Promise<SourceSnapshot> {
+    async protect(source, target, pass, call): Promise<SourceSnapshot> {
       const found = await sourceOf(source, copyKey(target), call);
       const dataset = await readable(found.dataset, call);
       const { entry, toSend } =
         found.snapshot === undefined
-          ? await taken(found, target, round, call)
+          ? await taken(found, target, pass, call)
           : await protectedSnapshot(found, target, call);
       const proof = shownValue(entry, "guid");
       if (proof === undefined) throw untrue(`taken ${entry.name}, with its guid`);
       return {
         ...{ name: entry.name, proof, toSend, stable: true },
-        bytes: momentBytes(entry, found.bytes),
+        bytes: sourceBytes(entry, found.bytes),
         traits: {
           encrypted: isEncrypted(dataset),
           blockBytes: bytesOf(shownValue(dataset, "volblocksize")),
@@ -180,7 +180,9 @@ export function datasetMoments({ storage, streams }: CopyAccess): CopySource {
     },
     async protectedSnapshots(call) {
       const found = await all([], call);
-      const kept = found.filter(each => shownValue(each, "userrefs") !== "0" || keyOfMoment(each.name) !== undefined);
+      const kept = found.filter(
+        each => shownValue(each, "userrefs") !== "0" || keyOfCopySnapshot(each.name) !== undefined,
+      );
       return [...(await protectedOf(storage, streams, kept, call))].flatMap(([name, all]) => {
         const id = name.slice(names.parent.length + 1).split("@")[0] ?? "";
         const volume = name.startsWith(`${names.parent}/`) && isVolumeId(id) ? id : undefined;
@@ -197,13 +199,13 @@ export function datasetMoments({ storage, streams }: CopyAccess): CopySource {
     stream: {
       format,
       machine: streams.machine,
-      open(moment: SourceSnapshot, start: StreamStart, basic: boolean, tells = false) {
+      open(snapshot: SourceSnapshot, start: StreamStart, basic: boolean, tells = false) {
         if (start.kind === "token") return streams.resume(start.token, tells);
-        if (start.kind === "whole") return streams.send(moment.name, undefined, basic, tells);
+        if (start.kind === "whole") return streams.send(snapshot.name, undefined, basic, tells);
         // Its name comes from the target, which does not decide what is sent from here.
-        const base = momentBefore(moment.name);
-        if (base !== undefined && start.snapshot.name === base) return streams.send(moment.name, base, basic, tells);
-        const what = `the changes of ${moment.name} since "${start.snapshot.name.slice(0, 256)}" are not sent`;
+        const base = copySnapshotBefore(snapshot.name);
+        if (base !== undefined && start.snapshot.name === base) return streams.send(snapshot.name, base, basic, tells);
+        const what = `the changes of ${snapshot.name} since "${start.snapshot.name.slice(0, 256)}" are not sent`;
         const why = "that is not the snapshot of the pass before; cancel the copy and repeat it";
         throw storage.error("failed-precondition", `${what}: ${why}`);
       },
@@ -218,8 +220,8 @@ function isEncrypted(entry: Entry): boolean | undefined {
   return value === undefined ? undefined : value !== "off";
 }
 
-/** The smallest size of a volume made of a moment: that of the volume when it was taken. `known`: of its source. */
-function momentBytes(entry: Entry, known: bigint): bigint {
+/** The smallest size of a volume made of a snapshot: that of the volume when it was taken. `known`: of its source. */
+function sourceBytes(entry: Entry, known: bigint): bigint {
   const recorded = bytesOf(ownValue(entry, property.bytes));
   if (recorded > 0n) return recorded;
   const volsize = bytesOf(shownValue(entry, "volsize"));

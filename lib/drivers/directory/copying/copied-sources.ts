@@ -36,8 +36,8 @@ export interface GivenContent {
   readonly bytes: bigint;
 }
 
-/** The functions on volumes and snapshots that Moments uses. */
-export interface MomentParts {
+/** The functions on volumes and snapshots that CopiedSources uses. */
+export interface CopiedSourceParts {
   /** Throws "not-found". */
   content(source: Source, call: Call): Promise<GivenContent>;
   /** The mount from which volumes are read. */
@@ -71,18 +71,18 @@ const endedBy = (runner: CommandRunner, signal: AbortSignal): CommandRunner => (
  * Volumes and snapshots as sources of copies to other connections. Each copy has a file that names its source, and csimux deletes no
  * volume or snapshot that such a file names. A volume is copied while pods may use it; a snapshot does not change.
  */
-export class Moments {
+export class CopiedSources {
   readonly #context: OperationContext;
-  readonly #parts: MomentParts;
+  readonly #parts: CopiedSourceParts;
   readonly #files: OwnFiles<Protection>;
 
-  constructor(context: OperationContext, parts: MomentParts) {
+  constructor(context: OperationContext, parts: CopiedSourceParts) {
     this.#context = context;
     this.#parts = parts;
-    this.#files = new OwnFiles(context, context.layout.moments, protection);
+    this.#files = new OwnFiles(context, context.layout.copiedSources, protection);
   }
 
-  /** Like CopySource.protect. Each round of a volume is the same folder. */
+  /** Like CopySource.protect. Each pass of a volume is the same folder. */
   async protect(source: Source, target: string, call: Call): Promise<SourceSnapshot> {
     const given = await this.#parts.content(source, call);
     const kept = await this.#own(target);
@@ -188,7 +188,7 @@ export class Moments {
   async #own(target: string): Promise<Protection | undefined> {
     const kept = await this.#files.read(copyKey(target));
     if (kept === undefined || kept.target === target) return kept;
-    const text = `the file ${copyKey(target)}.json in ${this.#context.layout.moments} belongs to the copy to "${kept.target.slice(0, 200)}"`;
+    const text = `the file ${copyKey(target)}.json in ${this.#context.layout.copiedSources} belongs to the copy to "${kept.target.slice(0, 200)}"`;
     throw new CsiError("failed-precondition", `connection "${this.#context.connection}": ${text}`);
   }
 
@@ -204,11 +204,11 @@ export class Moments {
 }
 
 /** A CopySource that opens the store at the beginning of each operation. */
-export const givingBy = (at: () => Promise<{ readonly moments: Moments }>): CopySource => ({
+export const copySourceBy = (at: () => Promise<{ readonly sources: CopiedSources }>): CopySource => ({
   content: "files",
-  protect: async (source, target, _round, call) => (await at()).moments.protect(source, target, call),
-  release: async (target, keep) => (await at()).moments.release(target, keep),
-  protectedSnapshots: async call => (await at()).moments.list(call),
-  tree: async (moment, call, work, isStopped) => (await at()).moments.tree(moment, call, work, isStopped),
-  fill: async (moment, folder, call) => (await at()).moments.fill(moment, folder, call),
+  protect: async (source, target, _pass, call) => (await at()).sources.protect(source, target, call),
+  release: async (target, keep) => (await at()).sources.release(target, keep),
+  protectedSnapshots: async call => (await at()).sources.list(call),
+  tree: async (snapshot, call, work, isStopped) => (await at()).sources.tree(snapshot, call, work, isStopped),
+  fill: async (snapshot, folder, call) => (await at()).sources.fill(snapshot, folder, call),
 });

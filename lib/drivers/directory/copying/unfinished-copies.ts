@@ -25,8 +25,8 @@ interface CopyFile {
   readonly record: string;
 }
 
-/** The parts of a store in which landings become volumes. */
-export interface LandingParts {
+/** The parts of a store in which targets become volumes. */
+export interface UnfinishedCopyParts {
   readonly trees: Trees;
   readonly owner: OwnershipAndMode;
   readonly records: TreeRecords<VolumeRecord>;
@@ -44,16 +44,16 @@ function copyFile(fields: RecordFields): CopyFile | undefined {
 const isSame = (a: ForeignSource, b: ForeignSource): boolean => a.kind === b.kind && a.handle === b.handle;
 
 /**
- * Unfinished copies from other connections. The record of a copy is written first and removed last; its landing is a folder with a fixed
- * name in the work folder, where no node and no listing sees it. A landing becomes a volume by a rename, after everything in it is on
+ * Unfinished copies from other connections. The record of a copy is written first and removed last; its target is a folder with a fixed
+ * name in the work folder, where no node and no listing sees it. A target becomes a volume by a rename, after everything in it is on
  * stable storage.
  */
-export class Landings {
+export class UnfinishedCopies {
   readonly #context: OperationContext;
-  readonly #parts: LandingParts;
+  readonly #parts: UnfinishedCopyParts;
   readonly #files: OwnFiles<CopyFile>;
 
-  constructor(context: OperationContext, parts: LandingParts) {
+  constructor(context: OperationContext, parts: UnfinishedCopyParts) {
     this.#context = context;
     this.#parts = parts;
     this.#files = new OwnFiles(context, context.layout.copies, copyFile);
@@ -65,44 +65,44 @@ export class Landings {
   }
 
   /** Like CopyTarget.refusal. */
-  async refusal(method: CopyMethod, spec: CopySpec, moment: SourceSnapshot, call: Call): Promise<CsiError | undefined> {
+  async refusal(method: CopyMethod, { name, range }: CopySpec, snapshot: SourceSnapshot, call: Call) {
     if (method !== "rsync" && method !== "restore")
       return this.#error("invalid-argument", "volumes in folders take no streams");
     try {
       await present(this.#context);
-      sizeFrom(spec.range, moment.bytes);
+      sizeFrom(range, snapshot.bytes);
       await checkTools(this.#context, call);
       const { availableBytes } = await this.#context.files.statfs(this.#context.layout.base);
-      if (moment.toSend <= availableBytes) return undefined;
-      const text = `the content has ${moment.toSend} bytes, and only ${availableBytes} are free; free some or add some`;
+      if (snapshot.toSend <= availableBytes) return undefined;
+      const text = `the content has ${snapshot.toSend} bytes, and only ${availableBytes} are free; free some or add some`;
       return this.#error("resource-exhausted", text);
     } catch (error) {
-      const refused = failure(error, this.#context, `copy into volume "${spec.name.slice(0, 160)}"`);
+      const refused = failure(error, this.#context, `copy into volume "${name.slice(0, 160)}"`);
       if (["invalid-argument", "failed-precondition", "out-of-range", "resource-exhausted"].includes(refused.code))
         return refused;
       throw refused;
     }
   }
 
-  /** Like CopyTarget.begin. Throws "already-exists" for the landing of another request, and "aborted" if the volume exists. */
+  /** Like CopyTarget.begin. Throws "already-exists" for the target of another request, and "aborted" if the volume exists. */
   async begin(spec: CopySpec, record: string, call: Call): Promise<StoredCopy> {
     const id = this.#parts.idOf(spec.name);
     if (await this.#parts.trees.has(id)) throw this.#error("aborted", `volume "${id}" was created meanwhile; retrying`);
     const kept = (await this.#files.read(id)) ?? (await this.#begunMeanwhile(id));
     if (kept) {
       this.#refuseOther(kept, spec);
-      await this.#makeLanding(id, call);
+      await this.#makeTarget(id, call);
       return { id, record: kept.record, ...(await this.#mark(id)) };
     }
     const { connection } = this.#context;
     // The mark of an earlier copy, whose record was removed while it was written.
     await this.#files.unmark(id);
     await this.#files.put(id, { name: spec.name, copyOf: spec.origin, connection, record: short(record) });
-    await this.#makeLanding(id, call);
+    await this.#makeTarget(id, call);
     return { id, record };
   }
 
-  /** The record of a copy that had none, if another process has begun it since. Throws "failed-precondition" for a landing without one. */
+  /** The record of a copy that had none, if another process has begun it since. Throws "failed-precondition" for a target without one. */
   async #begunMeanwhile(id: string): Promise<CopyFile | undefined> {
     await present(this.#context);
     if ((await this.#context.files.entry(this.#path(id))) === undefined) return undefined;
@@ -132,10 +132,10 @@ export class Landings {
   }
 
   /**
-   * Gives a landing, which holds `moment`, the owner and mode of new volumes, puts it on stable storage, writes the volume's record, and
+   * Gives a target, which holds `snapshot`, the owner and mode of new volumes, puts it on stable storage, writes the volume's record, and
    * only then gives it its name. Returns the record; undefined if the volume exists already.
    */
-  async complete(id: string, spec: CopySpec, moment: SourceSnapshot, call: Call): Promise<VolumeRecord | undefined> {
+  async complete(id: string, spec: CopySpec, snapshot: SourceSnapshot, call: Call): Promise<VolumeRecord | undefined> {
     const { trees, owner, records } = this.#parts;
     if (await trees.has(id)) {
       // The call that named it may have ended before this step.
@@ -144,7 +144,7 @@ export class Landings {
     }
     this.#refuseOther(await this.#known(id), spec);
     const folder = this.#path(id);
-    const entry = await this.#landing(id);
+    const entry = await this.#target(id);
     if (entry === undefined)
       throw this.#error("unavailable", `the content that was copied to ${folder} no longer exists; cancel the copy`);
     await owner.apply(folder);
@@ -152,7 +152,7 @@ export class Landings {
     throwIfCancelled(this.#context, call);
     const record: VolumeRecord = {
       name: spec.name,
-      bytes: sizeFrom(spec.range, moment.bytes),
+      bytes: sizeFrom(spec.range, snapshot.bytes),
       source: undefined,
       copyOf: spec.origin,
       created: new Date(),
@@ -164,9 +164,9 @@ export class Landings {
     return record;
   }
 
-  /** Like CopyTarget.hasContent. The landing comes first, because another process may give it its name meanwhile. */
+  /** Like CopyTarget.hasContent. The target comes first, because another process may give it its name meanwhile. */
   async hasContent(id: string): Promise<boolean> {
-    if ((await this.#landing(id)) !== undefined || (await this.#parts.trees.has(id))) return true;
+    if ((await this.#target(id)) !== undefined || (await this.#parts.trees.has(id))) return true;
     await present(this.#context);
     return false;
   }
@@ -187,7 +187,7 @@ export class Landings {
       await present(this.#context);
       return false;
     }
-    if ((await this.#landing(id)) !== undefined) await this.#discardLanding(id, call);
+    if ((await this.#target(id)) !== undefined) await this.#discardTarget(id, call);
     await this.#sweep(id, call);
     // Content that reappeared in the work folder after a power failure would never be removed.
     await unless(files.sync(layout.work), "ENOENT");
@@ -205,27 +205,27 @@ export class Landings {
     if (!isVolumeId(id)) return;
     if ((await this.#files.read(id)) === undefined) return await present(this.#context);
     const isFinished = await this.#parts.trees.has(id);
-    if (!isFinished && (await this.#landing(id)) !== undefined)
+    if (!isFinished && (await this.#target(id)) !== undefined)
       throw this.#error("failed-precondition", `the copy to volume "${id}" is not finished; cancel it instead`);
     await this.#files.drop(id);
   }
 
-  /** Like CopyTarget.landings. The record of a file that cannot be read is empty. */
+  /** Like CopyTarget.copies. The record of a file that cannot be read is empty. */
   async list(call: Call): Promise<readonly StoredCopy[]> {
     const all = await this.#files.all(isVolumeId, call);
     if (all.length === 0) await present(this.#context);
-    const landing = async ({ name, value }: (typeof all)[number]): Promise<StoredCopy> => ({
+    const stored = async ({ name, value }: (typeof all)[number]): Promise<StoredCopy> => ({
       id: name,
       record: value?.record ?? "",
       ...(await this.#mark(name)),
     });
-    return mapLimit(all, 8, landing);
+    return mapLimit(all, 8, stored);
   }
 
-  /** Like CopyTarget.folder. Makes the landing again if an interrupted call has left none. */
+  /** Like CopyTarget.folder. Makes the target again if an interrupted call has left none. */
   async folder(id: string, call: Call): Promise<string> {
     await this.#known(id);
-    await this.#makeLanding(id, call);
+    await this.#makeTarget(id, call);
     return this.#path(id);
   }
 
@@ -234,7 +234,7 @@ export class Landings {
   }
 
   #path(id: string): string {
-    return `${this.#context.layout.work}/${this.#context.layout.landing(id)}`;
+    return `${this.#context.layout.work}/${this.#context.layout.copyTarget(id)}`;
   }
 
   #error(code: CsiError["code"], text: string): CsiError {
@@ -255,26 +255,26 @@ export class Landings {
     throw this.#error("already-exists", `volume "${name.slice(0, 128)}" is being copied ${of}`);
   }
 
-  /** Throws "failed-precondition" if something else has the name of the landing. */
-  async #landing(id: string): Promise<"folder" | undefined> {
+  /** Throws "failed-precondition" if something else has the name of the target. */
+  async #target(id: string): Promise<"folder" | undefined> {
     const entry = await this.#context.files.entry(this.#path(id));
     if (entry !== "other") return entry;
     const text = `${this.#path(id)} is a link or a file instead of a folder; csimux does not change it`;
     throw this.#error("failed-precondition", text);
   }
 
-  async #makeLanding(id: string, call: Call): Promise<void> {
+  async #makeTarget(id: string, call: Call): Promise<void> {
     const { files, layout } = this.#context;
-    if ((await this.#landing(id)) !== undefined) return;
+    if ((await this.#target(id)) !== undefined) return;
     await this.#sweep(id, call);
     const make = () => unless(files.makeFolder(this.#path(id), 0o700), "EEXIST");
     await withFolders(this.#context, [layout.own, layout.work], make);
   }
 
-  /** Renames it first, so that a program that still writes cannot write into a new landing. */
-  async #discardLanding(id: string, call: Call): Promise<void> {
+  /** Renames it first, so that a program that still writes cannot write into a new target. */
+  async #discardTarget(id: string, call: Call): Promise<void> {
     const { files, layout } = this.#context;
-    const aside = layout.landingAside(id);
+    const aside = layout.copyTargetAside(id);
     try {
       await unless(files.rename(this.#path(id), aside), "ENOENT");
     } catch (error) {
@@ -283,11 +283,11 @@ export class Landings {
     }
   }
 
-  /** Removes what earlier removals and fillings of this landing have left next to it. */
+  /** Removes what earlier removals and fillings of this target have left next to it. */
   async #sweep(id: string, call: Call): Promise<void> {
     const { files, layout } = this.#context;
     const left = (await unless(files.names(layout.work), "ENOENT")) ?? [];
-    for (const name of left.filter(each => each.startsWith(`${layout.landing(id)}~`))) {
+    for (const name of left.filter(each => each.startsWith(`${layout.copyTarget(id)}~`))) {
       throwIfCancelled(this.#context, call);
       await discard(this.#context, `${layout.work}/${name}`, call);
     }

@@ -9,49 +9,55 @@ import { volumeIn, volumePropertyNames, type ZfsVolume } from "./volume.ts";
 import { type Entry, untrue, type Values } from "./zfs.ts";
 
 /**
- * Makes a landing the volume: proof, snapshots, properties, name, mount. Each step is recorded by what it changes, so that a repeated call
+ * Makes a target the volume: proof, snapshots, properties, name, mount. Each step is recorded by what it changes, so that a repeated call
  * continues where an interrupted one ended. Returns a volume of this name that is not of this copy, or is finished, as it is.
  */
-export async function settled(
+export async function finishCopy(
   storage: ZfsStorage,
   id: string,
   plan: CreationPlan,
   spec: CopySpec,
-  moment: SourceSnapshot,
+  snapshot: SourceSnapshot,
   call: Call,
 ): Promise<ZfsVolume> {
   const { zfs, names, settings } = storage;
   const { signal } = call;
-  const [landing, dataset] = [names.landing(id), names.dataset(id)];
+  const [target, dataset] = [names.copyTarget(id), names.dataset(id)];
   const filesystem = settings.volumes.type === "filesystem" ? settings.volumes : undefined;
-  const written = `written@${receivedName(moment.proof)}`;
+  const written = `written@${receivedName(snapshot.proof)}`;
   const query = {
-    names: [names.pool, landing, `${landing}@${receivedName(moment.proof)}`, dataset],
-    properties: [...volumePropertyNames(settings), "receive_resume_token", property.proof, property.landing, written],
+    names: [names.pool, target, `${target}@${receivedName(snapshot.proof)}`, dataset],
+    properties: [
+      ...volumePropertyNames(settings),
+      "receive_resume_token",
+      property.proof,
+      property.copyTarget,
+      written,
+    ],
   };
 
-  const isProved = (entry: Entry | undefined): boolean => ownValue(entry, property.proof) === moment.proof;
+  const isProved = (entry: Entry | undefined): boolean => ownValue(entry, property.proof) === snapshot.proof;
 
-  const unproved = (why: string) => storage.error("failed-precondition", `${landing} is not a complete copy: ${why}`);
+  const unproved = (why: string) => storage.error("failed-precondition", `${target} is not a complete copy: ${why}`);
 
-  /** Throws "failed-precondition" unless the landing holds exactly the moment. */
-  async function prove(entry: Entry, snapshot: Entry | undefined): Promise<void> {
-    if (ownValue(entry, property.landing) !== id || otherOwner(entry, settings.marks) !== undefined)
-      throw storage.notOwn(`the dataset ${landing} is not a landing of this connection`);
+  /** Throws "failed-precondition" unless the target holds exactly the snapshot. */
+  async function prove(entry: Entry, received: Entry | undefined): Promise<void> {
+    if (ownValue(entry, property.copyTarget) !== id || otherOwner(entry, settings.marks) !== undefined)
+      throw storage.notOwn(`the dataset ${target} is not the target of a copy of this connection`);
     if (shownValue(entry, "type") !== settings.volumes.type) throw unproved(`it is a ${shownValue(entry, "type")}`);
     if (shownValue(entry, "receive_resume_token") !== undefined) throw unproved("a stream into it was interrupted");
     if (isProved(entry)) return;
-    if (moment.proof === "") throw unproved("the moment has no guid");
-    if (!snapshot || shownValue(snapshot, "guid") !== moment.proof)
+    if (snapshot.proof === "") throw unproved("the snapshot has no guid");
+    if (!received || shownValue(received, "guid") !== snapshot.proof)
       throw unproved("it lacks the snapshot that was sent");
     const changed = shownValue(entry, written);
     if (changed !== "0") throw unproved(`${changed ?? "unknown"} bytes were written since it was received`);
-    await zfs.set(landing, { [property.proof]: moment.proof }, signal);
+    await zfs.set(target, { [property.proof]: snapshot.proof }, signal);
   }
 
   /** Removes the snapshots that came with the streams; what others took stays. */
   async function removeReceived(): Promise<void> {
-    for (const { name } of await zfs.below(landing, ["snapshot"], ["guid"], 1, signal))
+    for (const { name } of await zfs.below(target, ["snapshot"], ["guid"], 1, signal))
       if (isReceived(name)) await zfs.destroy(name, {}, signal);
   }
 
@@ -73,7 +79,7 @@ export async function settled(
   /** The properties that open the volume, which has its name. */
   function openValues(): Values {
     const values = laterValues(plan.values);
-    const kept = { [property.landing]: undefined };
+    const kept = { [property.copyTarget]: undefined };
     if (!filesystem) return { ...kept, volmode: values["volmode"] };
     const { mountpoint, canmount = "on", sharenfs, sharesmb } = values;
     return { ...kept, mountpoint, sharenfs, sharesmb, canmount };
@@ -82,12 +88,12 @@ export async function settled(
   const entries = await zfs.read(query, signal);
   const existing = entries.get(dataset);
   if (!existing) {
-    const entry = entries.get(landing);
-    if (!entry) throw untrue(`received ${landing}`);
-    await prove(entry, entries.get(`${landing}@${receivedName(moment.proof)}`));
+    const entry = entries.get(target);
+    if (!entry) throw untrue(`received ${target}`);
+    await prove(entry, entries.get(`${target}@${receivedName(snapshot.proof)}`));
     await removeReceived();
-    await zfs.set(landing, closedValues(entry), signal);
-    await zfs.rename(landing, dataset, signal);
+    await zfs.set(target, closedValues(entry), signal);
+    await zfs.rename(target, dataset, signal);
   } else {
     const volume = volumeIn(id, existing, settings);
     if (!volume) {
@@ -100,7 +106,7 @@ export async function settled(
   await zfs.set(dataset, openValues(), signal);
   const opened = (await zfs.read(query, signal)).get(dataset);
   const volume = volumeIn(id, opened, settings);
-  if (!volume) throw untrue(`renamed ${landing} to ${dataset}`);
+  if (!volume) throw untrue(`renamed ${target} to ${dataset}`);
   // zfs refuses to mount what its node mounts (mountpoint=legacy).
   if (filesystem && volume.mountpoint !== undefined) await zfs.mount(dataset, signal);
   // zfs mount alone does not share (OpenZFS 2.1 to 2.3, cmd/zfs/zfs_main.c, share_mount_one).
