@@ -1,17 +1,9 @@
-import type { ChildProcess } from "node:child_process";
 import { masked } from "../core/secrets.ts";
 import { Capture, Data } from "./capture.ts";
 import { startChild } from "./child.ts";
 import { hold } from "./long-running-process.ts";
-import { drainMs, graceMs, killGroup, startGroup } from "./process-group.ts";
-import {
-  type Command,
-  CommandError,
-  type CommandFailure,
-  type CommandRunner,
-  defaultMaxBytes,
-  type Output,
-} from "./runner.ts";
+import { type ProcessGroup, startGroup } from "./process-group.ts";
+import { CommandError, type CommandFailure, type CommandRunner, defaultMaxBytes } from "./runner.ts";
 
 const where = "local";
 
@@ -46,26 +38,42 @@ export const localRunner = (options: { readonly env: Readonly<Record<string, str
     const wrong = unfit(argv);
     if (wrong) throw fail("spawn", wrong);
     if (signal.aborted) throw fail("cancelled", "not started, because the call has ended");
-    return await new Promise<Output>((resolve, reject) => {
-      try {
-        const environment = { ...options.env, ...env, LC_ALL: "C" };
-        const stdin = command.stdin === undefined ? "ignore" : "pipe";
-        const child = startGroup(argv, environment, [stdin, "pipe", "pipe"]);
-        follow(child, command, signal, { resolve, reject, fail });
-      } catch (cause) {
-        reject(notStarted(cause, fail));
-      }
-    });
+    const { maxBytes = defaultMaxBytes, timeoutMs = defaultTimeoutMs, secret } = command;
+    const stdout = new Data(maxBytes);
+    const stderr = new Capture();
+    let stopped: CommandError | undefined;
+    const stop = (failure: CommandFailure, reason: string): void => {
+      if (program?.stop()) stopped ??= fail(failure, reason);
+    };
+    const collect = (chunk: Uint8Array): void => {
+      if (stdout.add(chunk)) return;
+      stopped ??= fail("overflow", `wrote more than ${maxBytes} bytes`);
+      program?.stop();
+    };
+    const cancel = (): void => stop("cancelled", "ended, because the call has ended");
+    const limit = setTimeout(() => stop("timeout", `not finished within ${timeoutMs} ms`), timeoutMs);
+    signal.addEventListener("abort", cancel, { once: true });
+    let program: ProcessGroup | undefined;
+    try {
+      const stdin = command.stdin === undefined ? "ignore" : "pipe";
+      const all = { ...options.env, ...env, LC_ALL: "C" };
+      const read = command.onOutput ?? collect;
+      program = startGroup(argv, all, [stdin, "pipe", "pipe"], read, chunk => stderr.add(chunk));
+      if (command.stdin !== undefined) program.stdin?.end(command.stdin);
+      const exit = await program.ended;
+      if (stopped) throw stopped;
+      if (exit?.code == null) throw fail("killed", `ended by ${exit?.signal ?? "a signal"}`);
+      return { stdout: stdout.text(), stderr: masked(stderr.text(), secret), exitCode: exit.code };
+    } catch (error) {
+      throw error instanceof CommandError ? error : notStarted(error, fail);
+    } finally {
+      clearTimeout(limit);
+      signal.removeEventListener("abort", cancel);
+    }
   },
 });
 
 type FailureOf = (failure: CommandFailure, reason: string, cause?: unknown) => CommandError;
-
-interface Ends {
-  readonly resolve: (output: Output) => void;
-  readonly reject: (error: CommandError) => void;
-  readonly fail: FailureOf;
-}
 
 /** Why an argv must not be run. A value that is not text would otherwise reach the program as the word "undefined". */
 function unfit(argv: readonly unknown[]): string | undefined {
@@ -81,84 +89,4 @@ function notStarted(cause: unknown, fail: FailureOf): CommandError {
   const code = cause instanceof Error && "code" in cause ? String(cause.code) : "";
   const known = started[code];
   return known ? fail(known.failure, known.reason, cause) : fail("spawn", `could not be started ${code}`.trim(), cause);
-}
-
-/** Collects the output of a running program and settles once, on whichever comes first. */
-function follow(child: ChildProcess, command: Command, signal: AbortSignal, ends: Ends): void {
-  const maxBytes = command.maxBytes ?? defaultMaxBytes;
-  const stdout = new Data(maxBytes);
-  const stderr = new Capture();
-  let stopped: CommandError | undefined;
-  let exit: { readonly code: number | null; readonly signal: string | null } | undefined;
-  let timer: ReturnType<typeof setTimeout> | undefined;
-
-  const settle = (result: Output | CommandError): void => {
-    clearTimeout(limit);
-    clearTimeout(timer);
-    signal.removeEventListener("abort", cancel);
-    child.stdout?.destroy();
-    child.stderr?.destroy();
-    if (result instanceof CommandError) ends.reject(result);
-    else ends.resolve(result);
-  };
-  const outcome = (): Output | CommandError => {
-    if (stopped) return stopped;
-    const exitCode = exit?.code ?? undefined;
-    if (exitCode === undefined) return ends.fail("killed", `ended by ${exit?.signal ?? "a signal"}`);
-    return { stdout: stdout.text(), stderr: masked(stderr.text(), command.secret), exitCode };
-  };
-  const finish = (): void => settle(outcome());
-  const again = (after: number, work: () => void): void => {
-    clearTimeout(timer);
-    timer = setTimeout(work, after);
-  };
-  const stop = (reason: CommandError): void => {
-    if (exit || stopped) return;
-    stopped = reason;
-    killGroup(child, "SIGTERM");
-    again(graceMs, () => {
-      killGroup(child, "SIGKILL");
-      // A program that survives SIGKILL is abandoned.
-      again(graceMs, finish);
-    });
-  };
-  const cancel = (): void => stop(ends.fail("cancelled", "ended, because the call has ended"));
-  const limitMs = command.timeoutMs ?? defaultTimeoutMs;
-  const limit = setTimeout(() => stop(ends.fail("timeout", `not finished within ${limitMs} ms`)), limitMs);
-
-  const late = (): void => {
-    if (exit && !stopped) again(drainMs, finish);
-  };
-  const collect = (chunk: Uint8Array): void => {
-    late();
-    if (command.onOutput) {
-      command.onOutput(chunk);
-      return;
-    }
-    if (stdout.add(chunk)) return;
-    const reason = ends.fail("overflow", `wrote more than ${maxBytes} bytes`);
-    if (exit) stopped ??= reason;
-    else stop(reason);
-  };
-  signal.addEventListener("abort", cancel, { once: true });
-  child.stdout?.on("data", collect);
-  child.stderr?.on("data", (chunk: Uint8Array) => {
-    stderr.add(chunk);
-    late();
-  });
-  child.on("error", cause => settle(notStarted(cause, ends.fail)));
-  child.on("exit", (code, ending) => {
-    exit = { code, signal: ending };
-    if (stopped) killGroup(child, "SIGKILL");
-    clearTimeout(limit);
-    again(drainMs, finish);
-  });
-  child.on("close", finish);
-  feed(child, command.stdin);
-}
-
-/** A program may end without reading its input; its exit code then reports the outcome, not a write error. */
-function feed(child: ChildProcess, text: string | undefined): void {
-  child.stdin?.on("error", () => {});
-  if (text !== undefined) child.stdin?.end(text);
 }

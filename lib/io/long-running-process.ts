@@ -1,5 +1,5 @@
 import { Capture } from "./capture.ts";
-import { killGroup, startGroup } from "./process-group.ts";
+import { startGroup } from "./process-group.ts";
 import { type Argv, type BackgroundProcess, CommandError, type CommandFailure } from "./runner.ts";
 
 /** A long-running program with open standard streams. */
@@ -25,25 +25,16 @@ export function startProcess(
   env: Readonly<Record<string, string>>,
   listener: OutputListener,
 ): LongRunningProcess {
-  const child = startGroup(argv, env, ["pipe", "pipe", "pipe"]);
-  let over = false;
-  const ended = new Promise<string>(resolve => {
-    child.on("error", error => resolve(`could not be started: ${error.message}`));
-    child.on("close", (code, signal) => {
-      over = true;
-      resolve(signal ?? `exit code ${code}`);
-    });
-  });
-  child.stdin?.on("error", () => {});
-  child.stdout?.on("data", (chunk: Uint8Array) => listener.stdout(chunk));
-  child.stderr?.on("data", (chunk: Uint8Array) => listener.stderr(chunk));
+  const stdout = (chunk: Uint8Array) => listener.stdout(chunk);
+  const stderr = (chunk: Uint8Array) => listener.stderr(chunk);
+  const { pid, stdin, kill, ended } = startGroup(argv, env, ["pipe", "pipe", "pipe"], stdout, stderr);
   return {
-    pid: child.pid,
-    write: text => void child.stdin?.write(text),
-    kill() {
-      if (!over) killGroup(child, "SIGKILL");
-    },
-    ended,
+    ...{ pid, kill },
+    write: text => void stdin?.write(text),
+    ended: ended.then(
+      exit => exit?.signal ?? `exit code ${exit?.code}`,
+      (error: unknown) => `could not be started: ${error instanceof Error ? error.message : String(error)}`,
+    ),
   };
 }
 

@@ -1,19 +1,98 @@
 import { type ChildProcess, type StdioOptions, spawn } from "node:child_process";
 import { kill } from "node:process";
+import type { Writable } from "node:stream";
 import type { Argv } from "./runner.ts";
 
 /** The pause between SIGTERM and SIGKILL, in milliseconds. */
-export const graceMs = 1_000;
+const graceMs = 1_000;
 
 /** How long output may stay silent after a program has ended while its children still hold its pipes, in milliseconds. */
-export const drainMs = 500;
+const drainMs = 500;
 
-/** Starts a program in its own process group with exactly this environment. Throws what spawn(2) refuses at once. */
-export const startGroup = (argv: Argv, env: Readonly<Record<string, string>>, stdio: StdioOptions): ChildProcess =>
-  spawn(argv[0], argv.slice(1), { detached: true, env: { ...env }, stdio });
+/** How a program ended: its exit code, or the signal that ended it. */
+interface Exit {
+  readonly code: number | null;
+  readonly signal: string | null;
+}
 
-/** Ends a program and everything that it started. The caller knows that it has not been waited for: its number may be reused then. */
-export function killGroup(child: ChildProcess, signal: "SIGTERM" | "SIGKILL"): void {
+/** A program in a process group of its own, which is ended as a whole. */
+export interface ProcessGroup {
+  /** Undefined if it could not be started. */
+  readonly pid: number | undefined;
+  readonly stdin: Writable | null;
+  /** Resolves when it has ended and its output is read; undefined if it survives SIGKILL. Rejects if it could not be started. */
+  readonly ended: Promise<Exit | undefined>;
+  /** Ends it with SIGTERM, and with SIGKILL what is left of it after a second. Returns false if it has ended already. */
+  stop(): boolean;
+  /** Kills it; no effect once it has ended, when its number may be reused. */
+  kill(): void;
+}
+
+/** Receives a part of an output. */
+type Reader = (chunk: Uint8Array) => void;
+
+/** Starts a program with exactly this environment. Throws what spawn(2) refuses at once. */
+export function startGroup(
+  argv: Argv,
+  env: Readonly<Record<string, string>>,
+  stdio: StdioOptions,
+  stdout: Reader,
+  stderr: Reader,
+): ProcessGroup {
+  const child = spawn(argv[0], argv.slice(1), { detached: true, env: { ...env }, stdio });
+  const { promise: ended, resolve, reject } = Promise.withResolvers<Exit | undefined>();
+  let exit: Exit | undefined;
+  let [isStopped, isOver] = [false, false];
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const again = (ms: number, work: () => void): void => {
+    clearTimeout(timer);
+    timer = setTimeout(work, ms);
+  };
+  const finish = (failure?: unknown): void => {
+    clearTimeout(timer);
+    isOver = true;
+    child.stdout?.destroy();
+    child.stderr?.destroy();
+    if (failure === undefined) resolve(exit);
+    else reject(failure);
+  };
+  const drain = (): void => again(drainMs, finish);
+  const read = (reader: Reader) => (chunk: Uint8Array) => {
+    if (exit && !isStopped && !isOver) drain();
+    reader(chunk);
+  };
+  // A program may end without reading its input; how it ends reports the outcome, not a write error.
+  child.stdin?.on("error", () => {});
+  child.stdout?.on("data", read(stdout));
+  child.stderr?.on("data", read(stderr));
+  child.on("error", finish);
+  child.on("exit", (code, signal) => {
+    exit = { code, signal };
+    if (isStopped) killGroup(child, "SIGKILL");
+    drain();
+  });
+  child.on("close", () => finish());
+  return {
+    ...{ pid: child.pid, stdin: child.stdin, ended },
+    stop() {
+      if (exit || isOver) return false;
+      if (isStopped) return true;
+      isStopped = true;
+      killGroup(child, "SIGTERM");
+      again(graceMs, () => {
+        killGroup(child, "SIGKILL");
+        again(graceMs, finish);
+      });
+      return true;
+    },
+    kill() {
+      if (!isOver) killGroup(child, "SIGKILL");
+    },
+  };
+}
+
+/** Signals a program and everything that it started. The caller knows that it has not been waited for: its number may be reused then. */
+function killGroup(child: ChildProcess, signal: "SIGTERM" | "SIGKILL"): void {
   if (child.pid === undefined) return;
   try {
     kill(-child.pid, signal);
