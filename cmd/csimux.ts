@@ -1,8 +1,8 @@
 import { basename } from "node:path";
 import { Command } from "commander";
 import { answersSsh } from "./askpass.ts";
+import { pluginName } from "./cluster/kubectl/plugin-name.ts";
 import { type Host, realHost } from "./host.ts";
-import { pluginName } from "./kubectl/plugin-name.ts";
 import { version } from "./version.ts";
 
 type Add = (program: Command, host: Host) => void;
@@ -15,11 +15,11 @@ const subcommands: Readonly<Record<string, () => Promise<Add>>> = {
   id: async () => (await import("./id/id.ts")).addId,
   probe: async () => (await import("./probe.ts")).addProbe,
   status: async () => (await import("./status/command.ts")).addStatus,
-  volumes: async () => (await import("./volumes/command.ts")).addVolumes,
-  takeover: async () => (await import("./takeover/command.ts")).addTakeover,
-  copies: async () => (await import("./copies/command.ts")).addCopies,
-  move: async () => (await import("./move/command.ts")).addMove,
-  kubectl: async () => (await import("./kubectl/command.ts")).addKubectl,
+  volumes: async () => (await import("./cluster/volumes/command.ts")).addVolumes,
+  takeover: async () => (await import("./cluster/takeover/command.ts")).addTakeover,
+  copies: async () => (await import("./cluster/copies/command.ts")).addCopies,
+  move: async () => (await import("./cluster/move/command.ts")).addMove,
+  kubectl: async () => (await import("./cluster/kubectl/command.ts")).addKubectl,
   completion: async () => (await import("./completion.ts")).addCompletion,
 };
 

@@ -1,11 +1,11 @@
-import { readFile, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
 import { CsiError, errnoOf } from "../../lib/core/errors.ts";
 import { parseEndpoint } from "../../lib/csi/endpoint.ts";
 import type { Status } from "../../lib/observe/status.ts";
 import { askStatus, statusSocketOf } from "../../lib/observe/status-socket.ts";
 import type { Host } from "../host.ts";
-import { UsageError } from "../terminal/terminal.ts";
+import { textOf, UsageError } from "../terminal/terminal.ts";
 import type { StatusOptions } from "./options.ts";
 import { isHealthy } from "./problems.ts";
 import { statusText } from "./text.ts";
@@ -55,15 +55,6 @@ const page = (socket: string, file: string, { timeoutMs, cluster }: StatusOption
     else await writeFile(file, text, { mode: 0o600 });
     return isHealthy(answer) ? 0 : 1;
   });
-
-async function textOf(path: string, host: Host): Promise<string> {
-  if (path === "-") return host.stdin();
-  try {
-    return await readFile(path, "utf8");
-  } catch (error) {
-    throw new UsageError(`${path} cannot be read (${errnoOf(error) ?? "unknown reason"})`);
-  }
-}
 
 /** Runs `work`, which ends with writing `file`; failures of the process and of files are messages with the exit code 2. */
 async function writing(file: string, host: Host, work: () => Promise<number>): Promise<number> {

@@ -1,7 +1,7 @@
 import type { ConnectionStatus, Status } from "../../lib/observe/status.ts";
-import { methodsText, targetNames } from "../copies/methods-text.ts";
 import { type Cell, linesOf, someOf, table, tableWithin } from "../terminal/table.ts";
 import { visible } from "../terminal/terminal.ts";
+import { methodsText, targetNames } from "../validate/methods-text.ts";
 import { age, memberText, problemsOf, size, summary, worstFirst } from "./problems.ts";
 
 /** The line width for people, in characters; only a longer word exceeds it. */

@@ -1,3 +1,5 @@
+import { readFile } from "node:fs/promises";
+import { errnoOf } from "../../lib/core/errors.ts";
 import type { Host } from "../host.ts";
 
 /** Ends a command with this exit code once all output has been written. */
@@ -18,6 +20,16 @@ export async function unlessMisused(host: Pick<Host, "err">, work: () => Promise
     if (!(error instanceof UsageError)) throw error;
     host.err(`csimux: ${error.message}\n`);
     return 2;
+  }
+}
+
+/** The text of a file that a flag names; "-": of the standard input. Throws UsageError. */
+export async function textOf(path: string, host: Host): Promise<string> {
+  if (path === "-") return host.stdin();
+  try {
+    return await readFile(path, "utf8");
+  } catch (error) {
+    throw new UsageError(`${path} cannot be read (${errnoOf(error) ?? "unknown reason"})`);
   }
 }
 

@@ -5,8 +5,8 @@ import { groupBy } from "../../lib/core/group-by.ts";
 import { modules } from "../../lib/drivers/index.ts";
 import { copyEndOf } from "../../lib/lint/copy-ends.ts";
 import type { ValueResolver } from "../../lib/schema/value-resolver.ts";
-import { methodsText } from "../copies/methods-text.ts";
 import { someOf } from "../terminal/table.ts";
+import { methodsText } from "../validate/methods-text.ts";
 
 /** The most kinds of sources that are compared. */
 const mostRows = 200;

@@ -1,4 +1,3 @@
-import { readFile } from "node:fs/promises";
 import {
   type ListedNode,
   readNodesAndClasses,
@@ -6,7 +5,7 @@ import {
   type StorageClass,
 } from "../../lib/config/cluster.ts";
 import type { ProxyConfig } from "../../lib/config/proxy.ts";
-import { CsiError, errnoOf } from "../../lib/core/errors.ts";
+import { CsiError } from "../../lib/core/errors.ts";
 import { readMain } from "../../lib/daemon/main-file.ts";
 import { realFacts } from "../../lib/daemon/node-facts.ts";
 import { reasons } from "../../lib/schema/finding.ts";
@@ -14,7 +13,7 @@ import type { NodeFacts } from "../../lib/topology/facts.ts";
 import { type CompiledTopology, compileTopology } from "../../lib/topology/rules.ts";
 import type { Host } from "../host.ts";
 import { valueResolver } from "../host.ts";
-import { UsageError } from "../terminal/terminal.ts";
+import { textOf, UsageError } from "../terminal/terminal.ts";
 import type { GivenFacts, TopologyOptions } from "./options.ts";
 
 /** A main file that csimux would not start with. */
@@ -72,15 +71,6 @@ async function read<T>(path: string, host: Host, parse: (file: string, text: str
     return parse(path, text);
   } catch (error) {
     throw error instanceof CsiError ? new UsageError(error.message) : error;
-  }
-}
-
-async function textOf(path: string, host: Host): Promise<string> {
-  if (path === "-") return host.stdin();
-  try {
-    return await readFile(path, "utf8");
-  } catch (error) {
-    throw new UsageError(`${path} cannot be read (${errnoOf(error) ?? "unknown reason"})`);
   }
 }
 

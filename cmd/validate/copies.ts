@@ -2,8 +2,8 @@ import { type CopyMethods, type CopyTargets, copyMethods } from "../../lib/copie
 import { copyEnds, copySettingsOf } from "../../lib/lint/copy-ends.ts";
 import { factsOf, isLocal } from "../../lib/lint/facts.ts";
 import type { ConnectionFile, LintInput } from "../../lib/lint/lint-input.ts";
-import { methodsText, targetNames } from "../copies/methods-text.ts";
 import { someOf } from "../terminal/table.ts";
+import { methodsText, targetNames } from "./methods-text.ts";
 
 /** The most kinds of sources that people are shown, and that JSON has. */
 const mostShown = 20;

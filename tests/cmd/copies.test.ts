@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Command } from "commander";
-import { addCopies } from "../../cmd/copies/command.ts";
+import { addCopies } from "../../cmd/cluster/copies/command.ts";
 import type { CopyAnswer, CopyCommand } from "../../lib/copies/protocol.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { leveledLog } from "../../lib/core/log.ts";

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Command } from "commander";
-import { addKubectl } from "../../cmd/kubectl/command.ts";
+import { addKubectl } from "../../cmd/cluster/kubectl/command.ts";
 import { fakeKubectl, type KubectlAnswer } from "../fakes/kubectl.ts";
 
 /** Runs the plugin with a kubectl that gives these answers. */

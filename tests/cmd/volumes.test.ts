@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { Command } from "commander";
-import { addVolumes } from "../../cmd/volumes/command.ts";
+import { addVolumes } from "../../cmd/cluster/volumes/command.ts";
 import { readObjects } from "../../lib/config/cluster.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "csimux-volumes-test-"));

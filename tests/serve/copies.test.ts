@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { askCopies } from "../../cmd/copies/socket.ts";
+import { askCopies } from "../../cmd/cluster/copies/socket.ts";
 import type { CopyAnswer, CopyCommandInput } from "../../lib/copies/protocol.ts";
 import { commandSocketOf } from "../../lib/observe/command-socket.ts";
 import { pause } from "../waiting.ts";

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { move } from "../../../cmd/move/move.ts";
+import { move } from "../../../cmd/cluster/move/move.ts";
 import { text } from "../../fakes/cluster/objects.ts";
 import { claimAndVolume, moveWorld, storageClass, toFast } from "./world.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import type { MoveCommand, MoveFlags } from "../../../cmd/move/options.ts";
+import type { MoveCommand, MoveFlags } from "../../../cmd/cluster/move/options.ts";
 import { text } from "../../fakes/cluster/objects.ts";
 import { drawn, everything, seed } from "../../sample.ts";
 import { moveWorld, toFast } from "./world.ts";

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import { claimManifest, volumeManifest } from "../../../cmd/move/objects/manifests.ts";
-import { quantityBytes, quantityText } from "../../../cmd/move/objects/objects.ts";
-import { createParameters } from "../../../cmd/move/objects/secrets.ts";
-import { moveOptions } from "../../../cmd/move/options.ts";
-import { progressLine } from "../../../cmd/move/progress.ts";
+import { claimManifest, volumeManifest } from "../../../cmd/cluster/move/objects/manifests.ts";
+import { quantityBytes, quantityText } from "../../../cmd/cluster/move/objects/objects.ts";
+import { createParameters } from "../../../cmd/cluster/move/objects/secrets.ts";
+import { moveOptions } from "../../../cmd/cluster/move/options.ts";
+import { progressLine } from "../../../cmd/cluster/move/progress.ts";
 
 const claim = {
   metadata: {

@@ -2,8 +2,8 @@ import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Command } from "commander";
-import { addCopies } from "../../../cmd/copies/command.ts";
-import { addMove } from "../../../cmd/move/command.ts";
+import { addCopies } from "../../../cmd/cluster/copies/command.ts";
+import { addMove } from "../../../cmd/cluster/move/command.ts";
 import { root } from "../../../scripts/spawned.ts";
 
 /** The commands of the page, without comments and with wrapped lines joined. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { refusalsOf } from "../../../cmd/move/refusals.ts";
-import { groupsOf, usersOf } from "../../../cmd/move/users.ts";
-import { movingOf, type World } from "../../../cmd/move/world.ts";
+import { refusalsOf } from "../../../cmd/cluster/move/refusals.ts";
+import { groupsOf, usersOf } from "../../../cmd/cluster/move/users.ts";
+import { movingOf, type World } from "../../../cmd/cluster/move/world.ts";
 import { isMapping, type Mapping } from "../../../lib/schema/mapping.ts";
 import { merged } from "../../fakes/cluster/objects.ts";
 import { claimAndVolume, statefulSet, storageClass } from "./world.ts";

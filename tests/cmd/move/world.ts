@@ -1,5 +1,5 @@
-import { move } from "../../../cmd/move/move.ts";
-import type { MoveCommand, MoveFlags } from "../../../cmd/move/options.ts";
+import { move } from "../../../cmd/cluster/move/move.ts";
+import type { MoveCommand, MoveFlags } from "../../../cmd/cluster/move/options.ts";
 import { ClusterDouble, driver } from "../../fakes/cluster/cluster.ts";
 import { kubectlProgram } from "../../fakes/cluster/kubectl.ts";
 import { text } from "../../fakes/cluster/objects.ts";

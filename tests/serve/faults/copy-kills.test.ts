@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { askCopies } from "../../../cmd/copies/socket.ts";
+import { askCopies } from "../../../cmd/cluster/copies/socket.ts";
 import { commandSocketOf } from "../../../lib/copies/protocol.ts";
 import { processes } from "../../copy/stream-rig.ts";
 import { signal } from "../../io/ssh/sshd.ts";

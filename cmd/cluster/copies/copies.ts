@@ -1,0 +1,113 @@
+import {
+  type CopyAnswer,
+  type CopyCommandInput,
+  type CopyState,
+  commandSocketOf,
+  writeLine,
+} from "../../../lib/copies/protocol.ts";
+import { CsiError } from "../../../lib/core/errors.ts";
+import { parseEndpoint } from "../../../lib/csi/endpoint.ts";
+import type { Host } from "../../host.ts";
+import { UsageError, visible } from "../../terminal/terminal.ts";
+import type { CopiesFlags, CopiesVerb } from "./options.ts";
+import { askCopies, type CommandOutcome } from "./socket.ts";
+import { copiesText, doneText } from "./text.ts";
+
+type ListDone = Extract<CopyAnswer, { readonly kind: "done" }>;
+
+/** The exit code for work that continues after `--wait`. */
+export const stillRunning = 3;
+
+/** Sends one request to the controller next to this process. Returns the exit code of the help. Throws UsageError. */
+export async function copies(
+  verb: CopiesVerb,
+  volume: string | undefined,
+  flags: CopiesFlags,
+  host: Host,
+): Promise<number> {
+  const { output } = flags;
+  if (output !== "text" && output !== "json") throw new UsageError(`--output must be text or json, not "${output}"`);
+  const request = await requestOf(verb, volume, host);
+  const path = socketOf(flags, host);
+  const states: CopyState[] = [];
+  const tell = (answer: CopyAnswer): void => {
+    if (answer.kind === "copy") states.push(answer);
+    else if (output === "json") host.out(`${writeLine(answer)}\n`);
+    else if (answer.kind === "progress") host.out(`${visible(answer.text)}\n`);
+  };
+  try {
+    const outcome = await askCopies(path, request, milliseconds(flags.wait), tell);
+    if (verb === "list" && outcome.kind === "done")
+      host.out(output === "json" ? listJson(states, outcome) : listText(states, outcome));
+    else show(verb, outcome, output, host);
+    return { done: 0, failed: 1, running: stillRunning }[outcome.kind];
+  } catch (error) {
+    if (!(error instanceof CsiError)) throw error;
+    host.err(`csimux: ${visible(error.message)}\n`);
+    return error.code === "unavailable" ? 2 : 1;
+  }
+}
+
+const listJson = (states: readonly CopyState[], { listed = [], unlisted = [] }: ListDone): string =>
+  `{"copies":[${states.map(writeLine).join(",")}],"listed":${JSON.stringify(listed)},"unlisted":${JSON.stringify(unlisted)}}\n`;
+
+const listText = (states: readonly CopyState[], { unlisted = [] }: ListDone): string =>
+  copiesText(states, Date.now()) +
+  (unlisted.length === 0
+    ? ""
+    : `not listed, because csimux cannot use these connections now (csimux status says why): ${visible(unlisted.join(", "))}\n`);
+
+function show(verb: CopiesVerb, outcome: CommandOutcome, output: "text" | "json", host: Host): void {
+  if (outcome.kind === "running") return;
+  const isStop = verb === "freeze" || verb === "thaw";
+  if (isStop && outcome.kind === "done") for (const why of outcome.instead ?? []) host.err(`csimux: ${visible(why)}\n`);
+  if (output === "json") host.out(`${writeLine(outcome)}\n`);
+  else if (outcome.kind === "done") host.out(doneText(isStop ? { ...outcome, instead: [] } : outcome));
+  else host.err(`csimux: ${visible(outcome.message)}\n`);
+}
+
+async function requestOf(verb: CopiesVerb, volume: string | undefined, host: Host): Promise<CopyCommandInput> {
+  if (verb === "list") return { command: "list" };
+  if (verb === "plan" || verb === "begin") {
+    const wanted: unknown = parsed(await host.stdin());
+    // The controller validates the rest.
+    return { ...(wanted as object), command: verb } as CopyCommandInput;
+  }
+  const id = volume ?? "";
+  return verb === "freeze" || verb === "thaw" ? { command: verb, volume: id } : { command: verb, target: id };
+}
+
+function parsed(text: string): unknown {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
+  } catch {
+    // Reported below.
+  }
+  throw new UsageError("standard input is not a JSON object; it must have source, name, bytes and parameters");
+}
+
+function milliseconds(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const seconds = Number(text);
+  if (seconds > 0 && seconds <= 86_400) return seconds * 1000;
+  throw new UsageError(`--wait must be a number of seconds above 0, not "${text}"`);
+}
+
+function socketOf({ endpoint }: CopiesFlags, { env }: Pick<Host, "env">): string {
+  const given = endpoint ?? (env["CSI_ENDPOINT"] || "unix:///csi/csi.sock");
+  const { kind, ...rest } = endpointOf(given);
+  if (kind === "unix" && "path" in rest) return commandSocketOf(rest.path);
+  throw new UsageError(
+    `${given} is not a Unix socket, so it has no command socket; give --endpoint unix:///…/csi.sock`,
+  );
+}
+
+function endpointOf(text: string): ReturnType<typeof parseEndpoint> {
+  try {
+    return parseEndpoint(text);
+  } catch (error) {
+    if (error instanceof CsiError) throw new UsageError(error.message);
+    throw error;
+  }
+}

@@ -1,0 +1,78 @@
+import type { CopyAnswer, CopyState } from "../../../lib/copies/protocol.ts";
+import { parseHandle } from "../../../lib/core/handle.ts";
+import { size } from "../../status/problems.ts";
+import { tableWithin } from "../../terminal/table.ts";
+import { visible } from "../../terminal/terminal.ts";
+
+const width = 120;
+
+const connectionOf = (id: string): string =>
+  (parseHandle(id, "volume") ?? parseHandle(id, "snapshot"))?.connection ?? "?";
+
+const left = ({ done, total, rate }: Pick<CopyState, "done" | "total" | "rate">): string => {
+  if (rate === 0n || total <= done) return "-";
+  const seconds = Number((total - done) / rate);
+  return seconds < 120
+    ? `${seconds}s`
+    : seconds < 7200
+      ? `${Math.round(seconds / 60)}m`
+      : `${Math.round(seconds / 3600)}h`;
+};
+
+/** What has been copied, such as "37 GiB of 120 GiB". */
+const copied = ({ done, total }: Pick<CopyState, "done" | "total">): string =>
+  total > 0n ? `${size(Number(done))} of ${size(Number(total))}` : size(Number(done));
+
+const ago = (seconds: number): string =>
+  seconds < 120
+    ? `${Math.max(0, seconds)}s`
+    : seconds < 7200
+      ? `${Math.floor(seconds / 60)}m`
+      : `${Math.floor(seconds / 3600)}h`;
+
+/** The listing for people; `now` in milliseconds since 1970. */
+export function copiesText(copies: readonly CopyState[], now: number): string {
+  if (copies.length === 0) return "no copies\n";
+  const rows = copies.map(copy => [
+    visible(copy.target),
+    visible(connectionOf(copy.source)),
+    copy.method ?? "-",
+    `${copy.ahead === undefined ? copy.state : `waiting, ${copy.ahead} ahead`}${copy.pass > 0 ? ` (pass ${copy.pass + 1})` : ""}`,
+    copied(copy),
+    copy.rate > 0n ? `${size(Number(copy.rate))}/s` : "-",
+    left(copy),
+    ago(Math.round(now / 1000) - copy.asked),
+    visible(copy.fault || "-"),
+  ]);
+  return tableWithin(width, [
+    ["VOLUME", "FROM", "METHOD", "STATE", "COPIED", "RATE", "LEFT", "ASKED", "FAULT"],
+    ...rows,
+  ]);
+}
+
+/** The end of a request for people. */
+export function doneText({
+  target,
+  method,
+  instead,
+  pass,
+  volume,
+}: Extract<CopyAnswer, { readonly kind: "done" }>): string {
+  const lines = [
+    ...(target === undefined ? [] : [`volume ${target}`]),
+    ...(method === undefined ? [] : [`method: ${method}`]),
+    ...(instead ?? []),
+    ...(pass === undefined
+      ? []
+      : [
+          `pass ${pass.number + 1} copied ${size(Number(pass.bytes))} in ${Math.round(pass.seconds)} s`,
+          ...(pass.continued
+            ? ["this pass began before this command: after the pods have stopped, repeat the command before finish"]
+            : []),
+        ]),
+    ...(volume === undefined
+      ? []
+      : [`volume ${volume.handle} is complete: ${size(Number(volume.bytes))}, ${JSON.stringify(volume.context)}`]),
+  ];
+  return lines.length === 0 ? "done\n" : lines.map(line => `${visible(line)}\n`).join("");
+}

@@ -1,0 +1,174 @@
+import { textAt } from "../../../lib/lint/lint-input.ts";
+import type { Mapping } from "../../../lib/schema/mapping.ts";
+import { size } from "../../status/problems.ts";
+import type { CopyDone, WantedCopy } from "./controller.ts";
+import { claimManifest } from "./objects/manifests.ts";
+import { annotation, type MoveNote, noteText } from "./objects/note.ts";
+import { claimText, classOf, isBlock, modesOf, placeOfObject, quantityBytes, textsAt } from "./objects/objects.ts";
+import { createParameters } from "./objects/secrets.ts";
+import { MoveRefusal } from "./refusal.ts";
+import { refusalsOf } from "./refusals.ts";
+import { again, forEachClaim, type MoveWork, noted, setPolicy, stateOf, writeNote } from "./work.ts";
+import type { Moving } from "./world.ts";
+
+/** The most passes of one command, and how short a pass must be so that no further one follows. */
+const shortSeconds = 60;
+const maxRounds = 5;
+
+/** The access modes of CSI for those of Kubernetes (external-provisioner 6.3, controller.go; CSI 1.13, VolumeCapability.AccessMode). */
+const accessModes: Readonly<
+  Record<
+    string,
+    "single-node-writer" | "multi-node-reader-only" | "multi-node-multi-writer" | "single-node-single-writer"
+  >
+> = {
+  ReadWriteOnce: "single-node-writer",
+  ReadOnlyMany: "multi-node-reader-only",
+  ReadWriteMany: "multi-node-multi-writer",
+  ReadWriteOncePod: "single-node-single-writer",
+};
+
+/** The parameters of the new volume of a claim. Throws MoveRefusal for a size that cannot be read. */
+export function wantedCopy(
+  { claim, old, source, ...place }: Moving,
+  name: string,
+  target: Mapping,
+  attributes: Mapping | undefined,
+): WantedCopy {
+  const has = quantityBytes(textAt(old, "spec", "capacity", "storage"));
+  const asked = quantityBytes(textAt(claim, "spec", "resources", "requests", "storage"));
+  if (has === undefined || asked === undefined) throw new MoveRefusal(`claim ${claimText(place)} has no size`);
+  const kind = isBlock(claim) ? ("block" as const) : ("mount" as const);
+  const fsType = kind === "mount" ? textAt(old, "spec", "csi", "fsType") : undefined;
+  return {
+    source,
+    name,
+    bytes: String(has > asked ? has : asked),
+    parameters: createParameters(textsAt(target, "parameters"), { pv: name, claim: place }),
+    capabilities: modesOf(claim).flatMap(each => {
+      const mode = accessModes[each];
+      return mode ? [{ kind, mode, ...(fsType !== undefined && { fsType }) }] : [];
+    }),
+    mutable: textsAt(attributes, "parameters"),
+  };
+}
+
+/** The object of the claim's VolumeAttributesClass. */
+export const attributesOf = async ({ desk }: MoveWork, { claim }: Moving): Promise<Mapping | undefined> => {
+  const name = textAt(claim, "spec", "volumeAttributesClassName");
+  return name === undefined || name === "" ? undefined : desk.get("volumeattributesclass", name);
+};
+
+/** The class to which claims move. Throws MoveRefusal if it does not exist. */
+export function targetClass({ world }: Pick<MoveWork, "world">, name: string | undefined): Mapping {
+  const found = world.classes.find(each => placeOfObject(each).name === name);
+  if (found) return found;
+  throw new MoveRefusal(`the StorageClass ${name} does not exist`);
+}
+
+/** `csimux move copy`: begins each copy and makes passes while the pods run. Nothing is stopped. */
+export async function copy(work: MoveWork): Promise<number> {
+  const { options, world, claims, desk } = work;
+  const { toClass = "" } = options;
+  const refusals = refusalsOf(world, claims, toClass, options);
+  if (refusals.length > 0) throw new MoveRefusal(...refusals);
+  await forEachClaim(claims, async claim => checkPlan(work, claim));
+  await forEachClaim(claims, async claim => {
+    const begun = await begin(work, await note(work, claim, toClass));
+    await passes(work, begun);
+  });
+  if (!desk.isPrint) desk.say(`next: csimux move switch, which stops the pods for the last pass`);
+  return 0;
+}
+
+/** Asks the controller about every claim before anything is changed. Throws MoveRefusal with its reason. */
+async function checkPlan(work: MoveWork, claim: Moving): Promise<CopyDone> {
+  const target = targetClass(work, work.options.toClass);
+  const name = claim.note?.volume ?? nameOf(claim, 1);
+  return work.controller.plan(wantedCopy(claim, name, target, await attributesOf(work, claim)));
+}
+
+const nameOf = ({ claim }: Pick<Moving, "claim">, attempt: number): string =>
+  `moved-${textAt(claim, "metadata", "uid")}-${attempt}`;
+
+/** A name that no earlier move of this claim has used: the record of a cancelled copy may still exist. */
+async function freeName({ controller, world }: MoveWork, moving: Moving): Promise<string> {
+  const used = new Set([
+    ...(await controller.list()).map(each => each.name),
+    ...world.volumes.map(each => placeOfObject(each).name),
+  ]);
+  let attempt = 1;
+  while (used.has(nameOf(moving, attempt))) attempt++;
+  return nameOf(moving, attempt);
+}
+
+/** Writes the annotation of the move and the policy Retain to the old PersistentVolume, in one change. */
+async function note(work: MoveWork, moving: Moving, toClass: string): Promise<Moving> {
+  const { desk } = work;
+  const { claim, old } = moving;
+  if (moving.note !== undefined && old !== undefined) {
+    await setPolicy(work, old, "Retain");
+    return again(work, moving);
+  }
+  if (claim === undefined || old === undefined) throw new MoveRefusal(`claim ${claimText(moving)} has no volume`);
+  const made: MoveNote = {
+    step: "copy",
+    toClass,
+    volume: await freeName(work, moving),
+    target: "",
+    rounds: 0,
+    policy: textAt(old, "spec", "persistentVolumeReclaimPolicy") ?? "Retain",
+    workloads: [],
+    nodes: [],
+    claim: claimManifest(claim, classOf(claim), placeOfObject(old).name),
+  };
+  await desk.patch("pv", old, {
+    metadata: { annotations: { [annotation]: noteText(made) } },
+    spec: { persistentVolumeReclaimPolicy: "Retain" },
+  });
+  return desk.isPrint ? { ...moving, note: made } : again(work, moving);
+}
+
+/** Begins the copy, or finds it. */
+async function begin(work: MoveWork, moving: Moving): Promise<Moving> {
+  const { note } = noted(moving);
+  const wanted = wantedCopy(moving, note.volume, targetClass(work, note.toClass), await attributesOf(work, moving));
+  if (work.desk.isPrint) {
+    await work.controller.print(["begin"], JSON.stringify(wanted));
+    if (note.target === "") work.desk.say("this prints the id of the new volume; replace TARGET by it");
+    return moving;
+  }
+  const { target, method, instead } = await work.controller.begin(wanted);
+  if (target === undefined)
+    throw new MoveRefusal(`csimux did not say the id of the copy of claim ${claimText(moving)}`);
+  if (note.target === "")
+    work.desk.say(
+      `${claimText(moving)}: copying to ${target} (${method ?? "unknown method"})${instead?.length ? `; ${instead.join("; ")}` : ""}`,
+    );
+  return writeNote(work, moving, { target });
+}
+
+async function passes(work: MoveWork, moving: Moving): Promise<void> {
+  if (work.desk.isPrint) return work.controller.print(["pass", noted(moving).note.target || "TARGET"]);
+  let claim = moving;
+  for (let each = 0; each < maxRounds; each++) {
+    const { seconds } = await pass(work, claim);
+    claim = await writeNote(work, claim, { rounds: noted(claim).note.rounds + 1 });
+    if (seconds < shortSeconds) return;
+  }
+}
+
+/** One pass of one claim, with its progress. */
+export async function pass({ controller, progress }: MoveWork, moving: Moving): Promise<NonNullable<CopyDone["pass"]>> {
+  const name = claimText(moving);
+  const { pass: made } = await controller.pass(noted(moving).note.target, each => progress.tell(name, each));
+  if (made === undefined) throw new MoveRefusal(`csimux did not say what it copied for claim ${name}`);
+  progress.end(name, `pass ${made.number + 1} copied ${size(Number(made.bytes))} in ${Math.round(made.seconds)} s`);
+  return made;
+}
+
+/** Whether a claim still has its old volume and a copy has begun. Throws MoveRefusal. */
+export function mustBeCopied(moving: Moving): void {
+  if (noted(moving).note.target === "" && stateOf(moving) === "old")
+    throw new MoveRefusal(`claim ${claimText(moving)} has not been copied; run csimux move copy`);
+}

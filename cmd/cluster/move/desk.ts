@@ -1,0 +1,150 @@
+import { escapeHidden } from "../../../lib/core/visible.ts";
+import type { Output } from "../../../lib/io/runner.ts";
+import { quoted } from "../../../lib/io/script.ts";
+import { isMapping, type Mapping } from "../../../lib/schema/mapping.ts";
+import { yamlText } from "../../../lib/yaml/print.ts";
+import type { Host } from "../../host.ts";
+import { visible } from "../../terminal/terminal.ts";
+import { Cluster } from "../cluster.ts";
+import { isObjectName } from "./objects/objects.ts";
+import type { MoveOptions } from "./options.ts";
+import { MoveRefusal } from "./refusal.ts";
+
+/** The interval of polls while a step waits, in milliseconds. */
+const pollMs = 1_000;
+
+/** What a command of kubectl reads: manifests as YAML, or JSON as it is. */
+export type KubectlInput = readonly object[] | string;
+
+/** The result of a poll: "done", or what is still missing, in words. */
+export type Waited = "done" | { readonly missing: string };
+
+/** The last line of kubectl's messages, without its advice. */
+const said = ({ stderr, stdout }: Output): string =>
+  visible(
+    (stderr.trim() || stdout.trim())
+      .split("\n")
+      .at(-1)
+      ?.replace(/^Error from server /, "") ?? "",
+  );
+
+/**
+ * The cluster through kubectl, and the terminal: reads objects, changes them or prints the commands that would (`--print`), and talks to the
+ * person. Methods throw MoveRefusal with kubectl's message.
+ */
+export class Desk {
+  readonly cluster: Cluster;
+  readonly isPrint: boolean;
+  readonly #host: Host;
+  readonly #kubectl: readonly string[];
+
+  constructor({ kubectl, isPrint }: Pick<MoveOptions, "kubectl" | "isPrint">, host: Host) {
+    this.cluster = new Cluster({ selector: "app.kubernetes.io/name=csimux", kubectl }, host);
+    this.isPrint = isPrint;
+    this.#kubectl = kubectl;
+    this.#host = host;
+  }
+
+  /** A line for the person; a comment in a printed script. */
+  say(text: string): void {
+    this.#host.out(`${this.isPrint ? "# " : ""}${visible(text)}\n`);
+  }
+
+  /** Runs kubectl; any exit code is an answer. Throws CommandError without one. */
+  run(words: readonly string[], stdin?: string): Promise<Output> {
+    return this.cluster.run(words, stdin);
+  }
+
+  /** An object, or undefined if it does not exist. */
+  async get(kind: string, name: string, namespace?: string): Promise<Mapping | undefined> {
+    // Others write names that objects refer to, and a flag of kubectl is none.
+    if (!isObjectName(name)) throw new MoveRefusal(`"${visible(name)}" cannot be the name of a ${kind}`);
+    const where = namespace === undefined ? [] : ["-n", namespace];
+    const text = await this.#read(["get", kind, name, ...where, "-o", "json", "--ignore-not-found"]);
+    return text.trim() === "" ? undefined : objectOf(text);
+  }
+
+  /** The objects of these kinds, in one namespace or in all. */
+  async list(kinds: string, namespace?: string): Promise<readonly Mapping[]> {
+    const where = namespace === undefined ? ["-A"] : ["-n", namespace];
+    const { items } = objectOf(await this.#read(["get", kinds, ...where, "-o", "json"]));
+    return Array.isArray(items) ? items.filter(isMapping) : [];
+  }
+
+  /** Changes the cluster, or prints how. */
+  async change(words: readonly string[], input?: KubectlInput): Promise<void> {
+    if (this.isPrint) return this.print(words, input);
+    await this.#read(words, typeof input === "object" ? JSON.stringify(listOf(input)) : input);
+  }
+
+  /** Merges a patch into an object that is still at the version that was read, so that a change by another client is not overwritten. */
+  async patch(kind: string, object: Mapping, patch: Mapping): Promise<void> {
+    const metadata = isMapping(object["metadata"]) ? object["metadata"] : {};
+    const more = isMapping(patch["metadata"]) ? patch["metadata"] : {};
+    // A version in a merge patch is a precondition (Kubernetes API conventions, "Concurrency Control and Consistency").
+    const version = this.isPrint ? {} : { resourceVersion: metadata["resourceVersion"] };
+    const whole = {
+      ...patch,
+      ...((!this.isPrint || patch["metadata"] !== undefined) && { metadata: { ...more, ...version } }),
+    };
+    await this.change([
+      "patch",
+      kind,
+      String(metadata["name"]),
+      "--type=merge",
+      "-p",
+      escapeHidden(JSON.stringify(whole)),
+    ]);
+  }
+
+  /** Prints a command of kubectl for a shell. */
+  print(words: readonly string[], input?: KubectlInput): void {
+    const line = [...this.#kubectl, ...words].map(quoted).join(" ");
+    const text = typeof input === "object" ? input.map(each => yamlText(each)).join("---\n") : `${input}\n`;
+    this.#host.out(input === undefined ? `${line}\n` : `${line} <<'EOF'\n${text}EOF\n`);
+  }
+
+  /** Polls until it is done. Throws MoveRefusal with what is missing after `limitMs` milliseconds. A printed script only names it. */
+  async wait(what: string, limitMs: number, ask: () => Promise<Waited>): Promise<void> {
+    if (this.isPrint) return this.say(`wait until ${what}`);
+    const end = performance.now() + limitMs;
+    for (;;) {
+      const answer = await ask();
+      if (answer === "done") return;
+      if (performance.now() > end)
+        throw new MoveRefusal(`after ${Math.round(limitMs / 1000)} s, ${answer.missing}; repeat the command`);
+      await this.pause(pollMs);
+    }
+  }
+
+  /** Waits for milliseconds, before something is asked again. */
+  pause(ms: number): Promise<void> {
+    return this.#host.pause(ms);
+  }
+
+  /** Asks for a word that begins with y. Throws MoveRefusal where there is no terminal to answer on. */
+  async confirm(question: string): Promise<void> {
+    const { question: ask } = this.#host;
+    if (ask === undefined) throw new MoveRefusal(`${question} There is no terminal to ask on; give --yes`);
+    if (!/^y(es)?$/i.test((await ask(`${question} [y/N] `)).trim())) throw new MoveRefusal("nothing was changed");
+  }
+
+  async #read(words: readonly string[], stdin?: string): Promise<string> {
+    const output = await this.run(words, stdin);
+    if (output.exitCode === 0) return output.stdout;
+    throw new MoveRefusal(`kubectl ${words.slice(0, 3).join(" ")}: ${said(output)}`);
+  }
+}
+
+const listOf = (items: readonly object[]): object =>
+  items.length === 1 && items[0] ? items[0] : { apiVersion: "v1", kind: "List", items };
+
+function objectOf(text: string): Mapping {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (isMapping(value)) return value;
+  } catch {
+    // Reported below.
+  }
+  throw new MoveRefusal("kubectl printed something that is not a JSON object; is --kubectl right?");
+}

@@ -1,0 +1,73 @@
+import { textAt } from "../../../lib/lint/lint-input.ts";
+import type { Mapping } from "../../../lib/schema/mapping.ts";
+import { claimOfVolume, claimText, listOfTexts, placeOfObject } from "./objects/objects.ts";
+import { MoveRefusal } from "./refusal.ts";
+import { type MoveWork, noClaim, volumeNow, wasBound } from "./work.ts";
+import type { Moving } from "./world.ts";
+
+/** How long Kubernetes may take to delete and to bind a claim, in milliseconds. */
+const limitMs = 300_000;
+
+/**
+ * Deletes a claim so that its volume stays. Throws MoveRefusal unless the volume has the policy Retain, read after it was set. The uid in the
+ * request makes sure that only the claim that was read is deleted.
+ */
+export async function deleteClaim(work: MoveWork, { namespace, name, claim }: Moving): Promise<void> {
+  const { desk } = work;
+  if (claim === undefined) return;
+  const volume = textAt(claim, "spec", "volumeName") ?? "";
+  const kept = textAt(await volumeNow(work, volume), "spec", "persistentVolumeReclaimPolicy");
+  if (kept !== "Retain" && !desk.isPrint)
+    throw new MoveRefusal(`the PersistentVolume ${volume} has the reclaim policy ${kept}, not Retain`);
+  const uid = textAt(claim, "metadata", "uid");
+  if (desk.isPrint) desk.print(["delete", "pvc", name, "-n", namespace]);
+  else if (textAt(claim, "metadata", "deletionTimestamp") === undefined) {
+    const options = { apiVersion: "v1", kind: "DeleteOptions", preconditions: { uid } };
+    const path = `/api/v1/namespaces/${namespace}/persistentvolumeclaims/${name}`;
+    await desk.change(["delete", `--raw=${path}`, "-f", "-"], JSON.stringify(options));
+  }
+  await desk.wait(`claim ${namespace}/${name} is gone`, limitMs, async () => {
+    const now = await desk.get("pvc", name, namespace);
+    if (now === undefined || textAt(now, "metadata", "uid") !== uid) return "done";
+    return {
+      missing: `claim ${namespace}/${name} is not gone: ${listOfTexts(now, "metadata", "finalizers").join(", ")}`,
+    };
+  });
+}
+
+/** Makes a claim that asks for its volume by name, and waits until both are bound. Throws MoveRefusal if another claim has its name. */
+export async function createClaim(work: MoveWork, moving: Moving, manifest: Mapping): Promise<void> {
+  const { desk } = work;
+  const { namespace, name } = moving;
+  const volume = textAt(manifest, "spec", "volumeName");
+  const now = desk.isPrint ? undefined : await desk.get("pvc", name, namespace);
+  if (now === undefined) await desk.change(["create", "-f", "-"], [manifest]);
+  else if (textAt(now, "spec", "volumeName") !== volume)
+    throw new MoveRefusal(
+      `another claim ${claimText(moving)} was made meanwhile, for another volume; delete it, and repeat the command`,
+    );
+  await desk.wait(`claim ${claimText(moving)} is Bound`, limitMs, async () => {
+    const claim = await desk.get("pvc", name, namespace);
+    const phase = textAt(claim, "status", "phase") ?? "gone";
+    return phase === "Bound" ? "done" : { missing: `claim ${claimText(moving)} is ${phase}, not Bound to ${volume}` };
+  });
+}
+
+/** Makes a volume available to the next claim of its name: its last claim is gone. Throws MoveRefusal if it is not. */
+export async function offerVolume(work: MoveWork, volume: Mapping): Promise<void> {
+  const { desk } = work;
+  const owner = claimOfVolume(volume);
+  if (owner === undefined || owner.uid === "") return;
+  const now = desk.isPrint ? undefined : await desk.get("pvc", owner.name, owner.namespace);
+  if (now !== undefined && textAt(now, "metadata", "uid") === owner.uid)
+    throw new MoveRefusal(
+      `the PersistentVolume ${placeOfObject(volume).name} is still bound to claim ${claimText(owner)}`,
+    );
+  await desk.patch("pv", volume, { spec: { claimRef: { uid: null, resourceVersion: null } } });
+}
+
+/** Makes sure that no later claim of its name takes a volume. */
+export async function withdrawVolume(work: MoveWork, volume: Mapping): Promise<void> {
+  if (!wasBound(volume) && claimOfVolume(volume)?.uid !== noClaim)
+    await work.desk.patch("pv", volume, { spec: { claimRef: { uid: noClaim } } });
+}

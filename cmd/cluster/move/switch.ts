@@ -1,0 +1,229 @@
+import { textAt } from "../../../lib/lint/lint-input.ts";
+import { CopyRefusal } from "./controller.ts";
+import { mustBeCopied, pass, targetClass } from "./copy.ts";
+import { claimManifest, type LandedVolume, volumeManifest } from "./objects/manifests.ts";
+import { claimOfVolume, claimText } from "./objects/objects.ts";
+import { MoveRefusal } from "./refusal.ts";
+import { refusalsOf } from "./refusals.ts";
+import { holders } from "./staged.ts";
+import { start, stop } from "./stop.ts";
+import { createClaim, deleteClaim } from "./swap.ts";
+import { setAdvice } from "./templates.ts";
+import { groupsOf, usersOf, workloadText } from "./users.ts";
+import { again, forEachClaim, type MoveWork, noted, stateOf, writeNote } from "./work.ts";
+import { handleOf, type Moving } from "./world.ts";
+
+/** `csimux move switch`: from the stop of the pods to their start on the new volumes. */
+export async function switchClaims(work: MoveWork): Promise<number> {
+  const { claims, world, options, desk } = work;
+  for (const claim of claims) mustBeCopied(claim);
+  const pending = claims.filter(claim => noted(claim).note.step !== "switched");
+  for (const claim of claims) if (!pending.includes(claim)) desk.say(`${claimText(claim)}: has its new volume already`);
+  // A claim that an interrupted switch has deleted, or given its new volume, was checked before.
+  const untouched = pending.filter(claim => stateOf(claim) === "old");
+  for (const claim of pending)
+    if (stateOf(claim) === "other")
+      throw new MoveRefusal(`claim ${claimText(claim)} is for another volume now; delete it, and repeat the command`);
+  const refusals = [...new Set(untouched.map(each => noted(each).note.toClass))].flatMap(toClass =>
+    refusalsOf(
+      world,
+      untouched.filter(each => noted(each).note.toClass === toClass),
+      toClass,
+      options,
+    ),
+  );
+  if (refusals.length > 0) throw new MoveRefusal(...refusals);
+  let code = 0;
+  for (const group of groupsOf(pending, each => usersOf(world, each)))
+    code = Math.max(code, await switchGroup(work, group));
+  return code;
+}
+
+/** Claims that are stopped together. */
+async function switchGroup(work: MoveWork, group: readonly Moving[]): Promise<number> {
+  const { desk, options, world } = work;
+  const workloads = new Set(
+    group.flatMap(each => usersOf(world, each).workloads.map(each => `${each.namespace}/${workloadText(each)}`)),
+  );
+  const isSwapped = group.every(each => stateOf(each) === "new" && textAt(each.claim, "status", "phase") === "Bound");
+  let claims = group;
+  const times = new Stopwatch();
+  if (!isSwapped) {
+    if (!desk.isPrint && !options.isSure)
+      await desk.confirm(
+        `${workloads.size === 0 ? "Nothing" : [...workloads].join(", ")} will be stopped for the switch of ${group.map(claimText).join(", ")}. Continue?`,
+      );
+    await forEachClaim(
+      group.filter(each => stateOf(each) === "old"),
+      each => prepare(work, each),
+    );
+    times.begin();
+    claims = await stop(work, group);
+    times.lap("the pods' end");
+    claims = await forEachClaim(claims, each => land(work, each));
+    times.lap("the last pass");
+    claims = await forEachClaim(claims, each => swap(work, each));
+    times.lap("the swap");
+  }
+  const missing = await start(work, claims);
+  times.lap("the pods' start");
+  await forEachClaim(claims, async each => void (await writeNote(work, each, { step: "switched" })));
+  if (!desk.isPrint) desk.say(`${group.map(claimText).join(", ")}: switched${times.text()}`);
+  if (missing !== undefined)
+    desk.say(`${missing}; the claims have their new volumes, and csimux move undo gives the old ones back`);
+  for (const line of setAdvice(world, group)) desk.say(line);
+  return missing === undefined ? 0 : 1;
+}
+
+/**
+ * While the pods still run, makes a pass, so that the one of the stop is short. No pass follows once an interrupted switch has made the
+ * copy a volume: throws MoveRefusal if pods have run since then.
+ */
+async function prepare(work: MoveWork, moving: Moving): Promise<void> {
+  const { target } = noted(moving).note;
+  if (work.desk.isPrint && target === "") return;
+  const isUnlanded = moving.fresh === undefined && (await unlanded(work, moving)) !== undefined;
+  if (isUnlanded) {
+    if (!work.desk.isPrint) await pass(work, moving);
+    return;
+  }
+  const { pods, workloads } = usersOf(work.world, moving);
+  if (pods.length === 0 && workloads.every(each => each.replicas === 0)) return;
+  throw new MoveRefusal(
+    `pods use claim ${claimText(moving)} again since its copy became the volume ${target}, which lacks what they write; run csimux move undo and finish, and copy it again`,
+  );
+}
+
+/** A pass, unless an interrupted switch has made the copy a volume already: its record goes then. */
+async function passUnlessFinished(work: MoveWork, moving: Moving) {
+  const state = await unlanded(work, moving);
+  return state ? { before: state.pass, made: await pass(work, moving) } : { before: -1, made: undefined };
+}
+
+/** The record of a copy that is not a volume yet. */
+async function unlanded({ controller }: MoveWork, moving: Moving) {
+  const found = await controller.find(noted(moving).note.target);
+  return found?.state === "finished" ? undefined : found;
+}
+
+/** Freezes the old volume, copies what is left, and makes the PersistentVolume of the new one. */
+async function land(work: MoveWork, moving: Moving): Promise<Moving> {
+  const { desk, controller } = work;
+  const { note, old } = noted(moving);
+  if (stateOf(moving) === "new") return moving;
+  const target = note.target || "TARGET";
+  if (moving.fresh === undefined) await freeze(work, moving);
+  if (desk.isPrint) {
+    const isLanded = note.target !== "" && (await unlanded(work, moving)) === undefined;
+    if (!isLanded && moving.fresh === undefined) {
+      await controller.print(["pass", target]);
+      desk.say("repeat csimux copies pass while it says that the pass began before this command");
+      await controller.print(["finish", target]);
+      throw new MoveRefusal(
+        "the manifests need the answer of csimux copies finish: run that, then repeat this command",
+      );
+    }
+  }
+  if (moving.fresh === undefined) {
+    const volume = await landed(work, moving);
+    const manifest = volumeManifest({
+      name: note.volume,
+      claim: note.claim,
+      old,
+      toClass: targetClass(work, note.toClass),
+      volume,
+    });
+    await desk.change(["create", "-f", "-"], [manifest]);
+    if (desk.isPrint) return { ...moving, fresh: manifest };
+  }
+  const now = await again(work, moving);
+  checkFresh(now);
+  return now;
+}
+
+/** The volume of a copy that holds everything that was written before the stop. */
+async function landed(work: MoveWork, moving: Moving): Promise<LandedVolume> {
+  const { controller, desk } = work;
+  const { target } = noted(moving).note;
+  if (!desk.isPrint) {
+    // A pass that was begun before the freeze has a snapshot from before it; one with a higher number has not.
+    let last = await passUnlessFinished(work, moving);
+    const { before } = last;
+    while (last.made?.continued && last.made.number <= before) last = { before, made: await pass(work, moving) };
+  }
+  const { volume } = await controller.finish(target);
+  if (volume === undefined || volume.handle !== target)
+    throw new MoveRefusal(`csimux did not describe the volume ${target}`);
+  return volume;
+}
+
+/** Throws MoveRefusal if a PersistentVolume that this move has not created has the name of the new one. */
+function checkFresh(moving: Moving): void {
+  const { note } = noted(moving);
+  const owner = claimOfVolume(moving.fresh);
+  const isOurs =
+    handleOf(moving.fresh) === note.target &&
+    textAt(moving.fresh, "spec", "persistentVolumeReclaimPolicy") === "Retain" &&
+    owner !== undefined &&
+    claimText(owner) === claimText(moving);
+  if (!isOurs)
+    throw new MoveRefusal(
+      `the PersistentVolume ${note.volume} is not the new one of claim ${claimText(moving)}, or does not have the policy Retain`,
+    );
+}
+
+async function freeze(work: MoveWork, moving: Moving): Promise<void> {
+  const handle = moving.source;
+  if (work.desk.isPrint) return work.controller.print(["freeze", handle]);
+  const { instead } = await work.controller.freeze(handle).catch((error: unknown) => {
+    if (!(error instanceof CopyRefusal) || error.code !== "failed-precondition") throw error;
+    return { instead: [error.message] };
+  });
+  // No node has the volume mounted; read-only would only turn a mistaken write into an error.
+  if (instead?.length)
+    work.desk.say(`${claimText(moving)}: ${handle} stays writable, because its storage cannot set it to read-only`);
+}
+
+/** Replaces the claim by one of the same name with the new volume. */
+async function swap(work: MoveWork, moving: Moving): Promise<Moving> {
+  const { desk } = work;
+  const state = stateOf(moving);
+  const { note } = noted(moving);
+  if (state === "other")
+    throw new MoveRefusal(`claim ${claimText(moving)} is for another volume now; delete it, and repeat the command`);
+  if (state === "old") {
+    // Pods may have started since the last pass; the claim's protection would only delay its deletion.
+    const missing = desk.isPrint ? undefined : await holders(desk, [moving], note.nodes);
+    if (missing !== undefined)
+      throw new MoveRefusal(
+        `${missing}: their writes would not be in the new volume; run csimux move undo and finish, and copy again`,
+      );
+    await deleteClaim(work, moving);
+  }
+  await createClaim(work, moving, claimManifest(note.claim, note.toClass, note.volume));
+  return desk.isPrint ? moving : again(work, moving);
+}
+
+/** Measures the steps of the stop. */
+class Stopwatch {
+  #from: number | undefined;
+  #last = 0;
+  readonly #laps: string[] = [];
+
+  begin(): void {
+    this.#from = performance.now();
+    this.#last = this.#from;
+  }
+
+  lap(name: string): void {
+    const now = performance.now();
+    if (this.#from !== undefined) this.#laps.push(`${name} ${((now - this.#last) / 1000).toFixed(1)} s`);
+    this.#last = now;
+  }
+
+  text(): string {
+    return this.#from === undefined
+      ? ""
+      : `; stopped for ${((this.#last - this.#from) / 1000).toFixed(1)} s: ${this.#laps.join(", ")}`;
+  }
+}

@@ -1,0 +1,139 @@
+import { mapLimit } from "../../../lib/core/semaphore.ts";
+import { textAt } from "../../../lib/lint/lint-input.ts";
+import type { Mapping } from "../../../lib/schema/mapping.ts";
+import type { Host } from "../../host.ts";
+import { CopyingController, CopyRefusal } from "./controller.ts";
+import type { Desk } from "./desk.ts";
+import { annotation, type MoveNote, noteOf, noteText } from "./objects/note.ts";
+import { type ClaimName, claimOfVolume, claimText, placeOfObject } from "./objects/objects.ts";
+import type { MoveOptions } from "./options.ts";
+import { Progress } from "./progress.ts";
+import { MoveRefusal } from "./refusal.ts";
+import { checkRights } from "./rights.ts";
+import { claimsMeant, type Moving, movingOf, readWorld, type World, withoutAlias } from "./world.ts";
+
+/** How many claims are worked on at once. */
+const width = 4;
+
+/** What every command uses: the cluster, the controller, and the claims to move. */
+export interface MoveWork {
+  readonly desk: Desk;
+  readonly controller: CopyingController;
+  readonly options: MoveOptions;
+  readonly progress: Progress;
+  readonly claims: readonly Moving[];
+  readonly world: World;
+}
+
+/** Reads the cluster. Throws MoveRefusal if a right is missing, or the claims have volumes of several drivers. */
+export async function beginWork(options: MoveOptions, desk: Desk, host: Host): Promise<MoveWork> {
+  const names = await claimsMeant(desk, options);
+  const namespaces = [...new Set(names.map(({ namespace }) => namespace))];
+  await checkRights(desk, namespaces);
+  const world = await readWorld(desk, namespaces);
+  const claims = names.map(each => movingOf(world, each));
+  const drivers = [...new Set(claims.flatMap(each => textAt(each.old, "spec", "csi", "driver") ?? []))];
+  if (drivers.length > 1) throw new MoveRefusal(`the claims have volumes of several drivers: ${drivers.join(", ")}`);
+  const [driver] = drivers;
+  if (driver === undefined)
+    throw new MoveRefusal(...claims.map(each => `claim ${claimText(each)} ${withoutVolume(each)}`));
+  // A terminal shows a progress bar, which needs frequent calls; without one, few calls are enough.
+  const controller = new CopyingController(desk, driver, host.colour ? 2 : 20);
+  const served = await controller.served();
+  const known = claims.map(each => withoutAlias(each, served));
+  return { desk, controller, options, claims: known, world, progress: new Progress(host) };
+}
+
+const withoutVolume = ({ claim }: Moving): string =>
+  claim === undefined ? "does not exist" : "has no PersistentVolume of a CSI driver";
+
+/** The note of a claim that must be in a move. Throws MoveRefusal. */
+export function noted(moving: Moving): { readonly note: MoveNote; readonly old: Mapping } {
+  const { note, old } = moving;
+  if (note === undefined || old === undefined)
+    throw new MoveRefusal(`claim ${claimText(moving)} is not being moved; begin with csimux move copy`);
+  return { note, old };
+}
+
+/** Where a claim is in its move. */
+export function stateOf(moving: Moving): "old" | "new" | "none" | "other" {
+  const volume = textAt(moving.claim, "spec", "volumeName");
+  if (moving.claim === undefined) return "none";
+  if (volume === placeOfObject(moving.old).name) return "old";
+  return volume !== undefined && volume === moving.note?.volume ? "new" : "other";
+}
+
+/** Reads a claim and its volumes again. */
+export async function again({ desk }: Pick<MoveWork, "desk">, moving: Moving): Promise<Moving> {
+  const { old, fresh, note } = moving;
+  const names = [placeOfObject(old).name, note?.volume ?? placeOfObject(fresh).name].filter(name => name !== "");
+  const found = await Promise.all(names.map(name => desk.get("pv", name)));
+  const claim = await desk.get("pvc", moving.name, moving.namespace);
+  const volumes = found.filter(each => each !== undefined);
+  const { source, driver } = moving;
+  return { ...movingOf({ claims: claim ? [claim] : [], volumes }, moving), source, driver };
+}
+
+/** Changes what the annotation of the old volume says. Returns the claim with its new note. */
+export async function writeNote(work: MoveWork, moving: Moving, change: Partial<MoveNote>): Promise<Moving> {
+  const { note, old } = noted(moving);
+  const next = { ...note, ...change };
+  if (noteText(next) === noteText(note)) return moving;
+  await work.desk.patch("pv", old, { metadata: { annotations: { [annotation]: noteText(next) } } });
+  return work.desk.isPrint ? { ...moving, note: next } : again(work, moving);
+}
+
+/** Works on several claims at once, and throws the first refusal after all have ended. */
+export async function forEachClaim<R>(
+  claims: readonly Moving[],
+  task: (claim: Moving) => Promise<R>,
+): Promise<readonly R[]> {
+  const ended = await mapLimit(claims, width, async claim => {
+    try {
+      return { value: await task(claim) };
+    } catch (error) {
+      return { error: namedAfter(claim, error) };
+    }
+  });
+  const failed = ended.flatMap(each => ("error" in each ? [each.error] : []));
+  const [first] = failed;
+  if (first === undefined) return ended.flatMap(each => ("value" in each ? [each.value as R] : []));
+  if (!failed.every(each => each instanceof MoveRefusal)) throw first;
+  throw new MoveRefusal(...new Set(failed.flatMap(each => (each instanceof MoveRefusal ? each.reasons : []))));
+}
+
+function namedAfter(claim: ClaimName, error: unknown): unknown {
+  return error instanceof CopyRefusal ? new MoveRefusal(`claim ${claimText(claim)}: ${error.message}`) : error;
+}
+
+/** A volume that is still as it was read when it is changed. Throws MoveRefusal if it was deleted. */
+export async function volumeNow({ desk }: Pick<MoveWork, "desk">, name: string): Promise<Mapping> {
+  const found = await desk.get("pv", name);
+  if (found === undefined) throw new MoveRefusal(`the PersistentVolume ${name} is gone`);
+  return found;
+}
+
+/** Sets the reclaim policy, if it is another one. */
+export async function setPolicy(work: MoveWork, volume: Mapping, policy: string): Promise<void> {
+  if (textAt(volume, "spec", "persistentVolumeReclaimPolicy") === policy) return;
+  await work.desk.patch("pv", volume, { spec: { persistentVolumeReclaimPolicy: policy } });
+}
+
+/** Ends a move: the old volume gets its reclaim policy back and loses its note. */
+export async function endMove(work: MoveWork, old: Mapping): Promise<void> {
+  const note = noteOf(old);
+  if (note === undefined) return;
+  await work.desk.patch("pv", old, {
+    metadata: { annotations: { [annotation]: null } },
+    spec: { persistentVolumeReclaimPolicy: note.policy },
+  });
+}
+
+/** Whether a volume was ever bound to a claim of this move. */
+export const wasBound = (volume: Mapping | undefined): boolean => {
+  const uid = claimOfVolume(volume)?.uid ?? "";
+  return uid !== "" && uid !== noClaim;
+};
+
+/** A UID that no claim has, so that Kubernetes takes the claim for deleted (RFC 9562, "Nil UUID"). */
+export const noClaim = "00000000-0000-0000-0000-000000000000";

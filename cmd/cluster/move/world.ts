@@ -1,0 +1,100 @@
+import { encodeHandle, parseHandle } from "../../../lib/core/handle.ts";
+import { textAt } from "../../../lib/lint/lint-input.ts";
+import type { Mapping } from "../../../lib/schema/mapping.ts";
+import type { Desk } from "./desk.ts";
+import { type MoveNote, notedVolume, noteOf } from "./objects/note.ts";
+import { type ClaimName, claimOfVolume, claimText, placeOfObject } from "./objects/objects.ts";
+import type { MoveOptions } from "./options.ts";
+import { MoveRefusal } from "./refusal.ts";
+
+/** The objects of a cluster that a move concerns. */
+export interface World {
+  readonly claims: readonly Mapping[];
+  readonly volumes: readonly Mapping[];
+  readonly pods: readonly Mapping[];
+  /** StatefulSets, Deployments, ReplicaSets and DaemonSets. */
+  readonly workloads: readonly Mapping[];
+  readonly autoscalers: readonly Mapping[];
+  readonly nodes: readonly Mapping[];
+  readonly classes: readonly Mapping[];
+}
+
+/** A claim that is to be moved, or is being moved. During the switch, the claim does not exist for a second. */
+export interface Moving extends ClaimName {
+  readonly claim: Mapping | undefined;
+  /** Its PersistentVolume before the move, the CSI id of that for the driver `driver`, and that driver: csimux's own, not an alias. */
+  readonly old: Mapping | undefined;
+  readonly source: string;
+  readonly driver: string | undefined;
+  /** Its PersistentVolume after the move. */
+  readonly fresh: Mapping | undefined;
+  readonly note: MoveNote | undefined;
+}
+
+/** The driver name that a controller serves, and its aliases with their connections. */
+export interface ServedDriver {
+  readonly name: string;
+  readonly aliases: ReadonlyMap<string, string>;
+}
+
+/** The kinds that are read in each namespace. */
+const namespaced = "pvc,pods,statefulsets,deployments,replicasets,daemonsets,horizontalpodautoscalers";
+
+/** Reads the cluster: what belongs to no namespace, and these namespaces. */
+export async function readWorld(desk: Desk, namespaces: readonly string[]): Promise<World> {
+  const objects = [...(await desk.list("pv,nodes,storageclasses"))];
+  for (const namespace of namespaces) objects.push(...(await desk.list(namespaced, namespace)));
+  const of = (...kinds: readonly string[]) => objects.filter(each => kinds.includes(String(each["kind"])));
+  return {
+    claims: of("PersistentVolumeClaim"),
+    volumes: of("PersistentVolume"),
+    pods: of("Pod"),
+    workloads: of("StatefulSet", "Deployment", "ReplicaSet", "DaemonSet"),
+    autoscalers: of("HorizontalPodAutoscaler"),
+    nodes: of("Node"),
+    classes: of("StorageClass"),
+  };
+}
+
+/** The claims that the command line names or selects. Throws MoveRefusal if there is none. */
+export async function claimsMeant(desk: Desk, { what }: Pick<MoveOptions, "what">): Promise<readonly ClaimName[]> {
+  if ("claims" in what) return what.claims.map(name => ({ namespace: what.namespace, name }));
+  const { connection, namespace } = what;
+  const found = (await desk.list("pv")).flatMap(volume => {
+    const claim = claimOfVolume(volume);
+    const handle = parseHandle(textAt(volume, "spec", "csi", "volumeHandle") ?? "", "volume");
+    const isMeant = handle?.connection === connection && (namespace === undefined || claim?.namespace === namespace);
+    // The old volume of a finished move may still exist; its claim has another volume.
+    const isUsed = textAt(volume, "status", "phase") === "Bound" || noteOf(volume) !== undefined;
+    return claim && isMeant && isUsed ? [{ namespace: claim.namespace, name: claim.name }] : [];
+  });
+  if (found.length === 0)
+    throw new MoveRefusal(
+      `no claim${namespace === undefined ? "" : ` of the namespace ${namespace}`} has a volume on connection ${connection}`,
+    );
+  return [...new Map(found.map(each => [claimText(each), each])).values()];
+}
+
+/** A claim with its volumes and its note. Throws MoveRefusal for a damaged note. */
+export function movingOf(world: Pick<World, "claims" | "volumes">, { namespace, name }: ClaimName): Moving {
+  const claim = world.claims.find(each => claimText(placeOfObject(each)) === claimText({ namespace, name }));
+  const volumeOf = (wanted: string | undefined) => world.volumes.find(each => placeOfObject(each).name === wanted);
+  const noted = notedVolume(world.volumes, { namespace, name });
+  const note = noted && noteOf(noted);
+  const old = noted ?? volumeOf(textAt(claim, "spec", "volumeName"));
+  const driver = textAt(old, "spec", "csi", "driver");
+  return { namespace, name, claim, old, source: handleOf(old), driver, fresh: note && volumeOf(note.volume), note };
+}
+
+/** A claim with the id and the driver name of its old volume outside of the alias that has it, if csimux serves that as an alias. */
+export function withoutAlias(moving: Moving, { name, aliases }: ServedDriver): Moving {
+  const connection = aliases.get(moving.driver ?? "");
+  if (connection === undefined) return moving;
+  const source = parseHandle(moving.source, "volume")
+    ? moving.source
+    : encodeHandle({ kind: "volume", connection, id: moving.source });
+  return { ...moving, source, driver: name };
+}
+
+/** The CSI id of a PersistentVolume. */
+export const handleOf = (volume: unknown): string => textAt(volume, "spec", "csi", "volumeHandle") ?? "";

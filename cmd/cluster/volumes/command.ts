@@ -1,0 +1,58 @@
+import type { Command } from "commander";
+import type { Host } from "../../host.ts";
+import { exit, UsageError } from "../../terminal/terminal.ts";
+import type { VolumesFlags } from "./flags.ts";
+
+type Work = typeof import("./volumes.ts");
+
+const about =
+  "compare the volumes of every connection with the PersistentVolumes of a cluster: bound, orphaned (storage without PersistentVolume), lost (PersistentVolume without storage)";
+
+/** `csimux volumes`: what the storage systems have. Only `adopt --mark` changes anything. */
+export function addVolumes(program: Command, host: Host): void {
+  const volumes = program.command("volumes").description(`${about}; see csimux volumes list --help`);
+  const common = (command: Command): Command =>
+    command
+      .option("--config <file>", "the main file, usually proxy.yaml (default: that of the running csimux)")
+      .option("--endpoint <url>", "the CSI socket of the running csimux (also CSI_ENDPOINT)")
+      .option("--name <name>", "driver name that the cluster sees (default: that of the running csimux)")
+      .option("--pvs <file>", "the output of kubectl get pv,pvc -A -o json; - for standard input")
+      .option("--timeout <seconds>", "time limit for each connection", "60");
+  const listing = (command: Command): Command =>
+    common(command).option("-o, --output <format>", "text or json", "text").option("--json", "same as --output json");
+  listing(volumes.command("list", { isDefault: true }))
+    .description(`${about}; changes nothing`)
+    .addHelpText(
+      "after",
+      "\nExit code 0: every volume has its PersistentVolume and vice versa, or no --pvs is given; 1: some have not; 2: something could not be listed.",
+    )
+    .action(async (flags: VolumesFlags) => exit(await run(host, flags, work => work.list)));
+  listing(volumes.command("orphans"))
+    .description("list the volumes without a PersistentVolume; needs --pvs; deletes nothing")
+    .option("--print-delete", "print manifests with which a person can have csimux delete them")
+    .action(async (flags: VolumesFlags) => exit(await run(host, flags, work => work.orphans)));
+  common(volumes.command("adopt"))
+    .description("print a PersistentVolume and a claim for a volume, dataset, folder, LUN or share that exists")
+    .argument("<connection>", "the connection that it is on")
+    .argument("<object>", "the id of a volume, or the name of the object on the storage system")
+    .option("--claim <namespace/name>", "the claim (default: default/<name of the PersistentVolume>)")
+    .option("--mark", "mark an object that a person made as a volume of the connection; nothing else is changed")
+    .action(async (connection: string, object: string, flags: VolumesFlags) =>
+      exit(await run(host, flags, work => work.adopt, connection, object)),
+    );
+}
+
+async function run<T extends readonly string[]>(
+  host: Host,
+  flags: VolumesFlags,
+  choose: (work: Work) => (flags: VolumesFlags, host: Host, ...given: T) => Promise<number>,
+  ...given: T
+): Promise<number> {
+  try {
+    return await choose(await import("./volumes.ts"))(flags, host, ...given);
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    host.err(`csimux: ${error.message}\n`);
+    return 2;
+  }
+}

@@ -1,0 +1,53 @@
+import { placeOf } from "../../../lib/core/place.ts";
+import { size } from "../../status/problems.ts";
+import { linesOf, tableWithin } from "../../terminal/table.ts";
+import { visible } from "../../terminal/terminal.ts";
+import type { VolumeRow } from "./compare.ts";
+import type { Listed } from "./site.ts";
+
+/** Wide enough for two ids of claims on one line. */
+const width = 120;
+
+/** Whether storage has no PersistentVolume. */
+export const noPv = ({ state }: Pick<VolumeRow, "state">): boolean => state === "orphaned" || state === "twin";
+
+function summary(rows: readonly VolumeRow[], listed: readonly Listed[]): string {
+  const counts = new Map<string, number>();
+  for (const { state } of rows) if (state !== undefined) counts.set(state, (counts.get(state) ?? 0) + 1);
+  const parts = [...counts].map(([state, count]) => `${count} ${state}`);
+  const total = `${rows.length} volume${rows.length === 1 ? "" : "s"}, ${listed.length} connection${listed.length === 1 ? "" : "s"}`;
+  return `${[total, parts.join(", ")].filter(part => part !== "").join(": ")}\n`;
+}
+
+/** The listing for people: a summary, the volumes, and one line for each connection that could not be listed. */
+export function listingText(rows: readonly VolumeRow[], listed: readonly Listed[]): string {
+  const cells = rows.map(({ connection, id, volume, state, pv, note }) => [
+    visible(connection),
+    visible(id),
+    volume && volume.bytes > 0n ? size(Number(volume.bytes)) : "-",
+    ...(state === undefined ? [] : [state, visible(pv?.claim ?? "-")]),
+    visible(
+      [pv && pv.name !== id ? pv.name : "", note ?? "", state ? "" : (placeOf(volume?.context ?? {}) ?? "")]
+        .filter(each => each !== "")
+        .join("; "),
+    ),
+  ]);
+  const compares = rows.some(({ state }) => state !== undefined);
+  const titles = ["CONNECTION", "VOLUME", "SIZE", ...(compares ? ["STATE", "CLAIM", "PV"] : ["STORAGE"])];
+  const problems = listed.flatMap(({ name, problem }) =>
+    problem === undefined ? [] : [`${name}: ${visible(problem)}`],
+  );
+  const table = rows.length === 0 ? "" : tableWithin(width, [titles, ...cells]);
+  return `${summary(rows, listed)}${table}${problems.map(line => `${linesOf(line, width - 2).join("\n  ")}\n`).join("")}`;
+}
+
+/** The listing for programs; sizes in bytes, null for unknown values. Fields may be added, but not removed. */
+export const listingData = (rows: readonly VolumeRow[], listed: readonly Listed[], driver: string) => ({
+  driver,
+  connections: listed.map(({ name, problem, isUnlisted }) => ({ name, problem: problem ?? null, lists: !isUnlisted })),
+  volumes: rows.map(({ connection, id, handle, volume, state, pv, note }) => ({
+    ...{ connection, id, handle, bytes: volume && volume.bytes > 0n ? Number(volume.bytes) : null },
+    ...{ state: state ?? null, pv: pv?.name ?? null, claim: pv?.claim ?? null, note: note ?? null },
+    context: volume?.context ?? null,
+  })),
+});
