@@ -275,10 +275,10 @@ function receivers(fake: FakeZfs, dataset: string, mode: string): Result {
   return { out: running.includes(dataset) || end ? "4711\n" : "", err: "", code: 0 };
 }
 
-/** A receive that runs only into a landing (lib/drivers/zfs/cli/streams.ts, guarded); undefined for any other line. */
+/** A receive that runs only into a target (lib/drivers/zfs/cli/streams.ts, guarded); undefined for any other line. */
 function laterReceive(text: string, zfs: (argv: readonly string[]) => Result): Result | undefined {
   const [, show = "", value = "", words = ""] =
-    /^landing=\$\((.*)\) \|\| exit\n.* = (\S+) \].*\nexec (.*)$/s.exec(text) ?? [];
+    /^target=\$\((.*)\) \|\| exit\n.* = (\S+) \].*\nexec (.*)$/s.exec(text) ?? [];
   if (show === "") return undefined;
   const shown = zfs(show.split(" "));
   if (shown.code !== 0) return shown;
