@@ -278,7 +278,7 @@ function receivers(fake: FakeZfs, dataset: string, mode: string): Result {
 /** A receive that runs only into a target (lib/drivers/zfs/cli/streams.ts, guarded); undefined for any other line. */
 function laterReceive(text: string, zfs: (argv: readonly string[]) => Result): Result | undefined {
   const [, show = "", value = "", words = ""] =
-    /^target=\$\((.*)\) \|\| exit\n.* = (\S+) \].*\nexec (.*)$/s.exec(text) ?? [];
+    /^copy=\$\((.*)\) \|\| exit\n.* = (\S+) \].*\nexec (.*)$/s.exec(text) ?? [];
   if (show === "") return undefined;
   const shown = zfs(show.split(" "));
   if (shown.code !== 0) return shown;

@@ -39,8 +39,8 @@ done; :`;
  */
 const guarded = (show: Argv, dataset: string, property: string, value: string, argv: Argv): Argv => {
   const shown = [...show, "get", "-H", "-o", "value", "-s", "local", property, dataset].map(quoted).join(" ");
-  const text = `target=$(${shown}) || exit
-[ "$target" = ${quoted(value)} ] || { echo ${quoted(`${dataset} is not the target of ${value}`)} >&2; exit 1; }
+  const text = `copy=$(${shown}) || exit
+[ "$copy" = ${quoted(value)} ] || { echo ${quoted(`${dataset} is not the target of ${value}`)} >&2; exit 1; }
 exec ${argv.map(quoted).join(" ")}`;
   return ["sh", "-c", text];
 };
