@@ -70,6 +70,16 @@ async function origin(rig: DriverRig): Promise<Source> {
   return { kind: "volume", id: volume.id };
 }
 
+/** Begins the volume of the scenes in a process that ends before it is finished; leaves nothing where one step makes a volume. */
+async function begun(rig: DriverRig): Promise<void> {
+  for (let step = 1; ; step++) {
+    const { driver, dead } = rig.dying(step, "after");
+    await codeOf(create(driver));
+    if ((await leftoverOf(rig.open(), "pvc-1")) !== undefined) return;
+    if (!dead()) return void (await remove(rig.open()));
+  }
+}
+
 export const secondWriterCases: Cases = {
   "a volume that two controllers create at once is whole, and what the first undoes is never the second's": needing(
     "names",
@@ -148,6 +158,24 @@ export const secondWriterCases: Cases = {
         if (met.second === "ok" && (met.hadRead || found)) await expectWhole(rig, met, "new");
         if (met.second === undefined && met.first === "ok") expect([met.plan, found]).toEqual([met.plan, undefined]);
         await repeated(() => remove(rig.open()));
+        await cleared(rig, [], met);
+      },
+    });
+  }),
+
+  "what is cleared as unfinished is never what another controller has finished meanwhile": needing(
+    "names",
+    "a second writer",
+  )(async rig => {
+    await played(rig, {
+      prepare: () => begun(rig),
+      first: async driver => driver.names?.discard(driver.names.idOf("pvc-1"), call),
+      second: async driver => rig.write(await create(driver), "of the second"),
+      async check(met) {
+        expectAnswer(met, ["failed-precondition"]);
+        if (met.second === "ok") await expectWhole(rig, met, "of the second");
+        else if (met.first === "ok")
+          expect([met.plan, await leftoverOf(rig.open(), "pvc-1")]).toEqual([met.plan, undefined]);
         await cleared(rig, [], met);
       },
     });
