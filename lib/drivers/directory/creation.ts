@@ -4,6 +4,7 @@ import { unless } from "../../io/files.ts";
 import { afterFailure } from "../failure.ts";
 import type { OperationContext } from "./operation-context.ts";
 import type { SnapshotRecord, TreeRecords, VolumeRecord } from "./records.ts";
+import type { Claim } from "./removal.ts";
 import { copyTree } from "./tools.ts";
 import type { InitialContent, Trees } from "./trees.ts";
 
@@ -51,7 +52,7 @@ export async function make<R extends VolumeRecord | SnapshotRecord>(
   const { trees, tree, file } = subject;
   try {
     const { record, fill } = await plan();
-    await recorded(context, subject, record, () => trees.place(tree, fill), call);
+    await recorded(context, subject, record, claim => trees.place(tree, fill, claim, call), call);
     return record;
   } catch (error) {
     throw await afterFailure(error, () => trees.clear(tree, file, call), context, `make "${tree}"`, call);
@@ -66,7 +67,7 @@ export async function recorded<R extends VolumeRecord | SnapshotRecord>(
   context: OperationContext,
   { trees, tree, records, key, file }: TreeWithRecord<R>,
   record: R,
-  place: () => Promise<void>,
+  place: (claim: Claim) => Promise<boolean>,
   call: Call,
 ): Promise<void> {
   const text = `${tree} is being made or removed by another controller; retrying`;
@@ -74,8 +75,9 @@ export async function recorded<R extends VolumeRecord | SnapshotRecord>(
   const start = () => records.start(key, record);
   const begun = (await start()) ?? ((await trees.clear(tree, file, call)) ? await start() : undefined);
   if (begun === undefined) throw aborted();
-  await place();
-  if (await records.isStill(key, begun)) return;
+  const isStill = () => records.isStill(key, begun);
+  if (!(await place({ file, isStill }))) throw aborted();
+  if (await isStill()) return;
   // A deletion that began before the tree appeared has taken the record for that of an interrupted call.
   if ((await start()) === undefined || !(await trees.has(tree))) throw aborted();
 }

@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { CsiError } from "../../core/errors.ts";
 
 /** The two kinds of trees: volumes below `v`, snapshots below `s`, as in democratic-csi. */
@@ -70,14 +70,14 @@ export class Layout {
     return `t~${this.workPrefix(kind, name)}`;
   }
 
-  /** A new path for a tree that is moved out of its place before it is known whether it is the one to remove, which `tag` tells. */
-  taken(kind: TreeKind, name: string, tag: string): string {
-    return `${this.work}/${this.takenPrefix(kind, name)}${tag}~${randomBytes(6).toString("hex")}`;
+  /** A new path for a tree that is moved out of its place before it is known whether it is the one to remove, with this identity. */
+  taken(kind: TreeKind, name: string, mark: string): string {
+    return `${this.work}/${this.takenPrefix(kind, name)}${tagOf(mark)}~${randomBytes(6).toString("hex")}`;
   }
 
-  /** Whether a path is that of a taken tree with this tag. */
-  isTagged(taken: string, kind: TreeKind, name: string, tag: string): boolean {
-    return taken.startsWith(`${this.work}/${this.takenPrefix(kind, name)}${tag}~`);
+  /** Whether `path` is the one that `taken` gives a tree with this identity. */
+  isTaken(path: string, kind: TreeKind, name: string, mark: string): boolean {
+    return path.startsWith(`${this.work}/${this.takenPrefix(kind, name)}${tagOf(mark)}~`);
   }
 
   /** Like `taken`, for a tree that cannot move to the work folder: always the same, so that it is found without a listing of all trees. */
@@ -95,6 +95,13 @@ export class Layout {
     return `${this.root(kind)}/${this.workPrefix(kind, name)}`;
   }
 }
+
+/** Tells a tree by its identity in names of files. Without the number of its device, which is another one after a new mount. */
+const tagOf = (mark: string): string =>
+  createHash("sha256")
+    .update(mark.slice(mark.indexOf(":") + 1))
+    .digest("hex")
+    .slice(0, 16);
 
 const volumeShape = /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/;
 

@@ -48,19 +48,66 @@ async function ifThere(files: Files, path: string, change: Promise<unknown>): Pr
   });
 }
 
+/** The record of a new tree, which its maker has written. */
+export interface Claim {
+  readonly file: string;
+  /** Whether it is still the one that was written. */
+  isStill(): Promise<boolean>;
+}
+
+/** A file cannot get the name of a folder, and unlink(2) removes none (rename(2)); servers may call the first EEXIST. */
+const held: readonly string[] = ["EISDIR", "EEXIST", "EPERM"];
+
+/** The name of a record that is being removed, or of an empty folder that keeps others from that. */
+const aside = (record: string): string => `${record}~`;
+
+/** Runs `work` while no other controller removes the record. Undefined if another one removes it, or does the same. */
+export async function holdingRecord<T>(files: Files, record: string, work: () => Promise<T>): Promise<T | undefined> {
+  try {
+    await files.makeFolder(aside(record), 0o700);
+  } catch (error) {
+    if (errnoOf(error) === "EEXIST") return undefined;
+    throw error;
+  }
+  try {
+    return await work();
+  } finally {
+    const release = () => files.removeFolder(aside(record));
+    // One that stays nevertheless is removed together with the record.
+    await release()
+      .catch(release)
+      .catch(() => undefined);
+  }
+}
+
+/** What `dropRecord` must know about the tree of the record. */
+interface TreeOfRecord {
+  isThere(): Promise<boolean>;
+  /** Takes away what others have built and not yet named: who holds the record is about to name it. */
+  sweep(): Promise<unknown>;
+}
+
 /** Removes the record of a tree, unless the tree is there. Returns whether it is not. */
-export async function dropRecord(files: Files, record: string, isThere: () => Promise<boolean>): Promise<boolean> {
+export async function dropRecord(files: Files, record: string, { isThere, sweep }: TreeOfRecord): Promise<boolean> {
   // Taken first: a record that another controller writes from now on is that of a tree that it has yet to make, or has made.
-  const taken = `${record}~`;
-  await ifThere(files, record, files.rename(record, taken));
+  const taken = aside(record);
+  const unlessHeld = (change: () => Promise<unknown>) =>
+    change().catch(async (cause: unknown) => {
+      if (!held.includes(errnoOf(cause) ?? "") || (await files.entry(taken)) !== "folder") throw cause;
+      await sweep();
+      await unless(files.removeFolder(taken), "ENOENT");
+      await change();
+    });
+  await unlessHeld(() => ifThere(files, record, files.rename(record, taken)));
   if (!(await isThere())) {
-    await ifThere(files, taken, files.removeFile(taken));
+    await unlessHeld(() => ifThere(files, taken, files.removeFile(taken)));
     return true;
   }
   await unless(files.link(taken, record), "ENOENT", "EEXIST").catch(async () => {
     // Not every file system has links.
-    if ((await files.entry(record)) === undefined) await files.rename(taken, record);
+    const isFree = (await files.entry(record)) === undefined;
+    if (isFree && (await files.entry(taken)) === "other") await files.rename(taken, record);
   });
-  await unless(files.removeFile(taken), "ENOENT");
+  await unless(files.removeFile(taken), "ENOENT", ...held);
   return false;
 }

@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { type FileKind, type FolderFacts, unless } from "../../io/files.ts";
@@ -6,7 +5,7 @@ import { throwIfCancelled } from "../failure.ts";
 import type { TreeKind } from "./layout.ts";
 import { refuseMounted } from "./mounted.ts";
 import { type OperationContext, present, withFolders } from "./operation-context.ts";
-import { discard, dropRecord, immovable, isMoved, removeIfEmpty } from "./removal.ts";
+import { type Claim, discard, dropRecord, holdingRecord, immovable, isMoved, removeIfEmpty } from "./removal.ts";
 
 /** The permissions of an empty tree, less the umask. */
 const plainMode = 0o755;
@@ -63,25 +62,29 @@ export class Trees {
 
   /**
    * Makes the tree appear complete or not at all: empty and at once, or filled by `fill` in a work folder and then renamed.
-   * The caller has checked that the tree is absent and has put its record on disk.
+   * The caller has checked that the tree is absent and has put its record on disk. Returns whether it has appeared, as `appear` does.
    */
-  async place(name: string, fill: InitialContent): Promise<void> {
+  async place(name: string, fill: InitialContent, claim: Claim, call: Call): Promise<boolean> {
     const { files, layout } = this.#context;
-    const tree = this.#path(name);
-    if (fill === "empty")
-      return this.#settle(await withFolders(this.#context, [this.#root], () => files.makeFolder(tree, plainMode)));
+    const make = () => files.makeFolder(this.#path(name), plainMode);
+    if (fill === "empty") return this.#settle(await withFolders(this.#context, [this.#root], make));
     const folder = layout.workTree(this.#kind, name);
     await withFolders(this.#context, this.#work, () => files.makeFolder(folder, 0o700));
     await fill(folder);
-    await this.appear(name, folder);
+    const hasAppeared = await this.appear(name, folder, claim);
+    if (!hasAppeared) await discard(this.#context, folder, call);
+    return hasAppeared;
   }
 
-  /** Gives a complete folder the name of the tree, in one step. Throws "aborted" if the tree exists. */
-  async appear(name: string, folder: string): Promise<void> {
-    const tree = this.#path(name);
-    // rename(2) would silently replace an empty folder.
-    if (await this.has(name)) throw new CsiError("aborted", `${tree} appeared meanwhile; retrying`);
-    await this.#settle(await withFolders(this.#context, [this.#root], () => this.#context.files.rename(folder, tree)));
+  /** Gives a complete folder the name of the tree, in one step. Returns whether it has: not if the tree exists, or another claims it. */
+  async appear(name: string, folder: string, claim: Claim): Promise<boolean> {
+    const rename = () => this.#context.files.rename(folder, this.#path(name));
+    // rename(2) would silently replace an empty folder: no one can begin another tree of this name while the record is held.
+    const isFresh = await holdingRecord(this.#context.files, claim.file, async () => {
+      if (!(await claim.isStill()) || (await this.has(name))) return undefined;
+      return unless(withFolders(this.#context, [this.#root], rename), "ENOENT");
+    });
+    return isFresh !== undefined && this.#settle(isFresh);
   }
 
   /**
@@ -121,7 +124,7 @@ export class Trees {
         await unless(files.sync(layout.work), "ENOENT");
       }
     }
-    const isGone = await this.#dropRecord(name, record);
+    const isGone = await this.#dropRecord(name, record, call);
     // Another controller may have taken it for what a dead one had left, and have moved it back.
     if (!isGone && current !== undefined && (await this.#identity(this.#path(name), record))?.mark === current)
       throw this.#changed(name);
@@ -156,7 +159,7 @@ export class Trees {
     let hasOther = false;
     for (const taken of await this.#sweep(name, call)) {
       const mark = (await this.#identity(taken, record))?.mark ?? "";
-      if (this.#context.layout.isTagged(taken, this.#kind, name, tagOf(mark)))
+      if (this.#context.layout.isTaken(taken, this.#kind, name, mark))
         await discard(this.#context, await this.#decided(name, taken, call), call);
       else {
         hasOther = true;
@@ -174,7 +177,7 @@ export class Trees {
     if (await this.has(name)) return false;
     if (await this.#sweptAndRestored(name, record, call)) return false;
     await this.#lookAgain();
-    return await this.#dropRecord(name, record);
+    return await this.#dropRecord(name, record, call);
   }
 
   get #root(): string {
@@ -201,9 +204,10 @@ export class Trees {
   }
 
   /** Makes a new name in the root durable, and the name of the root itself if it is new. */
-  async #settle(freshRoot: boolean): Promise<void> {
+  async #settle(freshRoot: boolean): Promise<true> {
     const { files, layout } = this.#context;
     await Promise.all(freshRoot ? [this.sync(), files.sync(layout.base)] : [this.sync()]);
+    return true;
   }
 
   /** What is at the path of a tree. NFS may answer for an earlier one of the name, but not with its record: opening a file asks the server. */
@@ -220,7 +224,7 @@ export class Trees {
    */
   async #take(name: string, current: string): Promise<string> {
     const { files, layout } = this.#context;
-    const [tree, taken] = [this.#path(name), layout.taken(this.#kind, name, tagOf(current))];
+    const [tree, taken] = [this.#path(name), layout.taken(this.#kind, name, current)];
     if (await isMoved(withFolders(this.#context, this.#work, () => files.rename(tree, taken)))) return taken;
     const beside = layout.takenBeside(this.#kind, name);
     const isFree = (await files.entry(beside)) === undefined;
@@ -262,12 +266,9 @@ export class Trees {
     return new CsiError("aborted", `connection "${this.#context.connection}": ${text}`);
   }
 
-  #warn(taken: string, { log }: Call): void {
-    const { connection } = this.#context;
-    log.warn("a folder that was moved aside for a removal, and may be another one, stays there", {
-      connection,
-      folder: taken,
-    });
+  #warn(folder: string, { log }: Call): void {
+    const what = { connection: this.#context.connection, folder };
+    log.warn("a folder that was moved aside for a removal, and may be another one, stays there", what);
   }
 
   /** After this, NFS asks the server again for names that it has not found: it opens their folder. */
@@ -276,15 +277,11 @@ export class Trees {
   }
 
   /** Removes the record of a tree, unless the tree is there. Returns whether it is not. */
-  async #dropRecord(name: string, record: string | undefined): Promise<boolean> {
+  async #dropRecord(name: string, record: string | undefined, call: Call): Promise<boolean> {
     if (record === undefined) return (await this.#entry(name)) === undefined;
-    return dropRecord(this.#context.files, record, async () => (await this.#entry(name)) !== undefined);
+    return dropRecord(this.#context.files, record, {
+      isThere: async () => (await this.#entry(name)) !== undefined,
+      sweep: () => this.#sweep(name, call),
+    });
   }
 }
-
-/** Tells a tree by its identity in names of files. Without the number of its device, which is another one after a new mount. */
-const tagOf = (mark: string): string =>
-  createHash("sha256")
-    .update(mark.slice(mark.indexOf(":") + 1))
-    .digest("hex")
-    .slice(0, 16);

@@ -195,7 +195,7 @@ test("a work tree is renamed before it is removed, so that its builder cannot fi
   await copied.promise;
   const rm: Answer = async ({ argv }, signal) => {
     goOn.resolve();
-    expect(await first).toBe("unavailable");
+    expect(await first).toBe("aborted");
     return systemRunner.run({ argv }, signal);
   };
   expect(await codeOf(openOn(base, { runner: runnerWith({ rm }) }).create(clone(), call))).toBe("ok");

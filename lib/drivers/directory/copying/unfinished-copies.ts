@@ -160,7 +160,7 @@ export class UnfinishedCopies {
     };
     // A record that exists is that of an earlier attempt, or of an interrupted creation without a source.
     const subject = { trees, tree: id, records, key: id, file: this.#context.layout.record("v", id) };
-    await recorded(this.#context, subject, record, () => trees.appear(id, folder), call);
+    await recorded(this.#context, subject, record, claim => trees.appear(id, folder, claim), call);
     return record;
   }
 
