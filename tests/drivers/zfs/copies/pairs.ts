@@ -22,12 +22,13 @@ const pairs: readonly (readonly [string, ZfsOptions, ZfsOptions, 1 | 2])[] = [
   ["zvols of this node", { driver: "zfs-local-zvol" }, { driver: "zfs-local-zvol" }, 1],
 ];
 
-const isOfFiles = ([name]: (typeof pairs)[number]): boolean => name.startsWith("file systems");
-const [files, zvols] = [pairs.filter(isOfFiles), pairs.filter(each => !isOfFiles(each))];
-
-for (const pair of [...drawn(files, 1), ...drawn(zvols, 1)]) {
-  const [name, from, to, hosts] = pair;
-  const sample = sampleOf(pairs.indexOf(pair), isOfFiles(pair) ? 5 : 11);
-  copiesContract(name, () => zfsPair(from, to, hosts), sample);
-  streamsContract(name, () => zfsPair(from, to, hosts), sample);
+/** Tests a pair of this content, and all of them where everything is tested. */
+export function testPairs(content: "file systems" | "zvols"): void {
+  const those = pairs.filter(([name]) => name.startsWith(content));
+  for (const pair of drawn(those, 1)) {
+    const [name, from, to, hosts] = pair;
+    const sample = sampleOf(pairs.indexOf(pair), content === "zvols" ? 11 : 5);
+    copiesContract(name, () => zfsPair(from, to, hosts), sample);
+    streamsContract(name, () => zfsPair(from, to, hosts), sample);
+  }
 }
