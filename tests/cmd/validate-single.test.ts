@@ -19,7 +19,7 @@ async function validated(text: string): Promise<string> {
 
 const truenas = (connection: string): string =>
   `driver: freenas-api-nfs\nhttpConnection: { host: nas.lan, ${connection} }\n` +
-  "zfs: { datasetParentName: tank/v, detachedSnapshotsDatasetParentName: tank/s }\nnfs: { shareHost: nas.lan, shareAllowedNetworks: [10.0.0.0/24] }\n";
+  "zfs: { datasetParentName: tank/v, detachedSnapshotsDatasetParentName: tank/s, datasetEnableQuotas: true }\nnfs: { shareHost: nas.lan, shareAllowedNetworks: [10.0.0.0/24] }\n";
 
 test("a single driver is served unchanged only if csimux refuses nothing in its file, and warnings are named only if there are some", async () => {
   const calm = await validated(truenas("protocol: https, port: 443, apiKey: 1-abc"));

@@ -9,7 +9,7 @@ const nas = (folder = "/k8s", more = ""): string =>
 const nasFile = "driver: nfs-client\nnfs:\n  shareHost: nas.lan\n  shareBasePath: k8s\n  controllerBasePath: /nas\n";
 const disk =
   "  disk: |\n    driver: zfs-generic-iscsi\n    sshConnection: { host: san.lan, username: root, password: pa55word, hostKey: '*' }\n" +
-  "    zfs: { datasetParentName: tank/v, detachedSnapshotsDatasetParentName: tank/s }\n" +
+  "    zfs: { datasetParentName: tank/v, detachedSnapshotsDatasetParentName: tank/s, datasetEnableQuotas: true }\n" +
   "    iscsi: { targetPortal: san.lan, basename: 'iqn.2003-01.org.example', shareStrategy: targetCli, shareStrategyTargetCli: { tpg: { attributes: {} } } }\n";
 
 const gist = (files: Readonly<Record<string, string>>) =>

@@ -185,7 +185,7 @@ driver:
 
   test("pass as they are, except images, and what published examples leave to be filled in", () => {
     expect(new Set(found.map(({ rule }) => rule))).toEqual(
-      new Set(["helm-image", "placeholder-value", "retyped-value"]),
+      new Set(["helm-image", "placeholder-value", "retyped-value", "size-not-enforced"]),
     );
     expect(found.filter(({ rule }) => rule === "placeholder-value")).toHaveLength(4);
   });

@@ -19,7 +19,11 @@ const unseenOf = (files: Readonly<Record<string, string>>) =>
 const config = {
   driver: "freenas-api-nfs",
   httpConnection: { protocol: "https", host: "nas.lan", port: 443, apiKey: "1-abc" },
-  zfs: { datasetParentName: "tank/k8s/vols", detachedSnapshotsDatasetParentName: "tank/k8s/snaps" },
+  zfs: {
+    datasetParentName: "tank/k8s/vols",
+    detachedSnapshotsDatasetParentName: "tank/k8s/snaps",
+    datasetEnableQuotas: true,
+  },
   nfs: { shareHost: "nas.lan", shareAllowedNetworks: ["10.0.0.0/24"] },
 };
 const image = { registry: "r.lan/csimux", tag: "0.1.0" };

@@ -2,13 +2,17 @@ import { groupBy } from "../../core/group-by.ts";
 import type { Path } from "../../schema/finding.ts";
 import type { DocumentDiagnostic } from "../document.ts";
 import { factsOf } from "../facts.ts";
-import { type ConnectionFile, textAt } from "../lint-input.ts";
-import { error, report, rulesById, type Theme } from "../rule.ts";
+import { at, type ConnectionFile, mappingAt, textAt } from "../lint-input.ts";
+import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
 
 const rule = rulesById({
   "shared-storage": error(
     "Every connection has its own dataset or folder",
     "Two connections on one tree list, adopt and delete each other's volumes. It is a warning if names cannot clash: for a tree next to the other's volumes, and for volumes distinguished by protocol or by the instance_ids of both connections.",
+  ),
+  "size-not-enforced": warning(
+    "The file says whether datasets are held to their size",
+    "Without `zfs.datasetEnableQuotas: true` a volume has no limit: one pod can fill the pool of all, and pods see the room of the pool. Write `false` if that is meant.",
   ),
 });
 
@@ -25,8 +29,18 @@ export const storage: Theme = {
         if (!reported.has(pair)) yield overlap(inner, outer);
         reported.add(pair);
       }
+    for (const connection of connections) yield* size(connection);
   },
 };
+
+function* size(connection: ConnectionFile): Found {
+  const { document, read } = connection;
+  const facts = factsOf(connection);
+  if (!facts?.provisions || facts.territory?.system !== "zfs" || facts.access.kinds.includes("block")) return;
+  if (at(mappingAt(read.normalized, "zfs"), "datasetEnableQuotas") !== undefined) return;
+  const message = "the size of a volume is not enforced, so one pod can fill the pool";
+  yield report(document, rule["size-not-enforced"], ["zfs"], message, 'add "datasetEnableQuotas: true"', "key");
+}
 
 /** A tree of datasets or folders that a connection treats as its own. */
 interface StorageTree {

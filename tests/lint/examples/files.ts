@@ -55,7 +55,7 @@ export const values = (controller: string, more = "", config = "driver: { existi
 
 /** A connection to TrueNAS over its API. */
 export const truenas = (connection: string): string =>
-  `driver: freenas-api-nfs\nhttpConnection:\n${connection}zfs:\n  datasetParentName: tank/k8s/vols\n  detachedSnapshotsDatasetParentName: tank/k8s/snaps\nnfs:\n  shareHost: nas.example.org\n  shareAllowedHosts: []\n`;
+  `driver: freenas-api-nfs\nhttpConnection:\n${connection}zfs:\n  datasetParentName: tank/k8s/vols\n  detachedSnapshotsDatasetParentName: tank/k8s/snaps\n  datasetEnableQuotas: true\nnfs:\n  shareHost: nas.example.org\n  shareAllowedHosts: []\n`;
 
 /** A connection to TrueNAS with iSCSI. */
 export function iscsi(portals: string): string {
@@ -64,7 +64,7 @@ export function iscsi(portals: string): string {
 
 /** A connection to a ZFS host over SSH. */
 export function zfs(ssh: string): string {
-  return `driver: zfs-generic-nfs\nsshConnection:\n  host: nas.example.org\n  username: root\n  password: secret\n${ssh}zfs:\n  datasetParentName: tank/k8s/vols\n  detachedSnapshotsDatasetParentName: tank/k8s/snaps\nnfs:\n  shareHost: nas.example.org\n  shareStrategy: setDatasetProperties\n  shareStrategySetDatasetProperties:\n    properties: { sharenfs: "on" }\n`;
+  return `driver: zfs-generic-nfs\nsshConnection:\n  host: nas.example.org\n  username: root\n  password: secret\n${ssh}zfs:\n  datasetParentName: tank/k8s/vols\n  detachedSnapshotsDatasetParentName: tank/k8s/snaps\n  datasetEnableQuotas: true\nnfs:\n  shareHost: nas.example.org\n  shareStrategy: setDatasetProperties\n  shareStrategySetDatasetProperties:\n    properties: { sharenfs: "on" }\n`;
 }
 
 /** A connection to a ZFS host that shares over iSCSI, with CHAP; `authentication` is the attribute of its targets. */
