@@ -8,7 +8,7 @@ import { fakeKubectl, type KubectlAnswer } from "../fakes/kubectl.ts";
 /** Runs the plugin with a kubectl that gives these answers. */
 export async function run(words: readonly string[], answers: readonly KubectlAnswer[], stdin = "") {
   const bin = mkdtempSync(join(tmpdir(), "csimux-kubectl-"));
-  const calls = fakeKubectl(bin, answers);
+  const { calls, stop } = await fakeKubectl(bin, answers);
   const out: string[] = [];
   const err: string[] = [];
   const program = new Command("csimux").exitOverride();
@@ -19,7 +19,8 @@ export async function run(words: readonly string[], answers: readonly KubectlAns
   await program.parseAsync(["node", "csimux", "kubectl", ...words]);
   const code = Number(process.exitCode ?? 0);
   process.exitCode = before ?? 0;
-  const said = { code, out: out.join(""), err: err.join(""), calls: calls() };
+  const said = { code, out: out.join(""), err: err.join(""), calls };
+  stop();
   rmSync(bin, { recursive: true });
   return said;
 }

@@ -1,9 +1,9 @@
 import { afterAll, describe, expect, test } from "bun:test";
-import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, statSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { build } from "../../scripts/build.ts";
+import { spawned } from "../../scripts/spawned.ts";
 import { fakeKubectl } from "../fakes/kubectl.ts";
 import { controller, csimuxPods, list, node, run } from "./kubectl-world.ts";
 
@@ -119,9 +119,10 @@ describe("kubectl csimux runs csimux in its pods", () => {
     const link = join(folder, "kubectl-csimux");
     symlinkSync(executable, link);
     const bin = join(folder, "linked");
-    fakeKubectl(bin, [csimuxPods(controller), { to: "exec", out: "all is well" }]);
+    const { stop } = await fakeKubectl(bin, [csimuxPods(controller), { to: "exec", out: "all is well" }]);
     const env = { PATH: `${bin}:${process.env["PATH"]}` };
-    expect(spawnSync(link, ["status"], { encoding: "utf8", env }).stdout).toBe("all is well");
-    expect(spawnSync(link, ["--help"], { encoding: "utf8", env }).stdout).toContain("explain");
+    expect((await spawned([link, "status"], { env })).stdout).toBe("all is well");
+    expect((await spawned([link, "--help"], { env })).stdout).toContain("explain");
+    stop();
   });
 });

@@ -1,5 +1,5 @@
-import { appendFileSync, chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { mkdirSync } from "node:fs";
+import { answeredPrograms, type ProgramCall } from "./answered.ts";
 
 /** What kubectl answers to a command line. */
 export interface KubectlAnswer {
@@ -10,43 +10,25 @@ export interface KubectlAnswer {
   readonly code?: number;
 }
 
-/** A call as it arrived. */
-export interface KubectlCall {
-  readonly argv: readonly string[];
-  readonly stdin: string;
-}
+/** Text of a shell: kubectl reads stdin for `-f -` and `-i` only. */
+export const readsStdin = `for each in "$@"; do case "$each" in -i | -) IFS= read -r -d '' stdin; break ;; esac; done`;
 
 /**
- * A program kubectl in `folder`, to put first on PATH, that gives the first fitting answer. Lists and objects have the shapes of the
+ * A program kubectl in `bin`, to put first on PATH, that gives the first fitting answer. Lists and objects have the shapes of the
  * Kubernetes API reference 1.34 (kubernetes.io/docs/reference/kubernetes-api); `kubectl get` of a list is a v1 List. Without an answer it
- * says what kubectl 1.34 says of a missing object.
+ * says what kubectl 1.34 says of a missing object. Returns its calls, and what ends it.
  */
-export function fakeKubectl(folder: string, answers: readonly KubectlAnswer[]): () => readonly KubectlCall[] {
-  mkdirSync(folder, { recursive: true });
-  const path = join(folder, "kubectl");
-  const data = join(folder, "answers.json");
-  writeFileSync(data, JSON.stringify(answers));
-  writeFileSync(join(folder, "calls"), "");
-  writeFileSync(path, `#!/bin/sh\nexec '${process.execPath}' '${import.meta.path}' '${data}' "$@"\n`);
-  chmodSync(path, 0o755);
-  const lines = () => readFileSync(join(folder, "calls"), "utf8").split("\n").filter(Boolean);
-  return () => lines().map(line => JSON.parse(line) as KubectlCall);
-}
-
-async function answer([data = "", ...argv]: readonly string[]): Promise<void> {
-  const stdin = argv.includes("-i") ? await Bun.stdin.text() : "";
-  appendFileSync(join(data, "../calls"), `${JSON.stringify({ argv, stdin })}\n`);
-  const answers = JSON.parse(readFileSync(data, "utf8")) as readonly KubectlAnswer[];
-  const words = argv.join(" ");
-  const missing: KubectlAnswer = {
-    to: "",
-    err: `Error from server (NotFound): ${argv[1]} "${argv[2]}" not found`,
-    code: 1,
+export async function fakeKubectl(bin: string, answers: readonly KubectlAnswer[]) {
+  mkdirSync(bin, { recursive: true });
+  const calls: ProgramCall[] = [];
+  const answer = (call: ProgramCall) => {
+    calls.push(call);
+    const words = call.argv.join(" ");
+    const missing = `Error from server (NotFound): ${call.argv[1]} "${call.argv[2]}" not found`;
+    const found: KubectlAnswer = answers.find(({ to }) => words.includes(to)) ?? { to: "", err: missing, code: 1 };
+    const { out = "", err = "", code = 0 } = found;
+    return { out: typeof out === "string" ? out : JSON.stringify(out), err: err === "" ? "" : `${err}\n`, code };
   };
-  const { out = "", err = "", code = 0 } = answers.find(each => words.includes(each.to)) ?? missing;
-  process.stdout.write(typeof out === "string" ? out : JSON.stringify(out));
-  if (err !== "") process.stderr.write(`${err}\n`);
-  process.exitCode = code;
+  const stop = await answeredPrograms({ bin, names: ["kubectl"], begin: readsStdin, answer });
+  return { calls, stop };
 }
-
-if (import.meta.main) await answer(process.argv.slice(2));
