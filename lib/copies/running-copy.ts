@@ -6,14 +6,15 @@ import {
   asCsiError,
   type CopyOutcome,
   type CopyParts,
+  type CopyPass,
   type CopyWork,
+  copyContent,
   isStream,
   machinesOf,
   placeOf,
   withBoth,
 } from "./copy-work.ts";
 import { CopyLease, seconds } from "./lease.ts";
-import { type CopyPass, copyContent } from "./pass.ts";
 import { type CopyRoute, type CopyStatus, ProgressDue, progressText, Rate, StallDetector } from "./progress.ts";
 import { type CopyRecord, type RecordPlace, writeRecord } from "./record.ts";
 import { CopyRemoval } from "./removal.ts";

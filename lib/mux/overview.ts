@@ -13,11 +13,12 @@ export interface ConnectionView extends Pick<StorageFigures, "free" | "volumes">
   readonly state: ConnectionState;
   /** Since when it has this state (Date.now()). */
   readonly since: number;
-  /** What is wrong with its file; undefined if it is valid or gone. */
+  /** What is wrong with its file, and where; undefined if it is valid or gone. */
   readonly problem: string | undefined;
   /** Undefined if no valid file was seen since the start. */
   readonly driver: string | undefined;
   readonly suspended: boolean;
+  /** The ZFS pool and the host of its volumes; connections with an equal one share their free space. */
   readonly pool?: string | undefined;
   /** The topologies it is reachable from, without csimux's own prefix; empty: everywhere. */
   readonly accessibleTopology: readonly string[];

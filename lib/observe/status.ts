@@ -2,7 +2,7 @@ import type { CopyMethods } from "../copies/matrix.ts";
 import type { CopiesView } from "../copies/progress.ts";
 import { parseHandle } from "../core/handle.ts";
 import type { ConnectionInventory } from "../mux/inventory.ts";
-import type { RouterView } from "../mux/overview.ts";
+import type { ConnectionView, RouterView } from "../mux/overview.ts";
 import type { CallTracker, LastCall, LastFailure } from "./call-tracker.ts";
 import { type HealthStatus, healthOf, type NodeHealthView } from "./health.ts";
 
@@ -31,7 +31,7 @@ interface TimedFigure {
 type Timed<T extends LastCall> = Omit<T, "at"> & { readonly at: string };
 
 /** One connection. Times are RFC 3339 timestamps, sizes are bytes. Unknown values are absent. */
-export interface ConnectionStatus {
+export interface ConnectionStatus extends Partial<Pick<ConnectionView, "problem" | "driver" | "pool">> {
   readonly name: string;
   /**
    * The worst of the states of its file and its storage system: "bad" or "gone" (file), "unreachable", "login-refused" or "unusable"
@@ -43,12 +43,7 @@ export interface ConnectionStatus {
   readonly since?: string | undefined;
   /** The state of its file; absent if `state` is "unknown". */
   readonly file?: { readonly state: FileState; readonly since: string } | undefined;
-  /** What is wrong with its file, and where. */
-  readonly problem?: string | undefined;
-  readonly driver?: string | undefined;
   readonly suspended: boolean;
-  /** The ZFS pool and the host of its volumes; connections with an equal one share their free space. */
-  readonly pool?: string | undefined;
   readonly accessibleTopology: readonly string[];
   readonly inUse: number;
   readonly freeBytes?: TimedFigure | undefined;
@@ -65,8 +60,8 @@ export interface ConnectionStatus {
   readonly healthProblem?: string | undefined;
 }
 
-type FileState = RouterView["connections"][number]["state"];
-type StorageState = RouterView["connections"][number]["health"]["storage"]["state"];
+type FileState = ConnectionView["state"];
+type StorageState = ConnectionView["health"]["storage"]["state"];
 
 /** The result of the last check of a connection's storage system. Times are RFC 3339 timestamps. */
 export interface StorageStatus {
@@ -190,7 +185,7 @@ function stateOf(file: NonNullable<ConnectionStatus["file"]>, storage: StorageSt
     : { state: storage.state, since: storage.since ?? file.since };
 }
 
-function connectionStatus(view: RouterView["connections"][number], ledger: CallTracker): ConnectionStatus {
+function connectionStatus(view: ConnectionView, ledger: CallTracker): ConnectionStatus {
   const { state, since, free, volumes, outage, health: _, accessibleTopology, ...rest } = view;
   const storage = storageStatus(view);
   const file = { state, since: time(since) };
@@ -212,7 +207,7 @@ function connectionStatus(view: RouterView["connections"][number], ledger: CallT
   };
 }
 
-function storageStatus({ state: of, outage, health }: RouterView["connections"][number]): StorageStatus | undefined {
+function storageStatus({ state: of, outage, health }: ConnectionView): StorageStatus | undefined {
   if (of === "bad" || of === "gone") return undefined;
   const { state, at, since, reason } = health.storage;
   // The breaker has noticed before the next check.

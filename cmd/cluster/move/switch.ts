@@ -126,13 +126,8 @@ async function land(work: MoveWork, moving: Moving): Promise<Moving> {
   }
   if (moving.fresh === undefined) {
     const volume = await landed(work, moving);
-    const manifest = volumeManifest({
-      name: note.volume,
-      claim: note.claim,
-      old,
-      toClass: targetClass(work, note.toClass),
-      volume,
-    });
+    const toClass = targetClass(work, note.toClass);
+    const manifest = volumeManifest({ ...note, name: note.volume, old, toClass, volume });
     await desk.change(["create", "-f", "-"], [manifest]);
     if (desk.isPrint) return { ...moving, fresh: manifest };
   }

@@ -98,8 +98,8 @@ async function giveUp(work: MoveWork, moving: Moving): Promise<Moving> {
   // An earlier undo has cancelled it.
   if (volume === undefined) return moving;
   const manifest = volumeManifest({
+    ...note,
     name: note.volume,
-    claim: note.claim,
     old,
     toClass: targetClass(work, note.toClass),
     volume,

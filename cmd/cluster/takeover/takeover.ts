@@ -1,6 +1,4 @@
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { errnoOf } from "../../../lib/core/errors.ts";
 import { modules } from "../../../lib/drivers/index.ts";
 import type { LintSettings } from "../../../lib/lint/lint.ts";
 import { needsRelease, oldClasses } from "../../../lib/takeover/classes.ts";
@@ -13,7 +11,7 @@ import { type MovedVolumes, movedVolumes, movingSteps, readVolumes } from "../..
 import { patternCompiler } from "../../../lib/topology/pattern.ts";
 import { fileBudget } from "../../../lib/yaml/budget.ts";
 import { type Host, valueResolver } from "../../host.ts";
-import { UsageError, visible } from "../../terminal/terminal.ts";
+import { textOf, UsageError, visible } from "../../terminal/terminal.ts";
 import { validate } from "../../validate/validate.ts";
 import { examples } from "./examples.ts";
 import { notes, type OutputFile, writeNew } from "./notes.ts";
@@ -35,7 +33,7 @@ export async function takeOver(options: TakeoverOptions, host: Host): Promise<nu
     compile: await patternCompiler(["."]),
   };
   const { main, converted } = connectionsOf(olds, settings);
-  const volumes = await volumesOf(options, converted);
+  const volumes = await volumesOf(options, converted, host);
   const { files, words } = await planned(options, main, converted, volumes, settings);
   const report = notes(options, converted, refused, words, volumes);
   await writeNew(options.out, [...files, { path: "NOTES.md", text: report }]);
@@ -51,13 +49,13 @@ export async function takeOver(options: TakeoverOptions, host: Host): Promise<nu
 }
 
 async function readAll({ values, secrets: files }: TakeoverOptions, host: Host) {
-  const manifests = await Promise.all(files.map(async file => ({ file, text: await textOf(file) })));
+  const manifests = await Promise.all(files.map(async file => ({ file, text: await textOf(file, host) })));
   const secrets = readSecrets(manifests);
   const local = new Set(modules.filter(({ facts }) => facts.local).flatMap(({ names }) => names));
   const olds: OldDeployment[] = [];
   const refused: Refusal[] = [];
   for (const { file, release } of values) {
-    const text = file === "-" ? await host.stdin(fileBudget.bytes + 1) : await textOf(file);
+    const text = file === "-" ? await host.stdin(fileBudget.bytes + 1) : await textOf(file, host);
     const read = readOld(file, text, release, secrets);
     const why = "why" in read ? read.why : (unfit(read, driver => local.has(driver)) ?? lacking(read));
     if ("why" in read || why !== undefined) refused.push({ file, why: why ?? "" });
@@ -77,17 +75,13 @@ function refuseDoubles(olds: readonly OldDeployment[]): void {
   if (twice) throw new UsageError(`two of the values have the driver name "${twice.name}"`);
 }
 
-async function textOf(file: string): Promise<string> {
-  try {
-    return await readFile(file, "utf8");
-  } catch (error) {
-    throw new UsageError(`cannot read ${file} (${errnoOf(error) ?? "unknown reason"})`);
-  }
-}
-
-async function volumesOf({ volumes: file, name }: TakeoverOptions, converted: readonly TakenOverConnection[]) {
+async function volumesOf(
+  { volumes: file, name }: TakeoverOptions,
+  converted: readonly TakenOverConnection[],
+  host: Host,
+) {
   if (file === undefined) return undefined;
-  const volumes = readVolumes(file, await textOf(file));
+  const volumes = readVolumes(file, await textOf(file, host));
   if (!volumes) throw new UsageError(`${file} contains no PersistentVolumes; write it with kubectl get pv -o json`);
   return movedVolumes(volumes, new Map(converted.map(({ old, connection }) => [old.name, connection])), name);
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { type CopyPass, copyContent } from "../../../lib/copies/pass.ts";
+import { type CopyPass, copyContent } from "../../../lib/copies/copy-work.ts";
 import type { CopySource, CopyTarget } from "../../../lib/drivers/copying.ts";
 import { testCall } from "../../fakes/memory-driver.ts";
 import { failure } from "../../mux/world.ts";
