@@ -59,6 +59,8 @@ const used = {
   racks: "addressesByTopology:",
   /** A part of a pod, which csimux does not read. */
   variable: "valueFrom:",
+  /** An object of KubeVirt. */
+  profile: "kind: StorageProfile",
 } as const;
 
 describe("what README and guide show passes csimux validate --strict", () => {
