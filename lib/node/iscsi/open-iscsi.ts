@@ -143,7 +143,7 @@ export class OpenIscsi {
     const kept = await opened.has(keyOf(target, portal));
     if (kept !== undefined) return kept;
     const file = await this.#recordFile(target, portal);
-    const boot = file && (await interfaceOf(file)) === target.iface && (await markedBoot(file));
+    const boot = file && (await markedBoot(file, target));
     if (!boot) return undefined;
     return boot === (await opened.bootId()) ? "now" : "before";
   }
@@ -151,7 +151,7 @@ export class OpenIscsi {
   /** Remembers that the session with a portal is not csimux's. */
   async #disown(target: Target, portal: Portal): Promise<void> {
     const file = await this.#recordFile(target, portal);
-    if (file && (await markedBoot(file))) await changeRecord(file, {}, undefined);
+    if (file && (await markedBoot(file, target))) await changeRecord(file, {}, undefined);
     await this.#ports.opened.remove(keyOf(target, portal));
   }
 
@@ -259,10 +259,10 @@ const interfaceOf = async (file: string): Promise<string> =>
 /** Begins the comment by which csimux knows its sessions. iscsiadm skips comments (open-iscsi 2.1.8, usr/idbm.c, idbm_recinfo_config). */
 const mark = "# opened by csimux in boot ";
 
-/** The id of the boot in which csimux opened a session with this record; undefined without its comment. */
-async function markedBoot(file: string): Promise<string | undefined> {
+/** The id of the boot in which csimux opened a session with this record; undefined without its comment, or if that is for another interface. */
+async function markedBoot(file: string, { iface }: Target): Promise<string | undefined> {
   const line = (await readFile(file, "utf8")).split("\n").find(each => each.startsWith(mark));
-  return line?.slice(mark.length).trim() || undefined;
+  return line !== undefined && (await interfaceOf(file)) === iface ? line.slice(mark.length).trim() : undefined;
 }
 
 /**

@@ -1,4 +1,6 @@
 import { expect, test } from "bun:test";
+import { rmSync } from "node:fs";
+import { join } from "node:path";
 import { FakeVolume } from "../fake-volume.ts";
 import { FakeHost, iqn } from "./fake-host.ts";
 
@@ -47,6 +49,19 @@ test("a session of the host over another interface stays, although csimux has ma
   expect(host.disks).toEqual(["sda", "sdb"]);
   await own.detach(host);
   expect(left(host)).toEqual({ sessions: ["session1"], disks: ["sda"], records: [] });
+});
+
+test("a session that the host opened after a restart is disowned, and not that of another interface", async () => {
+  using host = hostWithTwoLuns();
+  const [before, now] = [volumeOf("a", "0", "default"), volumeOf("b", "1", "eth1")];
+  await before.attach(host);
+  host.boot("second");
+  await now.attach(host);
+  host.foreignSession(portal, "0");
+  await before.detach(host, now);
+  rmSync(join(host.root, "opened"), { recursive: true });
+  await now.detach(host);
+  expect([host.sessions, host.records]).toEqual([["session3"], []]);
 });
 
 test.each([
