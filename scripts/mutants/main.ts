@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -17,32 +16,27 @@ type Mutant = Readonly<Record<"file" | "kind" | "becomes", string> & Record<"sta
 
 const count = Number(process.env["N"] || 60);
 const seed = process.env["SEED"] || String(Date.now() % 1_000_000);
-/** Expected seconds of the tests of one mutant, and of those that share a process. */
-const [budget, portion] = [8, 4];
+/** Expected seconds of the tests of one mutant. */
+const budget = 8;
 
-const operators: Readonly<Record<string, string>> = {
-  ...{ "&&": "||", "||": "&&", "<": "<=", "<=": "<", ">": ">=", ">=": ">", "===": "!==", "!==": "===" },
-};
+/** Each becomes its neighbour. */
+const operators = "&& || < <= > >= === !==".split(" ");
 
-/** The changes of one node: what becomes what. */
-function changesOf(
-  node: ts.Node,
-  source: ts.SourceFile,
-): readonly (readonly [string, ts.Node, string, end?: number])[] {
-  const negated = (at: ts.Node) => [["negated condition", at, `!(${at.getText(source)})`] as const];
+type Change = readonly [kind: string, node: ts.Node, becomes: string, end?: number];
+
+function changesOf(node: ts.Node, source: ts.SourceFile): readonly Change[] {
+  const negated = (at: ts.Node): readonly Change[] => [["negated condition", at, `!(${at.getText(source)})`]];
   if (ts.isIfStatement(node)) return negated(node.expression);
   if (ts.isConditionalExpression(node)) return negated(node.condition);
-  if (ts.isBinaryExpression(node)) {
-    const other = operators[node.operatorToken.getText(source)];
-    return other ? [["other operator", node.operatorToken, other]] : [];
-  }
+  const at = ts.isBinaryExpression(node) ? operators.indexOf(node.operatorToken.getText(source)) : -1;
+  if (ts.isBinaryExpression(node))
+    return at < 0 ? [] : [["other operator", node.operatorToken, operators[at ^ 1] ?? ""]];
   if (ts.isAwaitExpression(node)) return [["no await", node, "", node.expression.getStart(source)]];
   const isStatement = ts.isExpressionStatement(node) || ts.isThrowStatement(node);
   if (isStatement && !ts.isSourceFile(node.parent))
     return [...[["no statement", node, ";"] as const], ["early return", node, "return; ", node.getStart(source)]];
   if (ts.isNumericLiteral(node)) return [["number + 1", node, `(${node.text} + 1)`]];
-  if (node.kind === ts.SyntaxKind.TrueKeyword) return [["other truth", node, "false"]];
-  if (node.kind === ts.SyntaxKind.FalseKeyword) return [["other truth", node, "true"]];
+  if (/^(?:true|false)$/.test(node.getText(source))) return [["other truth", node, `!${node.getText(source)}`]];
   return ts.isStringLiteral(node) && node.text !== "" ? [["empty string", node, '""']] : [];
 }
 
@@ -63,12 +57,10 @@ const mutated = (text: string, { start, end, becomes }: Mutant) => text.slice(0,
 const isValid = (text: string) => ts.transpileModule(text, { reportDiagnostics: true }).diagnostics?.length === 0;
 
 /** Each kind of change as often as the others, although there are more strings than anything else. */
-function drawn(all: readonly Mutant[], texts: ReadonlyMap<string, string>): readonly Mutant[] {
-  const hash = (mutant: Mutant) =>
-    createHash("sha1")
-      .update(seed + JSON.stringify(mutant))
-      .digest("hex");
-  const sorted = all.map(mutant => ({ mutant, by: hash(mutant) })).sort((a, b) => (a.by < b.by ? -1 : 1));
+function drawn(texts: ReadonlyMap<string, string>): readonly Mutant[] {
+  const all = [...texts].flatMap(entry => mutantsOf(...entry));
+  const hashed = all.map(mutant => ({ mutant, by: Bun.hash(seed + JSON.stringify(mutant)) }));
+  const sorted = hashed.sort((a, b) => (a.by < b.by ? -1 : 1));
   const queues = [...groupBy(sorted, ({ mutant }) => mutant.kind).values()].map(each => [...each]);
   const chosen: Mutant[] = [];
   for (let at = 0; chosen.length < count && queues.some(queue => queue.length > 0); at++) {
@@ -79,54 +71,45 @@ function drawn(all: readonly Mutant[], texts: ReadonlyMap<string, string>): read
 }
 
 /** The tests that import a file, those first that are near it, as many as the budget allows. Tests of the executable are left out. */
-function testsBySource(seconds: Readonly<Record<string, number>>): (file: string) => readonly (readonly string[])[] {
-  const imports = readImports();
+function testsBySource(seconds: Readonly<Record<string, number>>): (file: string) => readonly string[] {
   const cost = (test: string) => seconds[test] ?? 2;
+  const imports = readImports();
   const all = testFiles().map(test => ({ test, reach: reached(imports, test) }));
   const usable = all.filter(({ reach }) => !reach.has("scripts/build.ts") && !reach.has("scripts/cluster/tools.ts"));
   return file => {
     const words = file.split(/[/.]/).slice(1, -1);
     const shared = (test: string) => words.filter((word, at) => test.split(/[/.]/)[at + 1] === word).length;
     const tests = usable.filter(({ reach }) => reach.has(file)).map(({ test }) => test);
-    const portions: string[][] = [];
-    let [left, room] = [budget, 0];
-    for (const test of tests.sort((a, b) => shared(b) - shared(a) || cost(a) - cost(b))) {
-      if (cost(test) > left) continue;
-      if (room <= 0) room = portions.push([]) && portion;
-      portions.at(-1)?.push(test);
-      [left, room] = [left - cost(test), room - cost(test)];
-    }
-    return portions;
+    let left = budget;
+    return tests
+      .sort((a, b) => shared(b) - shared(a) || cost(a) - cost(b))
+      .filter(test => {
+        const fits = cost(test) <= left;
+        if (fits) left -= cost(test);
+        return fits;
+      });
   };
 }
 
-/** Runs tests in the copy. Returns the file of the first failure, or the one that did not end. */
-async function failing(folder: string, files: readonly string[]): Promise<string | undefined> {
+/** Whether a file of tests fails in the copy, or does not end. */
+async function fails(folder: string, file: string): Promise<boolean> {
   const temporary = join(folder, "t");
   await mkdir(temporary, { mode: 0o711 });
-  // A file and not a pipe: whatever a test leaves running would keep a pipe open. Bun does not shorten a file that exists.
-  const log = Bun.file(join(folder, `log-${performance.now()}`));
   const options = { cwd: join(folder, "copy"), env: { ...process.env, TMPDIR: temporary }, timeout: 150_000 };
-  const argv = [tool("bun"), "test", "--bail=1", "--timeout=30000", ...files.map(file => `./${file}`)] as const;
-  const code = await Bun.spawn([...marked(process.pid, argv)], { ...options, stderr: log, stdout: "ignore" }).exited;
+  const argv = marked(process.pid, [tool("bun"), "test", "--bail=1", "--timeout=30000", `./${file}`]);
+  const code = await Bun.spawn([...argv], { ...options, stderr: "ignore", stdout: "ignore" }).exited;
   killMarked(process.pid);
   await unmountBelow(temporary);
   await rm(temporary, { recursive: true, force: true });
-  const last = [...(await log.text()).matchAll(/^(\S+\.test\.ts):$/gm)].at(-1)?.[1];
-  return code === 0 ? undefined : (last ?? files[0]);
+  return code !== 0;
 }
 
 /** The test that fails with the change, passes without it, and fails with it again; undefined if there is none. */
-async function killer(folder: string, mutant: Mutant, text: string, tests: readonly (readonly string[])[]) {
-  const path = join(folder, "copy", mutant.file);
-  const fails = async (files: readonly string[]) => {
-    await writeFile(path, mutated(text, mutant));
-    return failing(folder, files).finally(() => writeFile(path, text));
-  };
-  for (const files of tests) {
-    const found = await fails(files);
-    if (found && !(await failing(folder, [found])) && (await fails([found]))) return found;
-  }
+async function killer(folder: string, mutant: Mutant, text: string, tests: readonly string[]) {
+  const put = (content: string) => writeFile(join(folder, "copy", mutant.file), content);
+  const notices = (file: string) => put(mutated(text, mutant)).then(() => fails(folder, file).finally(() => put(text)));
+  for (const file of tests)
+    if ((await notices(file)) && !(await fails(folder, file)) && (await notices(file))) return file;
   return undefined;
 }
 
@@ -138,20 +121,17 @@ async function main(folder: string): Promise<void> {
   const texts = new Map<string, string>();
   for (const file of readImports().keys())
     if (/^(?:lib|cmd)\/(?!csi\/gen\/)/.test(file)) texts.set(file, await readFile(join(copy, file), "utf8"));
-  const mutants = drawn(
-    [...texts].flatMap(entry => mutantsOf(...entry)),
-    texts,
-  );
+  const mutants = drawn(texts);
   const testsOf = testsBySource(JSON.parse(await readFile(`${root}/scripts/test/seconds.json`, "utf8")));
   console.log(`${mutants.length} changes, SEED=${seed}`);
   let killed = 0;
-  for (const [at, mutant] of mutants.entries()) {
+  for (const mutant of mutants) {
     const text = texts.get(mutant.file) ?? "";
     const by = await killer(folder, mutant, text, testsOf(mutant.file));
     const line = text.slice(0, mutant.start).split("\n").length;
-    const shown = (all: string) => (all.split("\n")[line - 1] ?? "").trim();
-    const rest = by ? `, by ${by}` : `\n  - ${shown(text)}\n  + ${shown(mutated(text, mutant))}`;
-    console.log(`${at + 1} ${by ? "killed" : "SURVIVED"} ${mutant.file}:${line} ${mutant.kind}${rest}`);
+    const [was, is] = [text, mutated(text, mutant)].map(all => all.split("\n")[line - 1]?.trim());
+    const [what, rest] = by ? ["killed", `, by ${by}`] : ["SURVIVED", `\n  - ${was}\n  + ${is}`];
+    console.log(`${what} ${mutant.file}:${line} ${mutant.kind}${rest}`);
     if (by) killed++;
   }
   console.log(`${killed} of ${mutants.length} killed: ${Math.round((100 * killed) / mutants.length)} %`);
