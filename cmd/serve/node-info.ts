@@ -91,7 +91,7 @@ export function logMissingName(config: ProxyConfig, options: Pick<ServeOptions, 
 }
 
 /** CSI NodeGetInfo: orchestrators must accept node ids up to this length in bytes, and may accept up to 256. */
-const comfortableBytes = 128;
+const portableNodeIdBytes = 128;
 
 /** Logs the first answer and every different one after it: kubelet keeps the answer while the node is registered. */
 function loggedOnce(log: Log) {
@@ -103,9 +103,9 @@ function loggedOnce(log: Log) {
     const ignored = outcomes.filter(({ applied }) => !applied).map(({ rule, reason }) => `${rule.key}: ${reason}`);
     log.info("node info reported to the cluster", { ...answer, ...(ignored.length > 0 && { ignored }) });
     const bytes = Buffer.byteLength(answer.nodeId);
-    if (bytes > comfortableBytes)
+    if (bytes > portableNodeIdBytes)
       log.warn(
-        `the node id has ${bytes} bytes, and some orchestrators accept no more than ${comfortableBytes}; shorten nodeId`,
+        `the node id has ${bytes} bytes, and some orchestrators accept no more than ${portableNodeIdBytes}; shorten nodeId`,
       );
   };
 }

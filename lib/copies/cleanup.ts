@@ -106,7 +106,7 @@ export class CleanUp {
     }
     const isWanted = seconds() - record.asked <= this.#keptSeconds(record);
     const step = nextStep("clean-up", { record, lease: copies.leaseOf(target, record), isWanted });
-    if (step === "release") return this.#removal.settle(target, record, call);
+    if (step === "release") return this.#removal.finishCleanup(target, record, call);
     if (step === "nothing") return;
     // The listing may be minutes old; a request may have arrived since.
     const now = await this.#parts.use(connection, async ({ copyTarget }) => copyTarget?.find(stored.id, call));
@@ -125,7 +125,7 @@ export class CleanUp {
       if (!(error instanceof CsiError && error.code === "failed-precondition")) throw error;
       // The target became the volume, but its process ended before it wrote that into the record.
       if (await this.#parts.use(target.connection, driver => isVolume(driver, target, call)))
-        return this.#removal.settle(target, record, call);
+        return this.#removal.finishCleanup(target, record, call);
       call.log.warn("an unfinished copy cannot be removed", { volume: encodeHandle(target), reason: error.message });
     }
   }

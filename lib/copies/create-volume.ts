@@ -164,7 +164,7 @@ export class CopyCreation {
         ...{ volume: place.target, source: spec.origin.handle, snapshot: record.snapshot.name },
         ...(record.snapshot.proof && { proof: record.snapshot.proof }),
       });
-      this.#afterwards(removal.settle(target, record, call));
+      this.#afterwards(removal.finishCleanup(target, record, call));
       return volume;
     } catch (error) {
       // The record still exists, so the code must make the caller retry, whatever the reason.
@@ -251,7 +251,7 @@ export class CopyCreation {
     const volume = await place.use(to => to.existing(spec, call));
     if (volume) {
       const left = currentRecord(place, call).catch(() => undefined);
-      this.#afterwards(left.then(known => known && removal.settle(target, known, call)));
+      this.#afterwards(left.then(known => known && removal.finishCleanup(target, known, call)));
       return { kind: "volume", volume } as const;
     }
     const known = await currentRecord(place, call);

@@ -30,7 +30,7 @@ export interface CopyStatus extends CopyRoute {
 const window = 30_000;
 
 /** The shortest time between two samples of the rate, in milliseconds. */
-const grain = 250;
+const minSampleMs = 250;
 
 /** The rate of a copy from its progress. */
 export class Rate {
@@ -49,7 +49,7 @@ export class Rate {
     if (first && bytes < first.bytes) this.#samples = [];
     // Progress may be reported much more often than it is read.
     const before = this.#samples.at(-2);
-    if (before && at - before.at < grain) this.#samples.pop();
+    if (before && at - before.at < minSampleMs) this.#samples.pop();
     this.#samples.push({ at, bytes });
     while ((this.#samples[0]?.at ?? at) < at - window) this.#samples.shift();
   }

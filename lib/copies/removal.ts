@@ -41,7 +41,7 @@ export class CopyRemoval {
   }
 
   /** Like `cancel`. Returns false if the copy cannot be removed now; the next request or the hourly clean-up then removes it. */
-  async cancelled(target: Handle, record: CopyRecord, call: Call): Promise<boolean> {
+  async tryCancel(target: Handle, record: CopyRecord, call: Call): Promise<boolean> {
     let isRemoved = false;
     await this.#try("a cancelled copy could not be removed yet", target, call, async () => {
       await this.cancel(target, record, call);
@@ -51,7 +51,7 @@ export class CopyRemoval {
   }
 
   /** Ends the protection of a finished copy's source and removes its record. The hourly clean-up repeats what fails. */
-  async settle(target: Handle, record: CopyRecord, call: Call): Promise<void> {
+  async finishCleanup(target: Handle, record: CopyRecord, call: Call): Promise<void> {
     await this.#try("the source of a finished copy could not be released yet", target, call, async () => {
       await this.release(target, record, call);
       await placeOf(this.#use, target).use(copyTarget => copyTarget.forget(target.id, call));

@@ -151,7 +151,7 @@ export class RunningCopy {
   /** Removes a target that another process has cancelled, which could not remove it while this one still wrote into it. */
   #removed(): Promise<boolean> {
     const signal = AbortSignal.timeout(this.#parts.times.stalled);
-    return new CopyRemoval(this.#parts.use).cancelled(this.#work.target, this.record, { ...this.#call, signal });
+    return new CopyRemoval(this.#parts.use).tryCancel(this.#work.target, this.record, { ...this.#call, signal });
   }
 
   /** The last write must not be aborted with the copy itself. */

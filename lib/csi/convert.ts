@@ -141,10 +141,10 @@ export const isSize = (bytes: bigint): boolean => bytes >= 0n && bytes <= mostBy
 /**
  * Limits log lines about impossible values from storage systems, because each listing would repeat them every minute.
  */
-const untrue = new RepeatedLines();
+const invalid = new RepeatedLines();
 
-function tellUntrue(what: string, said: string, log: Log): void {
-  const times = untrue.due(`${what} ${said}`);
+function logInvalid(what: string, said: string, log: Log): void {
+  const times = invalid.due(`${what} ${said}`);
   if (times !== undefined)
     log.warn(`the storage system reported an impossible value for "${what}", omitted from the answer: ${said}`);
 }
@@ -155,7 +155,7 @@ function tellUntrue(what: string, said: string, log: Log): void {
  */
 function sizeOf({ id, bytes }: { readonly id: string; readonly bytes: bigint }, log: Log): bigint {
   if (isSize(bytes)) return bytes;
-  tellUntrue(id, `a size of ${bytes} bytes`, log);
+  logInvalid(id, `a size of ${bytes} bytes`, log);
   return 0n;
 }
 
@@ -167,7 +167,7 @@ const lastMs = Date.parse("9999-12-31T23:59:59Z");
 export function timeOf(id: string, createdAt: Date, log: Log): Timestamp {
   const ms = createdAt.getTime();
   if (ms >= firstMs && ms <= lastMs) return timestampFromMs(ms);
-  tellUntrue(id, "an impossible time of creation", log);
+  logInvalid(id, "an impossible time of creation", log);
   return timestampFromMs(0);
 }
 

@@ -30,7 +30,7 @@ const graceMs = 500;
 export class GrpcServer {
   readonly #server: Server;
   readonly #calls = new ActiveCalls();
-  readonly #doorways: Http2Listener[] = [];
+  readonly #listeners: Http2Listener[] = [];
   readonly #files: SocketFile[] = [];
   #stopped: Promise<{ cut: number }> | undefined;
 
@@ -62,7 +62,7 @@ export class GrpcServer {
       return `unix:${endpoint.path}`;
     } catch (error) {
       this.#server.forceShutdown();
-      for (const doorway of this.#doorways) void doorway.close();
+      for (const listener of this.#listeners) void listener.close();
       throw error;
     }
   }
@@ -84,7 +84,7 @@ export class GrpcServer {
     // Calls back only when every peer has closed its connection, which a silent peer never does: hence the limits.
     const shutDown = new Promise<void>(resolve => this.#server.tryShutdown(() => resolve()));
     // Wait for both, because sessions count as closed before their last bytes are sent.
-    const closed = Promise.all([shutDown, ...this.#doorways.map(doorway => doorway.close())]);
+    const closed = Promise.all([shutDown, ...this.#listeners.map(listener => listener.close())]);
     await this.#calls.whenIdle(limitMs);
     const cut = this.#calls.size;
     this.#calls.abort(new CsiError("unavailable", "csimux is stopping"));
@@ -101,9 +101,9 @@ export class GrpcServer {
 
   async #bindUnix(path: string, mode: number): Promise<void> {
     const injector = this.#server.createConnectionInjector(ServerCredentials.createInsecure());
-    const doorway = new Http2Listener(connection => injector.injectConnection(connection));
-    this.#doorways.push(doorway);
-    this.#files.push(await putSocketFile(path, mode, own => doorway.listen(own)));
+    const listener = new Http2Listener(connection => injector.injectConnection(connection));
+    this.#listeners.push(listener);
+    this.#files.push(await putSocketFile(path, mode, own => listener.listen(own)));
   }
 
   #bindTcp(host: string, port: number): Promise<number> {

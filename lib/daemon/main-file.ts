@@ -90,7 +90,8 @@ export class MainFile {
       this.#reason = undefined;
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
-      if (reason !== this.#reason) this.#log.warn("the main file cannot be used, the last good one stays", { reason });
+      if (reason !== this.#reason)
+        this.#log.warn("the main file is invalid; still using the last valid version", { reason });
       this.#reason = reason;
     }
   }

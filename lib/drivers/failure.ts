@@ -48,7 +48,7 @@ export const inUse = (what: string, by: readonly string[]): CsiError => {
 export function unfinished(error: unknown, subject: FailureContext, doing: string): CsiError {
   const failed = failure(error, subject, doing);
   if (!isFinal(failed)) return failed;
-  return new CsiError("unavailable", `${failed.message}; then retry: something of it may be there`, {
+  return new CsiError("unavailable", `${failed.message}; retry the call: a part of it may exist`, {
     cause: error,
   });
 }
@@ -76,7 +76,10 @@ export async function afterFailure(
 export function throwIfCancelled({ connection }: Pick<FailureContext, "connection">, call: Call): void {
   if (!call.signal.aborted) return;
   if (call.signal.reason instanceof CsiError) throw call.signal.reason;
-  throw new CsiError("deadline-exceeded", `connection "${connection}": the request ended before the work`);
+  throw new CsiError(
+    "deadline-exceeded",
+    `connection "${connection}": the request was cancelled before the operation was complete`,
+  );
 }
 
 /** Runs one operation; its failures get a code and a message that names connection and object. */

@@ -3,7 +3,7 @@ import type { ConnectionIdentity } from "./module.ts";
 
 const prefix = "democratic-csi.org/";
 
-/** What a parameter was spelled for, the strongest first: this instance, this driver, every driver, no prefix. */
+/** Prefixes of a parameter, in order of precedence: this instance, this driver, every driver, no prefix. */
 const forms = ({ instanceId, driver }: ConnectionIdentity, key: string): readonly string[] => [
   ...(instanceId === undefined ? [] : [`${prefix}${instanceId}/${key}`]),
   `${prefix}${driver}/${key}`,

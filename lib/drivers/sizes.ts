@@ -46,7 +46,7 @@ export function jsonSize(bytes: bigint): number {
 }
 
 /** Throws "already-exists" if `asset` does not satisfy `spec` (CSI CreateVolume, "Volume already exists but is incompatible"). */
-export function refuseUnequal(
+export function checkSameRequest(
   connection: string,
   store: Pick<VolumeStore<StoredVolume>, "sameSource">,
   spec: VolumeSpec,

@@ -17,7 +17,7 @@ import type {
 } from "./driver.ts";
 import { afterFailure, type ErrorMapping, type FailureContext } from "./failure.ts";
 import type { ConnectionIdentity } from "./module.ts";
-import { grownSize, refuseUnequal } from "./sizes.ts";
+import { checkSameRequest, grownSize } from "./sizes.ts";
 import type { Notes, ShareProtocol, StoredVolume, VolumeStore } from "./store.ts";
 
 /** The time limit for sharing a volume again after its deletion failed, in milliseconds. */
@@ -49,7 +49,7 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
   create(spec: VolumeSpec, call: Call): Promise<Volume> {
     return this.#alone(this.#store.idOf(spec.name), async () => {
       const asset = await this.#store.create(spec, call);
-      refuseUnequal(this.connection, this.#store, spec, asset);
+      checkSameRequest(this.connection, this.#store, spec, asset);
       try {
         return this.#volume(await this.#completed(asset, spec, call));
       } catch (error) {
@@ -82,7 +82,7 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
   async existing(spec: CopySpec, call: Call): Promise<Volume | undefined> {
     const asset = await this.#store.find(this.#store.idOf(spec.name), call);
     if (!asset?.finished) return undefined;
-    refuseUnequal(this.connection, this.#store, spec, asset);
+    checkSameRequest(this.connection, this.#store, spec, asset);
     return this.#volume(asset);
   }
 
@@ -91,7 +91,7 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     return this.#alone(id, async () => {
       const asset = await this.#store.copyTarget?.complete(id, spec, snapshot, call);
       if (!asset) throw this.#absent(id);
-      refuseUnequal(this.connection, this.#store, spec, asset);
+      checkSameRequest(this.connection, this.#store, spec, asset);
       return this.#volume(await this.#completed(asset, spec, call));
     });
   }
@@ -247,7 +247,7 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
       const asset = await this.#store.find(id, fresh);
       if (asset?.finished) await this.#completed(asset, specOf(asset), fresh);
     } catch (cause) {
-      call.log.warn("the deletion of a volume failed, and it could not be shared again; create or delete it again", {
+      call.log.warn("DeleteVolume failed after the export was removed, and the export could not be restored", {
         volume: id,
         cause,
       });

@@ -19,7 +19,7 @@ export const severityWords: Readonly<Record<Severity, string>> = {
 
 /** A possible condition. */
 export interface ReasonText {
-  readonly seer: Observer;
+  readonly observer: Observer;
   readonly of: Subject;
   readonly severity: Severity;
   /** What has happened. */
@@ -31,13 +31,13 @@ export interface ReasonText {
 type Row = readonly [cause: string, remedy: string];
 
 const rows = <const N extends string>(
-  seer: Observer,
+  observer: Observer,
   of: Subject,
   severity: Severity,
   all: Readonly<Record<N, Row>>,
 ): Readonly<Record<N, ReasonText>> =>
   Object.fromEntries(
-    Object.entries<Row>(all).map(([name, [cause, remedy]]) => [name, { seer, of, severity, cause, remedy }]),
+    Object.entries<Row>(all).map(([name, [cause, remedy]]) => [name, { observer, of, severity, cause, remedy }]),
   ) as Record<N, ReasonText>;
 
 /**

@@ -3,7 +3,7 @@ import { parseMountinfo } from "../core/mountinfo.ts";
 import { callsAtOnce, type Semaphore, semaphores } from "../core/semaphore.ts";
 
 /** How long mountinfo is cached, in milliseconds: a disk mounted later is noticed soon enough. */
-const believedMs = 10_000;
+const mountinfoCacheMs = 10_000;
 
 /** The number of folders beyond which they are forgotten. */
 const manyFolders = 256;
@@ -54,7 +54,7 @@ export class FileThreads {
 
   /** The slots of the device of an absolute path. */
   on(path: string): Semaphore {
-    if (this.#now() - this.#readAt > believedMs) {
+    if (this.#now() - this.#readAt > mountinfoCacheMs) {
       this.#devices = this.#read();
       this.#readAt = this.#now();
       this.#inFolder.clear();

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { setImmediate as breathe } from "node:timers/promises";
+import { setImmediate as yieldToEventLoop } from "node:timers/promises";
 
 /** A text up to this size is not checked before it is parsed, in bytes. */
 const tinyBytes = 4 << 10;
@@ -136,7 +136,7 @@ class JsonScanner {
   async #rest(): Promise<void> {
     if (this.at - this.#rested < pieceBytes) return;
     this.#rested = this.at;
-    await breathe();
+    await yieldToEventLoop();
   }
 
   /** Advances by one byte or one string. */

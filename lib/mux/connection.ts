@@ -252,7 +252,7 @@ export class ConnectionRecord {
     this.#leftService = this.missed;
   }
 
-  /** Another file is another chance. */
+  /** A changed file resets the circuit breaker. */
   resetBreaker(): void {
     clearTimeout(this.retry);
     this.breaker = undefined;

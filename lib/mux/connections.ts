@@ -122,8 +122,8 @@ export class Connections {
   }
 
   /**
-   * What is known of all connections, sorted by name, without reading a file. A connection that was removed on purpose is not
-   * missed by any call and is forgotten after an hour.
+   * What is known of all connections, sorted by name, without reading a file. Drops the records of
+   * removed connections that no call has named for an hour.
    */
   seen(): readonly ConnectionRecord[] {
     for (const { name, state, missed } of this.#records.values()) {

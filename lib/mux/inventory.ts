@@ -6,7 +6,7 @@ import type { Page, PageRequest } from "../drivers/driver.ts";
 import type { Connection } from "./connection.ts";
 import type { RouterContext } from "./context.ts";
 
-/** The most volumes, and the most snapshots, that are read from one connection: a page for people cannot show more. */
+/** The most volumes, and the most snapshots, that are read from one connection: more do not fit the status page. */
 const most = 10_000;
 
 /** The size of the pages that a driver is asked for. */

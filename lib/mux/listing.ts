@@ -240,7 +240,7 @@ export class Listing {
         call.log.warn("a connection is missing from the listing", { connection: name, reason });
         return undefined;
       }
-      const text = `connection "${name}" cannot be listed, and a shorter list would read as deletion: ${reason}`;
+      const text = `connection "${name}" cannot be listed, and an incomplete list would look as if volumes had been deleted: ${reason}`;
       throw new CsiError("unavailable", text, { cause: error });
     }
   }

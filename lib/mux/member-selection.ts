@@ -154,7 +154,7 @@ export class MemberSelection {
     };
   }
 
-  /** The member as a candidate, why it is not one, or undefined if it does not answer. */
+  /** Evaluates one member: a candidate, the reason against it, or undefined if it is unreachable. */
   async #candidate(name: string, { request, source, call }: Creation): Promise<Candidate | CsiError | undefined> {
     const { calls, connections, copies, settings } = this.#context;
     const judged = connections.use(name, "retry", async (connection): Promise<Candidate | CsiError> => {
@@ -205,7 +205,7 @@ const weight = (member: string, volume: string): string =>
 function noMember(group: string, refusals: readonly CsiError[], silent: readonly string[]): CsiError {
   const reasons = [
     ...refusals.map(each => each.message),
-    ...silent.map(name => `connection "${name}": it cannot be asked now`),
+    ...silent.map(name => `connection "${name}": it is unreachable`),
   ];
   const text = `no member of group "${group}" can take the volume: ${reasons.join("; ")}`;
   return new CsiError(silent.length > 0 ? "unavailable" : codeOf(refusals), text);

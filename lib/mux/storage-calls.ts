@@ -22,8 +22,8 @@ export interface ResponseTimes {
 export const usualTimes: ResponseTimes = { look: 10_000, capacity: 5_000, check: 20_000, slow: 15_000 };
 
 /**
- * The kinds of calls with a time limit. Each is judged by itself: a slow listing must not make a connection count as one that answers
- * nothing.
+ * The kinds of calls with a time limit. Limits apply per kind: a slow listing does not mark the connection as
+ * unresponsive for other calls.
  */
 export type TimedCall = "lookup" | "listing" | "capacity" | "health" | "check";
 

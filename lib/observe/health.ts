@@ -27,7 +27,7 @@ export interface HealthStatus {
 
 function reported(conditions: readonly Condition[], about: Pick<HealthStatus, "connection" | "volume" | "storage">) {
   return conditions.map(({ reason, message, ms }): HealthStatus => {
-    const { seer: seenBy, of, severity } = reasonText(reason);
+    const { observer: seenBy, of, severity } = reasonText(reason);
     return { seenBy, of, ...about, reason, severity, message, since: new Date(Date.now() - ms).toISOString() };
   });
 }

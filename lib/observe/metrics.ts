@@ -200,7 +200,7 @@ function gauges(registers: Registry[]): (status: Status) => void {
     "Number of connections, storage systems or volumes with the condition in the label reason.",
     ...healthLabels,
   );
-  const blind = gauge(
+  const healthUnknown = gauge(
     "csimux_connection_health_unknown",
     "1 until the first successful check of a connection's storage system, and while the last check failed; absent if it cannot be checked.",
     "connection",
@@ -218,9 +218,9 @@ function gauges(registers: Registry[]): (status: Status) => void {
         state.set({ connection: each.name, state: one }, Number((each.file?.state ?? "unknown") === one));
     health.reset();
     for (const { labels, count } of tally(status.health)) health.set(labels, count);
-    blind.reset();
+    healthUnknown.reset();
     for (const each of status.connections)
-      if (each.storage) blind.set({ connection: each.name }, Number(each.storage.state !== "good"));
+      if (each.storage) healthUnknown.set({ connection: each.name }, Number(each.storage.state !== "good"));
     for (const figure of known) {
       figure.gauge.reset();
       for (const each of status.connections) {

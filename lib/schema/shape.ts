@@ -25,7 +25,7 @@ interface ValibotFields {
   readonly literal?: string | number;
 }
 
-const innards = (schema: v.GenericSchema): ValibotFields => schema as unknown as ValibotFields;
+const internals = (schema: v.GenericSchema): ValibotFields => schema as unknown as ValibotFields;
 
 const shapes = new WeakMap<v.GenericSchema, Shape>();
 const abouts = new WeakMap<v.GenericSchema, Partial<About & AboutRecord>>();
@@ -34,7 +34,7 @@ const abouts = new WeakMap<v.GenericSchema, Partial<About & AboutRecord>>();
 export function shapeOf(schema: v.GenericSchema): Shape {
   const known = shapes.get(schema);
   if (known) return known;
-  const shape = read(innards(schema));
+  const shape = read(internals(schema));
   shapes.set(schema, shape);
   return shape;
 }
@@ -58,7 +58,7 @@ function read(schema: ValibotFields): Shape {
 export function aboutOf(schema: v.GenericSchema): Partial<About & AboutRecord> {
   const known = abouts.get(schema);
   if (known) return known;
-  const { wrapped } = innards(schema);
+  const { wrapped } = internals(schema);
   const about: Partial<About & AboutRecord> = { ...(wrapped ? aboutOf(wrapped) : {}), ...v.getMetadata(schema) };
   abouts.set(schema, about);
   return about;
@@ -66,10 +66,10 @@ export function aboutOf(schema: v.GenericSchema): Partial<About & AboutRecord> {
 
 /** Whether the key may be absent. */
 export const isOptional = (schema: v.GenericSchema): boolean =>
-  ["optional", "exact_optional", "nullish"].includes(innards(schema).type);
+  ["optional", "exact_optional", "nullish"].includes(internals(schema).type);
 
 /** The literal value of an absent key, if the schema states one. */
-export const fallbackOf = (schema: v.GenericSchema): unknown => innards(schema).default;
+export const fallbackOf = (schema: v.GenericSchema): unknown => internals(schema).default;
 
 /** The schema of the value at `path`, or undefined if the schema does not describe it. */
 export function schemaAt(schema: v.GenericSchema, path: readonly (string | number)[]): v.GenericSchema | undefined {

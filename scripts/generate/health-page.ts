@@ -20,7 +20,7 @@ NodeGetStorageHealth), as the volume condition of CSI up to 1.12 (\`--csi-versio
   lost.
 `;
 
-const chapters: readonly (readonly [title: string, seer: Observer, of: Subject])[] = [
+const chapters: readonly (readonly [title: string, observer: Observer, of: Subject])[] = [
   ["Connections, reported by the controller (log, status and metrics only)", "controller", "connection"],
   ["Storage systems, reported by the controller", "controller", "storage"],
   ["Volumes, reported by the controller", "controller", "volume"],
@@ -33,8 +33,10 @@ function row(reason: Reason): string {
   return `| \`${reason}\` | ${severity} | ${cause} | ${remedy} |\n`;
 }
 
-function chapter([title, seer, of]: (typeof chapters)[number]): string {
-  const rows = allReasons.filter(reason => reasonText(reason).seer === seer && reasonText(reason).of === of).map(row);
+function chapter([title, observer, of]: (typeof chapters)[number]): string {
+  const rows = allReasons
+    .filter(reason => reasonText(reason).observer === observer && reasonText(reason).of === of)
+    .map(row);
   return `## ${title}\n\n| Reason | Severity | What happened | What to do |\n| --- | --- | --- | --- |\n${rows.join("")}`;
 }
 

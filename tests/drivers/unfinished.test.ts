@@ -9,6 +9,6 @@ test("a creation whose remains cannot be looked for may have left something, whi
   const subject = { connection: "nas", explain: () => undefined };
   expect(await afterFailure(refused, undo, subject, "create", testCall())).toMatchObject({
     code: "unavailable",
-    message: 'connection "nas": the API key is wrong; then retry: something of it may be there',
+    message: 'connection "nas": the API key is wrong; retry the call: a part of it may exist',
   });
 });

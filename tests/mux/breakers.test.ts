@@ -139,7 +139,7 @@ describe("a group skips an unreachable member", () => {
     await die("a");
     const none = await failure(volumes.create(request("v", "g"), call));
     expect(none?.code).toBe("unavailable");
-    expect(none?.message).toContain('connection "a": it cannot be asked now');
+    expect(none?.message).toContain('connection "a": it is unreachable');
     memory("b").free = 1n << 40n;
     expect((await volumes.create(request("v", "g"), call)).id).toBe("v:b/v");
   });

@@ -124,7 +124,7 @@ test("while no member answers, the refusal is not final", async () => {
   for (const name of ["a", "b"]) world.memory(name).fail.find = new CsiError("unavailable", "down");
   expect(await failure(world.volumes.create(request("v", "g"), call))).toMatchObject({
     code: "unavailable",
-    message: expect.stringContaining('connection "a": it cannot be asked now'),
+    message: expect.stringContaining('connection "a": it is unreachable'),
   });
 });
 

@@ -35,7 +35,7 @@ test("the log tells of every file at the start and at each change, without any c
     await writeFile(file, good);
     expect(await logged(world, '"wrong\\": file is back and accepted"')).toBe(1);
     await writeFile(world.sandbox.config, "driver: proxy\nproxy: [");
-    expect(await logged(world, "the main file cannot be used, the last good one stays", "proxy.yaml:2")).toBe(1);
+    expect(await logged(world, "the main file is invalid; still using the last valid version", "proxy.yaml:2")).toBe(1);
     // New storages are checked at their own time.
     const ofFiles = async () => (await world.daemon.log()).split("\n").filter(line => !line.includes("its storage"));
     const { length } = await ofFiles();

@@ -6,7 +6,7 @@ import type { CopySpec, SourceSnapshot } from "../copying.ts";
 import type { Context, Page, PageRequest, Source, VolumeSpec } from "../driver.ts";
 import { type ErrorMapping, throwIfCancelled, unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
-import { refuseUnequal, sizeFrom } from "../sizes.ts";
+import { checkSameRequest, sizeFrom } from "../sizes.ts";
 import type { HealthInspection, StoredVolume } from "../store.ts";
 import { inspectBase } from "./condition.ts";
 import type { CopiedSources } from "./copying/copied-sources.ts";
@@ -187,7 +187,7 @@ export class DirectoryStore {
   /** The result of creating an existing volume. A tree of unknown name or size takes the requested ones. */
   async #existing(id: string, spec: VolumeSpec): Promise<VolumeFolder> {
     const record = await this.#records.read(id);
-    refuseUnequal(this.#context.connection, this, spec, folder(id, record));
+    checkSameRequest(this.#context.connection, this, spec, folder(id, record));
     try {
       // The call that created it may have ended before this step.
       await this.#parts.trees.sync();

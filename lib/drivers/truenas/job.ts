@@ -25,7 +25,7 @@ const oneLockAtOnce = 4;
  * Jobs whose work core.job_abort does not end: it cancels the coroutine that waits for zettarepl, which continues to send (Job.abort() in
  * job.py and run_onetime_replication_task() in plugins/zettarepl.py of TS-24.10.2.4 to TS-26.0.0-BETA.3). An aborted one would only look ended.
  */
-const endless = /^replication\./;
+const notAbortable = /^replication\./;
 
 /** The fields of a first argument that name the subject of a job. */
 const subjects = ["path", "target_dataset"] as const;
@@ -71,9 +71,9 @@ export function jobRunner(where: string, ask: OwnedCall, limits: Limits, turns: 
         await pause(wait, both).catch(() => {});
       }
     } catch (error) {
-      if (both.aborted && !endless.test(method)) await abort(owner, job);
+      if (both.aborted && !notAbortable.test(method)) await abort(owner, job);
       if (!limit.aborted || signal.aborted) throw error;
-      const state = endless.test(method) ? "continues; the next call waits for its end" : "was aborted";
+      const state = notAbortable.test(method) ? "continues; the next call waits for its end" : "was aborted";
       const reason = `${method} did not end within ${limitMs / 1000} s and ${state}`;
       throw new HttpError(where, "timeout", reason, { cause: error });
     }

@@ -51,7 +51,7 @@ const valuesFrom = ({ values }: CreationPlan, { lists }: CloneSource): NewValues
   ...lists,
 });
 
-/** Does something else where ZFS failed for one of these reasons. */
+/** Runs a fallback after these failures of ZFS. */
 const on =
   <T>(failures: readonly ZfsFailure[], otherwise: (error: ZfsError) => Promise<T>) =>
   (error: unknown): Promise<T> => {

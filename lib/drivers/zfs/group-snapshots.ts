@@ -34,7 +34,7 @@ export function datasetGroupSnapshots(storage: ZfsStorage): GroupSnapshotAbility
   /** The CSI snapshots of this name, of a group or of a single volume. */
   async function membersOf(own: string, call: Call): Promise<readonly Entry[]> {
     const wanted = { name: own, parent: names.parent, copies: undefined };
-    const { holders } = await zfs.namesakes(wanted, { names: [names.pool], properties: ["type"] }, call.signal);
+    const { holders } = await zfs.snapshotsNamed(wanted, { names: [names.pool], properties: ["type"] }, call.signal);
     if (holders.length === 0) return [];
     const query = { names: [names.pool, ...holders.map(each => `${each}@${own}`)], properties: snapshotProperties };
     return [...(await zfs.read(query, call.signal)).values()].filter(isSnapshot);

@@ -5,7 +5,7 @@ import { otherOwner, ownValue, property, shownValue, whyNotVolume } from "./prop
 import { refuseWhileCopied } from "./protected.ts";
 import { dropSources, removeStaging } from "./sources.ts";
 import type { ZfsStorage } from "./storage.ts";
-import { removeFreed, setAside } from "./tombstones.ts";
+import { removeFreed, renameToTombstone } from "./tombstones.ts";
 import { volumeIn, volumeQuery, type ZfsVolume } from "./volume.ts";
 import { type Entries, type Entry, ZfsError } from "./zfs.ts";
 
@@ -69,7 +69,7 @@ async function removeInspected(
     return removeInspected(storage, id, await inspect(storage, id, [staging], call), call);
   if (family) {
     refuse(storage, id, family);
-    if (obstacle(storage, family)) await setAside(storage, id, family.entry, call);
+    if (obstacle(storage, family)) await renameToTombstone(storage, id, family.entry, call);
     else await destroyWith(storage, id, family, call);
   }
   if (entries.has(staging)) await removeStaging(storage, staging, call);

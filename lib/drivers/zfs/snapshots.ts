@@ -44,7 +44,7 @@ export function datasetSnapshots(storage: ZfsStorage): SnapshotAbility {
     const dataset = names.dataset(volumeId);
     const wanted = { name: own, parent: names.parent, copies: names.detachedParent };
     const query = volumeQuery(settings, names, volumeId);
-    const { holders, copies, entries } = await zfs.namesakes(wanted, query, call.signal);
+    const { holders, copies, entries } = await zfs.snapshotsNamed(wanted, query, call.signal);
     const others = [
       ...holders.filter(each => each !== dataset).map(each => `${each}@${own}`),
       ...copies.filter(each => each !== names.snapshot({ volume: volumeId, name: own, detached: true })),

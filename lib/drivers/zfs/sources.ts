@@ -193,7 +193,7 @@ export async function destroyFamily(
 export async function dropSources({ zfs, names, settings }: ZfsStorage, id: string, { signal }: Call): Promise<void> {
   const own = names.sourceFor("", id).slice(1);
   const wanted = { name: own, parent: names.parent, copies: undefined };
-  const { holders } = await zfs.namesakes(wanted, { names: [names.pool], properties: ["type"] }, signal);
+  const { holders } = await zfs.snapshotsNamed(wanted, { names: [names.pool], properties: ["type"] }, signal);
   if (holders.length === 0) return;
   const query = { names: holders.map(each => `${each}@${own}`), properties: ["type", ...markProperties] };
   for (const entry of (await zfs.read(query, signal)).values())

@@ -136,8 +136,8 @@ const refusals: Readonly<Record<ZfsFailure, readonly [Code, string]>> = {
   "parent-absent": ["aborted", "another call may be creating it"],
   "pool-absent": ["unavailable", "correct the dataset names of the connection, or import the pool"],
   exists: ["aborted", "something of this name exists"],
-  busy: ["aborted", "it is still in use"],
-  used: ["failed-precondition", "it stays as it was"],
+  busy: ["aborted", "the dataset is busy (mounted elsewhere, or being sent)"],
+  used: ["failed-precondition", "nothing was changed"],
   unshared: ["failed-precondition", "it is not shared: set its sharenfs or sharesmb again, or delete the volume"],
   dependents: ["failed-precondition", "delete what was made from it first"],
   held: ["failed-precondition", "a snapshot is held (zfs holds); release it first"],
@@ -150,7 +150,7 @@ const refusals: Readonly<Record<ZfsFailure, readonly [Code, string]>> = {
   changed: ["aborted", "another call may work on the same volume; retry"],
   unfinished: ["unavailable", "what was copied is kept, and the next call continues"],
   incomplete: ["unavailable", "check what lies between zfs and csimux (sudo, wrapper, login shell, proxy), then retry"],
-  other: ["internal", "see the storage host"],
+  other: ["internal", "see the output of zfs above"],
 };
 
 /** The code and text for an error of ZFS; undefined for any other error. */

@@ -281,12 +281,12 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
     const id = this.idOf(name);
     const others = new Error("the volume belongs to another request");
     let isFinished = false;
-    const refuseOthers = async (volume: ZfsVolume) => {
+    const refuseOtherRequest = async (volume: ZfsVolume) => {
       isFinished = volume.finished && volume.name === name;
       if (volume.finished || volume.name !== name) throw others;
     };
     try {
-      if (await this.find(id, call)) await removeVolume(this.#storage, id, refuseOthers, call);
+      if (await this.find(id, call)) await removeVolume(this.#storage, id, refuseOtherRequest, call);
       else {
         await removeStaging(this.#storage, this.#storage.names.staging(id), call);
         if (source) await dropSources(this.#storage, id, call);

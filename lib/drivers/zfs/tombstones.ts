@@ -47,7 +47,7 @@ const valuesOf = ({ volumes }: StoreSettings): Readonly<Record<string, string>> 
  * Renames a volume that something still needs to a tombstone. Throws "used" or "busy" while it is in use, with nothing changed. Its id is
  * recorded before the rename, and everything else after it.
  */
-export async function setAside(storage: ZfsStorage, id: string, entry: Entry, call: Call): Promise<void> {
+export async function renameToTombstone(storage: ZfsStorage, id: string, entry: Entry, call: Call): Promise<void> {
   const { zfs, names, settings } = storage;
   const guid = shownValue(entry, "guid");
   if (guid === undefined)

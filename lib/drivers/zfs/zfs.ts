@@ -163,7 +163,7 @@ export class ZfsError extends Error {
 }
 
 /** The refusal of a dataset that has the name of an unfinished copy. */
-export function unproven(name: string): ZfsError {
+export function notOurCopy(name: string): ZfsError {
   const head = `${name} exists, and neither its properties nor its snapshots prove that it is an unfinished copy of csimux`;
   return new ZfsError("used", `${head}: check its content, and destroy or rename it if it is not needed`);
 }
@@ -207,7 +207,7 @@ export interface Zfs {
    */
   freeName(snapshot: string, signal: AbortSignal): Promise<void>;
   /** Finds what has the name of a snapshot, by names alone. Throws like `read`. */
-  namesakes(wanted: SnapshotName, query: PropertyQuery, signal: AbortSignal): Promise<SnapshotsOfName>;
+  snapshotsNamed(wanted: SnapshotName, query: PropertyQuery, signal: AbortSignal): Promise<SnapshotsOfName>;
   /** A dataset and what is up to `depth` levels below it, of these types. Empty when it does not exist. Throws like `read`. */
   below(
     parent: string,

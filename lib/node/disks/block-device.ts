@@ -140,14 +140,18 @@ const text = async (file: string): Promise<string> => (await readFile(file, "utf
  * even if it disappears (drivers/scsi/sd.c, scsi_disk_release; drivers/nvme/host/core.c, nvme_free_ns_head;
  * drivers/md/dm.c, dm_open), so programs that get its path reach this disk or none.
  */
-export interface HeldDisk {
+export interface ExclusiveDisk {
   /** Throws "unavailable" if the kernel now shows a different disk from the one that was attached. */
   prove(): Promise<void>;
   release(): Promise<void>;
 }
 
 /** Opens a disk. Throws "unavailable" if it is gone or has been replaced by another one. */
-export async function holdDisk(devices: BlockDevices, device: AttachedDevice, signal: AbortSignal): Promise<HeldDisk> {
+export async function openExclusively(
+  devices: BlockDevices,
+  device: AttachedDevice,
+  signal: AbortSignal,
+): Promise<ExclusiveDisk> {
   const { path, number } = device;
   // Opening a file that is not a disk can have side effects.
   await devices.prove(device);

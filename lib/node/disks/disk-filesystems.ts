@@ -6,7 +6,7 @@ import { type Argv, type CommandRunner, complaint, run, runToSuccess } from "../
 import type { AttachedDevice } from "../attach/attacher.ts";
 import type { FilesystemMount } from "../mount/mounts.ts";
 import type { MountedFilesystem } from "../state/stage-records.ts";
-import { type BlockDevice, BlockDevices, type HeldDisk, holdDisk } from "./block-device.ts";
+import { type BlockDevice, BlockDevices, type ExclusiveDisk, openExclusively } from "./block-device.ts";
 import { type Contents, DiskReader } from "./contents.ts";
 import { FilesystemMaker } from "./filesystem-maker.ts";
 import { type Filesystem, filesystemName, filesystems } from "./filesystems.ts";
@@ -79,8 +79,8 @@ export class DiskFilesystems {
    * Opens a device, proves that it is the one that was attached, and keeps the kernel from giving its name and number
    * to another disk until `release`. Throws "unavailable" if it is gone or has been replaced.
    */
-  hold(device: AttachedDevice, call: Call): Promise<HeldDisk> {
-    return holdDisk(this.#devices, device, call.signal);
+  hold(device: AttachedDevice, call: Call): Promise<ExclusiveDisk> {
+    return openExclusively(this.#devices, device, call.signal);
   }
 
   /**
@@ -94,7 +94,7 @@ export class DiskFilesystems {
       const text = `volume "${wanted.volumeId}": the file system "${wanted.fsType}" is not supported`;
       throw new CsiError("invalid-argument", text);
     }
-    const held = await holdDisk(this.#devices, attached, call.signal);
+    const held = await openExclusively(this.#devices, attached, call.signal);
     try {
       const disk = await this.#devices.at(attached.path);
       const parts = await this.#devices.partitions(disk);
@@ -156,7 +156,7 @@ export class DiskFilesystems {
     device: BlockDevice,
     asked: string | undefined,
     wanted: PrepareRequest & { readonly mayMake: boolean },
-    held: HeldDisk,
+    held: ExclusiveDisk,
     call: Call,
   ): Promise<string> {
     const { path } = device;

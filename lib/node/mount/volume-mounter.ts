@@ -2,7 +2,7 @@ import type { Call } from "../../core/call.ts";
 import { CsiError, isFinal } from "../../core/errors.ts";
 import { mkfsOptionsKey } from "../../core/mkfs-options.ts";
 import type { Attached, AttachedDevice, AttachedShare, AttachRequest } from "../attach/attacher.ts";
-import type { HeldDisk } from "../disks/block-device.ts";
+import type { ExclusiveDisk } from "../disks/block-device.ts";
 import type { Disks } from "../disks/disk-filesystems.ts";
 import type { NodeParts } from "../parts.ts";
 import { nomadFolderOf } from "../state/mount-points.ts";
@@ -118,7 +118,7 @@ export class VolumeMounter {
     return isOurs && (await this.#disks.isGone(attached.mounted?.number ?? attached.number));
   }
 
-  async #mountDisk(device: AttachedDevice, held: HeldDisk, step: StagingStep): Promise<MountedFilesystem> {
+  async #mountDisk(device: AttachedDevice, held: ExclusiveDisk, step: StagingStep): Promise<MountedFilesystem> {
     const { wanted, writer, call } = step;
     const { volumeId, fsType, context } = writer.record;
     const request = { volumeId, fsType, readonly: wanted.readonly, mkfsOptions: context[mkfsOptionsKey] };

@@ -93,7 +93,7 @@ printf 'tank\\ttype\\tfilesystem\\t-\\n'
   });
   const before = process.cpuUsage().user;
   const wanted = { name: "snap", parent: "tank/k/v", copies: undefined };
-  const { holders } = await cli.namesakes(wanted, { names: ["tank"], properties: ["type"] }, call.signal);
+  const { holders } = await cli.snapshotsNamed(wanted, { names: ["tank"], properties: ["type"] }, call.signal);
   expect(holders).toEqual(["tank/k/v/b"]);
   expect(process.cpuUsage().user - before).toBeLessThan(500_000);
   const lines = readFileSync(join(rig.fake.folder, "calls"), "utf8").split("\n");

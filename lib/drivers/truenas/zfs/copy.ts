@@ -1,5 +1,5 @@
 import { ownValue, property } from "../../zfs/properties.ts";
-import { type Copy, unproven, type Values, ZfsError } from "../../zfs/zfs.ts";
+import { type Copy, notOurCopy, type Values, ZfsError } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
 import { ApiError } from "../api-error.ts";
 import { rowsOf, snapshotService, zfsError } from "./queries.ts";
@@ -40,7 +40,7 @@ async function landingOf(
   if (!landing) return "absent";
   if (got !== undefined && got === sent) return "whole";
   const mark = ownValue(landing, property.managed);
-  if (mark === undefined) throw unproven(to);
+  if (mark === undefined) throw notOurCopy(to);
   return mark === unfinishedMark[property.managed] && !entries.has(end) ? "partial" : "outdated";
 }
 

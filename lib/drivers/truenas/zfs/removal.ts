@@ -4,8 +4,8 @@ import { ownValue, property, shownValue } from "../../zfs/properties.ts";
 import {
   type DestroyOptions,
   type Inspected,
+  notOurCopy,
   type RenameOptions,
-  unproven,
   type Zfs,
   ZfsError,
 } from "../../zfs/zfs.ts";
@@ -157,6 +157,6 @@ export async function leftDestroyed(
 ): Promise<void> {
   const left = await on.reading.one(staging, ["origin", property.managed], signal);
   const isClone = left?.properties.get("origin")?.value === snapshot;
-  if (left && !isClone && ownValue(left, property.managed) === undefined) throw unproven(staging);
+  if (left && !isClone && ownValue(left, property.managed) === undefined) throw notOurCopy(staging);
   if (left) await copyDestroyed(on, staging, signal);
 }

@@ -81,7 +81,7 @@ export class ZfsApi implements Zfs, DatasetApi {
     await this.api.version(signal);
   }
 
-  async namesakes(
+  async snapshotsNamed(
     { name, parent, copies }: SnapshotName,
     query: PropertyQuery,
     signal: AbortSignal,

@@ -9,12 +9,12 @@ import {
   type Entries,
   type Entry,
   type NewDataset,
+  notOurCopy,
   type Permissions,
   type PropertyQuery,
   type RenameOptions,
   type SnapshotName,
   type SnapshotsOfName,
-  unproven,
   type Zfs,
 } from "../zfs.ts";
 import { becauseOf, incomplete, isGone, outputOf, poolStates, readEntries, refusal, throwUntaken } from "./answers.ts";
@@ -122,7 +122,7 @@ export class ZfsCli implements Zfs {
     return this.#made([this.#step("make", "snapshot", ...options(values), ...names)], [], query, signal);
   }
 
-  async namesakes(wanted: SnapshotName, query: PropertyQuery, signal: AbortSignal): Promise<SnapshotsOfName> {
+  async snapshotsNamed(wanted: SnapshotName, query: PropertyQuery, signal: AbortSignal): Promise<SnapshotsOfName> {
     const { name, parent, copies } = wanted;
     if (copies !== undefined && !(await this.#take(wanted, signal)))
       return { holders: [], copies: [], entries: await this.read(query, signal) };
@@ -130,10 +130,11 @@ export class ZfsCli implements Zfs {
       [...snapshotSteps(this.#programs, wanted), readStep(this.#programs, query)],
       signal,
     );
-    const called = (below: string, suffix: string) => namesBelow(outputs, below).filter(each => each.endsWith(suffix));
+    const withSuffix = (below: string, suffix: string) =>
+      namesBelow(outputs, below).filter(each => each.endsWith(suffix));
     return {
-      holders: called(parent, `@${name}`).map(each => each.slice(0, -name.length - 1)),
-      copies: copies === undefined ? [] : called(copies, `/${name}`),
+      holders: withSuffix(parent, `@${name}`).map(each => each.slice(0, -name.length - 1)),
+      copies: copies === undefined ? [] : withSuffix(copies, `/${name}`),
       entries: readEntries(outputs, query),
     };
   }
@@ -208,7 +209,7 @@ export class ZfsCli implements Zfs {
     const left = found.get(to);
     const token = left?.properties.get(tokenProperty)?.value;
     if (left && token === undefined) {
-      if (marks.length === 0 || !marks.every(key => left.properties.get(key)?.own)) throw unproven(to);
+      if (marks.length === 0 || !marks.every(key => left.properties.get(key)?.own)) throw notOurCopy(to);
       await this.destroy(to, { snapshots: found.has(end) ? [snapshot] : [] }, signal);
     }
     const steps = [copyStep(this.#programs, copy, token)] as const;
