@@ -123,8 +123,12 @@ export function size(bytes: number): string {
 }
 
 /** The time elapsed since `from`, in its largest unit. */
-export function age(from: string, now: string): string {
-  const seconds = Math.max(0, Math.round((Date.parse(now) - Date.parse(from)) / 1000));
+export const age = (from: string, now: string): string =>
+  duration(Math.round((Date.parse(now) - Date.parse(from)) / 1000));
+
+/** A time in its largest unit. */
+export function duration(given: number): string {
+  const seconds = Math.max(0, given);
   if (seconds < 120) return `${seconds}s`;
   if (seconds < 7_200) return `${Math.floor(seconds / 60)}m`;
   return seconds < 172_800 ? `${Math.floor(seconds / 3_600)}h` : `${Math.floor(seconds / 86_400)}d`;

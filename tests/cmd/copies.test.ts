@@ -72,7 +72,7 @@ describe("csimux copies", () => {
     expect(text.code).toBe(0);
     expect(text.out).toMatch(/^VOLUME +FROM +METHOD +STATE +COPIED +RATE +LEFT +ASKED +FAULT$/m);
     expect(text.out).toMatch(
-      /^v:b\/pvc-2 +a +zfs-send +copying +37.0 GiB of 120 GiB +112 MiB\/s +13m +\d+s +link\\u001b\[2J lost$/m,
+      /^v:b\/pvc-2 +a +zfs-send +copying +37.0 GiB of 120 GiB +112 MiB\/s +12m +\d+s +link\\u001b\[2J lost$/m,
     );
     expect(text.out).toMatch(/^v:b\/pvc-3 +a +zfs-send +waiting, 2 ahead /m);
     expect(text.out).not.toContain("\x1b");

@@ -1,6 +1,6 @@
 import type { CopyAnswer, CopyState } from "../../../lib/copies/protocol.ts";
 import { parseHandle } from "../../../lib/core/handle.ts";
-import { size } from "../../status/problems.ts";
+import { duration, size } from "../../status/problems.ts";
 import { tableWithin } from "../../terminal/table.ts";
 import { visible } from "../../terminal/terminal.ts";
 
@@ -9,26 +9,12 @@ const width = 120;
 const connectionOf = (id: string): string =>
   (parseHandle(id, "volume") ?? parseHandle(id, "snapshot"))?.connection ?? "?";
 
-const left = ({ done, total, rate }: Pick<CopyState, "done" | "total" | "rate">): string => {
-  if (rate === 0n || total <= done) return "-";
-  const seconds = Number((total - done) / rate);
-  return seconds < 120
-    ? `${seconds}s`
-    : seconds < 7200
-      ? `${Math.round(seconds / 60)}m`
-      : `${Math.round(seconds / 3600)}h`;
-};
+const left = ({ done, total, rate }: Pick<CopyState, "done" | "total" | "rate">): string =>
+  rate === 0n || total <= done ? "-" : duration(Number((total - done) / rate));
 
 /** What has been copied, such as "37 GiB of 120 GiB". */
 const copied = ({ done, total }: Pick<CopyState, "done" | "total">): string =>
   total > 0n ? `${size(Number(done))} of ${size(Number(total))}` : size(Number(done));
-
-const ago = (seconds: number): string =>
-  seconds < 120
-    ? `${Math.max(0, seconds)}s`
-    : seconds < 7200
-      ? `${Math.floor(seconds / 60)}m`
-      : `${Math.floor(seconds / 3600)}h`;
 
 /** The listing for people; `now` in milliseconds since 1970. */
 export function copiesText(copies: readonly CopyState[], now: number): string {
@@ -41,7 +27,7 @@ export function copiesText(copies: readonly CopyState[], now: number): string {
     copied(copy),
     copy.rate > 0n ? `${size(Number(copy.rate))}/s` : "-",
     left(copy),
-    ago(Math.round(now / 1000) - copy.asked),
+    duration(Math.round(now / 1000) - copy.asked),
     visible(copy.fault || "-"),
   ]);
   return tableWithin(width, [
