@@ -192,6 +192,12 @@ const special: readonly IForbiddenRuleType[] = [
   },
   { name: "portable", severity: error, from: { path: "^(lib|cmd)/" }, to: { path: "^bun(:|$)" } },
   {
+    name: "clients-of-a-cluster-apart",
+    severity: error,
+    from: { path: "^(lib|cmd)/", pathNot: "^cmd/(cluster/|csimux\\.ts$)" },
+    to: { path: "^cmd/cluster/" },
+  },
+  {
     name: "quick-commands-stay-light",
     severity: error,
     comment: "validate, topology and id start fast because they load neither gRPC nor generated code",

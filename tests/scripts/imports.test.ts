@@ -18,7 +18,9 @@ const tidy: Readonly<Record<string, string>> = {
   "lib/csi/gen/csi_pb.ts": "export const generated = 1;",
   "lib/csi/server.ts": 'import { generated } from "./gen/csi_pb.ts"; export const server = generated;',
   "cmd/id/id.ts": 'import { errors } from "../../lib/core/errors.ts"; export const id = errors;',
-  "cmd/csimux.ts": 'export const main = () => [import("./id/id.ts"), import("../lib/csi/server.ts")];',
+  "cmd/cluster/move.ts": "export const move = 1;",
+  "cmd/csimux.ts":
+    'export const main = () => [import("./id/id.ts"), import("./cluster/move.ts"), import("../lib/csi/server.ts")];',
 };
 
 const planted: readonly (readonly [rule: string, file: string, text: string])[] = [
@@ -57,6 +59,7 @@ const planted: readonly (readonly [rule: string, file: string, text: string])[] 
     "lib/io/bad.ts",
     'import { spawn } from "node:child_process"; export const bad = spawn;',
   ],
+  ["clients-of-a-cluster-apart", "cmd/id/bad.ts", 'import "../cluster/move.ts"; export const bad = 1;'],
   ["pure-core", "lib/core/bad.ts", 'import { readFile } from "node:fs/promises"; export const bad = readFile;'],
   ["process-in-cmd", "lib/io/bad.ts", 'import process from "node:process"; export const bad = process;'],
   ["portable", "lib/io/bad.ts", 'import { $ } from "bun"; export const bad = $;'],
