@@ -137,9 +137,6 @@ const datasetOf = (double: Double, { id }: Volume) => double.state.datasets[`${p
 /** No method of the API changes or deletes something only if it is what was read (api/v25_10_0/pool_dataset.py, pool_snapshot.py of TS-25.10.6). */
 const withGuid =
   /^(?:pool\.dataset|zfs\.resource|\w+\.snapshot|zfs\.resource\.snapshot)\.(?:delete|destroy|rename|update) /;
-/** Before 25.10, nothing tells that an extent whose number is used again is that of a volume made again. */
-const withoutGuid = new RegExp(`${withGuid.source}|^iscsi\\.targetextent\\.create `);
-
 /** The rig of the contract suites on a double. */
 export interface ApiRig extends DriverRig {
   readonly double: Double;
@@ -165,7 +162,7 @@ export async function truenasRig(protocol: Protocol, options: DoubleOptions, ope
       double.faults.watch(key, counted(before));
       return open({ key });
     },
-    unconditional: numberOf(double.version) < 2510 ? withoutGuid : withGuid,
+    unconditional: withGuid,
     abandoned: /^(?:target|nvmetSubsys) "pvc-1-/,
     foreign: handmade(double, parent, open),
     dying(step, when) {

@@ -1,4 +1,5 @@
 import type { Call } from "../../../core/call.ts";
+import { CsiError } from "../../../core/errors.ts";
 import type { VolumeSpec } from "../../driver.ts";
 import { inUse } from "../../failure.ts";
 import type { Notes } from "../../store.ts";
@@ -22,6 +23,8 @@ import {
 
 /** The first version that can delete a target together with its extents (api/v25_04_0/iscsi_target.py). */
 const withExtents = 2504;
+/** From here on a dataset shows its guid, which is compared before the volume is finished. */
+const withGuid = 2510;
 const [targetNote, extentNote, linkNote, nameNote] = noteKeys.iscsi;
 const lun = 0;
 
@@ -113,10 +116,29 @@ export function iscsi(context: ShareContext, settings: IscsiSection): DiskProtoc
     return (await api.call("iscsi.target.update", [row.id, { groups }], call.signal)) as TableRow;
   }
 
+  /**
+   * Throws "aborted" unless the target and the extent are still those that were read. Before 25.10 nothing else tells a volume from one that
+   * another controller has made again: datasets show no guid, and the numbers of deleted rows are given again.
+   */
+  async function expectSame(target: TableRow, extent: TableRow, call: Call): Promise<void> {
+    if ((await api.version(call.signal)).number >= withGuid) return;
+    const ofId = async (name: string, { id }: TableRow) => (await table(name, call).find(["id", "=", id]))[0];
+    const [now, disk] = await Promise.all([ofId("target", target), ofId("extent", extent)]);
+    const isSame = ["disk", "naa", "serial"].every(field => disk?.[field] === extent[field]);
+    if (isSame && now?.["name"] === target["name"]) return;
+    const text = `the iSCSI target "${target["name"]}" or its extent was deleted while it was shared; retrying`;
+    throw new CsiError("aborted", `connection "${context.connection}": ${text}`);
+  }
+
   async function linkOf(target: TableRow, extent: TableRow, call: Call): Promise<TableRow> {
     const links = table("targetextent", call);
     const find = async () => (await links.find(["target", "=", target.id], ["extent", "=", extent.id]))[0];
-    return (await createdOrFound(() => links.create({ target: target.id, extent: extent.id, lunid: lun }), find)).row;
+    await expectSame(target, extent, call);
+    const create = () => links.create({ target: target.id, extent: extent.id, lunid: lun });
+    const { row } = await createdOrFound(create, find);
+    // A link that was made of other rows by now is not removed: its number may be another one's, too.
+    await expectSame(target, extent, call);
+    return row;
   }
 
   /**
