@@ -6,6 +6,7 @@ import { perTest } from "../../contract/per-test.ts";
 import { callWith, getVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { shareContract } from "../../contract/share.ts";
 import { storeContract } from "../../contract/store.ts";
+import { drawn } from "../../sample.ts";
 import { type DsmOptions, partsRig } from "./dsm-rig.ts";
 import { folderParts, folderRig, openFolderDriver, type Protocol } from "./folder-rig.ts";
 
@@ -16,8 +17,11 @@ const lacks = {
   groupSnapshots: "DSM takes snapshots of one folder",
 };
 
-driverContract("synology-nfs", () => folderRig("nfs"), lacks);
-driverContract("synology-smb on DSM 6", () => folderRig("smb", { version: 6 }), lacks);
+const systems = [
+  { title: "synology-nfs", open: () => folderRig("nfs") },
+  { title: "synology-smb on DSM 6", open: () => folderRig("smb", { version: 6 }) },
+];
+for (const { title, open } of drawn(systems, 1)) driverContract(title, open, lacks);
 
 const rigOfParts = (protocol: Protocol) => partsRig((dsm, more) => folderParts(dsm, protocol, more));
 

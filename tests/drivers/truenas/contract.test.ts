@@ -24,16 +24,16 @@ const lacks = (version: Version): Readonly<Partial<Record<Need, string>>> => ({
 
 const first: Readonly<Record<Protocol, number>> = { nfs: 0, smb: 0, iscsi: 0, nvmeof: 2510 };
 
-/** Each protocol once, on versions that differ as far as they can. */
-const pairs = (["nfs", "smb", "iscsi", "nvmeof"] as const).flatMap((protocol, at) =>
-  drawn(
-    recentVersions.filter(each => numberOf(each) >= first[protocol]),
-    1,
-    at,
-  ).map(version => ({ protocol, version })),
-);
+const pairsOf = (protocols: readonly Protocol[]) =>
+  protocols.flatMap(protocol =>
+    recentVersions.filter(each => numberOf(each) >= first[protocol]).map(version => ({ protocol, version })),
+  );
 
-for (const { protocol, version } of pairs) {
+// One protocol of files and one of disks, on versions that differ as far as they can. Every share has its own contract below.
+for (const { protocol, version } of [
+  ...drawn(pairsOf(["nfs", "smb"]), 1),
+  ...drawn(pairsOf(["iscsi", "nvmeof"]), 1, 2),
+]) {
   const zfs = numberOf(version) < withRename ? {} : { deleteWithDependents: "tombstone" };
   const open = () => truenasRig(protocol, { version }, { zfs });
   driverContract(`freenas-api-${protocol} on TrueNAS ${version}`, open, lacks(version));

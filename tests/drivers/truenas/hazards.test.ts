@@ -211,8 +211,10 @@ describe.each(sampled(interrupted, ({ protocol, version }) => protocol === "iscs
           await rig.open().create(spec, call);
         },
       );
-      await rig.open().delete("copy", call);
+      const copy = await rig.open().create(spec, call);
       await rig.open().delete(volume.id, call);
+      expect(await rig.read(copy)).toBe("data");
+      await rig.open().delete(copy.id, call);
       expect(await rig.remains()).toEqual([]);
       await rig.close();
     }, 180_000);

@@ -16,11 +16,9 @@ const lacks = {
 const pairs = (["nfs", "smb", "iscsi", "nvmeof"] as const).flatMap(protocol =>
   versions.filter(each => protocol !== "nvmeof" || numberOf(each) >= 2510).map(version => ({ protocol, version })),
 );
-const isDisk = ({ protocol }: (typeof pairs)[number]): boolean => protocol === "iscsi" || protocol === "nvmeof";
 
-// Both kinds of store in each run. Every share has its contract in the tests of the API.
-const [disks, files] = [pairs.filter(isDisk), pairs.filter(each => !isDisk(each))];
-for (const { protocol, version } of [...drawn(disks, 1), ...drawn(files, 1)]) {
+// Both kinds of this store have their contracts in the tests of ZFS, and every share in those of the API.
+for (const { protocol, version } of drawn(pairs, 1)) {
   const title = `truenas-${protocol} with ZFS over ssh on TrueNAS ${version}`;
   driverContract(title, () => sshRig(protocol, version), lacks);
 }

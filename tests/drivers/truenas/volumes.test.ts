@@ -3,6 +3,7 @@ import { CsiError } from "../../../lib/core/errors.ts";
 import { callWith, getVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import type { Double } from "../../fakes/truenas/double.ts";
 import { numberOf, recentVersions } from "../../fakes/truenas/versions.ts";
+import { drawn } from "../../sample.ts";
 import { pause } from "../../waiting.ts";
 import { on, openOn, parent, protocolsOf, refusal, remainsOf } from "./rig.ts";
 
@@ -32,7 +33,7 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
     "a lost answer to any change of %s results in exactly one object after a retry",
     async protocol => {
       for (const when of ["before", "after"] as const) {
-        for (let skip = 0; skip < 12; skip++) {
+        for (const skip of drawn([...Array(12).keys()], 4, number)) {
           await on({ version }, protocol, async (driver, double) => {
             double.faults.loseOnce(/\.(?:create|update|delete|destroy|clone|rename)$/, when, skip);
             const { id } = await retried(() => driver.create(volumeOf("pvc-1"), call));
@@ -339,9 +340,9 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
 
   test("a listing of many volumes takes one request, and GetCapacity changes nothing", async () => {
     await on({ version }, "nfs", async (driver, double) => {
-      for (let n = 0; n < 40; n++) await driver.create(volumeOf(`pvc-${n}`), call);
+      for (let n = 0; n < 12; n++) await driver.create(volumeOf(`pvc-${n}`), call);
       double.requests.length = 0;
-      expect(await volumeIds(driver)).toHaveLength(40);
+      expect(await volumeIds(driver)).toHaveLength(12);
       expect(methods(double)).toHaveLength(1);
       double.requests.length = 0;
       expect(await driver.capacity?.available({}, call)).toBeGreaterThan(gib);
@@ -352,11 +353,11 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
     });
   });
 
-  test("60 volumes are created at once over one connection", async () => {
+  test("20 volumes are created at once over one connection", async () => {
     await on({ version }, "nfs", async (driver, double) => {
       double.latencyMs = 1;
-      await Promise.all(Array.from({ length: 60 }, (_, n) => driver.create(volumeOf(`pvc-${n}`), call)));
-      expect(await volumeIds(driver)).toHaveLength(60);
+      await Promise.all(Array.from({ length: 20 }, (_, n) => driver.create(volumeOf(`pvc-${n}`), call)));
+      expect(await volumeIds(driver)).toHaveLength(20);
       if (number >= 2504) expect(double.accounts.logins).toBe(1);
     });
   });
@@ -383,20 +384,6 @@ test("volumes survive an upgrade of the system from 24.10 to 26", async () => {
 describe.each(recentVersions)("full copies on TrueNAS %s", version => {
   const parameters = { detachedVolumesFromVolumes: "true" };
   const spec = (id: string) => ({ ...volumeOf("copy", gib, { kind: "volume" as const, id }), parameters });
-
-  test("do not depend on their source, have their own properties, and leave no snapshot", async () => {
-    await on({ version }, "nfs", async (driver, double) => {
-      const { id } = await driver.create(volumeOf("pvc-1"), call);
-      const source = double.state.datasets[`${parent}/${id}`];
-      if (source) source.content = "data";
-      const copy = await driver.create(spec(id), call);
-      expect(double.state.datasets[`${parent}/${copy.id}`]).toMatchObject({ content: "data" });
-      expect(Object.keys(double.state.snapshots)).toEqual([]);
-      await driver.delete(id, call);
-      await driver.delete(copy.id, call);
-      expect(remainsOf(double)).toEqual([]);
-    });
-  });
 
   test("that a restart of the server interrupted are continued, never used", async () => {
     await on({ version }, "nfs", async (driver, double) => {
