@@ -1,5 +1,5 @@
 import type { Call } from "../core/call.ts";
-import { CsiError, detailOf } from "../core/errors.ts";
+import { CsiError, detailOf, ignoreNotFound } from "../core/errors.ts";
 import { encodeHandle, type Handle, parseHandle } from "../core/handle.ts";
 import { pause, TimeLimit } from "../core/time.ts";
 import type { ProtectedSnapshot, StoredCopy } from "../drivers/copying.ts";
@@ -11,7 +11,7 @@ import type { CopyCreation } from "./create-volume.ts";
 import { seconds } from "./lease.ts";
 import { nextStep } from "./next-step.ts";
 import { type CopyRecord, elsewhere, recordOf } from "./record.ts";
-import { CopyRemoval, ignoreNotFound } from "./removal.ts";
+import { CopyRemoval } from "./removal.ts";
 import type { CopyingParts, RunningCopies } from "./running-copies.ts";
 
 /** How long the target of a move is kept after its last request, in seconds: a move may take days. */

@@ -1,14 +1,9 @@
 import type { Call } from "../core/call.ts";
-import { CsiError, detailOf } from "../core/errors.ts";
+import { detailOf, ignoreNotFound } from "../core/errors.ts";
 import { encodeHandle, type Handle, parseHandle } from "../core/handle.ts";
 import { copySourceOf, placeOf, type UseDriver } from "./copy-work.ts";
 import { seconds } from "./lease.ts";
 import { type CopyRecord, replaceRecord } from "./record.ts";
-
-/** Throws every other error than "not-found". */
-export const ignoreNotFound = (error: unknown): void => {
-  if (!(error instanceof CsiError && error.code === "not-found")) throw error;
-};
 
 /** Removes targets, records, and the protection of sources. The caller must know that no process works on the copy. */
 export class CopyRemoval {

@@ -48,6 +48,11 @@ const pending: ReadonlySet<Code> = new Set<Code>(["aborted", "unavailable", "dea
  */
 export const isFinal = (error: unknown): boolean => !(error instanceof CsiError && pending.has(error.code));
 
+/** Throws every other error than "not-found". */
+export function ignoreNotFound(error: unknown): undefined {
+  if (!(error instanceof CsiError && error.code === "not-found")) throw error;
+}
+
 /**
  * The joint code of several refusals of one volume: final only if all are final, otherwise "resource-exhausted",
  * which lets the scheduler try another node.

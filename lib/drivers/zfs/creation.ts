@@ -1,6 +1,6 @@
 import { wantedBytes } from "../../core/bytes.ts";
 import type { Call } from "../../core/call.ts";
-import { CsiError } from "../../core/errors.ts";
+import { ignoreNotFound } from "../../core/errors.ts";
 import { pause } from "../../core/time.ts";
 import type { Source, VolumeSpec } from "../driver.ts";
 import { sizeFrom, wholeUnits } from "../sizes.ts";
@@ -62,11 +62,6 @@ const on =
 /** Another controller has removed the volume. */
 async function removed({ message }: ZfsError): Promise<never> {
   throw new ZfsError("changed", message);
-}
-
-/** Undefined for a source that does not exist any more. Throws every other failure. */
-function unlessGone(error: unknown): undefined {
-  if (!(error instanceof CsiError && error.code === "not-found")) throw error;
 }
 
 /** Makes a volume, empty or with the content of its source. Returns one that exists; completed if an interrupted call left it. */
@@ -209,7 +204,7 @@ export function makeVolume(storage: ZfsStorage, spec: VolumeSpec, call: Call): P
   /** Mounts a copy that has received its name, and removes the snapshots that it was copied with. */
   async function afterCopy({ mountpoint }: ZfsVolume, from: Source): Promise<void> {
     await zfs.finishRename?.(staging, dataset, signal);
-    const source = await copySourceOf(storage, from, call).catch(unlessGone);
+    const source = await copySourceOf(storage, from, call).catch(ignoreNotFound);
     if (source) {
       const snapshot = snapshotOf(source);
       await zfs.destroy(`${dataset}@${snapshot.slice(snapshot.indexOf("@") + 1)}`, {}, signal);
