@@ -2,7 +2,8 @@ import { closeSync, fchmod as fchmodWith, fsync as fsyncWith, open as openWith, 
 import * as fs from "node:fs/promises";
 import { promisify } from "node:util";
 import { errnoOf } from "../core/errors.ts";
-import { type Semaphore, semaphores } from "../core/semaphore.ts";
+import type { Semaphore } from "../core/semaphore.ts";
+import { sharedNext } from "../core/shared-next.ts";
 import { fileThreads } from "./file-threads.ts";
 import { memoizeByKey } from "./script.ts";
 
@@ -148,27 +149,6 @@ const unbounded: Files = {
   },
 };
 
-/**
- * One sync at a time for each folder, shared by all who wait for it. A running one is not shared: it may have missed the
- * newest names.
- */
-export function sharedSync(sync: Files["sync"]): Files["sync"] {
-  const turns = semaphores(1);
-  const waiting = new Map<string, Promise<void>>();
-  return folder => {
-    const next =
-      waiting.get(folder) ??
-      turns(folder).run(async () => {
-        // The caller has put this sync on the map only afterwards.
-        await Promise.resolve();
-        waiting.delete(folder);
-        await sync(folder);
-      });
-    waiting.set(folder, next);
-    return next;
-  };
-}
-
 type Verb = (path: string, ...more: readonly unknown[]) => Promise<unknown>;
 
 /** The files of file systems with a bounded number of calls at once: one that does not answer holds threads of the process. */
@@ -178,7 +158,7 @@ function filesWith(slotsOf: (path: string) => Semaphore): Files {
     return [name, inSlot] as const;
   });
   const files = Object.fromEntries(bounded) as unknown as Files;
-  return { ...files, sync: sharedSync(files.sync) };
+  return { ...files, sync: sharedNext(files.sync) };
 }
 
 /** The files of this machine, bounded per device. */

@@ -3,6 +3,7 @@ import { readdir, readlink, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { CsiError, errnoOf } from "../core/errors.ts";
 import { isConnectionName } from "../core/handle.ts";
+import { sharedNext } from "../core/shared-next.ts";
 import { TimeLimit } from "../core/time.ts";
 import { fileThreads } from "./file-threads.ts";
 import { openSmallFile } from "./small-file.ts";
@@ -47,10 +48,13 @@ export class ConnectionFolder {
   readonly #folder: string;
   readonly #seen = new Map<string, SeenFile>();
   readonly #limit: TimeLimit;
+  /** Calls that come at once share a read. */
+  readonly #read: (name: string) => Promise<string | undefined>;
 
   constructor(folder: string, patience = patienceMs) {
     this.#folder = resolve(folder);
     this.#limit = new TimeLimit(patience);
+    this.#read = sharedNext(name => this.#limited(name));
   }
 
   /** The folder as an absolute path. */
@@ -88,6 +92,10 @@ export class ConnectionFolder {
    * "unavailable" if the folder cannot be read, "failed-precondition" if the file cannot be read or both endings exist.
    */
   read(name: string): Promise<string | undefined> {
+    return this.#read(name);
+  }
+
+  #limited(name: string): Promise<string | undefined> {
     return this.#limit.ask(
       name,
       () => this.#current(name),

@@ -36,8 +36,12 @@ test("a volume and its deletion take these calls of files, each of which waits f
       "writeText .csimux/v.a.json",
       "makeFolder .csimux/work/v~a~*",
       "chmod .csimux/work/v~a~*",
+      // The record is held while the tree gets its name.
+      "makeFolder .csimux/v.a.json~",
+      "readText .csimux/v.a.json",
       "entry v/a",
       "rename .csimux/work/v~a~*",
+      "removeFolder .csimux/v.a.json~",
       "sync v",
       "readText .csimux/v.a.json",
     ]);

@@ -1,12 +1,12 @@
 import { expect, test } from "bun:test";
-import { sharedSync } from "../../../lib/io/files.ts";
+import { sharedNext } from "../../../lib/core/shared-next.ts";
 
 /** Syncs that end only when the test lets them, in the order in which they began. */
 function held() {
   const begun: { readonly folder: string; readonly end: () => void; readonly fail: (error: Error) => void }[] = [];
   const sync = (folder: string) =>
     new Promise<void>((resolve, reject) => begun.push({ folder, end: resolve, fail: reject }));
-  return { begun, shared: sharedSync(sync) };
+  return { begun, shared: sharedNext(sync) };
 }
 
 const settled = () => new Promise<void>(resolve => setImmediate(resolve));
