@@ -1,26 +1,34 @@
+import type { Semaphore } from "./semaphore.ts";
+
 /**
- * `work` once at a time for each key, shared by all who wait for it. What runs already is not shared: it may have missed what happened
- * just before the call.
+ * `work` once at a time for each key, shared by all who wait for it, also for a slot. What runs already is not shared: it may have missed
+ * what happened just before the call.
  */
-export function sharedNext<T>(work: (key: string) => Promise<T>): (key: string) => Promise<T> {
-  const running = new Map<string, Promise<T>>();
+export function sharedNext<T>(
+  work: (key: string) => Promise<T>,
+  slotsOf?: (key: string) => Semaphore,
+): (key: string) => Promise<T> {
+  const last = new Map<string, Promise<void>>();
   const waiting = new Map<string, Promise<T>>();
-  const begin = (key: string): Promise<T> => {
-    const own = work(key);
-    running.set(key, own);
-    const end = () => void running.delete(key);
-    own.then(end, end);
-    return own;
+  const next = async (key: string): Promise<T> => {
+    // Waits in any case: the caller puts this on the map only afterwards.
+    await last.get(key);
+    const begin = () => {
+      waiting.delete(key);
+      return work(key);
+    };
+    return slotsOf ? slotsOf(key).run(begin) : begin();
   };
   return key => {
-    const before = running.get(key);
-    if (before === undefined) return begin(key);
-    const start = () => {
-      waiting.delete(key);
-      return begin(key);
+    const known = waiting.get(key);
+    if (known) return known;
+    const own = next(key);
+    waiting.set(key, own);
+    const end = () => {
+      if (last.get(key) === ended) last.delete(key);
     };
-    const next = waiting.get(key) ?? before.then(start, start);
-    waiting.set(key, next);
-    return next;
+    const ended: Promise<void> = own.then(end, end);
+    last.set(key, ended);
+    return own;
   };
 }

@@ -158,7 +158,7 @@ function filesWith(slotsOf: (path: string) => Semaphore): Files {
     return [name, inSlot] as const;
   });
   const files = Object.fromEntries(bounded) as unknown as Files;
-  return { ...files, sync: sharedNext(files.sync) };
+  return { ...files, sync: sharedNext(sync, slotsOf) };
 }
 
 /** The files of this machine, bounded per device. */

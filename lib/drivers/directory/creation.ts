@@ -75,9 +75,15 @@ export async function recorded<R extends VolumeRecord | SnapshotRecord>(
   const start = () => records.start(key, record);
   const begun = (await start()) ?? ((await trees.clear(tree, file, call)) ? await start() : undefined);
   if (begun === undefined) throw aborted();
-  const isStill = () => records.isStill(key, begun);
+  let wasHeld = false;
+  const isStill = async () => {
+    wasHeld = await records.isStill(key, begun);
+    return wasHeld;
+  };
   if (!(await place({ file, isStill }))) throw aborted();
-  if (await isStill()) return;
+  // A tree that has appeared while its record was held is seen by any controller that takes the record from then on, and that puts it
+  // back. On a server, the other one may not see it yet.
+  if ((wasHeld && context.local) || (await isStill())) return;
   // A deletion that began before the tree appeared has taken the record for that of an interrupted call.
   if ((await start()) === undefined || !(await trees.has(tree))) throw aborted();
 }

@@ -43,7 +43,6 @@ test("a volume and its deletion take these calls of files, each of which waits f
       "rename .csimux/work/v~a~*",
       "removeFolder .csimux/v.a.json~",
       "sync v",
-      "readText .csimux/v.a.json",
     ]);
     // What the router asks before a deletion.
     expect(await driver.copyTarget?.mayHave?.("a", call)).toBe(false);

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { Semaphore } from "../../../lib/core/semaphore.ts";
 import { sharedNext } from "../../../lib/core/shared-next.ts";
 
 /** Syncs that end only when the test lets them, in the order in which they began. */
@@ -30,6 +31,25 @@ test("calls that come while a folder is being synced share the next sync, never 
   begun[2]?.end();
   await Promise.all(all);
   expect(begun.length).toBe(3);
+});
+
+test("calls share a sync that still waits for its slot", async () => {
+  const slots = new Semaphore(1);
+  const other = Promise.withResolvers<void>();
+  const busy = slots.run(() => other.promise);
+  let syncs = 0;
+  const shared = sharedNext(
+    async () => {
+      syncs++;
+    },
+    () => slots,
+  );
+  const all = [shared("/a")];
+  await settled();
+  all.push(shared("/a"));
+  other.resolve();
+  await Promise.all([busy, ...all]);
+  expect(syncs).toBe(1);
 });
 
 test("folders do not wait for each other, and a failed sync fails only the calls that shared it", async () => {
