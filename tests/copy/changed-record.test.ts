@@ -43,7 +43,7 @@ const snapshots: readonly (readonly [string, Change])[] = [
   ],
 ];
 
-describe("the record on the target does not decide what is read: for a claim,", () => {
+describe.concurrent("the record on the target does not decide what is read: for a claim,", () => {
   test.each(snapshots)("%s, written between two requests, is refused, and then the copy is made", async (_, what) => {
     const { process, hold, release, change, isLeaked, victim, on, remains } = attacked();
     hold();
@@ -143,7 +143,7 @@ const origins: readonly (readonly [string, Change])[] = [
   ["another name", () => ({ name: "more" })],
 ];
 
-describe("the record on the target does not decide what is read: for a move,", () => {
+describe.concurrent("the record on the target does not decide what is read: for a move,", () => {
   test.each(origins)("%s is refused in the first pass", async (_, what) => {
     const { process, change, isLeaked, victim, on, record } = attacked();
     const one = process();
@@ -191,7 +191,7 @@ describe("the record on the target does not decide what is read: for a move,", (
   });
 });
 
-describe("a record that", () => {
+describe.concurrent("a record that", () => {
   const good = JSON.stringify({ version: 1 });
   test.each([
     ["was cut short", good.slice(0, -2), "it is not JSON"],

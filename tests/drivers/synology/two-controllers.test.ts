@@ -8,7 +8,7 @@ const systems = [
   ["synology-nfs", () => folderRig("nfs")],
 ] as const;
 
-test.each(systems)(
+test.concurrent.each(systems)(
   "two controllers of one connection on one DSM agree on concurrent calls: %s",
   async (_name, open) => {
     const rig = await open();

@@ -9,7 +9,7 @@ import { on, parent, refusal, remainsOf, type Work } from "./rig.ts";
 const call = callWith();
 
 for (const version of recentVersions) {
-  describe(`on TrueNAS ${version}`, () => {
+  describe.concurrent(`on TrueNAS ${version}`, () => {
     test("an NFS share goes with its volume; up to 25.10 one that a person has disabled stays, and is named by the next volume", async () => {
       await on({ version }, "nfs", async (driver, double) => {
         const { id } = await driver.create(volumeOf("a"), call);
@@ -40,19 +40,6 @@ for (const version of recentVersions) {
         expect(double.state.datasets[`${parent}/${id}`]).toBe(dataset);
       });
     });
-
-    test("a busy volume is not deleted and stays shared; it is deleted once it is free", async () => {
-      await on({ version }, "nfs", async (driver, double) => {
-        const { id } = await driver.create(volumeOf("a"), call);
-        const before = remainsOf(double);
-        double.busy.add(`${parent}/${id}`);
-        expect(await refusal(driver.delete(id, call))).toMatchObject({ code: "aborted" });
-        expect(remainsOf(double)).toEqual(before);
-        double.busy.clear();
-        await driver.delete(id, call);
-        expect(remainsOf(double)).toEqual([]);
-      });
-    }, 60_000);
 
     test("a clone is refused if its name is taken meanwhile, and the dataset with the name stays", async () => {
       await on({ version }, "nfs", async (driver, double) => {

@@ -136,7 +136,7 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
     });
   });
 
-  test.each(protocolsOf(version))(
+  test.concurrent.each(protocolsOf(version))(
     "a share over %s exists again after a refused deletion of its volume",
     async protocol => {
       await on({ version }, protocol, async (driver, double) => {
