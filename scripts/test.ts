@@ -33,10 +33,9 @@ async function folderInMemory(): Promise<string | undefined> {
   return folder;
 }
 
-/** Many tests wait for something: with fewer jobs the processors are idle a third of the time. Each process of bun may need a gibibyte. JOBS=1: one at a time. */
+/** Many tests wait for something. Each process of bun may need a gibibyte. JOBS=1: one at a time. */
 const workersHere = (): number =>
-  Number(process.env["JOBS"]) ||
-  Math.max(1, Math.min(2 * availableParallelism(), Math.floor(freemem() / 1024 ** 3)));
+  Number(process.env["JOBS"]) || Math.max(1, Math.min(2 * availableParallelism(), Math.floor(freemem() / 1024 ** 3)));
 
 /** How long everything took in the last run on this machine, and on another one where it never ran. */
 const recorded = `${root}/.cache/test-seconds.json`;
