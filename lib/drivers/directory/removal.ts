@@ -93,9 +93,12 @@ export async function dropRecord(files: Files, record: string, { isThere, sweep 
   const taken = aside(record);
   const unlessHeld = (change: () => Promise<unknown>) =>
     change().catch(async (cause: unknown) => {
-      if (!held.includes(errnoOf(cause) ?? "") || (await files.entry(taken)) !== "folder") throw cause;
-      await sweep();
-      await unless(files.removeFolder(taken), "ENOENT");
+      if (!held.includes(errnoOf(cause) ?? "")) throw cause;
+      // It may have been released meanwhile.
+      if ((await files.entry(taken)) === "folder") {
+        await sweep();
+        await unless(files.removeFolder(taken), "ENOENT");
+      }
       await change();
     });
   await unlessHeld(() => ifThere(files, record, files.rename(record, taken)));

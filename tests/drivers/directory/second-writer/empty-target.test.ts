@@ -104,4 +104,24 @@ describe("a clone whose name another controller gives to an empty volume at the 
     for (const id of ["a", "origin"]) await openOn(base).delete(id, call);
     expect(await leftOn(base)).toEqual([]);
   });
+
+  test("whose record was held, and is released while the other one tries to take it, is made by either", async () => {
+    let wasHeld = false;
+    const record = `${base}/.csimux/v.a.json`;
+    await writeFile(record, "of a dead csimux");
+    const code = await clone({
+      ...localFiles,
+      async rename(from, to) {
+        if (from !== record || wasHeld) return localFiles.rename(from, to);
+        wasHeld = true;
+        await mkdir(to);
+        const moved = localFiles.rename(from, to);
+        await moved.catch(() => {});
+        await rm(to, { recursive: true });
+        return moved;
+      },
+    });
+    expect([code, wasHeld]).toEqual(["ok", true]);
+    expect(await readdir(`${base}/v/a`)).toEqual(["content"]);
+  });
 });
