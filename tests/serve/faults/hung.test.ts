@@ -1,7 +1,10 @@
 import { expect, test } from "bun:test";
+import { once } from "node:events";
 import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { preface } from "../../../lib/csi/http2/http2-frames.ts";
 import { mountCapability } from "../../../scripts/client.ts";
+import { acknowledge, headers, ping, raw, settings } from "../../csi/raw.ts";
 import { canMountFuse, mountSilence } from "../../fakes/silence.ts";
 import { codeOf, status, World } from "../world.ts";
 
@@ -71,6 +74,37 @@ test.skipIf(!canMountFuse()).each(kinds)(
     } finally {
       const left = world.end();
       for (const end of ends) end();
+      expect(await left).toEqual([]);
+    }
+  },
+  60_000,
+);
+
+test.skipIf(!canMountFuse())(
+  "csimux stops within 25 seconds as a whole, however long calls, their storages and a peer would take",
+  async () => {
+    let end = () => {};
+    let dead = "";
+    const world = await World.start("off", ["fast"], async ({ folder, connections }) => {
+      dead = join(folder, "dead");
+      await mkdir(dead);
+      end = mountSilence(dead);
+      await writeFile(join(connections, "dead.yaml"), deadDisk(dead));
+    });
+    try {
+      // A call whose message never comes.
+      const { socket, types } = await raw(world.sandbox.socket);
+      socket.write(Buffer.concat([preface, settings, acknowledge, headers("localhost"), ping]));
+      while (!types().includes("6/1")) await once(socket, "data");
+      const hanging = [1, 2, 3].map(at => codeOf(world.create(`pvc-${at}`, "dead", {}, 120_000)));
+      expect(await codeOf(world.create("pvc", "fast"))).toBe("ok");
+      const { code, ms } = await world.daemon.stop();
+      expect([code, ms < 25_000]).toEqual([0, true]);
+      expect(await Promise.all(hanging)).not.toContain("ok");
+      socket.destroy();
+    } finally {
+      const left = world.end();
+      end();
       expect(await left).toEqual([]);
     }
   },
