@@ -6,6 +6,7 @@ import { asked, type CopyProcess, copyProcess, copyRequest, until } from "../../
 import { testCall } from "../../fakes/memory-driver.ts";
 import { codeOf } from "../../mux/world.ts";
 import { everything, seed } from "../../sample.ts";
+import { meetAtSteps, others } from "./second-writer.ts";
 
 /** One storage of a pair, and the hands of a person on it. */
 export interface CopyEndRig {
@@ -154,6 +155,23 @@ export function copiesContract(name: string, open: () => Promise<CopyPairRig>, s
           expect(step).toBeGreaterThan(2);
           expect(step).toBeLessThan(mostSteps);
         },
+      );
+
+    for (const [what, work] of others)
+      inPair(
+        `a second controller that ${what} between two steps: one whole volume, and no remains`,
+        ({ giver, taker, stream }) =>
+          meetAtSteps(
+            {
+              open: name => (name === "a" ? giver : taker).open(),
+              ...(stream && { stream }),
+              read: () => taker.read("copy"),
+              remains: async () => [...(await giver.remains()), ...(await taker.remains())],
+            },
+            work,
+            content,
+            sized,
+          ),
       );
 
     inPair("a copy that is deleted before its end leaves nothing", async (rig, process) => {

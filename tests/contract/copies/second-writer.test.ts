@@ -1,26 +1,9 @@
 import { expect, test } from "bun:test";
-import type { Driver } from "../../../lib/drivers/driver.ts";
 import { asked, until } from "../../copy/copy-world.ts";
 import { call, content, make, type Process, pair } from "../../copy/pair.ts";
 import { copyDriver } from "../../fakes/memory-copies.ts";
 import { failure } from "../../mux/world.ts";
-
-/** Awaits `before` at each step of a driver: each request to the storage as source or target of a copy. */
-function stepped(driver: Driver, before: () => Promise<void>): Driver {
-  const each = <T extends object>(ability: T | undefined): T | undefined =>
-    ability &&
-    new Proxy(ability, {
-      get(target, key) {
-        const value: unknown = Reflect.get(target, key);
-        if (typeof value !== "function" || key === "idOf") return value;
-        return async (...all: readonly unknown[]) => {
-          await before();
-          return Reflect.apply(value, target, all);
-        };
-      },
-    });
-  return { ...driver, copySource: each(driver.copySource), copyTarget: each(driver.copyTarget) };
-}
+import { stepped } from "./second-writer.ts";
 
 const others: readonly (readonly [string, (two: Process) => Promise<unknown>])[] = [
   ["makes the same copy", two => make(two)],

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
 import { unless } from "../../../io/files.ts";
+import { maxRecordBytes } from "../../copying.ts";
 import { type OperationContext, withFolders } from "../operation-context.ts";
 import { isFields, type RecordFields } from "../records.ts";
 
@@ -136,4 +137,10 @@ export class OwnFiles<T> {
       return undefined;
     }
   }
+}
+
+/** The text of a record. Throws "internal" if it is longer than any record. */
+export function short(record: string): string {
+  if (Buffer.byteLength(record) <= maxRecordBytes) return record;
+  throw new CsiError("internal", `the record of a copy has more than ${maxRecordBytes} bytes; report this`);
 }

@@ -2,7 +2,7 @@ import type { Call } from "../../../core/call.ts";
 import { CsiError, errnoOf } from "../../../core/errors.ts";
 import { mapLimit } from "../../../core/semaphore.ts";
 import { unless } from "../../../io/files.ts";
-import { type CopyMethod, type CopySpec, maxRecordBytes, type SourceSnapshot, type StoredCopy } from "../../copying.ts";
+import type { CopyMethod, CopySpec, SourceSnapshot, StoredCopy } from "../../copying.ts";
 import { failure, throwIfCancelled } from "../../failure.ts";
 import { sizeFrom } from "../../sizes.ts";
 import type { ForeignSource } from "../../volume.ts";
@@ -11,10 +11,10 @@ import { isVolumeId } from "../layout.ts";
 import { type OperationContext, present, withFolders } from "../operation-context.ts";
 import type { OwnershipAndMode } from "../owner.ts";
 import { foreignSource, type RecordFields, type TreeRecords, type VolumeRecord } from "../records.ts";
-import { discard, immovable } from "../removal.ts";
+import { discard, immovable, removeIfEmpty } from "../removal.ts";
 import { checkTools, copied } from "../tools.ts";
 import type { Trees } from "../trees.ts";
-import { OwnFiles } from "./own-files.ts";
+import { OwnFiles, short } from "./own-files.ts";
 
 /** A file below `.csimux/copies`: the record of a copy, with its volume and connection. */
 interface CopyFile {
@@ -269,6 +269,10 @@ export class UnfinishedCopies {
     await this.#sweep(id, call);
     const make = () => unless(files.makeFolder(this.#path(id), 0o700), "EEXIST");
     await withFolders(this.#context, [layout.own, layout.work], make);
+    // Another process may have ended the copy meanwhile. A target without a record would be in the way of the next one.
+    if ((await this.#files.read(id)) !== undefined) return;
+    await removeIfEmpty(this.#context, this.#path(id));
+    throw this.#error("aborted", `the copy to volume "${id}" was ended meanwhile; retrying`);
   }
 
   /** Renames it first, so that a program that still writes cannot write into a new target. */
@@ -292,9 +296,4 @@ export class UnfinishedCopies {
       await discard(this.#context, `${layout.work}/${name}`, call);
     }
   }
-}
-
-function short(record: string): string {
-  if (Buffer.byteLength(record) <= maxRecordBytes) return record;
-  throw new CsiError("internal", `the record of a copy has more than ${maxRecordBytes} bytes; report this`);
 }
