@@ -61,13 +61,24 @@ const held: readonly string[] = ["EISDIR", "EEXIST", "EPERM"];
 /** The name of a record that is being removed, or of an empty folder that keeps others from that. */
 const aside = (record: string): string => `${record}~`;
 
-/** Runs `work` while no other controller removes the record. Undefined if another one removes it, or does the same. */
-export async function holdingRecord<T>(files: Files, record: string, work: () => Promise<T>): Promise<T | undefined> {
+/** Holds a record. False if something has the name of the hold. */
+async function isHeld(files: Files, record: string): Promise<boolean> {
   try {
     await files.makeFolder(aside(record), 0o700);
+    return true;
   } catch (error) {
-    if (errnoOf(error) === "EEXIST") return undefined;
+    if (errnoOf(error) === "EEXIST") return false;
     throw error;
+  }
+}
+
+/** Runs `work` while no other controller removes the record. Undefined if another one removes it, or does the same. */
+export async function holdingRecord<T>(files: Files, record: string, work: () => Promise<T>): Promise<T | undefined> {
+  if (!(await isHeld(files, record))) {
+    if ((await files.entry(aside(record))) !== "other") return undefined;
+    // A removal has taken an earlier record and was perhaps killed then; if it goes on, it leaves the present record where it is.
+    await unless(files.removeFile(aside(record)), "ENOENT", ...held);
+    if (!(await isHeld(files, record))) return undefined;
   }
   try {
     return await work();
