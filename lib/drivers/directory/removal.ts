@@ -76,7 +76,7 @@ async function isHeld(files: Files, record: string): Promise<boolean> {
 export async function holdingRecord<T>(files: Files, record: string, work: () => Promise<T>): Promise<T | undefined> {
   if (!(await isHeld(files, record))) {
     if ((await files.entry(aside(record))) !== "other") return undefined;
-    // A removal has taken an earlier record and was perhaps killed then; if it goes on, it leaves the present record where it is.
+    // A removal has taken an earlier record and was perhaps killed then; if it continues, it leaves the present record where it is.
     await unless(files.removeFile(aside(record)), "ENOENT", ...held);
     if (!(await isHeld(files, record))) return undefined;
   }

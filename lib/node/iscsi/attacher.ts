@@ -3,6 +3,7 @@
 // is the protocol's Attacher.
 
 import { protocols } from "../../core/access.ts";
+import { allEnded } from "../../core/all-ended.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Finding } from "../../health/finding.ts";
@@ -88,7 +89,7 @@ class Iscsi implements Attacher {
     }
     const used = siblings.map(({ context, volumeId }) => targetOf(context, volumeId));
     const unused = target.portals.filter(portal => !used.some(other => sharesSession(other, target.iface, portal)));
-    await Promise.all(unused.map(portal => this.#leave(target, portal, call)));
+    await allEnded(unused.map(portal => this.#leave(target, portal, call)));
   };
 
   /** Names the storage by its portals. */
@@ -169,7 +170,7 @@ class Iscsi implements Attacher {
     await this.#multipath.release(names, call);
     if (target.portals.length > 1) await this.#multipath.forget(names, call);
     for (const name of names) await this.#multipath.refuseHeld(name, call);
-    await Promise.all(units.map(unit => remove(unit, this.#sysfs, call.signal)));
+    await allEnded(units.map(unit => remove(unit, this.#sysfs, call.signal)));
     const gone = async () => ((await this.#ownUnits(target, call)).length === 0 ? true : undefined);
     if (!(await pollUntil(goneMs, gone, `removing ${names.join(", ")}`, call.signal)))
       throw new CsiError("unavailable", `${names.join(", ")} of ${target.iqn} did not disappear; retrying`);

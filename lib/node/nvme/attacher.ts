@@ -4,6 +4,7 @@
 
 import { join } from "node:path";
 import { protocols } from "../../core/access.ts";
+import { allEnded } from "../../core/all-ended.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Finding } from "../../health/finding.ts";
@@ -83,7 +84,7 @@ class Nvmeof implements Attacher {
       if (!(await isHeld(join(this.#ports.devices, name), call.signal))) continue;
       return call.log.info("keeping a connection: another disk of the subsystem is in use", { nqn, disk: name });
     }
-    await Promise.all(transports.map(transport => this.#connections.close({ nqn, transport }, call)));
+    await allEnded(transports.map(transport => this.#connections.close({ nqn, transport }, call)));
   };
 
   /** Names the storage by its transport addresses; only those over TCP can be probed. */

@@ -141,6 +141,30 @@ test("a namespace that appears late, or grows late, is waited for", async () => 
   expect(await a.grown(host, 16n << 20n)).toBe(16n << 20n);
 });
 
+test("a detach that fails over one path ends after the other one, whose end would surprise the next attach", async () => {
+  using host = new FakeHost(one, two);
+  const a = volume("a", both);
+  await a.attach(host);
+  const [asked, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const run = host.run.bind(host);
+  host.run = async command => {
+    const path = command.argv[1] ?? "";
+    if (path.includes("nvme0/delete")) throw new CsiError("unavailable", "cut");
+    if (path.includes("nvme1/delete")) {
+      asked.resolve();
+      await gate.promise;
+    }
+    return run(command);
+  };
+  let ended: number = 0;
+  const detached = codeOf(a.detach(host)).finally(() => ended++);
+  await asked.promise;
+  for (let turn = 0; turn < 100; turn++) await new Promise(setImmediate);
+  expect(ended).toBe(0);
+  gate.resolve();
+  expect([await detached, host.controllers]).toEqual(["unavailable", ["nvme0"]]);
+});
+
 test("after an attach or detach interrupted at any step, a retry leaves nothing", async () => {
   for (let cut = 0, reached = true; reached; cut++) {
     using host = new FakeHost(one, two);
