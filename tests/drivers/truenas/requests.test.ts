@@ -15,7 +15,7 @@ type Operation = (typeof operations)[number];
  * In the order of the operations. Each request changes or proves something:
  * - create, NFS and SMB (4): create the dataset; prove that no other share of its path exists, which the server would accept besides;
  *   create the share; finish the volume.
- * - create, iSCSI (6, from 25.10 on 8): create the zvol; read its guid, which the target is named after (25.10); keep this name before any
+ * - create, iSCSI (10, from 25.10 on 8): create the zvol; read its guid, which the target is named after (25.10); keep this name before any
  *   object has it, to find the objects of an interrupted creation although a template may use parameters that a deletion does not know;
  *   create extent, target and link; finish the volume. The basename of the system is read every few seconds.
  * - snapshot (4): prove that no other volume has a snapshot of this name, attached or detached, and that the volume exists; take it.
@@ -29,12 +29,13 @@ type Operation = (typeof operations)[number];
  *
  * From 25.10 on datasets show a guid, as snapshots always do: one request more proves before a deletion, and before a change of a volume whose
  * guid is known, that no other controller has deleted it and made another one of its name. An empty volume needs none before its name is kept,
- * because the request before was the one that read the guid.
+ * because the request before was the one that read the guid. Before 25.10, the target and the extent of an iSCSI volume are read once more
+ * before and after they are linked instead: four requests.
  */
 const upTo2504: Partial<Record<Protocol, readonly number[]>> = {
   nfs: [4, 4, 8, 9, 3, 3],
   smb: [4, 4, 8, 9, 3, 5],
-  iscsi: [6, 4, 9, 11, 3, 7],
+  iscsi: [10, 4, 13, 15, 3, 7],
 };
 
 /** The pool of a snapshot's volume is read with a request of its own. */
@@ -57,7 +58,7 @@ const in26: typeof upTo2504 = {
 };
 
 /** Targets cannot be deleted together with their extents. */
-const in2410: typeof upTo2504 = { ...upTo2504, iscsi: [6, 4, 9, 11, 3, 8] };
+const in2410: typeof upTo2504 = { ...upTo2504, iscsi: [10, 4, 13, 15, 3, 8] };
 
 function expected(version: Version): typeof upTo2504 {
   const number = numberOf(version);

@@ -37,17 +37,23 @@ test("a receive whose sender is gone is ended, keeps what it has, and is continu
   expect([said.stdout, told, wordsOf(said.stderr)]).toEqual([stdout, [2048n], ""]);
   const [program, ...words] = ends.target.open("c", snapshot, false).argv;
   const env = { PATH: `${here.fake.bin}:/usr/bin:/bin` };
-  const child = spawn(program, words, { env, stdio: ["pipe", "ignore", "ignore"] });
-  const ended = new Promise<number | null>(resolve => child.once("close", code => resolve(code)));
-  child.stdin.on("error", () => {});
-  child.stdin.write(stdout.slice(0, 3000));
   const deadline = performance.now() + 30_000;
-  while ((await ends.target.state("c", call)).kind !== "busy" && performance.now() < deadline);
-  await ends.target.stop("c", call);
-  expect(await ended).not.toBe(0);
-  const state = await ends.target.state("c", call);
-  expect(state).toMatchObject({ kind: "partial", proof: snapshot.proof });
-  const token = state.kind === "partial" ? state.token : "";
+  const state = async () => ends.target.state("c", call);
+  const interrupted = async (): Promise<void> => {
+    const child = spawn(program, words, { env, stdio: ["pipe", "ignore", "ignore"] });
+    const ended = new Promise<number | null>(resolve => child.once("close", code => resolve(code)));
+    child.stdin.on("error", () => {});
+    child.stdin.write(stdout.slice(0, 3000));
+    while ((await state()).kind !== "busy" && performance.now() < deadline);
+    await ends.target.stop("c", call);
+    expect(await ended).not.toBe(0);
+  };
+  // One that is ended before it has read anything has nothing to keep.
+  do await interrupted();
+  while ((await state()).kind === "nothing" && performance.now() < deadline);
+  const left = await state();
+  expect(left).toMatchObject({ kind: "partial", proof: snapshot.proof });
+  const token = left.kind === "partial" ? left.token : "";
   await joined(ends.source.open(snapshot, { kind: "token", token }, false), ends.target.open("c", snapshot, false));
   expect(await here.read(await copyTarget(b).finish("c", spec, snapshot, call))).toBe("content");
   await copySource(a).release(targetOf("c"), undefined, call);
