@@ -29,7 +29,7 @@ type Operation = (typeof operations)[number];
  *
  * From 25.10 on datasets show a guid, as snapshots always do: one request more proves before a deletion, and before a change of a volume whose
  * guid is known, that no other controller has deleted it and made another one of its name. An empty volume needs none before its name is kept,
- * because the request before was the one that read the guid. Before 25.10, the target and the extent of an iSCSI volume are read once more
+ * because the request before was the one that read the guid. Before 25.10, the target and the extent of an iSCSI volume are read again
  * before and after they are linked instead: four requests.
  */
 const upTo2504: Partial<Record<Protocol, readonly number[]>> = {
