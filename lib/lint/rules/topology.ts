@@ -1,8 +1,8 @@
 import { meant, nearest } from "../../schema/nearest.ts";
 import type { TopologyConfig } from "../../topology/config.ts";
-import type { DocumentDiagnostic } from "../document.ts";
+import type { DocumentDiagnostic, SourceDocument } from "../document.ts";
 import { isLocal, isMixed } from "../facts.ts";
-import { at, type ConnectionFile, listAt, mappingAt } from "../lint-input.ts";
+import { at, type ConnectionFile, listAt, type MainDocument, mappingAt } from "../lint-input.ts";
 import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
 
 const rule = rulesById({
@@ -19,7 +19,10 @@ const rule = rulesById({
     "Topologies of connections need nodes that report them",
     "Without nodeTopology in the main file, nodes report no keys, and volumes of this connection fit no node.",
   ),
-  "topology-key-unknown": error("Connections use keys that nodes report", "No node can match."),
+  "topology-key-unknown": error(
+    "Connections and addresses by topology use keys that nodes report",
+    "No node can match.",
+  ),
   "topology-value-unknown": error(
     "Connections use values that nodes report",
     "All rules for this key give fixed values, and this is not one of them.",
@@ -37,6 +40,7 @@ export const topology: Theme = {
     const config = main?.read.partial;
     // A wrong topology has its own finding.
     const wrong = at(main?.proxy, "nodeTopology") && !config?.nodeTopology;
+    if (main && config && !wrong) yield* addresses(main, config.nodeTopology && reportsOf(config.nodeTopology));
     for (const connection of connections) {
       yield* repeated(connection);
       if (!config || wrong) continue;
@@ -90,37 +94,47 @@ function* repeated({ document, read }: ConnectionFile): Found {
   }
 }
 
+const configure = 'add "nodeTopology" to the main file, or remove this key';
+
 function* unreachable({ document, read }: ConnectionFile, reports: Reports | undefined): Found {
   const all = listAt(read.normalized, ...where);
   if (all.length > 0 && !reports) {
     const message = "this connection requires a topology, but the main file does not configure what nodes report";
-    const fix = 'add "nodeTopology" to the main file, or remove this key';
-    yield report(document, rule["topology-not-configured"], where, message, fix, "key");
+    yield report(document, rule["topology-not-configured"], where, message, configure, "key");
     return;
   }
-  for (const [index, each] of all.entries()) {
-    for (const [key, value] of Object.entries(mappingAt(each, "requirements"))) {
-      const path = [...where, index, "requirements", key];
-      if (!reports?.has(key)) {
-        const known = [...(reports?.keys() ?? [])];
-        const near = nearest(key, known);
-        const fix = near ? meant(near) : `nodes report: ${known.join(", ")}`;
-        yield report(
-          document,
-          rule["topology-key-unknown"],
-          path,
-          `no rule of the main file produces the key "${key}"`,
-          fix,
-          "key",
-        );
-        continue;
-      }
-      const values = reports.get(key);
-      if (!values || values.has(String(value))) continue;
-      const near = nearest(String(value), values);
-      const fix = near ? meant(near) : `possible: ${[...values].join(", ")}`;
-      const message = `no node reports "${String(value)}" for the key "${key}"`;
-      yield report(document, rule["topology-value-unknown"], path, message, fix);
+  for (const index of all.keys()) yield* unknown(document, read.normalized, [...where, index, "requirements"], reports);
+}
+
+/** Which nodes take which addresses of a storage (`node.addressesByTopology` of the main file). */
+function* addresses({ document }: MainDocument, reports: Reports | undefined): Found {
+  const { value } = document.source;
+  const path = ["node", "addressesByTopology"] as const;
+  for (const index of listAt(value, ...path).keys())
+    yield* unknown(document, value, [...path, index, "requirements"], reports);
+}
+
+/** The requirements at `path` that no node meets. */
+function* unknown(
+  document: SourceDocument,
+  value: unknown,
+  path: readonly (string | number)[],
+  reports: Reports | undefined,
+): Found {
+  for (const [key, wanted] of Object.entries(mappingAt(value, ...path))) {
+    if (!reports?.has(key)) {
+      const known = [...(reports?.keys() ?? [])];
+      const near = nearest(key, known);
+      const fix = near ? meant(near) : known.length > 0 ? `nodes report: ${known.join(", ")}` : configure;
+      const message = `no rule of the main file produces the key "${key}"`;
+      yield report(document, rule["topology-key-unknown"], [...path, key], message, fix, "key");
+      continue;
     }
+    const values = reports.get(key);
+    if (!values || values.has(String(wanted))) continue;
+    const near = nearest(String(wanted), values);
+    const fix = near ? meant(near) : `possible: ${[...values].join(", ")}`;
+    const message = `no node reports "${String(wanted)}" for the key "${key}"`;
+    yield report(document, rule["topology-value-unknown"], [...path, key], message, fix);
   }
 }

@@ -39,6 +39,9 @@ ${topology}  nodeId:
 node:
   mount:
     mount_flags: noatime
+  addressesByTopology:
+    - requirements: { rack: r1 }
+      addresses: { nas1.example.org: 10.1.0.5 }
 `;
 
 const placed = (host: string, zone: string): string => `driver: nfs-client

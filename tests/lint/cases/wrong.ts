@@ -230,6 +230,8 @@ export const deploymentEdits: readonly Edit[] = [
   ["proxy.yaml", "mount_flags: noatime", "mountFlags: noatime", "unknown-key"],
   ["proxy.yaml", "node:\n", "nodes:\n", "unknown-key"],
   ["proxy.yaml", "node:\n", "nfs: { shareHots: a }\nnode:\n", "unknown-key"],
+  ["proxy.yaml", "{ rack: r1 }", "{ rakc: r1 }", "topology-key-unknown"],
+  ["proxy.yaml", "{ rack: r1 }", "{ rack: r2 }", "topology-value-unknown"],
   ["one.yaml", "zone: zone-z1", "rack: r2", "topology-value-unknown"],
   ["one.yaml", "          zone: zone-z1", "          zome: zone-z1", "topology-key-unknown"],
   ["one.yaml", "custom.example/tier", "storage.example.org/zone", "extra-collides"],
