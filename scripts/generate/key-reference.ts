@@ -10,15 +10,21 @@ import type { Generated } from "./generated.ts";
 interface Row {
   readonly key: string;
   readonly schema: GenericSchema;
+  /** Another key of the same mapping with the same keys below it; they are listed there. */
+  readonly as?: string | undefined;
 }
 
 /** All keys below a mapping, with their dotted paths. */
 function rowsOf(schema: GenericSchema, path: string): readonly Row[] {
   const shape = shapeOf(schema);
   if (shape.kind === "mapping") {
+    const siblings = new Map<string, string>();
     return [...shape.keys].flatMap(([name, inner]) => {
       const key = path === "" ? name : `${path}.${name}`;
-      return [{ key, schema: inner }, ...rowsOf(inner, key)];
+      const below = rowsOf(inner, "").map(line);
+      const as = below.length > 2 ? siblings.get(below.join("\n")) : undefined;
+      siblings.set(below.join("\n"), as ?? key);
+      return [{ key, schema: inner, as }, ...(as === undefined ? rowsOf(inner, key) : [])];
     });
   }
   if (shape.kind === "list") return rowsOf(shape.item, `${path}[]`);
@@ -52,9 +58,11 @@ function absence(schema: GenericSchema): string {
   return aboutOf(schema).absent ?? "-";
 }
 
-/** Turns a description into a sentence for a table, and escapes "<name>" as HTML. */
-const sentence = (words: string): string =>
-  words === "" ? "" : `${words.replaceAll("<", "&lt;").replaceAll("|", "\\|")}${/[.!?]$/.test(words) ? "" : "."}`;
+/** Turns a description into a sentence for a table, and escapes "<name>" as HTML, except in code. */
+function sentence(words: string): string {
+  const escaped = words.replaceAll(/`[^`]*`|</g, text => (text === "<" ? "&lt;" : text)).replaceAll("|", "\\|");
+  return words === "" ? "" : `${escaped}${/[.!?]$/.test(words) ? "" : "."}`;
+}
 
 function meaning(schema: GenericSchema): string {
   const { description = "", unit, secret, example, aliases, ignored } = aboutOf(schema);
@@ -75,48 +83,72 @@ function meaning(schema: GenericSchema): string {
     .replaceAll("\n", " ");
 }
 
-const table = (rows: readonly Row[]): readonly string[] =>
-  rows.length === 0
-    ? []
-    : [
-        "",
-        "| Key | Values | When absent | Meaning |",
-        "| --- | --- | --- | --- |",
-        ...rows.map(
-          ({ key, schema }) => `| ${code(key)} | ${kindOf(schema)} | ${absence(schema)} | ${meaning(schema)} |`,
-        ),
-      ];
+function line({ key, schema, as }: Row): string {
+  const like = as === undefined ? "" : ` Its keys are those of ${code(as)}.`;
+  return `| ${code(key)} | ${kindOf(schema)} | ${absence(schema)} | ${meaning(schema)}${like} |`;
+}
 
-const unwrapped = (schema: GenericSchema): object => {
-  const { wrapped } = schema as unknown as { readonly wrapped?: GenericSchema };
-  return wrapped ?? schema;
-};
+const tableOf = (lines: readonly string[]): readonly string[] =>
+  lines.length === 0 ? [] : ["", "| Key | Values | When absent | Meaning |", "| --- | --- | --- | --- |", ...lines];
 
-/** The sections of one driver. A section that another driver shares is described there. */
-function driverPart(
-  names: readonly string[],
-  schema: GenericSchema,
-  described: Map<object, string>,
-): readonly string[] {
-  const [name = ""] = names;
+const table = (rows: readonly Row[]): readonly string[] => tableOf(rows.map(line));
+
+/** A section that the page has described: its driver, its key, and its rows by their key below the section. */
+interface Described {
+  readonly title: string;
+  readonly key: string;
+  readonly words: string;
+  readonly lines: ReadonlyMap<string, string>;
+}
+
+/** The rows of a section as lines of the table, by their key below the section. */
+const linesOf = (schema: GenericSchema, key: string): ReadonlyMap<string, string> =>
+  new Map(rowsOf(schema, "").map(row => [row.key, line({ ...row, key: `${key}.${row.key}` })]));
+
+/** The rest of a line after its key, which two sections may have in common. */
+const told = (text: string): string => text.slice(text.indexOf("` | "));
+
+/** The described section that has most of these lines, if it has more than half of them. */
+function likeness(lines: ReadonlyMap<string, string>, all: readonly Described[]): Described | undefined {
+  const shared = ({ lines: others }: Described): number =>
+    [...lines].filter(([key, text]) => told(others.get(key) ?? "") === told(text)).length;
+  const best = all.toSorted((a, b) => shared(b) - shared(a))[0];
+  return best !== undefined && shared(best) > 2 && shared(best) * 2 > lines.size ? best : undefined;
+}
+
+/** A section: all its rows, or what differs from one that the page has described. */
+function sectionPart(title: string, key: string, section: GenericSchema, all: Described[]): readonly string[] {
+  const need = isOptional(section) ? "may be absent" : "required";
+  const lines = linesOf(section, key);
+  const like = likeness(lines, all);
+  const words = meaning(section);
+  all.push({ title, key, words, lines });
+  if (like === undefined) return ["", `${code(key)} (${need}): ${words}`, ...tableOf([...lines.values()])];
+  const own = [...lines].filter(([inner, text]) => told(like.lines.get(inner) ?? "") !== told(text));
+  const gone = [...like.lines.keys()].filter(inner => !lines.has(inner));
+  const missing = gone.filter(inner => !gone.some(outer => inner.startsWith(`${outer}.`)));
+  const where = `${like.key === key ? "" : `${code(like.key)} of `}[${like.title}](#${anchor(like.title)})`;
+  const without = missing.length > 0 ? `, without ${missing.map(code).join(", ")}` : "";
+  const besides = own.length > 0 ? ", with these keys" : "";
+  const first = `${code(key)} (${need}): ${like.words === words ? "" : `${words} Else `}as in ${where}${without}${besides}.`;
+  return ["", first, ...tableOf(own.map(([, text]) => text))];
+}
+
+/** The sections of one driver. */
+function driverPart(names: readonly string[], schema: GenericSchema, all: Described[]): readonly string[] {
   const title = names.join(", ");
   const shape = shapeOf(schema);
   const sections = shape.kind === "mapping" ? [...shape.keys] : [];
-  const lines = ["", `## ${title}`];
-  if (sections.length === 0) lines.push("", "No further keys.");
-  const ignored = Object.entries(aboutOf(schema).ignored ?? {});
-  for (const [key, reason] of ignored) lines.push("", `${code(key)} has no effect: ${reason}.`);
-  for (const [key, section] of sections) {
-    const before = described.get(unwrapped(section));
-    const need = isOptional(section) ? "may be absent" : "required";
-    if (before !== undefined) {
-      lines.push("", `${code(key)} (${need}): see [${before}](#${anchor(before)}).`);
-      continue;
-    }
-    described.set(unwrapped(section), title);
-    lines.push("", `${code(key)} (${need}): ${meaning(section)}`, ...table(rowsOf(section, key)));
-  }
-  return name === "" ? [] : lines;
+  return [
+    "",
+    `## ${title}`,
+    ...(sections.length === 0 ? ["", "No further keys."] : []),
+    ...Object.entries(aboutOf(schema).ignored ?? {}).flatMap(([key, reason]) => [
+      "",
+      `${code(key)} has no effect: ${reason}.`,
+    ]),
+    ...sections.flatMap(([key, section]) => sectionPart(title, key, section, all)),
+  ];
 }
 
 /** GitHub's anchor of a heading. */
@@ -137,7 +169,7 @@ Made by \`scripts/generate.ts\` from the schemas that load the files: do not edi
 
 /** examples/guide/reference.md. */
 export function keyReference(): Generated {
-  const described = new Map<object, string>();
+  const described: Described[] = [];
   const lines = [
     head,
     "",
@@ -146,7 +178,9 @@ export function keyReference(): Generated {
     ...table(rowsOf(nodeSchema, "node")),
     "",
     "## Every connection",
-    ...table(rowsOf(commonSchema, "").filter(({ key }) => !key.startsWith("node."))),
+    ...table(rowsOf(commonSchema, "").filter(({ key }) => !/^node\.|^copies\.sshConnection\./.test(key))),
+    "",
+    "`copies.sshConnection` has the keys of `sshConnection` of [zfs-generic-nfs](#zfs-generic-nfs).",
     ...modules.flatMap(module => driverPart(module.names, module.schema, described)),
     "",
   ];

@@ -13,6 +13,7 @@ Made by \`scripts/generate.ts\` from the rules in \`lib/lint/rules\`: do not edi
 - Errors make \`validate\` exit with 1, warnings only with \`--strict\`.
 - \`# csimux-ignore <rule>\` at the end of a line, or on a separate line above it, suppresses a finding. It must name the rule.
 - \`csimux validate --list-rules\` prints the list.
+- The good example of a rule shows only the files that differ from the bad one.
 `;
 
 const longest = 1_500;
@@ -43,8 +44,12 @@ function chapter(rule: Rule): string {
   const { id, severity, title, why } = rule;
   const found = examples[id];
   if (!found) throw new Error(`tests/lint/examples has no examples of the rule ${id}`);
-  const { bad, good } = found;
-  return `## ${id}\n\n${title} (${severity}). ${why}\n\nBad:\n\n${blocks(bad)}\n${printed(id, bad)}Good:\n\n${blocks(good)}`;
+  const { bad } = found;
+  // Files that both examples have are shown once.
+  const differing = Object.entries(found.good).filter(([file, text]) => bad[file] !== text);
+  const good =
+    differing.length > 0 ? `Good:\n\n${blocks(Object.fromEntries(differing))}` : "Good: without the wrong file.\n";
+  return `## ${id}\n\n${title} (${severity}). ${why}\n\nBad:\n\n${blocks(bad)}\n${printed(id, bad)}${good}`;
 }
 
 /** examples/guide/rules.md */
