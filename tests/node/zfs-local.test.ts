@@ -21,7 +21,7 @@ echo "$*" >> ${lab.at("zfs-calls")}
 case "$6" in
 tank/k8s/plain) printf 'filesystem\\n11\\n/tank/k8s/plain\\n' ;;
 tank/k8s/legacy) printf 'filesystem\\n12\\nlegacy\\n' ;;
-tank/k8s/disk) printf 'volume\\n13\\n-\\n' ;;
+tank/k8s/disk|'tank/k8s/my disk') printf 'volume\\n13\\n-\\n' ;;
 tank/k8s/broken) echo "cannot open: pool I/O is currently suspended" >&2; exit 1 ;;
 *) echo "cannot open '$6': dataset does not exist" >&2; exit 1 ;;
 esac
@@ -53,13 +53,19 @@ describe.skipIf(!isRoot)("a ZFS dataset of this node", () => {
     expect(await mount.calls()).toEqual([`-n -t zfs tank/k8s/legacy ${lab.at("staging", "a")}`]);
   });
 
-  test("is not a block device, and a zvol is the device behind its link", async () => {
+  test("is not a block device", async () => {
     expect(await codeOf(stage("tank/k8s/plain", { kind: "block" }))).toBe("failed-precondition");
-    await symlink("/dev/null", lab.at("dev", "zvol", "tank", "k8s", "disk"));
+  });
+
+  test.each([
+    ["tank/k8s/disk", "disk"],
+    ["tank/k8s/my disk", "my+disk"],
+  ])("that is the zvol %j is the device behind the link %j", async (name, link) => {
+    await symlink("/dev/null", lab.at("dev", "zvol", "tank", "k8s", link));
     const attacher = zfsLocal({ host: mount.runner, devices: lab.at("dev"), hostDatasets });
     const wanted = {
       volumeId: "a",
-      context: { zfs_asset_name: "tank/k8s/disk" },
+      context: { zfs_asset_name: name },
       publishContext: {},
       capability: { ...writer, kind: "block" } as const,
       readonly: false,

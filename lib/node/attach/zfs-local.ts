@@ -67,8 +67,9 @@ function fileSystem(name: string, mountpoint: string, { capability, volumeId }: 
   };
 }
 
+/** udev writes "+" for a blank of the name (OpenZFS, udev/zvol_id.c). */
 async function volume(name: string, guid: string, devices: string, call: Call): Promise<Attached> {
-  const link = join(devices, "zvol", name);
+  const link = join(devices, "zvol", name.replaceAll(" ", "+"));
   const absent = (cause: unknown): never => {
     throw new CsiError("unavailable", `${link} does not exist yet (${errnoOf(cause)}); check that udev runs`, {
       cause,
