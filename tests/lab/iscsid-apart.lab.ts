@@ -16,6 +16,8 @@ import { destroyZvol, iqn, makeTarget, makeZvol, removeTarget } from "./zfs/lio.
 // extension, with an /etc/iscsi of its own, and the root that csimux sees at /host has no program at all: neither iscsiadm nor env nor a shell.
 
 const host = "/host";
+/** What starts iscsid in the guest itself. */
+const units = ["iscsid.socket", "iscsid.service"];
 
 let before: ReadonlySet<string>;
 let world: World;
@@ -25,7 +27,8 @@ let daemon: ChildProcess | undefined;
 
 beforeAll(async () => {
   before = await traces();
-  await run(["systemctl", "stop", "iscsid.socket", "iscsid"]);
+  // Masked, because iscsiadm starts them when no iscsid answers (iscsid.conf, iscsid.startup).
+  await run(["systemctl", "mask", "--runtime", "--now", ...units]);
   database = await mkdtemp(join(tmpdir(), "extension-"));
   await cp("/etc/iscsi", database, { recursive: true });
   await mkdir(host);
@@ -43,6 +46,7 @@ afterAll(async () => {
   await run(["umount", host]);
   await rmdir(host);
   await rm(database, { recursive: true });
+  await run(["systemctl", "unmask", "--runtime", ...units]);
   await run(["systemctl", "start", "iscsid.socket"]);
   expect(await leftSince(before)).toEqual([]);
 }, limitMs);
@@ -54,9 +58,12 @@ async function runs(name: string): Promise<boolean> {
   return names.some(each => each.trimEnd() === name);
 }
 
-/** Starts iscsid in a new container: mount and pid namespaces of its own, the network of the host. */
+/**
+ * Starts iscsid in a new container: mount and pid namespaces of its own, the network of the host. As it has the guest's root, it also sees
+ * the guest's mounts end.
+ */
 async function startExtension(): Promise<void> {
-  const container = ["--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc"];
+  const container = ["--mount", "--propagation", "slave", "--pid", "--fork", "--kill-child", "--mount-proc"];
   const entry = ["sh", "-c", 'mount --bind "$1" /etc/iscsi && exec iscsid -f', "sh", database];
   daemon = spawn("unshare", [...container, ...entry], { stdio: "inherit" });
   await waitFor("iscsid of the extension", async () => (await runs("iscsid")) || undefined, 60_000);
