@@ -57,6 +57,8 @@ const used = {
   group: "policy: most-free",
   addresses: "nas.old.example: nas.example",
   racks: "addressesByTopology:",
+  /** The parameters of a class. */
+  names: "nameTemplate:",
   /** A part of a pod, which csimux does not read. */
   variable: "valueFrom:",
   /** An object of KubeVirt. */
@@ -67,6 +69,11 @@ describe("what README and guide show passes csimux validate --strict", () => {
   test("every snippet is checked", () => {
     expect(snippets).toHaveLength(Object.keys(used).length);
     for (const words of Object.values(used)) expect(snippet(words)).not.toBe("");
+  });
+
+  test("a class that names volumes after their claims", () => {
+    const head = "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata:\n  name: named\nprovisioner: csimux.storage\n";
+    expect(said(snippet(used.main), { "tank.yaml": nfs("nas.example") }, head + snippet(used.names))).toEqual([]);
   });
 
   test("the two files and the class", () => {

@@ -110,7 +110,7 @@ const volume = record(
   {
     description: "volume ids and deletion",
     ignored: {
-      idTemplate: "csimux derives volume ids from volume names only; existing volumes keep their ids",
+      idTemplate: "classes name volumes with the parameter nameTemplate; existing volumes keep their ids",
       idHash: "csimux shortens only names that are too long, with SHA-256; existing volumes keep their ids",
     },
   },

@@ -4,6 +4,7 @@ import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { encodeHandle, type Handle } from "../core/handle.ts";
 import { mkfsContext } from "../core/mkfs-options.ts";
+import { volumeName } from "../core/name.ts";
 import type { Context, Volume, VolumeSpec } from "../drivers/driver.ts";
 import type { Condition } from "../health/condition-tracker.ts";
 import { reasonText } from "../health/reasons.ts";
@@ -41,8 +42,9 @@ export class Volumes {
   }
 
   /** CreateVolume. Topology is decided before anything is created; an equal volume that exists is returned. */
-  async create(request: CreateRequest, call: Call): Promise<RoutedVolume> {
-    const named = this.#named(request.parameters["connection"]);
+  async create(asked: CreateRequest, call: Call): Promise<RoutedVolume> {
+    const named = this.#named(asked.parameters["connection"]);
+    const request = { ...asked, name: volumeName(asked.name, asked.parameters) };
     wantedBytes(request.range);
     const { calls, groups, handles, jobs, locks } = this.#context;
     const source = request.source && handles.known(request.source.id, request.source.kind);

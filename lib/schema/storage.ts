@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { templateFault } from "../core/template.ts";
 import { type About, consistent, described, optional } from "./parts.ts";
 
 /** Values that several storage drivers have in their files. */
@@ -57,18 +58,6 @@ export const blockSize = (about: About): v.GenericSchema<unknown, string> =>
     ),
     about,
   );
-
-/** What is wrong with the placeholders of a template, or undefined. Only lookups and if/else are supported. */
-function templateFault(value: string): string | undefined {
-  const rest = value.replace(/\{\{\{[^{}]*\}\}\}|\{\{[^{}]*\}\}/g, "");
-  if (/\{\{|\}\}/.test(rest)) return "has an unclosed placeholder: write {{ name }}";
-  const tags = [...value.matchAll(/\{\{([^{}]*)\}\}/g)].map(match => (match[1] ?? "").trim());
-  if (tags.includes("")) return "has an empty placeholder";
-  const opened = tags.filter(tag => tag.startsWith("#if ")).length;
-  if (opened !== tags.filter(tag => tag === "/if").length) return "has an {{#if}} without {{/if}}, or vice versa";
-  const foreign = tags.find(tag => /^[#/^>!&]/.test(tag) && !tag.startsWith("#if ") && tag !== "/if");
-  return foreign === undefined ? undefined : "uses more than placeholders and {{#if}}, which csimux does not support";
-}
 
 /** Text with `{{ name }}` and `{{ parameters.[key] }}`; `${env:NAME}` is not expanded in it. */
 export const templated = (about: About): v.GenericSchema<unknown, string> =>

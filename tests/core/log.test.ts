@@ -45,9 +45,9 @@ test("a secret is hidden while a connection uses it, the longest first; short wo
 test("a thousand secrets hardly slow a line down", () => {
   hide(...Array.from({ length: 1000 }, (_, n) => `secret-${n}-of-a-thousand`));
   const line = "x".repeat(400);
-  const from = performance.now();
+  const from = process.cpuUsage();
   for (let n = 0; n < 1000; n++) withoutKnownSecrets(line);
-  expect(performance.now() - from).toBeLessThan(1000);
+  expect(process.cpuUsage(from).user / 1000).toBeLessThan(1000);
 });
 
 test("a repeated line is written once per interval with the number suppressed; other lines are counted separately", () => {

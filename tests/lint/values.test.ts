@@ -63,6 +63,25 @@ describe("options for mkfs in a class", () => {
   });
 });
 
+describe("a template for names in a class", () => {
+  const of = (template: string, ...lines: readonly string[]) => ({
+    "c1.yaml": nfs(),
+    "class.yaml": storageClass(["  connection: c1", ...lines, `  nameTemplate: "${template}"`, ""].join("\n")),
+  });
+
+  test("may use the parameters of the provisioner and of the class itself", () => {
+    expect(rulesOf(of("{{ parameters.[csi.storage.k8s.io/pvc/name] }}"))).toEqual([]);
+    expect(rulesOf(of("{{ parameters.tier }}-{{ name }}", "  tier: gold"))).toEqual([]);
+    expect(rulesOf(of("{{ name }}", "  tier: gold"))).toEqual(["unknown-parameter"]);
+  });
+
+  test("must be closed", () => {
+    expect(gist(of("{{ name"))).toEqual([
+      'class.yaml:7 parameter-value the parameter nameTemplate: "{{ name" has an unclosed placeholder: write {{ name }}',
+    ]);
+  });
+});
+
 describe("Helm values of democratic-csi's chart", () => {
   test("of one driver have no problem", () => expect(gist({ "v.yaml": stringify(released) })).toEqual([]));
 

@@ -51,6 +51,20 @@ test("options for mkfs are judged before anything is created, and nodes get them
     expect((await world.volumes.create(options("-m 1"), call)).context).toMatchObject({ mkfsOptions: "-m 1" });
 });
 
+test("a class with nameTemplate names volumes after their claims, and a repeated request finds its volume", async () => {
+  const world = muxWorld(["c"]);
+  const parameters = { connection: "c", nameTemplate: "{{ parameters.claim }}", claim: "data" };
+  const create = (name: string) => world.volumes.create(request(name, "c", { parameters }), call);
+  const { id } = await create("pvc-1");
+  expect(id).toMatch(/^v:c\/data-[0-9a-f]{20}$/);
+  expect((await create("pvc-1")).id).toBe(id);
+  expect((await create("pvc-2")).id).not.toBe(id);
+  expect(world.memory("c").volumes.size).toBe(2);
+  const wrong = request("pvc-3", "c", { parameters: { ...parameters, nameTemplate: "{{ claim" } });
+  expect(await codeOf(world.volumes.create(wrong, call))).toBe("invalid-argument");
+  expect(world.memory("c").volumes.size).toBe(2);
+});
+
 test("a suspended connection refuses new volumes only", async () => {
   const world = muxWorld(["c"]);
   await world.volumes.create(request("old", "c"), call);

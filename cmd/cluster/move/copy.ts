@@ -1,3 +1,4 @@
+import { volumeName } from "../../../lib/core/name.ts";
 import { textAt } from "../../../lib/lint/lint-input.ts";
 import type { Mapping } from "../../../lib/schema/mapping.ts";
 import { size } from "../../status/problems.ts";
@@ -40,11 +41,12 @@ export function wantedCopy(
   if (has === undefined || asked === undefined) throw new MoveRefusal(`claim ${claimText(place)} has no size`);
   const kind = isBlock(claim) ? ("block" as const) : ("mount" as const);
   const fsType = kind === "mount" ? textAt(old, "spec", "csi", "fsType") : undefined;
+  const parameters = createParameters(textsAt(target, "parameters"), { pv: name, claim: place });
   return {
     source,
-    name,
+    name: volumeName(name, parameters),
     bytes: String(has > asked ? has : asked),
-    parameters: createParameters(textsAt(target, "parameters"), { pv: name, claim: place }),
+    parameters,
     capabilities: modesOf(claim).flatMap(each => {
       const mode = accessModes[each];
       return mode ? [{ kind, mode, ...(fsType !== undefined && { fsType }) }] : [];

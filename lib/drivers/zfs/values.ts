@@ -1,8 +1,8 @@
 import { CsiError } from "../../core/errors.ts";
+import { rendered } from "../../core/template.ts";
 import type { Context, VolumeSpec } from "../driver.ts";
 import type { ConnectionIdentity } from "../module.ts";
 import { parameter } from "../parameters.ts";
-import { rendered } from "../template.ts";
 import { copyOfText, markValues, property, refuseUnfit } from "./properties.ts";
 import type { StoreSettings } from "./storage.ts";
 

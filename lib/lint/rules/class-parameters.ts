@@ -1,6 +1,7 @@
 import { defaultFilesystem } from "../../core/access.ts";
 import { CsiError } from "../../core/errors.ts";
 import { mkfsOptions, mkfsOptionsKey } from "../../core/mkfs-options.ts";
+import { nameTemplateKey, nameTemplateRefusal } from "../../core/name.ts";
 import type { Path } from "../../schema/finding.ts";
 import { meant, nearest } from "../../schema/nearest.ts";
 import { membersOfClass, ownClasses } from "../class-target.ts";
@@ -70,7 +71,14 @@ const common = [
 ];
 
 const known: Readonly<Record<ClassObject["kind"], readonly string[]>> = {
-  storage: [...common, "fsType", "csi.storage.k8s.io/fstype", mkfsOptionsKey, ...driverParameters("volume")],
+  storage: [
+    ...common,
+    "fsType",
+    "csi.storage.k8s.io/fstype",
+    mkfsOptionsKey,
+    nameTemplateKey,
+    ...driverParameters("volume"),
+  ],
   snapshot: [...common, ...driverParameters("snapshot")],
 };
 
@@ -97,12 +105,21 @@ function* parameters(each: ClassObject, members: readonly ConnectionFile[]): Fou
       const fix = near && meant(near);
       yield report(document, rule["parameter-value"], path, `must be one of ${snapshotMethods.join(", ")}`, fix);
     }
-    // Templates of a connection may use any parameter.
-    if (members.some(({ document: { text } }) => text.includes("{{") && text.includes(plain))) continue;
+    const badTemplate = kind === "storage" && key === nameTemplateKey && nameTemplateRefusal(String(value));
+    if (badTemplate) yield report(document, rule["parameter-value"], path, badTemplate, templateFix);
+    // Templates may use any parameter.
+    const texts = [
+      ...members.map(({ document: { text } }) => text),
+      textAt(each.value, "parameters", nameTemplateKey) ?? "",
+    ];
+    if (texts.some(text => text.includes("{{") && text.includes(plain))) continue;
     const found = useless(each, key, plain, path, members);
     if (found) yield found;
   }
 }
+
+const templateFix =
+  "write placeholders such as {{ parameters.[csi.storage.k8s.io/pvc/name] }} or {{ name }}; {{#if x}}…{{else}}…{{/if}} is possible, too";
 
 function useless(
   { document, kind }: ClassObject,

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { rendered } from "../../../lib/drivers/template.ts";
+import { rendered } from "../../../lib/core/template.ts";
 import { DatasetNames, isVolumeId, snapshotId } from "../../../lib/drivers/zfs/names.ts";
 
 const names = new DatasetNames("tank/k8s/volumes", "tank/k8s/snapshots", 123);

@@ -1,9 +1,9 @@
 import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
+import { rendered } from "../../../core/template.ts";
 import type { VolumeSpec } from "../../driver.ts";
 import { inUse } from "../../failure.ts";
 import type { Notes } from "../../store.ts";
-import { rendered } from "../../template.ts";
 import type { ZfsVolume } from "../../zfs/volume.ts";
 import type { Api } from "../api.ts";
 import { ApiError, errnos } from "../api-error.ts";

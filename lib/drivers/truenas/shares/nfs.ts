@@ -1,4 +1,4 @@
-import { rendered } from "../../template.ts";
+import { rendered } from "../../../core/template.ts";
 import type { NfsSection } from "../sections.ts";
 import { canonicalNetworks } from "./networks.ts";
 import type { PathProtocol } from "./path-share.ts";

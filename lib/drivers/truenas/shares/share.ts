@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
+import { rendered, type TemplateValues } from "../../../core/template.ts";
 import { findingsOf, type VolumeFindings } from "../../../health/finding.ts";
 import type { Context } from "../../driver.ts";
 import type { ShareProtocol, StoredVolume } from "../../store.ts";
-import { rendered, type TemplateValues } from "../../template.ts";
 import type { ZfsVolume } from "../../zfs/volume.ts";
 
 import type { Api } from "../api.ts";

@@ -1,4 +1,4 @@
-import { rendered } from "../../template.ts";
+import { rendered } from "../../../core/template.ts";
 import type { SmbSection } from "../sections.ts";
 import type { PathProtocol } from "./path-share.ts";
 import { nameOf, type ShareContext, showsParameters, tableOf, taken, templateValues } from "./share.ts";

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { CsiError } from "../../../core/errors.ts";
+import { rendered } from "../../../core/template.ts";
 import type { VolumeSpec } from "../../driver.ts";
-import { rendered } from "../../template.ts";
 
 /** How targets are named after their volumes: the naming keys of the blocks `iscsi:` and `nvmeof:`. */
 export interface TargetNaming {

@@ -18,8 +18,8 @@ function valueAt(values: TemplateValues, path: string): string {
 const tag = /\{\{\{\s*([^{}]*?)\s*\}\}\}|\{\{\s*([^{}]*?)\s*\}\}/g;
 
 /**
- * A template of a connection file with its placeholders filled in; what is not there is empty. Of Handlebars it understands
- * lookups and {{#if x}}…{{else}}…{{/if}}, which the schema has checked; unlike there nothing is escaped for HTML.
+ * A template of a connection file or a class with its placeholders filled in; what is not there is empty. Of Handlebars it understands
+ * lookups and {{#if x}}…{{else}}…{{/if}}, which `templateFault` has checked; unlike there nothing is escaped for HTML.
  */
 export function rendered(template: string, values: TemplateValues): string {
   // For each open {{#if}}: whether the text inside it counts.
@@ -40,4 +40,16 @@ export function rendered(template: string, values: TemplateValues): string {
   }
   add(template.slice(at));
   return result.join("");
+}
+
+/** What is wrong with the placeholders of a template, or undefined. Only lookups and if/else are supported. */
+export function templateFault(value: string): string | undefined {
+  const rest = value.replace(/\{\{\{[^{}]*\}\}\}|\{\{[^{}]*\}\}/g, "");
+  if (/\{\{|\}\}/.test(rest)) return "has an unclosed placeholder: write {{ name }}";
+  const tags = [...value.matchAll(/\{\{([^{}]*)\}\}/g)].map(match => (match[1] ?? "").trim());
+  if (tags.includes("")) return "has an empty placeholder";
+  const opened = tags.filter(tag => tag.startsWith("#if ")).length;
+  if (opened !== tags.filter(tag => tag === "/if").length) return "has an {{#if}} without {{/if}}, or vice versa";
+  const foreign = tags.find(tag => /^[#/^>!&]/.test(tag) && !tag.startsWith("#if ") && tag !== "/if");
+  return foreign === undefined ? undefined : "uses more than placeholders and {{#if}}, which csimux does not support";
 }

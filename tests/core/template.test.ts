@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { rendered } from "../../../lib/drivers/template.ts";
+import { rendered } from "../../lib/core/template.ts";
 
 const values = {
   name: "pvc-1",
