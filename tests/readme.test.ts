@@ -72,7 +72,8 @@ describe("what README and guide show passes csimux validate --strict", () => {
   });
 
   test("a class that names volumes after their claims", () => {
-    const head = "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata:\n  name: named\nprovisioner: csimux.storage\n";
+    const head =
+      "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata:\n  name: named\nprovisioner: csimux.storage\n";
     expect(said(snippet(used.main), { "tank.yaml": nfs("nas.example") }, head + snippet(used.names))).toEqual([]);
   });
 

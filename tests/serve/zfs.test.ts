@@ -173,6 +173,27 @@ test("a pool that is not imported is unavailable for everything, and nothing is 
   await untilDone(() => world.controller("deleteVolume", { volumeId: volume.volumeId }));
 });
 
+test("a class can name datasets after claims; a claim that is created again gets another dataset", async () => {
+  const parameters = {
+    connection: "nas",
+    nameTemplate: "{{ parameters.[csi.storage.k8s.io/pvc/namespace] }}-{{ parameters.[csi.storage.k8s.io/pvc/name] }}",
+    "csi.storage.k8s.io/pvc/namespace": "shop",
+    "csi.storage.k8s.io/pvc/name": "data",
+  };
+  const ids = await Promise.all(
+    ["pvc-1", "pvc-2"].map(async name => {
+      const { volumeId, volumeContext } = await make(name, { parameters });
+      expect(volumeId).toMatch(/^v:nas\/shop-data-[0-9a-f]{20}$/);
+      expect(volumeContext["share"]).toEndWith(`/tank/k8s/volumes/${volumeId.slice("v:nas/".length)}`);
+      expect((await make(name, { parameters })).volumeId).toBe(volumeId);
+      return volumeId;
+    }),
+  );
+  expect(new Set(ids).size).toBe(2);
+  await Promise.all(ids.map(volumeId => world.controller("deleteVolume", { volumeId })));
+  expect((await world.controller("listVolumes", {})).entries).toEqual([]);
+}, 60_000);
+
 test("30 volumes made at once while 30 others are deleted are just those afterwards", async () => {
   const names = (letter: string) => Array.from({ length: 30 }, (_, n) => `${letter}-${n}`);
   const first = await Promise.all(names("a").map(name => make(name)));
