@@ -87,7 +87,7 @@ version: $(STAMP)
 release: $(STAMP)
 	@$(BUN) scripts/release/main.ts
 
-# Requires skopeo, and credentials of the registry as "docker login" keeps them.
+# With the credentials of the registry that "docker login" keeps.
 publish: $(STAMP)
 	@$(BUN) scripts/release/main.ts publish
 

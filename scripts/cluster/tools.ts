@@ -10,6 +10,7 @@ import { cache } from "./place.ts";
 const packages = {
   helm: ["helm.sh/helm/v3/cmd/helm", "v3.22.0"],
   kustomize: ["sigs.k8s.io/kustomize/kustomize/v5", "v5.8.2"],
+  crane: ["github.com/google/go-containerregistry/cmd/crane", "v0.22.1"],
   actionlint: ["github.com/rhysd/actionlint/cmd/actionlint", "v1.7.12"],
 } as const;
 

@@ -1,11 +1,12 @@
 import { createHash } from "node:crypto";
-import { appendFile, copyFile, cp, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { appendFile, copyFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { buildGoPrograms, goProgram } from "../cluster/tools.ts";
+import { buildGoPrograms } from "../cluster/tools.ts";
 import { executableFor } from "../image/executables.ts";
 import { imageArchive, imageFolder, makeImage } from "../image/main.ts";
 import { widenPath } from "../packages.ts";
 import { root, spawned } from "../spawned.ts";
+import { archiveName, packChart, publish, type Run } from "./publish.ts";
 import { currentVersion, sectionOf } from "./version.ts";
 
 /** Where `make release` leaves what it makes. */
@@ -13,23 +14,11 @@ const folder = `${root}/dist/release`;
 const notes = `${root}/dist/release-notes.md`;
 const architectures = ["amd64", "arm64"] as const;
 
-async function run(...argv: readonly [string, ...string[]]): Promise<string> {
+const run: Run = async (...argv) => {
   const { code, stdout, stderr } = await spawned(argv);
   if (code !== 0) throw new Error(`${argv.slice(0, 2).join(" ")} failed: ${stderr.trim()}`);
   return stdout;
-}
-
-/** Packs the chart; with the repository of the image, if one is given, so that its users need not name it. */
-async function packChart(image: string | undefined): Promise<void> {
-  const work = `${root}/dist/chart/csimux`;
-  await rm(work, { recursive: true, force: true });
-  await cp(`${root}/examples/helm/csimux`, work, { recursive: true, dereference: true });
-  if (image !== undefined) {
-    const values = await readFile(join(work, "values.yaml"), "utf8");
-    await writeFile(join(work, "values.yaml"), values.replace(/^ {2}repository: .*$/m, `  repository: ${image}`));
-  }
-  await run(goProgram("helm"), "package", work, "--destination", folder);
-}
+};
 
 /** Makes the files of a release, of the tag TAG if that is set: executables, image, bills of materials, chart, notes and checksums. */
 async function makeRelease({ TAG: tag, IMAGE, GITHUB_OUTPUT: output }: NodeJS.ProcessEnv): Promise<void> {
@@ -42,10 +31,10 @@ async function makeRelease({ TAG: tag, IMAGE, GITHUB_OUTPUT: output }: NodeJS.Pr
   await buildGoPrograms();
   await rm(folder, { recursive: true, force: true });
   await mkdir(folder, { recursive: true });
-  await packChart(image);
+  await packChart(image, folder, run);
   for (const each of architectures) await copyFile(await executableFor(each), join(folder, `csimux-linux-${each}`));
   const digest = await makeImage(architectures);
-  await copyFile(imageArchive, join(folder, `csimux-${version}.oci.tar`));
+  await copyFile(imageArchive, join(folder, archiveName(version)));
   for (const each of architectures)
     await copyFile(join(imageFolder, `csimux-${each}.spdx.json`), join(folder, `csimux-${each}.spdx.json`));
   await writeFile(notes, `${section}\n\nImage: \`${image ?? "csimux"}:${version}\`, ${digest}\n`);
@@ -60,20 +49,19 @@ async function makeRelease({ TAG: tag, IMAGE, GITHUB_OUTPUT: output }: NodeJS.Pr
   if (output) await appendFile(output, `digest=${digest}\nimage=${image ?? ""}\n`);
 }
 
-/** Pushes image and chart of `make release` to a registry, with the credentials of `docker login`. */
-async function publish({ IMAGE: image }: NodeJS.ProcessEnv): Promise<void> {
+/** Pushes what `make release` has made to a registry. */
+async function push({ IMAGE: image }: NodeJS.ProcessEnv): Promise<void> {
   if (!image) throw new Error("IMAGE is missing, for example IMAGE=ghcr.io/owner/csimux");
   const version = await currentVersion();
   const name = image.toLowerCase();
-  const from = `oci-archive:${folder}/csimux-${version}.oci.tar`;
-  await run("skopeo", "copy", "--all", "--preserve-digests", from, `docker://${name}:${version}`);
-  const charts = `oci://${name.replace(/[^/]*$/, "charts")}`;
-  await run(goProgram("helm"), "push", `${folder}/csimux-${version}.tgz`, charts);
-  console.log(`pushed ${name}:${version} and ${charts}/csimux, version ${version}`);
+  // For another user than that of make release, such as without sudo.
+  await buildGoPrograms();
+  const { digest, chart } = await publish(name, version, folder, run);
+  console.log(`pushed ${name}:${version} (${digest}) and ${chart}, version ${version}`);
 }
 
 widenPath();
-await (process.argv[2] === "publish" ? publish : makeRelease)(process.env).catch((error: unknown) => {
+await (process.argv[2] === "publish" ? push : makeRelease)(process.env).catch((error: unknown) => {
   console.error(error instanceof Error ? error.message : String(error));
   process.exitCode = 1;
 });

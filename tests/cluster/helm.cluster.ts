@@ -1,27 +1,21 @@
 import { afterAll, afterEach, describe, expect, test } from "bun:test";
-import { writeFile } from "node:fs/promises";
+import { copyFile, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { inMachine, kubeconfig } from "../../scripts/cluster/machine.ts";
+import { inMachine } from "../../scripts/cluster/machine.ts";
 import { state } from "../../scripts/cluster/place.ts";
 import { goProgramInMachine, hasGoProgram } from "../../scripts/cluster/tools.ts";
+import { imageArchive } from "../../scripts/image/main.ts";
+import { archiveName, packChart, publish } from "../../scripts/release/publish.ts";
+import { currentVersion } from "../../scripts/release/version.ts";
 import { root } from "../../scripts/spawned.ts";
 import { deployCentral, drivers, namespace, settled, undeploy } from "./deploy.ts";
-import { apply, bound, eventually, find, get, inPod, kube, remove, running } from "./kube.ts";
+import { apply, bound, eventually, find, get, inPod, kube, list, remove, running } from "./kube.ts";
 import { nothingLeft, tidy } from "./left.ts";
 import { claim, pod, storageClass } from "./objects.ts";
+import { helm, onMachine } from "./scenes/helm.ts";
 import { ask, grown, lifeOf } from "./scenes/life.ts";
 import { nasConnection, startNas, stopNas } from "./scenes/nas.ts";
-
-/** Runs helm against the cluster; throws its error output. */
-async function helm(...args: readonly string[]): Promise<string> {
-  const own = "/run/cluster/state/helm";
-  const env = ["CACHE", "CONFIG", "DATA"].map(name => `HELM_${name}_HOME=${own}`);
-  const flags = [`--kubeconfig=${kubeconfig}`, "--namespace", namespace];
-  const argv = ["env", ...env, goProgramInMachine("helm"), ...args, ...flags];
-  const { code, stdout, stderr } = await inMachine(argv, 400_000);
-  if (code !== 0) throw new Error(`helm ${args.join(" ")}: ${stderr.trim()}`);
-  return stdout;
-}
+import { registry, startRegistry, stopRegistry } from "./scenes/registry.ts";
 
 /** Installs or upgrades a release of the chart with the image of the cluster. */
 async function install(release: string, values: object, ...flags: readonly string[]): Promise<void> {
@@ -30,6 +24,8 @@ async function install(release: string, values: object, ...flags: readonly strin
   const wait = ["--wait", "--timeout=5m", "--values", file];
   await helm("upgrade", "--install", release, `${root}/examples/helm/csimux`, ...wait, ...flags);
 }
+
+const contributing = await readFile(`${root}/CONTRIBUTING.md`, "utf8");
 
 const createNamespace = () => kube("apply", "-f", `${root}/examples/kubernetes/namespace.yaml`);
 
@@ -52,6 +48,12 @@ describe.skipIf(!hasGoProgram("helm"))("the chart", () => {
     await install("csimux-local", disks);
     await settled(drivers.local);
     await lifeOf("disk-local", { snapshots: "csimux-local", grows: false });
+    await tidy();
+    // A pod without root writes a file to a volume of each class, which goes with it.
+    const said = await helm("test", "csimux-local", "--timeout=3m");
+    expect(said).toContain("TEST SUITE:     csimux-test-disk-local");
+    expect(said).toMatch(/Phase: +Succeeded/);
+    await nothingLeft();
   });
 
   test("is upgraded with another main file, rolled back, removed and installed again under a volume", async () => {
@@ -112,4 +114,45 @@ describe.skipIf(!hasGoProgram("helm"))("the chart", () => {
       await stopNas();
     }
   });
+
+  test.skipIf(!hasGoProgram("crane"))(
+    "is installed from a registry by the line of the page, with the image that was pushed there",
+    async () => {
+      const folder = join(state, "release");
+      const image = `${registry}/owner/csimux`;
+      const version = await currentVersion();
+      await mkdir(folder, { recursive: true });
+      await startRegistry();
+      try {
+        await copyFile(imageArchive, join(folder, archiveName(version)));
+        await packChart(image, folder, onMachine);
+        const { digest } = await publish(image, version, folder, onMachine);
+
+        // The values name no image, because the chart of a release does.
+        const values = join(folder, "my-values.yaml");
+        await writeFile(values, JSON.stringify(disks));
+        await createNamespace();
+        await onMachine(...pageLine(version, values), "--wait", "--timeout=5m");
+        await settled(drivers.local);
+        const [pod] = await list("pods", namespace, "-l", "app.kubernetes.io/component=node");
+        const own = pod?.status.containerStatuses.find((each: { name: string }) => each.name === "csimux");
+        expect([own.image, own.imageID]).toEqual([`${image}:${version}`, `${image}@${digest}`]);
+        await helm("test", "csimux", "--timeout=3m");
+        await nothingLeft();
+      } finally {
+        await helm("uninstall", "csimux", "--ignore-not-found", "--wait", "--timeout=5m");
+        await stopRegistry();
+        await inMachine(["ctr", "-n", "k8s.io", "images", "rm", `${image}:${version}`]);
+        await rm(folder, { recursive: true, force: true });
+      }
+    },
+  );
 });
+
+/** The line with which CONTRIBUTING.md installs a release, for the registry of the tests. */
+function pageLine(version: string, values: string): readonly [string, ...string[]] {
+  const [line] = /^helm upgrade --install csimux oci:.*$/m.exec(contributing) ?? [];
+  const words = line?.replace("ghcr.io/<owner>", `${registry}/owner`).replace("1.2.3", version);
+  const [, ...rest] = words?.replace("my-values.yaml", values).split(" ") ?? [];
+  return [goProgramInMachine("helm"), ...rest];
+}
