@@ -110,7 +110,8 @@ export class CopyLease {
   #written = performance.now();
   #queue: Promise<unknown> = Promise.resolve();
   #timers: ReturnType<typeof setInterval>[] = [];
-  #isLost = false;
+  /** Why it was lost; undefined while it is not. */
+  #whyLost: CsiError | undefined;
   #isLeft = false;
   #isCancelled = false;
 
@@ -179,12 +180,12 @@ export class CopyLease {
     this.#record = { ...this.#record, ...change };
   }
 
-  /** Gives the lease up with a last change, unless another process is the holder. Throws if the record cannot be written. */
+  /** Gives the lease up with a last change; durable when it resolves. Throws if the lease was lost before, or the record cannot be written. */
   async leave(change: Partial<CopyRecord>, call: Call): Promise<void> {
     this.#stop();
     this.#isLeft = true;
     await this.#queue;
-    if (this.#isLost) return;
+    if (this.#whyLost) throw this.#whyLost;
     this.#record = { ...this.#record, ...change, holder: "" };
     await this.#verify(call);
     await replaceRecord(this.#place, this.#record, call);
@@ -196,7 +197,7 @@ export class CopyLease {
   }
 
   async #writeNow(): Promise<void> {
-    if (this.#isLost) throw taken(this.#place.target);
+    if (this.#whyLost) throw this.#whyLost;
     const began = performance.now();
     this.#record = { ...this.#record, heartbeat: this.#record.heartbeat + 1 };
     try {
@@ -231,8 +232,8 @@ export class CopyLease {
   }
 
   #lose(why: CsiError): void {
-    if (this.#isLost) return;
-    this.#isLost = true;
+    if (this.#whyLost) return;
+    this.#whyLost = why;
     this.#stop();
     this.#lost(why);
   }

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import type { CopyByStream } from "../../lib/copies/copy-work.ts";
 import { CopyLease, seconds } from "../../lib/copies/lease.ts";
 import { type CopyRecord, readRecord, writeRecord } from "../../lib/copies/record.ts";
 import { CopyRemoval } from "../../lib/copies/removal.ts";
@@ -6,9 +7,9 @@ import { CsiError } from "../../lib/core/errors.ts";
 import type { CopyTarget } from "../../lib/drivers/copying.ts";
 import type { Driver } from "../../lib/drivers/driver.ts";
 import { CopyStorage, copyDriver } from "../fakes/memory-copies.ts";
-import { codeOf } from "../mux/world.ts";
+import { codeOf, failure } from "../mux/world.ts";
 import { quick, until } from "./copy-world.ts";
-import { call, make, pair } from "./pair.ts";
+import { call, commanded, make, pair } from "./pair.ts";
 
 const target = { kind: "volume", connection: "b", id: "copy" } as const;
 
@@ -80,6 +81,22 @@ test("a copy that another process has taken over meanwhile sends no second strea
   expect(await one.copies.running(target)?.done).toMatchObject({ kind: "paused" });
   expect(await asking).toBe("aborted");
   expect([streams, world.record().holder]).toEqual([1, "another"]);
+  await one.stop(1_000);
+});
+
+test("a copy that lost its lease while its last bytes arrived is not reported as complete", async () => {
+  const world = pair();
+  const wanted = { source: "v:a/source", name: "copy", bytes: 1n << 20n, parameters: { connection: "b" } };
+  const stream: CopyByStream = async (_, own) => {
+    world.on("b").records.set("copy", writeRecord({ ...world.record(), holder: "another" }));
+    await until(() => own.signal.aborted);
+    return { basic: false };
+  };
+  const one = world.process({ stream });
+  await commanded(one, { command: "begin", ...wanted, capabilities: [], mutable: {} });
+  const answer = await failure(commanded(one, { command: "pass", target: "v:b/copy" }));
+  expect(answer).toMatchObject({ code: "aborted", message: expect.stringContaining("another csimux") });
+  expect(world.record()).toMatchObject({ holder: "another", state: "copying" });
   await one.stop(1_000);
 });
 
