@@ -1,8 +1,8 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
-import { encodeHandle, type Handle, parseHandle } from "../core/handle.ts";
+import { encodeHandle, type Handle } from "../core/handle.ts";
 import { mapLimit } from "../core/semaphore.ts";
-import { pause, within } from "../core/time.ts";
+import { within } from "../core/time.ts";
 import type { CopySpec } from "../drivers/copying.ts";
 import type { Volume } from "../drivers/driver.ts";
 import type { Connection } from "../mux/connection.ts";
@@ -14,10 +14,12 @@ import { allowed } from "./begin.ts";
 import { cancelCopy } from "./cleanup.ts";
 import { copySourceOf } from "./copy-work.ts";
 import type { CopyCreation } from "./create-volume.ts";
+import { finishCopy } from "./finish.ts";
+import { freezeSource } from "./freeze.ts";
 import type { MethodChoice } from "./methods.ts";
 import { nextStep } from "./next-step.ts";
 import type { CopyAnswer, CopyCommand } from "./protocol.ts";
-import { type CopyRecord, elsewhere, replaceRecord, sourceOf, specOf } from "./record.ts";
+import { type CopyRecord, elsewhere, sourceOf, specOf } from "./record.ts";
 import type { CopyingParts } from "./running-copies.ts";
 import type { RunningCopy } from "./running-copy.ts";
 import { lastSnapshot, proveOrigin } from "./source-snapshot.ts";
@@ -73,7 +75,12 @@ export class CopyCommands {
         return this.#finish(this.#handles.known(command.target, "volume"), call);
       case "freeze":
       case "thaw":
-        return this.#freeze(this.#handles.known(command.volume, "volume"), command.command === "freeze", call);
+        return freezeSource(
+          this.#parts,
+          this.#copying,
+          { volume: this.#handles.known(command.volume, "volume"), on: command.command === "freeze" },
+          call,
+        );
       case "cancel":
         return cancelCopy(this.#parts, this.#copying, this.#handles.known(command.target, "volume"), client, call);
       case "list":
@@ -135,7 +142,11 @@ export class CopyCommands {
     if (step === "refuse")
       throw new CsiError("failed-precondition", `the copy to volume ${encodeHandle(target)} is ${before.state}`);
     const record = step === "next-pass" ? await this.#next(target, before, call) : before;
-    const copy = running ?? this.#start(target, record);
+    const start = () => {
+      const request = { target, source: sourceOf(record), spec: specOf(record) };
+      return this.#copying.start(request, record, { isNew: false, isTakenOver: lease === "expired" });
+    };
+    const copy = running ?? start();
     const end = await watched(copy, tell, client);
     if (end.kind === "paused" || end.kind === "cancelled") throw end.why;
     if (end.kind === "failed") throw end.error;
@@ -148,13 +159,6 @@ export class CopyCommands {
     const continued = record === before;
     const done = { number, snapshotTime, continued, bytes, seconds };
     return { target: encodeHandle(target), method: end.record.method, pass: done };
-  }
-
-  #start(target: Handle, record: CopyRecord): RunningCopy {
-    const holder = this.#parts.copies.leaseOf(target, record);
-    if (holder === "held") throw elsewhere(target);
-    const request = { target, source: sourceOf(record), spec: specOf(record) };
-    return this.#copying.start(request, record, { isNew: false, isTakenOver: holder === "expired" });
   }
 
   /** The next pass begins where the last one ended. */
@@ -177,8 +181,11 @@ export class CopyCommands {
 
   async #finish(target: Handle, call: Call) {
     const record = await this.#recordOrNone(target, call);
-    if (!record) return this.#finished(target, call);
-    if (nextStep("finish", { record, lease: "none" }) === "refuse") {
+    const lease = record ? this.#parts.copies.leaseOf(target, record) : "none";
+    const step = nextStep("finish", { record, lease });
+    if (!record || step === "answer") return this.#finished(target, call);
+    if (step === "wait") throw elsewhere(target, record);
+    if (step === "refuse") {
       const text =
         record.state === "ready"
           ? `the last pass of the copy to volume ${encodeHandle(target)} began before its source was stopped (freeze), so it lacks what was written after that; run csimux copies pass again, then finish`
@@ -188,7 +195,7 @@ export class CopyCommands {
     return this.#on(target.connection, async connection => {
       await this.#copying.refuseForbidden(connection, target, record, call);
       const request = { target, spec: specOf(record) };
-      const volume = await this.#copying.finish(connection, request, record, call);
+      const volume = await finishCopy(this.#parts, this.#copying.place(connection, target), request, record, call);
       return { volume: described(connection, volume) };
     });
   }
@@ -199,47 +206,6 @@ export class CopyCommands {
       const volume = await ability(connection, "reading").get(target.id, call);
       return { volume: described(connection, volume) };
     });
-  }
-
-  /** The storage comes first: a pass counts as one after the stop only if nothing could be written when it began. */
-  #freeze(volume: Handle, on: boolean, call: Call) {
-    return this.#on(volume.connection, async ({ name, driver: { copySource } }) => {
-      if (copySource?.freeze) {
-        await copySource.freeze(volume.id, on, call);
-        const done = on ? "set a volume to read-only" : "set a volume back to writable";
-        call.log.info(done, { volume: encodeHandle(volume) });
-      }
-      let isNoted = false;
-      for (const snapshot of (await copySource?.protectedSnapshots(call)) ?? []) {
-        const target = parseHandle(snapshot.target, "volume");
-        if (target && snapshot.volume === volume.id)
-          isNoted = (await this.#noteFreeze(target, volume, on, call)) || isNoted;
-      }
-      if (copySource?.freeze) return {};
-      const text = `connection "${name}" cannot set a volume to read-only`;
-      if (!isNoted) throw new CsiError("failed-precondition", `${text}, and no copy of it notes that it was stopped`);
-      return { instead: [on ? `${text}; it is noted that only a pass from now on may become the new volume` : text] };
-    });
-  }
-
-  /** Writes into the record of a move that its source was stopped, or is in use again; durable when it resolves. Returns false without one. */
-  async #noteFreeze(target: Handle, volume: Handle, on: boolean, call: Call): Promise<boolean> {
-    const { copies } = this.#parts;
-    for (;;) {
-      const running = copies.running(target);
-      const record = running?.record ?? (await this.#recordOrNone(target, call));
-      const isOf = record?.role === "move" && record.origin.handle === encodeHandle(volume);
-      if (!isOf || record.state === "finished" || record.state === "cancelled") return false;
-      const frozen = on ? record.pass + 1 : undefined;
-      if (running) return running.freeze(frozen).then(() => true);
-      if (copies.leaseOf(target, record) === "held") throw elsewhere(target);
-      await this.#on(target.connection, connection =>
-        replaceRecord(this.#copying.place(connection, target), { ...record, frozen }, call),
-      );
-      // Another process that began a pass at the same time may have replaced it.
-      await pause(copies.times.verifyDelay, call.signal);
-      if ((await this.#recordOrNone(target, call))?.frozen === frozen) return true;
-    }
   }
 
   async #list(tell: Tell, call: Call) {

@@ -10,18 +10,10 @@ import { ability, evaluateExisting, evaluatePlacement, type PlacementRequest } f
 import type { PlacementPolicy } from "../topology/accessible-topology.ts";
 import { CopyAdmission, type CopyRequest, methodsOf, refuseOther } from "./begin.ts";
 import type { CopyWork } from "./copy-work.ts";
+import { finishCopy } from "./finish.ts";
 import { forbids, type MethodChoice } from "./methods.ts";
 import { nextStep } from "./next-step.ts";
-import {
-  assurance,
-  type CopyRecord,
-  currentRecord,
-  elsewhere,
-  type RecordPlace,
-  replaceRecord,
-  sourceOf,
-  whyEnded,
-} from "./record.ts";
+import { type CopyRecord, currentRecord, elsewhere, type RecordPlace, sourceOf, whyEnded } from "./record.ts";
 import type { CopyingParts } from "./running-copies.ts";
 import type { RunningCopy } from "./running-copy.ts";
 
@@ -32,10 +24,6 @@ import type { RunningCopy } from "./running-copy.ts";
 export class CopyCreation {
   readonly #parts: CopyingParts;
   readonly #admission: CopyAdmission;
-  /** The copies whose target is being made the volume. */
-  readonly #becoming = new Set<string>();
-  /** Work that continues after an answer. */
-  readonly #after = new Set<Promise<void>>();
 
   constructor(parts: CopyingParts) {
     this.#parts = parts;
@@ -119,73 +107,10 @@ export class CopyCreation {
     const request: CopyRequest = { target: this.#target(connection, spec.name), source, spec, role: "create" };
     const copy = await this.#join(connection, request, call);
     if (copy.kind === "volume") return copy.volume;
-    if (copy.kind === "ready") return this.finish(connection, request, copy.record, call);
+    if (copy.kind === "ready")
+      return finishCopy(this.#parts, this.place(connection, request.target), request, copy.record, call);
     await within(copy.running.done, Math.max(0, end - performance.now()));
     return this.#answer(connection, request, copy.running, call);
-  }
-
-  /** Makes the target of a complete copy the volume. Throws "failed-precondition" if the copy was cancelled. */
-  async finish(
-    connection: Connection,
-    { target, spec }: Pick<CopyRequest, "target" | "spec">,
-    record: CopyRecord,
-    call: Call,
-  ): Promise<Volume> {
-    const { copies } = this.#parts;
-    const handle = encodeHandle(target);
-    if (this.#becoming.has(handle) || copies.leaseOf(target, record) === "held") throw elsewhere(target);
-    this.#becoming.add(handle);
-    const work = this.#become(connection, { target, spec }, record, call);
-    const volume = await work.finally(() => this.#becoming.delete(handle));
-    if (volume) return volume;
-    throw whyEnded(record);
-  }
-
-  /** Returns undefined, and removes what is left, if the copy was cancelled before it became the volume. */
-  async #become(
-    connection: Connection,
-    { target, spec }: Pick<CopyRequest, "target" | "spec">,
-    record: CopyRecord,
-    call: Call,
-  ): Promise<Volume | undefined> {
-    const { removal } = this.#parts;
-    const place = this.place(connection, target);
-    try {
-      const isOwn = await this.#own(place, target, record, call);
-      const finishing = isOwn && place.use(to => to.finish(target.id, spec, record.snapshot, call));
-      const volume =
-        finishing &&
-        (await finishing.catch(async (error: unknown) => {
-          if (await place.use(to => to.hasContent(target.id, call))) throw error;
-        }));
-      if (!volume) return void (await removal.remove(target, record, call));
-      await replaceRecord(place, { ...record, state: "finished", holder: "", fault: "" }, call);
-      call.log.info(`volume "${spec.name}" is complete: ${assurance(record)}`, {
-        ...{ volume: place.target, source: spec.origin.handle, snapshot: record.snapshot.name },
-        ...(record.snapshot.proof && { proof: record.snapshot.proof }),
-      });
-      this.#afterwards(removal.finishCleanup(target, record, call));
-      return volume;
-    } catch (error) {
-      // The record still exists, so the code must make the caller retry, whatever the reason.
-      if (!isFinal(error) || !(error instanceof Error)) throw error;
-      throw new CsiError("unavailable", error.message, { cause: error });
-    }
-  }
-
-  /**
-   * Becomes the holder, which `cancelCopy` then waits for. Of two processes, the one that wrote the record last continues. Returns false if
-   * the copy was cancelled meanwhile. Throws "aborted" if the record is no longer as the caller has read it.
-   */
-  async #own(place: RecordPlace, target: Handle, record: CopyRecord, call: Call): Promise<boolean> {
-    const { self } = this.#parts.copies;
-    const before = await currentRecord(place, call);
-    if (before?.state !== record.state || before.holder !== record.holder || before.heartbeat !== record.heartbeat)
-      throw elsewhere(target);
-    await replaceRecord(place, { ...record, holder: self, heartbeat: record.heartbeat + 1 }, call);
-    const now = await currentRecord(place, call);
-    if (now?.holder !== self) throw elsewhere(target);
-    return now.state !== "cancelled";
   }
 
   /** Begins a copy for `csimux move`, or finds it; nothing is copied yet. */
@@ -226,18 +151,6 @@ export class CopyCreation {
     throw error;
   }
 
-  /** Stops the copies and waits for work that continues after answers, at most `limitMs` milliseconds for both. */
-  async stop(limitMs: number): Promise<void> {
-    const end = performance.now() + limitMs;
-    await this.#parts.copies.stop(limitMs);
-    await within(Promise.all(this.#after), Math.max(0, end - performance.now()));
-  }
-
-  #afterwards(work: Promise<void>): void {
-    const done = work.finally(() => this.#after.delete(done));
-    this.#after.add(done);
-  }
-
   async #join(connection: Connection, request: CopyRequest, call: Call) {
     const { copies, removal } = this.#parts;
     const { target, spec } = request;
@@ -251,7 +164,7 @@ export class CopyCreation {
     const volume = await place.use(to => to.existing(spec, call));
     if (volume) {
       const left = currentRecord(place, call).catch(() => undefined);
-      this.#afterwards(left.then(known => known && removal.finishCleanup(target, known, call)));
+      copies.afterwards(left.then(known => known && removal.finishCleanup(target, known, call)));
       return { kind: "volume", volume } as const;
     }
     const known = await currentRecord(place, call);
@@ -263,6 +176,13 @@ export class CopyCreation {
       throw whyEnded(record);
     }
     refuseOther(record, request);
+    if (step === "release") {
+      await removal.finishCleanup(target, record, call);
+      throw new CsiError(
+        "aborted",
+        `the volume that was copied to ${place.target} no longer exists; its record is being removed; retry`,
+      );
+    }
     if (step === "wait") throw elsewhere(target, record);
     if (known) await this.refuseForbidden(connection, target, record, call);
     if (step === "finish") return { kind: "ready", record } as const;
@@ -270,13 +190,12 @@ export class CopyCreation {
     return { kind: "running", running: started } as const;
   }
 
-  /** Runs a copy in this process. Throws "aborted" while its target becomes the volume: nothing may write into that. */
+  /** Runs a copy in this process. Throws like `RunningCopies.start`. */
   start(
     { target, source, spec }: Omit<CopyRequest, "role">,
     record: CopyRecord,
     state: Pick<CopyWork, "isNew" | "isTakenOver">,
   ): RunningCopy {
-    if (this.#becoming.has(encodeHandle(target))) throw elsewhere(target);
     const from = this.#parts.connections.record(source.connection)?.lastValid?.facts.copies;
     const { dropAcls = false, allowPlain = false } = from ?? {};
     return this.#parts.copies.start({ target, source, spec, record, ...state, dropAcls, allowPlain });
@@ -287,7 +206,8 @@ export class CopyCreation {
     running.ask();
     if (this.#parts.copies.running(request.target)) throw new CsiError("aborted", running.text);
     const end = await running.done;
-    if (end.kind === "ready") return this.finish(connection, request, end.record, call);
+    if (end.kind === "ready")
+      return finishCopy(this.#parts, this.place(connection, request.target), request, end.record, call);
     if (end.kind === "paused") throw end.why;
     if (end.kind === "cancelled") {
       await this.#parts.removal.remove(request.target, running.record, call);

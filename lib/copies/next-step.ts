@@ -1,9 +1,10 @@
 import type { CopyRecord } from "./record.ts";
 
 /**
- * What is asked of a copy: CreateVolume ("create") and DeleteVolume of its target; the commands of `csimux copies` ("pass", "finish", "cancel"); the hourly clean-up.
+ * What is done with a copy: CreateVolume ("create") and DeleteVolume of its target; the commands of `csimux move` and `csimux copies` ("pass", "finish",
+ * "cancel"); the hourly clean-up.
  */
-type CopyAsked = "create" | "delete" | "pass" | "finish" | "cancel" | "clean-up";
+type CopyOperation = "create" | "delete" | "pass" | "finish" | "cancel" | "clean-up";
 
 /** What is known of a copy. */
 interface KnownCopy {
@@ -13,7 +14,7 @@ interface KnownCopy {
   readonly isVolume?: boolean;
   /** Which process works on it: none ("none"), one that has ended ("expired"), or another one ("held"). */
   readonly lease: "none" | "expired" | "held";
-  /** Whether it was asked for lately, for "clean-up". */
+  /** Whether the last request for it is not long ago, for "clean-up". */
   readonly isWanted?: boolean;
 }
 
@@ -23,8 +24,8 @@ interface KnownCopy {
  * - "continue": copy what the present pass lacks;
  * - "next-pass": take a new snapshot of the source, and copy what has changed;
  * - "finish": make the target the volume;
- * - "answer": the volume exists; release the source if a record is left;
- * - "release": the copy is over; the source is released, the record removed, and what is at the target stays;
+ * - "answer": the volume exists; end the protection of the source and remove the record if one is left;
+ * - "release": the copy is over; the protection of the source ends, the record is removed, and what is at the target stays;
  * - "remove": the same, and the target goes, unless it has become the volume;
  * - "mark": mark it as cancelled;
  * - "wait": another process works on it;
@@ -48,34 +49,72 @@ type CopyStep =
 const isTooEarly = ({ frozen, pass }: Pick<CopyRecord, "pass" | "frozen">): boolean =>
   frozen !== undefined && pass < frozen;
 
-/** Decides what happens to a copy, for all who ask. Pure. */
-export function nextStep(asked: CopyAsked, known: KnownCopy): CopyStep {
+/**
+ * Decides what happens to a copy, for all who ask. Pure. The rows are what a process can find on the target's storage, also after a crash at
+ * any point; the lease is "free" if it is "none" or "expired". A record that is marked as cancelled counts as cancelled, unless it is finished.
+ *
+ * | record    | lease | create   | delete  | pass      | finish | cancel  | clean-up |
+ * | --------- | ----- | -------- | ------- | --------- | ------ | ------- | -------- |
+ * | none      | free  | begin    | nothing | refuse    | answer | nothing | nothing  |
+ * | copying   | free  | continue | remove  | continue  | refuse | mark    | remove   |
+ * | copying   | held  | wait     | wait    | wait      | refuse | mark    | nothing  |
+ * | ready     | free  | finish   | remove  | next-pass | finish | mark    | remove   |
+ * | ready     | held  | wait     | wait    | wait      | wait   | mark    | nothing  |
+ * | too early | free  | finish   | remove  | next-pass | refuse | mark    | remove   |
+ * | too early | held  | wait     | wait    | wait      | refuse | mark    | nothing  |
+ * | finished  | free  | release  | release | refuse    | answer | refuse  | release  |
+ * | finished  | held  | wait     | wait    | refuse    | wait   | refuse  | nothing  |
+ * | cancelled | free  | remove   | remove  | refuse    | refuse | remove  | remove   |
+ * | cancelled | held  | wait     | wait    | refuse    | refuse | wait    | nothing  |
+ *
+ * "too early": ready, but its pass began before the source was stopped. If the volume exists, "create" is answered and "cancel" refused,
+ * whatever the record says. "clean-up" leaves what `isWanted`, except a finished one.
+ *
+ * When: a lease is free at once if its holder gave it up, or was an earlier process with the locked id of this one; otherwise `takeoverAfter`
+ * (90 s) after this process has first seen the last heartbeat of a holder that was killed. So a dead process delays everything by that at
+ * most, and nothing is removed while a live one works on it.
+ *
+ * From what: "continue" goes on with what is in the target: a stream at its resume token, rsync with the files that are complete, of which it
+ * compares the content. If the lease is "expired", rsync begins in an empty target, because the old process may only have been suspended
+ * and still write; "restore" always begins in an empty one. "next-pass" sends what changed since the last snapshot. "finish" repeats the
+ * driver's steps, each of which is done or not.
+ *
+ * What is released: the source's snapshot of the last pass stays protected as long as the record exists. After "finish" and with "release", the
+ * protection ends first and the record goes last; with "remove", first the target, then the record, then the protection. The next clean-up
+ * repeats what fails, and ends the protection of a snapshot without a record `keepSeconds` after that was taken.
+ */
+export function nextStep(operation: CopyOperation, known: KnownCopy): CopyStep {
   const { record, isVolume, lease } = known;
-  switch (asked) {
+  const isHeld = lease === "held";
+  switch (operation) {
     case "create":
       if (isVolume) return "answer";
       if (!record) return "begin";
-      if (record.state === "cancelled") return "remove";
-      return lease === "held" ? "wait" : record.state === "copying" ? "continue" : "finish";
+      if (isHeld) return "wait";
+      return ({ copying: "continue", ready: "finish", finished: "release", cancelled: "remove" } as const)[
+        record.state
+      ];
     case "delete":
       if (!record) return "nothing";
-      if (lease === "held") return "wait";
+      if (isHeld) return "wait";
       return record.state === "finished" ? "release" : "remove";
     case "pass":
       if (record?.state !== "copying" && record?.state !== "ready") return "refuse";
-      if (lease === "held") return "wait";
+      if (isHeld) return "wait";
       return record.state === "copying" ? "continue" : "next-pass";
     case "finish":
       if (!record) return "answer";
-      if (record.state === "finished") return "finish";
-      return record.state === "ready" && !isTooEarly(record) ? "finish" : "refuse";
+      if (record.state === "copying" || record.state === "cancelled") return "refuse";
+      if (record.state === "ready" && isTooEarly(record)) return "refuse";
+      if (isHeld) return "wait";
+      return record.state === "ready" ? "finish" : "answer";
     case "cancel":
       if (record?.state === "finished" || isVolume) return "refuse";
       if (!record) return "nothing";
       if (record.state !== "cancelled") return "mark";
-      return lease === "held" ? "wait" : "remove";
+      return isHeld ? "wait" : "remove";
     case "clean-up":
-      if (!record || lease === "held") return "nothing";
+      if (!record || isHeld) return "nothing";
       if (record.state === "finished") return "release";
       return known.isWanted ? "nothing" : "remove";
   }

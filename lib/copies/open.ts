@@ -33,7 +33,7 @@ export const openCopies =
       beforeDelete: (...asked) => beforeDelete(parts, creation, ...asked),
       state: (connection, stored) => copies.state(connection, stored),
       view: () => copies.view(),
-      stop: limitMs => creation.stop(limitMs),
+      stop: limitMs => copies.stop(limitMs),
     };
     return {
       ...port,

@@ -1,4 +1,4 @@
-import type { Log } from "../core/call.ts";
+import type { Call, Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { encodeHandle, type Handle } from "../core/handle.ts";
 import type { CopySettings } from "../core/proxy.ts";
@@ -7,11 +7,11 @@ import type { StoredCopy } from "../drivers/copying.ts";
 import type { Connections } from "../mux/connections.ts";
 import type { StorageCalls } from "../mux/storage-calls.ts";
 import type { CopyByStream, CopyWork, UseDriver } from "./copy-work.ts";
-import { type CopyTimes, holderName, LeaseWatch, usualTimes } from "./lease.ts";
+import { CopyLease, type CopyTimes, holderName, LeaseWatch, usualTimes } from "./lease.ts";
 import { CopiedBytes, type CopiesView, copyState } from "./progress.ts";
 import type { CopyState } from "./protocol.ts";
 import { CopyQueue } from "./queue.ts";
-import type { CopyRecord } from "./record.ts";
+import { type CopyRecord, elsewhere, type RecordPlace } from "./record.ts";
 import type { CopyRemoval } from "./removal.ts";
 import { RunningCopy } from "./running-copy.ts";
 import { FileListings } from "./unchanged-files.ts";
@@ -44,6 +44,10 @@ export class RunningCopies {
   #self: string | undefined;
   #identified: Promise<void> | undefined;
   #isStopping = false;
+  /** The targets whose lease `withLease` holds. */
+  readonly #leased = new Set<string>();
+  /** Work that continues after an answer. */
+  readonly #after = new Set<Promise<void>>();
 
   constructor(parts: RunningCopiesParts) {
     this.#parts = parts;
@@ -99,14 +103,54 @@ export class RunningCopies {
 
   /** Which process works on the copy with this record: none ("none"), one that has ended ("expired"), or another running one ("held"). */
   leaseOf(target: Handle, record: CopyRecord): "none" | "expired" | "held" {
-    if (this.running(target)) return "held";
+    if (this.running(target) || this.#leased.has(encodeHandle(target))) return "held";
     return this.#watch.leaseState(encodeHandle(target), record, this.self);
   }
 
-  /** Starts or continues a copy from the record that the caller has read; returns it if it already runs. Throws "unavailable" while csimux stops. */
+  /**
+   * Runs `work` as the holder of a copy that does not run, and changes the record by `begin` before it and by `end` after it; durable when it
+   * resolves. The signal of `work` aborts if the lease is lost. Throws "aborted" if another process is the holder, or the record is no longer
+   * as the caller has read it.
+   */
+  async withLease<T>(
+    { target, place, record, begin = {}, end = {} }: LeasedWork,
+    call: Call,
+    work: (own: Call) => Promise<T>,
+  ): Promise<T> {
+    if (this.leaseOf(target, record) === "held") throw elsewhere(target);
+    this.#leased.add(place.target);
+    const lost = new AbortController();
+    const own = { ...call, signal: AbortSignal.any([call.signal, lost.signal]) };
+    const lease = new CopyLease(place, record, this.self, this.times, own, why => lost.abort(why));
+    const leave = (change: Partial<CopyRecord>) =>
+      lease.leave(change, { ...call, signal: AbortSignal.timeout(this.times.leaseTimeout) });
+    try {
+      await lease.claim(begin);
+      const result = await work(own);
+      await leave(end);
+      return result;
+    } catch (error) {
+      await leave({}).catch(() => {});
+      throw lost.signal.aborted ? lost.signal.reason : error;
+    } finally {
+      this.#leased.delete(place.target);
+    }
+  }
+
+  /** Lets work continue after an answer; `stop` waits for it. */
+  afterwards(work: Promise<void>): void {
+    const done = work.finally(() => this.#after.delete(done));
+    this.#after.add(done);
+  }
+
+  /**
+   * Starts or continues a copy from the record that the caller has read; returns it if it already runs. Throws "unavailable" while csimux
+   * stops, and "aborted" while its target becomes the volume: nothing may write into that.
+   */
   start(work: CopyWork): RunningCopy {
     if (this.#isStopping) throw new CsiError("unavailable", "csimux is stopping; retry");
     const target = encodeHandle(work.target);
+    if (this.#leased.has(target)) throw elsewhere(work.target);
     const known = this.#running.get(target);
     if (known) return known.copy;
     const { use, stream, log, settings } = this.#parts;
@@ -122,14 +166,26 @@ export class RunningCopies {
     return copy;
   }
 
-  /** Interrupts all copies, and waits up to `limitMs` milliseconds until they have given up the ownership of their records. */
+  /** Interrupts all copies, and waits until they have given up their leases and for work after answers, up to `limitMs` milliseconds for both. */
   async stop(limitMs: number): Promise<void> {
+    const end = performance.now() + limitMs;
     this.#isStopping = true;
     const all = [...this.#running.values()].map(({ copy }) => copy);
     for (const copy of all)
       copy.stop(new CsiError("unavailable", "csimux is stopping; the copy continues with the next request"));
     await within(Promise.all(all.map(({ done }) => done)), limitMs);
+    await within(Promise.all(this.#after), Math.max(0, end - performance.now()));
   }
+}
+
+/** What `withLease` needs. */
+interface LeasedWork {
+  readonly target: Handle;
+  readonly place: RecordPlace;
+  /** As the caller has read it. */
+  readonly record: CopyRecord;
+  readonly begin?: Partial<CopyRecord>;
+  readonly end?: Partial<CopyRecord>;
 }
 
 /** What the copies of a process share. */

@@ -166,7 +166,6 @@ describe("two processes", () => {
       return { ...whole, copyTarget: { ...whole.copyTarget, find } };
     };
     const two = process({ drivers: new Map(["a", "b", "c"].map(name => [name, driver(name)])) });
-    expect(await codeOf(make(two))).toBe("aborted");
     expect(await codeOf(make(two))).toBe("failed-precondition");
     expect([...on("b").volumes.keys(), ...on("b").targets.keys()]).toEqual([]);
     await Promise.all([one.stop(1_000), two.stop(1_000)]);
@@ -186,6 +185,45 @@ describe("two processes", () => {
     expect(await commanded(two, { command: "cancel", target: "v:b/copy" })).toMatchObject([{ kind: "done" }]);
     expect(remains()).toEqual(["record copy"]);
     await two.stop(1_000);
+  });
+
+  test("a request does not remove a cancelled copy while another process still writes it, and does when that has ended without a word", async () => {
+    const { process, hold, reached, release, record, on, remains } = pair();
+    hold();
+    const one = process({ times: { heartbeat: 60_000 } });
+    expect(await codeOf(make(one))).toBe("aborted");
+    await reached();
+    on("b").cancelled.add("copy");
+    const patient = process({ times: { takeoverAfter: 60_000 } });
+    expect(await codeOf(make(patient))).toBe("aborted");
+    expect(on("b").targets.has("copy")).toBe(true);
+    const stopping = one.stop(1_000);
+    release();
+    await stopping;
+    on("b").records.set("copy", writeRecord({ ...record(), holder: "killed" }));
+    on("b").cancelled.add("copy");
+    const two = process();
+    expect(await codeOf(asked(() => make(two), 10_000))).toBe("failed-precondition");
+    expect(remains()).toEqual([]);
+    await Promise.all([patient.stop(1_000), two.stop(1_000)]);
+  });
+
+  test("the record of a finished copy without its volume goes, and the copy is made again", async () => {
+    const { process, hold, release, record, on } = pair();
+    hold();
+    const one = process();
+    expect(await codeOf(make(one))).toBe("aborted");
+    release();
+    await until(() => record().state === "ready");
+    on("b").records.set("copy", writeRecord({ ...record(), state: "finished" }));
+    on("b").targets.delete("copy");
+    expect(await failure(make(one))).toMatchObject({
+      code: "aborted",
+      message: expect.stringContaining("no longer exists"),
+    });
+    expect((await asked(() => make(one))).id).toBe("v:b/copy");
+    expect(on("b").volumes.get("copy")?.content).toBe(content);
+    await one.stop(1_000);
   });
 
   test("one that cannot write its record ends its copy before another may begin", async () => {

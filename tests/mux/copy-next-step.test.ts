@@ -1,9 +1,9 @@
 import { expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
 import { nextStep } from "../../lib/copies/next-step.ts";
 
-type Asked = Parameters<typeof nextStep>[0];
+type Operation = Parameters<typeof nextStep>[0];
 type Known = Parameters<typeof nextStep>[1];
-type Step = ReturnType<typeof nextStep>;
 
 const record = (state: "copying" | "ready" | "finished" | "cancelled", frozen?: number): Known["record"] => ({
   state,
@@ -11,86 +11,45 @@ const record = (state: "copying" | "ready" | "finished" | "cancelled", frozen?: 
   frozen,
 });
 
-/** All states of a copy. The last pass is number 2: "stopped" could begin after the source was stopped, "early" did not. */
-const states = {
-  none: undefined,
-  copying: record("copying"),
-  ready: record("ready"),
-  stopped: record("ready", 2),
-  early: record("ready", 3),
-  finished: record("finished"),
-  cancelled: record("cancelled"),
-} as const;
-
-/** The steps by state: without another process at work, and with one. */
-const table: Readonly<Record<Asked, Readonly<Record<keyof typeof states, readonly [Step, Step]>>>> = {
-  create: {
-    none: ["begin", "begin"],
-    copying: ["continue", "wait"],
-    ready: ["finish", "wait"],
-    stopped: ["finish", "wait"],
-    early: ["finish", "wait"],
-    finished: ["finish", "wait"],
-    cancelled: ["remove", "remove"],
-  },
-  delete: {
-    none: ["nothing", "nothing"],
-    copying: ["remove", "wait"],
-    ready: ["remove", "wait"],
-    stopped: ["remove", "wait"],
-    early: ["remove", "wait"],
-    finished: ["release", "wait"],
-    cancelled: ["remove", "wait"],
-  },
-  pass: {
-    none: ["refuse", "refuse"],
-    copying: ["continue", "wait"],
-    ready: ["next-pass", "wait"],
-    stopped: ["next-pass", "wait"],
-    early: ["next-pass", "wait"],
-    finished: ["refuse", "refuse"],
-    cancelled: ["refuse", "refuse"],
-  },
-  finish: {
-    none: ["answer", "answer"],
-    copying: ["refuse", "refuse"],
-    ready: ["finish", "finish"],
-    stopped: ["finish", "finish"],
-    early: ["refuse", "refuse"],
-    finished: ["finish", "finish"],
-    cancelled: ["refuse", "refuse"],
-  },
-  cancel: {
-    none: ["nothing", "nothing"],
-    copying: ["mark", "mark"],
-    ready: ["mark", "mark"],
-    stopped: ["mark", "mark"],
-    early: ["mark", "mark"],
-    finished: ["refuse", "refuse"],
-    cancelled: ["remove", "wait"],
-  },
-  "clean-up": {
-    none: ["nothing", "nothing"],
-    copying: ["remove", "nothing"],
-    ready: ["remove", "nothing"],
-    stopped: ["remove", "nothing"],
-    early: ["remove", "nothing"],
-    finished: ["release", "nothing"],
-    cancelled: ["remove", "nothing"],
-  },
+/** What each row of the table can be. The last pass is number 2; 3 is the first one after the source was stopped for "too early". */
+const records: Readonly<Record<string, readonly Known["record"][]>> = {
+  none: [undefined],
+  copying: [record("copying"), record("copying", 2), record("copying", 3)],
+  ready: [record("ready"), record("ready", 2)],
+  "too early": [record("ready", 3)],
+  finished: [record("finished"), record("finished", 3)],
+  cancelled: [record("cancelled"), record("cancelled", 3)],
 };
 
-const cases = Object.entries(table).flatMap(([asked, rows]) =>
-  Object.entries(rows).map(([state, steps]) => [asked as Asked, state as keyof typeof states, steps] as const),
-);
+const leases: Readonly<Record<string, readonly Known["lease"][]>> = { free: ["none", "expired"], held: ["held"] };
 
-test.each(cases)("%s of a copy that is %s", (asked, state, [alone, taken]) => {
-  const at = (lease: Known["lease"]) => nextStep(asked, { record: states[state], lease });
-  expect([at("none"), at("expired"), at("held")]).toEqual([alone, alone, taken]);
+/** The table above nextStep, which is what its readers believe. */
+const [columns = [], , ...rows] = readFileSync("lib/copies/next-step.ts", "utf8")
+  .split("\n")
+  .filter(line => line.startsWith(" * |"))
+  .map(line =>
+    line
+      .split("|")
+      .slice(1, -1)
+      .map(cell => cell.trim()),
+  );
+
+test("the table has a row for each record and lease, and a column for each operation", () => {
+  const wanted = Object.keys(records).flatMap(each => Object.keys(leases).map(lease => `${each}, ${lease}`));
+  // Without a record there is no lease.
+  expect(rows.map(([state, lease]) => `${state}, ${lease}`)).toEqual(wanted.filter(each => each !== "none, held"));
+  expect(columns.slice(2)).toEqual(["create", "delete", "pass", "finish", "cancel", "clean-up"]);
+});
+
+test.each(rows)("a record that is %s, with a lease that is %s: %s, %s, %s, %s, %s, %s", (state, lease, ...steps) => {
+  const operations = columns.slice(2) as Operation[];
+  for (const known of records[state ?? ""] ?? [])
+    for (const held of leases[lease ?? ""] ?? [])
+      expect(operations.map(each => nextStep(each, { record: known, lease: held }) as string)).toEqual(steps);
 });
 
 test("a complete volume is answered, and no longer cancelled, whatever its record says", () => {
-  for (const state of Object.values(states)) {
+  for (const state of Object.values(records).flat()) {
     const known = { record: state, isVolume: true, lease: "held" } as const;
     expect([nextStep("create", known), nextStep("cancel", known)]).toEqual(["answer", "refuse"]);
   }
@@ -98,7 +57,7 @@ test("a complete volume is answered, and no longer cancelled, whatever its recor
 
 test("a copy that was asked for lately stays, and the record of a finished one does not", () => {
   const at = (state: Known["record"]) => nextStep("clean-up", { record: state, lease: "none", isWanted: true });
-  expect([states.copying, states.ready, states.cancelled, states.finished].map(at)).toEqual([
+  expect([record("copying"), record("ready"), record("cancelled"), record("finished")].map(at)).toEqual([
     "nothing",
     "nothing",
     "nothing",

@@ -1,0 +1,51 @@
+import type { Call } from "../core/call.ts";
+import { CsiError, isFinal } from "../core/errors.ts";
+import type { Volume } from "../drivers/driver.ts";
+import type { CopyRequest } from "./begin.ts";
+import { assurance, type CopyRecord, currentRecord, type RecordPlace, whyEnded } from "./record.ts";
+import type { CopyingParts } from "./running-copies.ts";
+
+/**
+ * Makes the target of a complete copy the volume, as the holder of its lease: two processes that have read the same record do not do it at
+ * once, `freeze` waits for the end, and a cancellation that comes meanwhile stops it or is too late. Throws "aborted" if another process is
+ * the holder, or the record is no longer as the caller has read it, and "failed-precondition" if the copy was cancelled; what is left is
+ * removed then.
+ */
+export async function finishCopy(
+  { copies, removal }: CopyingParts,
+  place: RecordPlace,
+  { target, spec }: Pick<CopyRequest, "target" | "spec">,
+  record: CopyRecord,
+  call: Call,
+): Promise<Volume> {
+  const end = { state: "finished", fault: "" } as const;
+  const made: Volume[] = [];
+  const work = async (own: Call): Promise<void> => {
+    made.push(await place.use(to => to.finish(target.id, spec, record.snapshot, own)));
+  };
+  const error: unknown = await copies.withLease({ target, place, record, end }, call, work).catch(why => why);
+  const [volume] = made;
+  if (!volume) {
+    if (!(await isOver())) throw retried(error);
+    await removal.remove(target, record, call).catch(cause => Promise.reject(retried(cause)));
+    throw whyEnded(record);
+  }
+  // Even if its record could not be written or was marked as cancelled at the last moment: it is the volume, and the record is removed now.
+  call.log.info(`volume "${spec.name}" is complete: ${assurance(record)}`, {
+    ...{ volume: place.target, source: spec.origin.handle, snapshot: record.snapshot.name },
+    ...(record.snapshot.proof && { proof: record.snapshot.proof }),
+  });
+  copies.afterwards(removal.finishCleanup(target, record, call));
+  return volume;
+
+  /** Whether the copy was cancelled, perhaps by another process, which has removed its content already. */
+  async function isOver(): Promise<boolean> {
+    const left = await currentRecord(place, call).catch(() => undefined);
+    if (!left || copies.leaseOf(target, left) === "held") return false;
+    return left.state === "cancelled" || !(await place.use(to => to.hasContent(target.id, call)));
+  }
+}
+
+/** The record still exists, so the code must make the caller retry, whatever the reason. */
+const retried = (error: unknown): unknown =>
+  isFinal(error) && error instanceof Error ? new CsiError("unavailable", error.message, { cause: error }) : error;

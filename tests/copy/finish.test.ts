@@ -1,0 +1,170 @@
+import { describe, expect, test } from "bun:test";
+import { writeRecord } from "../../lib/copies/record.ts";
+import type { CopyTarget } from "../../lib/drivers/copying.ts";
+import type { Driver } from "../../lib/drivers/driver.ts";
+import { copyDriver } from "../fakes/memory-copies.ts";
+import { codeOf } from "../mux/world.ts";
+import { passing } from "../waiting.ts";
+import { asked, type CopyWorldParts, until } from "./copy-world.ts";
+import { call, commanded, content, make, pair } from "./pair.ts";
+
+type Change = (whole: CopyTarget) => Partial<CopyTarget>;
+
+/** A pair whose processes meet at steps of the target. */
+function meeting() {
+  const world = pair();
+  const open = (change: Change, more: Partial<CopyWorldParts> = {}) => {
+    const driver = (name: string) => (): Driver => {
+      const whole = copyDriver(world.on(name), name);
+      const { copyTarget } = whole;
+      return name === "b" && copyTarget ? { ...whole, copyTarget: { ...copyTarget, ...change(copyTarget) } } : whole;
+    };
+    return world.process({ drivers: new Map(["a", "b", "c"].map(name => [name, driver(name)])), ...more });
+  };
+  return { ...world, open };
+}
+
+/** A `finish` that waits until it is let go, and is aborted like a driver's. */
+function held() {
+  const reached = Promise.withResolvers<void>();
+  const go = Promise.withResolvers<void>();
+  let running = 0;
+  let most = 0;
+  const change: Change = whole => ({
+    finish: async (id, spec, snapshot, own) => {
+      most = Math.max(most, ++running);
+      reached.resolve();
+      try {
+        const ended = new Promise<never>((_, reject) =>
+          own.signal.addEventListener("abort", () => reject(own.signal.reason), { once: true }),
+        );
+        await Promise.race([go.promise, ended]);
+        return await whole.finish(id, spec, snapshot, own);
+      } finally {
+        running--;
+      }
+    },
+  });
+  return { change, reached: reached.promise, go: () => go.resolve(), most: () => most };
+}
+
+/** A pair with a claim's copy that is complete, and nobody works on it. */
+async function complete() {
+  const world = meeting();
+  world.hold();
+  const first = world.process();
+  expect(await codeOf(make(first))).toBe("aborted");
+  world.release();
+  await until(() => world.record().state === "ready");
+  await first.stop(1_000);
+  return world;
+}
+
+const target = "v:b/copy";
+const finish = { command: "finish", target } as const;
+const freeze = { command: "freeze", volume: "v:a/source" } as const;
+
+/** A pair with a move whose first pass is complete. */
+async function moved() {
+  const world = meeting();
+  const one = world.process();
+  const wanted = { source: "v:a/source", name: "copy", bytes: 1n << 20n, parameters: { connection: "b" } };
+  await commanded(one, { command: "begin", ...wanted, capabilities: [], mutable: {} });
+  await commanded(one, { command: "pass", target });
+  await one.stop(1_000);
+  return world;
+}
+
+describe("of two processes that make a target the volume", () => {
+  test("and have read its record before either of them wrote, only one does it at a time", async () => {
+    const { open, on } = await complete();
+    const { change, reached, go, most } = held();
+    const times = { heartbeat: 10, verifyDelay: 5, slowClaimDelay: 200 };
+    const one = open(change, { times });
+    let isLate = false;
+    const late: Change = whole => ({
+      ...change(whole),
+      note: async (id, text, own) => {
+        if (!isLate) await reached;
+        isLate = true;
+        await whole.note(id, text, own);
+      },
+    });
+    const two = open(late, { times });
+    const both = [one, two].map(each => make(each).catch(() => undefined));
+    await reached;
+    await until(() => isLate);
+    // Longer than the one that wrote last waits for the other.
+    await passing(400);
+    go();
+    await Promise.all(both);
+    expect(most()).toBe(1);
+    expect((await asked(() => make(one))).id).toBe(target);
+    expect(on("b").volumes.get("copy")?.content).toBe(content);
+    for (const each of [one, two]) await each.stop(1_000);
+  });
+
+  test("one that takes long keeps its lease, so that the other neither continues nor removes it", async () => {
+    const { open, process, on } = await complete();
+    const { change, reached, go, most } = held();
+    const one = open(change, { times: { heartbeat: 10 } });
+    const making = make(one);
+    await reached;
+    const two = process({ times: { takeoverAfter: 60 } });
+    expect(await codeOf(two.volumes.delete(target, call))).toBe("aborted");
+    await passing(150);
+    expect([await codeOf(make(two)), most()]).toEqual(["aborted", 1]);
+    go();
+    expect((await making).id).toBe(target);
+    expect(on("b").volumes.get("copy")?.content).toBe(content);
+    for (const each of [one, two]) await each.stop(1_000);
+  });
+});
+
+describe("a source that is stopped while its move becomes the volume", () => {
+  test("before that is written into the record: the pass from before is not the volume", async () => {
+    const { open, process, record, on } = await moved();
+    const other = process();
+    let finds = 0;
+    const one = open(whole => ({
+      find: async (id, own) => {
+        const found = await whole.find(id, own);
+        if (++finds === 1) await commanded(other, freeze);
+        return found;
+      },
+    }));
+    expect(await codeOf(commanded(one, finish))).toBe("aborted");
+    expect(record()).toMatchObject({ state: "ready", frozen: 1 });
+    expect(await codeOf(commanded(one, finish))).toBe("failed-precondition");
+    expect(on("b").volumes.has("copy")).toBe(false);
+    for (const each of [one, other]) await each.stop(1_000);
+  });
+
+  test.each(["the same", "another"])("in %s process: that is not noted, and said", async where => {
+    const { open, process, record } = await moved();
+    const { change, reached, go } = held();
+    const one = open(change);
+    const other = where === "another" ? process() : one;
+    const finishing = commanded(one, finish);
+    await reached;
+    expect(await codeOf(commanded(other, freeze))).toBe("aborted");
+    expect(record().frozen).toBeUndefined();
+    go();
+    expect(await finishing).toMatchObject([{ kind: "done", volume: { handle: target } }]);
+    for (const each of [one, other]) await each.stop(1_000);
+  });
+});
+
+test("a record that another process has written after a volume was complete does not take its answer away", async () => {
+  const { open, on, record } = await complete();
+  const one = open(whole => ({
+    finish: async (...given) => {
+      const volume = await whole.finish(...given);
+      on("b").records.set("copy", writeRecord({ ...record(), holder: "another" }));
+      return volume;
+    },
+  }));
+  expect((await make(one)).id).toBe(target);
+  await until(() => !on("b").records.has("copy"));
+  await one.stop(1_000);
+});
