@@ -1,5 +1,5 @@
 import type { Call, Log } from "../core/call.ts";
-import { CsiError } from "../core/errors.ts";
+import { CsiError, isFinal } from "../core/errors.ts";
 import { encodeHandle, type Handle } from "../core/handle.ts";
 import type { CopyMethod, CopySource, CopySpec, CopyTarget, ReadableTree, SourceSnapshot } from "../drivers/copying.ts";
 import type { Driver } from "../drivers/driver.ts";
@@ -107,6 +107,26 @@ const unable = (connection: string, what: string): CsiError =>
 /** An error that no driver should throw counts as a fault of csimux. */
 export const asCsiError = (error: unknown): CsiError =>
   error instanceof CsiError ? error : new CsiError("internal", String(error), { cause: error });
+
+/**
+ * Whether a failed attempt is the last one. A final error ends a copy:
+ * - before the record was checked against the source (`isChecked`), because nothing in it is trusted until then;
+ * - while nothing has arrived: nothing is lost, and the claim gets the code;
+ * - of a move: its operator gets the error, and the next pass continues;
+ * - if it is "invalid-argument": no repetition copies such content.
+ * Otherwise the end of a claim's copy would remove data that took hours to arrive, for a cause that a person can correct: a full pool, a
+ * missing permission or key. It is tried again as long as the claim asks, and each answer names the cause. "not-found" after the check is not
+ * judged here, because a removed snapshot of a volume is replaced by a new one. Pure.
+ */
+export function endsCopy(
+  why: CsiError,
+  { dirty, role }: Pick<CopyRecord, "dirty" | "role">,
+  isChecked: boolean,
+): boolean {
+  if (!isFinal(why)) return false;
+  if (!isChecked) return true;
+  return why.code !== "not-found" && (!dirty || role === "move" || why.code === "invalid-argument");
+}
 
 /** One attempt to copy the content of a snapshot, or what is missing of it. */
 export interface CopyPass {

@@ -9,6 +9,7 @@ import {
   type CopyPass,
   type CopyWork,
   copyContent,
+  endsCopy,
   isStream,
   machinesOf,
   placeOf,
@@ -164,16 +165,17 @@ export class RunningCopy {
     const { times } = this.#parts;
     let ms = times.firstPause;
     for (;;) {
-      const { done: before, role } = this.record;
+      const before = this.record.done;
       try {
         while (!(await this.#turn())) ms = times.firstPause;
         return;
       } catch (error) {
         this.#call.signal.throwIfAborted();
         const why = asCsiError(error);
-        if (!this.#isCompared && isFinal(why)) throw why;
-        if (why.code === "not-found") await this.#sourceGone(why);
-        else if (isFinal(why) && (!this.record.dirty || why.code === "invalid-argument" || role === "move")) throw why;
+        if (endsCopy(why, this.record, this.#isCompared)) throw why;
+        // A source that cannot be asked now is asked after the pause.
+        if (why.code === "not-found")
+          await this.#sourceGone(why).catch(cause => (isFinal(cause) ? Promise.reject(cause) : undefined));
         if (this.record.done > before) ms = times.firstPause;
         this.#call.log.warn("the copy was interrupted and is tried again", { reason: why.message, inMs: ms });
         this.#lease.set({ fault: why.message });

@@ -1,0 +1,64 @@
+import { describe, expect, test } from "bun:test";
+import { endsCopy } from "../../lib/copies/copy-work.ts";
+import { type Code, CsiError } from "../../lib/core/errors.ts";
+import type { Driver } from "../../lib/drivers/driver.ts";
+import { copyDriver } from "../fakes/memory-copies.ts";
+import { codeOf } from "../mux/world.ts";
+import { asked, until } from "./copy-world.ts";
+import { content, make, pair } from "./pair.ts";
+
+describe("after an error, a copy", () => {
+  const claim = { role: "create", dirty: true } as const;
+  const empty = { role: "create", dirty: false } as const;
+  const move = { role: "move", dirty: true } as const;
+
+  test.each([
+    ["goes on: its storage does not answer", "unavailable", empty, false, false],
+    ["ends: its record was not checked yet", "failed-precondition", claim, false, true],
+    ["ends: its source does not exist", "not-found", claim, false, true],
+    ["goes on: the source decides", "not-found", claim, true, false],
+    ["ends: nothing has arrived", "resource-exhausted", empty, true, true],
+    ["goes on: a person can make room", "resource-exhausted", claim, true, false],
+    ["goes on: a person can load the key", "failed-precondition", claim, true, false],
+    ["ends: no repetition copies that", "invalid-argument", claim, true, true],
+    ["ends: its operator gets the error", "resource-exhausted", move, true, true],
+    ["goes on: of a move, too", "unavailable", move, true, false],
+  ] as const satisfies readonly (readonly [string, Code, object, boolean, boolean])[])(
+    "%s (%s)",
+    (_, code, record, isChecked, ends) => {
+      expect(endsCopy(new CsiError(code, "x"), record, isChecked)).toBe(ends);
+    },
+  );
+});
+
+test("a copy whose snapshot is not found goes on when its source, which cannot be asked at first, still has it", async () => {
+  const world = pair();
+  let [runs, asks] = [0, 0];
+  const stream = async () => {
+    if (++runs === 1) throw new CsiError("not-found", "the pool of the source is not imported");
+    const target = world.on("b").targets.get("copy");
+    const [snapshot] = [...(world.on("a").held.get("v:b/copy")?.values() ?? [])];
+    Object.assign(target ?? {}, { content, proof: snapshot?.proof, isWhole: true });
+    return { basic: false };
+  };
+  const source = (): Driver => {
+    const whole = copyDriver(world.on("a"), "a");
+    const { copySource } = whole;
+    if (!copySource) return whole;
+    const protect: typeof copySource.protect = async (...given) => {
+      if (runs === 1 && ++asks === 1) throw new CsiError("unavailable", "no route to host");
+      return copySource.protect(...given);
+    };
+    return { ...whole, copySource: { ...copySource, protect } };
+  };
+  const drivers = new Map([
+    ["a", source],
+    ["b", () => copyDriver(world.on("b"), "b")],
+  ]);
+  const one = world.process({ drivers, stream, times: { answerWithin: 0 } });
+  expect(await codeOf(make(one))).toBe("aborted");
+  await until(() => world.record().holder === "" && world.record().heartbeat > 0);
+  expect([world.record().state, asks]).toEqual(["ready", 1]);
+  expect((await asked(() => make(one))).id).toBe("v:b/copy");
+  await one.stop(1_000);
+});
