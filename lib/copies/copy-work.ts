@@ -4,12 +4,12 @@ import { encodeHandle, type Handle } from "../core/handle.ts";
 import type { CopyMethod, CopySource, CopySpec, CopyTarget, ReadableTree, SourceSnapshot } from "../drivers/copying.ts";
 import type { Driver } from "../drivers/driver.ts";
 import type { CopyLease, CopyTimes } from "./lease.ts";
-import { refuseAcls } from "./nfs4-acl.ts";
 import type { CopiedBytes } from "./progress.ts";
 import type { CopyQueue } from "./queue.ts";
 import type { CopyRecord, RecordPlace } from "./record.ts";
-import { copyFiles } from "./rsync.ts";
-import type { FileListings, PassFiles } from "./unchanged-files.ts";
+import { refuseAcls } from "./rsync/nfs4-acl.ts";
+import { copyFiles } from "./rsync/rsync.ts";
+import type { FileListings, PassFiles } from "./rsync/unchanged-files.ts";
 import type { StreamWork } from "./zfs-send.ts";
 
 /** Runs `work` with the driver of a connection, which stays open until `work` settles. */

@@ -74,7 +74,7 @@ const isTooEarly = ({ frozen, pass }: Pick<CopyRecord, "pass" | "frozen">): bool
  * (90 s) after this process has first seen the last heartbeat of a holder that was killed. So a dead process delays everything by that at
  * most, and nothing is removed while a live one works on it.
  *
- * From what: "continue" goes on with what is in the target: a stream at its resume token, rsync with the files that are complete, of which it
+ * From what: "continue" uses what is in the target: a stream continues at its resume token, rsync with the files that are complete, of which it
  * compares the content. If the lease is "expired", rsync begins in an empty target, because the old process may only have been suspended
  * and still write; "restore" always begins in an empty one. "next-pass" sends what changed since the last snapshot. "finish" repeats the
  * driver's steps, each of which is done or not.

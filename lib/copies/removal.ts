@@ -7,7 +7,7 @@ import { type CopyRecord, replaceRecord } from "./record.ts";
 
 /**
  * Removes targets, records, and the protection of sources. For callers that `nextStep` does not tell to wait: no process holds the lease. One whose
- * lease has expired may only have been suspended and write once more, which reaches neither a later target nor a volume: drivers rename a
+ * lease has expired may only have been suspended and write again, which reaches neither a later target nor a volume: drivers rename a
  * folder before they remove it, a dataset that a program still receives is busy, and the process itself ends with its next write to the record.
  */
 export class CopyRemoval {

@@ -13,8 +13,8 @@ import type { CopyState } from "./protocol.ts";
 import { CopyQueue } from "./queue.ts";
 import { type CopyRecord, elsewhere, type RecordPlace } from "./record.ts";
 import type { CopyRemoval } from "./removal.ts";
+import { FileListings } from "./rsync/unchanged-files.ts";
 import { RunningCopy } from "./running-copy.ts";
-import { FileListings } from "./unchanged-files.ts";
 
 /** The parts that the copies of a process use. */
 export interface RunningCopiesParts {

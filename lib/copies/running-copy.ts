@@ -19,8 +19,8 @@ import { CopyLease, seconds } from "./lease.ts";
 import { type CopyRoute, type CopyStatus, ProgressDue, progressText, Rate, StallDetector } from "./progress.ts";
 import { type CopyRecord, type RecordPlace, writeRecord } from "./record.ts";
 import { CopyRemoval } from "./removal.ts";
+import type { PassFiles } from "./rsync/unchanged-files.ts";
 import { sourceSnapshot } from "./source-snapshot.ts";
-import type { PassFiles } from "./unchanged-files.ts";
 
 /** A copy that runs in this process or waits for its turn. Only `CopyCreation.finish` makes its target the volume. */
 export class RunningCopy {

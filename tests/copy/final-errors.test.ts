@@ -13,16 +13,16 @@ describe("after an error, a copy", () => {
   const move = { role: "move", dirty: true } as const;
 
   test.each([
-    ["goes on: its storage does not answer", "unavailable", empty, false, false],
+    ["continues: its storage does not answer", "unavailable", empty, false, false],
     ["ends: its record was not checked yet", "failed-precondition", claim, false, true],
     ["ends: its source does not exist", "not-found", claim, false, true],
-    ["goes on: the source decides", "not-found", claim, true, false],
+    ["continues: the source decides", "not-found", claim, true, false],
     ["ends: nothing has arrived", "resource-exhausted", empty, true, true],
-    ["goes on: a person can make room", "resource-exhausted", claim, true, false],
-    ["goes on: a person can load the key", "failed-precondition", claim, true, false],
+    ["continues: a person can make room", "resource-exhausted", claim, true, false],
+    ["continues: a person can load the key", "failed-precondition", claim, true, false],
     ["ends: no repetition copies that", "invalid-argument", claim, true, true],
     ["ends: its operator gets the error", "resource-exhausted", move, true, true],
-    ["goes on: of a move, too", "unavailable", move, true, false],
+    ["continues: of a move, too", "unavailable", move, true, false],
   ] as const satisfies readonly (readonly [string, Code, object, boolean, boolean])[])(
     "%s (%s)",
     (_, code, record, isChecked, ends) => {
@@ -31,7 +31,7 @@ describe("after an error, a copy", () => {
   );
 });
 
-test("a copy whose snapshot is not found goes on when its source, which cannot be asked at first, still has it", async () => {
+test("a copy whose snapshot is not found continues when its source, which cannot be asked at first, still has it", async () => {
   const world = pair();
   let [runs, asks] = [0, 0];
   const stream = async () => {

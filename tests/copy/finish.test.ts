@@ -24,7 +24,7 @@ function meeting() {
   return { ...world, open };
 }
 
-/** A `finish` that waits until it is let go, and is aborted like a driver's. */
+/** A `finish` that waits until `go`, and is aborted like a driver's. */
 function held() {
   const reached = Promise.withResolvers<void>();
   const go = Promise.withResolvers<void>();
@@ -48,7 +48,7 @@ function held() {
   return { change, reached: reached.promise, go: () => go.resolve(), most: () => most };
 }
 
-/** A pair with a claim's copy that is complete, and nobody works on it. */
+/** A pair with a claim's copy that is complete, and has no holder. */
 async function complete() {
   const world = meeting();
   world.hold();
@@ -112,6 +112,7 @@ describe("of two processes that make a target the volume", () => {
     await reached;
     const two = process({ times: { takeoverAfter: 60 } });
     expect(await codeOf(two.volumes.delete(target, call))).toBe("aborted");
+    // More than the 60 ms after which a lease without heartbeats expires.
     await passing(150);
     expect([await codeOf(make(two)), most()]).toEqual(["aborted", 1]);
     go();

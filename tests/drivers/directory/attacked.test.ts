@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { link, mkdir, readdir, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
-import { copyFiles } from "../../../lib/copies/rsync.ts";
+import { copyFiles } from "../../../lib/copies/rsync/rsync.ts";
 import { CommandError, type CommandRunner } from "../../../lib/io/runner.ts";
 import { below } from "../../../scripts/check/below.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";

@@ -55,7 +55,7 @@ const patient: Partial<CopyTimes> = { leaseTimeout: 60_000, takeoverAfter: 90_00
 
 /** Begins a move by files between two connections, of which each test makes passes. */
 async function moving(times: Partial<CopyTimes>) {
-  // On a disk: of a file system in memory, csimux does not believe the ctime (lib/copies/unchanged-files.ts).
+  // On a disk: of a file system in memory, csimux does not believe the ctime (lib/copies/rsync/unchanged-files.ts).
   const base = await mkdtemp("/var/tmp/csimux-later-passes-");
   const { b, from, to, origin } = await connections(base);
   const { copySource } = abilities(from);

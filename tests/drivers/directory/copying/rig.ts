@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { mkdir } from "node:fs/promises";
-import { copyFiles } from "../../../../lib/copies/rsync.ts";
+import { copyFiles } from "../../../../lib/copies/rsync/rsync.ts";
 import {
   type CopySource,
   type CopySpec,

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { namesInAcl, refuseAcls } from "../../lib/copies/nfs4-acl.ts";
-import { CommandError, type CommandRunner } from "../../lib/io/runner.ts";
-import { callWith } from "../contract/rig.ts";
-import { codeOf } from "../mux/world.ts";
+import { namesInAcl, refuseAcls } from "../../../lib/copies/rsync/nfs4-acl.ts";
+import { CommandError, type CommandRunner } from "../../../lib/io/runner.ts";
+import { callWith } from "../../contract/rig.ts";
+import { codeOf } from "../../mux/world.ts";
 
 /** An ACL as Linux hands it out (fs/nfs/nfs4xdr.c; RFC 8881 section 6.2.1): a count, then type, flags, mask and name of each entry. */
 function acl(...names: readonly string[]): Buffer {

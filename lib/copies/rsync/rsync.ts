@@ -1,7 +1,7 @@
-import type { Call } from "../core/call.ts";
-import { CsiError } from "../core/errors.ts";
-import type { ReadableTree } from "../drivers/copying.ts";
-import { type Argv, CommandError, complaint, type Output } from "../io/runner.ts";
+import type { Call } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import type { ReadableTree } from "../../drivers/copying.ts";
+import { type Argv, CommandError, complaint, type Output } from "../../io/runner.ts";
 import { copySparse, exclusion, largeBytes, skippedFile } from "./sparse-files.ts";
 import type { ComparedFiles } from "./unchanged-files.ts";
 

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
-import type { Call } from "../core/call.ts";
-import type { ReadableTree } from "../drivers/copying.ts";
-import { CommandError } from "../io/runner.ts";
-import type { CopyRecord } from "./record.ts";
+import type { Call } from "../../core/call.ts";
+import type { ReadableTree } from "../../drivers/copying.ts";
+import { CommandError } from "../../io/runner.ts";
+import type { CopyRecord } from "../record.ts";
 
 /**
  * Magic numbers (statfs(2)) of file systems that change a file's ctime with each change of its content: ext2 to ext4, XFS, Btrfs, and those that

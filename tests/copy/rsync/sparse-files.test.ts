@@ -3,10 +3,10 @@ import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { chmod, chown, link, lstat, mkdir, mkdtemp, rm, symlink, truncate, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { copyFiles } from "../../lib/copies/rsync.ts";
-import { localRunner } from "../../lib/io/local.ts";
-import { callWith } from "../contract/rig.ts";
-import { isHostRoot } from "../root.ts";
+import { copyFiles } from "../../../lib/copies/rsync/rsync.ts";
+import { localRunner } from "../../../lib/io/local.ts";
+import { callWith } from "../../contract/rig.ts";
+import { isHostRoot } from "../../root.ts";
 import { attribute, setAttribute } from "./attributes.ts";
 
 const runner = localRunner({ env: { PATH: process.env["PATH"] ?? "/usr/bin:/bin" } });

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { LineSplitter } from "../../lib/copies/rsync.ts";
+import { LineSplitter } from "../../../lib/copies/rsync/rsync.ts";
 
 /** The lines of an output that arrives in these parts. */
 function linesOf(...parts: readonly (string | Uint8Array)[]): readonly string[] {

@@ -1,7 +1,7 @@
-import type { Call } from "../core/call.ts";
-import { CsiError } from "../core/errors.ts";
-import type { ReadableTree } from "../drivers/copying.ts";
-import { CommandError } from "../io/runner.ts";
+import type { Call } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import type { ReadableTree } from "../../drivers/copying.ts";
+import { CommandError } from "../../io/runner.ts";
 
 /** The attribute in which Linux shows the NFSv4 ACL of a file (linux/fs/nfs/nfs4proc.c, XATTR_NAME_NFSV4_ACL). */
 const attribute = "system.nfs4_acl";

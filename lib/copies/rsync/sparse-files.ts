@@ -1,6 +1,6 @@
-import type { Call } from "../core/call.ts";
-import type { ReadableTree } from "../drivers/copying.ts";
-import type { Argv } from "../io/runner.ts";
+import type { Call } from "../../core/call.ts";
+import type { ReadableTree } from "../../drivers/copying.ts";
+import type { Argv } from "../../io/runner.ts";
 import type { ComparedFiles } from "./unchanged-files.ts";
 
 /** A tree, and the folder into which it is copied. */

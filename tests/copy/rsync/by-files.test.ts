@@ -16,13 +16,13 @@ import {
   writeFile,
 } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { copyFiles, type FilesWork } from "../../lib/copies/rsync.ts";
-import type { Call } from "../../lib/core/call.ts";
-import { localRunner } from "../../lib/io/local.ts";
-import { type Command, CommandError, type CommandRunner, type Output } from "../../lib/io/runner.ts";
-import { callWith } from "../contract/rig.ts";
-import { isHostRoot } from "../root.ts";
-import { pause } from "../waiting.ts";
+import { copyFiles, type FilesWork } from "../../../lib/copies/rsync/rsync.ts";
+import type { Call } from "../../../lib/core/call.ts";
+import { localRunner } from "../../../lib/io/local.ts";
+import { type Command, CommandError, type CommandRunner, type Output } from "../../../lib/io/runner.ts";
+import { callWith } from "../../contract/rig.ts";
+import { isHostRoot } from "../../root.ts";
+import { pause } from "../../waiting.ts";
 import { aclFor, attribute, setAttribute } from "./attributes.ts";
 
 const local: CommandRunner = localRunner({ env: { PATH: process.env["PATH"] ?? "/usr/bin:/bin" } });
@@ -216,8 +216,8 @@ test("rsync ends with the process that started it, however that ends", async () 
   );
   const file = (path: string) => JSON.stringify(new URL(path, import.meta.url).pathname);
   const program = `
-    import { copyFiles } from ${file("../../lib/copies/rsync.ts")};
-    import { localRunner } from ${file("../../lib/io/local.ts")};
+    import { copyFiles } from ${file("../../../lib/copies/rsync/rsync.ts")};
+    import { localRunner } from ${file("../../../lib/io/local.ts")};
     const runner = localRunner({ env: { PATH: ${JSON.stringify(`${bin}:${process.env["PATH"]}`)} } });
     const tree = { path: ${JSON.stringify(from)}, runner };
     const call = { signal: new AbortController().signal };
