@@ -91,7 +91,10 @@ async function inspect(storage: ZfsStorage, id: string, others: readonly string[
   const dataset = names.dataset(id);
   const query = volumeQuery(settings, names, id);
   const properties = [...new Set([...query.properties, ...belowProperties])];
-  const entries = await zfs.family(dataset, { names: [...query.names, ...others], properties }, call.signal);
+  // A target is removed before its zvol, and an SMB share is unmounted before.
+  const onlyDestroyed = settings.protocol === "nfs" || settings.protocol === "zfs-local";
+  const asked = { names: [...query.names, ...others], properties };
+  const entries = await zfs.family(dataset, asked, call.signal, onlyDestroyed);
   const entry = entries.get(dataset);
   if (!entry) return { family: undefined, entries };
   const isOwn = ownValue(entry, property.tombstone) === id;

@@ -33,8 +33,8 @@ function stepText(step: Step, index: number, script: Script): string {
   ];
   const first =
     conditions.length === 0 ? "" : `{ ${conditions.join(" && ")}; } || { ${status(index)}=1; m skipped; false; } && `;
-  const stop = step.onFailure === "go-on" ? "" : " [ $s = 0 ] || exit 0;";
-  return `${first}{ t; ${run}; ${status(index)}=$s; m $s;${stop} }`;
+  const stop = step.onFailure === "go-on" ? "" : " [ $s = 0 ] || return 0;";
+  return `${first}{ t || return 0; ${run}; ${status(index)}=$s; m $s;${stop} }`;
 }
 
 /**
@@ -46,18 +46,18 @@ export const clockText = `now() { n=$(date +%s); }
 if { read -r n rest </proc/uptime; } 2>/dev/null; then now() { { read -r n rest </proc/uptime; } 2>/dev/null; n=\${n%%.*}; }; fi`;
 
 /**
- * The text that makes a POSIX shell run the script and mark the end of each step on stdout and stderr. It is one
- * compound command: a shell that receives only part of it runs nothing. No step starts when its marker can no longer be
- * written, because the connection is gone, nor after `lastSecond` by the host's clock.
+ * The text that makes a POSIX shell run the script and mark the end of each step on stdout and stderr. It is a function, which
+ * needs no process of its own, and its call: a shell that receives only part of it runs nothing. No step starts when its marker can no
+ * longer be written, because the connection is gone, nor after `lastSecond` by the host's clock.
  */
 export function scriptText(script: Script, tag: Tag, lastSecond: number): string {
   return [
-    "(",
-    "exec </dev/null",
     `m() { printf '${tag}:%s\\n' "$1" && printf '${tag}:%s\\n' "$1" >&2 || exit 1; }`,
-    `t() { now; [ "$n" -le ${lastSecond} ] || { m late; exit 0; }; }`,
+    `t() { now; [ "$n" -le ${lastSecond} ] || { m late; return 1; }; }`,
+    "steps() {",
     ...script.steps.map((step, index) => stepText(step, index, script)),
-    ")",
+    "} </dev/null",
+    "steps",
     `printf '${tag}:end\\n'; printf '${tag}:end\\n' >&2`,
     "",
   ].join("\n");

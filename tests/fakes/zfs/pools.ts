@@ -2,11 +2,12 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "no
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import type { Command, CommandRunner, Output } from "../../../lib/io/runner.ts";
+import { usersStep } from "../../../lib/drivers/zfs/cli/nfs.ts";
+import type { Argv, Command, CommandRunner, Output } from "../../../lib/io/runner.ts";
 import { answeredPrograms, type ProgramCall } from "../answered.ts";
 import { putPython, pythonIn } from "../configfs.ts";
 import type { RunningStreams } from "./child.ts";
-import { deviceText, flushed } from "./nfsd.ts";
+import { flushed, mounted } from "./nfsd.ts";
 import { type Faults, Pools, type Thing } from "./pool.ts";
 import { locked, type Result, run } from "./run.ts";
 import { piped, pipeIn, shell } from "./shell.ts";
@@ -85,14 +86,6 @@ done; :
     `#!/bin/sh\nmkdir -p '${folder}/lio/core' && echo /var/target >'${folder}/lio/dbroot'\n`,
   );
   chmodSync(join(bin, "modprobe"), 0o755);
-  mkdirSync(join(folder, "devices"));
-  writeFileSync(
-    join(bin, "stat"),
-    `#!/bin/sh
-exec cat '${folder}'/devices/"$(printf %s "$4" | tr / _)"
-`,
-  );
-  chmodSync(join(bin, "stat"), 0o755);
   for (const each of ["subsystems", "ports/1/subsystems", "ports/2/subsystems"])
     mkdirSync(join(folder, "nvmet", each), { recursive: true });
   for (const port of [1, 2]) {
@@ -172,10 +165,12 @@ export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner =
       if (found.code !== 0) return outputOf(found);
       const isOther = !found.out.startsWith(`${guid}\t-\n`);
       if (!isOther && !/\ntrue\t(?:local|received)$/.test(found.out.trimEnd()))
-        return this.run({ ...command, argv: [first, ...more] }, signal);
+        return isUnused(text)
+          ? unused([first, ...more], zfs, argv => this.run({ argv }, signal))
+          : this.run({ ...command, argv: [first, ...more] }, signal);
       return outputOf({ out: "", err: `${name} was changed by another call\n`, code: 1 });
     }
-    if (argv[1]?.startsWith('eval "output=')) return outputOf(orElse(argv[3] ?? "", argv[4] ?? "", zfs));
+    if (isLocked && isUnused(text)) return unused(words, zfs, each => this.run({ argv: each }, signal));
     if (argv[1]?.startsWith("snapshot=")) return outputOf(freed(argv.slice(3), zfs));
     if (argv[1]?.startsWith("part=")) return outputOf(named(argv.slice(3), zfs));
     const copy = pipeIn(argv[1] ?? "");
@@ -197,11 +192,20 @@ export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner =
 /** Where the programs of a host are. */
 const pathOf = ({ bin }: FakeZfs): string => `${bin}:/usr/sbin:/usr/bin:/sbin:/bin`;
 
-/** A command line, and another one where it fails, as a shell runs them. */
-function orElse(first: string, second: string, zfs: (argv: readonly string[]) => Result): Result {
+/** Whether a shell changes what must not be in use (lib/drivers/zfs/cli/destroy.ts, whileUnusedText). */
+const isUnused = (text: string): boolean => text.includes("place=$1 first=$2 last=$3");
+
+/** A command line, and another one where it fails, unless NFS clients use the folder. */
+async function unused(
+  [place = "", first = "", last = "", ...privileged]: readonly string[],
+  zfs: (argv: readonly string[]) => Result,
+  run: (argv: Argv) => Promise<Output>,
+): Promise<Output> {
+  const users = place === "" ? undefined : await run(usersStep(place, privileged).argv as Argv);
+  if (users && users.stdout !== "") return { ...users, exitCode: 1 };
   const done = shell(first, zfs);
-  if (done.code !== 0) shell(second, zfs);
-  return done;
+  if (done.code !== 0) shell(last, zfs);
+  return outputOf(done);
 }
 
 /** Frees the name of a snapshot (lib/drivers/zfs/cli/destroy.ts, freeNameText). */
@@ -237,12 +241,12 @@ function named(
   return { out: [...found, parent, ""].join("\n"), err: "", code: 0 };
 }
 
-/** Runs a program on the model's /proc; stat(1) shows the devices of the model. */
+/** Runs a program on the model's /proc, whose table of mounts shows the folder that it is asked about. */
 async function inProc(folder: string, command: Command, others: CommandRunner, signal: AbortSignal): Promise<Output> {
   const place = join(folder, "proc/");
   const [program = "", ...argv] = command.argv.map(word => word.replaceAll("/proc/", place));
   const [, , , mountpoint = ""] = argv;
-  if (program === "sh") writeFileSync(join(folder, "devices", mountpoint.replaceAll("/", "_")), deviceText(mountpoint));
+  if (program === "sh") mounted(folder, mountpoint);
   const output = await others.run({ ...command, argv: [program, ...argv] }, signal);
   return { ...output, stdout: output.stdout.replaceAll(place, "/proc/") };
 }

@@ -165,7 +165,8 @@ export function answerOf(
   return found;
 }
 
-const isBelow = (name: string, parent: string): boolean =>
+/** Whether a snapshot, file system or zvol lies below a dataset. */
+export const isBelow = (name: string, parent: string): boolean =>
   name.startsWith(parent) && /^[/@]/.test(name.slice(parent.length));
 
 /** The answer of the step "read". Throws "pool-absent" for a pool that is not imported: its contents are unknown. */

@@ -149,8 +149,8 @@ export class ZfsCli implements Zfs {
     return listBelow(this.#calls(signal), parent, types, properties, depth);
   }
 
-  family(dataset: string, query: PropertyQuery, signal: AbortSignal): Promise<Entries> {
-    return listFamily(this.#calls(signal), dataset, query);
+  family(dataset: string, query: PropertyQuery, signal: AbortSignal, onlyDestroyed = false): Promise<Entries> {
+    return listFamily(this.#calls(signal), dataset, query, onlyDestroyed);
   }
 
   async destroy(name: string, how: DestroyOptions, signal: AbortSignal): Promise<void> {

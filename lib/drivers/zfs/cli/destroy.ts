@@ -4,8 +4,8 @@ import { discardedName } from "../names.ts";
 import { property } from "../properties.ts";
 import { type DestroyOptions, type RenameOptions, type ServedFilesystem, ZfsError } from "../zfs.ts";
 import { outputOf } from "./answers.ts";
-import { clientsIn, clientsText, type ExportCache, infoStep, usersStep } from "./nfs.ts";
-import { datasetLock, locked, onlyIf, type Programs, type ZfsCalls } from "./steps.ts";
+import { clientsIn, clientsText, type ExportCache, infoStep, usersText } from "./nfs.ts";
+import { type Compared, onlyIf, type Programs, underLock, type ZfsCalls } from "./steps.ts";
 
 /** The number of snapshots in one word: a word has up to 128 KiB (execve(2)), a name up to 255 bytes. */
 const snapshotsAtOnce = 256;
@@ -15,12 +15,18 @@ const flushes = 3;
 const flushesMs = 10_000;
 
 /**
- * $1 and $2 are command lines, the second for a failure of the first. Their output does not go to the step's own streams at once:
- * after a lost login nothing reads these, and a program that writes is killed in the middle (SIGPIPE).
+ * $1 is the mount point of a file system that NFS clients may use, or empty; $2 and $3 are command lines, the second for a failure of the
+ * first; the rest precedes a privileged program. Users are printed, and end it before anything has changed. The output of the commands does not
+ * go to the step's own streams at once: after a lost login nothing reads these, and a program that writes is killed in the middle (SIGPIPE).
  */
-const orElseText = `eval "output=\\$(exec 2>&1; $1)" && exit
+const whileUnusedText = `place=$1 first=$2 last=$3; shift 3
+if [ -n "$place" ]; then
+  ${usersText}
+  [ -z "$found" ] || { printf '%s\\n' "$found"; exit 1; }
+fi
+eval "output=\\$(exec 2>&1; $first)" && exit
 code=$?
-eval "$2" >/dev/null 2>&1
+eval "$last" >/dev/null 2>&1
 printf '%s\\n' "$output" >&2
 exit "$code"`;
 
@@ -35,10 +41,11 @@ const line = (argv: Argv): string => argv.map(quoted).join(" ");
  * does not take for what it has inspected.
  */
 export function destroyStep(
-  { zfs }: Programs,
+  programs: Programs,
   name: string,
   { snapshots = [], served, guid, unfinished }: DestroyOptions,
 ): Step {
+  const { zfs } = programs;
   const batches = Array.from({ length: Math.ceil(snapshots.length / snapshotsAtOnce) }, (_, at) =>
     snapshots.slice(at * snapshotsAtOnce, (at + 1) * snapshotsAtOnce).join(","),
   );
@@ -46,16 +53,27 @@ export function destroyStep(
   const dataset = line([...zfs, "destroy", name]);
   // Missing snapshots do not stop it: the last command shows whether all are gone.
   const destroy = rest === "" ? dataset : `{ ${rest}; ${dataset}; }`;
-  const alone = (argv: Argv): Step => ({
-    name: "destroy",
-    argv: onlyIf({ zfs }, name, guid, unfinished ? property.success : "type", argv),
-  });
-  if (!served && rest === "") return alone([...zfs, "destroy", name]);
+  const compared = { dataset: name, guid, property: unfinished ? property.success : "type" };
+  if (!served && rest === "") {
+    const argv = onlyIf(programs, name, guid, compared.property, [...zfs, "destroy", name]);
+    return { name: "destroy", argv };
+  }
   const unmount = served && (rest !== "" || served.protocol === "smb");
   const first = unmount ? `${line([...zfs, "unmount", name])} && ${destroy}` : destroy;
   const last = served ? `${line([...zfs, "mount", name])}; ${line([...zfs, "share", name])}` : ":";
-  const both: Argv = ["sh", "-c", orElseText, "sh", first, last];
-  return guid ? alone(both) : { name: "destroy", argv: locked(datasetLock(name), both) };
+  return { name: "destroy", argv: unusedArgv(programs, compared, served, first, last) };
+}
+
+/** The argv of a change under the lock of a dataset, which is compared and must not be in use. */
+function unusedArgv(
+  programs: Programs,
+  compared: Compared,
+  served: ServedFilesystem | undefined,
+  first: string,
+  last: string,
+): Argv {
+  const place = served?.protocol === "nfs" ? served.mountpoint : "";
+  return underLock(programs, compared, whileUnusedText, [place, first, last, ...programs.privileged]);
 }
 
 /**
@@ -81,11 +99,12 @@ export const freeNameStep = ({ zfs }: Programs, snapshot: string): Step => {
  * anything has changed (libzfs_dataset.c, zfs_rename). After a failure it is mounted and shared as it was.
  */
 export function renameStep(
-  { zfs }: Programs,
+  programs: Programs,
   from: string,
   to: string,
   { guid, before, after, served }: RenameOptions,
 ): Step {
+  const { zfs } = programs;
   const values = (all: RenameOptions["after"]) => Object.entries(all).map(([key, value]) => `${key}=${value}`);
   const first = [
     [...zfs, "set", ...values(before), from],
@@ -97,15 +116,12 @@ export function renameStep(
     ...(served ? [[...zfs, "mount", from] as const, [...zfs, "share", from] as const] : []),
   ];
   const [one, other] = [first.map(line).join(" && "), last.map(line).join("; ") || ":"];
-  return {
-    name: "rename",
-    argv: onlyIf({ zfs }, from, guid, "type", ["sh", "-c", orElseText, "sh", one, other]),
-    onFailure: "go-on",
-  };
+  const compared = { dataset: from, guid, property: "type" };
+  return { name: "rename", argv: unusedArgv(programs, compared, served, one, other), onFailure: "go-on" };
 }
 
 /**
- * Runs a step that unmounts a file system. Throws "used" while NFS clients use it, with nothing changed. The cache of the NFS server keeps a
+ * Runs such a step. Throws "used" while NFS clients use the file system, with nothing changed. The cache of the NFS server keeps a
  * file system that clients have used recently from being unmounted. The cache is flushed while the file system is still exported, so that an
  * active client is not disturbed, and fills it again.
  */
@@ -115,14 +131,12 @@ export async function whileUnused(
   served: ServedFilesystem | undefined,
   step: Step,
 ): Promise<Output> {
-  if (served?.protocol !== "nfs") return outputOf(await run([step]), step.name);
-  const users = usersStep(served.mountpoint, programs.privileged);
   const end = performance.now() + flushesMs;
   for (let flushed = 0; ; flushed++) {
-    const outputs = await run([users, { ...step, unless: users.name }]);
-    const output = outputs.get(step.name);
-    if (output) return output;
-    const clients = clientsIn(outputOf(outputs, users.name).stdout);
+    const output = outputOf(await run([step]), step.name);
+    // Only users are printed on stdout.
+    if (!served || output.exitCode === 0 || output.stdout === "") return output;
+    const clients = clientsIn(output.stdout);
     if (clients.length > 0) {
       const info = infoStep(clients, programs.privileged);
       const { stdout } = outputOf(await run([info]), info.name);

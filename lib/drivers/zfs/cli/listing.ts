@@ -1,6 +1,6 @@
 import type { Outputs, Step } from "../../../io/script.ts";
 import type { DatasetType, Depth, Entries, Entry, PropertyQuery, SnapshotName } from "../zfs.ts";
-import { answerOf, incomplete, namesDownTo, outputOf, readEntries } from "./answers.ts";
+import { answerOf, incomplete, isBelow, namesDownTo, outputOf, readEntries } from "./answers.ts";
 import {
   listingBytes,
   listStep,
@@ -64,16 +64,26 @@ export async function listBelow(
 
 /**
  * As Zfs.family. The ancestors of a dataset that exists are not read; only where it does not exist, the pool may be missing. A lost
- * name below it would let a target or share be removed before zfs refuses to destroy the dataset.
+ * name below it would let a target or share be removed before zfs refuses to destroy the dataset. `onlyDestroyed`: nothing is removed before, and
+ * zfs destroys no dataset with something below it, so that one that seems to be alone needs no second command.
  */
-export async function listFamily(calls: ZfsCalls, dataset: string, query: PropertyQuery): Promise<Entries> {
+export async function listFamily(
+  calls: ZfsCalls,
+  dataset: string,
+  query: PropertyQuery,
+  onlyDestroyed: boolean,
+): Promise<Entries> {
   const { programs, run, read } = calls;
   const { properties } = query;
   const names = [dataset, ...query.names.filter(name => name !== dataset && !dataset.startsWith(`${name}/`))];
   const types = ["filesystem", "volume", "snapshot"] as const;
   const list = listStep(programs, names, types, properties, 1);
-  const outputs = await run([list, namesStep(programs, [dataset], types, 1)]);
-  const found = answerOf(outputs, "list", { names, properties }, names);
+  const namesAfter = namesStep(programs, [dataset], types, 1);
+  const first = await run(onlyDestroyed ? [list] : [list, namesAfter]);
+  const found = answerOf(first, "list", { names, properties }, names);
+  const isAlone = found.has(dataset) && ![...found.keys()].some(name => isBelow(name, dataset));
+  if (onlyDestroyed && isAlone) return found;
+  const outputs = onlyDestroyed ? await run([namesAfter]) : first;
   const family = await completed(calls, dataset, outputs, found, properties, () => true);
   if (family) return family;
   const others = await read(query);

@@ -1,5 +1,5 @@
 import { pause } from "../../../core/time.ts";
-import type { Step, StorageHost } from "../../../io/script.ts";
+import { quoted, type Step, type StorageHost } from "../../../io/script.ts";
 import { behind } from "./steps.ts";
 
 // What the NFS server of a Linux host exports, and who uses it.
@@ -12,20 +12,42 @@ const clientsFolder = "/proc/fs/nfsd/clients";
 const named = 3;
 
 /**
- * $1 is the mount point, the rest precedes a privileged program. Open files show the number of their device as two hexadecimal
- * numbers (nfs4_show_superblock), which stat(1) of Linux prints as one (new_encode_dev). The exit code of grep does not count, because
- * one of a client's files cannot be read.
+ * Prints the line of the export cache for the folder ARGV[1], and of each file behind it the first with an open file on its device. That is
+ * in the table of mounts as two decimal numbers, and of open files as two hexadecimal ones (nfs4_show_superblock). The kernel
+ * writes certain characters of a path as their number in octal (fs/seq_file.c, seq_path). A file that cannot be read does not count, because
+ * one of a client's files cannot be.
  */
-const usersText = `place=$1; shift
-device=$(stat -c %d -- "$place" 2>/dev/null) &&
-  device=$(printf '%02x:%02x:' $((device >> 8 & 4095)) $((device & 255 | device >> 12 & 1048320))) || device=none
-found=$("$@" grep -rsF -m 1 -e "$place	" -e "superblock: \\"$device" -- ${table} ${clientsFolder})
-[ -n "$found" ] && printf '%s\\n' "$found"`;
+const usersProgram = `function first(file, part,    line) {
+  while ((getline line < file) > 0) if (index("\\n" line, part)) { print file ":" line; break }
+  close(file)
+}
+BEGIN {
+  place = ARGV[1]
+  gsub(/\\\\/, "\\\\134", place); gsub(/ /, "\\\\040", place); gsub(/\\t/, "\\\\011", place); gsub(/\\n/, "\\\\012", place)
+  mounts = "/proc/self/mountinfo"
+  while ((getline line < mounts) > 0) {
+    if (index(line, " " place " ") == 0) continue
+    split(line, word, " ")
+    if (word[5] == place) device = word[3]
+  }
+  first("${table}", "\\n" place "\\t")
+  if (device == "" || split(device, number, ":") != 2) exit
+  shown = sprintf("superblock: \\"%02x:%02x:", number[1], number[2])
+  for (i = 2; i < ARGC; i++) first(ARGV[i], shown)
+}`;
+
+/**
+ * Sets found to the users of the file system that is mounted at $place; "$@" precedes a privileged program. Only root may see the folders
+ * of clients, so its shell finds them, which then becomes awk(1): one process.
+ */
+export const usersText = `found=$("$@" sh -c ${quoted(`exec awk "$@" ${clientsFolder}/*/states`)} sh ${quoted(usersProgram)} "$place")`;
+
+const printText = `[ -n "$found" ] && printf '%s\\n' "$found"`;
 
 /** Finds users of an exported file system; succeeds when there is one, or when it is in the export cache. */
 export const usersStep = (mountpoint: string, privileged: readonly string[]): Step => ({
   name: "users",
-  argv: ["sh", "-c", usersText, "sh", mountpoint, ...privileged],
+  argv: ["sh", "-c", `place=$1; shift\n${usersText}\n${printText}`, "sh", mountpoint, ...privileged],
   onFailure: "go-on",
 });
 

@@ -56,7 +56,7 @@ $name	mountpoint	"}
   echo "$name is not mounted" >&2
   exit 1;;
 esac
-${commands.map(each => `${each} "$place"`).join(" && ")}`;
+${commands.map((each, at) => `${at === commands.length - 1 ? "exec " : ""}${each} "$place"`).join(" && ")}`;
 
 const columns = "name,property,value,source";
 
@@ -251,11 +251,13 @@ export const datasetLock = (name: string): string =>
   `zfs-${createHash("sha256").update(name).digest().readUInt8(0) % datasetLocks}`;
 
 /**
- * $1 is a guid, $2 a dataset, $3 a property, $4 the argv of zfs as a line; the rest is a program. It runs if the dataset has this guid, and the
- * property is not "true" on it: as in `ownValue`, what it inherits does not count, but what came with a stream does, for a backup that was
- * received with its properties is a finished volume.
+ * $1 is a guid, $2 a dataset, $3 a property, $4 the argv of zfs as a line; the rest are the words of `text`. That runs if the dataset has
+ * this guid, and the property is not "true" on it: as in `ownValue`, what it inherits does not count, but what came with a stream does, for
+ * a backup that was received with its properties is a finished volume.
  */
-const onlyIfText = `eval "found=\\$($4 get -Hp -o value,source guid,\\$3 \\"\\$2\\" 2>&1 </dev/null)" || {
+const onlyIfText = (
+  text: string,
+): string => `eval "found=\\$($4 get -Hp -o value,source guid,\\$3 \\"\\$2\\" 2>&1 </dev/null)" || {
   printf '%s\\n' "$found" >&2; exit 1
 }
 case $found in
@@ -263,20 +265,38 @@ case $found in
 true	local" | "$1	-
 true	received") ;;
   "$1	-
-"*) shift 4; "$@"; exit;;
+"*) shift 4
+${text}
+exit;;
 esac
 echo "$2 was changed by another call" >&2
 exit 1`;
 
+/** What a change of a dataset is compared with, under its lock: its guid, if that is known, and a property that must not be "true" on it. */
+export interface Compared {
+  readonly dataset: string;
+  readonly guid: string | undefined;
+  readonly property: string;
+}
+
+/** Runs the text of a shell with words for it under the lock of a dataset, and, where its guid is known, as `onlyIf` does. */
+export function underLock(
+  { zfs }: Pick<Programs, "zfs">,
+  { dataset, guid, property }: Compared,
+  text: string,
+  words: readonly string[],
+): Argv {
+  const lock = datasetLock(dataset);
+  if (!guid) return ["sh", "-c", lockText + text, "sh", lock, ...words];
+  const compared = [guid, dataset, property, zfs.map(quoted).join(" ")];
+  return ["sh", "-c", lockText + onlyIfText(text), "sh", lock, ...compared, ...words];
+}
+
 /** Runs a program under the lock of a dataset, if that has this guid and the property is not "true" on it; without a guid in any case. */
 export const onlyIf = (
-  { zfs }: Pick<Programs, "zfs">,
+  programs: Pick<Programs, "zfs">,
   dataset: string,
   guid: string | undefined,
   property: string,
   argv: Argv,
-): Argv => {
-  if (!guid) return argv;
-  const words = [datasetLock(dataset), guid, dataset, property, zfs.map(quoted).join(" ")] as const;
-  return ["sh", "-c", lockText + onlyIfText, "sh", ...words, ...argv];
-};
+): Argv => (guid ? underLock(programs, { dataset, guid, property }, '"$@"', argv) : argv);
