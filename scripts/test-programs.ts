@@ -22,6 +22,7 @@ const ssh = [
   "tests/copy/stream-cuts.test.ts",
   "tests/serve/faults/copy-kills.test.ts",
 ];
+const users = "tests/drivers/zfs/users.test.ts";
 const healthMonitor = "tests/node/health-monitor.test.ts";
 const certificates = [
   ...[
@@ -44,7 +45,8 @@ export const testPrograms: Readonly<Record<string, TestProgram>> = {
     package: "rsync",
     cases: ["attacked", "copying/giving", "copying/interrupted"].map(name => `tests/drivers/directory/${name}.test.ts`),
   },
-  busybox: { package: "busybox", cases: ["tests/drivers/zfs/targets/only-if.test.ts"] },
+  busybox: { package: "busybox", cases: ["tests/drivers/zfs/targets/only-if.test.ts", users] },
+  gawk: { package: "gawk", cases: [users] },
   restic: { package: "restic", cases: ["tests/drivers/directory/backups.test.ts"] },
   bindfs: { package: "bindfs", cases: ["tests/node/object-stores.test.ts"] },
   "mkfs.ext4": { package: "e2fsprogs", files: [...disks, healthMonitor] },

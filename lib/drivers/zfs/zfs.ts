@@ -216,10 +216,7 @@ export interface Zfs {
     depth: Depth,
     signal: AbortSignal,
   ): Promise<readonly Entry[]>;
-  /**
-   * A dataset with all its children and snapshots, and the names of the query; if it exists, without its ancestors. Throws like `read`.
-   * `onlyDestroyed`: what seems to have nothing below it is only destroyed, and `destroy` proves that it has nothing.
-   */
+  /** A dataset, all below it, and the query's names; its ancestors if absent. Throws like `read`. `onlyDestroyed`: `destroy` proves that nothing is below. */
   family(dataset: string, query: PropertyQuery, signal: AbortSignal, onlyDestroyed?: boolean): Promise<Entries>;
   /** Of datasets with one parent those that exist, each with its children and snapshots, in one listing. Throws like `read`. */
   families(names: readonly string[], properties: readonly string[], signal: AbortSignal): Promise<Entries>;

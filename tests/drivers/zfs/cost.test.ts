@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Driver } from "../../../lib/drivers/driver.ts";
 import { ZfsCli } from "../../../lib/drivers/zfs/cli/cli.ts";
 import { destroyStep } from "../../../lib/drivers/zfs/cli/destroy.ts";
-import { onlyIf } from "../../../lib/drivers/zfs/cli/steps.ts";
+import { onlyIf } from "../../../lib/drivers/zfs/cli/lock.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import { localHost } from "../../../lib/io/local-host.ts";
 import type { Argv } from "../../../lib/io/runner.ts";

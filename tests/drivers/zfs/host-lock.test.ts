@@ -16,7 +16,7 @@ import {
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { destroyStep, whileUnused } from "../../../lib/drivers/zfs/cli/destroy.ts";
-import { datasetLock, locked } from "../../../lib/drivers/zfs/cli/steps.ts";
+import { datasetLock, locked } from "../../../lib/drivers/zfs/cli/lock.ts";
 import type { Argv } from "../../../lib/io/runner.ts";
 import type { Step } from "../../../lib/io/script.ts";
 import { pause } from "../../waiting.ts";

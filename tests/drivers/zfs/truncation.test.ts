@@ -136,3 +136,20 @@ test.each(Object.entries(ways).filter(([way]) => /iscsi|nvmeof/.test(way)))(
     expect(await rig.things()).toEqual([...before]);
   },
 );
+
+test.each(["zfs-generic-nfs", "zfs-generic-smb", "zfs-local-dataset", "zfs-local-zvol"])(
+  "%s: a deletion whose listing lost the snapshots is refused, by zfs or before, and changes nothing",
+  async driverName => {
+    const rig = await spoiledZfs({ driver: driverName });
+    rigs.push(rig);
+    const driver = rig.open(new Spoiler<Printed>());
+    await driver.create(volumeOf("origin"), call);
+    await snapshotsOf(driver).create("kept", "origin", {}, call);
+    await rig.save();
+    const before = await rig.things();
+    await expect(rig.open(new Spoiler(0, noSnapshots)).delete("origin", call)).rejects.toThrow(
+      /has children|snapshots/,
+    );
+    expect(await rig.things()).toEqual([...before]);
+  },
+);

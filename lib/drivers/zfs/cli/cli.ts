@@ -20,11 +20,11 @@ import {
 import { becauseOf, incomplete, isGone, outputOf, poolStates, readEntries, refusal, throwUntaken } from "./answers.ts";
 import { destroyStep, freeNameStep, renameStep, whileUnused } from "./destroy.ts";
 import { listBelow, listFamilies, listFamily, namesBelow, snapshotSteps, TakenNames } from "./listing.ts";
+import { onlyIf } from "./lock.ts";
 import { ExportCache, exportedIn, exportsStep } from "./nfs.ts";
 import {
   copyStep,
   mountProperties,
-  onlyIf,
   options,
   type Programs,
   permissionSteps,

@@ -4,8 +4,9 @@ import { discardedName } from "../names.ts";
 import { property } from "../properties.ts";
 import { type DestroyOptions, type RenameOptions, type ServedFilesystem, ZfsError } from "../zfs.ts";
 import { outputOf } from "./answers.ts";
+import { type Compared, onlyIf, underLock } from "./lock.ts";
 import { clientsIn, clientsText, type ExportCache, infoStep, usersText } from "./nfs.ts";
-import { type Compared, onlyIf, type Programs, underLock, type ZfsCalls } from "./steps.ts";
+import type { Programs, ZfsCalls } from "./steps.ts";
 
 /** The number of snapshots in one word: a word has up to 128 KiB (execve(2)), a name up to 255 bytes. */
 const snapshotsAtOnce = 256;

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { onlyIf } from "../../../../lib/drivers/zfs/cli/steps.ts";
+import { onlyIf } from "../../../../lib/drivers/zfs/cli/lock.ts";
 
 // The text itself, by the shells of hosts: dash and bash where they are sh, and busybox where it is installed (Debian's has no flock of its own).
 

@@ -1,0 +1,93 @@
+import { createHash } from "node:crypto";
+import type { Argv } from "../../../io/runner.ts";
+import { quoted } from "../../../io/script.ts";
+
+// Changes under a lock of the host, which every csimux takes, and what is compared under it.
+
+/** How zfs is called on the host; see Programs. */
+interface Zfs {
+  readonly zfs: Argv;
+}
+
+/** The number of locks for datasets: more than scripts that run at once, and few enough to leave behind. */
+const datasetLocks = 16;
+
+/**
+ * A shell that runs a program while it holds the lock $1 of the host; without flock(1) or the folder of locks it just runs it. Every
+ * account, with or without sudo, uses the same lock, so it lies in a folder for all: the file is created only where nothing
+ * exists, and no link or pipe of someone else is opened. The shell opens it for reading, because one account may not open
+ * another's file in such a folder for creation (sysctl fs.protected_regular), as flock(1) itself does. The shell stays, since sudo
+ * closes the descriptors that it inherits. The flock of busybox cannot wait, and prints its usage.
+ */
+const lockText = `lock=/run/lock/csimux-$1; shift
+if command -v flock >/dev/null; then
+  [ -e "$lock" ] || [ -L "$lock" ] || (umask 022; set -C; : >"$lock") 2>/dev/null
+  if [ -e "$lock" ] || [ -L "$lock" ]; then
+    [ ! -L "$lock" ] && [ -f "$lock" ] && [ -r "$lock" ] || {
+      echo "the lock $lock is not a file that can be read: see who made it, and remove it" >&2; exit 1
+    }
+    exec 9<"$lock"
+    usage=$(flock -w 60 9 2>&1) || {
+      n=0
+      until [ -n "$usage" ] && flock -n 9; do
+        n=$((n+1))
+        [ -n "$usage" ] && [ $n -lt 300 ] || { echo "the lock $lock is busy" >&2; exit 1; }
+        sleep 0.2
+      done
+    }
+  fi
+fi
+`;
+
+/** Runs a program alone on its host: no other process of this lock runs meanwhile. */
+export const locked = (lock: string, argv: Argv): Argv => ["sh", "-c", `${lockText}"$@"`, "sh", lock, ...argv];
+
+/** The lock of a dataset. */
+export const datasetLock = (name: string): string =>
+  `zfs-${createHash("sha256").update(name).digest().readUInt8(0) % datasetLocks}`;
+
+/**
+ * $1 is a guid, $2 a dataset, $3 a property, $4 the argv of zfs as a line; the rest is for `text`. That runs if the dataset has
+ * this guid, and the property is not "true" on it: as in `ownValue`, what it inherits does not count, but what came with a stream does, for
+ * a backup that was received with its properties is a finished volume.
+ */
+const onlyIfText = (
+  text: string,
+): string => `eval "found=\\$($4 get -Hp -o value,source guid,\\$3 \\"\\$2\\" 2>&1 </dev/null)" || {
+  printf '%s\\n' "$found" >&2; exit 1
+}
+case $found in
+  "$1	-
+true	local" | "$1	-
+true	received") ;;
+  "$1	-
+"*) shift 4
+${text}
+exit;;
+esac
+echo "$2 was changed by another call" >&2
+exit 1`;
+
+/** What a change of a dataset is compared with, under its lock: its guid, if that is known, and a property that must not be "true" on it. */
+export interface Compared {
+  readonly dataset: string;
+  readonly guid: string | undefined;
+  readonly property: string;
+}
+
+/** Runs the text of a shell with words for it under the lock of a dataset, and, where its guid is known, as `onlyIf` does. */
+export function underLock(
+  { zfs }: Zfs,
+  { dataset, guid, property }: Compared,
+  text: string,
+  words: readonly string[],
+): Argv {
+  const lock = datasetLock(dataset);
+  if (!guid) return ["sh", "-c", lockText + text, "sh", lock, ...words];
+  const compared = [guid, dataset, property, zfs.map(quoted).join(" ")];
+  return ["sh", "-c", lockText + onlyIfText(text), "sh", lock, ...compared, ...words];
+}
+
+/** Runs a program under the lock of a dataset, if that has this guid and the property is not "true" on it; without a guid in any case. */
+export const onlyIf = (programs: Zfs, dataset: string, guid: string | undefined, property: string, argv: Argv): Argv =>
+  guid ? underLock(programs, { dataset, guid, property }, '"$@"', argv) : argv;
