@@ -22,7 +22,7 @@ const ssh = [
   "tests/copy/stream-cuts.test.ts",
   "tests/serve/faults/copy-kills.test.ts",
 ];
-const users = "tests/drivers/zfs/users.test.ts";
+const users = "tests/drivers/zfs/host/users.test.ts";
 const healthMonitor = "tests/node/health-monitor.test.ts";
 const certificates = [
   ...[

@@ -166,7 +166,7 @@ export const options = (values: Readonly<Record<string, string>>): readonly stri
  * Sets values, and lets others be inherited. A reservation comes before the quota: of several values zfs sets those that it can
  * (OpenZFS 2.1 to 2.3, module/zfs/zfs_ioctl.c, zfs_set_prop_nvlist).
  */
-export function setSteps({ zfs }: Programs, name: string, values: Values, guid?: string): readonly Step[] {
+export function setSteps({ zfs }: Pick<Programs, "zfs">, name: string, values: Values, guid?: string): readonly Step[] {
   const pairs = Object.entries(values).flatMap(([key, value]) => (value === undefined ? [] : [`${key}=${value}`]));
   const isFirst = (pair: string) => values["refquota"] !== undefined && pair.startsWith("refreservation=");
   const inherited = Object.keys(values).filter(key => values[key] === undefined);

@@ -15,14 +15,18 @@ export interface ExportedTarget {
   readonly guid: string;
 }
 
+/** Properties that a zvol gets before its target is made, in the same script. */
+export type Note = Readonly<Record<string, string>>;
+
 /** Makes and removes the targets of a host. */
 export interface TargetExporter {
   /**
    * Makes a target, or the parts that it lacks, and saves it for a restart of the host. `finished`: it was complete before, so that a
    * complete one needs nothing. Throws "failed-precondition" for a name that another device has, "unavailable" when the target does not
-   * become complete, and "changed" for a zvol that another controller has removed, or removed and made again.
+   * become complete, and "changed" for a zvol that another controller has removed, or removed and made again. `note`: properties that the
+   * zvol gets before anything else happens.
    */
-  make(target: ExportedTarget, finished: boolean, call: Call): Promise<void>;
+  make(target: ExportedTarget, finished: boolean, call: Call, note?: Note): Promise<void>;
   /**
    * Removes a target with its device; success when there is none, or only another device under its name. Throws as `make`,
    * "failed-precondition" while a node has a session, with nothing changed, and "aborted" when it is still there.

@@ -1,14 +1,13 @@
 import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
 import type { Argv } from "../../../io/runner.ts";
-import type { Outputs, Step, StorageHost } from "../../../io/script.ts";
-import { refusal } from "../cli/answers.ts";
+import type { Step, StorageHost } from "../../../io/script.ts";
 import { locked, onlyIf } from "../cli/lock.ts";
 import type { Programs } from "../cli/steps.ts";
-import { ZfsError } from "../zfs.ts";
 import { awaitDevice } from "./device.ts";
 import { type ExportedTarget, foreignDevice, incomplete, type TargetExporter, unproved } from "./exporter.ts";
 import { bearsTag } from "./names.ts";
+import { noteSteps } from "./note.ts";
 
 /** What a host has of a target. */
 export interface TargetState {
@@ -39,15 +38,18 @@ export interface TargetTool {
 
 const has = (state: TargetState, parts: readonly string[]): boolean => parts.some(part => state.parts.has(part));
 
-/** Changes targets with a tool: inspects, refuses what is not the volume's, changes, inspects again. One change at a time. */
-export function targetGuard(host: StorageHost, tool: TargetTool): TargetExporter {
+/**
+ * Changes targets with a tool: inspects, refuses what is not the volume's, changes, inspects again. One change at a time. `programs`: how
+ * zfs is called on the host.
+ */
+export function targetGuard(host: StorageHost, programs: Pick<Programs, "zfs">, tool: TargetTool): TargetExporter {
   /** Runs while nothing else in this process uses the tool on this host. */
   const alone = <T>(call: Call, work: () => Promise<T>): Promise<T> => host.exclusive(tool.name, call.signal, work);
 
   return {
-    async make(target, finished, call) {
+    async make(target, finished, call, note) {
       // Before the lock of the tool is taken.
-      await awaitDevice(host, target, call);
+      await awaitDevice(host, target, call, noteSteps(programs, target, note));
       await alone(call, async () => {
         const before = await tool.inspect(target, call);
         refuseForeign(target, before);
@@ -103,14 +105,6 @@ export const whileSame = (
   ...step,
   argv: onlyIf(programs, dataset, guid, "type", step.argv),
 });
-
-/** Throws "changed" for such a step that did not run. */
-export function refuseChanged(outputs: Outputs, name: string): void {
-  const output = outputs.get(name);
-  if (!output || output.exitCode === 0) return;
-  const { failure, message } = refusal(output);
-  if (failure === "changed" || failure === "absent") throw new ZfsError("changed", message);
-}
 
 /** A run of a tool under its lock on the host. Secrets go over its standard input, where they do not show. */
 export const toolStep = (

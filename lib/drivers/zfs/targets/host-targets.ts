@@ -2,8 +2,8 @@ import type { Call } from "../../../core/call.ts";
 import type { Step, StorageHost } from "../../../io/script.ts";
 import { behind, type Programs } from "../cli/steps.ts";
 import { awaitDevice } from "./device.ts";
-import type { ExportedTarget, TargetExporter } from "./exporter.ts";
-import { type PlainStep, refuseChanged, whileSame } from "./guard.ts";
+import type { ExportedTarget, Note, TargetExporter } from "./exporter.ts";
+import { type PlainStep, whileSame } from "./guard.ts";
 import common from "./host/common.py" with { type: "text" };
 import lio from "./host/lio.py" with { type: "text" };
 import lioDump from "./host/lio_dump.py" with { type: "text" };
@@ -13,6 +13,7 @@ import nvmetClosing from "./host/nvmet_closing.py" with { type: "text" };
 import saved from "./host/saved.py" with { type: "text" };
 import { answerOf, type HostAnswer, lackingOf, refused } from "./host-answers.ts";
 import { bearsTag, uuidOf } from "./names.ts";
+import { noteSteps, refuseChanged, refuseUnnoted } from "./note.ts";
 
 /** What every request says. */
 interface HostSettings {
@@ -99,22 +100,24 @@ const described = ({ qualifiedName: name, backstore, device, guid }: ExportedTar
  * volume's part of the saved configuration, all under one lock. The tools (targetcli, nvmetcli) are not needed, and understand it.
  */
 export function hostTargets(host: StorageHost, settings: LioSettings | NvmetSettings): TargetExporter {
-  async function run(step: Step, { signal }: Call): Promise<HostAnswer> {
-    const outputs = await host.script({ steps: [step] }, signal);
+  async function run(step: Step, { signal }: Call, notes: readonly Step[] = []): Promise<HostAnswer> {
+    const [first = step, ...rest] = [...notes, step];
+    const outputs = await host.script({ steps: [first, ...rest] }, signal);
+    refuseUnnoted(outputs);
     if (step.name === "make") refuseChanged(outputs, step.name);
     return answerOf(outputs, step.name);
   }
 
   /** Changes one after another: each that waited on the host would take the place of a command. */
-  function change(verb: Verb, target: ExportedTarget, finished: boolean, call: Call): Promise<HostAnswer> {
+  function change(verb: Verb, target: ExportedTarget, finished: boolean, call: Call, note?: Note): Promise<HostAnswer> {
     const step = targetStep(verb, settings, { target: described(target), finished });
     const proved = verb === "make" ? whileSame(settings, target, step) : step;
-    return host.exclusive(settings.kind, call.signal, () => run(proved, call));
+    return host.exclusive(settings.kind, call.signal, () => run(proved, call, noteSteps(settings, target, note)));
   }
 
   return {
-    async make(target, finished, call) {
-      let answer = await change("make", target, finished, call);
+    async make(target, finished, call, note) {
+      let answer = await change("make", target, finished, call, note);
       if (answer.refused === "absent") {
         await awaitDevice(host, target, call);
         answer = await change("make", target, finished, call);

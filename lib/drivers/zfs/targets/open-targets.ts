@@ -124,6 +124,7 @@ function subsystems({ zfs: section, nvmeof }: SubsystemConfig, { host, programs 
   const exporter = () =>
     targetGuard(
       host,
+      programs,
       spdkTool(host, {
         zfs,
         privileged: spdk.sudoEnabled ? sudoOf(section) : [],

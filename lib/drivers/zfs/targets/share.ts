@@ -4,6 +4,7 @@ import { CsiError } from "../../../core/errors.ts";
 import { findingsOf, type VolumeFindings } from "../../../health/finding.ts";
 import type { Context, VolumeSpec } from "../../driver.ts";
 import type { Notes, ShareProtocol } from "../../store.ts";
+import { noteProperty } from "../properties.ts";
 import type { ZfsVolume } from "../volume.ts";
 import type { ExportedTarget, TargetExporter } from "./exporter.ts";
 import { checkedName, plainName, type TargetName, type TargetNaming, targetName } from "./names.ts";
@@ -45,13 +46,8 @@ export class TargetShare implements ShareProtocol<ZfsVolume> {
     return this.#settings.reach;
   }
 
-  /** Keeps the name before the target is made, so that the target can be found again whatever happens. */
-  async publish(
-    volume: ZfsVolume,
-    spec: VolumeSpec,
-    keep: (notes: Notes) => Promise<ZfsVolume>,
-    call: Call,
-  ): Promise<Notes> {
+  /** Notes the name before the target is made, so that the target can be found again whatever happens. */
+  async publish(volume: ZfsVolume, spec: VolumeSpec, _keep: unknown, call: Call): Promise<Notes> {
     if (volume.finished) {
       await this.restore(volume, call);
       return {};
@@ -59,9 +55,10 @@ export class TargetShare implements ShareProtocol<ZfsVolume> {
     const { naming, note, key, reach } = this.#settings;
     const kept = volume.notes[note];
     const name = kept === undefined ? targetName(naming, volume, spec) : checkedName(naming, kept);
-    if (kept === undefined) await keep({ [note]: name.backstore });
-    await this.#exporter().make(this.#targetOf(volume, name), false, call);
-    return { ...reach, [key]: name.qualifiedName };
+    const noted = kept === undefined ? { [note]: name.backstore } : {};
+    const values = Object.fromEntries(Object.entries(noted).map(([each, text]) => [noteProperty(each), text]));
+    await this.#exporter().make(this.#targetOf(volume, name), false, call, values);
+    return { ...noted, ...reach, [key]: name.qualifiedName };
   }
 
   context({ notes }: ZfsVolume): Context {

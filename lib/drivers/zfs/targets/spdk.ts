@@ -4,7 +4,8 @@ import type { StorageHost } from "../../../io/script.ts";
 import { inUse } from "../../failure.ts";
 import type { Programs } from "../cli/steps.ts";
 import type { ExportedTarget } from "./exporter.ts";
-import { refuseChanged, type TargetState, type TargetTool, whileSame } from "./guard.ts";
+import { type TargetState, type TargetTool, whileSame } from "./guard.ts";
+import { refuseChanged } from "./note.ts";
 import { type RpcAnswer, type RpcCall, rpcAnswers, rpcStep, type SpdkSocket } from "./spdk-rpc.ts";
 
 /** How SPDK is used on a host. */

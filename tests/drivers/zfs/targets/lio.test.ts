@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { tagOf } from "../../../../lib/drivers/zfs/targets/names.ts";
-import type { Script } from "../../../../lib/io/script.ts";
+import type { Script, Step } from "../../../../lib/io/script.ts";
 import { codeOf } from "../../../contract/driver-volumes.ts";
 import { perTest } from "../../../contract/per-test.ts";
 import { callWith, getVolume, gib, volumeOf } from "../../../contract/rig.ts";
@@ -204,9 +204,11 @@ test("csimux waits for a device without the lock of targetcli", async () => {
     async script({ steps: [first, ...rest], ...more }: Script, signal: AbortSignal) {
       if (first.name === "device") waits.push(locked);
       // udev makes it after csimux has looked for it.
-      const stdin = waits.length === 0 ? first.stdin?.replaceAll("/k/v/b", "/k/v/late") : first.stdin;
-      const step = first.name === "make" && stdin !== undefined ? { ...first, stdin } : first;
-      return rig.host.script({ ...more, steps: [step, ...rest] }, signal);
+      const late = (step: Step): Step =>
+        step.name === "make" && step.stdin !== undefined && waits.length === 0
+          ? { ...step, stdin: step.stdin.replaceAll("/k/v/b", "/k/v/late") }
+          : step;
+      return rig.host.script({ ...more, steps: [late(first), ...rest.map(late)] }, signal);
     },
   };
   await rig.on(host).create(volumeOf("b", gib), call);

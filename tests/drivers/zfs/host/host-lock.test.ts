@@ -15,11 +15,11 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { destroyStep, whileUnused } from "../../../lib/drivers/zfs/cli/destroy.ts";
-import { datasetLock, locked } from "../../../lib/drivers/zfs/cli/lock.ts";
-import type { Argv } from "../../../lib/io/runner.ts";
-import type { Step } from "../../../lib/io/script.ts";
-import { pause } from "../../waiting.ts";
+import { destroyStep, whileUnused } from "../../../../lib/drivers/zfs/cli/destroy.ts";
+import { datasetLock, locked } from "../../../../lib/drivers/zfs/cli/lock.ts";
+import type { Argv } from "../../../../lib/io/runner.ts";
+import type { Step } from "../../../../lib/io/script.ts";
+import { pause } from "../../../waiting.ts";
 
 let folder = "";
 /** A lock of this test alone. */

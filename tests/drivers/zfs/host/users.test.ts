@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { clientsIn, usersStep } from "../../../lib/drivers/zfs/cli/nfs.ts";
-import { mounted, nfsCache, nfsClients } from "../../fakes/zfs/nfsd.ts";
+import { clientsIn, usersStep } from "../../../../lib/drivers/zfs/cli/nfs.ts";
+import { mounted, nfsCache, nfsClients } from "../../../fakes/zfs/nfsd.ts";
 
 // Who uses a file system, by each awk that hosts have: mawk (Debian), gawk (Red Hat) and that of busybox, where they are installed.
 
@@ -50,7 +50,7 @@ describe.each(["mawk", "gawk", "busybox"])("with %s", program => {
     expect(usersOf(place, program, ["env", "-u", "nothing"]).trimEnd().split("\n")).toEqual(lines);
   });
 
-  run("nobody is found where only others are, or where the kernel shows nothing", () => {
+  run("others are not taken for users, and without answers of the kernel there are none", () => {
     expect(usersOf("/tank/a", program)).toBe("");
     nfsCache(folder, ["/tank/a-2", "/old/tank/a", "/tank"]);
     nfsClients(folder, [{ id: 3, open: ["/tank/a-2", "/tank"] }]);

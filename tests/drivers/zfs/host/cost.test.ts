@@ -1,17 +1,17 @@
 import { expect, test } from "bun:test";
 import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Driver } from "../../../lib/drivers/driver.ts";
-import { ZfsCli } from "../../../lib/drivers/zfs/cli/cli.ts";
-import { destroyStep } from "../../../lib/drivers/zfs/cli/destroy.ts";
-import { onlyIf } from "../../../lib/drivers/zfs/cli/lock.ts";
-import { localRunner } from "../../../lib/io/local.ts";
-import { localHost } from "../../../lib/io/local-host.ts";
-import type { Argv } from "../../../lib/io/runner.ts";
-import type { Script, Step } from "../../../lib/io/script.ts";
-import { perTest } from "../../contract/per-test.ts";
-import { callWith, volumeOf } from "../../contract/rig.ts";
-import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
+import type { Driver } from "../../../../lib/drivers/driver.ts";
+import { ZfsCli } from "../../../../lib/drivers/zfs/cli/cli.ts";
+import { destroyStep } from "../../../../lib/drivers/zfs/cli/destroy.ts";
+import { onlyIf } from "../../../../lib/drivers/zfs/cli/lock.ts";
+import { localRunner } from "../../../../lib/io/local.ts";
+import { localHost } from "../../../../lib/io/local-host.ts";
+import type { Argv } from "../../../../lib/io/runner.ts";
+import type { Script, Step } from "../../../../lib/io/script.ts";
+import { perTest } from "../../../contract/per-test.ts";
+import { callWith, volumeOf } from "../../../contract/rig.ts";
+import { type ZfsRig, zfsRig } from "../zfs-rig.ts";
 
 const call = callWith();
 const opened = perTest(zfsRig);
@@ -36,8 +36,8 @@ async function costOf(rig: ZfsRig, work: (driver: Driver) => Promise<unknown>) {
 test.each([
   ["zfs-generic-nfs", 2, 2],
   ["zfs-local-zvol", 2, 2],
-  ["zfs-generic-iscsi", 4, 3],
-  ["zfs-generic-nvmeof", 4, 3],
+  ["zfs-generic-iscsi", 3, 3],
+  ["zfs-generic-nvmeof", 3, 3],
 ])(
   "%s makes a volume in %p scripts and deletes it in %p, without asking for its account or host",
   async (name, make, remove) => {
