@@ -49,8 +49,8 @@ export interface ControllerSettings {
   readonly knownHosts: string;
   /** Like ServeOptions.healthMs. */
   readonly healthMs: number;
-  /** Like RunningCopiesParts.held. */
-  readonly held: () => Promise<string | undefined>;
+  /** Like RunningCopiesParts.lockedId. */
+  readonly lockedId: () => Promise<string | undefined>;
 }
 
 /** Builds the controller half: files → connections → routing. Commands are reported to `tell`. */
@@ -59,7 +59,7 @@ export function openController(
   main: MainFile,
   resolver: ValueResolver,
   ownSegments: (() => Segments) | undefined,
-  { healthMs, held, ...folders }: ControllerSettings,
+  { healthMs, lockedId, ...folders }: ControllerSettings,
   tell: CommandObserver,
   log: Log,
 ) {
@@ -76,7 +76,7 @@ export function openController(
       listing,
     };
   };
-  const copySettings = { stream: copyByStream, settings: () => main.config.copies, log, held };
+  const copySettings = { stream: copyByStream, settings: () => main.config.copies, log, lockedId };
   const { stop, overview, scopedTo, checkHealth, askSkipped, checkNew, examples, inline, inventory, copies, ...parts } =
     openRouter(connections, configured, settings, log, undefined, healthTimes(healthMs), openCopies(copySettings));
   const cleanUps = cleanUpRounds(async call => copies?.cleanUp(call), log);

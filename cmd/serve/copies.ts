@@ -3,7 +3,7 @@ import type { Call, Log } from "../../lib/core/call.ts";
 import { CsiError, detailOf } from "../../lib/core/errors.ts";
 import { PeriodicRounds } from "../../lib/core/time.ts";
 import { parseEndpoint } from "../../lib/csi/endpoint.ts";
-import { heldId } from "../../lib/io/held-id.ts";
+import { lockedId } from "../../lib/io/locked-id.ts";
 import type { CommandRunner } from "../../lib/io/runner.ts";
 import { commandSocketOf, type RunCommand, serveCommands } from "../../lib/observe/command-socket.ts";
 import { ownSocket } from "./aliases.ts";
@@ -23,9 +23,9 @@ export const cleanUpRounds = (cleanUp: (call: Call) => Promise<void>, log: Log):
  * The id that this process takes over from the one that served the same CSI socket before, whose copies it then continues at once. The
  * folder of the socket is the pod's own and outlives its containers. Undefined without a socket.
  */
-export async function copyOwner({ endpoints }: Pick<ServeOptions, "endpoints">, runner: CommandRunner) {
+export async function lockedIdOf({ endpoints }: Pick<ServeOptions, "endpoints">, runner: CommandRunner) {
   const socket = ownSocket(endpoints);
-  return socket === undefined ? undefined : heldId(`${socket}.owner`, runner);
+  return socket === undefined ? undefined : lockedId(`${socket}.owner`, runner);
 }
 
 /** Opens the command socket. If that fails, volumes are served nevertheless. */

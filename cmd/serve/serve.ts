@@ -8,7 +8,7 @@ import { type Host, toolEnvironment, valueResolver } from "../host.ts";
 import { version } from "../version.ts";
 import { refuseAliases } from "./aliases.ts";
 import { openController } from "./controller.ts";
-import { beginCommands, copyOwner } from "./copies.ts";
+import { beginCommands, lockedIdOf } from "./copies.ts";
 import { driverEndpoints } from "./driver-endpoints.ts";
 import { openRegistration } from "./kubelet-registration.ts";
 import { catchDefects, openLog } from "./logging.ts";
@@ -75,8 +75,8 @@ async function start(options: ServeOptions, host: Host, output: ReturnType<typeo
   logMissingName(main.config, options, log);
   const own = await ownNode(main.config, options.nodeName, host, log);
   const observation = await openObservation(options, stateFolder(options, host), () => observed, output, host);
-  const held = () => copyOwner(options, localRunner({ env: toolEnvironment(host.env) }));
-  const settings = { ...controllerFolders(options), healthMs: options.healthMs, held };
+  const lockedId = () => lockedIdOf(options, localRunner({ env: toolEnvironment(host.env) }));
+  const settings = { ...controllerFolders(options), healthMs: options.healthMs, lockedId };
   const controller = openController(host, main, resolver, own.ownSegments, settings, observation.commands, log);
   const isController = modes.has("controller");
   // A node without connection files knows only the storage systems of its own volumes.

@@ -6,7 +6,7 @@ import type { CopySettings } from "../core/proxy.ts";
 import { type CopyMethod, type CopySpec, copyAbilities, type SourceSnapshot } from "../drivers/copying.ts";
 import type { Connection } from "../mux/connection.ts";
 import { type MethodChoice, methodsBetween } from "./methods.ts";
-import { type CopyRecord, type RecordPlace, recordOf, writeRecord } from "./record.ts";
+import { type CopyRecord, heldElsewhere, type RecordPlace, recordOf, writeRecord } from "./record.ts";
 import type { CopyingParts } from "./running-copies.ts";
 
 /** The request for a copy. */
@@ -52,10 +52,8 @@ export class CopyAdmission {
       const { methods, instead } = allowed(methodsOf(from, to, source.kind, copies.settings()));
       const { copySource } = from.driver;
       if (!copySource) throw new CsiError("internal", "a connection with methods can give content");
-      const taken = await calls.make(from, () =>
-        copySource.protect({ kind: source.kind, id: source.id }, key, 0, call),
-      );
-      const snapshot = relaxed(taken, from);
+      const made = await calls.make(from, () => copySource.protect({ kind: source.kind, id: source.id }, key, 0, call));
+      const snapshot = relaxed(made, from);
       try {
         refuseSize(spec, snapshot);
         const given = methods.filter(method => snapshot.methods?.includes(method) ?? true);
@@ -71,8 +69,8 @@ export class CopyAdmission {
         return recordOf(stored, `volume ${key}`);
       } catch (error) {
         if (!isFinal(error)) throw error;
-        // The other process has protected the same snapshot.
-        if (await place.use(each => each.find(place.id, call))) throw begunElsewhere(key, error);
+        // Its target may be the cause of this refusal, such as too little space, and it has protected the same snapshot.
+        if (await place.use(each => each.find(place.id, call))) throw heldElsewhere(key, undefined, error);
         // With a final error code, nothing may be left: no request follows.
         await calls.make(from, () => copySource.release(key, undefined, call)).catch(notFinal(error));
         throw error;
@@ -144,10 +142,6 @@ function newRecord({ spec, role }: CopyRequest, method: CopyMethod, snapshot: So
     move: role === "move" ? { parameters, mutable } : undefined,
   };
 }
-
-/** The error if another process has begun the copy meanwhile: its target may be the cause of this refusal, such as too little space. */
-const begunElsewhere = (volume: string, cause: unknown): CsiError =>
-  new CsiError("aborted", `volume ${volume} is being copied by another csimux`, { cause });
 
 /** The error after a refusal if the source is still protected: the code makes the caller retry. */
 const notFinal = (refusal: unknown) => (cause: unknown) => {

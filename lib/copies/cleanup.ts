@@ -10,7 +10,7 @@ import type { UseDriver } from "./copy-work.ts";
 import type { CopyCreation } from "./create-volume.ts";
 import { seconds } from "./lease.ts";
 import { nextStep } from "./next-step.ts";
-import { type CopyRecord, elsewhere, recordOf } from "./record.ts";
+import { type CopyRecord, heldElsewhere, recordOf } from "./record.ts";
 import { CopyRemoval } from "./removal.ts";
 import type { CopyingParts, RunningCopies } from "./running-copies.ts";
 
@@ -105,8 +105,8 @@ export class CleanUp {
       return;
     }
     const isWanted = seconds() - record.asked <= this.#keptSeconds(record);
-    const step = nextStep("clean-up", { record, lease: copies.leaseOf(target, record), isWanted });
-    if (step === "release") return this.#removal.finishCleanup(target, record, call);
+    const step = nextStep("clean-up", { record, lease: copies.observeLease(target, record), isWanted });
+    if (step === "release") return this.#removal.forgetFinished(target, record, call);
     if (step === "nothing") return;
     // The listing may be minutes old; a request may have arrived since.
     const now = await this.#parts.use(connection, async ({ copyTarget }) => copyTarget?.find(stored.id, call));
@@ -125,7 +125,7 @@ export class CleanUp {
       if (!(error instanceof CsiError && error.code === "failed-precondition")) throw error;
       // The target became the volume, but its process ended before it wrote that into the record.
       if (await this.#parts.use(target.connection, driver => isVolume(driver, target, call)))
-        return this.#removal.finishCleanup(target, record, call);
+        return this.#removal.forgetFinished(target, record, call);
       call.log.warn("an unfinished copy cannot be removed", { volume: encodeHandle(target), reason: error.message });
     }
   }
@@ -175,16 +175,16 @@ export async function cancelCopy(
     const step = nextStep("cancel", {
       record: left,
       isVolume: await on(({ driver }) => isVolume(driver, target, call)),
-      lease: left ? copies.leaseOf(target, left) : "none",
+      lease: left ? copies.observeLease(target, left) : "none",
     });
     if (step === "refuse")
       throw new CsiError("failed-precondition", `the copy to volume ${volume} is complete; delete the volume instead`);
     // Once more for a copy that was removed and begun again meanwhile.
     if (step === "mark")
-      await on(connection => ability(connection, "copyTarget").cancel(target.id, call)).catch(ignoreNotFound);
+      await on(connection => ability(connection, "copyTarget").markCancelled(target.id, call)).catch(ignoreNotFound);
     else if (step === "wait") await pause(lookMs, AbortSignal.any([client, call.signal]));
     else {
-      if (left) await removal.cancel(target, left, call);
+      if (left) await removal.removeCancelled(target, left, call);
       return { target: volume };
     }
   }
@@ -216,14 +216,14 @@ export async function beforeDelete(
   if (mayHave && !(await calls.make(connection, () => mayHave(target.id, call)))) return;
   const record = await copying.find(connection, target, call);
   if (!record) return;
-  const step = nextStep("delete", { record, lease: copies.leaseOf(target, record) });
-  if (step === "wait") throw elsewhere(target);
-  if (step === "release") return removal.forget(target, record, call);
+  const step = nextStep("delete", { record, lease: copies.observeLease(target, record) });
+  if (step === "wait") throw heldElsewhere(encodeHandle(target), record);
+  if (step === "release") return removal.forgetDeleted(target, record, call);
   try {
     await removal.remove(target, record, call);
   } catch (error) {
     // The target became the volume, but its process ended before it wrote that into the record.
     if (!(error instanceof CsiError && error.code === "failed-precondition")) throw error;
-    await removal.forget(target, record, call);
+    await removal.forgetDeleted(target, record, call);
   }
 }

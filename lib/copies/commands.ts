@@ -19,10 +19,10 @@ import { freezeSource } from "./freeze.ts";
 import type { MethodChoice } from "./methods.ts";
 import { nextStep } from "./next-step.ts";
 import type { CopyAnswer, CopyCommand } from "./protocol.ts";
-import { type CopyRecord, elsewhere, sourceOf, specOf } from "./record.ts";
+import { type CopyRecord, heldElsewhere, sourceOf, specOf } from "./record.ts";
 import type { CopyingParts } from "./running-copies.ts";
 import type { RunningCopy } from "./running-copy.ts";
-import { lastSnapshot, proveOrigin } from "./source-snapshot.ts";
+import { ensureLastSnapshot, proveOrigin } from "./source-snapshot.ts";
 
 /** How many connections are asked for their copies at once. */
 const width = 16;
@@ -136,9 +136,9 @@ export class CopyCommands {
     const before = running?.record ?? (await this.#record(target, call));
     await this.#on(target.connection, to => this.#copying.refuseForbidden(to, target, before, call));
     if (!running) await proveOrigin(this.#parts.connections, target, before, call);
-    const lease = copies.leaseOf(target, before);
+    const lease = copies.observeLease(target, before);
     const step = running ? "continue" : nextStep("pass", { record: before, lease });
-    if (step === "wait") throw elsewhere(target);
+    if (step === "wait") throw heldElsewhere(encodeHandle(target), before);
     if (step === "refuse")
       throw new CsiError("failed-precondition", `the copy to volume ${encodeHandle(target)} is ${before.state}`);
     const record = step === "next-pass" ? await this.#next(target, before, call) : before;
@@ -169,7 +169,7 @@ export class CopyCommands {
       const now = Math.floor(Date.now() / 1_000);
       const from = { kind: source.kind, id: source.id };
       // An earlier request may have ended after it had taken this pass's snapshot: that one is older than this request.
-      const last = await lastSnapshot(target, before, source, copySource, call);
+      const last = await ensureLastSnapshot(target, before, source, copySource, call);
       await copySource.release(encodeHandle(target), last, call);
       const made = await copySource.protect(from, encodeHandle(target), pass, call);
       const snapshot = copies?.allowPlain ? { ...made, traits: { ...made.traits, encrypted: false } } : made;
@@ -181,10 +181,10 @@ export class CopyCommands {
 
   async #finish(target: Handle, call: Call) {
     const record = await this.#recordOrNone(target, call);
-    const lease = record ? this.#parts.copies.leaseOf(target, record) : "none";
+    const lease = record ? this.#parts.copies.observeLease(target, record) : "none";
     const step = nextStep("finish", { record, lease });
     if (!record || step === "answer") return this.#finished(target, call);
-    if (step === "wait") throw elsewhere(target, record);
+    if (step === "wait") throw heldElsewhere(encodeHandle(target), record);
     if (step === "refuse") {
       const text =
         record.state === "ready"

@@ -40,7 +40,7 @@ export interface CopyWork {
   readonly spec: CopySpec;
   /** Whether its target was just created. Otherwise it may be missing: the process that wrote the record may have ended before that. */
   readonly isNew: boolean;
-  /** Whether another process was its owner and gave no answer: if it was suspended, it may still write into the target. */
+  /** Whether another process was its holder until its lease expired: if it was only suspended, it may still write into the target. */
   readonly isTakenOver: boolean;
   /** What the file of the source's connection allows. */
   readonly dropAcls: boolean;
@@ -128,8 +128,8 @@ export function endsCopy(
   return why.code !== "not-found" && (!dirty || role === "move" || why.code === "invalid-argument");
 }
 
-/** One attempt to copy the content of a snapshot, or what is missing of it. */
-export interface CopyPass {
+/** One attempt of a pass: copies the content of a snapshot, or what is missing of it. */
+export interface CopyAttempt {
   readonly work: CopyWork;
   readonly snapshot: SourceSnapshot;
   readonly lease: CopyLease;
@@ -148,21 +148,21 @@ export interface CopyPass {
 
 /** Copies by the way that the record names. Throws "unavailable" if an end lacks what that needs. */
 export async function copyContent(
-  pass: CopyPass,
+  attempt: CopyAttempt,
   copySource: CopySource,
   copyTarget: CopyTarget,
   call: Call,
 ): Promise<void> {
-  const { target } = pass.work;
-  const { method } = pass.lease.record;
-  if (isStream(method)) return byStream(pass, method, copySource, copyTarget, call);
+  const { target } = attempt.work;
+  const { method } = attempt.lease.record;
+  if (isStream(method)) return byStream(attempt, method, copySource, copyTarget, call);
   if (!copyTarget.folder) throw unable(target.connection, "take files");
   const folder = await copyTarget.folder(target.id, call);
-  if (method === "restore") return byFilling(pass, copySource, folder, call);
-  return byFiles(pass, copySource, folder, call);
+  if (method === "restore") return byFilling(attempt, copySource, folder, call);
+  return byFiles(attempt, copySource, folder, call);
 }
 
-async function byFiles(attempt: CopyPass, { tree: read }: CopySource, folder: string, call: Call): Promise<void> {
+async function byFiles(attempt: CopyAttempt, { tree: read }: CopySource, folder: string, call: Call): Promise<void> {
   const { work, snapshot, lease } = attempt;
   if (!read) throw unable(work.source.connection, "give files");
   const { stable } = snapshot;
@@ -183,23 +183,23 @@ async function byFiles(attempt: CopyPass, { tree: read }: CopySource, folder: st
 }
 
 /** Restores into an empty folder; the result of an interrupted attempt is removed first. */
-async function byFilling(pass: CopyPass, { fill }: CopySource, folder: string, call: Call): Promise<void> {
-  const { work, snapshot, lease } = pass;
+async function byFilling(attempt: CopyAttempt, { fill }: CopySource, folder: string, call: Call): Promise<void> {
+  const { work, snapshot, lease } = attempt;
   if (!fill) throw unable(work.source.connection, "write its snapshots into a folder");
-  if (lease.record.dirty) await pass.again();
+  if (lease.record.dirty) await attempt.again();
   await lease.write({ dirty: true });
   await fill(snapshot, folder, call);
 }
 
 async function byStream(
-  pass: CopyPass,
+  attempt: CopyAttempt,
   method: "zfs-send" | "zfs-send-local",
   copySource: CopySource,
   copyTarget: CopyTarget,
   call: Call,
 ): Promise<void> {
-  const { work, snapshot, lease } = pass;
-  await lease.write({}); // Only the owner ends what receives, and another process may be it by now.
+  const { work, snapshot, lease } = attempt;
+  await lease.write({}); // Only the holder ends what receives, and another process may be it by now.
   const { record } = lease;
   if (!copySource.stream) throw unable(work.source.connection, "send streams");
   if (!copyTarget.stream) throw unable(work.target.connection, "receive streams");
@@ -207,10 +207,10 @@ async function byStream(
   // A stream that continues counts from zero again.
   const before = record.done;
   const ends = { source: copySource.stream, target: copyTarget.stream, id: work.target.id };
-  const { basic } = await pass.stream(
+  const { basic } = await attempt.stream(
     {
       ...{ ...ends, snapshot, earlier: record.earlier, method, basic: record.basic },
-      progress: bytes => pass.arrived(total(before + bytes, bytes)),
+      progress: bytes => attempt.arrived(total(before + bytes, bytes)),
     },
     call,
   );

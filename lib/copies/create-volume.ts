@@ -13,7 +13,7 @@ import type { CopyWork } from "./copy-work.ts";
 import { finishCopy } from "./finish.ts";
 import { forbids, type MethodChoice } from "./methods.ts";
 import { nextStep } from "./next-step.ts";
-import { type CopyRecord, currentRecord, elsewhere, type RecordPlace, sourceOf, whyEnded } from "./record.ts";
+import { type CopyRecord, currentRecord, heldElsewhere, type RecordPlace, sourceOf, whyEnded } from "./record.ts";
 import type { CopyingParts } from "./running-copies.ts";
 import type { RunningCopy } from "./running-copy.ts";
 
@@ -164,12 +164,12 @@ export class CopyCreation {
     const volume = await place.use(to => to.existing(spec, call));
     if (volume) {
       const left = currentRecord(place, call).catch(() => undefined);
-      copies.afterwards(left.then(known => known && removal.finishCleanup(target, known, call)));
+      copies.afterwards(left.then(known => known && removal.forgetFinished(target, known, call)));
       return { kind: "volume", volume } as const;
     }
     const known = await currentRecord(place, call);
     const record = known ?? (await this.#admission.begin(request, connection, place, call));
-    const lease = copies.leaseOf(target, record);
+    const lease = copies.observeLease(target, record);
     const step = nextStep("create", { record, lease });
     if (step === "remove") {
       await removal.remove(target, record, call);
@@ -177,13 +177,13 @@ export class CopyCreation {
     }
     refuseOther(record, request);
     if (step === "release") {
-      await removal.finishCleanup(target, record, call);
+      await removal.forgetFinished(target, record, call);
       throw new CsiError(
         "aborted",
         `the volume that was copied to ${place.target} no longer exists; its record is being removed; retry`,
       );
     }
-    if (step === "wait") throw elsewhere(target, record);
+    if (step === "wait") throw heldElsewhere(place.target, record);
     if (known) await this.refuseForbidden(connection, target, record, call);
     if (step === "finish") return { kind: "ready", record } as const;
     const started = this.start(request, record, { isNew: !known, isTakenOver: lease === "expired" });

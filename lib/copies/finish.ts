@@ -35,13 +35,13 @@ export async function finishCopy(
     ...{ volume: place.target, source: spec.origin.handle, snapshot: record.snapshot.name },
     ...(record.snapshot.proof && { proof: record.snapshot.proof }),
   });
-  copies.afterwards(removal.finishCleanup(target, record, call));
+  copies.afterwards(removal.forgetFinished(target, record, call));
   return volume;
 
   /** Whether the copy was cancelled, perhaps by another process, which has removed its content already. */
   async function isOver(): Promise<boolean> {
     const left = await currentRecord(place, call).catch(() => undefined);
-    if (!left || copies.leaseOf(target, left) === "held") return false;
+    if (!left || copies.observeLease(target, left) === "held") return false;
     return left.state === "cancelled" || !(await place.use(to => to.hasContent(target.id, call)));
   }
 }

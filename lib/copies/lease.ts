@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Call } from "../core/call.ts";
 import { CsiError, detailOf } from "../core/errors.ts";
 import { pause } from "../core/time.ts";
-import { type CopyRecord, currentRecord, type RecordPlace, replaceRecord } from "./record.ts";
+import { type CopyRecord, currentRecord, heldElsewhere, type RecordPlace, replaceRecord } from "./record.ts";
 
 /** The times of running copies, in milliseconds. Tests use shorter ones. */
 export interface CopyTimes {
@@ -68,8 +68,11 @@ export class LeaseWatch {
     this.#now = now;
   }
 
-  /** "none": it has no holder, or the holder is `self`, which does not run it; "expired": its holder has gone; "held": another process works on it. */
-  leaseState(target: string, { holder, heartbeat }: CopyRecord, self: string): "none" | "expired" | "held" {
+  /**
+   * "none": it has no holder, or the holder is `self`, which does not run it; "expired": its holder has gone; "held": another process works on it,
+   * or was killed less than `takeoverAfter` ago. The first call for a heartbeat starts that time, so it is called for each copy that is met.
+   */
+  observe(target: string, { holder, heartbeat }: CopyRecord, self: string): "none" | "expired" | "held" {
     if (holder === "" || holder === self) {
       this.#seen.delete(target);
       return "none";
@@ -82,20 +85,20 @@ export class LeaseWatch {
     return "held";
   }
 
-  /** Forgets a copy that has ended. */
-  forget(target: string): void {
+  /** To be called when a copy of this process has ended. */
+  ended(target: string): void {
     this.#seen.delete(target);
   }
 }
 
-/** The name of a process in records. `held`: an id that only one process has at a time (`heldId`), or undefined. */
-export const holderName = (held: string | undefined): string =>
-  held === undefined ? randomUUID() : `${held}.${randomUUID()}`;
+/** The name of a process in records. `locked`: an id that only one process has at a time (`lockedId`), or undefined. */
+export const holderName = (locked: string | undefined): string =>
+  locked === undefined ? randomUUID() : `${locked}.${randomUUID()}`;
 
-/** Whether a process had the same held id as `self` before: it has ended. */
+/** Whether a process had the same locked id as `self` before: it has ended. */
 function isEarlier(holder: string, self: string): boolean {
-  const [held, own] = self.split(".");
-  return own !== undefined && holder.startsWith(`${held}.`);
+  const [locked, own] = self.split(".");
+  return own !== undefined && holder.startsWith(`${locked}.`);
 }
 
 /** The lease of one copy: only its holder writes the record, until it gives the lease up or loses it. */
@@ -168,7 +171,7 @@ export class CopyLease {
 
   /** Changes the record; durable when it resolves. Throws if this process is no longer the holder. */
   write(change: Partial<CopyRecord>): Promise<void> {
-    if (this.#isLeft) return Promise.reject(taken(this.#place.target));
+    if (this.#isLeft) return Promise.reject(heldElsewhere(this.#place.target));
     this.#record = { ...this.#record, ...change };
     const done = this.#queue.then(() => this.#writeNow());
     this.#queue = done.catch(() => {});
@@ -220,7 +223,7 @@ export class CopyLease {
       (heartbeat === undefined || (found.heartbeat === heartbeat && found.frozen === this.#record.frozen));
     if (isSame && found.state !== "cancelled") return;
     this.#isCancelled = found?.state === "cancelled" && found.holder === this.#self;
-    const why = !found || found.state === "cancelled" ? cancelled(target) : taken(target);
+    const why = !found || found.state === "cancelled" ? cancelled(target) : heldElsewhere(target);
     this.#lose(why);
     throw why;
   }
@@ -238,9 +241,6 @@ export class CopyLease {
     this.#lost(why);
   }
 }
-
-const taken = (target: string): CsiError =>
-  new CsiError("aborted", `volume ${target} is being copied by another csimux`);
 
 const cancelled = (target: string): CsiError =>
   new CsiError("aborted", `the copy to volume ${target} was cancelled; retry`);

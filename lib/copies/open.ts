@@ -25,12 +25,12 @@ export const openCopies =
     const port: Copies = {
       refuseBusy: handle => creation.refuseBusy(handle),
       methods: (source, to) => creation.methods(source, to),
-      hasBegun: (...asked) => creation.hasBegun(...asked),
-      async create(...asked) {
+      hasBegun: (...given) => creation.hasBegun(...given),
+      async create(...given) {
         await copies.identify();
-        return creation.create(...asked);
+        return creation.create(...given);
       },
-      beforeDelete: (...asked) => beforeDelete(parts, creation, ...asked),
+      beforeDelete: (...given) => beforeDelete(parts, creation, ...given),
       state: (connection, stored) => copies.state(connection, stored),
       view: () => copies.view(),
       stop: limitMs => copies.stop(limitMs),
@@ -40,9 +40,9 @@ export const openCopies =
       /** Like RunningCopies.running. */
       running: copies.running.bind(copies),
       /** Like CopyCommands.run. */
-      async command(...asked: Parameters<CopyCommands["run"]>) {
+      async command(...given: Parameters<CopyCommands["run"]>) {
         await copies.identify();
-        return commands.run(...asked);
+        return commands.run(...given);
       },
       /** Like CleanUp.run. */
       cleanUp: cleanUp.run.bind(cleanUp),

@@ -164,7 +164,7 @@ export class StallDetector {
   }
 
   /** Starts the measurement: the copy no longer waits for its turn. */
-  begin(): void {
+  start(): void {
     this.#at = this.#now();
   }
 

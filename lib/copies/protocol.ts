@@ -92,9 +92,11 @@ const copyState = v.strictObject({
   name: v.string(),
   role: v.picklist(["create", "move"]),
   /**
-   * "copying": a csimux process works on it, or it waits for its turn; "paused": no process works on it, because no request came; "ready": all
-   * data has arrived, and the next request makes it the volume; "finished": it is the volume, and its record will be removed; "cancelled":
-   * only its record is left, which refuses the next request; "unreadable": the record is damaged or of a newer csimux.
+   * "copying": a process works on it or waits for its turn, or was killed meanwhile (`holder` is that process); "paused": data is missing, and
+   * no process works on it, because no request came, csimux was stopped, or it failed (`fault`); "ready": all data of the pass has arrived,
+   * and `finish`, or the next request of a claim, makes it the volume; "finished": it is the volume, and its record will be removed;
+   * "cancelled": it was cancelled or ended for good; what is left, sometimes only the record, refuses the next request and is then removed;
+   * "unreadable": the record is damaged or of a newer csimux.
    */
   state: v.picklist(["copying", "paused", "ready", "finished", "cancelled", "unreadable"]),
   method: v.optional(methods),
@@ -109,7 +111,7 @@ const copyState = v.strictObject({
   rate: size,
   /** The time of the last request for it. */
   asked: v.number(),
-  /** The random id of the process that works on it; empty: none. */
+  /** The random id of the process that works on it, or was killed while it did; empty: none. */
   holder: v.string(),
   /** The last failure; empty after a success. */
   fault: v.string(),

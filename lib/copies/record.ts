@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import type { Call } from "../core/call.ts";
 import { CsiError, codes } from "../core/errors.ts";
-import { encodeHandle, type Handle, parseHandle } from "../core/handle.ts";
+import { type Handle, parseHandle } from "../core/handle.ts";
 import {
   type CopySpec,
   type CopyTarget,
@@ -71,13 +71,13 @@ const recordSchema = v.pipe(
     way: method,
     /** Whether the streams of all passes omit the features that older pools may lack. */
     basic: v.boolean(),
-    /** The number of the pass, from 0, the snapshot that it copies, and when that was taken. */
+    /** The number of the pass (of a move; otherwise 0), the snapshot that it copies, and when that was taken. */
     round: pass,
     moment: snapshotSchema,
     taken: time,
     /** The snapshot of the last complete pass. */
     earlier: v.optional(v.strictObject({ name: v.string(), proof: v.string() })),
-    /** "ready": all data of the pass has arrived; "finished": it is the volume. */
+    /** "copying": data is missing, whether or not a process works on it; "ready": all data of the pass has arrived; "finished": it is the volume. */
     state: v.picklist(["copying", "ready", "finished", "cancelled"]),
     /** Whether data may have been written into the target. */
     dirty: v.boolean(),
@@ -86,7 +86,7 @@ const recordSchema = v.pipe(
     total: bytes,
     /** The time of the last request for it. */
     asked: time,
-    /** The process that has its lease; empty: none. That process raises the heartbeat at intervals. */
+    /** The holder of its lease: the process that works on it, or was killed while it did; empty: none. The holder raises the heartbeat at intervals. */
     owner: v.string(),
     beat: v.pipe(v.number(), v.safeInteger(), v.minValue(0)),
     /** The last failure; empty after a success. */
@@ -208,10 +208,11 @@ export function specOf({ name, required, limit, origin, move }: CopyRecord): Cop
   );
 }
 
-/** The error if another process, or another request to this one, works on the copy. */
-export function elsewhere(target: Handle, record?: CopyRecord): CsiError {
-  const done = record && record.done > 0n ? `: ${record.done >> 20n} of ${record.total >> 20n} MiB` : "";
-  return new CsiError("aborted", `volume ${encodeHandle(target)} is being copied by another csimux${done}`);
+/** The error if another process, or another request to this one, has the lease of the copy. `volume`: its CSI id. */
+export function heldElsewhere(volume: string, record?: CopyRecord, cause?: unknown): CsiError {
+  const done = record && record.done > 0n ? ` (${record.done >> 20n} of ${record.total >> 20n} MiB)` : "";
+  const text = `volume ${volume} is being copied by another csimux${done}; if that was killed, this one takes over after about 90 s`;
+  return new CsiError("aborted", text, { cause });
 }
 
 /** The answer to the request for a volume whose copy has ended for good: the failure that ended it, or that a person cancelled it. */

@@ -25,10 +25,10 @@ export class CopyRemoval {
   }
 
   /**
-   * Removes a copy that a person has cancelled. The record of a claim's copy stays without a holder: it refuses the next request to any
+   * Removes a copy that is marked as cancelled. The record of a claim's copy stays without a holder: it refuses the next request to any
    * process, which then removes it. Throws if the target cannot be removed.
    */
-  async cancel(target: Handle, record: CopyRecord, call: Call): Promise<void> {
+  async removeCancelled(target: Handle, record: CopyRecord, call: Call): Promise<void> {
     if (record.role === "move") return this.remove(target, record, call);
     const place = placeOf(this.#use, target);
     await place.use(copyTarget => copyTarget.empty(target.id, call));
@@ -39,26 +39,26 @@ export class CopyRemoval {
     await this.#released(target, record, call);
   }
 
-  /** Like `cancel`. Returns false if the copy cannot be removed now; the next request or the hourly clean-up then removes it. */
-  async tryCancel(target: Handle, record: CopyRecord, call: Call): Promise<boolean> {
+  /** Like `removeCancelled`. Returns false if the copy cannot be removed now; the next request or the hourly clean-up then removes it. */
+  async tryRemoveCancelled(target: Handle, record: CopyRecord, call: Call): Promise<boolean> {
     let isRemoved = false;
     await this.#try("a cancelled copy could not be removed yet", target, call, async () => {
-      await this.cancel(target, record, call);
+      await this.removeCancelled(target, record, call);
       isRemoved = true;
     });
     return isRemoved;
   }
 
-  /** Ends the protection of a finished copy's source and removes its record. The hourly clean-up repeats what fails. */
-  async finishCleanup(target: Handle, record: CopyRecord, call: Call): Promise<void> {
+  /** Ends the protection of a finished copy's source, then removes its record. The hourly clean-up repeats what fails. */
+  async forgetFinished(target: Handle, record: CopyRecord, call: Call): Promise<void> {
     await this.#try("the source of a finished copy could not be released yet", target, call, async () => {
       await this.release(target, record, call);
       await placeOf(this.#use, target).use(copyTarget => copyTarget.forget(target.id, call));
     });
   }
 
-  /** Removes the record of a volume that will be deleted. The hourly clean-up ends any protection that is left for it. */
-  async forget(target: Handle, record: CopyRecord, call: Call): Promise<void> {
+  /** The same for a volume that will be deleted: the record goes in any case, and the hourly clean-up ends a protection that is left. Throws if it cannot be removed. */
+  async forgetDeleted(target: Handle, record: CopyRecord, call: Call): Promise<void> {
     await this.#try("the source of a finished copy could not be released yet", target, call, () =>
       this.release(target, record, call),
     );

@@ -11,7 +11,7 @@ import { CopyLease, type CopyTimes, holderName, LeaseWatch, usualTimes } from ".
 import { CopiedBytes, type CopiesView, copyState } from "./progress.ts";
 import type { CopyState } from "./protocol.ts";
 import { CopyQueue } from "./queue.ts";
-import { type CopyRecord, elsewhere, type RecordPlace } from "./record.ts";
+import { type CopyRecord, heldElsewhere, type RecordPlace } from "./record.ts";
 import type { CopyRemoval } from "./removal.ts";
 import { FileListings } from "./rsync/unchanged-files.ts";
 import { RunningCopy } from "./running-copy.ts";
@@ -24,8 +24,8 @@ export interface RunningCopiesParts {
   readonly settings: () => CopySettings;
   readonly log: Log;
   readonly times?: CopyTimes;
-  /** Takes an id that only one process has at a time: copies of an earlier owner of it need not be waited for. */
-  readonly held?: (() => Promise<string | undefined>) | undefined;
+  /** Takes an id that only one process has at a time: the leases of an earlier process with that id have expired. */
+  readonly lockedId?: (() => Promise<string | undefined>) | undefined;
 }
 
 /**
@@ -59,13 +59,12 @@ export class RunningCopies {
   }
 
   /**
-   * Takes the held id. To be called before a record is compared with this process, and not at its start: that takes a program, and most
+   * Takes the locked id. To be called before a record is compared with this process, and not at its start: that takes a program, and most
    * processes copy nothing.
    */
   identify(): Promise<void> {
     const take = async () => {
-      const held = await this.#parts.held?.();
-      this.#self ??= holderName(held);
+      this.#self ??= holderName(await this.#parts.lockedId?.());
     };
     this.#identified ??= take();
     return this.#identified;
@@ -101,10 +100,13 @@ export class RunningCopies {
     return [...this.#running.values()].find(({ source }) => source === text)?.copy.text;
   }
 
-  /** Which process works on the copy with this record: none ("none"), one that has ended ("expired"), or another running one ("held"). */
-  leaseOf(target: Handle, record: CopyRecord): "none" | "expired" | "held" {
+  /**
+   * Which process works on the copy with this record: none ("none"), one that has ended ("expired"), or another one, or this one ("held"). From
+   * the first call for a heartbeat, its process has `takeoverAfter` for the next one.
+   */
+  observeLease(target: Handle, record: CopyRecord): "none" | "expired" | "held" {
     if (this.running(target) || this.#leased.has(encodeHandle(target))) return "held";
-    return this.#watch.leaseState(encodeHandle(target), record, this.self);
+    return this.#watch.observe(encodeHandle(target), record, this.self);
   }
 
   /**
@@ -117,7 +119,7 @@ export class RunningCopies {
     call: Call,
     work: (own: Call) => Promise<T>,
   ): Promise<T> {
-    if (this.leaseOf(target, record) === "held") throw elsewhere(target);
+    if (this.observeLease(target, record) === "held") throw heldElsewhere(place.target, record);
     this.#leased.add(place.target);
     const lost = new AbortController();
     const own = { ...call, signal: AbortSignal.any([call.signal, lost.signal]) };
@@ -150,7 +152,7 @@ export class RunningCopies {
   start(work: CopyWork): RunningCopy {
     if (this.#isStopping) throw new CsiError("unavailable", "csimux is stopping; retry");
     const target = encodeHandle(work.target);
-    if (this.#leased.has(target)) throw elsewhere(work.target);
+    if (this.#leased.has(target)) throw heldElsewhere(target);
     const known = this.#running.get(target);
     if (known) return known.copy;
     const { use, stream, log, settings } = this.#parts;
@@ -161,7 +163,7 @@ export class RunningCopies {
     this.#running.set(target, { copy, source: encodeHandle(work.source) });
     void copy.done.finally(() => {
       this.#running.delete(target);
-      this.#watch.forget(target);
+      this.#watch.ended(target);
     });
     return copy;
   }

@@ -4,9 +4,9 @@ import { pause } from "../core/time.ts";
 import type { CopySource, CopyTarget, SourceSnapshot } from "../drivers/copying.ts";
 import {
   asCsiError,
+  type CopyAttempt,
   type CopyOutcome,
   type CopyParts,
-  type CopyPass,
   type CopyWork,
   copyContent,
   endsCopy,
@@ -20,7 +20,7 @@ import { type CopyRoute, type CopyStatus, ProgressDue, progressText, Rate, Stall
 import { type CopyRecord, type RecordPlace, writeRecord } from "./record.ts";
 import { CopyRemoval } from "./removal.ts";
 import type { PassFiles } from "./rsync/unchanged-files.ts";
-import { sourceSnapshot } from "./source-snapshot.ts";
+import { ensureSourceSnapshot } from "./source-snapshot.ts";
 
 /** A copy that runs in this process or waits for its turn. Only `CopyCreation.finish` makes its target the volume. */
 export class RunningCopy {
@@ -36,8 +36,8 @@ export class RunningCopy {
   #ahead: number | undefined;
   readonly #due: ProgressDue;
   #snapshot: SourceSnapshot;
-  /** Whether the record was compared with the source; only then is `#snapshot` what the source says. */
-  #isCompared = false;
+  /** Whether the record was checked against the source; only then is `#snapshot` what the source says. */
+  #isChecked = false;
   /**
    * Files that are in the target already are compared by content: a loss of power may have ended the process that wrote them, and in a later
    * pass, a program may have changed the source without a new size or time. `#files` says which can be left out.
@@ -49,7 +49,7 @@ export class RunningCopy {
   /** Its present turn, and how many files have been copied in it. */
   #present = { moved: () => {}, files: 0 };
   #claiming: Promise<void> | undefined;
-  /** Resolves when it has ended and given up the ownership of its record; never rejects. */
+  /** Resolves when it has ended and given up its lease; never rejects. */
   readonly done: Promise<CopyOutcome>;
 
   constructor(work: CopyWork, parts: CopyParts) {
@@ -84,7 +84,7 @@ export class RunningCopy {
     await this.#lease.write({ frozen });
   }
 
-  /** Ends its programs and gives up the ownership of the record. */
+  /** Ends its programs and gives up its lease. */
   stop(why: CsiError): void {
     this.#stop.abort(why);
   }
@@ -151,8 +151,8 @@ export class RunningCopy {
 
   /** Removes a target that another process has cancelled, which could not remove it while this one still wrote into it. */
   #removed(): Promise<boolean> {
-    const signal = AbortSignal.timeout(this.#parts.times.stalled);
-    return new CopyRemoval(this.#parts.use).tryCancel(this.#work.target, this.record, { ...this.#call, signal });
+    const call = { ...this.#call, signal: AbortSignal.timeout(this.#parts.times.stalled) };
+    return new CopyRemoval(this.#parts.use).tryRemoveCancelled(this.#work.target, this.record, call);
   }
 
   /** The last write must not be aborted with the copy itself. */
@@ -172,7 +172,7 @@ export class RunningCopy {
       } catch (error) {
         this.#call.signal.throwIfAborted();
         const why = asCsiError(error);
-        if (endsCopy(why, this.record, this.#isCompared)) throw why;
+        if (endsCopy(why, this.record, this.#isChecked)) throw why;
         // A source that cannot be asked now is asked after the pause.
         if (why.code === "not-found")
           await this.#sourceGone(why).catch(cause => (isFinal(cause) ? Promise.reject(cause) : undefined));
@@ -193,7 +193,7 @@ export class RunningCopy {
     };
     const { turns, times } = this.#parts;
     const turn = await turns.take(machines, times.turn * this.#longer, this.#call.signal, told);
-    if (this.#ahead !== undefined) this.#stall.begin();
+    if (this.#ahead !== undefined) this.#stall.start();
     this.#ahead = undefined;
     this.#present = { moved: () => turn.moved(), files: 0 };
     try {
@@ -216,27 +216,27 @@ export class RunningCopy {
   }
 
   /** Asks the source what is copied, and makes the target if it is missing. */
-  async #compare(copySource: CopySource, copyTarget: CopyTarget): Promise<void> {
+  async #checkRecord(copySource: CopySource, copyTarget: CopyTarget): Promise<void> {
     const before = this.#snapshot;
-    this.#snapshot = await sourceSnapshot(this.#work, this.#place.target, this.record, copySource, this.#call);
+    this.#snapshot = await ensureSourceSnapshot(this.#work, this.#place.target, this.record, copySource, this.#call);
     if (before.proof === this.#snapshot.proof) this.#lease.set({ snapshot: this.#snapshot });
     else await this.#replaced();
     this.#mustCompare = this.record.dirty;
     if (this.#work.isTakenOver && !isStream(this.record.method)) await this.#again();
-    else if (!this.#work.isNew) await this.#begin(copyTarget, this.record);
-    this.#isCompared = true;
+    else if (!this.#work.isNew) await this.#makeTarget(copyTarget, this.record);
+    this.#isChecked = true;
   }
 
   async #copy(copySource: CopySource, copyTarget: CopyTarget, call: Call): Promise<void> {
-    if (!this.#isCompared) await this.#compare(copySource, copyTarget);
-    const pass: CopyPass = {
+    if (!this.#isChecked) await this.#checkRecord(copySource, copyTarget);
+    const attempt: CopyAttempt = {
       ...{ work: this.#work, snapshot: this.#snapshot, lease: this.#lease, stream: this.#parts.stream },
       ...{ compare: this.#mustCompare, files: this.#files },
       copied: () => this.#present.files++,
       again: () => this.#again(),
       arrived: bytes => this.#arrived(bytes),
     };
-    await copyContent(pass, copySource, copyTarget, call);
+    await copyContent(attempt, copySource, copyTarget, call);
   }
 
   /** `bytes`: all bytes of this pass that have arrived. */
@@ -259,7 +259,7 @@ export class RunningCopy {
    */
   async #sourceGone(why: CsiError): Promise<void> {
     const snapshot = await this.#withBoth(copySource =>
-      sourceSnapshot(this.#work, this.#place.target, this.record, copySource, this.#call),
+      ensureSourceSnapshot(this.#work, this.#place.target, this.record, copySource, this.#call),
     );
     if (snapshot.name === this.#snapshot.name && snapshot.proof === this.#snapshot.proof) return;
     if (this.#work.source.kind === "snapshot") throw why;
@@ -275,19 +275,19 @@ export class RunningCopy {
   }
 
   /** Makes the target if it is missing. */
-  async #begin(copyTarget: CopyTarget, record: CopyRecord): Promise<void> {
+  async #makeTarget(copyTarget: CopyTarget, record: CopyRecord): Promise<void> {
     await copyTarget.begin(this.#work.spec, this.#snapshot, writeRecord(record), this.#call);
   }
 
-  /** Replaces the target by an empty one, into which no program of an earlier owner can write. */
+  /** Replaces the target by an empty one, into which no program of an earlier holder can write. */
   async #again(): Promise<void> {
     const { target } = this.#work;
     await this.#place.use(async copyTarget => {
       await copyTarget.empty(target.id, this.#call);
-      await this.#begin(copyTarget, this.record);
+      await this.#makeTarget(copyTarget, this.record);
     });
     this.#mustCompare = false;
-    this.#files.forget();
+    this.#files.restart();
     this.#lease.set({ dirty: false, done: 0n });
     this.#call.log.info("the copy starts again in an empty volume");
   }

@@ -14,7 +14,7 @@ const smaller = (one: bigint, other: bigint): bigint => (one < other ? one : oth
  * administrators may not be those of the source, and says how far the copy is. Throws "failed-precondition" if the record names something
  * else, and "not-found" if the source no longer exists. A snapshot with the same name and another proof is a new one: the old one was removed.
  */
-export async function sourceSnapshot(
+export async function ensureSourceSnapshot(
   { source, target, allowPlain }: CopyWork,
   volume: string,
   record: CopyRecord,
@@ -75,7 +75,7 @@ export async function proveOrigin(
 }
 
 /** The snapshot of the last pass, as the source has it. Throws "failed-precondition" if the record names another one, or it was removed. */
-export async function lastSnapshot(
+export async function ensureLastSnapshot(
   target: Handle,
   { snapshot, pass, origin }: CopyRecord,
   source: Handle,

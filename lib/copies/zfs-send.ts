@@ -28,7 +28,7 @@ const stopMs = 30_000;
 
 /**
  * Sends a snapshot into a target as a stream, or continues an earlier stream. Resolves when the target confirms that it holds the snapshot,
- * with the value of `basic` for later passes. The caller must own the copy, so that nothing else writes to the target. Throws CsiError:
+ * with the value of `basic` for later passes. The caller must hold the lease of the copy, so that nothing else writes to the target. Throws CsiError:
  * "unavailable" if another attempt may succeed, for which the received data is kept; "aborted" when the call ends; "not-found" if the
  * snapshot does not exist on the source; "failed-precondition" or "invalid-argument" if a person must change something first.
  */

@@ -110,7 +110,7 @@ export interface StreamTarget {
   state(id: string, call: Call): Promise<ReceivedState>;
   /** `isLater`: the target has an earlier snapshot already. Does no I/O. */
   open(id: string, snapshot: SourceSnapshot, isLater: boolean): StreamEnd;
-  /** Ends a receiving program that a dead process has left. The caller must own the copy. */
+  /** Ends a receiving program that a dead process has left. The caller must hold the lease of the copy. */
   stop(id: string, call: Call): Promise<void>;
   /** Discards a partial stream, so that the next one starts at the beginning or at the last complete snapshot. */
   discard(id: string, call: Call): Promise<void>;
@@ -153,7 +153,7 @@ export interface CopySource {
   readonly fill?: ((snapshot: SourceSnapshot, folder: string, call: Call) => Promise<void>) | undefined;
 }
 
-/** An unfinished copy on its target: the id that the volume will have, the text of its record, and whether `cancel` has marked it. */
+/** An unfinished copy on its target: the id that the volume will have, the text of its record, and whether `markCancelled` has marked it. */
 export interface StoredCopy {
   readonly id: string;
   readonly record: string;
@@ -184,10 +184,10 @@ export interface CopyTarget {
   /** Replaces the record of a target; durable when it resolves. */
   note(id: string, record: string, call: Call): Promise<void>;
   /**
-   * Marks a target as cancelled until `drop` or `forget`; durable when it resolves. `note` keeps the mark: a process that becomes the owner
+   * Marks a target as cancelled until `drop` or `forget`; durable when it resolves. `note` keeps the mark: a process that becomes the holder
    * writes first and reads then, and a cancellation does the reverse, so that one of them sees the other. Throws "not-found".
    */
-  cancel(id: string, call: Call): Promise<void>;
+  markCancelled(id: string, call: Call): Promise<void>;
   /**
    * Proves that the target holds `snapshot`, and makes it the volume: size, properties, name, share. Returns the volume, also when repeated
    * after an interruption at any step. The record stays until `forget`.

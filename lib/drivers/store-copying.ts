@@ -62,7 +62,7 @@ export function copyTargetOf<A extends StoredVolume>(
     find: (id, call) => copying(id, call, () => copyTarget.find(id, call)),
     mayHave: mayHave && ((id, call) => copying(id, call, () => mayHave(id, call))),
     note: (id, record, call) => copying(id, call, () => copyTarget.note(id, record, call)),
-    cancel: (id, call) => copying(id, call, () => copyTarget.cancel(id, call)),
+    markCancelled: (id, call) => copying(id, call, () => copyTarget.markCancelled(id, call)),
     finish: (id, spec, snapshot, call) => copying(id, call, () => volumes.finish(id, spec, snapshot, call)),
     hasContent: (id, call) => copying(id, call, () => copyTarget.hasContent(id, call)),
     empty: (id, call) => guard("empty the unfinished copy", id, call, () => volumes.empty(id, call)),

@@ -36,7 +36,7 @@ export interface CopyWorldParts {
   readonly groups?: ReadonlyMap<string, Group>;
   readonly stream?: CopyByStream;
   /** The id that it takes over from an earlier process. */
-  readonly held?: string;
+  readonly lockedId?: string;
   /** The connection of ids without a prefix. */
   readonly legacyConnection?: string;
   /** The time limit of a listing, in milliseconds. */
@@ -57,7 +57,7 @@ export function copyProcess({
   stream = noStream,
   legacyConnection,
   look = 5_000,
-  held,
+  lockedId,
 }: CopyWorldParts) {
   const { log } = testCall();
   const present = { ...usualCopies, ...settings };
@@ -90,7 +90,7 @@ export function copyProcess({
     log,
     { look, capacity: 5_000 },
     { hold: 0, fresh: 0 },
-    openCopies({ stream, settings: () => present, log, held: async () => held, times: { ...quick, ...times } }),
+    openCopies({ stream, settings: () => present, log, lockedId: async () => lockedId, times: { ...quick, ...times } }),
   );
   const { copies } = router;
   if (!copies) throw new Error("it copies");

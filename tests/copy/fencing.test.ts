@@ -163,7 +163,7 @@ describe("a connection that has lost its ability to copy", () => {
   test("keeps the record from which its protected snapshots are found again", async () => {
     const storage = new CopyStorage();
     storage.records.set("copy", "text");
-    await removal(storage, "copySource").finishCleanup(target, record, call);
+    await removal(storage, "copySource").forgetFinished(target, record, call);
     expect(storage.remains()).toEqual(["record copy"]);
   });
 });

@@ -29,17 +29,17 @@ describe("two processes", () => {
     await two.stop(1_000);
   });
 
-  test("of which one was killed: the one that has its held id continues the copy at once, and no other one does", async () => {
+  test("of which one was killed: the one that has its locked id continues the copy at once, and no other one does", async () => {
     const { hold, release, reached, process, record, on } = pair();
     hold();
-    const killed = process({ held: "id", times: { heartbeat: 1_000_000 } });
+    const killed = process({ lockedId: "id", times: { heartbeat: 1_000_000 } });
     expect(await codeOf(make(killed))).toBe("aborted");
     await reached();
     expect(record().holder).toStartWith("id.");
     const later = { takeoverAfter: 1_000_000 };
-    const others = [undefined, "other", "i"].map(held => process({ ...(held && { held }), times: later }));
+    const others = [undefined, "other", "i"].map(lockedId => process({ ...(lockedId && { lockedId }), times: later }));
     for (const other of others) expect((await failure(make(other)))?.message).toContain("another csimux");
-    const next = process({ held: "id", times: later });
+    const next = process({ lockedId: "id", times: later });
     release();
     expect((await asked(() => make(next), 10_000)).id).toBe("v:b/copy");
     expect(on("b").volumes.get("copy")?.content).toBe(content);

@@ -152,7 +152,7 @@ function copyTargetOn(storage: CopyStorage, machine: string): CopyTarget {
       storage.records.set(id, record);
       step("noted");
     },
-    cancel: async id => {
+    markCancelled: async id => {
       if (!storage.records.has(id)) throw new CsiError("not-found", `there is no record of ${id}`);
       step("cancel");
       storage.cancelled.add(id);

@@ -22,7 +22,7 @@ export type WantedCopy = Omit<Extract<CopyCommandInput, { readonly command: "beg
 const attempts = 5;
 const pauseMs = 2_000;
 
-/** How long another csimux may own a copy before that is an error, in milliseconds: the ownership of a dead process ends within two minutes. */
+/** How long another csimux may have the lease of a copy before that is an error, in milliseconds: that of a dead process ends within two minutes. */
 const heldMs = 180_000;
 
 /** A refusal of the controller, with its code. */

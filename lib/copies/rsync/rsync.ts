@@ -17,7 +17,7 @@ export interface FilesWork {
    * of power, files that have their final size and time may lack content.
    */
   readonly compare?: ComparedFiles | undefined;
-  /** Gets the bytes that the running pass has copied. */
+  /** Gets the bytes that the present run of rsync has copied. */
   progress(bytes: bigint): void;
   /** Called when files are complete. */
   copied?: (() => void) | undefined;
@@ -39,8 +39,8 @@ const smbTypes: ReadonlySet<string> = new Set(["517b", "ff534d42", "fe534d42"]);
 /** File systems that keep times less precisely than Linux: those of SMB shares in 100 ns, Lustre's in seconds. */
 const coarseTypes: ReadonlySet<string> = new Set([...smbTypes, "bd00bd0"]);
 
-/** How often a stable tree is copied until the copy equals it. The second pass restores what folders lost in a loss of power. */
-const passes = 2;
+/** How often a stable tree is copied until the copy equals it. The second time restores what folders lost in a loss of power. */
+const times = 2;
 
 /** Compares times by nanoseconds (rsync(1), --modify-window). */
 const exactTimes = "--modify-window=-1";
@@ -63,12 +63,12 @@ const vanished = 24;
 export async function copyFiles(work: FilesWork, call: Call): Promise<void> {
   const flags = await flagsFor(work, call);
   let compare = work.compare ?? [];
-  for (let pass = 1; ; pass++) {
+  for (let time = 1; ; time++) {
     await copyOnce(work, flags, compare, call);
     if (!work.stable) return;
     const difference = await firstDifference(work, flags, call);
     if (difference === undefined) return;
-    if (pass < passes) {
+    if (time < times) {
       compare = [];
       continue;
     }

@@ -83,7 +83,7 @@ export class PassFiles {
   }
 
   /** The target is empty again. */
-  forget(): void {
+  restart(): void {
     this.#before = undefined;
     this.#first = undefined;
     this.#isFirst = true;

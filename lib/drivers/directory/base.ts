@@ -133,7 +133,7 @@ export class StorePerOperation implements VolumeStore<VolumeFolder> {
       find: async id => (await copies()).find(id),
       mayHave: async id => (await copies()).has(id),
       note: async (id, record) => (await copies()).note(id, record),
-      cancel: async id => (await copies()).cancel(id),
+      markCancelled: async id => (await copies()).markCancelled(id),
       complete: async (id, spec, snapshot, call) => (await at()).complete(id, spec, snapshot, call),
       hasContent: async id => (await copies()).hasContent(id),
       empty: async (id, call) => void (await (await copies()).empty(id, call)),

@@ -222,7 +222,7 @@ export function datasetCopyTarget({ storage, streams, made = {} }: CopyAccess): 
       if (!(await find(id, call))) throw gone(id);
       await zfs.set(names.record(id), { [property.copy]: recordText(record) }, call.signal);
     },
-    async cancel(id, call) {
+    async markCancelled(id, call) {
       if (!(await find(id, call))) throw gone(id);
       await zfs.set(names.record(id), { [property.cancelled]: "true" }, call.signal);
     },

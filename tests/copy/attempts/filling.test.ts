@@ -1,22 +1,22 @@
 import { describe, expect, test } from "bun:test";
-import { type CopyPass, copyContent } from "../../../lib/copies/copy-work.ts";
+import { type CopyAttempt, copyContent } from "../../../lib/copies/copy-work.ts";
 import type { CopySource, CopyTarget } from "../../../lib/drivers/copying.ts";
 import { testCall } from "../../fakes/memory-driver.ts";
 import { failure } from "../../mux/world.ts";
 
 const call = testCall();
 
-/** A pass of a copy that fills a folder; what it does, in order. */
+/** An attempt of a copy that fills a folder; what it does, in order. */
 function filling(dirty: boolean) {
   const done: string[] = [];
   const record = { method: "restore", dirty };
   const end = (connection: string) => ({ connection, id: "c" });
-  const pass = {
+  const attempt = {
     work: { source: end("a"), target: end("b") },
     snapshot: { name: "v/one" },
     lease: { record, write: async (change: object) => void done.push(JSON.stringify(change)) },
     again: async () => void done.push("emptied"),
-  } as unknown as CopyPass;
+  } as unknown as CopyAttempt;
   const copySource = {
     fill: async (_: unknown, folder: string) => {
       await new Promise(resolve => setImmediate(resolve));
@@ -24,30 +24,30 @@ function filling(dirty: boolean) {
     },
   } as unknown as CopySource;
   const copyTarget = { folder: async () => "/landing" } as unknown as CopyTarget;
-  return { done, pass, copySource, copyTarget };
+  return { done, attempt, copySource, copyTarget };
 }
 
 describe("a folder that a storage fills", () => {
-  test("is said to be dirty before, and is full when the pass has ended", async () => {
-    const { done, pass, copySource, copyTarget } = filling(false);
-    await copyContent(pass, copySource, copyTarget, call);
+  test("is said to be dirty before, and is full when the attempt has ended", async () => {
+    const { done, attempt, copySource, copyTarget } = filling(false);
+    await copyContent(attempt, copySource, copyTarget, call);
     expect(done).toEqual(['{"dirty":true}', "filled /landing"]);
   });
 
   test("is emptied of what an interrupted attempt has left", async () => {
-    const { done, pass, copySource, copyTarget } = filling(true);
-    await copyContent(pass, copySource, copyTarget, call);
+    const { done, attempt, copySource, copyTarget } = filling(true);
+    await copyContent(attempt, copySource, copyTarget, call);
     expect(done).toEqual(["emptied", '{"dirty":true}', "filled /landing"]);
   });
 
   test("is not touched by an end that cannot do it any more", async () => {
-    const { done, pass, copySource, copyTarget } = filling(true);
+    const { done, attempt, copySource, copyTarget } = filling(true);
     const { fill: _, ...unable } = copySource as { readonly fill: unknown } & CopySource;
-    expect(await failure(copyContent(pass, unable, copyTarget, call))).toMatchObject({
+    expect(await failure(copyContent(attempt, unable, copyTarget, call))).toMatchObject({
       code: "unavailable",
       message: expect.stringContaining("write its snapshots into a folder"),
     });
-    expect(await failure(copyContent(pass, copySource, {} as CopyTarget, call))).toMatchObject({
+    expect(await failure(copyContent(attempt, copySource, {} as CopyTarget, call))).toMatchObject({
       code: "unavailable",
       message: expect.stringContaining("take files"),
     });

@@ -125,8 +125,8 @@ export class UnfinishedCopies {
     await this.#files.put(id, { ...(await this.#known(id)), record: short(record) });
   }
 
-  /** Like CopyTarget.cancel. */
-  async cancel(id: string): Promise<void> {
+  /** Like CopyTarget.markCancelled. */
+  async markCancelled(id: string): Promise<void> {
     await this.#known(id);
     await this.#files.mark(id);
   }

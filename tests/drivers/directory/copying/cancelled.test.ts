@@ -17,10 +17,10 @@ test("a copy stays cancelled whatever is noted, until its record goes; a mark wi
   const { b, to } = await connections(base);
   const { copyTarget } = abilities(to);
   const begin = () => copyTarget.begin(copyOf("copy"), anyMoment, "begun", call);
-  expect(await codeOf(copyTarget.cancel("copy", call))).toBe("not-found");
+  expect(await codeOf(copyTarget.markCancelled("copy", call))).toBe("not-found");
   await begin();
-  await copyTarget.cancel("copy", call);
-  await copyTarget.cancel("copy", call);
+  await copyTarget.markCancelled("copy", call);
+  await copyTarget.markCancelled("copy", call);
   await copyTarget.note("copy", "noted", call);
   const marked = { id: "copy", record: "noted", isCancelled: true };
   expect([await copyTarget.find("copy", call), await copyTarget.copies(call), await begin()]).toEqual([

@@ -69,12 +69,12 @@ test("a landing and its volume are content, and a record alone is none", async (
 
 test("a copy stays cancelled whatever is noted, until its record goes", async () => {
   const { a, b, protect } = await made();
-  expect(await codeOf(copyTarget(b).cancel("c", call))).toBe("not-found");
+  expect(await codeOf(copyTarget(b).markCancelled("c", call))).toBe("not-found");
   const snapshot = await protect();
   const begin = () => copyTarget(b).begin(spec, snapshot, "record", call);
   await begin();
-  await copyTarget(b).cancel("c", call);
-  await copyTarget(b).cancel("c", call);
+  await copyTarget(b).markCancelled("c", call);
+  await copyTarget(b).markCancelled("c", call);
   await copyTarget(b).note("c", "noted", call);
   const marked = { id: "c", record: "noted", isCancelled: true };
   const all = [await copyTarget(b).find("c", call), ...(await copyTarget(b).copies(call)), await begin()];

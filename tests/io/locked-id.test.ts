@@ -3,16 +3,16 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { heldId } from "../../lib/io/held-id.ts";
 import { localRunner } from "../../lib/io/local.ts";
+import { lockedId } from "../../lib/io/locked-id.ts";
 
 const env = { PATH: process.env["PATH"] ?? "/usr/bin:/bin" };
 const runner = localRunner({ env });
 const program = `
-import { heldId } from "${import.meta.dir}/../../lib/io/held-id.ts";
+import { lockedId } from "${import.meta.dir}/../../lib/io/locked-id.ts";
 import { localRunner } from "${import.meta.dir}/../../lib/io/local.ts";
 const runner = localRunner({ env: ${JSON.stringify(env)} });
-console.log(String(await heldId(process.argv[2] ?? "", runner)));
+console.log(String(await lockedId(process.argv[2] ?? "", runner)));
 setInterval(() => {}, 1_000);
 `;
 
@@ -20,7 +20,7 @@ let folder = "";
 let path = "";
 const started: ChildProcess[] = [];
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "csimux-held-id-"));
+  folder = mkdtempSync(join(tmpdir(), "csimux-locked-id-"));
   path = join(folder, "csi.sock.owner");
   writeFileSync(join(folder, "program.ts"), program);
 });
@@ -50,7 +50,7 @@ test("the next process gets the id of one that was killed, and none gets that of
   const first = await other();
   expect(first.id).toMatch(uuid);
   expect((await other()).id).toBe("undefined");
-  expect(await heldId(path, runner)).toBeUndefined();
+  expect(await lockedId(path, runner)).toBeUndefined();
   await first.kill();
   const ends = await Promise.all([other(), other(), other()]);
   expect(ends.map(({ id }) => id).sort()).toEqual([first.id, "undefined", "undefined"].sort());
@@ -69,15 +69,15 @@ test("an id of another boot, in a copy of the file, or that is damaged, is repla
     await next.kill();
   }
   cpSync(path, `${path}2`);
-  const id = await heldId(`${path}2`, runner);
+  const id = await lockedId(`${path}2`, runner);
   expect(id).toMatch(uuid);
   expect(id).not.toBe(readFileSync(path, "latin1").slice(0, 36));
 });
 
 test("without flock, in a folder that is missing, and through a link there is none", async () => {
-  expect(await heldId(path, localRunner({ env: { PATH: folder } }))).toBeUndefined();
-  expect(await heldId(join(folder, "missing", "x"), runner)).toBeUndefined();
+  expect(await lockedId(path, localRunner({ env: { PATH: folder } }))).toBeUndefined();
+  expect(await lockedId(join(folder, "missing", "x"), runner)).toBeUndefined();
   symlinkSync(join(folder, "elsewhere"), `${path}3`);
-  expect(await heldId(`${path}3`, runner)).toBeUndefined();
+  expect(await lockedId(`${path}3`, runner)).toBeUndefined();
   expect(existsSync(join(folder, "elsewhere"))).toBe(false);
 });

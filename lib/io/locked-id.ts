@@ -25,10 +25,10 @@ const shape = /^([0-9a-f-]{36}) ([0-9a-f-]{36}) (\d{1,20})\n$/;
 /**
  * An id that passes from one process to the next with the file at `path`, and never belongs to two at once: this process holds the lock of
  * the file (flock(2)) until it ends in whatever way, and gets the id only with that. So a process that has it proves that every earlier
- * owner of the id has ended. The id counts only in the boot in which it was written, because the lock is one of this kernel, and only in
+ * process with the id has ended. The id counts only in the boot in which it was written, because the lock is one of this kernel, and only in
  * that very file, because a copy of the file has a lock of its own. Undefined if the lock is held, or nothing can be proved.
  */
-export async function heldId(path: string, { child }: CommandRunner): Promise<string | undefined> {
+export async function lockedId(path: string, { child }: CommandRunner): Promise<string | undefined> {
   if (!child) return undefined;
   let file: number | undefined;
   try {
