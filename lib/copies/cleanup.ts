@@ -10,7 +10,7 @@ import type { UseDriver } from "./copy-work.ts";
 import type { CopyCreation } from "./create-volume.ts";
 import { seconds } from "./lease.ts";
 import { nextStep } from "./next-step.ts";
-import { type CopyRecord, heldElsewhere, recordOf } from "./record.ts";
+import { type CopyRecord, recordOf } from "./record.ts";
 import { CopyRemoval } from "./removal.ts";
 import type { CopyingParts, RunningCopies } from "./running-copies.ts";
 
@@ -217,7 +217,7 @@ export async function beforeDelete(
   const record = await copying.find(connection, target, call);
   if (!record) return;
   const step = nextStep("delete", { record, lease: copies.observeLease(target, record) });
-  if (step === "wait") throw heldElsewhere(encodeHandle(target), record);
+  if (step === "wait") throw copies.whyHeld(target, record);
   if (step === "release") return removal.forgetDeleted(target, record, call);
   try {
     await removal.remove(target, record, call);

@@ -19,7 +19,7 @@ import { freezeSource } from "./freeze.ts";
 import type { MethodChoice } from "./methods.ts";
 import { nextStep } from "./next-step.ts";
 import type { CopyAnswer, CopyCommand } from "./protocol.ts";
-import { type CopyRecord, heldElsewhere, sourceOf, specOf } from "./record.ts";
+import { type CopyRecord, sourceOf, specOf } from "./record.ts";
 import type { CopyingParts } from "./running-copies.ts";
 import type { RunningCopy } from "./running-copy.ts";
 import { ensureLastSnapshot, proveOrigin } from "./source-snapshot.ts";
@@ -138,7 +138,7 @@ export class CopyCommands {
     if (!running) await proveOrigin(this.#parts.connections, target, before, call);
     const lease = copies.observeLease(target, before);
     const step = running ? "continue" : nextStep("pass", { record: before, lease });
-    if (step === "wait") throw heldElsewhere(encodeHandle(target), before);
+    if (step === "wait") throw copies.whyHeld(target, before);
     if (step === "refuse")
       throw new CsiError("failed-precondition", `the copy to volume ${encodeHandle(target)} is ${before.state}`);
     const record = step === "next-pass" ? await this.#next(target, before, call) : before;
@@ -184,7 +184,7 @@ export class CopyCommands {
     const lease = record ? this.#parts.copies.observeLease(target, record) : "none";
     const step = nextStep("finish", { record, lease });
     if (!record || step === "answer") return this.#finished(target, call);
-    if (step === "wait") throw heldElsewhere(encodeHandle(target), record);
+    if (step === "wait") throw this.#parts.copies.whyHeld(target, record);
     if (step === "refuse") {
       const text =
         record.state === "ready"

@@ -69,7 +69,7 @@ export const copySourceOf = ({ copySource }: Driver, connection: string): CopySo
   throw unable(connection, "give its content to other connections any more");
 };
 
-/** Where the record of the copy to a volume is. */
+/** Where the record of the copy to a volume is, for work that no request waits for. */
 export const placeOf = (use: UseDriver, target: Handle): RecordPlace => ({
   ...{ target: encodeHandle(target), id: target.id },
   use: work => use(target.connection, driver => work(copyTargetOf(driver, target.connection))),

@@ -13,7 +13,7 @@ import type { CopyWork } from "./copy-work.ts";
 import { finishCopy } from "./finish.ts";
 import { forbids, type MethodChoice } from "./methods.ts";
 import { nextStep } from "./next-step.ts";
-import { type CopyRecord, currentRecord, heldElsewhere, type RecordPlace, sourceOf, whyEnded } from "./record.ts";
+import { type CopyRecord, currentRecord, type RecordPlace, sourceOf, whyEnded } from "./record.ts";
 import type { CopyingParts } from "./running-copies.ts";
 import type { RunningCopy } from "./running-copy.ts";
 
@@ -183,7 +183,7 @@ export class CopyCreation {
         `the volume that was copied to ${place.target} no longer exists; its record is being removed; retry`,
       );
     }
-    if (step === "wait") throw heldElsewhere(place.target, record);
+    if (step === "wait") throw copies.whyHeld(target, record);
     if (known) await this.refuseForbidden(connection, target, record, call);
     if (step === "finish") return { kind: "ready", record } as const;
     const started = this.start(request, record, { isNew: !known, isTakenOver: lease === "expired" });

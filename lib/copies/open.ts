@@ -11,7 +11,26 @@ import { RunningCopies, type RunningCopiesParts } from "./running-copies.ts";
 /** The most kinds of sources of which a status has the methods. */
 const mostMethods = 20;
 
-/** The copies between connections: opens them on the parts of a router, which has one for all of its callers. */
+/**
+ * The copies between connections: opens them on the parts of a router, which has one for all of its callers.
+ *
+ * A copy is a record on the target's storage (record.ts), and next to it the target, which receives the content. Its words:
+ * - role: requests for a claim's volume drive it ("create"), or the commands of `csimux move` do ("move").
+ * - source snapshot: what is read. The source protects it until it is released (source-snapshot.ts).
+ * - method: how content travels (methods.ts): `zfs-send` and `zfs-send-local` (zfs-send.ts), `rsync` (rsync/), `restore`.
+ * - pass: the copy of one source snapshot. That of a claim has one, number 0; a move has several, each with what changed since the last.
+ * - attempt: one try to complete a pass (copy-work.ts). A running copy (running-copy.ts) makes attempts until one succeeds, in turns
+ *   with other copies (queue.ts).
+ * - lease, holder, heartbeat: the right of one process to work on a copy; that process, also after it was killed, until the lease has
+ *   expired; and the number that it raises in the record (lease.ts). "own" in names is what belongs to this process.
+ * - finish: to make the target of a complete copy the volume (finish.ts). Only a request does that.
+ * - freeze: to stop the source of a move before its last pass (freeze.ts).
+ * - mark: a cancellation writes it next to the record, no matter which process is the holder; the record then counts as cancelled.
+ * - drop, empty, forget: of a target, to remove it with its record, without it, or of a finished one the record only.
+ *
+ * What happens next to a copy is decided in next-step.ts, whose table also says what follows a crash. CreateVolume: create-volume.ts, begin.ts,
+ * running-copy.ts, finish.ts. The command socket: protocol.ts, commands.ts. DeleteVolume, cancellation, the hourly clean-up: cleanup.ts.
+ */
 export const openCopies =
   (own: Omit<RunningCopiesParts, "use">) =>
   ({ connections, calls, groups, handles }: CopiesParts) => {

@@ -208,7 +208,7 @@ export function specOf({ name, required, limit, origin, move }: CopyRecord): Cop
   );
 }
 
-/** The error if another process, or another request to this one, has the lease of the copy. `volume`: its CSI id. */
+/** The error if another process has the lease of the copy to a volume (a CSI id). */
 export function heldElsewhere(volume: string, record?: CopyRecord, cause?: unknown): CsiError {
   const done = record && record.done > 0n ? ` (${record.done >> 20n} of ${record.total >> 20n} MiB)` : "";
   const text = `volume ${volume} is being copied by another csimux${done}; if that was killed, this one takes over after about 90 s`;

@@ -109,6 +109,13 @@ export class RunningCopies {
     return this.#watch.observe(encodeHandle(target), record, this.self);
   }
 
+  /** The error for a copy whose lease is "held". */
+  whyHeld(target: Handle, record: CopyRecord): CsiError {
+    const volume = encodeHandle(target);
+    if (!this.#leased.has(volume)) return heldElsewhere(volume, record);
+    return new CsiError("aborted", `another request is changing the record of the copy to volume ${volume}; retry`);
+  }
+
   /**
    * Runs `work` as the holder of a copy that does not run, and changes the record by `begin` before it and by `end` after it; durable when it
    * resolves. The signal of `work` aborts if the lease is lost. Throws "aborted" if another process is the holder, or the record is no longer
@@ -119,7 +126,7 @@ export class RunningCopies {
     call: Call,
     work: (own: Call) => Promise<T>,
   ): Promise<T> {
-    if (this.observeLease(target, record) === "held") throw heldElsewhere(place.target, record);
+    if (this.observeLease(target, record) === "held") throw this.whyHeld(target, record);
     this.#leased.add(place.target);
     const lost = new AbortController();
     const own = { ...call, signal: AbortSignal.any([call.signal, lost.signal]) };
@@ -152,7 +159,7 @@ export class RunningCopies {
   start(work: CopyWork): RunningCopy {
     if (this.#isStopping) throw new CsiError("unavailable", "csimux is stopping; retry");
     const target = encodeHandle(work.target);
-    if (this.#leased.has(target)) throw heldElsewhere(target);
+    if (this.#leased.has(target)) throw this.whyHeld(work.target, work.record);
     const known = this.#running.get(target);
     if (known) return known.copy;
     const { use, stream, log, settings } = this.#parts;
