@@ -1,24 +1,7 @@
-import { readFileSync } from "node:fs";
-
-/** A section of the page with commands. */
-export interface Section {
-  readonly title: string;
-  /** The text of its blocks, as a person copies it. */
-  readonly commands: string;
-}
+import { type Section, sectionsOf } from "./tutorial/page.ts";
 
 /** The sections of examples/guide/quickstart.md that have commands, in order. */
-export function sections(): readonly Section[] {
-  const page = readFileSync(new URL("../examples/guide/quickstart.md", import.meta.url), "utf8");
-  return page
-    .split(/^## /m)
-    .slice(1)
-    .map(text => ({
-      title: text.slice(0, text.indexOf("\n")),
-      commands: [...text.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, block = ""]) => block).join(""),
-    }))
-    .filter(({ commands }) => commands !== "");
-}
+export const sections = (): readonly Section[] => sectionsOf("quickstart");
 
 /** The sections for one of the two tools, without those of the other. */
 export const sectionsFor = (tool: "kind" | "k3s"): readonly Section[] =>

@@ -9,9 +9,10 @@ const compile = await patternCompiler(["."]);
 const outside = { env: () => undefined, file: () => undefined };
 const page = (path: string): string => readFileSync(new URL(`../${path}`, import.meta.url), "utf8");
 const readme = page("README.md");
-const guide = [readme, ...["connections", "topology", "operate"].map(name => page(`examples/guide/${name}.md`))].join(
-  "\n",
-);
+const guide = [
+  readme,
+  ...["connections", "topology", "move-storage"].map(name => page(`examples/guide/${name}.md`)),
+].join("\n");
 
 /** Every YAML snippet of README and the guide, without the indentation of a surrounding list. */
 const snippets = [...guide.matchAll(/^( *)```yaml\n([\s\S]*?)^ *```$/gm)].map(([, indent = "", text = ""]) =>

@@ -17,7 +17,7 @@ import { claim, pod, storageClass } from "./objects.ts";
 import { processes } from "./processes.ts";
 import { nodesOf, other, otherNode, refused, removeThere, there } from "./scenes/other-node.ts";
 
-// attachRequired changes under a running pod, by the steps of examples/guide/migrate.md.
+// attachRequired changes under a running pod, by the steps of examples/guide/attach.md.
 
 const attaching: Central = { connections: { fast: folderConnection("fast") } };
 const sharing: Central = { ...attaching, attaching: false };

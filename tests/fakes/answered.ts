@@ -19,7 +19,7 @@ interface Programs {
   readonly names: readonly string[];
   /** Text of a shell that they begin with: it may set `stdin`, or become another program. */
   readonly begin: string;
-  readonly answer: (call: ProgramCall) => ProgramReply;
+  readonly answer: (call: ProgramCall) => ProgramReply | Promise<ProgramReply>;
 }
 
 /**
@@ -54,8 +54,8 @@ function callIn(text: string): ProgramCall | undefined {
 export async function answeredPrograms({ bin, names, begin, answer }: Programs): Promise<() => void> {
   let calls = 0;
   let isEnded = false;
-  const reply = (call: ProgramCall): string => {
-    const found = answer(call);
+  const reply = async (call: ProgramCall): Promise<string> => {
+    const found = await answer(call);
     if (found === "killed") return "killed\n";
     writeFileSync(join(bin, `${++calls}.answer`), `${found.out}\0${found.err ?? ""}\0`);
     return `${found.code} ${calls}\n`;
@@ -68,7 +68,7 @@ export async function answeredPrograms({ bin, names, begin, answer }: Programs):
       text += chunk;
       const call = callIn(text);
       if (isEnded) peer.destroy();
-      else if (call !== undefined) peer.end(reply(call));
+      else if (call !== undefined) void reply(call).then(line => peer.end(line));
     });
   });
   const port = await new Promise<number>(resolve => {
