@@ -3,33 +3,44 @@ import { join } from "node:path";
 import { Node } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
 import { csiClient } from "../../scripts/client.ts";
 import { state } from "../../scripts/cluster/place.ts";
-import { byNode, deployCentral, drivers, undeploy } from "./deploy.ts";
+import { byNode, deployCentral, drivers, folderConnection, undeploy } from "./deploy.ts";
 import { apply, bound, eventually, get, inPod, kube, ready, remove, removeSoon, running, warnings } from "./kube.ts";
 import { tidy } from "./left.ts";
 import { claim, pod, snapshot, storageClass } from "./objects.ts";
+import { mountFilesystem, unmountFilesystem } from "./scenes/filesystem.ts";
+
+/** File systems of their own, with the folders of the connection of their name. */
+const filesystems = ["ext4", "xfs"] as const;
 
 beforeAll(async () => {
-  await deployCentral(byNode);
-  await apply(storageClass("fast", drivers.central, "fast", { volumeBindingMode: "Immediate" }));
+  for (const type of filesystems) await mountFilesystem(type);
+  const more = Object.fromEntries(filesystems.map(type => [type, folderConnection(type)]));
+  await deployCentral({ ...byNode, connections: { ...byNode.connections, ...more } });
+  const now = { volumeBindingMode: "Immediate" };
+  await apply(...["fast", ...filesystems].map(name => storageClass(name, drivers.central, name, now)));
 });
 afterEach(() => tidy());
 afterAll(async () => {
-  await kube("delete", "storageclass", "fast");
+  await kube("delete", "storageclass", "fast", ...filesystems);
   await undeploy("cluster");
+  for (const type of filesystems) await unmountFilesystem(type);
 });
 
 const user = (fsGroup: number) => ({ securityContext: { runAsUser: 1000, runAsGroup: 3000, fsGroup } });
 
 describe("a pod", () => {
-  test("without root writes by its fsGroup, and another group takes over later", async () => {
-    await apply(claim("a", "fast"), pod("one", "a", { spec: user(2000), run: "echo x > /data/f" }));
-    await running("one");
-    expect(await inPod("one", "stat -c %g /data /data/f")).toBe("2000\n2000\n");
-    await remove("pod", "one");
-    await apply(pod("two", "a", { spec: user(4000) }));
-    await running("two");
-    expect(await inPod("two", "echo y >> /data/f; stat -c %g /data/f")).toBe("4000\n");
-  });
+  test.each(["fast", ...filesystems])(
+    "without root writes by its fsGroup, and another group takes over later (%s)",
+    async name => {
+      await apply(claim("a", name), pod("one", "a", { spec: user(2000), run: "echo x > /data/f" }));
+      await running("one");
+      expect(await inPod("one", "stat -c %g /data /data/f")).toBe("2000\n2000\n");
+      await remove("pod", "one");
+      await apply(pod("two", "a", { spec: user(4000) }));
+      await running("two");
+      expect(await inPod("two", "echo y >> /data/f; stat -c %g /data/f")).toBe("4000\n");
+    },
+  );
 
   test("with a read-only mount reads and cannot write", async () => {
     await apply(claim("a", "fast"), pod("one", "a", { run: "echo x > /data/f" }));

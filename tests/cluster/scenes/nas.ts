@@ -1,8 +1,5 @@
-import { inMachine } from "../../../scripts/cluster/machine.ts";
-import { kill } from "../../../scripts/cluster/processes.ts";
 import { root, tool } from "../../../scripts/spawned.ts";
-import { eventually } from "../kube.ts";
-import { processes } from "../processes.ts";
+import { startServer, stopServer } from "./server.ts";
 
 /** The address of the machine for its pods. */
 export const nas = { host: "10.99.0.2", port: 6071 };
@@ -19,15 +16,15 @@ export const nasConnection = JSON.stringify({
   nfs: { shareHost: nas.host },
 });
 
-/** A TrueNAS without disks on the cluster's machine, which runs until it is killed. */
-export async function startNas(): Promise<void> {
-  const flags = ["--address", nas.host, "--port", String(nas.port)];
-  void inMachine([tool("bun"), `${root}/scripts/truenas-double.ts`, ...flags], 3_600_000);
-  const reached = async () => (await inMachine(["bash", "-c", `: </dev/tcp/${nas.host}/${nas.port}`])).code === 0;
-  await eventually("the TrueNAS listens", 60_000, reached);
-}
+const script = "scripts/truenas-double.ts";
+
+/** A TrueNAS without disks on the cluster's machine, which runs until it is ended. */
+export const startNas = (): Promise<void> =>
+  startServer(
+    [tool("bun"), `${root}/${script}`, "--address", nas.host, "--port", String(nas.port)],
+    nas.host,
+    nas.port,
+  );
 
 /** Ends it. */
-export async function stopNas(): Promise<void> {
-  kill((await processes()).filter(({ command }) => command.includes("truenas-double.ts")));
-}
+export const stopNas = (): Promise<void> => stopServer(script, nas.host, nas.port);

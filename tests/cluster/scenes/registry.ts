@@ -1,11 +1,8 @@
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { inMachine } from "../../../scripts/cluster/machine.ts";
 import { state } from "../../../scripts/cluster/place.ts";
-import { kill } from "../../../scripts/cluster/processes.ts";
 import { registryCommand } from "../../../scripts/release/registry.ts";
-import { eventually } from "../kube.ts";
-import { processes } from "../processes.ts";
+import { startServer, stopServer } from "./server.ts";
 
 const address = "10.99.0.2";
 const port = 6443;
@@ -25,15 +22,11 @@ export async function startRegistry(): Promise<void> {
   await mkdir(join(known, registry), { recursive: true });
   const host = `[host."https://${registry}"]\n  ca = ["/run/cluster/state/registry/tls.crt"]\n`;
   await writeFile(join(known, registry, "hosts.toml"), `server = "https://${registry}"\n${host}`);
-  void inMachine(argv, 3_600_000);
-  const reached = async () => (await inMachine(["bash", "-c", `: </dev/tcp/${address}/${port}`])).code === 0;
-  await eventually("the registry listens", 60_000, reached);
+  await startServer(argv, address, port);
 }
 
 /** Ends it and removes what it has. */
 export async function stopRegistry(): Promise<void> {
-  kill(
-    (await processes()).filter(({ command }) => /scripts\/release\/registry\.ts|crane\S* registry serve/.test(command)),
-  );
+  await stopServer("scripts/release/registry.ts", address, port);
   for (const each of [registryFolder, known]) await rm(each, { recursive: true, force: true });
 }
