@@ -1,6 +1,6 @@
-import { dlopen, ptr } from "bun:ffi";
+import { dlopen } from "bun:ffi";
 
-/** The calls of setxattr(2) and getxattr(2), which node:fs lacks; links are not followed. */
+/** The calls of setxattr(2) and getxattr(2), which node:fs lacks; links are not followed. Arrays as arguments live until the call returns; `ptr` of one does not. */
 const libc = dlopen("libc.so.6", {
   lsetxattr: { args: ["ptr", "ptr", "ptr", "u64", "i32"], returns: "i32" },
   lgetxattr: { args: ["ptr", "ptr", "ptr", "u64"], returns: "i64" },
@@ -10,14 +10,14 @@ const text = (value: string): Uint8Array => Buffer.from(`${value}\0`);
 
 /** Sets an extended attribute of a file. */
 export function setAttribute(path: string, name: string, value: Uint8Array): void {
-  const result = libc.symbols.lsetxattr(ptr(text(path)), ptr(text(name)), ptr(value), value.length, 0);
+  const result = libc.symbols.lsetxattr(text(path), text(name), value, value.length, 0);
   if (result !== 0) throw new Error(`lsetxattr: ${path}: ${name}`);
 }
 
 /** The value of an extended attribute as hexadecimal digits; undefined if the file has none of this name. */
 export function attribute(path: string, name: string): string | undefined {
   const value = new Uint8Array(4096);
-  const length = Number(libc.symbols.lgetxattr(ptr(text(path)), ptr(text(name)), ptr(value), value.length));
+  const length = Number(libc.symbols.lgetxattr(text(path), text(name), value, value.length));
   return length < 0 ? undefined : Buffer.from(value.subarray(0, length)).toString("hex");
 }
 
