@@ -2,12 +2,13 @@ import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
 import type { Volume } from "../drivers/driver.ts";
 import type { CopyRequest } from "./begin.ts";
+import { nextStep } from "./next-step.ts";
 import { assurance, type CopyRecord, currentRecord, type RecordPlace, whyEnded } from "./record.ts";
 import type { CopyingParts } from "./running-copies.ts";
 
 /**
  * Makes the target of a complete copy the volume, as the holder of its lease: two processes that have read the same record do not do it at
- * once, `freeze` waits for the end, and a cancellation that comes meanwhile stops it or is too late. Throws "aborted" if another process is
+ * once, `freeze` is refused meanwhile, and a cancellation stops it or is too late. Throws "aborted" if another process is
  * the holder, or the record is no longer as the caller has read it, and "failed-precondition" if the copy was cancelled; what is left is
  * removed then.
  */
@@ -41,8 +42,8 @@ export async function finishCopy(
   /** Whether the copy was cancelled, perhaps by another process, which has removed its content already. */
   async function isOver(): Promise<boolean> {
     const left = await currentRecord(place, call).catch(() => undefined);
-    if (!left || copies.observeLease(target, left) === "held") return false;
-    return left.state === "cancelled" || !(await place.use(to => to.hasContent(target.id, call)));
+    const step = left && nextStep("create", { record: left, lease: copies.observeLease(target, left) });
+    return step === "remove" || (step === "finish" && !(await place.use(to => to.hasContent(target.id, call))));
   }
 }
 

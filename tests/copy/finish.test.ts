@@ -160,6 +160,24 @@ describe("a source that is stopped while its move becomes the volume", () => {
   });
 });
 
+test("a copy that another process begins under the name, when this one would finish the one before it, stays", async () => {
+  const { open, on, record } = await complete();
+  let isBegun = false;
+  const one = open(whole => ({
+    note: async (id, text, own) => {
+      await whole.note(id, text, own);
+      if (isBegun) return;
+      isBegun = true;
+      // Deleted, and begun again: nothing has arrived yet.
+      on("b").targets.delete("copy");
+      on("b").records.set("copy", writeRecord({ ...record(), state: "copying", holder: "", heartbeat: 0 }));
+    },
+  }));
+  expect(await codeOf(make(one))).toBe("aborted");
+  expect(record()).toMatchObject({ state: "copying", holder: "" });
+  await one.stop(1_000);
+});
+
 test("a record that another process has written after a volume was complete does not take its answer away", async () => {
   const { open, on, record } = await complete();
   const one = open(whole => ({
