@@ -33,50 +33,47 @@ export const methodsOf = (
   methodsBetween({ ...from, ...copyAbilities(from.driver) }, { ...to, ...copyAbilities(to.driver) }, kind, settings);
 
 /**
- * Begins copies: protects a snapshot of the source, chooses the method, and creates the target with its record. A refusal leaves nothing on
- * either end. Another failure may leave something, which a repeated request finds.
+ * Begins a copy: protects a snapshot of the source, chooses the method, and creates the target with its record. Returns that record, or the one of a
+ * target that another process has created meanwhile. A refusal leaves nothing on either end. Another failure may leave something, which a
+ * repeated request finds.
  */
-export class CopyAdmission {
-  readonly #parts: CopyingParts;
-
-  constructor(parts: CopyingParts) {
-    this.#parts = parts;
-  }
-
-  /** Returns the record of the new target, or of one that another process has created meanwhile. */
-  async begin(request: CopyRequest, to: Connection, place: RecordPlace, call: Call): Promise<CopyRecord> {
-    const { connections, calls, copies } = this.#parts;
-    const { source, spec } = request;
-    const { target: key } = place;
-    return connections.use(source.connection, "retry", async from => {
-      const { methods, instead } = allowed(methodsOf(from, to, source.kind, copies.settings()));
-      const { copySource } = from.driver;
-      if (!copySource) throw new CsiError("internal", "a connection with methods can give content");
-      const made = await calls.make(from, () => copySource.protect({ kind: source.kind, id: source.id }, key, 0, call));
-      const snapshot = relaxed(made, from);
-      try {
-        refuseSize(spec, snapshot);
-        const given = methods.filter(method => snapshot.methods?.includes(method) ?? true);
-        if (given.length === 0) throw noMethod(spec, snapshot, from, to);
-        const chosen = await choose(given, spec, snapshot, place, call);
-        const record = newRecord(request, chosen.method, snapshot);
-        const stored = await place.use(each => each.begin(spec, snapshot, writeRecord(record), call));
-        const why = [...instead, ...chosen.refused];
-        call.log.info(`begun to copy volume "${spec.name}" from connection "${from.name}" (${chosen.method})`, {
-          ...{ volume: key, source: spec.origin.handle, snapshot: snapshot.name },
-          ...(why.length > 0 && { instead: why }),
-        });
-        return recordOf(stored, `volume ${key}`);
-      } catch (error) {
-        if (!isFinal(error)) throw error;
-        // Its target may be the cause of this refusal, such as too little space, and it has protected the same snapshot.
-        if (await place.use(each => each.find(place.id, call))) throw heldElsewhere(key, undefined, error);
-        // With a final error code, nothing may be left: no request follows.
-        await calls.make(from, () => copySource.release(key, undefined, call)).catch(notFinal(error));
-        throw error;
-      }
-    });
-  }
+export async function beginCopy(
+  { connections, calls, copies }: CopyingParts,
+  request: CopyRequest,
+  to: Connection,
+  place: RecordPlace,
+  call: Call,
+): Promise<CopyRecord> {
+  const { source, spec } = request;
+  const { target: key } = place;
+  return connections.use(source.connection, "retry", async from => {
+    const { methods, instead } = allowed(methodsOf(from, to, source.kind, copies.settings()));
+    const { copySource } = from.driver;
+    if (!copySource) throw new CsiError("internal", "a connection with methods can give content");
+    const made = await calls.make(from, () => copySource.protect({ kind: source.kind, id: source.id }, key, 0, call));
+    const snapshot = relaxed(made, from);
+    try {
+      refuseSize(spec, snapshot);
+      const given = methods.filter(method => snapshot.methods?.includes(method) ?? true);
+      if (given.length === 0) throw noMethod(spec, snapshot, from, to);
+      const chosen = await choose(given, spec, snapshot, place, call);
+      const record = newRecord(request, chosen.method, snapshot);
+      const stored = await place.use(each => each.begin(spec, snapshot, writeRecord(record), call));
+      const why = [...instead, ...chosen.refused];
+      call.log.info(`begun to copy volume "${spec.name}" from connection "${from.name}" (${chosen.method})`, {
+        ...{ volume: key, source: spec.origin.handle, snapshot: snapshot.name },
+        ...(why.length > 0 && { instead: why }),
+      });
+      return recordOf(stored, `volume ${key}`);
+    } catch (error) {
+      if (!isFinal(error)) throw error;
+      // Another process has begun it: its target may be the cause of this refusal, such as too little space, and it has protected the same snapshot.
+      if (await place.use(each => each.find(place.id, call))) throw heldElsewhere(key, undefined, error);
+      // With a final error code, nothing may be left: no request follows.
+      await calls.make(from, () => copySource.release(key, undefined, call)).catch(notFinal(error));
+      throw error;
+    }
+  });
 }
 
 /** The first method that the target accepts, and why it did not accept the others. Throws if there is none. */

@@ -123,7 +123,7 @@ export class CopyCommands {
         ...{ parameters: wanted.parameters, mutable: wanted.mutable },
         origin: { kind: "volume", handle: encodeHandle(source) },
       };
-      const { target, record } = await this.#copying.begin(connection, source, spec, call);
+      const { target, record } = await this.#copying.beginMove(connection, source, spec, call);
       return { target: encodeHandle(target), method: record.method, instead: [...instead] };
     });
   }

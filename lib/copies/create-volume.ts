@@ -8,7 +8,7 @@ import type { Connection } from "../mux/connection.ts";
 import type { MadeVolume } from "../mux/copies.ts";
 import { ability, evaluateExisting, evaluatePlacement, type PlacementRequest } from "../mux/placement.ts";
 import type { PlacementPolicy } from "../topology/accessible-topology.ts";
-import { CopyAdmission, type CopyRequest, methodsOf, refuseOther } from "./begin.ts";
+import { beginCopy, type CopyRequest, methodsOf, refuseOther } from "./begin.ts";
 import type { CopyWork } from "./copy-work.ts";
 import { finishCopy } from "./finish.ts";
 import { forbids, type MethodChoice } from "./methods.ts";
@@ -23,17 +23,9 @@ import type { RunningCopy } from "./running-copy.ts";
  */
 export class CopyCreation {
   readonly #parts: CopyingParts;
-  readonly #admission: CopyAdmission;
 
   constructor(parts: CopyingParts) {
     this.#parts = parts;
-    this.#admission = new CopyAdmission(parts);
-  }
-
-  /** Throws "aborted" if the object is source or target of a copy that runs here. Synchronous, for callers that hold its lock. */
-  refuseBusy(handle: Handle): void {
-    const why = this.#parts.copies.busy(handle);
-    if (why !== undefined) throw new CsiError("aborted", `${encodeHandle(handle)} cannot be changed now: ${why}`);
   }
 
   /** The methods from a source to a connection. Throws "unavailable" if the source's connection cannot be used. */
@@ -114,7 +106,7 @@ export class CopyCreation {
   }
 
   /** Begins a copy for `csimux move`, or finds it; nothing is copied yet. */
-  async begin(
+  async beginMove(
     connection: Connection,
     source: Handle,
     spec: CopySpec,
@@ -126,7 +118,7 @@ export class CopyCreation {
     const known = await currentRecord(place, call);
     if (!known && (await place.use(to => to.existing(spec, call))))
       throw new CsiError("already-exists", `volume "${spec.name}" exists already, and is complete`);
-    const record = known ?? (await this.#admission.begin(request, connection, place, call));
+    const record = known ?? (await beginCopy(this.#parts, request, connection, place, call));
     refuseOther(record, request);
     return { target, record };
   }
@@ -151,6 +143,7 @@ export class CopyCreation {
     throw error;
   }
 
+  /** Finds the volume, or the copy in this process or by its record; else begins one. What is not over runs in this process then. */
   async #join(connection: Connection, request: CopyRequest, call: Call) {
     const { copies, removal } = this.#parts;
     const { target, spec } = request;
@@ -168,21 +161,19 @@ export class CopyCreation {
       return { kind: "volume", volume } as const;
     }
     const known = await currentRecord(place, call);
-    const record = known ?? (await this.#admission.begin(request, connection, place, call));
+    const record = known ?? (await beginCopy(this.#parts, request, connection, place, call));
     const lease = copies.observeLease(target, record);
     const step = nextStep("create", { record, lease });
     if (step === "remove") {
       await removal.remove(target, record, call);
       throw whyEnded(record);
     }
-    refuseOther(record, request);
     if (step === "release") {
       await removal.forgetFinished(target, record, call);
-      throw new CsiError(
-        "aborted",
-        `the volume that was copied to ${place.target} no longer exists; its record is being removed; retry`,
-      );
+      const text = `the volume that was copied to ${place.target} no longer exists; its record is being removed; retry`;
+      throw new CsiError("aborted", text);
     }
+    refuseOther(record, request);
     if (step === "wait") throw copies.whyHeld(target, record);
     if (known) await this.refuseForbidden(connection, target, record, call);
     if (step === "finish") return { kind: "ready", record } as const;

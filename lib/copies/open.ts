@@ -42,7 +42,7 @@ export const openCopies =
     const commands = new CopyCommands(parts, creation, groups, handles);
     const cleanUp = new CleanUp({ copies, use, names: () => connections.names() });
     const port: Copies = {
-      refuseBusy: handle => creation.refuseBusy(handle),
+      refuseBusy: handle => copies.refuseBusy(handle),
       methods: (source, to) => creation.methods(source, to),
       hasBegun: (...given) => creation.hasBegun(...given),
       async create(...given) {

@@ -192,7 +192,7 @@ export function assurance({ snapshot, pass, frozen }: CopyRecord): string {
     : "its source may have changed during the copy";
 }
 
-/** The source of a copy. Throws "internal" for a record that admission cannot have written. */
+/** The source of a copy. Throws "internal" for a record that `beginCopy` cannot have written. */
 export function sourceOf({ origin }: CopyRecord): Handle {
   const source = parseHandle(origin.handle, origin.kind);
   if (source) return source;

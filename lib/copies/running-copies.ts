@@ -92,12 +92,11 @@ export class RunningCopies {
     return copyState(target, stored, this.running(target));
   }
 
-  /** Why an object must not be changed: a running copy of this process has it as target or source. Undefined if none has. */
-  busy(handle: Handle): string | undefined {
+  /** Throws "aborted" if the object is source or target of a copy that runs here. Synchronous, for callers that hold its lock. */
+  refuseBusy(handle: Handle): void {
     const text = encodeHandle(handle);
-    const target = this.#running.get(text);
-    if (target) return target.copy.text;
-    return [...this.#running.values()].find(({ source }) => source === text)?.copy.text;
+    const found = this.#running.get(text) ?? [...this.#running.values()].find(({ source }) => source === text);
+    if (found) throw new CsiError("aborted", `${text} cannot be changed now: ${found.copy.text}`);
   }
 
   /**
