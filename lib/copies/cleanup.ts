@@ -110,7 +110,8 @@ export class CleanUp {
     if (step === "nothing") return;
     // The listing may be minutes old; a request may have arrived since.
     const now = await this.#parts.use(connection, async ({ copyTarget }) => copyTarget?.find(stored.id, call));
-    if (now?.record === stored.record && !copies.running(target)) await this.#drop(target, record, call);
+    if (now?.record === stored.record && copies.observeLease(target, record) !== "held")
+      await this.#drop(target, record, call);
   }
 
   #keptSeconds({ state, role }: CopyRecord): number {
