@@ -32,7 +32,7 @@ type Change = (record: CopyRecord, victim: Pick<CopyRecord["snapshot"], "name" |
 const snapshots: readonly (readonly [string, Change])[] = [
   ["the snapshot of another volume", ({ snapshot }, victim) => ({ holder: "", snapshot: { ...snapshot, ...victim } })],
   [
-    "that moment, all of which has arrived",
+    "that snapshot, all of which has arrived",
     ({ snapshot }, victim) => ({ holder: "", done: 9n, dirty: true, snapshot: { ...snapshot, ...victim } }),
   ],
   ["a later pass", () => ({ holder: "", pass: 3 })],

@@ -154,7 +154,7 @@ describe("a connection that has lost its ability to copy", () => {
   const removal = (storage: CopyStorage, lost: "copySource" | "copyTarget") =>
     new CopyRemoval(async (_, work) => work({ ...copyDriver(storage, "b"), [lost]: undefined }));
 
-  test("is not reported to have removed a stored", async () => {
+  test("is not reported to have removed a target", async () => {
     const storage = new CopyStorage();
     storage.records.set("copy", "text");
     expect(await codeOf(removal(storage, "copyTarget").remove(target, record, call))).toBe("unavailable");

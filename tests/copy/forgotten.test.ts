@@ -27,7 +27,7 @@ test("a record without room for its failure leaves that out", async () => {
 });
 
 describe("what is forgotten", () => {
-  test("goes: a stored that was not asked for, and a snapshot without a copy", async () => {
+  test("goes: a target that was not asked for, and a snapshot without a copy", async () => {
     const { process, hold, release, record, on, remains } = pair();
     hold();
     const one = process();

@@ -31,8 +31,8 @@ copiesContract("memory to memory", async () => {
     ["two", b],
   ]);
   return {
-    giver: memoryEnd(a, "one"),
-    taker: memoryEnd(b, "two"),
+    source: memoryEnd(a, "one"),
+    target: memoryEnd(b, "two"),
     stream: streamInMemory(machines),
     end: async () => {},
   };

@@ -15,7 +15,7 @@ describe("a move", () => {
     ...{ capabilities: [], mutable: {} },
   };
 
-  test("copies in passes, lands the last one, and repeats every step", async () => {
+  test("copies in passes, makes the last one the volume, and repeats every step", async () => {
     const { process, on, remains } = pair();
     const one = process();
     expect(await commanded(one, { command: "plan", ...wanted })).toMatchObject([{ kind: "done", method: "zfs-send" }]);
@@ -30,9 +30,9 @@ describe("a move", () => {
     expect((await commanded(one, pass)).at(-1)).toMatchObject({ pass: { number: 1, continued: false } });
     expect(on("a").held.get("v:b/moved")?.size).toBe(1);
     expect(on("b").volumes.has("moved")).toBe(false);
-    const landed = { kind: "done", volume: { handle: "v:b/moved", bytes: 1n << 20n, context: { at: "moved" } } };
+    const done = { kind: "done", volume: { handle: "v:b/moved", bytes: 1n << 20n, context: { at: "moved" } } };
     for (const _ of [1, 2]) {
-      expect(await commanded(one, { command: "finish", target: "v:b/moved" })).toMatchObject([landed]);
+      expect(await commanded(one, { command: "finish", target: "v:b/moved" })).toMatchObject([done]);
       await until(() => remains().length === 0);
     }
     expect(on("b").volumes.get("moved")?.content).toBe("changed since");
@@ -104,7 +104,7 @@ describe("a move", () => {
     },
   );
 
-  test("a pass that began while freeze was noted is not landed, and thaw lets it be", async () => {
+  test("a pass that began while freeze was noted does not become the volume, and after thaw it does", async () => {
     const world = pair();
     const one = world.process();
     await commanded(one, { command: "begin", ...wanted });
@@ -137,7 +137,7 @@ describe("a move", () => {
     await one.stop(1_000);
   });
 
-  test("starts no pass while its stored becomes the volume", async () => {
+  test("starts no pass while its target becomes the volume", async () => {
     const world = pair();
     const { promise, resolve } = Promise.withResolvers<void>();
     const driver = (): Driver => {

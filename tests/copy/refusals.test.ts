@@ -107,7 +107,7 @@ describe("what is refused", () => {
     await three.stop(1_000);
   });
 
-  test("a taker without room, or with another kind of storage, leaves nothing", async () => {
+  test("a target without room, or with another kind of storage, leaves nothing", async () => {
     const { process, on, remains } = pair();
     const one = process();
     on("b").refuses = new CsiError("resource-exhausted", "too little space");

@@ -167,7 +167,7 @@ function copyTargetOn(storage: CopyStorage, machine: string): CopyTarget {
       // A rename: both at once.
       storage.volumes.set(id, { content, bytes: spec.range.required ?? snapshot.bytes, origin: spec.origin });
       storage.targets.delete(id);
-      step("landed");
+      step("finished");
       return volumeOf(id, { content, bytes: spec.range.required ?? snapshot.bytes });
     },
     hasContent: async id => storage.targets.has(id) || storage.volumes.has(id),
@@ -258,10 +258,10 @@ export const streamInMemory =
   async ({ source, target, id, snapshot, basic, progress }, call) => {
     const from = machines.get(source.machine);
     const to = machines.get(target.machine);
-    // zfs receive creates the stored of a record that has none.
+    // zfs receive creates the target of a record that has none.
     if (to?.records.has(id) && !to.targets.has(id)) to.targets.set(id, { content: "", proof: "", isWhole: false });
     const stored = to?.targets.get(id);
-    if (!from || !to || !stored) throw new CsiError("unavailable", `there is no stored ${id}`);
+    if (!from || !to || !stored) throw new CsiError("unavailable", `there is no target ${id}`);
     const sent = [...from.held.values()].flatMap(each => [...each.values()]).find(({ name }) => name === snapshot.name);
     if (!sent) throw new CsiError("not-found", `snapshot ${snapshot.name} is gone`);
     if (stored.proof !== sent.proof) Object.assign(stored, { content: "", proof: sent.proof, isWhole: false });

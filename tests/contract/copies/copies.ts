@@ -20,10 +20,10 @@ export interface CopyEndRig {
   cut(at: number): boolean;
 }
 
-/** A giver and a taker. */
+/** A source and a target. */
 export interface CopyPairRig {
-  readonly giver: CopyEndRig;
-  readonly taker: CopyEndRig;
+  readonly source: CopyEndRig;
+  readonly target: CopyEndRig;
   readonly stream?: CopyByStream;
   end(): Promise<void>;
 }
@@ -53,7 +53,7 @@ const longMs = 600_000;
 /** More steps than a copy has. */
 export const mostSteps = 400;
 
-/** Every giver with every taker has to pass: content equal, repeats join, interruptions at each step on both sides, nothing left. */
+/** Every source with every target has to pass: content equal, repeats join, interruptions at each step on both sides, nothing left. */
 export function copiesContract(name: string, open: () => Promise<CopyPairRig>, sample = everyStep): void {
   const inPair = (title: string, work: (rig: CopyPairRig, process: () => CopyProcess) => Promise<void>) =>
     test(
@@ -63,8 +63,8 @@ export function copiesContract(name: string, open: () => Promise<CopyPairRig>, s
         const processes: CopyProcess[] = [];
         const process = (): CopyProcess => {
           const drivers = new Map([
-            ["a", () => rig.giver.open()],
-            ["b", () => rig.taker.open()],
+            ["a", () => rig.source.open()],
+            ["b", () => rig.target.open()],
           ]);
           const opened = copyProcess({ drivers, ...(rig.stream && { stream: rig.stream }) });
           processes.push(opened);
@@ -72,7 +72,7 @@ export function copiesContract(name: string, open: () => Promise<CopyPairRig>, s
         };
         try {
           await process().volumes.create(copyRequest("source", "a", "", { ...sized, source: undefined }), call);
-          await rig.giver.write("source", content);
+          await rig.source.write("source", content);
           await work(rig, process);
         } finally {
           for (const each of processes) await each.stop(1_000);
@@ -83,9 +83,9 @@ export function copiesContract(name: string, open: () => Promise<CopyPairRig>, s
     );
   const make = (process: CopyProcess, volume = "copy") =>
     process.volumes.create(copyRequest(volume, "b", "v:a/source", sized), call);
-  const nothingLeft = async ({ giver, taker }: CopyPairRig) => {
-    await until(async () => [...(await giver.remains()), ...(await taker.remains())].length === 0).catch(() => {});
-    expect([...(await giver.remains()), ...(await taker.remains())]).toEqual([]);
+  const nothingLeft = async ({ source, target }: CopyPairRig) => {
+    await until(async () => [...(await source.remains()), ...(await target.remains())].length === 0).catch(() => {});
+    expect([...(await source.remains()), ...(await target.remains())]).toEqual([]);
   };
 
   describe(`copies: ${name}`, () => {
@@ -93,7 +93,7 @@ export function copiesContract(name: string, open: () => Promise<CopyPairRig>, s
       const one = process();
       const made = await asked(() => make(one));
       expect(made).toMatchObject({ id: "v:b/copy", source: { kind: "volume", id: "v:a/source" } });
-      expect(await rig.taker.read("copy")).toBe(content);
+      expect(await rig.target.read("copy")).toBe(content);
       expect((await make(one)).id).toBe("v:b/copy");
       await nothingLeft(rig);
     });
@@ -118,7 +118,7 @@ export function copiesContract(name: string, open: () => Promise<CopyPairRig>, s
       expect(await codeOf(one.volumes.create(copyRequest("copy", "b", "v:a/source", larger), call))).toBe(
         "already-exists",
       );
-      expect(await rig.taker.read("copy")).toBe(content);
+      expect(await rig.target.read("copy")).toBe(content);
       await nothingLeft(rig);
     });
 
@@ -128,7 +128,7 @@ export function copiesContract(name: string, open: () => Promise<CopyPairRig>, s
       await nothingLeft(rig);
     });
 
-    for (const side of ["giver", "taker"] as const)
+    for (const side of ["source", "target"] as const)
       inPair(
         `an interruption at any step of the ${side} is repaired by the next request of a new process`,
         async (rig, process) => {
@@ -143,11 +143,11 @@ export function copiesContract(name: string, open: () => Promise<CopyPairRig>, s
             const next = process();
             const made = await asked(() => make(next));
             expect(made.id).toBe("v:b/copy");
-            expect(await rig.taker.read("copy")).toBe(content);
+            expect(await rig.target.read("copy")).toBe(content);
             const last = process();
             await until(async () => {
               await asked(() => make(last));
-              return (await rig.taker.remains()).length + (await rig.giver.remains()).length === 0;
+              return (await rig.target.remains()).length + (await rig.source.remains()).length === 0;
             });
             await asked(() => next.volumes.delete("v:b/copy", call));
             if (!failed) break;
@@ -160,13 +160,13 @@ export function copiesContract(name: string, open: () => Promise<CopyPairRig>, s
     for (const [what, work] of others)
       inPair(
         `a second controller that ${what} between two steps: one whole volume, and no remains`,
-        ({ giver, taker, stream }) =>
+        ({ source, target, stream }) =>
           meetAtSteps(
             {
-              open: name => (name === "a" ? giver : taker).open(),
+              open: name => (name === "a" ? source : target).open(),
               ...(stream && { stream }),
-              read: () => taker.read("copy"),
-              remains: async () => [...(await giver.remains()), ...(await taker.remains())],
+              read: () => target.read("copy"),
+              remains: async () => [...(await source.remains()), ...(await target.remains())],
             },
             work,
             content,
@@ -176,7 +176,7 @@ export function copiesContract(name: string, open: () => Promise<CopyPairRig>, s
 
     inPair("a copy that is deleted before its end leaves nothing", async (rig, process) => {
       const one = process();
-      rig.taker.cut(0);
+      rig.target.cut(0);
       await make(one).catch((error: unknown) => expect(error).toBeInstanceOf(CsiError));
       await one.stop(1_000);
       const other = process();

@@ -2,8 +2,8 @@ import { type Argv, CommandError, type CommandRunner } from "../../../lib/io/run
 import { childrenOf, type RunningStreams } from "../../fakes/zfs/child.ts";
 import { later } from "../../waiting.ts";
 
-/** The giver or the taker of a copy. */
-export type CopySide = "giver" | "taker";
+/** The source or the target of a copy. */
+export type CopySide = "source" | "target";
 
 /** What becomes of a step: it has no effect, or it has its effect and its outcome is lost; undefined: nothing special. */
 type Fate = "before" | "after" | undefined;
@@ -25,7 +25,7 @@ export function copyLife(last?: {
   readonly step: number;
   readonly when: "before" | "after";
 }): CopyLife {
-  const counts = { giver: 0, taker: 0 };
+  const counts = { source: 0, target: 0 };
   const death = new AbortController();
   let isDead = false;
   return {

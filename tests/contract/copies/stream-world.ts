@@ -27,16 +27,16 @@ export interface StreamEndRig extends CopyEndRig {
 /** The volume "source" with its snapshots; the snapshots that copies have taken of it; or its snapshots alone. */
 export type Destroyed = "volume" | "snapshot" | "protected";
 
-/** A giver and a taker whose content travels as streams, and the hands of a person on them. */
+/** A source and a target whose content travels as streams, and the hands of a person on them. */
 export interface StreamPairRig extends CopyPairRig {
-  readonly giver: StreamEndRig;
-  readonly taker: StreamEndRig;
+  readonly source: StreamEndRig;
+  readonly target: StreamEndRig;
   readonly stream: CopyByStream;
   /** From now on, streams stand still in their middle until `release`. */
   hold(): { isHeld(): boolean; release(): void };
   /** From now on, streams end after so many bytes; undefined: no more. */
   cutAfter(bytes: number | undefined): void;
-  /** From now on, the taker's pool has no room; or has some again. */
+  /** From now on, the target's pool has no room; or has some again. */
   fill(isFull: boolean): void;
   /** The commands that have sent streams since the last call. */
   sends(): readonly string[];
@@ -83,10 +83,10 @@ export class StreamWorld {
 
   /** Another process. */
   opened(parts: Partial<CopyWorldParts> = {}, life = copyLife()): CopyProcess {
-    const { giver, taker, stream } = this.rig;
+    const { source, target, stream } = this.rig;
     const drivers = new Map([
-      ["a", () => giver.openIn(life)],
-      ["b", () => taker.openIn(life)],
+      ["a", () => source.openIn(life)],
+      ["b", () => target.openIn(life)],
     ]);
     const process = copyProcess({ drivers, stream, ...parts });
     this.#processes.push(process);
@@ -95,24 +95,24 @@ export class StreamWorld {
 
   /** Everything on both storages. */
   async everything(): Promise<readonly (readonly string[])[]> {
-    return [await this.rig.giver.everything(), await this.rig.taker.everything()];
+    return [await this.rig.source.everything(), await this.rig.target.everything()];
   }
 
   /** What copies have left. */
   async remains(): Promise<readonly string[]> {
-    return [...(await this.rig.giver.remains()), ...(await this.rig.taker.remains())];
+    return [...(await this.rig.source.remains()), ...(await this.rig.target.remains())];
   }
 
   /** What the record of the copy says. */
   async record() {
-    const stored = await this.rig.taker.open().copyTarget?.find("copy", call);
+    const stored = await this.rig.target.open().copyTarget?.find("copy", call);
     return stored && readRecord(stored.record, "test");
   }
 
   /** Asks until the copy is the volume, with the content of its source, and nothing else is left. */
   async completes(process: CopyProcess, source?: string): Promise<void> {
     expect((await asked(() => make(process, source), patientMs)).id).toBe("v:b/copy");
-    expect(await this.rig.taker.read("copy")).toBe(content);
+    expect(await this.rig.target.read("copy")).toBe(content);
     await this.nothingLeft();
   }
 
@@ -187,7 +187,7 @@ export const streamTest = (
       const world = new StreamWorld(rig);
       try {
         await world.opened().volumes.create(copyRequest("source", "a", "", { ...sized, source: undefined }), call);
-        await rig.giver.write("source", content);
+        await rig.source.write("source", content);
         await work(world, rig);
       } finally {
         await world.close();

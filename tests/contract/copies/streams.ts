@@ -39,13 +39,13 @@ async function dies(world: StreamWorld, side: CopySide, step: number, when: "bef
 async function survived(world: StreamWorld, isAskedFor: boolean): Promise<void> {
   const next = world.opened({ times: calm });
   const ids = await listed(next);
-  if (ids.includes("v:b/copy")) expect(await world.rig.taker.read("copy")).toBe(content);
+  if (ids.includes("v:b/copy")) expect(await world.rig.target.read("copy")).toBe(content);
   if (isAskedFor) await world.completes(next);
   else await world.cleaned();
 }
 
 /**
- * What a giver and a taker of streams must survive: processes that die at their steps, streams that break, requests that end, processes that
+ * What a source and a target of streams must survive: processes that die at their steps, streams that break, requests that end, processes that
  * hang, people that intervene. Nothing is left after it, and no half copy is ever a volume.
  */
 export function streamsContract(name: string, open: () => Promise<StreamPairRig>, { every, first } = everyStep): void {
@@ -53,7 +53,7 @@ export function streamsContract(name: string, open: () => Promise<StreamPairRig>
     streamTest(open, title, work);
 
   describe(`streams: ${name}`, () => {
-    for (const side of ["giver", "taker"] as const)
+    for (const side of ["source", "target"] as const)
       for (const when of sides)
         inPair(`a process that dies ${when} a step on the ${side} is survived`, async world => {
           const before = await world.everything();
@@ -93,7 +93,7 @@ export function streamsContract(name: string, open: () => Promise<StreamPairRig>
       const both = [1, 2].map(() => world.opened({ times: { ...brisk, verifyDelay: 20 } }));
       const made = await Promise.all(both.map(each => asked(() => make(each), patientMs)));
       expect(made.map(({ id }) => id)).toEqual(["v:b/copy", "v:b/copy"]);
-      expect(await rig.taker.read("copy")).toBe(content);
+      expect(await rig.target.read("copy")).toBe(content);
       await world.cleaned();
       await world.deleted(before);
     });
@@ -116,11 +116,11 @@ export function streamsContract(name: string, open: () => Promise<StreamPairRig>
       release();
       expect((await copying).id).toBe("v:b/copy");
       wakes.resolve();
-      expect(await rig.taker.read("copy")).toBe(content);
+      expect(await rig.target.read("copy")).toBe(content);
       await two.stop(1_000);
       await one.stop(1_000);
       await world.cleaned();
-      expect(await rig.taker.read("copy")).toBe(content);
+      expect(await rig.target.read("copy")).toBe(content);
     });
 
     inPair(
@@ -190,7 +190,7 @@ export function streamsContract(name: string, open: () => Promise<StreamPairRig>
         const before = await world.everything();
         const one = world.opened();
         const { id } = await one.snapshots.create(snapshotOf("s", "v:a/source"), call);
-        await rig.giver.write("source", "later");
+        await rig.source.write("source", "later");
         const { isHeld, release } = rig.hold();
         await world.begun(one, isHeld, id);
         const two = world.opened({ times: brisk });

@@ -12,7 +12,7 @@ const snapshot: SourceSnapshot = {
 const earlier = { name: "tank/v@1", proof: "11" };
 const opened = "opened";
 
-/** Begins a stream to a landing in these states, one after the other, and says how, with what else was done to the landing. */
+/** Begins a stream to a target in these states, one after the other, and says how, with what else was done to the target. */
 async function begun(states: readonly ReceivedState[], after: typeof earlier | undefined) {
   const left = [...states];
   const done: string[] = [];
@@ -45,7 +45,7 @@ const part: ReceivedState = { kind: "partial", token: "own", proof: snapshot.pro
 
 // A receive into what an earlier round made rolls back to it (zfs-receive(8), -F); into nothing it must not.
 test.each<[string, readonly ReceivedState[], typeof earlier | undefined, readonly string[]]>([
-  ["an empty landing", [{ kind: "nothing" }], undefined, ["whole", "into nothing"]],
+  ["an empty target", [{ kind: "nothing" }], undefined, ["whole", "into nothing"]],
   ["a part of the first round", [part], undefined, ["token", "into nothing"]],
   [
     "the snapshot of the round before",
@@ -76,7 +76,7 @@ test.each<[string, readonly ReceivedState[], typeof earlier | undefined, readonl
   expect(await begun(states, after)).toEqual([...expected]);
 });
 
-test("a landing that holds another snapshot is not written to", async () => {
+test("a target that holds another snapshot is not written to", async () => {
   const target = { state: async () => ({ kind: "whole", proof: "33" }) as const };
   const ends = { format: "zfs:filesystem", machine: "one" } as const;
   const never = () => {

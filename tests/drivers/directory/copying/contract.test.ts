@@ -70,5 +70,5 @@ copiesContract("directory to directory", async () => {
   const base = await mkdtemp(join(tmpdir(), "csimux-copies-"));
   const [a, b] = [join(base, "a"), join(base, "b")];
   for (const folder of [a, b]) await mkdir(folder);
-  return { giver: folderEnd(a), taker: folderEnd(b), end: () => rm(base, { recursive: true, force: true }) };
+  return { source: folderEnd(a), target: folderEnd(b), end: () => rm(base, { recursive: true, force: true }) };
 });

@@ -125,8 +125,8 @@ export async function trueNasPair(from: PairKind, to: PairKind, systems: 1 | 2):
   const source = `${parentOf(from)}/source`;
   const hands = streamHands(there.fake, here.fake, parentOf(from));
   return {
-    giver: endOn("giver", there, from, "one", parentOf(from)),
-    taker: endOn("taker", here, to, systems === 1 ? "one" : "two", systems === 1 ? "tank/k8s/w" : parentOf(to)),
+    source: endOn("source", there, from, "one", parentOf(from)),
+    target: endOn("target", here, to, systems === 1 ? "one" : "two", systems === 1 ? "tank/k8s/w" : parentOf(to)),
     ...hands,
     destroy(what) {
       if (from.kind !== "api" || !there.double) return hands.destroy(what);

@@ -30,8 +30,8 @@ beforeEach(async () => {
   t.with(pools => {
     pools.state.next = 500_000;
   });
-  from = zfsEnd("giver", s, "tank/k", { driver: "zfs-generic-nfs", ssh: "one" });
-  to = zfsEnd("taker", t, "tank/k", { driver: "zfs-generic-nfs", ssh: "two" });
+  from = zfsEnd("source", s, "tank/k", { driver: "zfs-generic-nfs", ssh: "one" });
+  to = zfsEnd("target", t, "tank/k", { driver: "zfs-generic-nfs", ssh: "two" });
   const driver = from.open();
   for (const id of ["mine", "victim"]) {
     await driver.create(volumeOf(id, gib), call);

@@ -134,8 +134,8 @@ export async function zfsPair(from: ZfsOptions, to: ZfsOptions, hosts: 1 | 2): P
       pools.state.next = 500_000;
     });
   return {
-    giver: zfsEnd("giver", there, "tank/k", from),
-    taker: zfsEnd("taker", here, hosts === 1 ? "tank/l" : "tank/k", to),
+    source: zfsEnd("source", there, "tank/k", from),
+    target: zfsEnd("target", here, hosts === 1 ? "tank/l" : "tank/k", to),
     ...streamHands(there, here, "tank/k/v"),
     async end() {
       await there.close();

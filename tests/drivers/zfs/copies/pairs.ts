@@ -4,7 +4,7 @@ import { drawn } from "../../../sample.ts";
 import type { ZfsOptions } from "../zfs-rig.ts";
 import { zfsPair } from "./pair-rig.ts";
 
-// Every kind of giver with every kind of taker on ZFS. In each run there are file systems and zvols. The seed draws whether over ssh, and
+// Every kind of source with every kind of target on ZFS. In each run there are file systems and zvols. The seed draws whether over ssh, and
 // whether between hosts or within one.
 
 const nfs: ZfsOptions = { driver: "zfs-generic-nfs" };
