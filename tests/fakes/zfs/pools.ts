@@ -158,7 +158,7 @@ export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner =
     if (argv[1]?.startsWith("target=")) return outputOf(receivers(fake, argv[3] ?? "", argv[4] ?? ""));
     const later = laterReceive(argv[1] ?? "", zfs);
     if (later) return outputOf(later);
-    if (isLocked && text.includes("found=")) {
+    if (isLocked && text.includes('eval "found=')) {
       const [guid = "", name = "", property = "", , ...rest] = words;
       const found = zfs(["zfs", "get", "-Hp", "-o", "value,source", `guid,${property}`, name]);
       const [first = "", ...more] = rest;
