@@ -188,8 +188,11 @@ export function datasetSnapshots(storage: ZfsStorage): SnapshotAbility {
           await removeCopy(storage, entry.name, call);
         } else {
           // The API of TrueNAS renames a snapshot whose destruction it defers, and then its stream would not be found.
-          if (storage.copying?.storage !== storage) await refuseWhileCopied(storage, `snapshot "${id}"`, [entry], call);
-          await zfs.destroy(entry.name, { deferred: true, guid: shownValue(entry, "guid") }, call.signal);
+          const isApi = storage.copying?.storage !== storage;
+          if (isApi) await refuseWhileCopied(storage, `snapshot "${id}"`, [entry], call);
+          // Without copies it was read right now, and nothing was asked since then.
+          const fresh = entry === entries[0] && storage.copying === undefined;
+          await zfs.destroy(entry.name, { deferred: true, guid: shownValue(entry, "guid"), fresh }, call.signal);
         }
       if (parts.detached) await tidy(volume, name, call);
       const freed = entries.map(entry => entry.name);

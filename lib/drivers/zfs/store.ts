@@ -63,7 +63,7 @@ const noteValues = (notes: Notes): Readonly<Record<string, string>> =>
 export class DatasetStore implements VolumeStore<ZfsVolume> {
   readonly #storage: ZfsStorage;
   readonly #close: () => Promise<void>;
-  /** Empty volumes that were read at the end of their creation; a note makes another object of each. */
+  /** Volumes that were read at the end of their creation, after everything else; a note makes another object of each. */
   readonly #fresh = new WeakSet<ZfsVolume>();
 
   /** `close` is called when the store is not needed any more. */
@@ -121,7 +121,7 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
     await this.#storage.zfs.ready?.(call.signal);
     try {
       const volume = await makeVolume(this.#storage, spec, call);
-      if (!spec.source) this.#fresh.add(volume);
+      this.#fresh.add(volume);
       return volume;
     } catch (error) {
       const doing = `create volume "${spec.name.slice(0, 160)}"`;

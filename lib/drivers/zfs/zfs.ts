@@ -216,7 +216,7 @@ export interface Zfs {
     depth: Depth,
     signal: AbortSignal,
   ): Promise<readonly Entry[]>;
-  /** A dataset, all below it, and the query's names; its ancestors if absent. Throws like `read`. `onlyDestroyed`: `destroy` proves that nothing is below. */
+  /** A dataset, all below it, and the query's names; its ancestors if absent. Throws like `read`. `onlyDestroyed`: with nothing below, nothing but `destroy` follows. */
   family(dataset: string, query: PropertyQuery, signal: AbortSignal, onlyDestroyed?: boolean): Promise<Entries>;
   /** Of datasets with one parent those that exist, each with its children and snapshots, in one listing. Throws like `read`. */
   families(names: readonly string[], properties: readonly string[], signal: AbortSignal): Promise<Entries>;

@@ -18,32 +18,34 @@ type Operation = (typeof operations)[number];
  * - create, iSCSI (10, from 25.10 on 8): create the zvol; read its guid, which the target is named after (25.10); keep this name before any
  *   object has it, to find the objects of an interrupted creation although a template may use parameters that a deletion does not know;
  *   create extent, target and link; finish the volume. The basename of the system is read every few seconds.
- * - snapshot (4): prove that no other volume has a snapshot of this name, attached or detached, and that the volume exists; take it.
+ * - snapshot (2): prove that the volume exists; take it. All names of snapshots, attached or detached, are read every quarter of an hour, and
+ *   asked for only where one of them is the new one.
  * - clone, NFS (9): prove that the name is free, before a temporary snapshot is taken, and that the source exists; take, clone and destroy
  *   the temporary snapshot; read the clone, because the server answers nothing about it; prove that no share of its path exists; create
  *   the share; finish the volume. A restore needs no temporary snapshot, but proves that its snapshot is a finished one of csimux, and reads
  *   how its dataset keeps access control lists; what is remembered of the datasets above then serves no deletion, which asks for less.
- * - delete a snapshot: read it and the datasets above, prove by its guid that it is the same, delete it; 26 needs to be asked for the result.
+ * - delete a snapshot: read it and the datasets above, which proves right before the deletion what it is; delete it; 26 needs to be asked for the
+ *   result.
  * - delete: read the volume, all that depends on it, and the objects that share it; delete these, and the volume. Up to 25.10 the server deletes
  *   the NFS shares of a volume with it.
  *
  * From 25.10 on datasets show a guid, as snapshots always do: one request more proves before a deletion, and before a change of a volume whose
- * guid is known, that no other controller has deleted it and made another one of its name. An empty volume needs none before its name is kept,
- * because the request before was the one that read the guid. Before 25.10, the target and the extent of an iSCSI volume are read again
+ * guid is known, that no other controller has deleted it and made another one of its name. A volume needs none before its name is kept, and one
+ * that goes with its share none before that, because the request before was the one that read the guid. Before 25.10, the target and the extent of an iSCSI volume are read again
  * before and after they are linked instead: four requests.
  */
 const upTo2504: Partial<Record<Protocol, readonly number[]>> = {
-  nfs: [4, 4, 8, 9, 3, 3],
-  smb: [4, 4, 8, 9, 3, 5],
-  iscsi: [10, 4, 13, 15, 3, 7],
+  nfs: [4, 2, 8, 9, 2, 3],
+  smb: [4, 2, 8, 9, 2, 5],
+  iscsi: [10, 2, 13, 15, 2, 7],
 };
 
 /** The pool of a snapshot's volume is read with a request of its own. */
 const in2510: typeof upTo2504 = {
-  nfs: [4, 4, 9, 10, 4, 4],
-  smb: [4, 4, 9, 10, 4, 6],
-  iscsi: [8, 4, 12, 13, 3, 8],
-  nvmeof: [8, 4, 12, 13, 3, 9],
+  nfs: [4, 2, 9, 10, 3, 3],
+  smb: [4, 2, 9, 10, 3, 6],
+  iscsi: [8, 2, 11, 12, 2, 8],
+  nvmeof: [8, 2, 11, 12, 2, 9],
 };
 
 /**
@@ -51,14 +53,14 @@ const in2510: typeof upTo2504 = {
  * pool; the result of a deletion is read, because the answer does not prove it. Whether a name is free and what a source is are one request.
  */
 const in26: typeof upTo2504 = {
-  nfs: [4, 4, 10, 11, 5, 7],
-  smb: [4, 4, 10, 11, 5, 7],
-  iscsi: [8, 4, 13, 14, 4, 9],
-  nvmeof: [8, 4, 13, 14, 4, 10],
+  nfs: [4, 2, 10, 11, 4, 7],
+  smb: [4, 2, 10, 11, 4, 7],
+  iscsi: [8, 2, 12, 13, 3, 9],
+  nvmeof: [8, 2, 12, 13, 3, 10],
 };
 
 /** Targets cannot be deleted together with their extents. */
-const in2410: typeof upTo2504 = { ...upTo2504, iscsi: [10, 4, 13, 15, 3, 8] };
+const in2410: typeof upTo2504 = { ...upTo2504, iscsi: [10, 2, 13, 15, 2, 8] };
 
 function expected(version: Version): typeof upTo2504 {
   const number = numberOf(version);

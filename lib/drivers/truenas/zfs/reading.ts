@@ -76,13 +76,16 @@ export class DatasetReader {
     return (await entriesBelow(await systemOf(this.#api, signal), parent, types, properties, depth))(undefined);
   }
 
-  /** As Zfs.family. */
-  async family(dataset: string, { names, properties }: PropertyQuery, signal: AbortSignal): Promise<Entries> {
+  /** As Zfs.family. With `onlyDestroyed` the dataset is read last, right before it is destroyed, so that its guid needs no second look. */
+  async family(...[dataset, query, signal, onlyDestroyed]: Parameters<Zfs["family"]>): Promise<Entries> {
+    const { names, properties } = query;
     const system = await systemOf(this.#api, signal);
     const others = names.filter(name => name !== dataset);
+    const ancestors = this.#rowsByName(system, others, properties, [...others, above(dataset)]);
+    const types = ["filesystem", "volume", "snapshot"] as const;
     const [rows, below] = await Promise.all([
-      this.#rowsByName(system, others, properties, [...others, above(dataset)]),
-      entriesBelow(system, dataset, ["filesystem", "volume", "snapshot"], properties, 1),
+      ancestors,
+      entriesBelow(system, dataset, types, properties, 1, onlyDestroyed ? ancestors : undefined),
     ]);
     const shown = others.flatMap(name => {
       const row = rows.get(name);
@@ -114,6 +117,12 @@ export class DatasetReader {
       const [dataset = "", name] = nameOf(row).split("@");
       return name === snapshotName && levels(parent, dataset) === 1 ? [dataset] : [];
     });
+  }
+
+  /** The names of all snapshots of datasets directly below `parent`, and a few more. */
+  async snapshotNames(parent: string, signal: AbortSignal): Promise<readonly string[]> {
+    const rows = await snapshotsNamed(await systemOf(this.#api, signal), parent, undefined);
+    return rows.map(row => nameOf(row)).map(name => name.slice(name.indexOf("@") + 1));
   }
 
   /** Rows by name, also of the parents, for what is inherited. If one is missing, its pool is read again, not remembered. */
@@ -156,18 +165,22 @@ export class DatasetReader {
   }
 }
 
-/** As Zfs.below; the answer needs the row that the parent inherits from. */
+/** As Zfs.below; the answer needs the row that the parent inherits from. `before`: datasets are read after this and after the snapshots. */
 async function entriesBelow(
   system: System,
   parent: string,
   types: readonly DatasetType[],
   properties: readonly string[],
   depth: Depth,
+  before?: Promise<unknown>,
 ): Promise<(above: ApiRow | undefined) => readonly Entry[]> {
-  const [tree, snapshots] = await Promise.all([
-    treeOf(system, parent, properties, depth),
-    types.includes("snapshot") ? snapshotRows(system, parent, properties, depth) : [],
-  ]);
+  const listed = types.includes("snapshot") ? snapshotRows(system, parent, properties, depth) : [];
+  const first = before && Promise.all([before, listed]);
+  const treeAfter = async () => {
+    await first;
+    return treeOf(system, parent, properties, depth);
+  };
+  const [tree, snapshots] = await Promise.all([treeAfter(), listed]);
   if (tree.length === 0) await provePool(system, parent);
   const rows = new Map(tree.map(row => [nameOf(row), row]));
   const wanted = new Set(properties);

@@ -91,12 +91,13 @@ async function withClones(system: System, rows: readonly ApiRow[]): Promise<read
   });
 }
 
-/** Snapshots with this name, with as few others and as few properties as the version allows. */
-export function snapshotsNamed(system: System, parent: string, name: string): Promise<readonly ApiRow[]> {
+/** Snapshots with this name, or all of them, with as few others and as few properties as the version allows. */
+export function snapshotsNamed(system: System, parent: string, name: string | undefined): Promise<readonly ApiRow[]> {
   const { version } = system;
   if (version >= withSnapshotResources)
     return present(system, resources, { paths: [parent], recursive: true, properties: null });
-  const filter = version >= withSelection ? ["pool", "=", poolOf(parent)] : ["snapshot_name", "=", name];
+  const byPool = name === undefined || version >= withSelection;
+  const filter = byPool ? ["pool", "=", poolOf(parent)] : ["snapshot_name", "=", name];
   return oldRows(system, [filter], namesAlone);
 }
 

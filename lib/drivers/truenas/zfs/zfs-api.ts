@@ -1,4 +1,5 @@
 import { jsonSize } from "../../sizes.ts";
+import { TakenNames } from "../../zfs/cli/listing.ts";
 import { isStaging, stagingOf } from "../../zfs/names.ts";
 import {
   type CloneOrigin,
@@ -44,6 +45,7 @@ export class ZfsApi implements Zfs, DatasetApi {
   readonly api: Api;
   readonly reading: DatasetReader;
   readonly #shareType: "GENERIC" | "SMB";
+  #takenNames: TakenNames | undefined;
 
   /** `shareType`: the use of new file systems; for SMB they get case-insensitive names and NFSv4 access control lists. */
   constructor(api: Api, shareType: "GENERIC" | "SMB") {
@@ -64,8 +66,8 @@ export class ZfsApi implements Zfs, DatasetApi {
     return this.reading.below(...asked);
   }
 
-  family(dataset: string, query: PropertyQuery, signal: AbortSignal): Promise<Entries> {
-    return this.reading.family(dataset, query, signal);
+  family(...asked: Parameters<Zfs["family"]>): Promise<Entries> {
+    return this.reading.family(...asked);
   }
 
   destroy(name: string, how: DestroyOptions, signal: AbortSignal): Promise<void> {
@@ -86,6 +88,8 @@ export class ZfsApi implements Zfs, DatasetApi {
     query: PropertyQuery,
     signal: AbortSignal,
   ): Promise<SnapshotsOfName> {
+    if (copies !== undefined && !(await this.#take(name, parent, copies, query.names, signal)))
+      return { holders: [], copies: [], entries: await this.read(query, signal) };
     const [holders, datasets, entries] = await Promise.all([
       this.reading.holders(parent, name, signal),
       copies === undefined ? [] : this.reading.datasetsBelow(copies, query.names, signal),
@@ -200,6 +204,18 @@ export class ZfsApi implements Zfs, DatasetApi {
     return copied(this, copy, signal);
   }
 
+  /** Whether a new snapshot's name may be taken. A connection asks for one parent only, so there is one memory of names. */
+  #take(name: string, parent: string, copies: string, along: readonly string[], signal: AbortSignal): Promise<boolean> {
+    this.#takenNames ??= new TakenNames(async listing => {
+      const [snapshots, datasets] = await Promise.all([
+        this.reading.snapshotNames(parent, listing),
+        this.reading.datasetsBelow(copies, along, listing),
+      ]);
+      return [...snapshots, ...datasets.map(each => each.slice(each.lastIndexOf("/") + 1))];
+    });
+    return this.#takenNames.take(name, signal);
+  }
+
   async #version(signal: AbortSignal): Promise<number> {
     return (await this.api.version(signal)).number;
   }
@@ -212,7 +228,7 @@ export class ZfsApi implements Zfs, DatasetApi {
 
   /**
    * Creates something unless it exists. What a refusal means is decided by what exists, because each version words it differently. `make`
-   * can answer the new entry, which saves reading it. `after` runs once the object exists, while it is read.
+   * can answer the new entry, which saves reading it. `after` runs once the object exists, before it is read: nothing is asked after that.
    */
   async #created(
     name: string,
@@ -222,7 +238,10 @@ export class ZfsApi implements Zfs, DatasetApi {
     signal: AbortSignal,
     after: () => Promise<void> = async () => {},
   ): Promise<CreationResult> {
-    const seen = async () => (await Promise.all([this.read(query, signal), after()]))[0];
+    const seen = async () => {
+      await after();
+      return this.read(query, signal);
+    };
     let fresh: Entry | undefined;
     try {
       fresh = await make();
