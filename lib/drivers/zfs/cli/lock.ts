@@ -89,5 +89,9 @@ export function underLock(
 }
 
 /** Runs a program under the lock of a dataset, if that has this guid and the property is not "true" on it; without a guid in any case. */
-export const onlyIf = (programs: Zfs, dataset: string, guid: string | undefined, property: string, argv: Argv): Argv =>
-  guid ? underLock(programs, { dataset, guid, property }, '"$@"', argv) : argv;
+export function onlyIf(programs: Zfs, dataset: string, guid: string | undefined, property: string, argv: Argv): Argv {
+  if (!guid) return argv;
+  // The program keeps the descriptor with the lock; sudo would close it.
+  const isPlainZfs = programs.zfs.length === 1 && argv[0] === programs.zfs[0];
+  return underLock(programs, { dataset, guid, property }, isPlainZfs ? 'exec "$@"' : '"$@"', argv);
+}

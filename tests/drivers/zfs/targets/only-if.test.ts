@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { onlyIf } from "../../../../lib/drivers/zfs/cli/lock.ts";
+import { datasetLock, onlyIf } from "../../../../lib/drivers/zfs/cli/lock.ts";
 
 // The text itself, by the shells of hosts: dash and bash where they are sh, and busybox where it is installed (Debian's has no flock of its own).
 
@@ -81,6 +81,14 @@ for (const [name, shell] of shells)
       const host = hostWith(asked);
       expect(change(shell, host, dataset)).toMatchObject({ exitCode: 0, calls: `destroy\n--\n${dataset}\n--\n` });
       expect(readFileSync(`${host.zfs}.asked`, "utf8")).toEndWith(`\n--\n${dataset}\n--\n`);
+    });
+
+    test.skipIf(Bun.which("flock") === null)("keeps the lock while it runs, also where the shell becomes it", () => {
+      const host = hostWith(prints("4711\\t-", "-\\t-"));
+      const lock = `/run/lock/csimux-${datasetLock("tank/a")}`;
+      const calls = readFileSync(host.zfs, "utf8");
+      writeFileSync(host.zfs, calls.replace("for word", `flock -n '${lock}' true && set -- free; for word`));
+      expect(change(shell, host, "tank/a")).toMatchObject({ exitCode: 0, calls: "destroy\n--\ntank/a\n--\n" });
     });
 
     test("does not happen while zfs hangs, and the lock is free after that", () => {
