@@ -76,7 +76,7 @@ export class DatasetReader {
     return (await entriesBelow(await systemOf(this.#api, signal), parent, types, properties, depth))(undefined);
   }
 
-  /** As Zfs.family. With `onlyDestroyed` the dataset is read last, right before it is destroyed, so that its guid needs no second look. */
+  /** As Zfs.family. With `onlyDestroyed` the dataset is read last, right before it is destroyed, so that its guid is not read again. */
   async family(...[dataset, query, signal, onlyDestroyed]: Parameters<Zfs["family"]>): Promise<Entries> {
     const { names, properties } = query;
     const system = await systemOf(this.#api, signal);

@@ -1,5 +1,4 @@
 import { jsonSize } from "../../sizes.ts";
-import { TakenNames } from "../../zfs/cli/listing.ts";
 import { isStaging, stagingOf } from "../../zfs/names.ts";
 import {
   type CloneOrigin,
@@ -12,7 +11,6 @@ import {
   type Permissions,
   type PropertyQuery,
   type RenameOptions,
-  type SnapshotName,
   type SnapshotsOfName,
   type Zfs,
   ZfsError,
@@ -35,6 +33,7 @@ import {
 import { type DatasetApi, DatasetReader } from "./reading.ts";
 import { copyDestroyed, destroyed, leftDestroyed, nameFreed, proven, renamedWith, sharesTaken } from "./removal.ts";
 import { createdEntry, takenEntry } from "./rows.ts";
+import { SnapshotNames } from "./snapshot-names.ts";
 import { snapshotChanges, taken } from "./snapshots.ts";
 import { takenAfresh } from "./temporary.ts";
 import { type ApiValues, apiValues, asChanges, changeable, creation, unsettable, wholeSize } from "./values.ts";
@@ -45,7 +44,7 @@ export class ZfsApi implements Zfs, DatasetApi {
   readonly api: Api;
   readonly reading: DatasetReader;
   readonly #shareType: "GENERIC" | "SMB";
-  #takenNames: TakenNames | undefined;
+  #names: SnapshotNames | undefined;
 
   /** `shareType`: the use of new file systems; for SMB they get case-insensitive names and NFSv4 access control lists. */
   constructor(api: Api, shareType: "GENERIC" | "SMB") {
@@ -83,19 +82,9 @@ export class ZfsApi implements Zfs, DatasetApi {
     await this.api.version(signal);
   }
 
-  async snapshotsNamed(
-    { name, parent, copies }: SnapshotName,
-    query: PropertyQuery,
-    signal: AbortSignal,
-  ): Promise<SnapshotsOfName> {
-    if (copies !== undefined && !(await this.#take(name, parent, copies, query.names, signal)))
-      return { holders: [], copies: [], entries: await this.read(query, signal) };
-    const [holders, datasets, entries] = await Promise.all([
-      this.reading.holders(parent, name, signal),
-      copies === undefined ? [] : this.reading.datasetsBelow(copies, query.names, signal),
-      this.read(query, signal),
-    ]);
-    return { holders, copies: datasets.filter(each => each.endsWith(`/${name}`)), entries };
+  snapshotsNamed(...asked: Parameters<Zfs["snapshotsNamed"]>): Promise<SnapshotsOfName> {
+    this.#names ??= new SnapshotNames(this.reading);
+    return this.#names.of(...asked);
   }
 
   async create(
@@ -202,18 +191,6 @@ export class ZfsApi implements Zfs, DatasetApi {
 
   copy(copy: Copy, signal: AbortSignal): Promise<void> {
     return copied(this, copy, signal);
-  }
-
-  /** Whether a new snapshot's name may be taken. A connection asks for one parent only, so there is one memory of names. */
-  #take(name: string, parent: string, copies: string, along: readonly string[], signal: AbortSignal): Promise<boolean> {
-    this.#takenNames ??= new TakenNames(async listing => {
-      const [snapshots, datasets] = await Promise.all([
-        this.reading.snapshotNames(parent, listing),
-        this.reading.datasetsBelow(copies, along, listing),
-      ]);
-      return [...snapshots, ...datasets.map(each => each.slice(each.lastIndexOf("/") + 1))];
-    });
-    return this.#takenNames.take(name, signal);
   }
 
   async #version(signal: AbortSignal): Promise<number> {
