@@ -51,6 +51,16 @@ const problems = (objects: readonly KubeObject[]): readonly string[] =>
   }).problems.map(({ rule, message }) => `${rule}: ${message}`);
 
 describe.skipIf(!hasGoProgram("helm"))("the chart", () => {
+  test("gives the snapshot class of each release a name of its own, so that central and node-local fit into one cluster", async () => {
+    const [first, second] = await Promise.all([rendered(central), rendered(local)]);
+    const names = [first, second].map(objects => one(objects, "VolumeSnapshotClass").metadata.name);
+    expect(names).toEqual(["csimux", "csimux-local"]);
+    const clusterWide = (objects: readonly KubeObject[]) =>
+      objects.filter(({ metadata }) => !metadata.namespace).map(({ kind, metadata }) => `${kind}/${metadata.name}`);
+    const both = clusterWide(first);
+    expect(clusterWide(second).filter(each => both.includes(each))).toEqual([]);
+  });
+
   test.each([
     ["central", central],
     ["node-local", local],

@@ -2,7 +2,7 @@ import type { Path } from "../schema/finding.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { at, listAt, type ManifestObject, textAt } from "./lint-input.ts";
 
-/** Values of a chart in a HelmRelease of Flux or an Application of Argo CD: a mapping, or YAML as text. */
+/** Values of a chart in a HelmRelease of Flux, an Application of Argo CD or a HelmChart of k3s: a mapping, or YAML as text. */
 export interface ReleaseValues {
   /** Where they are in the object. */
   readonly path: Path;
@@ -10,29 +10,28 @@ export interface ReleaseValues {
 }
 
 /**
- * The values in an object of Flux (HelmRelease, `spec.values`) or Argo CD (Application, `spec.source` and `spec.sources[]` with
- * `helm.valuesObject`, or `helm.values` as text). Empty for any other object.
+ * The values in an object of Flux (HelmRelease, `spec.values`), Argo CD (Application, `spec.source` and `spec.sources[]` with
+ * `helm.valuesObject`, or `helm.values` as text) or k3s and RKE2 (HelmChart, `spec.valuesContent` as text). Empty for any other object.
  */
 export function releaseValues(object: Mapping): readonly ReleaseValues[] {
   const sources = listAt(object, "spec", "sources").map((_, index): Path => ["spec", "sources", index]);
   const helm = [["spec", "source"], ...sources].map((source): Path => [...source, "helm"]);
-  const paths: readonly Path[] = isRelease(object)
-    ? [["spec", "values"]]
-    : helm.flatMap(path => [
-        [...path, "valuesObject"],
-        [...path, "values"],
-      ]);
+  const argo = helm.flatMap(path => [
+    [...path, "valuesObject"],
+    [...path, "values"],
+  ]);
+  const { kind } = object;
+  const paths: readonly Path[] =
+    kind === "HelmRelease" ? [["spec", "values"]] : kind === "HelmChart" ? [["spec", "valuesContent"]] : argo;
   return paths.flatMap(path => {
     const value = at(object, ...path);
     return isMapping(value) || (typeof value === "string" && value !== "") ? [{ path, value }] : [];
   });
 }
 
-const isRelease = (object: Mapping): boolean => object["kind"] === "HelmRelease";
-
-/** What values come from elsewhere into an object of Flux or Argo CD, in words: `spec.valuesFrom`, and `helm.valueFiles`. */
+/** What values come from elsewhere into an object, in words: `spec.valuesFrom` (Flux), `spec.valuesSecrets` (k3s), and `helm.valueFiles` (Argo CD). */
 export function valuesElsewhere({ value: object }: ManifestObject): readonly string[] {
-  const from = listAt(object, "spec", "valuesFrom").map(
+  const from = [...listAt(object, "spec", "valuesFrom"), ...listAt(object, "spec", "valuesSecrets")].map(
     each => `${textAt(each, "kind") ?? "Secret"} "${textAt(each, "name") ?? ""}" with values`,
   );
   const sources = [at(object, "spec", "source"), ...listAt(object, "spec", "sources")];
@@ -42,6 +41,9 @@ export function valuesElsewhere({ value: object }: ManifestObject): readonly str
 
 /** Whether the object installs a chart of this name. */
 export const installs = (object: Mapping, charts: readonly string[]): boolean =>
-  [at(object, "spec", "chart", "spec"), at(object, "spec", "source"), ...listAt(object, "spec", "sources")].some(each =>
-    charts.includes(textAt(each, "chart") ?? ""),
-  );
+  [
+    object["spec"],
+    at(object, "spec", "chart", "spec"),
+    at(object, "spec", "source"),
+    ...listAt(object, "spec", "sources"),
+  ].some(each => charts.includes(textAt(each, "chart") ?? ""));

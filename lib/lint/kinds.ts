@@ -17,6 +17,7 @@ const objectKinds = {
   Kustomization: "kustomization",
   HelmRelease: "release",
   Application: "release",
+  HelmChart: "release",
   List: "list",
 } as const;
 

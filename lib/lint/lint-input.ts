@@ -60,7 +60,7 @@ export interface Objects {
   readonly workloads: readonly ManifestObject[];
   /** Files kustomization.yaml. */
   readonly kustomizations: readonly ManifestObject[];
-  /** Objects of Flux and Argo CD that install a chart of csimux or democratic-csi; `value` is the object. */
+  /** Objects of Flux, Argo CD and k3s that install a chart of csimux or democratic-csi; `value` is the object. */
   readonly releases: readonly ManifestObject[];
   readonly stores: readonly StoreObject[];
   /** Names of connections with encrypted files. */

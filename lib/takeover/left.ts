@@ -17,6 +17,7 @@ const needless: readonly (readonly [why: string, ...keys: readonly string[]])[] 
   ["csimux does not need csi-grpc-proxy", "csiProxy"],
   ["Kubernetes no longer has PodSecurityPolicy", "enablePSP"],
   ["the controller is now a Deployment of two replicas", "controller.strategy", "controller.replicaCount"],
+  ["csimux always runs in its pods", "controller.driver.enabled", "node.driver.enabled"],
   ["the image is now csimux's", "controller.driver.image", "node.driver.image"],
   ["csimux has --log-level", "controller.driver.logLevel", "node.driver.logLevel"],
   [

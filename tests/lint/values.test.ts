@@ -181,6 +181,8 @@ describe("values inside the objects of GitOps tools are read", () => {
     });
   const argo = (source: object) =>
     stringify({ apiVersion: "argoproj.io/v1alpha1", kind: "Application", metadata: { name: "zfs" }, spec: source });
+  const k3s = (spec: object) =>
+    stringify({ apiVersion: "helm.cattle.io/v1", kind: "HelmChart", metadata: { name: "zfs" }, spec });
   const own = { driverName: "csimux.acme.org", storageClasses: [{ name: "a", parameters: { connection: "nax" } }] };
   const nas = stringify({
     driver: "nfs-client",
@@ -193,11 +195,12 @@ describe("values inside the objects of GitOps tools are read", () => {
     ["Argo CD, an object", argo({ source: { helm: { valuesObject: bad } } })],
     ["Argo CD, text", argo({ source: { helm: { values: stringify(bad) } } })],
     ["Argo CD, several sources", argo({ sources: [{ path: "x" }, { helm: { valuesObject: bad } }] })],
+    ["k3s, text", k3s({ valuesContent: stringify(bad) })],
     ["a subchart", stringify({ "democratic-csi": bad })],
   ])("of democratic-csi: %s", (_, text) => {
     const [problem, ...more] = check({ "app.yaml": text });
     expect([problem?.rule, more]).toEqual(["helm-image", []]);
-    expect(text.split("\n")[(problem?.line ?? 0) - 1]).toMatch(/driver: ?\{?|values: /);
+    expect(text.split("\n")[(problem?.line ?? 0) - 1]).toMatch(/driver: ?\{?|values(?:Content)?: /);
     expect(rulesOf({ "app.yaml": text.replace("apiVersion: ", "apiVersion: x.") })).not.toContain("yaml-syntax");
   });
 
@@ -214,6 +217,13 @@ describe("values inside the objects of GitOps tools are read", () => {
     expect(
       rulesOf({ "app.yaml": flux({ replicas: 2 }), "b.yaml": argo({ source: { helm: { values: "a: 1\n" } } }) }),
     ).toEqual([]);
+  });
+
+  test("values that a HelmChart of k3s takes from Secrets are named as not checked", () => {
+    const text = k3s({ chart: "democratic-csi", valuesSecrets: [{ name: "zfs-values", keys: ["values.yaml"] }] });
+    expect(unseenOf({ "app.yaml": text })).toEqual([
+      'Secret "zfs-values" with values was not checked: name a file with the output of helm get values',
+    ]);
   });
 
   test("values that an object takes from elsewhere are named as not checked", () => {

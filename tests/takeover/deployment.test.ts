@@ -93,6 +93,7 @@ test("a takeover gives the controller rights where a connection mounts in it, an
 test.each([
   ["Flux", "helm.toolkit.fluxcd.io/v2", "HelmRelease", { values: api }],
   ["Argo CD", "argoproj.io/v1alpha1", "Application", { source: { helm: { valuesObject: api } } }],
+  ["k3s", "helm.cattle.io/v1", "HelmChart", { chart: "democratic-csi", valuesContent: stringify(api) }],
 ])(
   "a takeover does not uninstall what %s would install again",
   async (tool, apiVersion, kind, spec) => {

@@ -34,6 +34,10 @@ test.each([
     gitops({ apiVersion: "helm.toolkit.fluxcd.io/v2", kind: "HelmRelease", spec: { values: { csi: values } } }),
   ],
   [
+    "text in a HelmChart of k3s",
+    gitops({ apiVersion: "helm.cattle.io/v1", kind: "HelmChart", spec: { valuesContent: stringify(values) } }),
+  ],
+  [
     "text in an Application of Argo CD",
     gitops({
       apiVersion: "argoproj.io/v1alpha1",

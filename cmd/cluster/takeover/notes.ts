@@ -56,11 +56,14 @@ function rights(converted: readonly TakenOverConnection[]): readonly string[] {
 const release = ({ release: known }: OldDeployment): string =>
   known === undefined ? "<release> --namespace <namespace>" : `${known.name} --namespace ${known.namespace}`;
 
+/** What installs a chart for the object of a kind. */
+const installers: Readonly<Record<string, string>> = { HelmRelease: "Flux", HelmChart: "k3s" };
+
 /** How to remove an old deployment so that nothing installs it again. */
 const removal = ({ owner, ...old }: OldDeployment): string =>
   owner === undefined
     ? `\`helm uninstall ${release(old)}\` (if Flux or Argo CD installed it, remove it there instead)`
-    : `remove the ${owner.kind} ${owner.name} from Git, and wait until the pods of ${old.name} are gone; after \`helm uninstall\`, ${owner.kind === "HelmRelease" ? "Flux" : "Argo CD"} would install it again`;
+    : `remove the ${owner.kind} ${owner.name} from Git${owner.kind === "HelmChart" ? " or the servers' manifests, and by kubectl delete helmchart" : ""}, and wait until the pods of ${old.name} are gone; after \`helm uninstall\`, ${installers[owner.kind] ?? "Argo CD"} would install it again`;
 
 const order = (
   { out, image, namespace }: TakeoverOptions,
