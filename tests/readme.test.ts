@@ -1,9 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { modules } from "../lib/drivers/index.ts";
 import type { Input } from "../lib/lint/input.ts";
 import { lint } from "../lib/lint/lint.ts";
 import { patternCompiler } from "../lib/topology/pattern.ts";
+import { below } from "../scripts/check/below.ts";
 
 const compile = await patternCompiler(["."]);
 const outside = { env: () => undefined, file: () => undefined };
@@ -65,6 +67,19 @@ const used = {
   /** An object of KubeVirt. */
   profile: "kind: StorageProfile",
 } as const;
+
+test("each driver that the README says was run in the lab is in a test of the lab", () => {
+  const lab = new URL("lab/", import.meta.url).pathname;
+  const sources = below(lab, "files only")
+    .map(name => readFileSync(join(lab, name), "utf8"))
+    .join("\n");
+  const rows = [...readme.matchAll(/^\| (`[^|]*) \|.*in the lab[^|]*\|$/gm)];
+  const claimed = rows.flatMap(([, cell = ""]) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name));
+  expect(claimed).toContain("zfs-local-zvol");
+  // Its volumes are those attributes of other drivers' volumes that a person writes.
+  const written = claimed.filter(name => name !== "node-manual");
+  expect(written.filter(name => !sources.includes(name))).toEqual([]);
+});
 
 describe("what README and guide show passes csimux validate --strict", () => {
   test("every snippet is checked", () => {

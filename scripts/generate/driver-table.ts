@@ -39,7 +39,9 @@ function abilities({ facts }: DriverModule, driver: Driver): string {
 
 /** Where a driver was tested, by the beginning of its name; the first that fits counts. */
 const testedOn: readonly (readonly [RegExp, string])[] = [
-  [/^(?:local-|node-manual)/, "a real machine"],
+  [/^local-/, "a real machine"],
+  [/^node-manual/, "nodes with real servers in the lab, by the same attributes"],
+  [/^zfs-local-ephemeral-/, "a model of ZFS"],
   [/^lustre-/, "a folder in place of the mount; no real Lustre"],
   [/^(?:nfs|smb)-/, "real servers in the lab"],
   [/^zfs-generic-nvmeof/, "real ZFS and nvmet in the lab; SPDK: a double"],
