@@ -3,6 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { VolumeCapabilitySchema } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
+import type { Argv } from "../../lib/io/runner.ts";
 import { mountCapability } from "../../scripts/client.ts";
 import { startDaemon } from "../../scripts/daemon.ts";
 import { makeSandbox, type Sandbox } from "../../scripts/sandbox.ts";
@@ -28,6 +29,8 @@ export interface Setting {
   readonly env?: Readonly<Record<string, string>>;
   /** Further flags of `serve`. */
   readonly flags?: readonly string[];
+  /** The program that gets csimux's arguments; the executable if absent. */
+  readonly command?: Argv;
 }
 
 /**
@@ -38,7 +41,7 @@ export async function startCsimux(setting: Setting): Promise<World> {
   const sandbox = await settingSandbox(setting);
   return World.on(sandbox, () =>
     startDaemon({
-      command: [executable],
+      command: setting.command ?? [executable],
       sandbox,
       env: setting.env ?? {},
       flags: setting.flags ?? [],

@@ -1,11 +1,12 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import type { World } from "../serve/world.ts";
-import { diskCases, limitMs } from "./disk-cases.ts";
-import { livesAsBlock, livesMounted, mounting, show, takeDown } from "./disk-volume.ts";
-import { type Made, startCsimux, unmountVolume } from "./rig.ts";
-import { run } from "./run.ts";
-import { leftSince, traces } from "./traces.ts";
-import { type Chap, destroyZvol, iqn, makeTarget, makeZvol, removeTarget } from "./zfs/lio.ts";
+import type { World } from "../../serve/world.ts";
+import { diskCases, limitMs } from "../disk-cases.ts";
+import { livesAsBlock, livesMounted, mounting, show } from "../disk-volume.ts";
+import { startCsimux, unmountVolume } from "../rig.ts";
+import { run } from "../run.ts";
+import { leftSince, traces } from "../traces.ts";
+import type { Chap } from "../zfs/lio.ts";
+import { iscsiSessions, iscsiVolume, withTarget } from "./iscsi-target.ts";
 
 let before: ReadonlySet<string>;
 let world: World;
@@ -18,35 +19,14 @@ afterAll(async () => {
   expect(await leftSince(before)).toEqual([]);
 }, limitMs);
 
-/** A target with LUNs 0 and 1, each a zvol of 320 MiB, while `work` uses it. */
-async function withTarget(work: (grow: () => Promise<void>) => Promise<void>, chap: Chap = {}): Promise<void> {
-  const names = ["disk0", "disk1"];
-  for (const name of names) await makeZvol(name);
-  try {
-    await makeTarget(names, chap);
-    await work(async () => {
-      await run(["zfs", "set", "volsize=640M", "tank/disk0"]);
-    });
-  } finally {
-    await takeDown(world);
-    await removeTarget();
-    for (const name of names) await destroyZvol(name);
-  }
-}
-
-const volume = (more: Readonly<Record<string, string>> = {}): Made => ({
-  volumeId: `v:lab/${more["lun"] ?? "disk"}`,
-  volumeContext: { node_attach_driver: "iscsi", iqn, lun: "0", portal: "127.0.0.1:3260", portals: "", ...more },
-});
-
-const sessions = async (): Promise<number> =>
-  (await run(["sh", "-c", "ls /sys/class/iscsi_session 2>/dev/null | wc -l"]).then(Number)) ?? 0;
+const during = (work: (grow: () => Promise<void>) => Promise<void>, chap?: Chap): Promise<void> =>
+  withTarget(() => world, work, chap);
 
 diskCases({
   world: () => world,
-  during: work => withTarget(work),
-  volumes: [volume(), volume({ lun: "1" })],
-  sessions,
+  during,
+  volumes: [iscsiVolume(), iscsiVolume({ lun: "1" })],
+  sessions: iscsiSessions,
 });
 
 const chap: Chap = {
@@ -66,12 +46,12 @@ const secrets = {
 test(
   "a target with mutual CHAP is authenticated, and a wrong password is reported as such",
   async () => {
-    await withTarget(async grow => {
+    await during(async grow => {
       const wrong = { ...secrets, "node-db.node.session.auth.password": "not-the-secret" };
-      const refused = show(world, volume(), { secrets: wrong, capability: mounting("ext4") });
+      const refused = show(world, iscsiVolume(), { secrets: wrong, capability: mounting("ext4") });
       await expect(refused).rejects.toThrow("UNAUTHENTICATED");
-      expect(await sessions()).toBe(0);
-      await livesMounted(world, { volume: volume(), options: { secrets } }, "ext4", grow);
+      expect(await iscsiSessions()).toBe(0);
+      await livesMounted(world, { volume: iscsiVolume(), options: { secrets } }, "ext4", grow);
     }, chap);
   },
   limitMs,
@@ -84,10 +64,10 @@ test(
     await run([...iface, "new"]);
     try {
       for (const turned of [false, true])
-        await withTarget(async () => {
-          const volumes = [volume(), volume({ lun: "1", interface: "csimux-two" })];
+        await during(async () => {
+          const volumes = [iscsiVolume(), iscsiVolume({ lun: "1", interface: "csimux-two" })];
           for (const each of volumes) await show(world, each, { capability: mounting("ext4") });
-          expect(await sessions()).toBe(2);
+          expect(await iscsiSessions()).toBe(2);
           for (const each of turned ? volumes.toReversed() : volumes) await unmountVolume(world, each);
           expect(await leftSince(before)).toEqual(expect.not.arrayContaining([expect.stringMatching(/^iSCSI/)]));
         });
@@ -101,8 +81,8 @@ test(
 test(
   "without multipath, a dead portal costs time, and the volume is attached",
   async () => {
-    await withTarget(async grow => {
-      const shown = volume({ portal: "127.0.0.1:3999", portals: "127.0.0.1:3999,127.0.0.2:3260" });
+    await during(async grow => {
+      const shown = iscsiVolume({ portal: "127.0.0.1:3999", portals: "127.0.0.1:3999,127.0.0.2:3260" });
       await livesMounted(world, { volume: shown }, "ext4", grow);
     });
   },
@@ -114,15 +94,15 @@ test(
   async () => {
     await run(["systemctl", "start", "multipathd"]);
     try {
-      await withTarget(async grow => {
-        const shown = volume({ portals: "127.0.0.2:3260,127.0.0.1:3999" });
+      await during(async grow => {
+        const shown = iscsiVolume({ portals: "127.0.0.2:3260,127.0.0.1:3999" });
         const path = await show(world, shown, { capability: mounting("ext4") });
         expect(await run(["findmnt", "-n", "-o", "SOURCE", path])).toContain("/dev/mapper/");
-        expect(await sessions()).toBe(2);
+        expect(await iscsiSessions()).toBe(2);
         await unmountVolume(world, shown);
         await livesMounted(world, { volume: shown }, "ext4", grow);
       });
-      await withTarget(grow => livesAsBlock(world, { volume: volume({ portals: "127.0.0.2:3260" }) }, grow));
+      await during(grow => livesAsBlock(world, { volume: iscsiVolume({ portals: "127.0.0.2:3260" }) }, grow));
     } finally {
       await run(["systemctl", "stop", "multipathd", "multipathd.socket"]);
     }
