@@ -10,12 +10,16 @@ export interface Finding {
 /** Findings by volume id; volumes without findings are absent. */
 export type VolumeFindings = ReadonlyMap<string, readonly Finding[]>;
 
-/** Merges findings about volumes. */
+/** Merges findings about volumes; of one reason about a volume, the first one stays. */
 export function joined(all: readonly VolumeFindings[]): VolumeFindings {
   const [first = new Map<string, readonly Finding[]>(), ...rest] = all;
   if (rest.length === 0) return first;
   const whole = new Map(first);
-  for (const each of rest) for (const [id, found] of each) whole.set(id, [...(whole.get(id) ?? []), ...found]);
+  for (const each of rest)
+    for (const [id, found] of each) {
+      const before = whole.get(id) ?? [];
+      whole.set(id, [...before, ...found.filter(({ reason }) => !before.some(known => known.reason === reason))]);
+    }
   return whole;
 }
 

@@ -7,6 +7,7 @@ import { openInline } from "./inline.ts";
 import { cliOf, devices, filesystems, storeOn, zfsParameters, zfsTerritory } from "./open.ts";
 import { localShare, propertyShare } from "./shares.ts";
 import { openIscsi, openNvmeof } from "./targets/open-targets.ts";
+import { withUsershares } from "./usershares.ts";
 import type { ZfsVolume } from "./volume.ts";
 
 const facts = (protocol: Protocol, family: string, more: Partial<DriverFacts> = {}): DriverFacts =>
@@ -35,9 +36,11 @@ function openShared(
   { zfs: section, sshConnection }: SharedConfig,
   ports: DriverPorts,
 ): StoreDriver<ZfsVolume> {
-  const { zfs, tools, close } = cliOf(section, sshConnection, ports);
+  const { zfs, host, tools, close } = cliOf(section, sshConnection, ports);
   const store = storeOn(zfs, identity, section, filesystems(section), { protocol, values }, close, tools);
-  return new StoreDriver(identity, store, propertyShare(protocol, server));
+  const share = propertyShare(protocol, server);
+  const isByZfs = (values["sharesmb"] ?? "off") !== "off";
+  return new StoreDriver(identity, store, isByZfs ? withUsershares(share, zfs, host) : share);
 }
 
 /** ZFS through its command line, on a storage host or on the node. */

@@ -37,7 +37,7 @@ export const localShare = (access: Access, growsOnNode: boolean): ShareProtocol<
 });
 
 /** The name of a dataset's usershare, which the whole server shares (OpenZFS 2.1 to 2.3, lib/libshare/os/linux/smb.c, smb_enable_share_one). */
-const usershareName = (dataset: string): string => dataset.replace(/[-/: ]/g, "_");
+export const usershareName = (dataset: string): string => dataset.replace(/[-/: ]/g, "_");
 
 /** The most characters of an id that are varied; ids of claims (pvc-<uuid>) have five. With more, all names are listed. */
 const mostVaried = 6;

@@ -47,6 +47,8 @@ export interface Faults {
   owned?: Record<string, number>;
   /** Whether no new file system can be shared. */
   unshared?: boolean;
+  /** Whether Samba does not answer: then no usershare is made, and zfs succeeds (zfs-2.1.11, lib/libshare/os/linux/smb.c, smb_enable_share_one). */
+  silentSamba?: boolean;
   /** How long a send pauses in the middle, in milliseconds. */
   sendMs?: number;
   /** After how many bytes a receive ends as if its connection were cut. */
@@ -216,12 +218,12 @@ export class Pools {
     this.usershare(thing, thing.shared);
   }
 
-  /** The usershares of Samba are files; zfs unmount removes one, zfs destroy does not (zfs-2.1.11 on Debian 12). */
+  /** The usershares of Samba are files, with names in small letters; zfs unmount removes one, zfs destroy does not (zfs-2.1.11, samba 4.17.12). */
   usershare(thing: Thing, on: boolean): void {
     const folder = join(this.folder, "usershares");
-    const path = join(folder, thing.name.replaceAll(/[-/ ]/g, "_"));
+    const path = join(folder, thing.name.replaceAll(/[-/: ]/g, "_").toLowerCase());
     if (!on) rmSync(path, { force: true });
-    if (!on || !this.protocols(thing).includes("sharesmb")) return;
+    if (!on || this.state.faults.silentSamba || !this.protocols(thing).includes("sharesmb")) return;
     mkdirSync(folder, { recursive: true });
     writeFileSync(path, "");
   }

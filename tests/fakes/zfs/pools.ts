@@ -177,6 +177,7 @@ export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner =
     if (copy && !isSlow(folder))
       return outputOf(piped(copy, zfs, (each, stream) => run(folder, "zfs", each.slice(1), stream)));
     if (argv[0] === "/var/lib/nfs/etab") return outputOf(exportsOf(fake));
+    if (program === "net" || argv[0] === "/var/lib/samba/usershares") return outputOf(usersharesOf(fake, program));
     if (program === "exportfs") {
       flushed(folder);
       return outputOf({ out: "", err: "", code: 0 });
@@ -249,6 +250,14 @@ async function inProc(folder: string, command: Command, others: CommandRunner, s
   if (program === "sh") mounted(folder, mountpoint);
   const output = await others.run({ ...command, argv: [program, ...argv] }, signal);
   return { ...output, stdout: output.stdout.replaceAll(place, "/proc/") };
+}
+
+/** The usershares of Samba, for ls or net. A file "no-ls" or "no-net" makes them unreadable for it. */
+function usersharesOf({ folder }: FakeZfs, program: string): Result {
+  if (existsSync(join(folder, `no-${program}`))) return { out: "", err: `${program}: Permission denied\n`, code: 2 };
+  const place = join(folder, "usershares");
+  const names = existsSync(place) ? readdirSync(place) : [];
+  return { out: names.map(name => `${name}\n`).join(""), err: "", code: 0 };
 }
 
 /** The exports of the host's NFS server, as exportfs(8) keeps them. A file "no-etab" makes them unreadable. */

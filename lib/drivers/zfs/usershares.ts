@@ -1,0 +1,71 @@
+import { CsiError } from "../../core/errors.ts";
+import { findingsOf } from "../../health/finding.ts";
+import type { Step, StorageHost } from "../../io/script.ts";
+import type { ShareProtocol } from "../store.ts";
+import { usershareName } from "./shares.ts";
+import type { ZfsVolume } from "./volume.ts";
+import type { Zfs } from "./zfs.ts";
+
+const reading: Pick<Step, "reads" | "onFailure" | "maxBytes"> = {
+  ...{ reads: true, onFailure: "go-on", maxBytes: 64 << 20 },
+};
+
+/** The folder that OpenZFS looks into (lib/libshare/smb.h, SHARE_DIR). */
+const inFolder: Step = { name: "usershares", argv: ["ls", "/var/lib/samba/usershares"], ...reading };
+
+/** Samba's own answer, also where smb.conf(5) has another `usershare path`; it takes much longer. */
+const ofSamba: Step = { name: "usershares", argv: ["net", "usershare", "list", "--long"], ...reading };
+
+/** Samba calls the file of a usershare by the share's name in small letters (source3/utils/net_usershare.c, net_usershare_add). */
+const fileOf = ({ dataset }: ZfsVolume): string => usershareName(dataset).toLowerCase();
+
+/**
+ * A share by `sharesmb` whose usershares are proved: zfs create and zfs share succeed although `net usershare add` has failed, for
+ * example because smbd does not answer (OpenZFS 2.1 to 2.3, lib/libshare/os/linux/smb.c, smb_enable_share_one). Where an account may not
+ * see the usershares, nothing is known of them, and nothing is refused.
+ */
+export function withUsershares(
+  share: ShareProtocol<ZfsVolume>,
+  zfs: Pick<Zfs, "share">,
+  host: StorageHost,
+): ShareProtocol<ZfsVolume> {
+  async function listed(step: Step, signal: AbortSignal): Promise<ReadonlySet<string> | undefined> {
+    const output = (await host.script({ steps: [step] }, signal)).get(step.name);
+    return output?.exitCode === 0 ? new Set(output.stdout.split("\n").map(line => line.toLowerCase())) : undefined;
+  }
+
+  /** Those of the volumes without a usershare. */
+  async function unshared(volumes: readonly ZfsVolume[], signal: AbortSignal): Promise<readonly ZfsVolume[]> {
+    const without = (names: ReadonlySet<string>) => volumes.filter(volume => !names.has(fileOf(volume)));
+    const found = await listed(inFolder, signal);
+    if (found && without(found).length === 0) return [];
+    const all = await listed(ofSamba, signal);
+    return all ? without(all) : [];
+  }
+
+  return {
+    ...share,
+    async publish(volume, spec, keep, call) {
+      const isUnshared = async () => (await unshared([volume], call.signal)).length > 0;
+      if (await isUnshared()) {
+        await zfs.share?.(volume.dataset, call.signal);
+        if (await isUnshared())
+          throw new CsiError(
+            "unavailable",
+            `Samba has no usershare ${usershareName(volume.dataset)} for ${volume.dataset}, although zfs share reports success; check that smbd runs and answers, and that usershares are allowed (net usershare list)`,
+          );
+      }
+      return (await share.publish?.(volume, spec, keep, call)) ?? {};
+    },
+    async look(volumes, { signal }) {
+      if (volumes.length === 0) return new Map();
+      const message = (volume: ZfsVolume) => `Samba has no usershare ${usershareName(volume.dataset)}`;
+      return findingsOf(
+        (await unshared(volumes, signal)).map(volume => [
+          volume.id,
+          [{ reason: "ShareMissing" as const, message: message(volume) }],
+        ]),
+      );
+    },
+  };
+}

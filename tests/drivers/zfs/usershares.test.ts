@@ -1,0 +1,78 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { readdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Driver } from "../../../lib/drivers/driver.ts";
+import { callWith, volumeOf } from "../../contract/rig.ts";
+import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
+
+const call = callWith();
+let rig: ZfsRig | undefined;
+afterEach(() => rig?.close());
+
+async function begun(): Promise<{ readonly rig: ZfsRig; readonly driver: Driver }> {
+  rig = await zfsRig({ driver: "zfs-generic-smb" });
+  return { rig, driver: rig.open() };
+}
+
+const sharesOf = ({ fake }: ZfsRig): readonly string[] => readdirSync(join(fake.folder, "usershares"));
+const unreadable = ({ fake }: ZfsRig, program: "ls" | "net") => writeFileSync(join(fake.folder, `no-${program}`), "");
+
+const missing = async (driver: Driver): Promise<readonly string[]> =>
+  [...((await driver.health?.look(call))?.volumes ?? [])].flatMap(([id, all]) =>
+    all.map(({ reason }) => `${id} ${reason}`),
+  );
+
+describe("zfs share succeeds although Samba has made no usershare", () => {
+  test("a new volume is reported as made only when Samba has its usershare", async () => {
+    const { rig, driver } = await begun();
+    rig.fake.faults({ silentSamba: true });
+    for (const _ of [1, 2])
+      await expect(driver.create(volumeOf("pvc-A"), call)).rejects.toMatchObject({
+        code: "unavailable",
+        message: expect.stringContaining("Samba has no usershare tank_k_v_pvc_A"),
+      });
+    rig.fake.faults({ silentSamba: false });
+    await driver.create(volumeOf("pvc-A"), call);
+    expect(sharesOf(rig)).toEqual(["tank_k_v_pvc_a"]);
+  });
+
+  test("a volume that is requested again, too", async () => {
+    const { rig, driver } = await begun();
+    await driver.create(volumeOf("pvc-1"), call);
+    rig.fake.faults({ silentSamba: true });
+    rig.fake.zfs("unmount", "tank/k/v/pvc-1");
+    await expect(driver.create(volumeOf("pvc-1"), call)).rejects.toMatchObject({ code: "unavailable" });
+    rig.fake.faults({ silentSamba: false });
+    await driver.create(volumeOf("pvc-1"), call);
+    expect(sharesOf(rig)).toEqual(["tank_k_v_pvc_1"]);
+  });
+
+  test("a lost usershare is a finding, and is made again", async () => {
+    const { rig, driver } = await begun();
+    const { id } = await driver.create(volumeOf("pvc-1"), call);
+    await driver.create(volumeOf("pvc-2"), call);
+    expect(await missing(driver)).toEqual([]);
+    rmSync(join(rig.fake.folder, "usershares", "tank_k_v_pvc_1"));
+    expect(await missing(driver)).toEqual([`${id} ShareMissing`]);
+    await driver.health?.restore?.(id, call);
+    expect(await missing(driver)).toEqual([]);
+  });
+
+  test("a share that was turned off is one finding", async () => {
+    const { rig, driver } = await begun();
+    const { id } = await driver.create(volumeOf("pvc-1"), call);
+    rig.fake.zfs("set", "sharesmb=off", "tank/k/v/pvc-1");
+    expect(await missing(driver)).toEqual([`${id} ShareMissing`]);
+  });
+
+  test("Samba is asked where its folder is another one, and nothing is refused where it does not answer", async () => {
+    const { rig, driver } = await begun();
+    unreadable(rig, "ls");
+    await driver.create(volumeOf("pvc-1"), call);
+    rig.fake.faults({ silentSamba: true });
+    await expect(driver.create(volumeOf("pvc-2"), call)).rejects.toMatchObject({ code: "unavailable" });
+    unreadable(rig, "net");
+    await driver.create(volumeOf("pvc-2"), call);
+    expect(await missing(driver)).toEqual([]);
+  });
+});
