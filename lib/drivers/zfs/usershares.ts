@@ -34,7 +34,7 @@ export function withUsershares(
     return output?.exitCode === 0 ? new Set(output.stdout.split("\n").map(line => line.toLowerCase())) : undefined;
   }
 
-  /** Those of the volumes without a usershare. */
+  /** The volumes that have no usershare. */
   async function unshared(volumes: readonly ZfsVolume[], signal: AbortSignal): Promise<readonly ZfsVolume[]> {
     const without = (names: ReadonlySet<string>) => volumes.filter(volume => !names.has(fileOf(volume)));
     const found = await listed(inFolder, signal);

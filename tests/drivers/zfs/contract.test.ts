@@ -44,6 +44,7 @@ storeContract("DatasetStore of file systems", async () => storeRig(await files()
 });
 storeContract("DatasetStore of zvols", async () => storeRig(await disks(), ["iscsi_assets_name"]), synced);
 shareContract("propertyShare", async () => shareRig(await files()));
+shareContract("withUsershares", async () => shareRig(await zfsRig({ driver: "zfs-generic-smb" })));
 shareContract("TargetShare on LIO", async () => shareRig(await disks()));
 shareContract("TargetShare on nvmet", async () => shareRig(await zfsRig({ driver: "zfs-generic-nvmeof" })));
 shareContract("TargetShare on SPDK", async () => shareRig(await zfsRig({ driver: "zfs-generic-nvmeof", spdk: true })));
