@@ -29,5 +29,5 @@ test.skipIf(!hasSanity())(
     expect(tally).toMatchObject({ failed: 0 });
     expect(tally.passed).toBeGreaterThan(50);
   },
-  900_000,
+  1_800_000,
 );
