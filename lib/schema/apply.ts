@@ -35,9 +35,22 @@ export function apply<S extends v.GenericSchema>(
     if (finding.path.some((_, index) => reported.has(dotted(finding.path.slice(0, index + 1))))) continue;
     reported.add(dotted(finding.path));
     if (finding.rule === "missing-key" && mistyped(findings, finding)) continue;
-    findings.push(finding);
+    findings.push({ ...finding, path: asWritten(schema, finding.path, raw) });
   }
   return { value: undefined, normalized, findings };
+}
+
+/** A path of the schema with the spellings that the file has. */
+function asWritten(schema: v.GenericSchema, path: Path, raw: unknown): Path {
+  let here = raw;
+  return path.map((step, index) => {
+    const keys = typeof here === "object" && here !== null ? Object.keys(here) : [];
+    const at = schemaAt(schema, path.slice(0, index));
+    const aliases: Readonly<Record<string, string>> = (at && aboutOf(at).aliases) ?? {};
+    const key = keys.includes(String(step)) ? step : (keys.find(each => aliases[each] === step) ?? step);
+    here = valueAt(here, [key]);
+    return key;
+  });
 }
 
 /** The path that a finding is about: for an unreadable secret file, the secret's own key. */

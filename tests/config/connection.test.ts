@@ -136,6 +136,17 @@ describe("defaults of the main file", () => {
     expect(connection(nfs, below).config?.instanceId).toBeUndefined();
   });
 
+  test("a wrong value is reported where it is, also under another spelling of its key", () => {
+    const text = `driver: zfs-generic-nfs
+zfs:
+  datasetParentName: a/v
+  detachedSnapshotsDatasetParentName: a/s
+  datasetEnableQuota: maybe
+nfs: { shareHost: nas, shareStrategy: setDatasetProperties }
+`;
+    expect(gist(connection(text).diagnostics)).toContain("wrong-type@5:23 zfs.datasetEnableQuota");
+  });
+
   test("a key replaces an inherited one in another spelling, and a secret replaces its file", () => {
     const system = (secret: string) => `httpConnection: { host: nas, ${secret} }\n`;
     const rest = `zfs: { datasetParentName: a/v, detachedSnapshotsDatasetParentName: a/s }\nnfs: { shareHost: nas }\n`;
