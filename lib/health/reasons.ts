@@ -73,7 +73,7 @@ const reasons = {
     ],
     ShareMissing: [
       "the share of the volume does not exist",
-      "NFS exports of ZFS, shares of TrueNAS: csimux makes them again, or logs why it cannot; others: restore the share",
+      "exports and usershares of ZFS, shares of TrueNAS: csimux makes them again, or logs why it cannot; others: restore the share",
     ],
   }),
   ...rows("controller", "volume", "data-loss", {
