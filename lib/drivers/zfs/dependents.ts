@@ -81,8 +81,7 @@ export function servedOf({ settings: { protocol } }: ZfsStorage, entry: Entry): 
 
 /**
  * Destroys a volume with its snapshots: exactly those that were inspected, and only with it. A snapshot that was taken for this clone
- * goes, too: it is destroyed (deferred) first, so that no interruption leaves it behind. `pausesMs`: before a busy one is tried again. `fresh`:
- * as in Inspected, for the first attempt.
+ * goes, too: it is destroyed (deferred) first, so that no interruption leaves it behind. `pausesMs`: before a busy one is tried again.
  */
 export async function destroyWith(
   storage: ZfsStorage,
@@ -90,7 +89,6 @@ export async function destroyWith(
   { entry, below }: Family,
   call: Call,
   pausesMs = busyPausesMs,
-  fresh = false,
 ): Promise<void> {
   const { zfs, names } = storage;
   const served = servedOf(storage, entry);
@@ -108,9 +106,9 @@ export async function destroyWith(
     });
   const origin = shownValue(entry, "origin");
   if (origin !== undefined && names.isOwnOrigin(origin)) await zfs.destroy(origin, { deferred: true }, call.signal);
-  for (const [attempt, pauseMs] of [...pausesMs, undefined].entries()) {
+  for (const pauseMs of [...pausesMs, undefined]) {
     try {
-      return await zfs.destroy(entry.name, { ...how, fresh: fresh && attempt === 0 }, call.signal);
+      return await zfs.destroy(entry.name, how, call.signal);
     } catch (error) {
       if (!(error instanceof ZfsError) || error.failure !== "busy" || pauseMs === undefined) throw error;
       await pause(pauseMs, call.signal);

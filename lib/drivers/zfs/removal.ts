@@ -34,8 +34,7 @@ export async function removeVolume(storage: ZfsStorage, id: string, before: Befo
   }
   const known = simple || !zfs.finishRename ? found : await inspect(storage, id, [names.staging(id)], call);
   if (known !== found) refuseOther(family, known.family);
-  // Where the storage takes the share, nothing was asked since it was read.
-  await removeInspected(storage, id, known, call, withShare);
+  await removeInspected(storage, id, known, call);
   await removeFreed(storage, [shownValue(family?.entry, "origin")], call);
 }
 
@@ -63,7 +62,6 @@ async function removeInspected(
   id: string,
   { family, entries }: Inspection,
   call: Call,
-  fresh = false,
 ): Promise<void> {
   const { zfs, names } = storage;
   const staging = names.staging(id);
@@ -72,7 +70,7 @@ async function removeInspected(
   if (family) {
     refuse(storage, id, family);
     if (obstacle(storage, family)) await renameToTombstone(storage, id, family.entry, call);
-    else await destroyWith(storage, id, family, call, undefined, fresh);
+    else await destroyWith(storage, id, family, call);
   }
   if (entries.has(staging)) await removeStaging(storage, staging, call);
   if (!family || isUnfinishedCopy(family.entry)) await dropSources(storage, id, call);

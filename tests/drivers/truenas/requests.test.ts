@@ -30,8 +30,8 @@ type Operation = (typeof operations)[number];
  *   the NFS shares of a volume with it.
  *
  * From 25.10 on datasets show a guid, as snapshots always do: one request more proves before a deletion, and before a change of a volume whose
- * guid is known, that no other controller has deleted it and made another one of its name. A volume needs none before its name is kept, and one
- * that goes with its share none before that, because the request before was the one that read the guid. Before 25.10, the target and the extent of an iSCSI volume are read again
+ * guid is known, that no other controller has deleted it and made another one of its name. A volume needs none before its name is kept, because
+ * the request before was the one that read the guid. Before 25.10, the target and the extent of an iSCSI volume are read again
  * before and after they are linked instead: four requests.
  */
 const upTo2504: Partial<Record<Protocol, readonly number[]>> = {
@@ -42,7 +42,7 @@ const upTo2504: Partial<Record<Protocol, readonly number[]>> = {
 
 /** The pool of a snapshot's volume is read with a request of its own. */
 const in2510: typeof upTo2504 = {
-  nfs: [4, 2, 9, 10, 3, 3],
+  nfs: [4, 2, 9, 10, 3, 4],
   smb: [4, 2, 9, 10, 3, 6],
   iscsi: [8, 2, 11, 12, 2, 8],
   nvmeof: [8, 2, 11, 12, 2, 9],

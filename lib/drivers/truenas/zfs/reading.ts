@@ -76,16 +76,13 @@ export class DatasetReader {
     return (await entriesBelow(await systemOf(this.#api, signal), parent, types, properties, depth))(undefined);
   }
 
-  /** As Zfs.family. With `onlyDestroyed` the dataset is read last, right before it is destroyed, so that its guid is not read again. */
-  async family(...[dataset, query, signal, onlyDestroyed]: Parameters<Zfs["family"]>): Promise<Entries> {
-    const { names, properties } = query;
+  /** As Zfs.family. */
+  async family(dataset: string, { names, properties }: PropertyQuery, signal: AbortSignal): Promise<Entries> {
     const system = await systemOf(this.#api, signal);
     const others = names.filter(name => name !== dataset);
-    const ancestors = this.#rowsByName(system, others, properties, [...others, above(dataset)]);
-    const types = ["filesystem", "volume", "snapshot"] as const;
     const [rows, below] = await Promise.all([
-      ancestors,
-      entriesBelow(system, dataset, types, properties, 1, onlyDestroyed ? ancestors : undefined),
+      this.#rowsByName(system, others, properties, [...others, above(dataset)]),
+      entriesBelow(system, dataset, ["filesystem", "volume", "snapshot"], properties, 1),
     ]);
     const shown = others.flatMap(name => {
       const row = rows.get(name);
@@ -165,22 +162,21 @@ export class DatasetReader {
   }
 }
 
-/** As Zfs.below; the answer needs the row that the parent inherits from. `before`: datasets are read after this and after the snapshots. */
+/**
+ * As Zfs.below; the answer needs the row that the parent inherits from. Datasets are asked for before their snapshots: a dataset that another
+ * process makes again in between has another guid than the one that was read, and is not taken for it.
+ */
 async function entriesBelow(
   system: System,
   parent: string,
   types: readonly DatasetType[],
   properties: readonly string[],
   depth: Depth,
-  before?: Promise<unknown>,
 ): Promise<(above: ApiRow | undefined) => readonly Entry[]> {
-  const listed = types.includes("snapshot") ? snapshotRows(system, parent, properties, depth) : [];
-  const first = before && Promise.all([before, listed]);
-  const treeAfter = async () => {
-    await first;
-    return treeOf(system, parent, properties, depth);
-  };
-  const [tree, snapshots] = await Promise.all([treeAfter(), listed]);
+  const [tree, snapshots] = await Promise.all([
+    treeOf(system, parent, properties, depth),
+    types.includes("snapshot") ? snapshotRows(system, parent, properties, depth) : [],
+  ]);
   if (tree.length === 0) await provePool(system, parent);
   const rows = new Map(tree.map(row => [nameOf(row), row]));
   const wanted = new Set(properties);

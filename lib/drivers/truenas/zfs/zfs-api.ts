@@ -65,8 +65,8 @@ export class ZfsApi implements Zfs, DatasetApi {
     return this.reading.below(...asked);
   }
 
-  family(...asked: Parameters<Zfs["family"]>): Promise<Entries> {
-    return this.reading.family(...asked);
+  family(dataset: string, query: PropertyQuery, signal: AbortSignal): Promise<Entries> {
+    return this.reading.family(dataset, query, signal);
   }
 
   destroy(name: string, how: DestroyOptions, signal: AbortSignal): Promise<void> {
