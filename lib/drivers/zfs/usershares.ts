@@ -1,5 +1,6 @@
 import { CsiError } from "../../core/errors.ts";
 import { findingsOf } from "../../health/finding.ts";
+import { CommandError } from "../../io/runner.ts";
 import type { Step, StorageHost } from "../../io/script.ts";
 import type { ShareProtocol } from "../store.ts";
 import { usershareName } from "./shares.ts";
@@ -22,7 +23,7 @@ const fileOf = ({ dataset }: ZfsVolume): string => usershareName(dataset).toLowe
 /**
  * A share by `sharesmb` whose usershares are proved: zfs create and zfs share succeed although `net usershare add` has failed, for
  * example because smbd does not answer (OpenZFS 2.1 to 2.3, lib/libshare/os/linux/smb.c, smb_enable_share_one). Where an account may not
- * see the usershares, nothing is known of them, and nothing is refused.
+ * see the usershares, or the host has no net(8), nothing is known of them, and nothing is refused.
  */
 export function withUsershares(
   share: ShareProtocol<ZfsVolume>,
@@ -30,7 +31,11 @@ export function withUsershares(
   host: StorageHost,
 ): ShareProtocol<ZfsVolume> {
   async function listed(step: Step, signal: AbortSignal): Promise<ReadonlySet<string> | undefined> {
-    const output = (await host.script({ steps: [step] }, signal)).get(step.name);
+    const outputs = await host.script({ steps: [step] }, signal).catch((error: unknown) => {
+      if (error instanceof CommandError && ["missing", "denied"].includes(error.failure)) return undefined;
+      throw error;
+    });
+    const output = outputs?.get(step.name);
     return output?.exitCode === 0 ? new Set(output.stdout.split("\n").map(line => line.toLowerCase())) : undefined;
   }
 

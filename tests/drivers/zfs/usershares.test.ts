@@ -74,5 +74,9 @@ describe("zfs share succeeds although Samba has made no usershare", () => {
     unreadable(rig, "net");
     await driver.create(volumeOf("pvc-2"), call);
     expect(await missing(driver)).toEqual([]);
+    rmSync(join(rig.fake.folder, "no-net"));
+    writeFileSync(join(rig.fake.folder, "no-samba"), "");
+    await driver.create(volumeOf("pvc-3"), call);
+    expect(await missing(driver)).toEqual([]);
   });
 });

@@ -224,7 +224,6 @@ export class Pools {
     const path = join(folder, thing.name.replaceAll(/[-/: ]/g, "_").toLowerCase());
     if (!on) rmSync(path, { force: true });
     if (!on || this.state.faults.silentSamba || !this.protocols(thing).includes("sharesmb")) return;
-    mkdirSync(folder, { recursive: true });
     writeFileSync(path, "");
   }
 

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { usersStep } from "../../../lib/drivers/zfs/cli/nfs.ts";
-import type { Argv, Command, CommandRunner, Output } from "../../../lib/io/runner.ts";
+import { type Argv, type Command, CommandError, type CommandRunner, type Output } from "../../../lib/io/runner.ts";
 import { answeredPrograms, type ProgramCall } from "../answered.ts";
 import { putPython, pythonIn } from "../configfs.ts";
 import type { RunningStreams } from "./child.ts";
@@ -69,7 +69,7 @@ export async function fakeZfs(bytes = 2 ** 40, hasPrograms = true): Promise<Fake
   const answer = ({ name, argv }: ProgramCall) => run(folder, name, argv, "");
   const stop = hasPrograms ? await answeredPrograms({ bin, names: ["zfs", "zpool"], begin, answer }) : () => {};
   // The programs that receive, as ps(1) shows them.
-  mkdirSync(join(folder, "running"));
+  for (const each of ["running", "usershares"]) mkdirSync(join(folder, each));
   writeFileSync(
     join(bin, "ps"),
     `#!/bin/sh
@@ -252,11 +252,11 @@ async function inProc(folder: string, command: Command, others: CommandRunner, s
   return { ...output, stdout: output.stdout.replaceAll(place, "/proc/") };
 }
 
-/** The usershares of Samba, for ls or net. A file "no-ls" or "no-net" makes them unreadable for it. */
+/** The usershares of Samba, for ls or net. A file "no-ls" or "no-net" makes them unreadable for it; with "no-samba" there is no net. */
 function usersharesOf({ folder }: FakeZfs, program: string): Result {
+  if (program === "net" && existsSync(join(folder, "no-samba"))) throw new CommandError("fake", "net", "missing", "");
   if (existsSync(join(folder, `no-${program}`))) return { out: "", err: `${program}: Permission denied\n`, code: 2 };
-  const place = join(folder, "usershares");
-  const names = existsSync(place) ? readdirSync(place) : [];
+  const names = readdirSync(join(folder, "usershares"));
   return { out: names.map(name => `${name}\n`).join(""), err: "", code: 0 };
 }
 
