@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { create } from "@bufbuild/protobuf";
 import { VolumeCapability_AccessMode_Mode as Mode, VolumeCapabilitySchema } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
 import { mebibytes, type World } from "../serve/world.ts";
-import { foldersOf, type Made, type MountOptions, mountVolume, unmountVolume } from "./rig.ts";
+import { foldersOf, type Made, type MountOptions, mountVolume, unmountVolume, writeWithFsGroup } from "./rig.ts";
 import { run } from "./run.ts";
 
 /** Mount access with a file system. */
@@ -49,6 +49,7 @@ export async function livesMounted(
   const all = { ...options, capability: mounting(fsType) };
   const path = await show(world, volume, all);
   await writeFile(join(path, "hello"), "from a pod");
+  await writeWithFsGroup(path);
   expect(await show(world, volume, all)).toBe(path);
   const before = await bytesOf(path);
   await grow();

@@ -4,7 +4,15 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { mountCapability } from "../../../scripts/client.ts";
 import { codeOf, mebibytes, status, untilDone, type World } from "../../serve/world.ts";
-import { foldersOf, type Made, mountVolume, startCsimux, unmountVolume, whileMounted } from "../rig.ts";
+import {
+  foldersOf,
+  type Made,
+  mountVolume,
+  startCsimux,
+  unmountVolume,
+  whileMounted,
+  writeWithFsGroup,
+} from "../rig.ts";
 import { run, waitFor } from "../run.ts";
 import { leftSince, traces } from "../traces.ts";
 
@@ -128,6 +136,7 @@ test.each([
         await writeFile(join(there, "answer"), "from another node");
       });
       expect(await readFile(join(path, "answer"), "utf8")).toBe("from another node");
+      await writeWithFsGroup(path);
       const placed = { volumeId: made.volumeId, volumePath: path };
       const { usage } = await world.node("nodeGetVolumeStats", placed);
       expect(usage.map(({ total }) => total > 0n)).toEqual([true, true]);
