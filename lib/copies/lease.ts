@@ -154,7 +154,7 @@ export class CopyLease {
     const began = performance.now();
     await this.#verify(this.#call, holder, before);
     this.#record = { ...this.#record, ...change, holder: this.#self, heartbeat: before + 1 };
-    await replaceRecord(this.#place, this.#record, this.#call);
+    await this.#replace(this.#record, this.#call);
     const { verifyDelay, slowClaimDelay } = this.#times;
     const isLate = performance.now() - began > verifyDelay;
     await pause(isLate ? slowClaimDelay : verifyDelay, this.#call.signal);
@@ -191,7 +191,7 @@ export class CopyLease {
     if (this.#whyLost) throw this.#whyLost;
     this.#record = { ...this.#record, ...change, holder: "" };
     await this.#verify(call);
-    await replaceRecord(this.#place, this.#record, call);
+    await this.#replace(this.#record, call);
   }
 
   #stop(): void {
@@ -205,7 +205,7 @@ export class CopyLease {
     this.#record = { ...this.#record, heartbeat: this.#record.heartbeat + 1 };
     try {
       await this.#verify();
-      await replaceRecord(this.#place, { ...this.#record, holder: this.#self }, this.#call);
+      await this.#replace({ ...this.#record, holder: this.#self }, this.#call);
       this.#written = began;
     } catch (error) {
       this.#call.log.debug("a copy's record could not be written", { reason: detailOf(error) });
@@ -226,6 +226,18 @@ export class CopyLease {
     const why = !found || found.state === "cancelled" ? cancelled(target) : heldElsewhere(target);
     this.#lose(why);
     throw why;
+  }
+
+  /** Writes the record. Throws "aborted" if another process has removed it since it was verified, as a cancellation does. */
+  async #replace(record: CopyRecord, call: Call): Promise<void> {
+    try {
+      await replaceRecord(this.#place, record, call);
+    } catch (error) {
+      if (!(error instanceof CsiError && error.code === "not-found")) throw error;
+      const why = cancelled(this.#place.target);
+      this.#lose(why);
+      throw why;
+    }
   }
 
   #watch(): void {

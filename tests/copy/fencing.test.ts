@@ -58,6 +58,20 @@ describe("two processes that become the holder of one copy at the same time", ()
     await late.leave({}, call);
   });
 
+  test("of which one was cancelled: a record that is removed right before it is written is asked for again, and not called missing", async () => {
+    const { storage, copyTarget, lease, lost } = claims();
+    const one = lease("one", async (id, text, own) => {
+      storage.records.delete("copy");
+      await copyTarget.note(id, text, own);
+    });
+    await expect(one.claim({})).rejects.toMatchObject({
+      code: "aborted",
+      message: expect.stringContaining("cancelled"),
+    });
+    expect(lost).toEqual(["one"]);
+    expect(storage.records.size).toBe(0);
+  });
+
   test("of which one was faster: the other one leaves its record alone", async () => {
     const { storage, lease, lost, holder } = claims();
     const slow = lease("slow");

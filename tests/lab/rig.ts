@@ -124,14 +124,15 @@ export async function whileMounted<T>(
 
 /**
  * Writes like a pod that is not root and has an fsGroup, into a mounted volume with a file "hello": kubelet gives everything the group (Kubernetes
- * 1.36, pkg/volume/volume_linux.go, changeFilePermission), and a process of the group sees the mount without the folders above it.
+ * 1.36, pkg/volume/volume_linux.go, changeFilePermission), and a process of the group sees the mount without the folders above it. `runAsGroup`:
+ * the group is also its primary one, which an NFS server with --manage-gids believes (rpc.mountd(8); Debian's default).
  */
-export async function writeWithFsGroup(path: string): Promise<void> {
+export async function writeWithFsGroup(path: string, runAsGroup = 1000): Promise<void> {
   const change = 'find "$1" -exec chgrp -h 2000 {} + -exec chmod g+rw {} + -type d -exec chmod g+xs {} +';
   await run(["sh", "-c", change, "sh", path]);
   const write =
-    'cd "$1" && exec setpriv --reuid=1000 --regid=1000 --groups=2000 sh -c "cat hello >of-the-pod && stat -c %u:%g of-the-pod"';
-  expect((await run(["sh", "-c", write, "sh", path])).trim()).toBe("1000:2000");
+    'cd "$1" && exec setpriv --reuid=1000 --regid=$2 --groups=2000 sh -c "cat hello >of-the-pod && stat -c %u:%g of-the-pod"';
+  expect((await run(["sh", "-c", write, "sh", path, String(runAsGroup)])).trim()).toBe("1000:2000");
 }
 
 /** Whether csi-sanity is in the guest; the host builds it with Go. */

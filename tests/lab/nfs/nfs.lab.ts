@@ -136,7 +136,8 @@ test.each([
         await writeFile(join(there, "answer"), "from another node");
       });
       expect(await readFile(join(path, "answer"), "utf8")).toBe("from another node");
-      await writeWithFsGroup(path);
+      await expect(writeWithFsGroup(path)).rejects.toThrow("Permission denied");
+      await writeWithFsGroup(path, 2000);
       const placed = { volumeId: made.volumeId, volumePath: path };
       const { usage } = await world.node("nodeGetVolumeStats", placed);
       expect(usage.map(({ total }) => total > 0n)).toEqual([true, true]);
