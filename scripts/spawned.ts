@@ -24,6 +24,8 @@ export interface SpawnOptions {
   readonly show?: boolean;
   /** The time limit in milliseconds; ten minutes if absent. */
   readonly timeoutMs?: number;
+  /** Kills the program and those that it has started. */
+  readonly signal?: AbortSignal;
 }
 
 /** Runs a program to its end. Never rejects: failures are in the code and in stderr. */
@@ -36,13 +38,19 @@ export function spawned(argv: readonly [string, ...string[]], options: SpawnOpti
       stdio: ["ignore", options.show ? "inherit" : "pipe", options.show ? "inherit" : "pipe"],
       timeout: options.timeoutMs ?? 600_000,
       killSignal: "SIGKILL",
+      // A process group of its own, which one kill ends.
+      detached: options.signal !== undefined,
     });
+    const end = () => void (child.pid !== undefined && process.kill(-child.pid, "SIGKILL"));
+    options.signal?.addEventListener("abort", end, { once: true });
     const stdout: Buffer[] = [];
     const stderr: Buffer[] = [];
     child.stdout?.on("data", (chunk: Buffer) => stdout.push(chunk));
     child.stderr?.on("data", (chunk: Buffer) => stderr.push(chunk));
-    const done = (code: number, extra = "") =>
+    const done = (code: number, extra = "") => {
+      options.signal?.removeEventListener("abort", end);
       resolve({ code, stdout: Buffer.concat(stdout).toString(), stderr: Buffer.concat(stderr).toString() + extra });
+    };
     child.on("error", error => done(127, error.message));
     child.on("close", (code, signal) => done(code ?? 137, signal ? `ended by ${signal}` : ""));
   });

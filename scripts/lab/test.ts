@@ -77,6 +77,7 @@ async function runBeside(
   { cases = "." }: LabTests,
   work: string,
   timeoutMs: number,
+  signal: AbortSignal,
 ): Promise<Tally> {
   const report = join(work, `report-${name}.xml`);
   const flags = ["--timeout=300000", "--reporter=junit", `--reporter-outfile=${report}`] as const;
@@ -84,6 +85,7 @@ async function runBeside(
     env: { CSIMUX: join(root, "dist/csimux"), LAB_GUEST: String(number) },
     show: true,
     timeoutMs,
+    signal,
   });
   return junitTally(await readFile(report, "utf8").catch(() => ""), code);
 }
@@ -98,8 +100,8 @@ async function lastWords({ number, ssh }: Guest): Promise<void> {
 class LabRun {
   /** The result so far. */
   total: Tally = nothing;
-  /** No further test starts, and the result of the current one does not count. */
-  stopped = false;
+  /** Once it is aborted, no further test starts, and the current one ends and does not count. */
+  readonly stop = new AbortController();
   private readonly bench: Bench;
   private readonly wish: LabTests;
   private readonly work: string;
@@ -119,7 +121,7 @@ class LabRun {
         console.log(`FAILED: ${error instanceof Error ? error.message : error}`);
         return oneFailure;
       });
-      if (this.stopped) return;
+      if (this.stop.signal.aborted) return;
       console.log(`--- lab: ${test.name}: ${tallyLine(tally)} in ${Math.round((Date.now() - from) / 1000)} s`);
       this.total = plus(this.total, tally);
       // Leftovers of a failed test must not make the next one fail.
@@ -136,7 +138,7 @@ class LabRun {
     for (const seen of [second, test.beside ? guest : undefined]) if (seen) await putTraces(seen.ssh, this.work);
     const limitMs = Math.min(boundMs, left);
     const tally = test.beside
-      ? await runBeside(guest, test, this.wish, this.work, limitMs)
+      ? await runBeside(guest, test, this.wish, this.work, limitMs, this.stop.signal)
       : await this.inside(guest, test, second?.number, limitMs);
     if (tally.failed > 0) for (const seen of second ? [guest, second] : [guest]) await lastWords(seen);
     return tally;
@@ -156,7 +158,7 @@ function endOnSignal(bench: Bench, run: LabRun, work: string): void {
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
     process.once(signal, () => {
       say(`${signal}: ending the guest`);
-      run.stopped = true;
+      run.stop.abort();
       void clearBench(bench).finally(() => {
         rmSync(work, { recursive: true, force: true });
         console.log(`\n${tallyLine(plus(run.total, oneFailure))}`);
