@@ -1,14 +1,18 @@
 import { expect, test } from "bun:test";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { jsonLine, leveledLog } from "../lib/core/log.ts";
 import { below } from "../scripts/check/below.ts";
 import { root } from "../scripts/spawned.ts";
 
 const page = (name: string): string => readFileSync(join(root, "examples", name), "utf8");
-const pages = readdirSync(join(root, "examples/guide"))
+const pages = below(join(root, "examples/guide"), "files only")
   .filter(name => name !== "rules.md" && name !== "reference.md")
   .map(name => `guide/${name}`);
+const storages = pages.filter(name => name.startsWith("guide/storage/"));
+
+/** The end of a storage system's page, which lists messages. */
+const wrong = "## When something is wrong\n";
 
 /** A source text with "…" for each interpolation of a template. */
 function withoutValues(source: string): string {
@@ -33,7 +37,12 @@ const sources = ["lib", "cmd"].flatMap(folder =>
 );
 
 /** The messages of the pages: the code spans at the start of its entries. */
-const messages = `${page("guide/troubleshoot.md")}\n${page("guide/copies.md")}`
+const messages = [
+  page("guide/troubleshoot.md"),
+  page("guide/copies.md"),
+  ...storages.map(name => page(name).split(wrong)[1] ?? ""),
+]
+  .join("\n")
   .replace(/\n {2,}/g, " ")
   .split("\n")
   .filter(line => line.startsWith("- `"))
@@ -72,6 +81,13 @@ test.each([...pages, ...others])("every link of %s leads to an existing file and
       );
     expect(headings).toContain(anchor);
   }
+});
+
+test.each(storages)("%s has the headings of every storage system", name => {
+  const headings = page(name)
+    .split("\n")
+    .filter(line => line.startsWith("## "));
+  expect(headings).toEqual(["## Prepare", "## Connection file", "## What it does and does not do", wrong.trim()]);
 });
 
 test.each(pages)("%s is linked from the README", name => {

@@ -73,7 +73,7 @@ test("each driver that the README says was run in the lab is in a test of the la
   const sources = below(lab, "files only")
     .map(name => readFileSync(join(lab, name), "utf8"))
     .join("\n");
-  const rows = [...readme.matchAll(/^\| (`[^|]*) \|.*in the lab[^|]*\|$/gm)];
+  const rows = [...readme.matchAll(/^\| \[(`[^|\]]*)\]\([^|]*\|.*in the lab[^|]*\|$/gm)];
   const claimed = rows.flatMap(([, cell = ""]) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name));
   expect(claimed).toContain("zfs-local-zvol");
   // Its volumes are those attributes of other drivers' volumes that a person writes.

@@ -54,8 +54,13 @@ function chapter(rule: Rule): string {
 
 /** examples/guide/rules.md */
 export function rulesPage(): Generated {
-  const contents = rules.map(({ id, severity, title }) => `| [${id}](#${id}) | ${severity} | ${title} |\n`).join("");
-  const table = `| Rule | Severity | What must hold |\n| --- | --- | --- |\n${contents}`;
+  const contents = (["error", "warning"] as const).map(
+    severity =>
+      `${severity === "error" ? "Errors" : "Warnings"}:\n\n${rules
+        .filter(rule => rule.severity === severity)
+        .map(({ id, title }) => `- [${id}](#${id}): ${title}\n`)
+        .join("")}\n`,
+  );
   const chapters = rules.map(chapter).join("\n");
-  return { files: new Map([["examples/guide/rules.md", `${introduction}\n${table}\n${chapters}`]]) };
+  return { files: new Map([["examples/guide/rules.md", `${introduction}\n${contents.join("")}${chapters}`]]) };
 }

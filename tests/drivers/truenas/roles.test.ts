@@ -90,7 +90,7 @@ test("a version that answers no roles passes the check", async () => {
 });
 
 test("the page names every role that the check requires", () => {
-  const page = readFileSync(new URL("../../../examples/guide/truenas.md", import.meta.url), "utf8");
+  const page = readFileSync(new URL("../../../examples/guide/storage/truenas.md", import.meta.url), "utf8");
   for (const [version, protocol] of cases)
     for (const role of needed(protocol, version)) expect(page).toContain(`\`${role}\``);
 });

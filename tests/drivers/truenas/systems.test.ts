@@ -7,14 +7,14 @@ import { scaleVersions, type Version, versions } from "../../fakes/truenas/versi
 import { on, refusal, remainsOf } from "./rig.ts";
 import { sshRig } from "./ssh-rig.ts";
 
-/** Which driver works with which TrueNAS, as the page about connections says it. */
+/** Which driver works with which TrueNAS, as the page about TrueNAS says it. */
 
 const call = callWith();
 const spellings = ["freenas", "truenas"] as const;
 const protocols = ["nfs", "smb", "iscsi", "nvmeof"] as const;
 
 /** The rows of the table of versions: the first cell, and those of the drivers over ssh and over the API. */
-const rows = readFileSync(join(import.meta.dir, "../../../examples/guide/connections.md"), "utf8")
+const rows = readFileSync(join(import.meta.dir, "../../../examples/guide/storage/truenas.md"), "utf8")
   .split("\n")
   .flatMap(line => {
     const [, system = "", ssh = "", api = "", nvme = ""] =
