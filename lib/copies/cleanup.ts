@@ -192,7 +192,7 @@ export async function cancelCopy(
 }
 
 /** Whether a target has become the volume already; its record may not say so yet. */
-async function isVolume({ reading }: Driver, target: Handle, call: Call): Promise<boolean> {
+export async function isVolume({ reading }: Driver, target: Handle, call: Call): Promise<boolean> {
   try {
     return (await reading?.get(target.id, call)) !== undefined;
   } catch (error) {

@@ -11,7 +11,7 @@ import type { Handles } from "../mux/handles.ts";
 import { ability, refuseUnmet } from "../mux/placement.ts";
 import { segmentsOf } from "../topology/accessible-topology.ts";
 import { allowed } from "./begin.ts";
-import { cancelCopy } from "./cleanup.ts";
+import { cancelCopy, isVolume } from "./cleanup.ts";
 import { copySourceOf } from "./copy-work.ts";
 import type { CopyCreation } from "./create-volume.ts";
 import { finishCopy } from "./finish.ts";
@@ -137,10 +137,13 @@ export class CopyCommands {
     await this.#on(target.connection, to => this.#copying.refuseForbidden(to, target, before, call));
     if (!running) await proveOrigin(this.#parts.connections, target, before, call);
     const lease = copies.observeLease(target, before);
-    const step = running ? "continue" : nextStep("pass", { record: before, lease });
+    const isMade = !running && (await this.#on(target.connection, ({ driver }) => isVolume(driver, target, call)));
+    const step = running ? "continue" : nextStep("pass", { record: before, isVolume: isMade, lease });
     if (step === "wait") throw copies.whyHeld(target, before);
-    if (step === "refuse")
-      throw new CsiError("failed-precondition", `the copy to volume ${encodeHandle(target)} is ${before.state}`);
+    if (step === "refuse") {
+      const text = `the copy to volume ${encodeHandle(target)} is ${isMade ? "the volume already; run csimux copies finish" : before.state}`;
+      throw new CsiError("failed-precondition", text);
+    }
     const record = step === "next-pass" ? await this.#next(target, before, call) : before;
     const start = () => {
       const request = { target, source: sourceOf(record), spec: specOf(record) };

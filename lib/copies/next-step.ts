@@ -67,8 +67,8 @@ const isTooEarly = ({ frozen, pass }: Pick<CopyRecord, "pass" | "frozen">): bool
  * | cancelled | free  | remove   | remove  | refuse    | refuse | remove  | remove   |
  * | cancelled | held  | wait     | wait    | refuse    | refuse | wait    | nothing  |
  *
- * "too early": ready, but its pass began before the source was stopped. If the volume exists, "create" is answered and "cancel" refused,
- * whatever the record says. "clean-up" leaves what `isWanted`, except a finished one.
+ * "too early": ready, but its pass began before the source was stopped. If the volume exists, "create" is answered, "pass" and "cancel" are
+ * refused, whatever the record says. "clean-up" leaves what `isWanted`, except a finished one.
  *
  * When: a lease is free at once if its holder gave it up, or was an earlier process with the locked id of this one; otherwise `takeoverAfter`
  * (90 s) after this process has first seen the last heartbeat of a holder that was killed. So a dead process delays everything by that at
@@ -99,6 +99,8 @@ export function nextStep(operation: CopyOperation, known: KnownCopy): CopyStep {
       if (isHeld) return "wait";
       return record.state === "finished" ? "release" : "remove";
     case "pass":
+      // The target of such a record is gone; nothing may be written into the volume, which may be in use.
+      if (isVolume) return "refuse";
       if (record?.state !== "copying" && record?.state !== "ready") return "refuse";
       if (isHeld) return "wait";
       return record.state === "copying" ? "continue" : "next-pass";

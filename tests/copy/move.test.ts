@@ -6,7 +6,7 @@ import type { CopyTarget } from "../../lib/drivers/copying.ts";
 import type { Driver } from "../../lib/drivers/driver.ts";
 import { copyDriver } from "../fakes/memory-copies.ts";
 import { codeOf, failure } from "../mux/world.ts";
-import { until } from "./copy-world.ts";
+import { asked, until } from "./copy-world.ts";
 import { call, commanded, content, make, pair } from "./pair.ts";
 
 describe("a move", () => {
@@ -123,6 +123,32 @@ describe("a move", () => {
     await commanded(one, finish);
     await one.stop(1_000);
   });
+
+  test.each(["", "killed"])(
+    "makes no pass into the volume of a finish that ended before its record said so (holder %j)",
+    async holder => {
+      const world = pair();
+      const one = world.process();
+      await commanded(one, { command: "begin", ...wanted });
+      await commanded(one, pass);
+      world.on("b").targets.delete("moved");
+      const origin = { kind: "volume", handle: wanted.source } as const;
+      world.on("b").volumes.set("moved", { content, bytes: wanted.bytes, origin });
+      world.on("b").records.set("moved", writeRecord({ ...world.record("moved"), holder }));
+      const left = world.on("b").records.get("moved");
+      stopPods(world);
+      const refused = await failure(commanded(one, pass));
+      expect(refused).toMatchObject({
+        code: "failed-precondition",
+        message: expect.stringContaining("is the volume already; run csimux copies finish"),
+      });
+      expect([world.on("b").records.get("moved"), world.on("b").targets.size]).toEqual([left, 0]);
+      expect(world.on("b").volumes.get("moved")?.content).toBe(content);
+      expect(await asked(() => commanded(one, finish))).toMatchObject([{ volume: { handle: "v:b/moved" } }]);
+      await until(() => world.remains().length === 0);
+      await one.stop(1_000);
+    },
+  );
 
   test("begins with an id from before csimux, which has no prefix", async () => {
     const one = pair().process({ legacyConnection: "a" });

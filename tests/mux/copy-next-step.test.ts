@@ -48,11 +48,13 @@ test.each(rows)("a record that is %s, with a lease that is %s: %s, %s, %s, %s, %
       expect(operations.map(each => nextStep(each, { record: known, lease: held }) as string)).toEqual(steps);
 });
 
-test("a complete volume is answered, and no longer cancelled, whatever its record says", () => {
-  for (const state of Object.values(records).flat()) {
-    const known = { record: state, isVolume: true, lease: "held" } as const;
-    expect([nextStep("create", known), nextStep("cancel", known)]).toEqual(["answer", "refuse"]);
-  }
+test("a complete volume is answered, gets no further pass, and is no longer cancelled, whatever its record says", () => {
+  for (const state of Object.values(records).flat())
+    for (const lease of ["none", "expired", "held"] as const) {
+      const known = { record: state, isVolume: true, lease };
+      const steps = (["create", "pass", "cancel"] as const).map(each => nextStep(each, known));
+      expect(steps).toEqual(["answer", "refuse", "refuse"]);
+    }
 });
 
 test("a copy that was asked for lately stays, and the record of a finished one does not", () => {

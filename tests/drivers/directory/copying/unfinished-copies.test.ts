@@ -166,6 +166,8 @@ describe("a landing", () => {
     await begin(to);
     await copyTarget.finish("copy", copyOf("copy"), anyMoment, call);
     expect(await codeOf(copyTarget.empty("copy", call))).toBe("failed-precondition");
+    expect(await codeOf(begin(to))).toBe("aborted");
+    expect(await needed(copyTarget.folder)("copy", call)).not.toStartWith(`${b}/v`);
     expect(existsSync(`${b}/v/copy`)).toBe(true);
   });
 
