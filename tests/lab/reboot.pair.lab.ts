@@ -64,10 +64,13 @@ const bootId = (): Promise<string | undefined> =>
 /** Resets the node as if its power failed for a moment, and starts csimux on it again. */
 async function reset(): Promise<void> {
   const last = await bootId();
-  await onSecond(["sh", "-c", "echo b >/proc/sysrq-trigger"], 10_000).catch(() => {});
+  expect(last).toBeString();
   const isNew = async () => {
     const now = await bootId();
-    return now !== undefined && now !== last ? now : undefined;
+    if (now !== last) return now;
+    // The login may end before the command has run, and never answers after it.
+    await onSecond(["sh", "-c", "echo b >/proc/sysrq-trigger"], 10_000).catch(() => {});
+    return undefined;
   };
   await waitFor("the start of the node", isNew, bootMs);
   await node.restart();
