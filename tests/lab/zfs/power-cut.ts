@@ -73,7 +73,7 @@ export const bootId = (): Promise<string> => inGuest(["cat", "/proc/sys/kernel/r
 
 /** Cuts the power now. */
 export const cutNow = (): Promise<unknown> =>
-  inGuest(["sh", "-c", "echo b >/proc/sysrq-trigger"], 5000).catch(() => {});
+  inGuest(["sh", "-c", "echo b >/proc/sysrq-trigger"], 60_000).catch(() => {});
 
 /** Resolves when the guest has started again after the boot `last`, with its services. */
 export async function started(last: string, timeoutMs = 900_000): Promise<void> {

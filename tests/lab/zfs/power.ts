@@ -85,7 +85,7 @@ const bootId = (): Promise<string | undefined> =>
 /** Cuts the power of the second guest at once, and resolves when it has started again. */
 export async function cutPower(): Promise<void> {
   const last = await bootId();
-  await onSecond(["sh", "-c", "echo b >/proc/sysrq-trigger"], 10_000).catch(() => {});
+  await onSecond(["sh", "-c", "echo b >/proc/sysrq-trigger"], 60_000).catch(() => {});
   await waitFor(
     "the start of the second guest",
     async () => {

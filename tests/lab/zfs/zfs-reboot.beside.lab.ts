@@ -40,7 +40,7 @@ const bootId = (): Promise<string> => inGuest(["cat", "/proc/sys/kernel/random/b
 /** Cuts the guest's power and restarts it. Resolves when ssh answers. */
 async function powerCycle(): Promise<void> {
   const boot = await bootId();
-  await inGuest(["sh", "-c", "echo b >/proc/sysrq-trigger"], 5000).catch(() => {});
+  await inGuest(["sh", "-c", "echo b >/proc/sysrq-trigger"], 60_000).catch(() => {});
   await waitFor(
     "the guest after its reboot",
     async () => {
