@@ -6,6 +6,7 @@ import { executableFor } from "../image/executables.ts";
 import { imageArchive, imageFolder, makeImage } from "../image/main.ts";
 import { widenPath } from "../packages.ts";
 import { root, spawned } from "../spawned.ts";
+import { packPlugin } from "./krew.ts";
 import { archiveName, packChart, publish, type Run } from "./publish.ts";
 import { currentVersion, sectionOf } from "./version.ts";
 
@@ -33,6 +34,7 @@ async function makeRelease({ TAG: tag, IMAGE, GITHUB_OUTPUT: output }: NodeJS.Pr
   await mkdir(folder, { recursive: true });
   await packChart(image, folder, run);
   for (const each of architectures) await copyFile(await executableFor(each), join(folder, `csimux-linux-${each}`));
+  await packPlugin(image, version, folder, architectures, run);
   const digest = await makeImage(architectures);
   await copyFile(imageArchive, join(folder, archiveName(version)));
   for (const each of architectures)

@@ -1,7 +1,11 @@
 import { expect, test } from "bun:test";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { parse } from "yaml";
 import { goProgram, hasGoProgram } from "../../scripts/cluster/tools.ts";
+import { packPlugin } from "../../scripts/release/krew.ts";
+import type { Run } from "../../scripts/release/publish.ts";
 import { currentVersion, sectionOf, versionedFiles, withSection, withVersion } from "../../scripts/release/version.ts";
 import { root, spawned } from "../../scripts/spawned.ts";
 
@@ -43,6 +47,42 @@ test("the changelog gets a section, once, which becomes the notes", () => {
   expect(sectionOf(before, "1.1.0")).toBeUndefined();
   expect(() => withSection(after, "1.1.0", "2026-02-03")).toThrow("already has a section 1.1.0");
   expect(withSection(read("CHANGELOG.md"), "7.8.9", "2026-02-03")).toContain("## 7.8.9 - 2026-02-03\n");
+});
+
+test("make release packs the plugin with its licence, and krew's manifest names that archive and its checksum", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "csimux-krew-"));
+  try {
+    const run: Run = async (...argv) => {
+      const { code, stdout } = await spawned(argv);
+      expect([argv[0], code]).toEqual([argv[0], 0]);
+      return stdout;
+    };
+    writeFileSync(join(folder, "csimux-linux-amd64"), "#!/bin/sh\necho here\n", { mode: 0o755 });
+    await packPlugin("ghcr.io/owner/csimux", "1.2.3", folder, ["amd64"], run);
+    const archive = join(folder, "kubectl-csimux-linux-amd64.tar.gz");
+    expect((await run("tar", "-tf", archive)).split("\n")).toEqual(["LICENSE", "kubectl-csimux", ""]);
+    const [sum = ""] = (await run("sha256sum", archive)).split(" ");
+    expect(parse(readFileSync(join(folder, "csimux.yaml"), "utf8"))).toMatchObject({
+      kind: "Plugin",
+      metadata: { name: "csimux" },
+      spec: {
+        version: "v1.2.3",
+        platforms: [
+          {
+            selector: { matchLabels: { os: "linux", arch: "amd64" } },
+            uri: "https://github.com/owner/csimux/releases/download/v1.2.3/kubectl-csimux-linux-amd64.tar.gz",
+            sha256: sum,
+            bin: "kubectl-csimux",
+          },
+        ],
+      },
+    });
+    // Elsewhere nobody knows the address of the archives.
+    await packPlugin("registry.example.org/csimux", "1.2.4", folder, ["amd64"], run);
+    expect(readFileSync(join(folder, "csimux.yaml"), "utf8")).toContain("v1.2.3");
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
 
 const workflows = readdirSync(join(root, ".github/workflows")).map(name => `.github/workflows/${name}`);
