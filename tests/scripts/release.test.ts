@@ -77,7 +77,7 @@ test("make release packs the plugin with its licence, and krew's manifest names 
         ],
       },
     });
-    // Elsewhere nobody knows the address of the archives.
+    // The address of archives in another registry is unknown.
     await packPlugin("registry.example.org/csimux", "1.2.4", folder, ["amd64"], run);
     expect(readFileSync(join(folder, "csimux.yaml"), "utf8")).toContain("v1.2.3");
   } finally {
