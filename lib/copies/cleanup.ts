@@ -223,8 +223,9 @@ export async function beforeDelete(
   try {
     await removal.remove(target, record, call);
   } catch (error) {
-    // The target became the volume, but its process ended before it wrote that into the record.
     if (!(error instanceof CsiError && error.code === "failed-precondition")) throw error;
+    // Perhaps it became the volume, but its process ended before it wrote that into the record. Without a record, no call finds a target again.
+    if (!(await calls.make(connection, () => isVolume(connection.driver, target, call)))) throw error;
     await removal.forgetDeleted(target, record, call);
   }
 }

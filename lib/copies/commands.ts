@@ -147,7 +147,7 @@ export class CopyCommands {
     const record = step === "next-pass" ? await this.#next(target, before, call) : before;
     const start = () => {
       const request = { target, source: sourceOf(record), spec: specOf(record) };
-      return this.#copying.start(request, record, { isNew: false, isTakenOver: lease === "expired" });
+      return this.#copying.start(request, record, false);
     };
     const copy = running ?? start();
     const end = await watched(copy, tell, client);

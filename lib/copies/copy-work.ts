@@ -40,8 +40,6 @@ export interface CopyWork {
   readonly spec: CopySpec;
   /** Whether its target was just created. Otherwise it may be missing: the process that wrote the record may have ended before that. */
   readonly isNew: boolean;
-  /** Whether another process was its holder until its lease expired: if it was only suspended, it may still write into the target. */
-  readonly isTakenOver: boolean;
   /** What the file of the source's connection allows. */
   readonly dropAcls: boolean;
   readonly allowPlain: boolean;
@@ -158,8 +156,10 @@ export async function copyContent(
   if (isStream(method)) return byStream(attempt, method, copySource, copyTarget, call);
   if (!copyTarget.folder) throw unable(target.connection, "take files");
   const folder = await copyTarget.folder(target.id, call);
-  if (method === "restore") return byFilling(attempt, copySource, folder, call);
-  return byFiles(attempt, copySource, folder, call);
+  if (method === "restore") await byFilling(attempt, copySource, folder, call);
+  else await byFiles(attempt, copySource, folder, call);
+  // The record will say "ready", which outlives a loss of power: "finish" trusts it, and compares nothing.
+  await copyTarget.flush?.(target.id, call);
 }
 
 async function byFiles(attempt: CopyAttempt, { tree: read }: CopySource, folder: string, call: Call): Promise<void> {

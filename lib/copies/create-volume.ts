@@ -9,7 +9,6 @@ import type { MadeVolume } from "../mux/copies.ts";
 import { ability, evaluateExisting, evaluatePlacement, type PlacementRequest } from "../mux/placement.ts";
 import type { PlacementPolicy } from "../topology/accessible-topology.ts";
 import { beginCopy, type CopyRequest, methodsOf, refuseOther } from "./begin.ts";
-import type { CopyWork } from "./copy-work.ts";
 import { finishCopy } from "./finish.ts";
 import { forbids, type MethodChoice } from "./methods.ts";
 import { nextStep } from "./next-step.ts";
@@ -128,7 +127,7 @@ export class CopyCreation {
    * nothing may be left; a move keeps its progress. A source without a valid file forbids nothing.
    */
   async refuseForbidden(to: Connection, target: Handle, record: CopyRecord, call: Call): Promise<void> {
-    const { connections, copies, removal } = this.#parts;
+    const { connections, copies } = this.#parts;
     const judge = async (from: Connection) => forbids(from, to, copies.settings())?.[1];
     const why = await connections.use(sourceOf(record).connection, "retry", judge).catch((error: unknown) => {
       if (!(error instanceof CsiError)) throw error;
@@ -139,7 +138,7 @@ export class CopyCreation {
     const running = copies.running(target);
     running?.stop(error);
     await running?.done;
-    if (record.role === "create") await removal.remove(target, record, call);
+    if (record.role === "create") await this.#removeEnded(to, target, call);
     throw error;
   }
 
@@ -177,19 +176,15 @@ export class CopyCreation {
     if (step === "wait") throw copies.whyHeld(target, record);
     if (known) await this.refuseForbidden(connection, target, record, call);
     if (step === "finish") return { kind: "ready", record } as const;
-    const started = this.start(request, record, { isNew: !known, isTakenOver: lease === "expired" });
+    const started = this.start(request, record, !known);
     return { kind: "running", running: started } as const;
   }
 
   /** Runs a copy in this process. Throws like `RunningCopies.start`. */
-  start(
-    { target, source, spec }: Omit<CopyRequest, "role">,
-    record: CopyRecord,
-    state: Pick<CopyWork, "isNew" | "isTakenOver">,
-  ): RunningCopy {
+  start({ target, source, spec }: Omit<CopyRequest, "role">, record: CopyRecord, isNew: boolean): RunningCopy {
     const from = this.#parts.connections.record(source.connection)?.lastValid?.facts.copies;
     const { dropAcls = false, allowPlain = false } = from ?? {};
-    return this.#parts.copies.start({ target, source, spec, record, ...state, dropAcls, allowPlain });
+    return this.#parts.copies.start({ target, source, spec, record, isNew, dropAcls, allowPlain });
   }
 
   /** The answer of a request after its wait. */
@@ -201,10 +196,19 @@ export class CopyCreation {
       return finishCopy(this.#parts, this.place(connection, request.target), request, end.record, call);
     if (end.kind === "paused") throw end.why;
     if (end.kind === "cancelled") {
-      await this.#parts.removal.remove(request.target, running.record, call);
+      await this.#removeEnded(connection, request.target, call);
       throw whyEnded(running.record);
     }
-    if (isFinal(end.error)) await this.#parts.removal.remove(request.target, running.record, call);
+    if (isFinal(end.error)) await this.#removeEnded(connection, request.target, call);
     throw end.error;
+  }
+
+  /** Removes a claim's copy as its record is now. Throws "aborted" if another process works on it, which may have become the holder since. */
+  async #removeEnded(connection: Connection, target: Handle, call: Call): Promise<void> {
+    const { copies, removal } = this.#parts;
+    const record = await this.find(connection, target, call);
+    const step = record && nextStep("delete", { record, lease: copies.observeLease(target, record) });
+    if (record && step === "wait") throw copies.whyHeld(target, record);
+    if (record && step === "remove") await removal.remove(target, record, call);
   }
 }

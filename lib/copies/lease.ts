@@ -150,10 +150,13 @@ export class CopyLease {
    * process may have become the holder before it took effect: this one then waits until the other has read the record and ended its programs.
    */
   async claim(change: Partial<CopyRecord>): Promise<void> {
-    const { holder, heartbeat: before } = this.#record;
+    const { holder, heartbeat: before, state } = this.#record;
+    const isEnded = holder === "" || holder === this.#self || isEarlier(holder, this.#self);
+    // The next holder has to know it, too: this process may give the lease up before it has emptied the target.
+    const fence = isEnded || state !== "copying" ? {} : ({ unfenced: true } as const);
     const began = performance.now();
     await this.#verify(this.#call, holder, before);
-    this.#record = { ...this.#record, ...change, holder: this.#self, heartbeat: before + 1 };
+    this.#record = { ...this.#record, ...change, ...fence, holder: this.#self, heartbeat: before + 1 };
     await this.#replace(this.#record, this.#call);
     const { verifyDelay, slowClaimDelay } = this.#times;
     const isLate = performance.now() - began > verifyDelay;

@@ -75,8 +75,8 @@ const isTooEarly = ({ frozen, pass }: Pick<CopyRecord, "pass" | "frozen">): bool
  * most, and nothing is removed while a live one works on it.
  *
  * From what: "continue" uses what is in the target: a stream continues at its resume token, rsync with the files that are complete, of which it
- * compares the content. If the lease is "expired", rsync begins in an empty target, because the old process may only have been suspended
- * and still write; "restore" always begins in an empty one. "next-pass" sends what changed since the last snapshot. "finish" repeats the
+ * compares the content. After a holder that was killed, or perhaps only suspended and may still write, rsync begins in an empty target (CopyRecord.unfenced);
+ * only an earlier process with the locked id of this one is proved to have ended. "restore" always begins in an empty one. "next-pass" sends what changed since the last snapshot. "finish" repeats the
  * driver's steps, each of which is done or not.
  *
  * What is released: the source's snapshot of the last pass stays protected as long as the record exists. After "finish" and with "release", the

@@ -89,6 +89,11 @@ const recordSchema = v.pipe(
     /** The holder of its lease: the process that works on it, or was killed while it did; empty: none. The holder raises the heartbeat at intervals. */
     owner: v.string(),
     beat: v.pipe(v.number(), v.safeInteger(), v.minValue(0)),
+    /**
+     * Set if a holder was not proved to have ended: it may only have been suspended, and its programs still write files into the target, until
+     * that is replaced by an empty one. Of a stream, what still receives is ended before each attempt.
+     */
+    unfenced: v.optional(v.literal(true)),
     /** The last failure; empty after a success. */
     fault: v.string(),
     /** With state "cancelled": the code of the failure that has ended the copy; undefined if a person did. */
@@ -184,8 +189,10 @@ const unreadable = (place: string, why: string, cause?: unknown): CsiError =>
   );
 
 /** What a complete copy proves about its content, in words. */
-export function assurance({ snapshot, pass, frozen }: CopyRecord): string {
-  if (snapshot.proof !== "") return "its content is proved to be that of its source";
+export function assurance({ snapshot, pass, frozen, method: by }: CopyRecord): string {
+  // rsync compares no content, and a restore none at all.
+  const isStream = by === "zfs-send" || by === "zfs-send-local";
+  if (isStream && snapshot.proof !== "") return "its content is proved to be that of its source";
   if (snapshot.stable) return "the names, sizes and times of its files equal those of the snapshot";
   return frozen !== undefined && pass >= frozen
     ? "its last pass began after its source was stopped"

@@ -222,7 +222,7 @@ export class RunningCopy {
     if (before.proof === this.#snapshot.proof) this.#lease.set({ snapshot: this.#snapshot });
     else await this.#replaced();
     this.#mustCompare = this.record.dirty;
-    if (this.#work.isTakenOver && !isStream(this.record.method)) await this.#again();
+    if (this.record.unfenced && !isStream(this.record.method)) await this.#again();
     else if (!this.#work.isNew) await this.#makeTarget(copyTarget, this.record);
     this.#isChecked = true;
   }
@@ -288,7 +288,7 @@ export class RunningCopy {
     });
     this.#mustCompare = false;
     this.#files.restart();
-    this.#lease.set({ dirty: false, done: 0n });
+    this.#lease.set({ dirty: false, done: 0n, unfenced: undefined });
     this.#call.log.info("the copy starts again in an empty volume");
   }
 

@@ -206,6 +206,8 @@ export interface CopyTarget {
   readonly stream?: StreamTarget | undefined;
   /** The folder of a target, which this process can write to. */
   readonly folder?: ((id: string, call: Call) => Promise<string>) | undefined;
+  /** Puts everything in that folder on stable storage. A target that receives streams has them there, or not at all. */
+  readonly flush?: ((id: string, call: Call) => Promise<void>) | undefined;
 }
 
 /** What a connection's driver can do for copies, as data. */

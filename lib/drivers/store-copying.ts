@@ -50,7 +50,7 @@ export function copyTargetOf<A extends StoredVolume>(
   idOf: (name: string) => string,
   guard: Guard,
 ): CopyTarget {
-  const { content, stream, folder, mayHave } = copyTarget;
+  const { content, stream, folder, flush, mayHave } = copyTarget;
   const copying = <T>(id: string, call: Call, work: () => Promise<T>) => guard("copy into volume", id, call, work);
   return {
     ...{ content, idOf },
@@ -71,6 +71,7 @@ export function copyTargetOf<A extends StoredVolume>(
     copies: call => guard("list copies", "", call, () => copyTarget.copies(call)),
     stream: stream && targetOf(stream, copying),
     folder: folder && ((id, call) => copying(id, call, () => folder(id, call))),
+    flush: flush && ((id, call) => copying(id, call, () => flush(id, call))),
   };
 }
 

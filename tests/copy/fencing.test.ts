@@ -98,6 +98,38 @@ test("a copy that another process has taken over meanwhile sends no second strea
   await one.stop(1_000);
 });
 
+test("a copy that fails for good when another process has taken it over is not removed", async () => {
+  const world = pair();
+  const stream = async () => {
+    world.on("b").records.set("copy", writeRecord({ ...world.record(), holder: "another" }));
+    throw new CsiError("invalid-argument", "the source has a path that cannot be copied");
+  };
+  const one = world.process({ stream, times: { heartbeat: 60_000, answerWithin: 30_000 } });
+  expect(await codeOf(make(one))).toBe("aborted");
+  expect(world.record()).toMatchObject({ holder: "another", state: "copying" });
+  expect(world.on("b").targets.has("copy")).toBe(true);
+  await one.stop(1_000);
+});
+
+test.each([
+  ["killed", "copying", true],
+  ["killed", "ready", undefined],
+  ["id.earlier", "copying", undefined],
+  ["", "copying", undefined],
+] as const)(
+  "after the holder %j of a copy that is %s, its record says whether that may still write",
+  async (holder, state, unfenced) => {
+    const { storage, copyTarget } = claims();
+    const before = { ...record, holder, state };
+    storage.records.set("copy", writeRecord(before));
+    const use = <T>(work: (ability: CopyTarget) => Promise<T>) => work(copyTarget);
+    const own = new CopyLease({ target: "v:b/copy", id: "copy", use }, before, "id.own", quick, call, () => {});
+    await own.claim({});
+    await own.leave({}, call);
+    expect(readRecord(storage.records.get("copy") ?? "", "test").unfenced).toBe(unfenced);
+  },
+);
+
 test("a copy that lost its lease while its last bytes arrived is not reported as complete", async () => {
   const world = pair();
   const wanted = { source: "v:a/source", name: "copy", bytes: 1n << 20n, parameters: { connection: "b" } };

@@ -7,7 +7,7 @@ import { RunningCopies } from "../../lib/copies/running-copies.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { usualCopies } from "../../lib/core/proxy.ts";
 import { codeOf, failure } from "../mux/world.ts";
-import { asked } from "./copy-world.ts";
+import { asked, until } from "./copy-world.ts";
 import { call, commanded, content, make, pair } from "./pair.ts";
 
 test("a record without room for its failure leaves that out", async () => {
@@ -67,6 +67,25 @@ describe("what is forgotten", () => {
     expect(remains()).toEqual([]);
     expect(on("b").volumes.has("copy")).toBe(true);
     await two.stop(1_000);
+  });
+
+  test("a deletion keeps the record of a target that cannot be removed and is not a volume", async () => {
+    const { process, hold, release, on, record, remains } = pair();
+    hold();
+    const one = process();
+    expect(await codeOf(make(one))).toBe("aborted");
+    release();
+    await until(() => record().state === "ready");
+    on("b").step = what => {
+      if (what === "drop")
+        throw new CsiError("failed-precondition", "the dataset has a snapshot that is not of csimux");
+    };
+    expect(await codeOf(one.volumes.delete("v:b/copy", call))).toBe("failed-precondition");
+    expect(remains()).toEqual(["snapshot v:b/copy", "record copy", "target copy"]);
+    on("b").step = () => {};
+    await one.volumes.delete("v:b/copy", call);
+    expect(remains()).toEqual([]);
+    await one.stop(1_000);
   });
 
   /** A copy that was cancelled in the process that made it. */

@@ -89,6 +89,22 @@ describe("what is refused", () => {
     await two.stop(1_000);
   });
 
+  test("a pass that they no longer allow leaves a claim's copy to the process that works on it", async () => {
+    const { process, hold, reached, release, on } = pair();
+    hold();
+    const one = process();
+    expect(await codeOf(make(one))).toBe("aborted");
+    await reached();
+    const two = process({ traits: { a: { copies: nothing } }, times: { takeoverAfter: 60_000 } });
+    expect(await failure(commanded(two, { command: "pass", target: "v:b/copy" }))).toMatchObject({
+      code: "aborted",
+      message: expect.stringContaining("another csimux"),
+    });
+    expect([on("b").targets.has("copy"), on("b").records.has("copy")]).toEqual([true, true]);
+    release();
+    await Promise.all([one.stop(1_000), two.stop(1_000)]);
+  });
+
   test("a move that is forbidden meanwhile keeps its progress", async () => {
     const { process, on, remains } = pair();
     const wanted = { source: "v:a/source", name: "moved", bytes: 1n << 20n, parameters: { connection: "b" } };
@@ -219,12 +235,18 @@ test("a group whose members are healthy names the source's connection if that is
 });
 
 test.each([
-  ["its content is proved", { proof: "guid", stable: true }, undefined],
-  ["the names, sizes and times of its files equal those of the snapshot", { proof: "", stable: true }, undefined],
-  ["its source may have changed", { proof: "", stable: false }, undefined],
-  ["its source may have changed", { proof: "", stable: false }, 1],
-  ["its last pass began after its source was stopped", { proof: "", stable: false }, 0],
-] as const)("of a complete copy is said: %s", (text, snapshot, frozen) => {
-  const record = { pass: 0, frozen, snapshot } as unknown as CopyRecord;
+  ["its content is proved", { proof: "guid", stable: true }, undefined, "zfs-send-local"],
+  ["the names, sizes and times of its files equal", { proof: "guid", stable: true }, undefined, "rsync"],
+  [
+    "the names, sizes and times of its files equal those of the snapshot",
+    { proof: "", stable: true },
+    undefined,
+    "rsync",
+  ],
+  ["its source may have changed", { proof: "", stable: false }, undefined, "rsync"],
+  ["its source may have changed", { proof: "", stable: false }, 1, "rsync"],
+  ["its last pass began after its source was stopped", { proof: "", stable: false }, 0, "rsync"],
+] as const)("of a complete copy is said: %s", (text, snapshot, frozen, method) => {
+  const record = { pass: 0, frozen, snapshot, method } as unknown as CopyRecord;
   expect(assurance(record)).toStartWith(text);
 });

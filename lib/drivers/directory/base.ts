@@ -141,6 +141,7 @@ export class StorePerOperation implements VolumeStore<VolumeFolder> {
       forget: async id => (await copies()).forget(id),
       copies: async call => (await copies()).list(call),
       folder: async (id, call) => (await copies()).folder(id, call),
+      flush: async (id, call) => (await copies()).flush(id, call),
     };
   }
 

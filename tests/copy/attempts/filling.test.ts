@@ -23,7 +23,11 @@ function filling(dirty: boolean) {
       done.push(`filled ${folder}`);
     },
   } as unknown as CopySource;
-  const copyTarget = { folder: async () => "/landing" } as unknown as CopyTarget;
+  const flush = async () => {
+    await new Promise(resolve => setImmediate(resolve));
+    done.push("on stable storage");
+  };
+  const copyTarget = { folder: async () => "/landing", flush } as unknown as CopyTarget;
   return { done, attempt, copySource, copyTarget };
 }
 
@@ -31,13 +35,13 @@ describe("a folder that a storage fills", () => {
   test("is said to be dirty before, and is full when the attempt has ended", async () => {
     const { done, attempt, copySource, copyTarget } = filling(false);
     await copyContent(attempt, copySource, copyTarget, call);
-    expect(done).toEqual(['{"dirty":true}', "filled /landing"]);
+    expect(done).toEqual(['{"dirty":true}', "filled /landing", "on stable storage"]);
   });
 
   test("is emptied of what an interrupted attempt has left", async () => {
     const { done, attempt, copySource, copyTarget } = filling(true);
     await copyContent(attempt, copySource, copyTarget, call);
-    expect(done).toEqual(["emptied", '{"dirty":true}', "filled /landing"]);
+    expect(done).toEqual(["emptied", '{"dirty":true}', "filled /landing", "on stable storage"]);
   });
 
   test("is not touched by an end that cannot do it any more", async () => {

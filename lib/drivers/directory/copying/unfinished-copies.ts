@@ -94,9 +94,9 @@ export class UnfinishedCopies {
       await this.#makeTarget(id, call);
       return { id, record: kept.record, ...(await this.#mark(id)) };
     }
-    const { connection } = this.#context;
     // The mark of an earlier copy, whose record was removed while it was written.
     await this.#files.unmark(id);
+    const { connection } = this.#context;
     await this.#files.put(id, { name: spec.name, copyOf: spec.origin, connection, record: short(record) });
     await this.#makeTarget(id, call);
     return { id, record };
@@ -144,16 +144,13 @@ export class UnfinishedCopies {
     }
     this.#refuseOther(await this.#known(id), spec);
     const folder = this.#path(id);
-    const entry = await this.#target(id);
-    if (entry === undefined)
+    if ((await this.#target(id)) === undefined)
       throw this.#error("unavailable", `the content that was copied to ${folder} no longer exists; cancel the copy`);
     await owner.apply(folder);
     await copied(this.#context, folder, call);
     throwIfCancelled(this.#context, call);
     const record: VolumeRecord = {
-      name: spec.name,
-      bytes: sizeFrom(spec.range, snapshot.bytes),
-      source: undefined,
+      ...{ name: spec.name, bytes: sizeFrom(spec.range, snapshot.bytes), source: undefined },
       copyOf: spec.origin,
       created: new Date(),
       connection: this.#context.connection,
@@ -228,6 +225,9 @@ export class UnfinishedCopies {
     await this.#makeTarget(id, call);
     return this.#path(id);
   }
+
+  /** Like CopyTarget.flush. */
+  flush = (id: string, call: Call): Promise<void> => copied(this.#context, this.#path(id), call);
 
   async #mark(id: string): Promise<Pick<StoredCopy, "isCancelled">> {
     return (await this.#files.isMarked(id)) ? { isCancelled: true } : {};
