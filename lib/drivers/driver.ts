@@ -3,6 +3,7 @@ import type { CapacityRange } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
 import type { Finding, VolumeFindings } from "../health/finding.ts";
 import type { CopySource, CopyTarget } from "./copying.ts";
+import type { Candidate, Tenant } from "./tenure.ts";
 import type { Context, Source, Volume, VolumeSpec } from "./volume.ts";
 
 export type { Context, Source, Volume, VolumeSpec } from "./volume.ts";
@@ -77,6 +78,7 @@ export interface Driver {
   readonly groupSnapshots?: GroupSnapshotAbility | undefined;
   readonly inline?: InlineAbility | undefined;
   readonly adoption?: AdoptAbility | undefined;
+  readonly retention?: RetentionAbility | undefined;
   readonly copySource?: CopySource | undefined;
   readonly copyTarget?: CopyTarget | undefined;
   /** Checks that the system is reachable, the credentials are valid and the tools exist. Throws what is wrong. Changes nothing. */
@@ -149,6 +151,30 @@ export interface AdoptAbility {
    * "failed-precondition" for an object that has the marks of another connection, that nodes cannot reach, or that cannot be a volume.
    */
   adopt(object: string, mark: boolean, call: Call): Promise<AdoptedVolume>;
+}
+
+/** The ability to keep volumes of a class that no PersistentVolume needs any more. */
+export interface RetentionAbility {
+  /** Records that a volume was given up, if it belongs to a claim. Returns whether it does. */
+  release(id: string, call: Call): Promise<boolean>;
+  /** Absent where it cannot be proved that nobody else has or gets such a volume. */
+  readonly claims?: ClaimsAbility | undefined;
+}
+
+/** A finished volume with what decides whether a claim gets it; see Candidate. */
+export interface ClaimedVolume extends Pick<Candidate, "tenure" | "identity" | "instance"> {
+  readonly volume: Volume;
+}
+
+/** The ability to give a volume to its claim again. */
+export interface ClaimsAbility {
+  /** All finished volumes of a claim. Throws "failed-precondition" for a connection without an `instance_id`. */
+  ofClaim(claim: string, call: Call): Promise<readonly ClaimedVolume[]>;
+  /**
+   * Gives a volume that was given up to this tenant, or returns it if it has it already. Throws "aborted" if it is not free any more, and
+   * "failed-precondition" while a node uses it; then nothing was changed.
+   */
+  take(id: string, tenant: Tenant, call: Call): Promise<Volume>;
 }
 
 /** The ability to list volumes. */
@@ -227,5 +253,6 @@ export type Ability =
   | "health"
   | "groupSnapshots"
   | "inline"
+  | "retention"
   | "copySource"
   | "copyTarget";

@@ -56,6 +56,9 @@ export function checkSameRequest(
   const exists = (why: string) =>
     new CsiError("already-exists", `connection "${connection}": volume "${name}" exists ${why}`);
   if (asset.name !== undefined && asset.name !== name) throw exists(`with this id as "${asset.name}"`);
+  const { tenure } = asset;
+  if (tenure && tenure.holder !== "" && tenure.holder !== name)
+    throw exists(`and belongs to "${tenure.holder.slice(0, 128)}" of claim ${tenure.claim?.slice(0, 300)} now`);
   if (!isSame(store, source, asset.source) || spec.origin?.handle !== asset.copyOf?.handle)
     throw exists("with another source, or with one that nothing proves; delete it first");
   if (asset.bytes > 0n && !insideRange(asset.bytes, range))

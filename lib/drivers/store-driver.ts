@@ -12,6 +12,7 @@ import type {
   LookupAbility,
   ModifyAbility,
   ReadAbility,
+  RetentionAbility,
   SnapshotAbility,
   Volume,
   VolumeSpec,
@@ -94,6 +95,16 @@ export class StoreDriver<A extends StoredVolume> implements Driver {
 
   get adoption(): AdoptAbility {
     return this.#named(this.#volumes, { adopt: "adopt" });
+  }
+
+  get retention(): RetentionAbility | undefined {
+    if (!this.store.tenures) return undefined;
+    const canTell = this.share.unused !== undefined && this.store.list !== undefined;
+    const names = { ofClaim: "look for volumes of claim", take: "adopt volume" };
+    return {
+      ...this.#named(this.#volumes, { release: "give up volume" }),
+      claims: canTell ? this.#named(this.#volumes, names) : undefined,
+    };
   }
 
   get health(): HealthAbility | undefined {

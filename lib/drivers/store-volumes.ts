@@ -6,6 +6,7 @@ import { joined } from "../health/finding.ts";
 import type { CopySpec, SourceSnapshot } from "./copying.ts";
 import type {
   AdoptedVolume,
+  ClaimedVolume,
   Context,
   ExpansionResult,
   FoundVolume,
@@ -19,6 +20,9 @@ import { afterFailure, type ErrorMapping, type FailureContext } from "./failure.
 import type { ConnectionIdentity } from "./module.ts";
 import { checkSameRequest, grownSize } from "./sizes.ts";
 import type { Notes, ShareProtocol, StoredVolume, VolumeStore } from "./store.ts";
+import { adoptedObject, type VolumeParts, volumeOf } from "./store-adoption.ts";
+import { keptAgain, released, removedOrReleased, taken, volumesOfClaim } from "./store-tenures.ts";
+import type { Tenant } from "./tenure.ts";
 
 /** The time limit for sharing a volume again after its deletion failed, in milliseconds. */
 const shareAgainMs = 60_000;
@@ -48,8 +52,9 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
 
   create(spec: VolumeSpec, call: Call): Promise<Volume> {
     return this.#alone(this.#store.idOf(spec.name), async () => {
-      const asset = await this.#store.create(spec, call);
-      checkSameRequest(this.connection, this.#store, spec, asset);
+      const made = await this.#store.create(spec, call);
+      checkSameRequest(this.connection, this.#store, spec, made);
+      const asset = await keptAgain(this.#parts, made, call);
       try {
         return this.#volume(await this.#completed(asset, spec, call));
       } catch (error) {
@@ -70,7 +75,7 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
   }
 
   delete(id: string, call: Call): Promise<void> {
-    return this.#alone(id, () => this.#remove(id, () => {}, call));
+    return this.#alone(id, () => removedOrReleased(this.#parts, id, check => this.#remove(id, check, call), call));
   }
 
   /** Like LookupAbility.discard. */
@@ -183,27 +188,34 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
   }
 
   /** Like AdoptAbility.adopt. */
-  async adopt(object: string, mark: boolean, call: Call): Promise<AdoptedVolume> {
-    const store = this.#store;
-    const refusal = (why: string) =>
-      new CsiError("failed-precondition", `connection "${this.connection}": "${object.slice(0, 255)}" ${why}`);
-    const id = store.idOfObject ? store.idOfObject(object) : object;
-    if (id === undefined) throw refusal("is not where this connection has its volumes; move it there first");
+  adopt(object: string, mark: boolean, call: Call): Promise<AdoptedVolume> {
+    return adoptedObject(this.#parts, object, mark, call);
+  }
+
+  /** Like RetentionAbility.release. */
+  release(id: string, call: Call): Promise<boolean> {
+    return this.#alone(id, () => released(this.#parts, id, call));
+  }
+
+  /** Like ClaimsAbility.ofClaim. */
+  ofClaim(claim: string, call: Call): Promise<readonly ClaimedVolume[]> {
+    return volumesOfClaim(this.#parts, claim, call);
+  }
+
+  /** Like ClaimsAbility.take. */
+  take(id: string, tenant: Tenant, call: Call): Promise<Volume> {
     return this.#alone(id, async () => {
-      const own = await store.find(id, call);
-      if (own?.finished) return { ...this.#volume(own), marked: true };
-      if (own) throw refusal("is an unfinished volume of csimux, and may still be created or removed");
-      const asset = await store.unmarked?.(id, call);
-      if (!asset) throw this.#absent(id);
-      if (!this.#share.existing)
-        throw refusal("cannot be adopted: this driver cannot find a target that a person made");
-      const notes = await this.#share.existing(asset, call);
-      if (!mark) return { ...this.#volume({ ...asset, notes }), marked: false };
-      await store.mark?.(asset, notes, call);
-      const marked = await store.find(id, call);
-      if (!marked?.finished) throw refusal("did not keep its marks");
-      return { ...this.#volume(marked), marked: true };
+      const asset = await taken(this.#parts, id, tenant, call);
+      return this.#volume(await this.#completed(asset, specOf(asset), call));
     });
+  }
+
+  /** What the functions about claims and objects need. */
+  get #parts(): VolumeParts<A> {
+    return {
+      ...{ identity: this.#identity, store: this.#store, share: this.#share },
+      alone: (id, work) => this.#alone(id, work),
+    };
   }
 
   async #completed(asset: A, spec: VolumeSpec, call: Call): Promise<A> {
@@ -262,22 +274,8 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     return new CsiError("not-found", `connection "${this.connection}": volume "${id.slice(0, 128)}" does not exist`);
   }
 
-  /** A context with the servers of the file instead of those that it names. */
-  #reached(context: Context): Context {
-    const { reach = {} } = this.#share;
-    return Object.keys(reach).some(key => key in context) ? { ...context, ...reach } : context;
-  }
-
-  /** Equal in every answer (CSI Volume.volume_context). */
   #volume(asset: A): Volume {
-    const { driver, instanceId } = this.#identity;
-    const context: Context = {
-      node_attach_driver: this.#share.protocol,
-      provisioner_driver: driver,
-      ...(instanceId !== undefined && { provisioner_driver_instance_id: instanceId }),
-      ...this.#reached(this.#share.context(asset)),
-    };
-    return { id: asset.id, bytes: asset.bytes, context, source: asset.source };
+    return volumeOf(this.#parts, asset);
   }
 }
 

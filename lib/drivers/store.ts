@@ -12,6 +12,7 @@ import type {
   VolumeSpec,
 } from "./driver.ts";
 import type { ErrorMapping } from "./failure.ts";
+import type { Tenure } from "./tenure.ts";
 import type { ForeignSource } from "./volume.ts";
 
 /** What a share records with a volume between its steps, on stable storage: text by key, such as the ids of a target. */
@@ -29,6 +30,8 @@ export interface StoredVolume {
   readonly source: Source | undefined;
   /** The source on another connection, if its content came from there. */
   readonly copyOf?: ForeignSource | undefined;
+  /** Whose it is, if that is recorded. */
+  readonly tenure?: Tenure | undefined;
   readonly notes: Notes;
   /** False until the creation, including the share, is proven to be complete. */
   readonly finished: boolean;
@@ -51,6 +54,17 @@ export type CopyTargetStore<A extends StoredVolume> = Omit<CopyTarget, "idOf" | 
    */
   complete(id: string, spec: CopySpec, snapshot: SourceSnapshot, call: Call): Promise<A>;
 };
+
+/** What the volumes of a store record about whose they are. */
+export interface TenureStore<A extends StoredVolume> {
+  /** What distinguishes an asset from every other one, also from a copy of it; empty if unknown. */
+  identityOf(asset: A): string;
+  /**
+   * Replaces the tenure that `asset` was read with, in one step for all processes. Throws "aborted", with nothing changed, if that or the asset
+   * is another one by now. `proved`: throws "failed-precondition" where the storage has no lock for this.
+   */
+  replace(asset: A, tenure: Tenure, proved: boolean, call: Call): Promise<void>;
+}
 
 /**
  * Where the data is. Every method may be repeated, and interrupted after any step. For one id the driver calls one changing method at a
@@ -108,6 +122,8 @@ export interface VolumeStore<A extends StoredVolume> {
   readonly clonesFrom?: readonly Source["kind"][];
   /** Snapshots of several volumes at one moment; they throw like this store. */
   readonly groupSnapshots?: GroupSnapshotAbility | undefined;
+  /** Absent: nothing is recorded, so that no class keeps its volumes. */
+  readonly tenures?: TenureStore<A> | undefined;
   /** Content for other connections; throws like this store. */
   readonly copySource?: CopySource | undefined;
   /** Content from other connections; throws like this store. */
@@ -153,6 +169,8 @@ export interface ShareProtocol<A extends StoredVolume> {
    * Absent if there is nothing to undo.
    */
   withdraw?(asset: A, call: Call): Promise<void>;
+  /** Throws "failed-precondition" while a node uses the asset. Changes nothing. Absent: the storage does not tell. */
+  readonly unused?: ((asset: A, call: Call) => Promise<void>) | undefined;
   /** Called after the size of the asset has changed. */
   resized?(asset: A, call: Call): Promise<void>;
   explain?(error: unknown): ErrorMapping | undefined;

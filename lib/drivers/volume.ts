@@ -1,4 +1,5 @@
 import type { CapacityRange } from "../core/bytes.ts";
+import type { Tenant, Tenure } from "./tenure.ts";
 
 /** Text that travels with a volume (`volume_context`) or comes with a class (`parameters`). */
 export type Context = Readonly<Record<string, string>>;
@@ -24,6 +25,8 @@ export interface VolumeSpec {
   readonly source: Source | undefined;
   /** The source on another connection; never with `source`. Only CopyTarget accepts it. */
   readonly origin?: ForeignSource | undefined;
+  /** Whose the volume will be; undefined if nothing is known of that, and nothing is to be recorded. */
+  readonly tenant?: Tenant | undefined;
   /** Properties that may be changed later (a VolumeAttributesClass); empty for a driver that cannot change any. */
   readonly mutable: Context;
 }
@@ -35,4 +38,6 @@ export interface Volume {
   readonly bytes: bigint;
   readonly context: Context;
   readonly source: Source | undefined;
+  /** Whose it is, if that is recorded. */
+  readonly tenure?: Tenure | undefined;
 }

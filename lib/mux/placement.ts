@@ -100,6 +100,7 @@ const abilityWords: Readonly<Record<Ability, string>> = {
   inventory: "list its volumes",
   health: "report the health of its volumes",
   inline: "create ephemeral inline volumes",
+  retention: "keep the volumes of a class (deleteStrategy: retain, adopt: byClaim)",
   copySource: "be the source of copies",
   copyTarget: "be the target of copies",
 };

@@ -8,6 +8,7 @@ import { volumeName } from "../core/name.ts";
 import type { Context, Volume, VolumeSpec } from "../drivers/driver.ts";
 import type { Condition } from "../health/condition-tracker.ts";
 import { reasonText } from "../health/reasons.ts";
+import { adopted, giveUp, tenantOn } from "./claims/adoption.ts";
 import type { Connection } from "./connection.ts";
 import type { CreateRequest, RouterContext } from "./context.ts";
 import type { MadeVolume } from "./copies.ts";
@@ -55,6 +56,8 @@ export class Volumes {
       // Volumes of one name may be created on several connections at once, unless a group is looking for the name.
       using held = isGroup ? locks.lock(name) : locks.lock([], name);
       const creation: Creation = { named, request, source, call: own, held };
+      const known = await adopted(this.#context, creation);
+      if (known) return known;
       return await (isGroup ? this.#inGroup(creation) : this.#on(named, "refuse", creation));
     });
   }
@@ -67,6 +70,7 @@ export class Volumes {
       using lease = await this.#context.connections.lease(handle.connection, "retry");
       const { connection } = lease;
       if (connection.retain) {
+        await giveUp(this.#context, connection, handle, own);
         own.log.info("volume left in place: deleteStrategy is retain", { volume: text });
         return;
       }
@@ -234,7 +238,8 @@ export class Volumes {
     held.add([volumeLock(connection, request.name)], source && [lockKey(source)]);
     const { parameters, range, mutable } = request;
     const forNodes = mkfsContext(parameters, connection.access, request.capabilities);
-    const spec = { name: request.name, range, parameters, source: inner, mutable };
+    const tenant = tenantOn(connection, creation);
+    const spec = { name: request.name, range, parameters, source: inner, mutable, ...(tenant && { tenant }) };
     const made = isCopy
       ? await this.#copied(connection, source, spec, creation)
       : await this.#created(connection, spec, creation);

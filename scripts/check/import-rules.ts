@@ -12,7 +12,7 @@ interface Layer {
 
 /** Files that every driver may import; index.ts, which lists the drivers, is above them. */
 const driverShared =
-  "lib/drivers/(driver|module|facts|failure|file-failures|pages|sizes|store|store-driver|template|parameters|copying|volume)\\.ts";
+  "lib/drivers/(driver|module|facts|failure|file-failures|pages|sizes|store|tenure|store-driver|template|parameters|copying|volume)\\.ts";
 
 /** The allowed imports. A folder that is missing here may not import from lib/. */
 const layers: readonly Layer[] = [
@@ -59,7 +59,7 @@ const layers: readonly Layer[] = [
   { folder: "lib/node/", lib: ["lib/core/", "lib/health/", "lib/io/"], packages: [] },
   {
     folder: "lib/mux/",
-    lib: ["lib/core/", "lib/health/", "lib/topology/", "lib/drivers/(driver|copying)\\.ts"],
+    lib: ["lib/core/", "lib/health/", "lib/topology/", "lib/drivers/(driver|copying|tenure)\\.ts"],
     types: ["lib/copies/(methods|progress|protocol)\\.ts"],
     packages: [],
   },

@@ -38,7 +38,7 @@ function openShared(
 ): StoreDriver<ZfsVolume> {
   const { zfs, host, tools, close } = cliOf(section, sshConnection, ports);
   const store = storeOn(zfs, identity, section, filesystems(section), { protocol, values }, close, tools);
-  const share = propertyShare(protocol, server);
+  const share = propertyShare(protocol, server, zfs);
   const isByZfs = (values["sharesmb"] ?? "off") !== "off";
   return new StoreDriver(identity, store, isByZfs ? withUsershares(share, zfs, host) : share);
 }

@@ -36,6 +36,10 @@ export const property = {
   cancelled: "csimux:cancelled",
   /** The id of the volume that a target becomes. */
   copyTarget: "csimux:landing",
+  /** JSON: whose the volume is (Tenure). */
+  tenure: "csimux:tenure",
+  /** "true" on a volume that was given up once: it is never destroyed. */
+  retained: "csimux:retained",
   /** The guid of the snapshot that a target was proved to hold. */
   proof: "csimux:proof",
 } as const;

@@ -5,9 +5,14 @@ import type { Context } from "../driver.ts";
 import type { ShareProtocol } from "../store.ts";
 import type { ZfsStorage } from "./storage.ts";
 import type { ZfsVolume } from "./volume.ts";
+import type { Zfs } from "./zfs.ts";
 
 /** File systems that ZFS shares because of one of their properties. `server`: the host as nodes reach it. */
-export function propertyShare(protocol: "nfs" | "smb", server: string): ShareProtocol<ZfsVolume> {
+export function propertyShare(
+  protocol: "nfs" | "smb",
+  server: string,
+  zfs?: Pick<Zfs, "unused">,
+): ShareProtocol<ZfsVolume> {
   /** Throws "failed-precondition" for a file system that is not mounted. */
   const addressOf = ({ dataset, mountpoint }: ZfsVolume): Context => {
     if (protocol === "smb") return { server, share: usershareName(dataset) };
@@ -20,6 +25,12 @@ export function propertyShare(protocol: "nfs" | "smb", server: string): SharePro
   return {
     ...{ protocol, access: protocols[protocol], growsOnNode: false, reach: { server } },
     publish: async volume => (volume.finished ? {} : addressOf(volume)),
+    // Samba does not tell who uses a share.
+    ...(zfs?.unused &&
+      protocol === "nfs" && {
+        unused: async ({ dataset, mountpoint }, { signal }) =>
+          mountpoint === undefined ? undefined : zfs.unused?.(dataset, { protocol, mountpoint }, signal),
+      }),
     existing: async volume => addressOf(volume),
     context(volume) {
       const { server: noted, share } = volume.notes;

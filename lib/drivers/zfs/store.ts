@@ -13,7 +13,7 @@ import type {
 import { afterFailure, type ErrorMapping } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { wholeUnits } from "../sizes.ts";
-import type { CopyTargetStore, HealthInspection, Notes, VolumeStore } from "../store.ts";
+import type { CopyTargetStore, HealthInspection, Notes, TenureStore, VolumeStore } from "../store.ts";
 import { datasetCopySource } from "./copy-source.ts";
 import { datasetCopyTarget } from "./copy-target.ts";
 import { makeVolume } from "./creation.ts";
@@ -34,7 +34,7 @@ import { datasetSnapshots } from "./snapshots.ts";
 import { dropSources, removeStaging } from "./sources.ts";
 import { type ZfsStorage, zfsErrorMapping } from "./storage.ts";
 import { sweepTombstones } from "./tombstones.ts";
-import { mutableValues, type NewValues, sizeValues } from "./values.ts";
+import { datasetTenures, mutableValues, type NewValues, sizeValues } from "./values.ts";
 import {
   conditionProperties,
   datasetFindings,
@@ -72,9 +72,7 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
     this.#close = close;
   }
 
-  get clonesFrom(): readonly Source["kind"][] {
-    return clonable;
-  }
+  readonly clonesFrom: readonly Source["kind"][] = clonable;
 
   get snapshots(): SnapshotAbility {
     return datasetSnapshots(this.#storage);
@@ -92,6 +90,10 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
   get copyTarget(): CopyTargetStore<ZfsVolume> | undefined {
     const { copying } = this.#storage;
     return copying && datasetCopyTarget(copying);
+  }
+
+  get tenures(): TenureStore<ZfsVolume> {
+    return datasetTenures(this.#storage);
   }
 
   /** Repairs a lost share; ZFS shares what it mounts. */
@@ -178,9 +180,8 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
     return { ...volume, bytes: size };
   }
 
-  async modify(volume: ZfsVolume, properties: Context, call: Call): Promise<void> {
-    const values = mutableValues(properties, this.#storage.settings);
-    if (Object.keys(values).length > 0) await this.#set(volume, values, call);
+  modify(volume: ZfsVolume, properties: Context, call: Call): Promise<void> {
+    return this.#set(volume, mutableValues(properties, this.#storage.settings), call);
   }
 
   /** The space available to the parent, or to the nearest dataset above it that exists. */
@@ -235,8 +236,7 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
 
   /** Proves that zfs can be called and the pools exist. */
   async check({ signal }: Call): Promise<void> {
-    const { zfs, names } = this.#storage;
-    await zfs.read({ names: names.pools, properties: ["type"] }, signal);
+    await this.#storage.zfs.read({ names: this.#storage.names.pools, properties: ["type"] }, signal);
   }
 
   close(): Promise<void> {
@@ -251,6 +251,7 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
 
   /** With `of`: another controller may have removed the volume, and made another one of its name. */
   async #set({ dataset }: ZfsVolume, values: NewValues, { signal }: Call, of?: Inspected): Promise<void> {
+    if (Object.keys(values).length === 0) return;
     refuseUnfit(values);
     await this.#storage.zfs.set(dataset, values, signal, of);
   }

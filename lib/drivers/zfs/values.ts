@@ -3,8 +3,11 @@ import { rendered } from "../../core/template.ts";
 import type { Context, VolumeSpec } from "../driver.ts";
 import type { ConnectionIdentity } from "../module.ts";
 import { parameter } from "../parameters.ts";
+import type { TenureStore } from "../store.ts";
+import { tenureText } from "../tenure.ts";
 import { copyOfText, markValues, property, refuseUnfit } from "./properties.ts";
-import type { StoreSettings } from "./storage.ts";
+import type { StoreSettings, ZfsStorage } from "./storage.ts";
+import type { ZfsVolume } from "./volume.ts";
 
 /** Values of new datasets and snapshots by property. */
 export type NewValues = Readonly<Record<string, string>>;
@@ -141,6 +144,7 @@ export function volumeValues(
     [property.managed]: "true",
     [property.volumeName]: spec.name,
     ...markValues(identity),
+    ...(spec.tenant && { [property.tenure]: tenureText({ ...spec.tenant, instance: identity.instanceId }) }),
     ...(spec.source && { [property.sourceKind]: spec.source.kind, [property.sourceId]: spec.source.id }),
     ...(spec.origin && { [property.copyOf]: copyOfText(spec.origin) }),
   };
@@ -151,6 +155,20 @@ export function volumeValues(
 /** The values that a clone or an existing dataset accepts. */
 export const laterValues = (values: NewValues): NewValues =>
   Object.fromEntries(Object.entries(values).filter(([name]) => !onCreation.has(name)));
+
+/** Whose volumes are, in a property of each. The text that was read is compared with the one on the storage, under the lock of the dataset. */
+export const datasetTenures = ({ zfs }: Pick<ZfsStorage, "zfs">): TenureStore<ZfsVolume> => ({
+  identityOf: ({ guid }) => guid,
+  async replace({ dataset, guid, tenureText: value = "" }, tenure, proved, { signal }) {
+    const values = {
+      [property.tenure]: tenureText(tenure),
+      // Once only: a deletion that another controller has begun before is refused from then on.
+      ...(tenure.released !== undefined && { [property.retained]: "true" }),
+    };
+    refuseUnfit(values);
+    await zfs.set(dataset, values, signal, { guid, still: { property: property.tenure, value, proved } });
+  },
+});
 
 /** All properties of a new snapshot; `bytes`: the size of its volume, 0 when unknown. */
 export function snapshotValues(

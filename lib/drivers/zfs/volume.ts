@@ -1,6 +1,7 @@
 import type { Finding } from "../../health/finding.ts";
 import type { Source } from "../driver.ts";
 import type { Notes, StoredVolume } from "../store.ts";
+import { tenureIn } from "../tenure.ts";
 import type { DatasetNames } from "./names.ts";
 import {
   bytesOf,
@@ -25,6 +26,8 @@ export interface ZfsVolume extends StoredVolume {
   readonly creation: string;
   /** Where a file system is mounted on its host; undefined where it is not. */
   readonly mountpoint: string | undefined;
+  /** The text of its tenure as it is on the storage. */
+  readonly tenureText: string | undefined;
   /** The snapshot that it is a clone of. */
   readonly origin: string | undefined;
   /** The block size of a zvol in bytes; 0 for a file system. */
@@ -38,7 +41,7 @@ export const volumePropertyNames = ({ noteKeys, volumes }: StoreSettings): reado
     ? ["volsize", "volblocksize"]
     : ["refquota", "mountpoint", "mounted", "sharenfs", ...(volumes.reservation ? ["refreservation"] : [])]),
   ...[property.managed, property.success, property.volumeName, property.context],
-  ...[property.sourceKind, property.sourceId, property.copyOf, property.tombstone, ...markProperties],
+  ...[property.sourceKind, property.sourceId, property.copyOf, property.tombstone, property.tenure, ...markProperties],
   ...noteKeys.map(noteProperty),
 ];
 
@@ -84,6 +87,8 @@ export function volumeOf(id: string, entry: Entry, settings: StoreSettings): Zfs
     bytes: bytesOf(shownValue(entry, type === "volume" ? "volsize" : "refquota")),
     partlyResized: isUnreserved(entry, settings),
     source: sourceOf(entry),
+    tenure: tenureIn(ownValue(entry, property.tenure)),
+    tenureText: ownValue(entry, property.tenure),
     copyOf: copyOfIn(ownValue(entry, property.copyOf)),
     notes: notesOf(entry, settings),
     finished: ownValue(entry, property.success) === "true",

@@ -74,6 +74,8 @@ export interface Copy {
 export interface Inspected {
   readonly guid?: string | undefined;
   readonly unfinished?: boolean;
+  /** A value that a property still has to have on it; "proved": also where the host has no lock for that, the change is refused. */
+  readonly still?: { readonly property: string; readonly value: string; readonly proved: boolean };
   /** Nothing was asked or changed since then: a storage that has no condition for a change does not look again. */
   readonly fresh?: boolean;
 }
@@ -101,7 +103,6 @@ export interface RenameOptions {
   readonly before: Readonly<Record<string, string>>;
   /** Values that it gets under its new name. */
   readonly after: Readonly<Record<string, string>>;
-  /** As in DestroyOptions. */
   readonly served: ServedFilesystem | undefined;
 }
 
@@ -110,10 +111,7 @@ export interface SnapshotName {
   readonly name: string;
   /** The dataset whose children may have such a snapshot. */
   readonly parent: string;
-  /**
-   * The dataset two levels below which a copy may have this name. Given when a new snapshot takes the name: then snapshots that other
-   * processes took in the last quarter of an hour may be missing.
-   */
+  /** Two levels below it a copy may have the name. With it, snapshots that others took in the last quarter of an hour may be missing. */
   readonly copies: string | undefined;
 }
 
@@ -192,6 +190,8 @@ export interface Zfs {
   clone(dataset: NewDataset, origin: CloneOrigin, query: PropertyQuery, signal: AbortSignal): Promise<CreationResult>;
   /** Sets values on a dataset or snapshot; where ZFS refuses one, others may be set. A size is reserved before it becomes the quota. `of`: what was inspected. */
   set(name: string, values: Values, signal: AbortSignal, of?: Inspected): Promise<void>;
+  /** Throws "used" while clients use the file system, or "busy". Absent: unknown. */
+  unused?(name: string, served: ServedFilesystem, signal: AbortSignal): Promise<void>;
   /** Applies permissions to a mounted file system. */
   permit(name: string, permissions: Permissions, signal: AbortSignal): Promise<void>;
   /** Takes all of these snapshots at one moment, or none. Throws "exists" when one exists. */
@@ -265,6 +265,8 @@ type Holding = [
   ...[query: PropertyQuery, base: StreamBase | undefined, signal: AbortSignal],
 ];
 
+type Tag = { readonly snapshot: string; readonly tag: string };
+
 /** Streams of snapshots, and the holds that protect them, on one host. Throws like `Zfs`. */
 export interface ZfsStreams {
   readonly machine: string;
@@ -283,10 +285,7 @@ export interface ZfsStreams {
   /** Gives up the hold with this tag, and no other. Succeeds if there is none. */
   release(snapshot: string, tag: string, signal: AbortSignal): Promise<void>;
   /** The tags of all holds on these snapshots. */
-  tags(
-    snapshots: readonly string[],
-    signal: AbortSignal,
-  ): Promise<readonly { readonly snapshot: string; readonly tag: string }[]>;
+  tags(snapshots: readonly string[], signal: AbortSignal): Promise<readonly Tag[]>;
   /** The version of the kernel's ZFS, such as "2.2.9-1"; undefined if unknown. */
   version(signal: AbortSignal): Promise<string | undefined>;
   /** Whether a program receives into a dataset. */

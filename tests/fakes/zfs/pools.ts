@@ -161,9 +161,9 @@ export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner =
     if (isLocked && text.includes('eval "found=')) {
       const [guid = "", name = "", property = "", , ...rest] = words;
       const found = zfs(["zfs", "get", "-Hp", "-o", "value,source", `guid,${property}`, name]);
-      const [first = "", ...more] = rest;
+      const [first = "", ...more] = isStill(text) ? rest.slice(5) : rest;
       if (found.code !== 0) return outputOf(found);
-      const isOther = !found.out.startsWith(`${guid}\t-\n`);
+      const isOther = !found.out.startsWith(`${guid}\t-\n`) || (isStill(text) && !still(rest, zfs));
       if (!isOther && !/\ntrue\t(?:local|received)$/.test(found.out.trimEnd()))
         return isUnused(text)
           ? unused([first, ...more], zfs, argv => this.run({ argv }, signal))
@@ -192,6 +192,18 @@ export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner =
 
 /** Where the programs of a host are. */
 const pathOf = ({ bin }: FakeZfs): string => `${bin}:/usr/sbin:/usr/bin:/sbin:/bin`;
+
+/** Whether a shell changes what must still have a value (lib/drivers/zfs/cli/lock.ts, whileStillText). */
+const isStill = (text: string): boolean => text.includes('if [ -n "$1" ]; then\n  command -v flock');
+
+/** Whether a dataset itself has the value. */
+function still(
+  [, property = "", value = "", , dataset = ""]: readonly string[],
+  zfs: (argv: readonly string[]) => Result,
+): boolean {
+  const { out } = zfs(["zfs", "get", "-Hp", "-o", "value,source", property, dataset]);
+  return out === `${value}\tlocal\n` || out === `${value}\treceived\n`;
+}
 
 /** Whether a shell changes what must not be in use (lib/drivers/zfs/cli/destroy.ts, whileUnusedText). */
 const isUnused = (text: string): boolean => text.includes("place=$1 first=$2 last=$3");

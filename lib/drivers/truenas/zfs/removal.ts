@@ -90,16 +90,18 @@ async function destroyDataset({ api, reading }: DatasetApi, name: string, signal
 export async function proven(
   { api, reading }: DatasetApi,
   name: string,
-  { guid, unfinished = false, fresh }: Inspected,
+  { guid, unfinished = false, still, fresh }: Inspected,
   signal: AbortSignal,
 ): Promise<void> {
-  if (fresh || (guid === undefined && !unfinished)) return;
-  const entry = await reading.one(name, ["guid", ...(unfinished ? [property.success] : [])], signal);
+  if (fresh || (guid === undefined && !unfinished && !still)) return;
+  const asked = [...(unfinished ? [property.success] : []), ...(still ? [still.property] : [])];
+  const entry = await reading.one(name, ["guid", ...asked], signal);
   if (!entry) return;
   const isOther = guid !== undefined && (shownValue(entry, "guid") ?? guid) !== guid;
   // From 25.10 on the API does not show whether a value is inherited, so one that the parent has, too, may be the volume's own.
   const read = (await api.version(signal)).number < withRename ? ownValue : shownValue;
-  if (isOther || (unfinished && read(entry, property.success) === "true"))
+  const isStill = still === undefined || shownValue(entry, still.property) === still.value;
+  if (isOther || !isStill || (unfinished && read(entry, property.success) === "true"))
     throw new ZfsError("changed", `${name} was changed by another call`);
 }
 

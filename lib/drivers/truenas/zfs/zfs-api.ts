@@ -131,7 +131,7 @@ export class ZfsApi implements Zfs, DatasetApi {
   }
 
   async set(...[name, values, signal, of]: Parameters<Zfs["set"]>): Promise<void> {
-    if (of?.guid) await proven(this, name, of, signal);
+    if (of?.guid || of?.still) await proven(this, name, of, signal);
     const { fields, user } = apiValues(values);
     if (name.includes("@")) return this.#setSnapshot(name, user, signal);
     const { refreservation, ...others } = fields;

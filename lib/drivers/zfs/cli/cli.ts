@@ -18,7 +18,7 @@ import {
   type Zfs,
 } from "../zfs.ts";
 import { becauseOf, incomplete, isGone, outputOf, poolStates, readEntries, refusal, throwUntaken } from "./answers.ts";
-import { destroyStep, freeNameStep, renameStep, whileUnused } from "./destroy.ts";
+import { destroyStep, freeNameStep, refuseUsed, renameStep, whileUnused } from "./destroy.ts";
 import { listBelow, listFamilies, listFamily, namesBelow, snapshotSteps, TakenNames } from "./listing.ts";
 import { onlyIf } from "./lock.ts";
 import { ExportCache, exportedIn, exportsStep } from "./nfs.ts";
@@ -43,6 +43,7 @@ const copyMs = 7 * 24 * 3_600_000;
  */
 export class ZfsCli implements Zfs {
   readonly snapshotsTogether = true;
+  readonly fixed: ReadonlySet<string> = new Set();
   readonly #host: StorageHost;
   readonly #programs: Programs;
   readonly #resizer: Pick<Zfs, "set"> | undefined;
@@ -53,10 +54,6 @@ export class ZfsCli implements Zfs {
     this.#host = host;
     this.#programs = programs;
     this.#resizer = resizer;
-  }
-
-  get fixed(): ReadonlySet<string> {
-    return none;
   }
 
   async read(query: PropertyQuery, signal: AbortSignal): Promise<Entries> {
@@ -104,8 +101,12 @@ export class ZfsCli implements Zfs {
   async set(...[name, values, signal, of]: Parameters<Zfs["set"]>): Promise<void> {
     const { volsize, ...kept } = values;
     const own = this.#resizer ? kept : values;
-    await this.#done(setSteps(this.#programs, name, own, of?.guid), signal);
+    await this.#done(setSteps(this.#programs, name, own, of), signal);
     if (volsize !== undefined) await this.#resizer?.set(name, { volsize }, signal);
+  }
+
+  unused(...[name, served, signal]: Parameters<NonNullable<Zfs["unused"]>>): Promise<void> {
+    return refuseUsed(this.#calls(signal), this.#exports, name, served);
   }
 
   async permit(name: string, permissions: Permissions, signal: AbortSignal): Promise<void> {
@@ -290,5 +291,3 @@ export class ZfsCli implements Zfs {
     if (output.exitCode !== 0 && !/already (?:mounted|shared)/.test(output.stderr)) throw refusal(output);
   }
 }
-
-const none: ReadonlySet<string> = new Set();

@@ -3,7 +3,7 @@ import { quoted, type Step } from "../../../io/script.ts";
 import { discardedName } from "../names.ts";
 import { property } from "../properties.ts";
 import { type DestroyOptions, type RenameOptions, type ServedFilesystem, ZfsError } from "../zfs.ts";
-import { outputOf } from "./answers.ts";
+import { outputOf, refusal } from "./answers.ts";
 import { type Compared, onlyIf, underLock } from "./lock.ts";
 import { clientsIn, clientsText, type ExportCache, infoStep, usersText } from "./nfs.ts";
 import type { Programs, ZfsCalls } from "./steps.ts";
@@ -54,7 +54,7 @@ export function destroyStep(
   const dataset = line([...zfs, "destroy", name]);
   // Missing snapshots do not stop it: the last command shows whether all are gone.
   const destroy = rest === "" ? dataset : `{ ${rest}; ${dataset}; }`;
-  const compared = { dataset: name, guid, property: unfinished ? property.success : "type" };
+  const compared = { dataset: name, guid, property: unfinished ? property.success : property.retained };
   if (!served && rest === "") {
     const argv = onlyIf(programs, name, guid, compared.property, [...zfs, "destroy", name]);
     return { name: "destroy", argv };
@@ -117,7 +117,7 @@ export function renameStep(
     ...(served ? [[...zfs, "mount", from] as const, [...zfs, "share", from] as const] : []),
   ];
   const [one, other] = [first.map(line).join(" && "), last.map(line).join("; ") || ":"];
-  const compared = { dataset: from, guid, property: "type" };
+  const compared = { dataset: from, guid, property: property.retained };
   return { name: "rename", argv: unusedArgv(programs, compared, served, one, other), onFailure: "go-on" };
 }
 
@@ -147,4 +147,16 @@ export async function whileUnused(
       throw new ZfsError("busy", `the NFS server holds on to ${served.mountpoint}; a client may use it`);
     await exports.flushed(signal);
   }
+}
+
+/** Throws "used" or "busy" while NFS clients use a file system. Changes nothing. */
+export async function refuseUsed(
+  calls: ZfsCalls,
+  exports: ExportCache,
+  name: string,
+  served: ServedFilesystem,
+): Promise<void> {
+  const argv = unusedArgv(calls.programs, { dataset: name, guid: undefined, property: "type" }, served, ":", ":");
+  const output = await whileUnused(calls, exports, served, { name: "unused", argv, onFailure: "go-on" });
+  if (output.exitCode !== 0) throw refusal(output);
 }

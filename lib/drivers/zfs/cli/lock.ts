@@ -88,6 +88,37 @@ export function underLock(
   return ["sh", "-c", lockText + onlyIfText(text), "sh", lock, ...compared, ...words];
 }
 
+/**
+ * $1 is "proved" or empty, $2 a property, $3 its value, $4 the argv of zfs as a line, $5 a dataset; the rest is a program, which runs if the property
+ * has this value on the dataset itself.
+ */
+const whileStillText = `if [ -n "$1" ]; then
+  command -v flock >/dev/null && [ -e "$lock" ] || {
+    echo "the host has no flock(1) or no folder /run/lock, without which two controllers could change $5 at once" >&2; exit 1
+  }
+fi
+eval "found=\\$($4 get -Hp -o value,source \\"\\$2\\" \\"\\$5\\" 2>&1 </dev/null)" || {
+  printf '%s\\n' "$found" >&2; exit 1
+}
+case $found in
+  "$3	local" | "$3	received") ;;
+  *) echo "$5 was changed by another call" >&2; exit 1;;
+esac
+shift 5
+"$@"`;
+
+/** Runs a program under the lock of a dataset, if that has this guid, and a property has this value on it. */
+export function whileStill(
+  programs: Zfs,
+  dataset: string,
+  guid: string | undefined,
+  { property, value, proved }: { readonly property: string; readonly value: string; readonly proved: boolean },
+  argv: Argv,
+): Argv {
+  const words = [proved ? "proved" : "", property, value, programs.zfs.map(quoted).join(" "), dataset];
+  return underLock(programs, { dataset, guid, property: "type" }, whileStillText, [...words, ...argv.map(String)]);
+}
+
 /** Runs a program under the lock of a dataset, if that has this guid and the property is not "true" on it; without a guid in any case. */
 export function onlyIf(programs: Zfs, dataset: string, guid: string | undefined, property: string, argv: Argv): Argv {
   if (!guid) return argv;

@@ -1,7 +1,7 @@
 import type { Argv } from "../../../io/runner.ts";
 import { type Outputs, piped, quoted, type Step } from "../../../io/script.ts";
-import type { Copy, DatasetType, Depth, Entries, Permissions, PropertyQuery, Values } from "../zfs.ts";
-import { onlyIf } from "./lock.ts";
+import type { Copy, DatasetType, Depth, Entries, Inspected, Permissions, PropertyQuery, Values } from "../zfs.ts";
+import { onlyIf, whileStill } from "./lock.ts";
 
 /** The longest accepted listing in bytes: some hundred thousand snapshots. */
 export const listingBytes = 64 << 20;
@@ -166,12 +166,20 @@ export const options = (values: Readonly<Record<string, string>>): readonly stri
  * Sets values, and lets others be inherited. A reservation comes before the quota: of several values zfs sets those that it can
  * (OpenZFS 2.1 to 2.3, module/zfs/zfs_ioctl.c, zfs_set_prop_nvlist).
  */
-export function setSteps({ zfs }: Pick<Programs, "zfs">, name: string, values: Values, guid?: string): readonly Step[] {
+export function setSteps(
+  { zfs }: Pick<Programs, "zfs">,
+  name: string,
+  values: Values,
+  of: Inspected = {},
+): readonly Step[] {
+  const { guid, still } = of;
+  const proved = (argv: Argv): Argv =>
+    still ? whileStill({ zfs }, name, guid, still, argv) : onlyIf({ zfs }, name, guid, "type", argv);
   const pairs = Object.entries(values).flatMap(([key, value]) => (value === undefined ? [] : [`${key}=${value}`]));
   const isFirst = (pair: string) => values["refquota"] !== undefined && pair.startsWith("refreservation=");
   const inherited = Object.keys(values).filter(key => values[key] === undefined);
   const set = (step: string, all: readonly string[]): readonly Step[] =>
-    all.length === 0 ? [] : [{ name: step, argv: onlyIf({ zfs }, name, guid, "type", [...zfs, "set", ...all, name]) }];
+    all.length === 0 ? [] : [{ name: step, argv: proved([...zfs, "set", ...all, name]) }];
   return [
     ...inherited.map((key, at): Step => ({ name: `inherit${at}`, argv: [...zfs, "inherit", key, name] })),
     ...set("reserve", pairs.filter(isFirst)),

@@ -32,6 +32,8 @@ export interface TargetExporter {
    * "failed-precondition" while a node has a session, with nothing changed, and "aborted" when it is still there.
    */
   remove(target: ExportedTarget, call: Call): Promise<void>;
+  /** Throws "failed-precondition" while a node has a session. Changes nothing. Absent: the kernel does not tell. */
+  unused?(target: ExportedTarget, call: Call): Promise<void>;
   /** What nodes would miss of each target, by qualified name, in one round trip; complete ones are left out. Absent where that takes more. */
   lacking?(targets: readonly ExportedTarget[], call: Call): Promise<ReadonlyMap<string, readonly string[]>>;
   /** Makes the target show a device of at least `bytes` bytes. Absent where it does so by itself. */

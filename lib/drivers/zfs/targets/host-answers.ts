@@ -51,14 +51,18 @@ export function lackingOf({ refused: reason, more }: HostAnswer): ReadonlyMap<st
   return new Map(Object.entries(lacking).map(([name, parts]) => [name, texts(parts)]));
 }
 
-/** Why the work on a target was refused. */
-export function refused(target: ExportedTarget, { refused: reason = "", more }: HostAnswer): CsiError {
+/** Why the work on a target was refused. `then`: what becomes of it once no node uses it. */
+export function refused(
+  target: ExportedTarget,
+  { refused: reason = "", more }: HostAnswer,
+  then = "it will be deleted",
+): CsiError {
   const { qualifiedName, backstore, device } = target;
   if (reason === "foreign") return foreignDevice(target, textOf(more["device"]));
   if (reason === "unproved") return unproved(target);
   if (reason === "absent") return absentDevice(target);
   if (reason === "lacking") return incomplete(target, texts(more["parts"]), textOf(more["why"]));
-  if (reason === "sessions") return inUse(`the target ${qualifiedName}`, [...new Set(texts(more["by"]))]);
+  if (reason === "sessions") return inUse(`the target ${qualifiedName}`, [...new Set(texts(more["by"]))], then);
   if (reason === "remains") return new CsiError("aborted", `the host still has ${qualifiedName}; retry the call`);
   // A backstore of another target stays: its nodes would lose the disk.
   if (reason === "others")

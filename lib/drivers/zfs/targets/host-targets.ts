@@ -70,7 +70,7 @@ const programs = {
  */
 const loader = "import json,sys;exec(json.loads(sys.stdin.readline()))";
 
-type Verb = "make" | "remove" | "look";
+type Verb = "make" | "remove" | "look" | "users";
 
 /** How long a change waits for another one, in seconds. */
 const patience = 30;
@@ -86,7 +86,7 @@ export function targetStep(verb: Verb, settings: LioSettings | NvmetSettings, mo
     secret: settings.kind === "lio" ? Object.values(settings.auth) : [],
     onFailure: "go-on",
     maxBytes: 64 << 20,
-    ...(verb === "look" && { reads: true }),
+    ...(["look", "users"].includes(verb) && { reads: true }),
   };
 }
 
@@ -133,6 +133,12 @@ export function hostTargets(host: StorageHost, settings: LioSettings | NvmetSett
       const answer = await change("remove", target, true, call);
       if (answer.refused !== undefined) throw refused(target, answer);
     },
+    ...(settings.kind === "lio" && {
+      async unused(target: ExportedTarget, call: Call) {
+        const answer = await run(targetStep("users", settings, { target: described(target) }), call);
+        if (answer.refused !== undefined) throw refused(target, answer, "the claim can have it");
+      },
+    }),
     async lacking(targets, call) {
       if (targets.length === 0) return new Map();
       return lackingOf(await run(targetStep("look", settings, { targets: targets.map(described) }), call));

@@ -6,7 +6,7 @@ import type { ExportedTarget, Note } from "./exporter.ts";
 
 /** The first steps of a script that makes a target, which ends with them if they fail: they note its name on the zvol that was read. */
 export const noteSteps = (programs: Pick<Programs, "zfs">, { dataset, guid }: ExportedTarget, note: Note = {}) =>
-  setSteps(programs, dataset, note, guid).map((step): Step => ({ ...step, name: `note ${step.name}` }));
+  setSteps(programs, dataset, note, { guid }).map((step): Step => ({ ...step, name: `note ${step.name}` }));
 
 /** Throws why a step of `noteSteps` failed, as `refuseChanged`. */
 export function refuseUnnoted(outputs: Outputs): void {

@@ -71,6 +71,16 @@ export class TargetShare implements ShareProtocol<ZfsVolume> {
     await this.#exporter().remove(this.#noted(volume), call);
   }
 
+  /** Of the targets that csimux makes, only those of LIO show their sessions on every kernel. */
+  get unused(): ShareProtocol<ZfsVolume>["unused"] {
+    if (this.#settings.protocol !== "iscsi") return undefined;
+    return async (volume, call) => {
+      const exporter = this.#exporter();
+      if (!exporter.unused) throw new CsiError("failed-precondition", "the host does not tell who uses its targets");
+      await exporter.unused(this.#noted(volume), call);
+    };
+  }
+
   async resized(volume: ZfsVolume, call: Call): Promise<void> {
     await this.#exporter().grow?.(this.#noted(volume), volume.bytes, call);
   }

@@ -239,6 +239,12 @@ class Lio:
                 found += [acl] if info is not None and not info.startswith("No active ") else []
         return found
 
+    def users(self):
+        used = self.sessions(os.path.join(self.iscsi, self.ask["target"]["name"]))
+        if used:
+            raise Refused("sessions", by=used)
+        return {"done": True}
+
     def close(self, target):
         """Removes the portals: a session outlives the one that it came through, and without one nobody can log in."""
         place = os.path.join(self.iscsi, target["name"])
@@ -267,4 +273,4 @@ class Lio:
             if iser:
                 assign_all(portal, {"iser": "1"}, self.ignored)
 
-serve(lambda ask: {"make": Lio.make, "remove": Lio.remove, "look": Lio.look}[ask["verb"]](Lio(ask)))
+serve(lambda ask: {"make": Lio.make, "remove": Lio.remove, "look": Lio.look, "users": Lio.users}[ask["verb"]](Lio(ask)))
