@@ -157,7 +157,7 @@ export interface AdoptAbility {
 export interface RetentionAbility {
   /** Records that a volume was given up, if it belongs to a claim. Returns whether it does. */
   release(id: string, call: Call): Promise<boolean>;
-  /** Absent where it cannot be proved that nobody else has or gets such a volume. */
+  /** Absent where it cannot be proved that no one else has or gets such a volume. */
   readonly claims?: ClaimsAbility | undefined;
 }
 

@@ -45,6 +45,11 @@ export interface DriverFacts {
    * mounts there, or works on the machine's own storage.
    */
   readonly unprivileged?: "always" | "over-ssh";
+  /**
+   * "keeps": a class can have its volumes given up instead of deleted; "adopts": their claim can have them again, too, because the storage tells who
+   * uses one. Absent: neither.
+   */
+  readonly claims?: "keeps" | "adopts";
   /** Copies between connections use `copies.sshConnection`; every other driver has a login of its own, or needs none. */
   readonly copySsh?: true;
 }

@@ -35,12 +35,12 @@ export function failure(error: unknown, subject: FailureContext, doing: string):
   return new CsiError("internal", `${head}: unexpected failure; see the log`, { cause: error });
 }
 
-/** The refusal to delete, or to give away, what nodes named `by` still use (CSI DeleteVolume, "Volume in use"); nothing was changed. */
-export const inUse = (what: string, by: readonly string[], then = "it will be deleted"): CsiError => {
+/** The refusal to delete what nodes named `by` still use (CSI DeleteVolume, "Volume in use"); nothing was changed. */
+export const inUse = (what: string, by: readonly string[]): CsiError => {
   const nodes = by.slice(0, 5).join(", ").slice(0, 400) || "a node";
   return new CsiError(
     "failed-precondition",
-    `${what} is in use: ${nodes} is still connected; end the pods that use the volume, and ${then} then`,
+    `${what} is in use: ${nodes} is still connected; end the pods that use the volume, and it will be deleted then`,
   );
 };
 

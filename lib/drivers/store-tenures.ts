@@ -25,7 +25,7 @@ async function givenUp<A extends StoredVolume>(
 ): Promise<boolean> {
   if (!tenures) return false;
   if (tenure.released !== undefined) return true;
-  // Kept from now on, whoever has it: a deletion that began before cannot be told from a later one.
+  // Kept from now on, also by the next holder: DeleteVolume does not say whose it was, so a late one may be that of an earlier holder.
   await tenures.replace(asset, { ...tenure, retain: true, released: tenures.identityOf(asset) }, false, call);
   return true;
 }
@@ -85,7 +85,7 @@ export async function volumesOfClaim<A extends StoredVolume>(
   if (instanceId === undefined)
     throw new CsiError(
       "failed-precondition",
-      `connection "${connection}": the class has adopt: byClaim, which needs instance_id in the file of the connection: without one, the volumes of two clusters that use this storage cannot be told apart`,
+      `connection "${connection}": the class has adopt: byClaim, which needs instance_id in the file of the connection: without one, csimux cannot distinguish the volumes of two clusters that use this storage`,
     );
   const all = await store.list?.({ token: undefined, max: Number.MAX_SAFE_INTEGER }, call);
   return (all?.items ?? []).flatMap(asset =>

@@ -1,13 +1,14 @@
 import { type Capability, defaultFilesystem } from "../core/access.ts";
 import { type CapacityRange, insideRange } from "../core/bytes.ts";
 import { CsiError } from "../core/errors.ts";
-import type { Context } from "./volume.ts";
+
+type Parameters = Readonly<Record<string, string>>;
 
 /** What a request says about the claim that its volume is for. */
 export interface Tenant {
   /** As <namespace>/<name>; undefined if the provisioner does not send it. */
   readonly claim: string | undefined;
-  /** The name of the volume that was asked for, which belongs to one claim for ever. */
+  /** The name of the volume that was asked for, which never belongs to another claim. */
   readonly holder: string;
   /** What the volume is for a pod: "block", or "mount" with its file system where nodes make one. */
   readonly shape: string;
@@ -31,7 +32,7 @@ export const byClaim = "byClaim";
 export const deleteStrategyKey = "deleteStrategy";
 
 /** Why a class cannot have these two parameters, or undefined. */
-export function tenancyRefusal(parameters: Context): string | undefined {
+export function tenancyRefusal(parameters: Parameters): string | undefined {
   const adopt = parameters[adoptKey] ?? "";
   const strategy = parameters[deleteStrategyKey] ?? "";
   if (adopt !== "" && adopt !== byClaim)
@@ -51,7 +52,7 @@ const shapeOf = (capabilities: readonly Capability[], isDisk: boolean): string =
 /** The tenant of a request; undefined if nothing is to be recorded. Throws "invalid-argument" for a wrong parameter. */
 export function tenantOf(
   holder: string,
-  parameters: Context,
+  parameters: Parameters,
   capabilities: readonly Capability[],
   isDisk: boolean,
 ): Tenant | undefined {

@@ -26,6 +26,8 @@ export const factCases: Cases = {
     expect(facts.provisions).toBe(true);
     expect([facts.protocol, facts.access]).toEqual([driver.protocol, driver.access]);
     expect(["expands", facts.expands]).toEqual(["expands", driver.expand !== undefined]);
+    const claims = driver.retention?.claims ? "adopts" : driver.retention && "keeps";
+    expect(["claims", facts.claims]).toEqual(["claims", claims]);
     const volume = await driver.create(volumeOf("pvc-1"), call);
     if (facts.protocol !== undefined) expect(volume.context["node_attach_driver"]).toBe(facts.protocol);
   }),

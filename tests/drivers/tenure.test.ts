@@ -120,7 +120,7 @@ test("a repeated request has what it has adopted, also if more is free by then, 
   });
 });
 
-test("a text is read as it was written, and another one keeps its volume and is nobody's", () => {
+test("a text is read as it was written, and another one keeps its volume and names no claim", () => {
   for (const each of [tenure, { ...tenure, claim: undefined, instance: undefined, released: undefined }])
     expect(tenureText(tenureIn(tenureText(each)) ?? tenure)).toBe(tenureText(each));
   expect(tenureIn(undefined)).toBeUndefined();

@@ -82,6 +82,41 @@ describe("a template for names in a class", () => {
   });
 });
 
+describe("a class whose claims have their volumes again", () => {
+  const zfs = (protocol: "nfs" | "smb", instance = "instance_id: east\n") =>
+    `driver: zfs-generic-${protocol}\n${instance}zfs:\n  datasetParentName: tank/v\n  detachedSnapshotsDatasetParentName: tank/s\n${protocol}:\n  shareHost: nas\n  shareStrategy: setDatasetProperties\n  shareStrategySetDatasetProperties:\n    properties: { share${protocol}: on }\nsshConnection: { host: nas, username: root, password: x }\n`;
+  const of = (connection: string, ...lines: readonly string[]) => ({
+    "c1.yaml": connection,
+    "class.yaml": storageClass(["  connection: c1", ...lines, ""].join("\n")),
+  });
+  const found = (connection: string, ...lines: readonly string[]) =>
+    gist(of(connection, ...lines)).filter(each => each.startsWith("class.yaml") && each.includes("parameter-value"));
+
+  test("names a connection that can do that, and has an instance_id", () => {
+    expect(found(zfs("nfs"), "  adopt: byClaim", "  deleteStrategy: retain")).toEqual([]);
+    expect(found(zfs("smb", ""), "  deleteStrategy: retain")).toEqual([]);
+    expect(found(nfs(), "  deleteStrategy: delete")).toEqual([]);
+    expect(found(zfs("nfs", ""), "  adopt: byClaim")).toEqual([
+      'class.yaml:7 parameter-value connection "c1" (zfs-generic-nfs) has no instance_id, without which csimux cannot distinguish the volumes of two clusters that use this storage',
+    ]);
+    expect(found(zfs("smb"), "  adopt: byClaim")).toEqual([
+      'class.yaml:7 parameter-value connection "c1" (zfs-generic-smb) does not tell who still uses a volume',
+    ]);
+    expect(found(nfs(), "  deleteStrategy: retain")).toEqual([
+      'class.yaml:7 parameter-value connection "c1" (nfs-client) does not record whose its volumes are',
+    ]);
+  });
+
+  test("has known values", () => {
+    expect(found(zfs("nfs"), "  adopt: always")).toEqual([
+      'class.yaml:7 parameter-value the parameter adopt must be "byClaim", not "always"',
+    ]);
+    expect(found(zfs("nfs"), "  deleteStrategy: keep")).toEqual([
+      'class.yaml:7 parameter-value the parameter deleteStrategy must be "delete" or "retain", not "keep"',
+    ]);
+  });
+});
+
 describe("Helm values of democratic-csi's chart", () => {
   test("of one driver have no problem", () => expect(gist({ "v.yaml": stringify(released) })).toEqual([]));
 

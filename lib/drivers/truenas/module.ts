@@ -25,6 +25,7 @@ const driver = <S extends GenericSchema<unknown, TrueNasConfig>>(
       parameters: zfsParameters,
       territory: zfsTerritory,
       unprivileged: "always",
+      claims: "keeps",
       ...(name.startsWith("api-") && { copySsh: true }),
     }),
     schema,

@@ -15,11 +15,16 @@ const facts = (protocol: Protocol, family: string, more: Partial<DriverFacts> = 
     snapshotsNameVolume: true,
     parameters: zfsParameters,
     territory: zfsTerritory,
+    claims: "keeps",
     ...more,
   });
 
 const generic = (protocol: Protocol): DriverFacts =>
-  facts(protocol, `zfs-generic:${protocol}`, { unprivileged: "over-ssh" });
+  facts(protocol, `zfs-generic:${protocol}`, {
+    unprivileged: "over-ssh",
+    // Samba does not say who uses a share, nor most kernels who is connected to a subsystem.
+    claims: protocol === "nfs" || protocol === "iscsi" ? "adopts" : "keeps",
+  });
 
 /** Datasets or zvols of the node itself. */
 const local = (family: string, more: Partial<DriverFacts>): DriverFacts =>

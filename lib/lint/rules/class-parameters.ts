@@ -2,6 +2,7 @@ import { defaultFilesystem } from "../../core/access.ts";
 import { CsiError } from "../../core/errors.ts";
 import { mkfsOptions, mkfsOptionsKey } from "../../core/mkfs-options.ts";
 import { nameTemplateKey, nameTemplateRefusal } from "../../core/name.ts";
+import { adoptKey, deleteStrategyKey, tenancyRefusal } from "../../drivers/tenure.ts";
 import type { Path } from "../../schema/finding.ts";
 import { meant, nearest } from "../../schema/nearest.ts";
 import { membersOfClass, ownClasses } from "../class-target.ts";
@@ -50,6 +51,7 @@ export const classParameters: Theme = {
       yield* login(each, members);
       yield* fsType(each, members);
       yield* formatting(each, members);
+      yield* claims(each, members);
     }
   },
 };
@@ -77,6 +79,8 @@ const known: Readonly<Record<ClassObject["kind"], readonly string[]>> = {
     "csi.storage.k8s.io/fstype",
     mkfsOptionsKey,
     nameTemplateKey,
+    adoptKey,
+    deleteStrategyKey,
     ...driverParameters("volume"),
   ],
   snapshot: [...common, ...driverParameters("snapshot")],
@@ -216,6 +220,41 @@ function* formatting({ document, path, value }: ClassObject, members: readonly C
   const [type] = ["fsType", "csi.storage.k8s.io/fstype"].flatMap(key => textAt(value, "parameters", key) || []);
   const wrong = refusal(given, type ?? defaultFilesystem);
   if (wrong) yield report(document, rule["parameter-value"], here, wrong, optionsFix);
+}
+
+/** Why a class cannot keep its volumes, or have claims adopt them. */
+function* claims({ document, path, value }: ClassObject, members: readonly ConnectionFile[]): Found {
+  const given = Object.fromEntries(
+    [adoptKey, deleteStrategyKey].map(key => [key, textAt(value, "parameters", key) ?? ""]),
+  );
+  const problem = (key: string, message: string, fix: string) =>
+    report(document, rule["parameter-value"], [...path, "parameters", key], message, fix);
+  const wrong = tenancyRefusal(given);
+  const adopts = given[adoptKey] !== "";
+  const key = adopts ? adoptKey : deleteStrategyKey;
+  if (wrong !== undefined) {
+    yield problem(wrong.includes(`${adoptKey} must`) ? adoptKey : deleteStrategyKey, wrong, "correct the value");
+    return;
+  }
+  if (!adopts && given[deleteStrategyKey] !== "retain") return;
+  for (const member of members) {
+    const { claims: able } = factsOf(member) ?? {};
+    const where = `connection "${member.name}" (${member.driver})`;
+    if (able === undefined || (adopts && able === "keeps"))
+      yield problem(
+        key,
+        `${where} ${able === undefined ? "does not record whose its volumes are" : "does not tell who still uses a volume"}`,
+        able === undefined
+          ? "remove it; the connection file can have deleteStrategy: retain for all its volumes"
+          : "remove it, and bind volumes by hand (csimux volumes adopt)",
+      );
+    else if (adopts && !textAt(member.read.normalized, "instance_id"))
+      yield problem(
+        key,
+        `${where} has no instance_id, without which csimux cannot distinguish the volumes of two clusters that use this storage`,
+        `write an instance_id into ${member.name}.yaml; it counts for new volumes`,
+      );
+  }
 }
 
 const optionsFix =

@@ -97,7 +97,7 @@ describe.each(["zfs-generic-nfs", "zfs-generic-iscsi"])("%s", driver => {
     expect(await codeOf(take(rig.open(), "pvc-3"))).toBe("aborted");
     // A late repeat of the request that has made it does not get the volume of another one.
     expect(await codeOf(make(rig.open()))).toBe("already-exists");
-    // It is kept for ever, because a late deletion cannot be told from that of the new owner.
+    // It is kept from then on: DeleteVolume does not say whose the volume was.
     await rig.open().delete("pvc-1", call);
     expect([await state(rig), await volumeIds(rig.open())]).toEqual(["pvc-2 released", ["pvc-1"]]);
     await take(rig.open(), "pvc-3");
@@ -147,7 +147,7 @@ describe.each(["zfs-generic-nfs", "zfs-generic-iscsi"])("%s", driver => {
     const winners: string[] = [];
     for (let at = 1; ; at++) {
       let second: string | undefined;
-      const first = rig.after(async step => {
+      const first = rig.after(async (step): Promise<"run"> => {
         if (step === at) second = await codeOf(take(rig.open(), "pvc-second"));
         return "run";
       });
@@ -171,7 +171,7 @@ describe.each(["zfs-generic-nfs", "zfs-generic-iscsi"])("%s", driver => {
       const volume = await make(rig.open(), false);
       await rig.write(volume, "data");
       let isTaken = false;
-      const old = rig.after(async step => {
+      const old = rig.after(async (step): Promise<"run"> => {
         if (step !== at) return "run";
         hasActed = true;
         // Another controller of the connection, whose file says by now that volumes are retained.
@@ -196,7 +196,7 @@ describe.each(["zfs-generic-nfs", "zfs-generic-iscsi"])("%s", driver => {
   });
 });
 
-test("while an NFS client has a file open, a volume goes to nobody", async () => {
+test("while an NFS client has a file open, a volume is not adopted", async () => {
   const rig = await givenUp();
   const place = rig.fake.place("tank/k/v/pvc-1");
   nfsCache(rig.fake.folder, [place]);
@@ -209,7 +209,7 @@ test("while an NFS client has a file open, a volume goes to nobody", async () =>
   expect(await rig.read(await take(rig.open(), "pvc-2"))).toBe("data");
 });
 
-test("while an initiator has a session, a volume goes to nobody", async () => {
+test("while an initiator has a session, a volume is not adopted", async () => {
   const rig = await givenUp("zfs-generic-iscsi");
   const { context } = await getVolume(rig.open(), "pvc-1");
   const acl = join(rig.fake.folder, "lio/iscsi", context["iqn"] ?? "", "tpgt_1/acls/iqn.2024-01.org.example:node");
@@ -217,7 +217,7 @@ test("while an initiator has a session, a volume goes to nobody", async () => {
   writeFileSync(join(acl, "info"), "InitiatorName: x\nLIO Session ID: 1\n");
   const taken = take(rig.open(), "pvc-2");
   expect(await codeOf(taken)).toBe("failed-precondition");
-  await expect(taken).rejects.toThrow("the claim can have it then");
+  await expect(taken).rejects.toThrow("is still connected; the claim gets the volume once that has ended");
   expect(await state(rig)).toBe("pvc-1 released");
   writeFileSync(join(acl, "info"), "No active iSCSI Session for Initiator Endpoint: x\n");
   expect(await rig.read(await take(rig.open(), "pvc-2"))).toBe("data");

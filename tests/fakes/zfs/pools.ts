@@ -10,7 +10,7 @@ import type { RunningStreams } from "./child.ts";
 import { flushed, mounted } from "./nfsd.ts";
 import { type Faults, Pools, type Thing } from "./pool.ts";
 import { locked, type Result, run } from "./run.ts";
-import { piped, pipeIn, shell } from "./shell.ts";
+import { isStill, piped, pipeIn, shell, still } from "./shell.ts";
 
 /** A host with pools: a folder of programs to put first on a PATH, and the content of the pools. */
 export interface FakeZfs {
@@ -192,18 +192,6 @@ export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner =
 
 /** Where the programs of a host are. */
 const pathOf = ({ bin }: FakeZfs): string => `${bin}:/usr/sbin:/usr/bin:/sbin:/bin`;
-
-/** Whether a shell changes what must still have a value (lib/drivers/zfs/cli/lock.ts, whileStillText). */
-const isStill = (text: string): boolean => text.includes('if [ -n "$1" ]; then\n  command -v flock');
-
-/** Whether a dataset itself has the value. */
-function still(
-  [, property = "", value = "", , dataset = ""]: readonly string[],
-  zfs: (argv: readonly string[]) => Result,
-): boolean {
-  const { out } = zfs(["zfs", "get", "-Hp", "-o", "value,source", property, dataset]);
-  return out === `${value}\tlocal\n` || out === `${value}\treceived\n`;
-}
 
 /** Whether a shell changes what must not be in use (lib/drivers/zfs/cli/destroy.ts, whileUnusedText). */
 const isUnused = (text: string): boolean => text.includes("place=$1 first=$2 last=$3");

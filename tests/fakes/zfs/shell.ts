@@ -67,3 +67,15 @@ export function piped(
   const got = runOn(to, sent.out + (sent.later?.text ?? ""));
   return { out: "", err: sent.err + got.err, code: sent.code === 0 && got.code === 0 ? 0 : 1 };
 }
+
+/** Whether a shell changes what must still have a value (lib/drivers/zfs/cli/lock.ts, whileStillText). */
+export const isStill = (text: string): boolean => text.includes('if [ -n "$1" ]; then\n  command -v flock');
+
+/** Whether a dataset itself has the value. */
+export function still(
+  [, property = "", value = "", , dataset = ""]: readonly string[],
+  zfs: (argv: readonly string[]) => Result,
+): boolean {
+  const { out } = zfs(["zfs", "get", "-Hp", "-o", "value,source", property, dataset]);
+  return out === `${value}\tlocal\n` || out === `${value}\treceived\n`;
+}

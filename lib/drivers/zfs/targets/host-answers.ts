@@ -51,18 +51,14 @@ export function lackingOf({ refused: reason, more }: HostAnswer): ReadonlyMap<st
   return new Map(Object.entries(lacking).map(([name, parts]) => [name, texts(parts)]));
 }
 
-/** Why the work on a target was refused. `then`: what becomes of it once no node uses it. */
-export function refused(
-  target: ExportedTarget,
-  { refused: reason = "", more }: HostAnswer,
-  then = "it will be deleted",
-): CsiError {
+/** Why the work on a target was refused. */
+export function refused(target: ExportedTarget, { refused: reason = "", more }: HostAnswer): CsiError {
   const { qualifiedName, backstore, device } = target;
   if (reason === "foreign") return foreignDevice(target, textOf(more["device"]));
   if (reason === "unproved") return unproved(target);
   if (reason === "absent") return absentDevice(target);
   if (reason === "lacking") return incomplete(target, texts(more["parts"]), textOf(more["why"]));
-  if (reason === "sessions") return inUse(`the target ${qualifiedName}`, [...new Set(texts(more["by"]))], then);
+  if (reason === "sessions") return inUse(`the target ${qualifiedName}`, [...new Set(texts(more["by"]))]);
   if (reason === "remains") return new CsiError("aborted", `the host still has ${qualifiedName}; retry the call`);
   // A backstore of another target stays: its nodes would lose the disk.
   if (reason === "others")
@@ -76,6 +72,14 @@ export function refused(
       `a host that was connected to ${qualifiedName} may be reconnecting and still use the disk; retry in ${Number(more["seconds"])} s`,
     );
   return general(reason, more);
+}
+
+/** Why a target's volume is not given to a claim. */
+export function notGiven(target: ExportedTarget, answer: HostAnswer): CsiError {
+  if (answer.refused !== "sessions") return refused(target, answer);
+  const by = [...new Set(texts(answer.more["by"]))].slice(0, 5).join(", ").slice(0, 400);
+  const text = `the target ${target.qualifiedName} is in use: ${by} is still connected; the claim gets the volume once that has ended`;
+  return new CsiError("failed-precondition", text);
 }
 
 /** What hinders work on every target of the host. */

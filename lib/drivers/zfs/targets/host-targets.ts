@@ -11,7 +11,7 @@ import lioParts from "./host/lio_parts.py" with { type: "text" };
 import nvmet from "./host/nvmet.py" with { type: "text" };
 import nvmetClosing from "./host/nvmet_closing.py" with { type: "text" };
 import saved from "./host/saved.py" with { type: "text" };
-import { answerOf, type HostAnswer, lackingOf, refused } from "./host-answers.ts";
+import { answerOf, type HostAnswer, lackingOf, notGiven, refused } from "./host-answers.ts";
 import { bearsTag, uuidOf } from "./names.ts";
 import { noteSteps, refuseChanged, refuseUnnoted } from "./note.ts";
 
@@ -136,7 +136,7 @@ export function hostTargets(host: StorageHost, settings: LioSettings | NvmetSett
     ...(settings.kind === "lio" && {
       async unused(target: ExportedTarget, call: Call) {
         const answer = await run(targetStep("users", settings, { target: described(target) }), call);
-        if (answer.refused !== undefined) throw refused(target, answer, "the claim can have it");
+        if (answer.refused !== undefined) throw notGiven(target, answer);
       },
     }),
     async lacking(targets, call) {
