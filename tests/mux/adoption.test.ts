@@ -27,7 +27,7 @@ const of = (claim: string, name: string, connection: string, more: Partial<Creat
 };
 
 /** Connections "a" and "b", each on pools of its own, and the group "g" of both. */
-async function world(instances: readonly [string?, string?] = ["east", "east"]) {
+async function world(instances: readonly (string | undefined)[] = ["east", "east"]) {
   const rigs: readonly ZfsRig[] = [await opened(instances[0]), await opened(instances[1])];
   const all = muxWorld(["a", "b", "m"]);
   const use = (name: string, driver: Driver | undefined) =>
