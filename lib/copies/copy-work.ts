@@ -6,7 +6,7 @@ import type { Driver } from "../drivers/driver.ts";
 import type { CopyLease, CopyTimes } from "./lease.ts";
 import type { CopiedBytes } from "./progress.ts";
 import type { CopyQueue } from "./queue.ts";
-import type { CopyRecord, RecordPlace } from "./record.ts";
+import { ChangedRecordError, type CopyRecord, type RecordPlace } from "./record.ts";
 import { refuseAcls } from "./rsync/nfs4-acl.ts";
 import { copyFiles } from "./rsync/rsync.ts";
 import type { FileListings, PassFiles } from "./rsync/unchanged-files.ts";
@@ -108,7 +108,8 @@ export const asCsiError = (error: unknown): CsiError =>
 
 /**
  * Whether a failed attempt is the last one. A final error ends a copy:
- * - before the record was checked against the source (`isChecked`), because nothing in it is trusted until then;
+ * - if its record says something else than the source: nothing in it is trusted;
+ * - if the source does not exist, which "not-found" means until the record was checked against the source (`isChecked`);
  * - while nothing has arrived: nothing is lost, and the claim gets the code;
  * - of a move: its operator gets the error, and the next pass continues;
  * - if it is "invalid-argument": no repetition copies such content.
@@ -122,9 +123,15 @@ export function endsCopy(
   isChecked: boolean,
 ): boolean {
   if (!isFinal(why)) return false;
-  if (!isChecked) return true;
-  return why.code !== "not-found" && (!dirty || role === "move" || why.code === "invalid-argument");
+  if (why instanceof ChangedRecordError) return true;
+  if (why.code === "not-found") return !isChecked;
+  return !dirty || role === "move" || why.code === "invalid-argument";
 }
+
+/** Throws the error of the source that ends a copy with this record; others are for the next attempt. */
+export const throwLast = (record: CopyRecord) => (error: unknown) => {
+  if (endsCopy(asCsiError(error), record, false)) throw error;
+};
 
 /** One attempt of a pass: copies the content of a snapshot, or what is missing of it. */
 export interface CopyAttempt {

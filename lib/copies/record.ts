@@ -188,6 +188,13 @@ const unreadable = (place: string, why: string, cause?: unknown): CsiError =>
     { cause },
   );
 
+/** A record says something else than the source: nothing in it is trusted. */
+export class ChangedRecordError extends CsiError {
+  constructor(text: string) {
+    super("failed-precondition", text);
+  }
+}
+
 /** What a complete copy proves about its content, in words. */
 export function assurance({ snapshot, pass, frozen, method: by }: CopyRecord): string {
   // rsync compares no content, and a restore none at all.

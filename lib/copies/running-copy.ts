@@ -13,6 +13,7 @@ import {
   isStream,
   machinesOf,
   placeOf,
+  throwLast,
   withBoth,
 } from "./copy-work.ts";
 import { CopyLease, seconds } from "./lease.ts";
@@ -174,8 +175,7 @@ export class RunningCopy {
         const why = asCsiError(error);
         if (endsCopy(why, this.record, this.#isChecked)) throw why;
         // A source that cannot be asked now is asked after the pause.
-        if (why.code === "not-found")
-          await this.#sourceGone(why).catch(cause => (isFinal(cause) ? Promise.reject(cause) : undefined));
+        if (why.code === "not-found") await this.#sourceGone(why).catch(throwLast(this.record));
         if (this.record.done > before) ms = times.firstPause;
         this.#call.log.warn("the copy was interrupted and is tried again", { reason: why.message, inMs: ms });
         this.#lease.set({ fault: why.message });
@@ -281,9 +281,8 @@ export class RunningCopy {
 
   /** Replaces the target by an empty one, into which no program of an earlier holder can write. */
   async #again(): Promise<void> {
-    const { target } = this.#work;
     await this.#place.use(async copyTarget => {
-      await copyTarget.empty(target.id, this.#call);
+      await copyTarget.empty(this.#place.id, this.#call);
       await this.#makeTarget(copyTarget, this.record);
     });
     this.#mustCompare = false;

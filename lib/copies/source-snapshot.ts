@@ -5,7 +5,7 @@ import type { CopySource, SourceSnapshot } from "../drivers/copying.ts";
 import type { Connections } from "../mux/connections.ts";
 import { ability } from "../mux/placement.ts";
 import { type CopyWork, copySourceOf } from "./copy-work.ts";
-import { type CopyRecord, sourceOf } from "./record.ts";
+import { ChangedRecordError, type CopyRecord, sourceOf } from "./record.ts";
 
 const smaller = (one: bigint, other: bigint): bigint => (one < other ? one : other);
 
@@ -26,7 +26,7 @@ export async function ensureSourceSnapshot(
     const where = `the record of the copy to volume ${volume} on connection "${target.connection}"`;
     const what = `${where} says ${says}, but its source, ${record.origin.kind} ${record.origin.handle}, has ${has}`;
     const fix = `so nothing was read; find out who changes records on the storage of "${target.connection}", then repeat the copy`;
-    return new CsiError("failed-precondition", `${what}; ${fix}`);
+    return new ChangedRecordError(`${what}; ${fix}`);
   };
   if (record.role === "create" && (record.pass > 0 || record.earlier))
     throw refused(`that it is in pass ${record.pass}`, "only the first one");
@@ -46,7 +46,7 @@ export async function ensureSourceSnapshot(
 const changed = (target: Handle, why: string): CsiError => {
   const where = `the record of the copy to volume ${encodeHandle(target)} on connection "${target.connection}"`;
   const fix = `nothing was read; find out who changes records on the storage of "${target.connection}", then cancel the copy and begin it again`;
-  return new CsiError("failed-precondition", `${where} was changed: ${why}; ${fix}`);
+  return new ChangedRecordError(`${where} was changed: ${why}; ${fix}`);
 };
 
 /**

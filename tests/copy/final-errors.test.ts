@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { endsCopy } from "../../lib/copies/copy-work.ts";
+import { ChangedRecordError, writeRecord } from "../../lib/copies/record.ts";
 import { type Code, CsiError } from "../../lib/core/errors.ts";
 import type { Driver } from "../../lib/drivers/driver.ts";
 import { copyDriver } from "../fakes/memory-copies.ts";
@@ -14,7 +15,7 @@ describe("after an error, a copy", () => {
 
   test.each([
     ["continues: its storage does not answer", "unavailable", empty, false, false],
-    ["ends: its record was not checked yet", "failed-precondition", claim, false, true],
+    ["continues: a person can load the key, also after a restart", "failed-precondition", claim, false, false],
     ["ends: its source does not exist", "not-found", claim, false, true],
     ["continues: the source decides", "not-found", claim, true, false],
     ["ends: nothing has arrived", "resource-exhausted", empty, true, true],
@@ -29,6 +30,45 @@ describe("after an error, a copy", () => {
       expect(endsCopy(new CsiError(code, "x"), record, isChecked)).toBe(ends);
     },
   );
+});
+
+test("a record that says something else than the source ends the copy, whatever has arrived", () => {
+  const claim = { role: "create", dirty: true } as const;
+  expect(endsCopy(new ChangedRecordError("x"), claim, false)).toBe(true);
+});
+
+test("a copy of which a part has arrived continues when its source refuses to be read right after a restart", async () => {
+  const world = pair();
+  const { on } = world;
+  const cut = async () => {
+    Object.assign(on("b").targets.get("copy") ?? {}, { content: "part" });
+    on("b").records.set("copy", writeRecord({ ...world.record(), dirty: true, done: 4n }));
+    throw new CsiError("unavailable", "no route to host");
+  };
+  const first = world.process({ stream: cut, times: { firstPause: 60_000 } });
+  expect(await codeOf(make(first))).toBe("aborted");
+  await until(() => world.record().dirty);
+  await first.stop(1_000);
+  expect(world.record()).toMatchObject({ holder: "", state: "copying", dirty: true });
+  let asks = 0;
+  const source = (): Driver => {
+    const whole = copyDriver(on("a"), "a");
+    const { copySource } = whole;
+    if (!copySource) return whole;
+    const protect: typeof copySource.protect = async (...given) => {
+      if (++asks === 1) throw new CsiError("failed-precondition", "the account may not hold snapshots");
+      return copySource.protect(...given);
+    };
+    return { ...whole, copySource: { ...copySource, protect } };
+  };
+  const drivers = new Map([
+    ["a", source],
+    ["b", () => copyDriver(on("b"), "b")],
+  ]);
+  const next = world.process({ drivers });
+  expect((await asked(() => make(next))).id).toBe("v:b/copy");
+  expect(asks).toBeGreaterThan(1);
+  await next.stop(1_000);
 });
 
 test("a copy whose snapshot is not found continues when its source, which cannot be asked at first, still has it", async () => {
