@@ -15,7 +15,7 @@ import { cancelCopy, isVolume } from "./cleanup.ts";
 import { copySourceOf } from "./copy-work.ts";
 import type { CopyCreation } from "./create-volume.ts";
 import { finishCopy } from "./finish.ts";
-import { freezeSource } from "./freeze.ts";
+import { freezeSource, noPass } from "./freeze.ts";
 import type { MethodChoice } from "./methods.ts";
 import { nextStep } from "./next-step.ts";
 import type { CopyAnswer, CopyCommand } from "./protocol.ts";
@@ -190,9 +190,11 @@ export class CopyCommands {
     if (step === "wait") throw this.#parts.copies.whyHeld(target, record);
     if (step === "refuse") {
       const text =
-        record.state === "ready"
-          ? `the last pass of the copy to volume ${encodeHandle(target)} began before its source was stopped (freeze), so it lacks what was written after that; run csimux copies pass again, then finish`
-          : `the data of volume ${encodeHandle(target)} is not complete; copy it first`;
+        record.frozen === noPass
+          ? `csimux ended while it stopped the source of the copy to volume ${encodeHandle(target)}; run csimux copies freeze again, then pass and finish`
+          : record.state === "ready"
+            ? `the last pass of the copy to volume ${encodeHandle(target)} began before its source was stopped (freeze), so it lacks what was written after that; run csimux copies pass again, then finish`
+            : `the data of volume ${encodeHandle(target)} is not complete; copy it first`;
       throw new CsiError("failed-precondition", text);
     }
     return this.#on(target.connection, async connection => {

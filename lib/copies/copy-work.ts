@@ -108,7 +108,7 @@ export const asCsiError = (error: unknown): CsiError =>
 
 /**
  * Whether a failed attempt is the last one. A final error ends a copy:
- * - if its record says something else than the source: nothing in it is trusted;
+ * - if its record does not agree with the source: nothing in it is trusted;
  * - if the source does not exist, which "not-found" means until the record was checked against the source (`isChecked`);
  * - while nothing has arrived: nothing is lost, and the claim gets the code;
  * - of a move: its operator gets the error, and the next pass continues;

@@ -10,10 +10,13 @@ interface Freeze {
   readonly on: boolean;
 }
 
+/** No pass can become the volume: `freeze` has not ended, or ended with its process. */
+export const noPass = Number.MAX_SAFE_INTEGER;
+
 /**
- * Sets the source of a move to read-only, or back to writable, and notes that in the records of its copies (CopyRecord.frozen). The storage
- * comes first: a pass counts as one after the stop only if nothing could be written when it began. Throws "failed-precondition" if neither
- * is possible, and "aborted" if another process works on a copy.
+ * Sets the source of a move to read-only, or back to writable, and notes that in the records of its copies (CopyRecord.frozen). The record says
+ * first that no pass counts, so that a process that ends in between leaves nothing that can be finished; then the storage; then the first pass that
+ * can begin after it. Throws "failed-precondition" if neither is possible, and "aborted" if another process works on a copy.
  */
 export async function freezeSource(
   parts: CopyingParts,
@@ -22,17 +25,22 @@ export async function freezeSource(
   call: Call,
 ): Promise<{ readonly instead?: string[] }> {
   return parts.connections.use(volume.connection, "retry", async ({ name, driver: { copySource } }) => {
-    if (copySource?.freeze) {
+    const targets: Handle[] = [];
+    for (const snapshot of (await copySource?.protectedSnapshots(call)) ?? []) {
+      const target = parseHandle(snapshot.target, "volume");
+      if (target && snapshot.volume === volume.id) targets.push(target);
+    }
+    const set = async (): Promise<void> => {
+      if (!copySource?.freeze) return;
       await copySource.freeze(volume.id, on, call);
       const done = on ? "set a volume to read-only" : "set a volume back to writable";
       call.log.info(done, { volume: encodeHandle(volume) });
-    }
-    let isNoted = false;
-    for (const snapshot of (await copySource?.protectedSnapshots(call)) ?? []) {
-      const target = parseHandle(snapshot.target, "volume");
-      if (target && snapshot.volume === volume.id)
-        isNoted = (await note(parts, copying, target, { volume, on }, call)) || isNoted;
-    }
+    };
+    const work = targets.reduceRight<() => Promise<boolean>>(
+      (next, target) => () => noted(parts, copying, target, { volume, on }, call, next),
+      () => set().then(() => false),
+    );
+    const isNoted = await work();
     if (copySource?.freeze) return {};
     const text = `connection "${name}" cannot set a volume to read-only`;
     if (!isNoted) throw new CsiError("failed-precondition", `${text}, and no copy of it notes that it was stopped`);
@@ -40,23 +48,32 @@ export async function freezeSource(
   });
 }
 
-/** Writes into the record of a move that its source was stopped, or is in use again; durable when it resolves. Returns false without one. */
-async function note(
+/**
+ * Runs `work`, which stops the source of a move or lets it be used again, and writes that into the record of a copy; durable when it resolves. Returns
+ * whether that or `work` has noted it. A copy that runs in this process notes it afterwards: a pass can begin until then.
+ */
+async function noted(
   { connections, copies }: CopyingParts,
   copying: CopyCreation,
   target: Handle,
   { volume, on }: Freeze,
   call: Call,
+  work: () => Promise<boolean>,
 ): Promise<boolean> {
   return connections.use(target.connection, "retry", async connection => {
     const running = copies.running(target);
     const record = running?.record ?? (await copying.find(connection, target, call));
     const isOf = record?.role === "move" && record.origin.handle === encodeHandle(volume);
-    if (!isOf || record.state === "finished" || record.state === "cancelled") return false;
-    const frozen = on ? record.pass + 1 : undefined;
+    if (!isOf || record.state === "finished" || record.state === "cancelled") return work();
+    if (running) {
+      await work();
+      await running.freeze(on ? running.record.pass + 1 : undefined);
+      return true;
+    }
     const place = copying.place(connection, target);
-    if (running) await running.freeze(frozen);
-    else await copies.withLease({ target, place, record, begin: { frozen } }, call, async () => {});
+    const [begin, end] = on ? [{ frozen: noPass }, { frozen: record.pass + 1 }] : [{}, { frozen: undefined }];
+    const failed = { frozen: record.frozen };
+    await copies.withLease({ target, place, record, begin, end, failed }, call, work);
     return true;
   });
 }

@@ -188,7 +188,7 @@ const unreadable = (place: string, why: string, cause?: unknown): CsiError =>
     { cause },
   );
 
-/** A record says something else than the source: nothing in it is trusted. */
+/** A record does not agree with the source: nothing in it is trusted. */
 export class ChangedRecordError extends CsiError {
   constructor(text: string) {
     super("failed-precondition", text);

@@ -121,7 +121,7 @@ export class RunningCopies {
    * as the caller has read it.
    */
   async withLease<T>(
-    { target, place, record, begin = {}, end = {} }: LeasedWork,
+    { target, place, record, begin = {}, end = {}, failed = {} }: LeasedWork,
     call: Call,
     work: (own: Call) => Promise<T>,
   ): Promise<T> {
@@ -138,7 +138,7 @@ export class RunningCopies {
       await leave(end);
       return result;
     } catch (error) {
-      await leave({}).catch(() => {});
+      await leave(failed).catch(() => {});
       throw lost.signal.aborted ? lost.signal.reason : error;
     } finally {
       this.#leased.delete(place.target);
@@ -194,6 +194,8 @@ interface LeasedWork {
   readonly record: CopyRecord;
   readonly begin?: Partial<CopyRecord>;
   readonly end?: Partial<CopyRecord>;
+  /** The change after an error of `work`. */
+  readonly failed?: Partial<CopyRecord>;
 }
 
 /** What the copies of a process share. */

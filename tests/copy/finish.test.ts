@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { writeRecord } from "../../lib/copies/record.ts";
+import { CsiError } from "../../lib/core/errors.ts";
 import type { CopyTarget } from "../../lib/drivers/copying.ts";
 import type { Driver } from "../../lib/drivers/driver.ts";
 import { copyDriver } from "../fakes/memory-copies.ts";
@@ -157,6 +158,50 @@ describe("a source that is stopped while its move becomes the volume", () => {
     go();
     expect(await finishing).toMatchObject([{ kind: "done", volume: { handle: target } }]);
     for (const each of [one, other]) await each.stop(1_000);
+  });
+});
+
+describe("a source whose storage can set it to read-only", () => {
+  const stopping = async (set: (world: Awaited<ReturnType<typeof moved>>) => Promise<void>) => {
+    const world = await moved();
+    const source = (): Driver => {
+      const whole = copyDriver(world.on("a"), "a");
+      const { copySource } = whole;
+      return copySource ? { ...whole, copySource: { ...copySource, freeze: () => set(world) } } : whole;
+    };
+    const drivers = new Map([
+      ["a", source],
+      ["b", () => copyDriver(world.on("b"), "b")],
+    ]);
+    return { ...world, one: world.process({ drivers }) };
+  };
+
+  test("is stopped when its record says so already, so that a process that ends in between leaves nothing to finish", async () => {
+    let left = "";
+    const { one, on, record } = await stopping(async world => {
+      left = world.on("b").records.get("copy") ?? "";
+    });
+    await commanded(one, freeze);
+    expect(record()).toMatchObject({ holder: "", state: "ready", frozen: 1 });
+    on("b").records.set("copy", left);
+    expect(await failure(asked(() => commanded(one, finish)))).toMatchObject({
+      code: "failed-precondition",
+      message: expect.stringContaining("run csimux copies freeze again"),
+    });
+    await commanded(one, freeze);
+    expect(record()).toMatchObject({ holder: "", frozen: 1 });
+    await one.stop(1_000);
+  });
+
+  test("and refuses that can be finished as before", async () => {
+    const { one, record } = await stopping(async () => {
+      throw new CsiError("failed-precondition", "the account may not set readonly");
+    });
+    expect(await codeOf(commanded(one, freeze))).toBe("failed-precondition");
+    expect(record()).toMatchObject({ holder: "", state: "ready" });
+    expect(record().frozen).toBeUndefined();
+    expect(await commanded(one, finish)).toMatchObject([{ kind: "done", volume: { handle: target } }]);
+    await one.stop(1_000);
   });
 });
 
