@@ -25,6 +25,7 @@ const failures: readonly (readonly [RegExp, ZfsFailure])[] = [
   [/pool I\/O is currently suspended/, "suspended"],
   [/^the (?:names below .* are|mountpoint of .* is) cut$/m, "incomplete"],
   [/ was changed by another call$/m, "changed"],
+  [/^the host has no flock\(1\) or no folder \/run\/lock/m, "used"],
   [/no such pool/, "pool-absent"],
   // The first two exports of a host at once: OpenZFS fails when someone else creates the folder first (os/linux/nfs.c).
   [/failed to create \/etc\/exports\.d: File exists/, "busy"],

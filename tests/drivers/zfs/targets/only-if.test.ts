@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test } from "bun:test";
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { datasetLock, onlyIf } from "../../../../lib/drivers/zfs/cli/lock.ts";
+import { datasetLock, onlyIf, whileStill } from "../../../../lib/drivers/zfs/cli/lock.ts";
 
 // The text itself, by the shells of hosts: dash and bash where they are sh, and busybox where it is installed (Debian's has no flock of its own).
 
@@ -89,6 +89,57 @@ for (const [name, shell] of shells)
       const calls = readFileSync(host.zfs, "utf8");
       writeFileSync(host.zfs, calls.replace("for word", `flock -n '${lock}' true && set -- free; for word`));
       expect(change(shell, host, "tank/a")).toMatchObject({ exitCode: 0, calls: "destroy\n--\ntank/a\n--\n" });
+    });
+
+    const value = JSON.stringify({ claim: "shop/it's", holder: "a*b$(x)" });
+
+    test.each([
+      ["it is the same", `${value}\tlocal`, true],
+      ["it came with a stream, which csimux may have restored", `${value}\treceived`, true],
+      ["it is inherited", `${value}\tinherited from tank`, false],
+      ["it is longer", `${value}x\tlocal`, false],
+      ["it is another one", '{"claim":"shop/other"}\tlocal', false],
+      ["it is absent", "-\t-", false],
+    ])("of a value that has to be there still: %s", (_, answer, runs) => {
+      const host = hostWith(
+        `case "$*" in *tenure*) cat "$0.answer";; *) printf '4711\\t-\\nfilesystem\\t-\\n';; esac; exit`,
+      );
+      writeFileSync(`${host.zfs}.answer`, `${answer}\n`);
+      const still = { property: "csimux:tenure", value, proved: false };
+      const argv = whileStill({ zfs: [host.zfs] }, "tank/a", "4711", still, [
+        host.zfs,
+        "set",
+        `csimux:tenure=${value}`,
+      ]);
+      const { exitCode, stderr } = Bun.spawnSync([...shell, ...argv.slice(1).map(String)], {
+        env: envOf(host),
+        timeout: 20_000,
+      });
+      expect([exitCode === 0, host.calls()]).toEqual([runs, runs ? `set\n--\ncsimux:tenure=${value}\n--\n` : ""]);
+      if (!runs) expect(stderr.toString()).toContain("tank/a was changed by another call");
+    });
+
+    test.skipIf(name === "busybox")("that must be proved is refused where the host has no flock(1)", () => {
+      const host = hostWith(
+        `case "$*" in *tenure*) printf 'x\\tlocal\\n';; *) printf '4711\\t-\\n-\\t-\\n';; esac; exit`,
+      );
+      const run = (proved: boolean) => {
+        const still = { property: "csimux:tenure", value: "x", proved };
+        const argv = whileStill({ zfs: [host.zfs] }, "tank/a", "4711", still, [host.zfs, "set"]);
+        // Only what the text itself needs.
+        const env = { PATH: host.folder };
+        const [program = "", ...words] = shell;
+        return Bun.spawnSync([Bun.which(program) ?? "", ...words, ...argv.slice(1).map(String)], {
+          env,
+          timeout: 20_000,
+        });
+      };
+      symlinkSync(Bun.which("cat") ?? "", join(host.folder, "cat"));
+      const refused = run(true);
+      expect([refused.exitCode, refused.stderr.toString()]).toEqual([1, expect.stringContaining("no flock(1)")]);
+      expect(host.calls()).toBe("");
+      expect(run(false).exitCode).toBe(0);
+      expect(host.calls()).toBe("set\n--\n");
     });
 
     test("does not happen while zfs hangs, and the lock is free after that", () => {
