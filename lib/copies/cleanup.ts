@@ -104,6 +104,7 @@ export class CleanUp {
       call.log.warn("an unfinished copy is left alone", { volume: encodeHandle(target), reason: detailOf(error) });
       return;
     }
+    // By the wall clock, which alone outlives a restart: set wrongly ahead, it makes paused copies unwanted.
     const isWanted = seconds() - record.asked <= this.#keptSeconds(record);
     const step = nextStep("clean-up", { record, lease: copies.observeLease(target, record), isWanted });
     if (step === "release") return this.#removal.forgetFinished(target, record, call);

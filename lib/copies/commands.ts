@@ -205,7 +205,7 @@ export class CopyCommands {
     });
   }
 
-  /** The volume of an earlier `finish`, whose record is removed. */
+  /** The volume of an earlier `finish`. */
   #finished(target: Handle, call: Call) {
     return this.#on(target.connection, async connection => {
       const volume = await ability(connection, "reading").get(target.id, call);

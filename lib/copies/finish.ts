@@ -39,7 +39,10 @@ export async function finishCopy(
   copies.afterwards(removal.forgetFinished(target, record, call));
   return volume;
 
-  /** Whether the copy was cancelled, perhaps by another process, which has removed its content already. */
+  /**
+   * Whether the copy has ended: it was cancelled, or its removal was interrupted between target and record, which counts as that. "create" asks
+   * what the next request of a claim would find, which removes both; the command would be refused and leave them.
+   */
   async function isOver(): Promise<boolean> {
     const left = await currentRecord(place, call).catch(() => undefined);
     const step = left && nextStep("create", { record: left, lease: copies.observeLease(target, left) });

@@ -16,7 +16,7 @@ export const noPass = Number.MAX_SAFE_INTEGER;
 /**
  * Sets the source of a move to read-only, or back to writable, and notes that in the records of its copies (CopyRecord.frozen). The record says
  * first that no pass counts, so that a process that ends in between leaves nothing that can be finished; then the storage; then the first pass that
- * can begin after it. Throws "failed-precondition" if neither is possible, and "aborted" if another process works on a copy.
+ * can begin after it. Nothing else makes a source writable again: only a person knows why its pods were stopped. Throws "failed-precondition" if neither is possible, and "aborted" if another process works on a copy.
  */
 export async function freezeSource(
   parts: CopyingParts,

@@ -190,6 +190,7 @@ export class CopyLease {
   async leave(change: Partial<CopyRecord>, call: Call): Promise<void> {
     this.#stop();
     this.#isLeft = true;
+    // Without a limit: a write that took effect later would replace that of the next holder.
     await this.#queue;
     if (this.#whyLost) throw this.#whyLost;
     this.#record = { ...this.#record, ...change, holder: "" };

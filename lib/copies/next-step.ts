@@ -10,7 +10,7 @@ type CopyOperation = "create" | "delete" | "pass" | "finish" | "cancel" | "clean
 interface KnownCopy {
   /** Undefined: there is none. */
   readonly record: Pick<CopyRecord, "state" | "pass" | "frozen"> | undefined;
-  /** Whether the target is a complete volume, for callers that know. */
+  /** Whether the target is a complete volume, for "pass" and "cancel". "create" is asked only after `CopyTarget.existing` has found none. */
   readonly isVolume?: boolean;
   /** Which process works on it: none ("none"), one that has ended ("expired"), or another one ("held"). */
   readonly lease: "none" | "expired" | "held";
@@ -24,9 +24,10 @@ interface KnownCopy {
  * - "continue": copy what the present pass lacks;
  * - "next-pass": take a new snapshot of the source, and copy what has changed;
  * - "finish": make the target the volume;
- * - "answer": the volume exists; end the protection of the source and remove the record if one is left;
+ * - "answer": with the volume, which exists or was never copied. "create" then ends the protection of the source and removes a record that is
+ *   left; after "finish", the clean-up does that;
  * - "release": the copy is over; the protection of the source ends, the record is removed, and what is at the target stays;
- * - "remove": the same, and the target goes, unless it has become the volume;
+ * - "remove": the same, and the target goes, unless it has become the volume. "cancel" keeps the record of a claim, marked, to refuse its next request;
  * - "mark": mark it as cancelled;
  * - "wait": another process works on it;
  * - "nothing": there is nothing to do;
@@ -50,7 +51,8 @@ const isTooEarly = ({ frozen, pass }: Pick<CopyRecord, "pass" | "frozen">): bool
   frozen !== undefined && pass < frozen;
 
 /**
- * Decides what happens to a copy, for all who ask. Pure. The rows are what a process can find on the target's storage, also after a crash at
+ * Decides what happens to a copy. Pure. Three things are decided by their callers: that a copy begins (`CopyCreation`, which has found neither volume
+ * nor record), that one which the settings forbid ends (`refuseForbidden`), and that an attempt was the last one (`endsCopy`). The rows are what a process can find on the target's storage, also after a crash at
  * any point; the lease is "free" if it is "none" or "expired". A record that is marked as cancelled counts as cancelled, unless it is finished.
  *
  * | record    | lease | create   | delete  | pass      | finish | cancel  | clean-up |
@@ -71,15 +73,19 @@ const isTooEarly = ({ frozen, pass }: Pick<CopyRecord, "pass" | "frozen">): bool
  * refused, whatever the record says. "clean-up" leaves what `isWanted`, except a finished one.
  *
  * When: a lease is free at once if its holder gave it up, or was an earlier process with the locked id of this one; otherwise `takeoverAfter`
- * (90 s) after this process has first seen the last heartbeat of a holder that was killed. So a dead process delays everything by that at
- * most, and nothing is removed while a live one works on it.
+ * (90 s) after this process has first seen the last heartbeat of a holder that was killed. So a dead process delays requests by that at most,
+ * and the clean-up until its next run; nothing is removed while a live one works on it.
  *
  * From what: "continue" uses what is in the target: a stream continues at its resume token, rsync with the files that are complete, of which it
- * compares the content. After a holder that was killed, or perhaps only suspended and may still write, rsync begins in an empty target (CopyRecord.unfenced);
+ * compares the content, because the pause may have been followed by a loss of power. After a holder that was killed, or perhaps only suspended and may still write, rsync begins in an empty target (CopyRecord.unfenced);
  * only an earlier process with the locked id of this one is proved to have ended. "restore" always begins in an empty one. "next-pass" sends what changed since the last snapshot. "finish" repeats the
  * driver's steps, each of which is done or not.
  *
- * What is released: the source's snapshot of the last pass stays protected as long as the record exists. After "finish" and with "release", the
+ * In which order: a record is written before its target is made, and removed after it, so a target without a record is not a copy, and a record
+ * without a target is one that has just begun or was just removed. The driver's part (drivers/copying.ts): `begin` makes what is missing of both
+ * and never touches a volume; `note` is durable; `folder` and `empty` are of the target only; `flush` comes before a record says "ready".
+ *
+ * What is released: the source's snapshot of the last pass stays protected as long as the record exists, except that of a cancelled claim. After "finish" and with "release", the
  * protection ends first and the record goes last; with "remove", first the target, then the record, then the protection. The next clean-up
  * repeats what fails, and ends the protection of a snapshot without a record `keepSeconds` after that was taken.
  */

@@ -23,7 +23,7 @@ import { CopyRemoval } from "./removal.ts";
 import type { PassFiles } from "./rsync/unchanged-files.ts";
 import { ensureSourceSnapshot } from "./source-snapshot.ts";
 
-/** A copy that runs in this process or waits for its turn. Only `CopyCreation.finish` makes its target the volume. */
+/** A copy that runs in this process or waits for its turn. Only `finishCopy` makes its target the volume. */
 export class RunningCopy {
   readonly #parts: CopyParts;
   readonly #work: CopyWork;

@@ -28,7 +28,7 @@ const unlimitedMs = 2_147_483_647;
 
 /**
  * The kernel kills rsync when this process ends for any reason, so that nothing writes into a target without a holder (setpriv(1), which
- * exits with 127 if the program is missing).
+ * exits with 127 if the program is missing). Its other processes end a moment later, when the pipe to that one does.
  */
 const withThisProcess = ["setpriv", "--pdeathsig", "KILL"] as const;
 const notFound = 127;

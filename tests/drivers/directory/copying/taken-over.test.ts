@@ -21,7 +21,7 @@ async function interrupted(holder: string) {
     ["b", () => to],
   ]);
   // A busy machine does not keep the limits of `quick` while it starts programs.
-  const times = { leaseTimeout: 60_000, takeoverAfter: 60 };
+  const times = { heartbeat: 30_000, leaseTimeout: 60_000, takeoverAfter: 60 };
   const process = (lockedId?: string) => copyProcess({ drivers, times, ...(lockedId && { lockedId }) });
   const { copyTarget } = abilities(to);
   const record = async () => readRecord((await copyTarget.find("moved", call))?.record ?? "", "test");
