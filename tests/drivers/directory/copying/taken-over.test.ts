@@ -1,12 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import { rm, stat, writeFile } from "node:fs/promises";
 import { type CopyRecord, readRecord, writeRecord } from "../../../../lib/copies/record.ts";
+import { localFiles } from "../../../../lib/io/files.ts";
 import { callWith } from "../../../contract/rig.ts";
 import { asked, copyProcess } from "../../../copy/copy-world.ts";
 import { commanded } from "../../../copy/pair.ts";
 import { codeOf } from "../../../mux/world.ts";
 import { isHostRoot } from "../../../root.ts";
-import { temporaryFolder } from "../directory-rig.ts";
+import { systemRunner, temporaryFolder } from "../directory-rig.ts";
 import { abilities, connections, needed } from "./rig.ts";
 
 const call = callWith();
@@ -69,5 +70,39 @@ describe.skipIf(!isHostRoot || !Bun.which("rsync"))("a copy by files whose holde
     expect((await record()).unfenced).toBeUndefined();
     await next.stop(1_000);
     await end();
+  });
+
+  test("is said to be ready only after its files are on stable storage", async () => {
+    const base = await temporaryFolder();
+    const steps: string[] = [];
+    const { b, from, to, origin } = await connections(base, {
+      runner: {
+        ...systemRunner,
+        run: async (command, signal) => {
+          const output = await systemRunner.run(command, signal);
+          if (command.argv[0] === "sync" && command.argv[1] === "-f") steps.push(command.argv.join(" "));
+          return output;
+        },
+      },
+      files: {
+        ...localFiles,
+        writeText: async (path, text, how) => {
+          if (text.includes('state\\":\\"ready')) steps.push("ready");
+          await localFiles.writeText(path, text, how);
+        },
+      },
+    });
+    await writeFile(`${origin}/file`, "content");
+    const drivers = new Map([
+      ["a", () => from],
+      ["b", () => to],
+    ]);
+    const one = copyProcess({ drivers, times: { heartbeat: 30_000, leaseTimeout: 60_000 } });
+    const wanted = { source: "v:a/origin", name: "moved", bytes: 1n << 30n, parameters: { connection: "b" } };
+    await commanded(one, { command: "begin", ...wanted, capabilities: [], mutable: {} });
+    await commanded(one, pass);
+    expect(steps).toEqual([`sync -f -- ${b}/.csimux/work/c~moved`, "ready"]);
+    await one.stop(1_000);
+    await rm(base, { recursive: true, force: true });
   });
 });
