@@ -32,7 +32,7 @@ describe.skipIf(!hasGoProgram("helm"))("the chart", () => {
     expect(spec.volumes).toEqual(expect.arrayContaining([volume]));
   });
 
-  test("puts labels and annotations of classes into their metadata, and takes fsGroupPolicy, seLinuxMount and further objects", async () => {
+  test("puts labels and annotations of classes into their metadata, and takes fsGroupPolicy, seLinuxMount, nodeAllocatableUpdatePeriodSeconds and further objects", async () => {
     const named = { name: "nas", labels: texts, annotations: texts, default: true };
     const extra = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "extra" }, data: { a: "b" } };
     const classes = { storageClasses: [named], volumeSnapshotClasses: [named] };
@@ -41,12 +41,14 @@ describe.skipIf(!hasGoProgram("helm"))("the chart", () => {
       ...classes,
       fsGroupPolicy: "None",
       seLinuxMount: true,
+      nodeAllocatableUpdatePeriodSeconds: 60,
       extraObjects: [extra],
     });
     expect(objects).toContainEqual(extra);
     expect(objects.find(({ kind }) => kind === "CSIDriver")?.["spec"]).toMatchObject({
       fsGroupPolicy: "None",
       seLinuxMount: true,
+      nodeAllocatableUpdatePeriodSeconds: 60,
     });
     for (const [kind, group] of [
       ["StorageClass", "storageclass"],

@@ -133,6 +133,7 @@ describe.skipIf(!hasGoProgram("helm") || !hasGoProgram("kustomize"))("the chart"
         page: { enabled: true, existingSecret: "csimux-page" },
         metrics: { serviceMonitor: { enabled: true } },
         openshift: { enabled: true },
+        nodeAllocatableUpdatePeriodSeconds: 60,
       };
       const wanted = Object.fromEntries(keyed(manifests));
       expect(Object.keys(wanted)).toEqual(

@@ -5,6 +5,7 @@ import type { Segments } from "../../lib/core/access.ts";
 import type { Log } from "../../lib/core/call.ts";
 import type { CommandObserver } from "../../lib/core/observer.ts";
 import { within } from "../../lib/core/time.ts";
+import { movedHosts } from "../../lib/daemon/connection-files.ts";
 import type { MainFile } from "../../lib/daemon/main-file.ts";
 import { ConnectionFolder } from "../../lib/io/folder.ts";
 import { FolderWatch } from "../../lib/io/folder-watch.ts";
@@ -74,6 +75,7 @@ export function openController(
       legacyConnection,
       single,
       listing,
+      isMapped: movedHosts(main),
     };
   };
   const copySettings = { stream: copyByStream, settings: () => main.config.copies, log, lockedId };

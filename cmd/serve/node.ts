@@ -6,8 +6,8 @@ import type { Log } from "../../lib/core/call.ts";
 import { errnoOf } from "../../lib/core/errors.ts";
 import { type Mount, parseMountinfo } from "../../lib/core/mountinfo.ts";
 import type { CommandObserver } from "../../lib/core/observer.ts";
+import { connectionFiles } from "../../lib/daemon/connection-files.ts";
 import type { MainFile } from "../../lib/daemon/main-file.ts";
-import { mountFlags } from "../../lib/daemon/mount-flags.ts";
 import { answersTcp } from "../../lib/io/dial.ts";
 import { hostPrograms } from "../../lib/io/host-programs.ts";
 import { localRunner } from "../../lib/io/local.ts";
@@ -111,7 +111,7 @@ export function openNode(
     drivers: [{ name: options.name }, ...options.aliases],
     runner,
     host: onHost,
-    mountFlags: mountFlags(main, resolver),
+    ...connectionFiles(main, resolver),
     maxVolumes: main.config.node.maxVolumes,
     attachers: atNewAddresses(
       attachers({

@@ -1,5 +1,5 @@
 // lib/daemon: what a running csimux does with its files. main-file.ts keeps the main file current, opener.ts makes
-// connections of their files, mount-flags.ts finds the mount flags of a volume, node-facts.ts reads the facts for
+// connections of their files, connection-files.ts reads what their files say to nodes, node-facts.ts reads the facts for
 // topology rules.
 
 import { readFile } from "node:fs/promises";

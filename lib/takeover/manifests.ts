@@ -87,6 +87,7 @@ const driverKeys = [
   "requiresRepublish",
   "storageCapacity",
   "seLinuxMount",
+  "nodeAllocatableUpdatePeriodSeconds",
 ] as const;
 
 function oldDriver({ old: { name, values }, attaches }: TakenOverConnection): Manifest {

@@ -85,7 +85,7 @@ export function copyProcess({
     async () => groups ?? new Map(),
     () => ({
       policy: { match: "lenient", report: "all", honourPreferred: "off", prefix: "t.example" },
-      ...{ legacyConnection, single: undefined, listing: "complete" },
+      ...{ legacyConnection, single: undefined, listing: "complete", isMapped: () => false },
     }),
     log,
     { look, capacity: 5_000 },

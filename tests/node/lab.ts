@@ -140,7 +140,8 @@ export class Lab {
     const known = attachers(this.ports(runner));
     const disks = this.disks(runner);
     const drivers = [{ name: "csimux" }, { name: "org.old", connection: "c1" }];
-    const ports = { drivers, runner, host: runner, mountFlags: async () => [], attachers: known, disks };
+    const ofFile = { mountFlags: async () => [], foreignAddress: async () => undefined };
+    const ports = { drivers, runner, host: runner, ...ofFile, attachers: known, disks };
     const health = { everyMs: 0, holdMs: 0, elsewhere: async () => [] };
     const answers = async () => true;
     const own = { ...ports, records: this.at("records"), mountinfo: table, answers, health };

@@ -1,3 +1,4 @@
+import { foreignAddressRemedy } from "../../../lib/core/addresses.ts";
 import { placeOf } from "../../../lib/core/place.ts";
 import { size } from "../../status/problems.ts";
 import { linesOf, tableWithin } from "../../terminal/table.ts";
@@ -38,7 +39,8 @@ export function listingText(rows: readonly VolumeRow[], listed: readonly Listed[
     problem === undefined ? [] : [`${name}: ${visible(problem)}`],
   );
   const table = rows.length === 0 ? "" : tableWithin(width, [titles, ...cells]);
-  return `${summary(rows, listed)}${table}${problems.map(line => `${linesOf(line, width - 2).join("\n  ")}\n`).join("")}`;
+  const moved = rows.some(({ isForeign }) => isForeign) ? [foreignAddressRemedy] : [];
+  return `${summary(rows, listed)}${table}${[...moved, ...problems].map(line => `${linesOf(line, width - 2).join("\n  ")}\n`).join("")}`;
 }
 
 /** The listing for programs; sizes in bytes, null for unknown values. Fields may be added, but not removed. */

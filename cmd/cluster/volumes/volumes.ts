@@ -96,7 +96,7 @@ async function pvsOf(path: string, host: Host): Promise<readonly ListedPv[]> {
 
 async function survey(site: Site, pvs: readonly ListedPv[] | undefined) {
   const { listed, duplicates } = await site.list();
-  return { listed, rows: compared({ listed, duplicates }, pvs, site.name, site.handles) };
+  return { listed, rows: compared({ listed, duplicates }, pvs, site.name, site.handles, site.isMapped) };
 }
 
 function show(

@@ -1,4 +1,5 @@
 import { isIPv6 } from "node:net";
+import { addressKeys, addressParts } from "../../core/addresses.ts";
 import type { VolumeContext } from "../requests.ts";
 import type { Attacher } from "./attacher.ts";
 import type { Attachers } from "./attachers.ts";
@@ -6,25 +7,17 @@ import type { Attachers } from "./attachers.ts";
 /** The present address of a storage by the one that volumes were created with; hosts in lower case, IPv6 without brackets. */
 export type NewAddresses = Readonly<Record<string, string>>;
 
-/** The keys of a context that hold addresses, separated by commas. */
-const keys = ["server", "portal", "portals", "transport", "transports"] as const;
-
-/** A scheme, a host (IPv6 in brackets), and what follows it: a port, options. Not the network identifiers of Lustre. */
-const entryForm = /^(\s*(?:\w+:\/\/)?)(\[[^\]]+\]|[^\s:/?@[\]]+)(\s*(?:[:/?].*)?)$/s;
-
 const inBrackets = (host: string): string => (isIPv6(host) ? `[${host}]` : host);
 
 function entryAt(entry: string, addresses: NewAddresses): string {
-  const bare = entry.trim();
-  const [, scheme = "", host = "", rest = ""] = isIPv6(bare) ? ["", "", bare, ""] : (entryForm.exec(entry) ?? []);
-  const before = host.replace(/^\[|\]$/g, "").toLowerCase();
-  return Object.hasOwn(addresses, before) ? `${scheme}${inBrackets(addresses[before] ?? "")}${rest}` : entry;
+  const { before, host, after } = addressParts(entry) ?? { before: "", host: "", after: "" };
+  return Object.hasOwn(addresses, host) ? `${before}${inBrackets(addresses[host] ?? "")}${after}` : entry;
 }
 
 /** The context of a volume whose storage is reached at new addresses. */
 export function contextAt(context: VolumeContext, addresses: NewAddresses): VolumeContext {
   const changed: Record<string, string> = {};
-  for (const key of keys) {
+  for (const key of addressKeys) {
     const text = context[key];
     if (text === undefined) continue;
     changed[key] = text
