@@ -5,7 +5,10 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { Command } from "commander";
 import { addVolumes } from "../../cmd/cluster/volumes/command.ts";
+import { compared, pvsIn } from "../../cmd/cluster/volumes/compare.ts";
+import { listingText } from "../../cmd/cluster/volumes/text.ts";
 import { readObjects } from "../../lib/config/cluster.ts";
+import { Handles } from "../../lib/mux/handles.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "csimux-volumes-test-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -183,4 +186,21 @@ describe("csimux volumes", () => {
     expect(err).toContain(text);
     expect(state()).toBe(before);
   });
+});
+
+test("a PersistentVolume with an address that is not its connection's has a note, unless nodes have a new address for it", () => {
+  const handles = new Handles(
+    () => undefined,
+    () => undefined,
+  );
+  const context = { server: "nas.example", share: "/a", node_attach_driver: "nfs" };
+  const volume = { own: "a", id: "v:nas/a", bytes: 0n, context, source: undefined, accessibleTopology: [] };
+  const listed = [{ name: "nas", volumes: [volume], problem: undefined, isUnlisted: false, retain: false }];
+  const pvs = pvsIn(readObjects("pvs", listOf(pv("a", "v:nas/a", { ...context, server: "10.0.0.5" }))));
+  const shown = (isMapped: (host: string) => boolean) =>
+    listingText(compared({ listed, duplicates: [] }, pvs, "csimux.storage", handles, isMapped), listed);
+  const lines = shown(() => false).replace(/\s+/g, " ");
+  expect(lines).toContain('the volume\'s address 10.0.0.5 is none of connection "nas" (nas.example)');
+  expect(lines).toContain("add the old address to node.addresses in the main file of the nodes");
+  expect(shown(host => host === "10.0.0.5")).not.toContain("none of connection");
 });
