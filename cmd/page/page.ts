@@ -122,27 +122,31 @@ function problems(answer: StatusAnswer, strays: readonly Strays[]): Html {
     health.filter(({ of }) => of !== "connection"),
     ({ seenBy, connection, reason }) => JSON.stringify([seenBy, connection, reason]),
   );
-  const conditions = [...alike.values()].flatMap(group => [
-    ...group
-      .slice(0, mostAlike)
-      .map(each =>
-        item(
-          healthTone(each),
-          subjectOf(each),
-          `${each.reason} (${severityWords[each.severity]}, for ${age(each.since, now)}): ${each.message}`,
-          remedyOf(each),
+  const isMild = (group: readonly HealthStatus[]) => Number(group.every(each => healthTone(each) === "warning"));
+  const conditions = [...alike.values()]
+    .sort((a, b) => isMild(a) - isMild(b))
+    .flatMap(group => [
+      ...group
+        .slice(0, mostAlike)
+        .map(each =>
+          item(
+            healthTone(each),
+            subjectOf(each),
+            `${each.reason} (${severityWords[each.severity]}, for ${age(each.since, now)}): ${each.message}`,
+            remedyOf(each),
+          ),
         ),
-      ),
-    ...(group.length > mostAlike
-      ? [html`<li data-row class="warning"><p>and ${group.length - mostAlike} more of ${group[0]?.reason}</p></li>`]
-      : []),
-  ]);
+      ...(group.length > mostAlike
+        ? [html`<li data-row class="warning"><p>and ${group.length - mostAlike} more of ${group[0]?.reason}</p></li>`]
+        : []),
+    ]);
   const ofCopies = copyProblems(answer).map(({ target, text, advice }) => item("bad", target, text, advice));
   const shown = ofCopies.slice(0, mostAlike);
   const more = ofCopies.length - shown.length;
   const items = [
-    ...[...lost, ...folder, ...ofConnections, ...conditions, ...orphaned, ...shown],
+    ...[...lost, ...folder, ...ofConnections, ...conditions, ...shown],
     ...(more > 0 ? [html`<li data-row class="bad"><p>and ${more} more copies, below</p></li>`] : []),
+    ...orphaned,
   ];
   return items.length === 0
     ? html`<p>${toned("good", "No problems are known.")}</p>`

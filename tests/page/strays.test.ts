@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { pageText } from "../../cmd/page/page.ts";
 import { straysOf } from "../../cmd/page/strays.ts";
 import { claimsOf } from "../../lib/config/cluster.ts";
-import { answerOf, connection } from "./answers.ts";
+import { answerOf, connection, large } from "./answers.ts";
 
 const pv = (
   name: string,
@@ -93,4 +93,18 @@ test("the free space of a group counts each pool once", () => {
   expect(pageText(answerOf(all, 0, { groups }), undefined)).toMatch(
     /<th scope="row">all<\/th><td[^>]*>spread<\/td><td[^>]*>80.0 GiB<\/td>/,
   );
+});
+
+test("the worst problems come first: what cannot be used, then what is degraded, then orphans", () => {
+  const { answer, cluster } = large();
+  const page = pageText(answer, { ...cluster, claims: cluster.claims?.slice(1) });
+  const at = (text: string) => page.indexOf(text);
+  const places = [
+    at("TargetMissing (inaccessible"),
+    at("PoolDegraded (degraded"),
+    at("copy: failing"),
+    at("without a PersistentVolume"),
+  ];
+  expect(places.every(each => each > 0)).toBe(true);
+  expect(places).toEqual([...places].sort((a, b) => a - b));
 });
