@@ -147,8 +147,8 @@ export interface AdoptedVolume extends Volume {
 export interface AdoptAbility {
   /**
    * The volume in an object of the storage system: a volume's id, or the object's own name, such as that of a dataset. With `mark`, sets the
-   * marks of a volume on an object without any, and changes nothing else; without it, changes nothing. Throws "not-found", and
-   * "failed-precondition" for an object that has the marks of another connection, that nodes cannot reach, or that cannot be a volume.
+   * marks of a volume on an object without any, and changes nothing else; a volume loses its claim (Tenure), which cannot have it again then.
+   * Without it, changes nothing. Throws "not-found", and "failed-precondition" for an object that has the marks of another connection, that nodes cannot reach, or that cannot be a volume.
    */
   adopt(object: string, mark: boolean, call: Call): Promise<AdoptedVolume>;
 }

@@ -50,7 +50,7 @@ export async function adoptedObject<A extends StoredVolume>(
   if (id === undefined) throw refusal("is not where this connection has its volumes; move it there first");
   return parts.alone(id, async () => {
     const own = await store.find(id, call);
-    if (own?.finished) return { ...volumeOf(parts, own), marked: true };
+    if (own?.finished) return { ...volumeOf(parts, mark ? await withoutClaim(parts, own, call) : own), marked: true };
     if (own) throw refusal("is an unfinished volume of csimux, and may still be created or removed");
     const asset = await store.unmarked?.(id, call);
     if (!asset) throw absent(parts, id);
@@ -62,4 +62,16 @@ export async function adoptedObject<A extends StoredVolume>(
     if (!marked?.finished) throw refusal("did not keep its marks");
     return { ...volumeOf(parts, marked), marked: true };
   });
+}
+
+/** An asset that no claim gets again by itself: a person decides from now on whose it is. Whether it is kept stays as it is. */
+async function withoutClaim<A extends StoredVolume>(
+  { store: { tenures } }: VolumeParts<A>,
+  asset: A,
+  call: Call,
+): Promise<A> {
+  if (!tenures || asset.tenure?.claim === undefined) return asset;
+  const tenure = { ...asset.tenure, claim: undefined, released: undefined };
+  await tenures.replace(asset, tenure, false, call);
+  return { ...asset, tenure };
 }

@@ -9,6 +9,7 @@ import { compared, pvsIn } from "../../cmd/cluster/volumes/compare.ts";
 import { listingText } from "../../cmd/cluster/volumes/text.ts";
 import { readObjects } from "../../lib/config/cluster.ts";
 import { Handles } from "../../lib/mux/handles.ts";
+import { fakeZfs } from "../fakes/zfs/pools.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "csimux-volumes-test-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -203,4 +204,71 @@ test("a PersistentVolume with an address that is not its connection's has a note
   expect(lines).toContain('the volume\'s address 10.0.0.5 is none of connection "nas" (nas.example)');
   expect(lines).toContain("add the old address to node.addresses in the main file of the nodes");
   expect(shown(host => host === "10.0.0.5")).not.toContain("none of connection");
+});
+
+describe("csimux volumes adopt of a volume that its class keeps", () => {
+  const root = "tank/k/v";
+  const tenure = (more: object) =>
+    JSON.stringify({ claim: "shop/data", holder: "pvc-1", shape: "mount", retain: true, instance: "east", ...more });
+
+  /** Runs on a connection with one volume that has this tenure. */
+  async function on(text: string, ...words: readonly string[]) {
+    const fake = await fakeZfs();
+    const path = process.env["PATH"];
+    try {
+      process.env["PATH"] = `${fake.bin}:${path}`;
+      const marks = {
+        "democratic-csi:managed_resource": "true",
+        "democratic-csi:provision_success": "true",
+        "csimux:tenure": text,
+        "csimux:retained": "true",
+      };
+      fake.zfs("create", "-p", root);
+      const options = Object.entries(marks).flatMap(([key, value]) => ["-o", `${key}=${value}`]);
+      fake.zfs("create", ...options, `${root}/pvc-1`);
+      const connection = file(
+        "single/pool.yaml",
+        `driver: zfs-local-dataset\ninstance_id: east\nzfs: { datasetParentName: ${root}, detachedSnapshotsDatasetParentName: tank/k/s }\n`,
+      );
+      const own = () => fake.find(`${root}/pvc-1`)?.own;
+      const before = own();
+      const answer = await run("adopt", "pool", "pvc-1", ...words, "--config", mainOf(dirname(connection)));
+      return { ...answer, before, own: own() };
+    } finally {
+      process.env["PATH"] = path;
+      await fake.close();
+    }
+  }
+
+  const mainOf = (connections: string): string =>
+    file("single.yaml", `driver: proxy\nproxy:\n  configFolder: ${connections}\n  nodeTopology: { type: node }\n`);
+
+  test.each([
+    ["given up", { released: "4711" }, ["--claim", "shop/data"]],
+    ["given up, to another claim", { released: "4711" }, ["--claim", "shop/other"]],
+    ["made for another claim", {}, ["--claim", "shop/other"]],
+  ])("%s: prints nothing without --mark, and with it the claim cannot have it again", async (_, more, words) => {
+    const refused = await on(tenure(more), ...words);
+    expect([refused.code, refused.out, refused.own]).toEqual([1, "", refused.before]);
+    expect(refused.err).toContain(
+      'claim shop/data may have "pvc-1" again (adopt: byClaim); give --mark, which ends that',
+    );
+    const { code, out, own } = await on(tenure(more), ...words, "--mark");
+    expect([code, readObjects("adopt", out).length]).toEqual([0, 2]);
+    expect(JSON.parse(own?.["csimux:tenure"]?.value ?? "")).toEqual({
+      ...{ holder: "pvc-1", shape: "mount", retain: true, instance: "east" },
+    });
+    expect(own?.["csimux:retained"]?.value).toBe("true");
+  });
+
+  test("for its own claim, which has not given it up, or if its class does not keep it, needs no --mark", async () => {
+    for (const [text, claim] of [
+      [tenure({}), "shop/data"],
+      [tenure({ retain: false }), "shop/other"],
+      [tenure({ claim: undefined, released: "4711" }), "shop/other"],
+    ] as const) {
+      const { code, out, own, before } = await on(text, "--claim", claim);
+      expect([code, readObjects("adopt", out).length, own]).toEqual([0, 2, before]);
+    }
+  });
 });

@@ -36,7 +36,10 @@ export function addVolumes(program: Command, host: Host): void {
     .argument("<connection>", "the connection that it is on")
     .argument("<object>", "the id of a volume, or the name of the object on the storage system")
     .option("--claim <namespace/name>", "the claim (default: default/<name of the PersistentVolume>)")
-    .option("--mark", "mark an object that a person made as a volume of the connection; nothing else is changed")
+    .option(
+      "--mark",
+      "mark an object that a person made as a volume of the connection, or a volume as no longer that of the claim that gave it up; nothing else is changed",
+    )
     .action(async (connection: string, object: string, flags: VolumesFlags) =>
       exit(await run(host, flags, work => work.adopt, connection, object)),
     );

@@ -1,6 +1,7 @@
 import { readObjects } from "../../../lib/config/cluster.ts";
 import { CsiError } from "../../../lib/core/errors.ts";
 import { placeOf } from "../../../lib/core/place.ts";
+import type { AdoptedVolume } from "../../../lib/drivers/driver.ts";
 import type { Host } from "../../host.ts";
 import { textOf, UsageError } from "../../terminal/terminal.ts";
 import { compared, type ListedPv, pvFinder, pvsIn, type VolumeRow } from "./compare.ts";
@@ -52,16 +53,30 @@ export const adopt = (flags: VolumesFlags, host: Host, connection: string, objec
           "already-exists",
           `"${object}" is used by the PersistentVolume ${pv.name} (${pv.driver}, "${pv.handle}")${pv.claim === undefined ? "" : ` of claim ${pv.claim}`}`,
         );
-      const { marked } = flags.mark && !look.marked ? await adoption.adopt(object, true, site.call()) : look;
       const name = pvName(look.id, volume.id);
       const claim = flags.claim ?? `default/${name}`;
       if (!/^[a-z0-9-]+\/[a-z0-9.-]+$/.test(claim))
         throw new UsageError(`--claim must be <namespace>/<name>, not "${claim}"`);
+      const other = otherClaim(look, claim, opened.retain);
+      if (other !== undefined && !flags.mark)
+        throw new CsiError(
+          "failed-precondition",
+          `claim ${other} may have "${object}" again (adopt: byClaim); give --mark, which ends that`,
+        );
+      const { marked, tenure } = flags.mark ? await adoption.adopt(object, true, site.call()) : look;
+      if (tenure?.holder !== look.tenure?.holder)
+        throw new CsiError("aborted", `"${object}" was given to a claim meanwhile; see whose it is`);
       const request = { driver: site.name, volume, access: opened.access, name, claim };
       host.out(adoptionText(request, marked, look.id));
       return 0;
     }),
   );
+
+/** The claim that a class may give the volume to, now or once it is given up, although it is bound by hand to `claim`. */
+function otherClaim({ tenure }: AdoptedVolume, claim: string, isRetained: boolean): string | undefined {
+  if (tenure?.released !== undefined) return tenure.claim;
+  return tenure?.claim !== claim && (tenure?.retain || isRetained) ? tenure?.claim : undefined;
+}
 
 async function atSite(
   flags: VolumesFlags,

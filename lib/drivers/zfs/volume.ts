@@ -1,7 +1,7 @@
 import type { Finding } from "../../health/finding.ts";
 import type { Source } from "../driver.ts";
 import type { Notes, StoredVolume } from "../store.ts";
-import { tenureIn } from "../tenure.ts";
+import { type Tenure, tenureIn } from "../tenure.ts";
 import type { DatasetNames } from "./names.ts";
 import {
   bytesOf,
@@ -68,6 +68,13 @@ function sourceOf(entry: Entry): Source | undefined {
   return (kind === "volume" || kind === "snapshot") && id !== undefined ? { kind, id } : undefined;
 }
 
+/** A tenure that came with a stream is that of the volume it was sent from: it may keep this one, but gives it to no claim. */
+function tenureOf(entry: Entry): Tenure | undefined {
+  const tenure = tenureIn(ownValue(entry, property.tenure));
+  const isReceived = entry.properties.get(property.tenure)?.received === true;
+  return tenure && isReceived ? { ...tenure, claim: undefined, released: undefined } : tenure;
+}
+
 /** The volume in a dataset; undefined for a dataset that neither csimux nor democratic-csi made for this connection. */
 export function volumeIn(id: string, entry: Entry | undefined, settings: StoreSettings): ZfsVolume | undefined {
   if (!entry || whyNotVolume(id, entry, settings.marks) !== undefined) return undefined;
@@ -87,7 +94,7 @@ export function volumeOf(id: string, entry: Entry, settings: StoreSettings): Zfs
     bytes: bytesOf(shownValue(entry, type === "volume" ? "volsize" : "refquota")),
     partlyResized: isUnreserved(entry, settings),
     source: sourceOf(entry),
-    tenure: tenureIn(ownValue(entry, property.tenure)),
+    tenure: tenureOf(entry),
     tenureText: ownValue(entry, property.tenure),
     copyOf: copyOfIn(ownValue(entry, property.copyOf)),
     notes: notesOf(entry, settings),

@@ -1,53 +1,19 @@
 import { describe, expect, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { ClaimsAbility, Driver, RetentionAbility, Volume } from "../../../lib/drivers/driver.ts";
-import type { Tenant } from "../../../lib/drivers/tenure.ts";
-import { codeOf } from "../../contract/driver-volumes.ts";
-import { perTest } from "../../contract/per-test.ts";
-import { callWith, getVolume, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
-import { atEachStep } from "../../contract/steps.ts";
-import { nfsCache, nfsClients } from "../../fakes/zfs/nfsd.ts";
-import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
+import { codeOf } from "../../../contract/driver-volumes.ts";
+import { perTest } from "../../../contract/per-test.ts";
+import { callWith, getVolume, snapshotsOf, volumeIds, volumeOf } from "../../../contract/rig.ts";
+import { atEachStep } from "../../../contract/steps.ts";
+import { nfsCache, nfsClients } from "../../../fakes/zfs/nfsd.ts";
+import { zfsRig } from "../zfs-rig.ts";
+import { claimsOf, giveUp, make, retentionOf, state, take, tenant } from "./claims-rig.ts";
 
 // Volumes that are given up instead of deleted, and what their claims get again.
 
 const call = callWith();
 const open = perTest((driver: string = "zfs-generic-nfs") => zfsRig({ driver, instanceId: "east" }));
-
-const tenant = (holder: string, retain = true): Tenant => ({
-  ...{ claim: "shop/data", holder, shape: "mount:ext4", retain },
-});
-
-const make = (driver: Driver, retain = true): Promise<Volume> =>
-  driver.create({ ...volumeOf("pvc-1"), tenant: tenant("pvc-1", retain) }, call);
-
-function retentionOf({ retention }: Driver): RetentionAbility {
-  if (!retention) throw new Error("this driver keeps no volumes");
-  return retention;
-}
-
-function claimsOf(driver: Driver): ClaimsAbility {
-  const { claims } = retentionOf(driver);
-  if (!claims) throw new Error("this driver adopts no volumes");
-  return claims;
-}
-
-const take = (driver: Driver, holder: string): Promise<Volume> => claimsOf(driver).take("pvc-1", tenant(holder), call);
-
-/** The holder of the volume, and whether it was given up. */
-async function state(rig: ZfsRig): Promise<string> {
-  const { tenure } = await getVolume(rig.open(), "pvc-1");
-  return `${tenure?.holder}${tenure?.released === undefined ? "" : " released"}`;
-}
-
-/** A volume with data that its class keeps, given up. */
-async function givenUp(driver?: string): Promise<ZfsRig> {
-  const rig = await open(driver);
-  await rig.write(await make(rig.open()), "data");
-  await rig.open().delete("pvc-1", call);
-  return rig;
-}
+const givenUp = async (driver?: string) => giveUp(await open(driver));
 
 describe.each(["zfs-generic-nfs", "zfs-generic-smb", "zfs-generic-nvmeof", "zfs-local-dataset", "zfs-local-zvol"])(
   "%s",
