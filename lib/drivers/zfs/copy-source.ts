@@ -20,7 +20,7 @@ import type { CopyAccess } from "./storage.ts";
 import { whyNotSent } from "./streams.ts";
 import { removeFreed } from "./tombstones.ts";
 import { volumeIn, volumeQuery } from "./volume.ts";
-import { type Entry, untrue } from "./zfs.ts";
+import { type Entry, untrue, ZfsError } from "./zfs.ts";
 
 /** What a stream forces on its receiver, or can be sent at all. */
 const traitProperties = [
@@ -108,7 +108,10 @@ export function datasetCopySource({ storage, streams }: CopyAccess): CopySource 
     if (made) return { entry, toSend: first.toSend };
     if (protectedIn(ownValue(entry, protectedProperty(key)))?.target !== target)
       throw storage.notOwn(`the snapshot ${snapshot} was not taken for "${target}"`);
-    const held = await streams.hold(snapshot, {}, copyTag(key), query, base, signal);
+    const held = await streams.hold(snapshot, {}, copyTag(key), query, base, signal).catch((error: unknown) => {
+      // It was there: another process has ended this copy meanwhile.
+      throw error instanceof ZfsError && error.failure === "absent" ? new ZfsError("changed", error.message) : error;
+    });
     return { entry, toSend: held.toSend };
   }
 

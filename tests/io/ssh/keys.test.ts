@@ -26,7 +26,10 @@ const listening = (path: string): Promise<Server> =>
 
 /** The text of every file below the folders of logins that are new. */
 async function textsBelow(before: ReadonlySet<string>): Promise<string> {
-  const made = (await readdir("/dev/shm")).filter(name => name.startsWith("csimux-") && !before.has(name));
+  const all = await readdir("/dev/shm", { withFileTypes: true });
+  const made = all.flatMap(each =>
+    each.isDirectory() && each.name.startsWith("csimux-") && !before.has(each.name) ? [each.name] : [],
+  );
   const paths = await Promise.all(
     made.map(async name => (await readdir(join("/dev/shm", name))).map(file => join("/dev/shm", name, file))),
   );

@@ -44,6 +44,21 @@ test("a snapshot of a volume is a held snapshot, which a repeated call finds, an
   expect([namesIn(rig), await copySource(driver).protectedSnapshots(call)]).toEqual([["v"], []]);
 });
 
+test("a snapshot that another process removes before it is held again is asked for again, because the volume exists", async () => {
+  const { rig, driver } = await made();
+  await protect(driver);
+  let released = false;
+  const other = rig.after(async (_, about): Promise<"run"> => {
+    if (!released && about.includes("zfs hold") && !about.includes("zfs snapshot")) {
+      released = true;
+      await copySource(driver).release(target, undefined, call);
+    }
+    return "run";
+  });
+  expect([await codeOf(protect(other)), released]).toEqual(["aborted", true]);
+  expect(await protect(other)).toMatchObject({ name: snapshot });
+});
+
 test("the size of a snapshot is that of the volume when it was taken", async () => {
   const { driver } = await made();
   const first = await protect(driver);
