@@ -1,6 +1,7 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { encodeHandle, type Handle, parseHandle } from "../core/handle.ts";
+import type { Driver } from "../drivers/driver.ts";
 import type { CopyCreation } from "./create-volume.ts";
 import type { CopyingParts } from "./running-copies.ts";
 
@@ -24,13 +25,15 @@ export async function freezeSource(
   { volume, on }: Freeze,
   call: Call,
 ): Promise<{ readonly instead?: string[] }> {
-  return parts.connections.use(volume.connection, "retry", async ({ name, driver: { copySource } }) => {
+  return parts.connections.use(volume.connection, "retry", async ({ name, driver }) => {
+    const { copySource } = driver;
     const targets: Handle[] = [];
     for (const snapshot of (await copySource?.protectedSnapshots(call)) ?? []) {
       const target = parseHandle(snapshot.target, "volume");
       if (target && snapshot.volume === volume.id) targets.push(target);
     }
     const set = async (): Promise<void> => {
+      if (on) await disown(driver, volume.id, call);
       if (!copySource?.freeze) return;
       await copySource.freeze(volume.id, on, call);
       const done = on ? "set a volume to read-only" : "set a volume back to writable";
@@ -46,6 +49,18 @@ export async function freezeSource(
     if (!isNoted) throw new CsiError("failed-precondition", `${text}, and no copy of it notes that it was stopped`);
     return { instead: [on ? `${text}; it is noted that only a pass from now on may become the new volume` : text] };
   });
+}
+
+/**
+ * What its claim writes from now on may be on another connection: the claim must not get this volume again by itself, with older data. A person may
+ * still bind it, as `csimux move undo` does.
+ */
+async function disown({ reading, adoption }: Driver, id: string, call: Call): Promise<void> {
+  const found = await reading?.get(id, call).catch((error: unknown) => {
+    if (error instanceof CsiError && error.code === "not-found") return undefined;
+    throw error;
+  });
+  if (found?.tenure?.claim !== undefined) await adoption?.adopt(id, true, call);
 }
 
 /**
