@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { codeOf } from "../../../contract/driver-volumes.ts";
 import { perTest } from "../../../contract/per-test.ts";
-import { callWith, getVolume } from "../../../contract/rig.ts";
+import { callWith, getVolume, volumeOf } from "../../../contract/rig.ts";
 import { zfsRig } from "../zfs-rig.ts";
 import { claimsOf, giveUp, state, take } from "./claims-rig.ts";
 
@@ -88,4 +88,11 @@ describe.each(["zfs-generic-nfs", "zfs-generic-iscsi"])("%s", driver => {
     await rig.open().delete("pvc-1", call);
     expect([await found(), (await getVolume(rig.open(), "pvc-1")).tenure]).toMatchObject([0, { claim: undefined }]);
   });
+});
+
+test("a class keeps also what is made for no known claim, such as a copy from another connection", async () => {
+  const rig = await open();
+  await rig.open().create({ ...volumeOf("pvc-1"), parameters: { deleteStrategy: "retain" } }, call);
+  await rig.open().delete("pvc-1", call);
+  expect((await getVolume(rig.open(), "pvc-1")).tenure).toMatchObject({ claim: undefined, retain: true });
 });
