@@ -215,6 +215,7 @@ test("a final failure after the answer of a request is the answer of the next on
   world.hold();
   const one = world.process({ stream });
   expect(await codeOf(make(one))).toBe("aborted");
+  await until(() => runs === 1);
   world.on("a").volumes.delete("source");
   world.on("a").held.clear();
   world.release();
