@@ -5,6 +5,7 @@ import { mapLimit } from "../core/semaphore.ts";
 import { within } from "../core/time.ts";
 import type { CopySpec } from "../drivers/copying.ts";
 import type { Volume } from "../drivers/driver.ts";
+import { deleteStrategyKey } from "../drivers/tenure.ts";
 import type { Connection } from "../mux/connection.ts";
 import type { Groups } from "../mux/groups.ts";
 import type { Handles } from "../mux/handles.ts";
@@ -111,6 +112,8 @@ export class CopyCommands {
       );
       if (connection.suspended)
         throw new CsiError("resource-exhausted", `connection "${named}" takes no new volumes (suspended: true)`);
+      // Else DeleteVolume would remove what the class says is kept.
+      if (parameters[deleteStrategyKey] === "retain") ability(connection, "retention");
       return work(connection, allowed(await this.#copying.methods(other(source, connection), connection)));
     });
   }

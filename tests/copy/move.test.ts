@@ -39,6 +39,19 @@ describe("a move", () => {
     await one.stop(1_000);
   });
 
+  test("is refused by a class that keeps its volumes, where the driver cannot", async () => {
+    const { process, remains } = pair();
+    const one = process();
+    const parameters = { ...wanted.parameters, deleteStrategy: "retain" };
+    for (const command of ["plan", "begin"] as const)
+      expect(await failure(commanded(one, { command, ...wanted, parameters }))).toMatchObject({
+        code: "invalid-argument",
+        message: expect.stringContaining("deleteStrategy: retain"),
+      });
+    expect(remains()).toEqual([]);
+    await one.stop(1_000);
+  });
+
   const written = "everything that was written until the stop";
   const stopPods = (world: ReturnType<typeof pair>) =>
     world.on("a").volumes.set("source", { content: written, bytes: 1n << 20n });
