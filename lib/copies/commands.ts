@@ -5,11 +5,10 @@ import { mapLimit } from "../core/semaphore.ts";
 import { within } from "../core/time.ts";
 import type { CopySpec } from "../drivers/copying.ts";
 import type { Volume } from "../drivers/driver.ts";
-import { deleteStrategyKey } from "../drivers/tenure.ts";
 import type { Connection } from "../mux/connection.ts";
 import type { Groups } from "../mux/groups.ts";
 import type { Handles } from "../mux/handles.ts";
-import { ability, refuseUnmet } from "../mux/placement.ts";
+import { ability, refuseUnkept, refuseUnmet } from "../mux/placement.ts";
 import { segmentsOf } from "../topology/accessible-topology.ts";
 import { allowed } from "./begin.ts";
 import { cancelCopy, isVolume } from "./cleanup.ts";
@@ -112,8 +111,7 @@ export class CopyCommands {
       );
       if (connection.suspended)
         throw new CsiError("resource-exhausted", `connection "${named}" takes no new volumes (suspended: true)`);
-      // Else DeleteVolume would remove what the class says is kept.
-      if (parameters[deleteStrategyKey] === "retain") ability(connection, "retention");
+      refuseUnkept(connection, parameters);
       return work(connection, allowed(await this.#copying.methods(other(source, connection), connection)));
     });
   }

@@ -2,6 +2,7 @@ import { type Access, type Capability, firstUnmet, type Segments } from "../core
 import { CsiError } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
 import type { Ability, Driver, Source } from "../drivers/driver.ts";
+import { deleteStrategyKey } from "../drivers/tenure.ts";
 import {
   type AccessibilityRequirements,
   type AccessibleTopology,
@@ -113,6 +114,11 @@ export function ability<A extends Ability>(connection: Connection, name: A): Non
   const member = connection.driver[name];
   if (member === undefined) throw unable(connection, abilityWords[name]);
   return member as NonNullable<Driver[A]>;
+}
+
+/** Throws "invalid-argument" if the class keeps its volumes, and the driver cannot: DeleteVolume would remove them. */
+export function refuseUnkept(connection: Connection, parameters: Readonly<Record<string, string>>): void {
+  if (parameters[deleteStrategyKey] === "retain") ability(connection, "retention");
 }
 
 const unable = ({ name, driverName }: Connection, what: string): CsiError =>
