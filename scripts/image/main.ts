@@ -3,6 +3,7 @@ import { chmod, copyFile, mkdir, readFile, rm, writeFile } from "node:fs/promise
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { engineSettings } from "../engine.ts";
+import { say } from "../say.ts";
 import { root, spawned } from "../spawned.ts";
 import { type Architecture, type Variant, writeArchive } from "./archive.ts";
 import { executableFor, ownArchitecture } from "./executables.ts";
@@ -48,6 +49,7 @@ async function debianLayer(architecture: Architecture): Promise<string> {
   const wanted = await recipe();
   const there = await readFile(`${folder}.recipe`, "utf8").catch(() => "");
   if (there === wanted && !process.env["FRESH"]) return folder;
+  say(`fetching Debian's packages for ${architecture}`);
   await mkdir(dirname(folder), { recursive: true });
   await rm(`${folder}.recipe`, { force: true });
   const made = await spawned([`${root}/scripts/image/rootfs.sh`, architecture, folder]);
@@ -76,11 +78,14 @@ export async function makeImage(architectures: readonly Architecture[], file = i
   const { version } = JSON.parse(await readFile(`${root}/package.json`, "utf8")) as { version: string };
   const variants: Variant[] = [];
   for (const architecture of architectures) {
-    const layers = [await debianLayer(architecture), await ownLayer(architecture)];
+    const debian = await debianLayer(architecture);
+    say(`compiling csimux for ${architecture}`);
+    const layers = [debian, await ownLayer(architecture)];
     variants.push({ architecture, layers, config });
     const bill = await billOfMaterials(debianFiles(architecture), architecture, version);
     await writeFile(`${imageFolder}/csimux-${architecture}.spdx.json`, bill);
   }
+  say("writing the image");
   return writeArchive(file, [`${repository}:${version}`], variants);
 }
 

@@ -5,6 +5,7 @@ import { buildGoPrograms } from "../cluster/tools.ts";
 import { executableFor } from "../image/executables.ts";
 import { imageArchive, imageFolder, makeImage } from "../image/main.ts";
 import { widenPath } from "../packages.ts";
+import { say } from "../say.ts";
 import { root, spawned } from "../spawned.ts";
 import { packPlugin } from "./krew.ts";
 import { archiveName, packChart, publish, type Run } from "./publish.ts";
@@ -21,6 +22,15 @@ const run: Run = async (...argv) => {
   return stdout;
 };
 
+/** What has to be pushed after `make release`, and who does that. */
+const remaining = (image: string | undefined, version: string): string =>
+  `To push, by hand or by the workflow, which the tag starts:
+  git push origin v${version}
+  make publish IMAGE=${image ?? "ghcr.io/<owner>/csimux"}
+    (the image ${archiveName(version)} and the chart csimux-${version}.tgz)
+  gh release create v${version} --verify-tag --notes-file dist/release-notes.md dist/release/*
+What remains for a person is listed in CONTRIBUTING.md, "Releases".`;
+
 /** Makes the files of a release, of the tag TAG if that is set: executables, image, bills of materials, chart, notes and checksums. */
 async function makeRelease({ TAG: tag, IMAGE, GITHUB_OUTPUT: output }: NodeJS.ProcessEnv): Promise<void> {
   const image = IMAGE?.toLowerCase();
@@ -32,10 +42,16 @@ async function makeRelease({ TAG: tag, IMAGE, GITHUB_OUTPUT: output }: NodeJS.Pr
   await buildGoPrograms();
   await rm(folder, { recursive: true, force: true });
   await mkdir(folder, { recursive: true });
+  say("packing the chart");
   await packChart(image, folder, run);
-  for (const each of architectures) await copyFile(await executableFor(each), join(folder, `csimux-linux-${each}`));
+  for (const each of architectures) {
+    say(`compiling the executable for ${each}`);
+    await copyFile(await executableFor(each), join(folder, `csimux-linux-${each}`));
+  }
+  say("packing the kubectl plugins");
   await packPlugin(image, version, folder, architectures, run);
   const digest = await makeImage(architectures);
+  say("writing notes and checksums");
   await copyFile(imageArchive, join(folder, archiveName(version)));
   for (const each of architectures)
     await copyFile(join(imageFolder, `csimux-${each}.spdx.json`), join(folder, `csimux-${each}.spdx.json`));
@@ -46,7 +62,7 @@ async function makeRelease({ TAG: tag, IMAGE, GITHUB_OUTPUT: output }: NodeJS.Pr
     sums.push(`${hash.digest("hex")}  ${name}\n`);
   }
   await writeFile(join(folder, "SHA256SUMS"), sums.join(""));
-  console.log(`${folder}: ${sums.length + 1} files; image ${digest}`);
+  console.log(`${folder}: ${sums.length + 1} files; image ${digest}\n${remaining(image, version)}`);
   // Outputs of a step (GitHub Actions, "Workflow commands").
   if (output) await appendFile(output, `digest=${digest}\nimage=${image ?? ""}\n`);
 }
