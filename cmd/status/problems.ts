@@ -94,7 +94,7 @@ function storageProblem({ name, storage, outage }: ConnectionStatus, now: string
   const text = `${what}: ${reason}`;
   if (!outage) return { text, remedy };
   const next = `calls are refused, next check ${soon(outage.next, now)}`;
-  return { text: `${text} (for ${age(outage.since, now)}; ${next})`, remedy };
+  return { text: `${text} (for ${age(storage.since ?? outage.since, now)}; ${next})`, remedy };
 }
 
 const storageTexts = {

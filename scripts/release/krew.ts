@@ -3,17 +3,13 @@ import { copyFile, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { root } from "../spawned.ts";
-import type { Run } from "./publish.ts";
+import { homeOf, type Run } from "./publish.ts";
 
 /** The name of a plugin's archive among the files of a release. */
 const pluginArchive = (architecture: string): string => `kubectl-csimux-linux-${architecture}.tar.gz`;
 
-/** The address of the repository on GitHub whose workflow pushes to this image, or undefined for other registries. */
-const repositoryOf = (image: string): string | undefined => /^ghcr\.io\/([^/]+\/[^/]+)$/.exec(image)?.[1];
-
 /** A manifest for krew-index (krew/docs/PLUGIN_LIFECYCLE.md, and `validate-krew-manifest`), with the checksums of archives by architecture. */
-function krewManifest(repository: string, version: string, sums: Readonly<Record<string, string>>): string {
-  const home = `https://github.com/${repository}`;
+function krewManifest(home: string, version: string, sums: Readonly<Record<string, string>>): string {
   const platforms = Object.entries(sums).map(
     ([architecture, sum]) => `    - selector:
         matchLabels: { os: linux, arch: ${architecture} }
@@ -68,6 +64,6 @@ export async function packPlugin(
       await rm(work, { recursive: true, force: true });
     }
   }
-  const repository = image === undefined ? undefined : repositoryOf(image);
-  if (repository !== undefined) await writeFile(join(folder, "csimux.yaml"), krewManifest(repository, version, sums));
+  const home = homeOf(image);
+  if (home !== undefined) await writeFile(join(folder, "csimux.yaml"), krewManifest(home, version, sums));
 }

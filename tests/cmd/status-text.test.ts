@@ -55,8 +55,9 @@ const status: Status = {
         accessibleTopology: [],
         inUse: 0,
       },
-      outage: { since: at(80), next: at(112), reason: "no route" },
-      storage: { state: "unreachable", at: at(80), reason: "no route" },
+      // The check found it before the calls did.
+      outage: { since: at(85), next: at(112), reason: "no route" },
+      storage: { state: "unreachable", at: at(90), since: at(80), reason: "no route" },
     },
     { name: "old", state: "gone", since: at(90), suspended: false, accessibleTopology: [], inUse: 0 },
   ],

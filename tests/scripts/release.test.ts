@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { parse } from "yaml";
 import { goProgram, hasGoProgram } from "../../scripts/cluster/tools.ts";
 import { packPlugin } from "../../scripts/release/krew.ts";
-import type { Run } from "../../scripts/release/publish.ts";
+import { packChart, type Run } from "../../scripts/release/publish.ts";
 import { currentVersion, sectionOf, versionedFiles, withSection, withVersion } from "../../scripts/release/version.ts";
 import { root, spawned } from "../../scripts/spawned.ts";
 
@@ -84,6 +84,32 @@ test("make release packs the plugin with its licence, and krew's manifest names 
     rmSync(folder, { recursive: true });
   }
 });
+
+test.skipIf(!hasGoProgram("helm"))(
+  "the chart of a release names its repository, and its README links to files of that version",
+  async () => {
+    const folder = mkdtempSync(join(tmpdir(), "csimux-chart-test-"));
+    try {
+      const run: Run = async (...argv) => {
+        const { code, stdout } = await spawned(argv);
+        expect([argv[0], code]).toEqual([argv[0], 0]);
+        return stdout;
+      };
+      await packChart("ghcr.io/owner/csimux", folder, run);
+      const chart = join(folder, `csimux-${version}.tgz`);
+      const home = "https://github.com/owner/csimux";
+      expect(parse(await run(goProgram("helm"), "show", "chart", chart))).toMatchObject({ home, sources: [home] });
+      const targets = [...(await run(goProgram("helm"), "show", "readme", chart)).matchAll(/\]\(([^)#]+)/g)].map(
+        ([, to = ""]) => to,
+      );
+      const base = `${home}/blob/v${version}/`;
+      expect(targets.length).toBeGreaterThan(3);
+      expect(targets.filter(to => !to.startsWith(base) || !existsSync(join(root, to.slice(base.length))))).toEqual([]);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  },
+);
 
 const workflows = readdirSync(join(root, ".github/workflows")).map(name => `.github/workflows/${name}`);
 
