@@ -32,6 +32,13 @@ export interface CsimuxPod {
 const timeoutMs = 600_000;
 const maxBytes = 512 << 20;
 
+/** What kubectl says about a failure, in its lines, without those that its libraries log (klog: "E1127 09:10:11.000000 …") and warnings. */
+export function kubectlWords({ stderr, stdout }: Output): string {
+  const lines = (stderr.trim() || stdout.trim()).split("\n");
+  const own = lines.filter(line => !/^(?:[IWEF]\d{4} |Warning: )/.test(line));
+  return (own.length > 0 ? own : lines).join("\n");
+}
+
 /** The names of csimux's container in its own manifests and in democratic-csi's chart. */
 const containers = ["csimux", "csi-driver"];
 
@@ -128,9 +135,9 @@ export class Cluster {
 
   /** `kubectl get … -o json`. Throws what kubectl says. */
   async read(...words: readonly string[]): Promise<Mapping> {
-    const { exitCode, stdout, stderr } = await this.run(["get", ...words, "-o", "json"]);
-    if (exitCode !== 0) throw new UsageError(`kubectl get ${words.join(" ")}: ${stderr.trim()}`);
-    const value: unknown = JSON.parse(stdout);
+    const output = await this.run(["get", ...words, "-o", "json"]);
+    if (output.exitCode !== 0) throw new UsageError(`kubectl get ${words.join(" ")}: ${kubectlWords(output)}`);
+    const value: unknown = JSON.parse(output.stdout);
     return isMapping(value) ? value : {};
   }
 
@@ -145,10 +152,10 @@ export class Cluster {
 
   /** The namespace of kubectl's context. Throws what kubectl says. */
   async contextNamespace(): Promise<string> {
-    const { exitCode, stdout, stderr } = await this.run(["config", "view", "--minify", "-o", "jsonpath={..namespace}"]);
-    if (exitCode !== 0)
-      throw new UsageError(`the namespace of kubectl's context is unknown (${stderr.trim()}); give it with -n`);
-    return stdout.trim() || "default";
+    const output = await this.run(["config", "view", "--minify", "-o", "jsonpath={..namespace}"]);
+    if (output.exitCode !== 0)
+      throw new UsageError(`the namespace of kubectl's context is unknown (${kubectlWords(output)}); give it with -n`);
+    return output.stdout.trim() || "default";
   }
 
   /** The replicas of the controller; one pod, if the controllers are on nodes and have storage of their own. */

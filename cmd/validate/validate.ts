@@ -99,7 +99,7 @@ function changes({ main, connections }: LintInput, problems: readonly LintProble
     `${main.document.file} configures one driver, ${driver}; csimux serves it unchanged:`,
     "  - volumes and snapshots keep their ids, and new ones get ids of the same form, without a prefix",
     '  - classes stay as they are; none needs the parameter "connection"',
-    ...(isIgnored ? ["  - the warnings above name keys without effect"] : []),
+    ...(isIgnored ? ["  - the warnings [ignored-key] above name keys that have no effect"] : []),
     `  - for more connections later: this file becomes <folder>/${single}.yaml next to others, and a main file says "driver: proxy",`,
     `    "proxy.configFolder: <folder>" and "proxy.legacyConnection: ${single}"; classes then name their connection`,
     "",

@@ -25,10 +25,15 @@ test("a single driver is served unchanged only if csimux refuses nothing in its 
   const calm = await validated(truenas("protocol: https, port: 443, apiKey: 1-abc"));
   expect(calm).toStartWith("0\nno problems");
   expect(calm).toContain("serves it unchanged");
-  expect(calm).not.toContain("the warnings above");
+  expect(calm).not.toContain("[ignored-key]");
+  const open = await validated(
+    truenas("protocol: https, port: 443, apiKey: 1-abc").replace(", datasetEnableQuotas: true", ""),
+  );
+  expect(open).toContain("[size-not-enforced]");
+  expect(open).not.toContain("[ignored-key]");
   const warned = await validated(truenas("protocol: https, port: 443, apiKey: 1-abc, password: abcd"));
   expect(warned).toStartWith("0\n");
-  expect(warned).toContain("the warnings above name keys without effect");
+  expect(warned).toContain("the warnings [ignored-key] above name keys that have no effect");
   const refused = await validated(truenas("protocol: http, port: 80, apiKey: 1-abc"));
   expect(refused).toStartWith("1\n");
   expect(refused).toContain("never sent unencrypted");

@@ -3,7 +3,7 @@ import { CsiError } from "../../../lib/core/errors.ts";
 import { parseHandle } from "../../../lib/core/handle.ts";
 import { listAt, textAt } from "../../../lib/lint/lint-input.ts";
 import { visible } from "../../terminal/terminal.ts";
-import { type CsimuxPod, inPodOf } from "../cluster.ts";
+import { type CsimuxPod, inPodOf, kubectlWords } from "../cluster.ts";
 import type { Desk } from "./desk.ts";
 import { listOfTexts } from "./objects/objects.ts";
 import { MoveRefusal } from "./refusal.ts";
@@ -139,7 +139,7 @@ export class CopyingController {
       const output = await this.#desk.run(inPodOf(pod, [...words, "-o", "json"], stdin !== undefined), stdin);
       if (isComplete(output)) return output;
       this.#pod = undefined;
-      const why = visible(output.stderr.trim().split("\n")[0] ?? "");
+      const why = visible(kubectlWords(output).split("\n")[0] ?? "");
       if (attempt === attempts)
         throw new MoveRefusal(
           `the controller ${pod.namespace}/${pod.name} does not answer csimux ${words.slice(0, 2).join(" ")}: ${why}`,

@@ -5,7 +5,7 @@ import { isMapping, type Mapping } from "../../../lib/schema/mapping.ts";
 import { yamlText } from "../../../lib/yaml/print.ts";
 import type { Host } from "../../host.ts";
 import { visible } from "../../terminal/terminal.ts";
-import { Cluster } from "../cluster.ts";
+import { Cluster, kubectlWords } from "../cluster.ts";
 import { isObjectName } from "./objects/objects.ts";
 import type { MoveOptions } from "./options.ts";
 import { MoveRefusal } from "./refusal.ts";
@@ -18,15 +18,6 @@ export type KubectlInput = readonly object[] | string;
 
 /** The result of a poll: "done", or what is still missing, in words. */
 export type Waited = "done" | { readonly missing: string };
-
-/** The last line of kubectl's messages, without its advice. */
-const said = ({ stderr, stdout }: Output): string =>
-  visible(
-    (stderr.trim() || stdout.trim())
-      .split("\n")
-      .at(-1)
-      ?.replace(/^Error from server /, "") ?? "",
-  );
 
 /**
  * The cluster through kubectl, and the terminal: reads objects, changes them or prints the commands that would (`--print`), and talks to the
@@ -132,7 +123,9 @@ export class Desk {
   async #read(words: readonly string[], stdin?: string): Promise<string> {
     const output = await this.run(words, stdin);
     if (output.exitCode === 0) return output.stdout;
-    throw new MoveRefusal(`kubectl ${words.slice(0, 3).join(" ")}: ${said(output)}`);
+    throw new MoveRefusal(
+      `kubectl ${words.slice(0, 3).join(" ")}: ${kubectlWords(output).replace(/^Error from server /, "")}`,
+    );
   }
 }
 

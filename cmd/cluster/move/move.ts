@@ -39,7 +39,7 @@ export async function move(
   } catch (error) {
     const reasons = reasonsOf(error);
     if (reasons === undefined) throw error;
-    for (const reason of reasons) host.err(`csimux: ${visible(reason)}\n`);
+    for (const reason of reasons) host.err(`csimux: ${reason.split("\n").map(visible).join("\n  ")}\n`);
     return 1;
   }
 }

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { move } from "../../../cmd/cluster/move/move.ts";
 import { text } from "../../fakes/cluster/objects.ts";
+import { fakeKubectl } from "../../fakes/kubectl.ts";
 import { claimAndVolume, moveWorld, storageClass, toFast } from "./world.ts";
 
 describe("csimux move changes nothing", () => {
@@ -66,6 +67,25 @@ describe("csimux move changes nothing", () => {
       1,
       expect.stringContaining("there is no such program (local); install it, or name it with --kubectl"),
     ]);
+  });
+
+  test("when kubectl fails, whose words are shown in their lines, without what its libraries log", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "csimux-failing-kubectl-"));
+    const logged = 'E1127 09:10:11.000000   12 memcache.go:265] "Unhandled Error" err="connection refused"';
+    const denied = 'Error from server (Forbidden): admission webhook "w" denied the request:\nrule a failed:\x1b[31m';
+    const { stop } = await fakeKubectl(folder, [{ to: "get", err: `${logged}\n${denied}\nask the team`, code: 1 }]);
+    try {
+      const err: string[] = [];
+      const host = { out: () => {}, err: (each: string) => void err.push(each), stdin: async () => "" };
+      const rest = { hostname: "desk", colour: false, pause: async () => {}, env: { PATH: `${folder}:/usr/bin:/bin` } };
+      const code = await move("plan", ["a"], { toClass: "fast", namespace: "shop" }, { ...host, ...rest });
+      const [first = "", ...others] = err.join("").split("\n");
+      expect([code, others]).toEqual([1, ["  rule a failed:\\u001b[31m", "  ask the team", ""]]);
+      expect(first).toMatch(/^csimux: kubectl get .*\(Forbidden\): admission webhook "w" denied the request:$/);
+    } finally {
+      await stop();
+      rmSync(folder, { recursive: true });
+    }
   });
 
   test("in print, where the commands are a shell script", async () => {
