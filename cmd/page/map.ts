@@ -38,6 +38,12 @@ const longest = { label: 40, place: 26, legend: 76 } as const;
 /** The signs and words of a state. */
 export const signs: Readonly<Record<Tone, string>> = { good: "●", warning: "▲", bad: "✕" };
 
+/** What the colour of a row means, in the legend. */
+const colourWords = [
+  ["warning", `${signs.warning} ● the connection needs attention`],
+  ["bad", `${signs.bad} ● the connection cannot be used at present`],
+] as const;
+
 const cut = (text: string, most: number): string => (text.length <= most ? text : `${text.slice(0, most - 1)}…`);
 
 /** The style of the picture. */
@@ -82,13 +88,14 @@ export function mapSvg(map: ReachMap, standalone: boolean): Html {
   const some = rows.some(({ reach }) => reach.includes("some"));
   const unknown = rows.some(({ reach }) => reach.includes("unknown"));
   const meaning = `● reachable${some ? "  ◐ from some of the nodes" : ""}  · not reachable${unknown ? "  ? unknown" : ""}`;
+  const colours = colourWords.filter(([tone]) => rows.some(each => each.tone === tone));
   const width = Math.ceil(
     Math.max(
       left + places.length * columnWidth + longestHead * 0.5 + 8,
-      24 + em * Math.max(meaning.length, ...legend.map(each => each.length)),
+      24 + em * Math.max(meaning.length, ...colours.map(([, text]) => text.length), ...legend.map(each => each.length)),
     ),
   );
-  const height = Math.ceil(legendTop + 20 + legend.length * 18);
+  const height = Math.ceil(legendTop + 20 + (colours.length + legend.length) * 18);
   const x = (column: number) => Math.round(left + columnWidth * (column + 0.5));
   const y = (row: number) => Math.round(top + rowHeight * (row + 0.5));
   const right = Math.ceil(left + places.length * columnWidth);
@@ -108,7 +115,9 @@ export function mapSvg(map: ReachMap, standalone: boolean): Html {
     (head, column) =>
       html`<text transform="translate(${x(column)} ${Math.round(top) - 6}) rotate(-60)"><title>${places[column]?.text}</title>${head}</text>`,
   );
-  const lines = legend.map((line, index) => html`<text x="8" y="${legendTop + 20 + index * 18}">${line}</text>`);
+  const lines = [...colours.map(([tone, text]) => [tone, text]), ...legend.map(line => ["", line])].map(
+    ([tone, line], index) => html`<text class="${tone}" x="8" y="${legendTop + 20 + index * 18}">${line}</text>`,
+  );
   const title = "Which places reach which connections";
   return html`<svg xmlns="http://www.w3.org/2000/svg" class="map" role="img" aria-labelledby="map-title map-words" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}"><title id="map-title">${title}</title><desc id="map-words">${words(map)}</desc>${standalone && html`<style>${trusted(mapStyle)}</style>`}
 ${grid}${titles}${marks}${counts}
