@@ -102,9 +102,10 @@ assumed: $(STAMP)
 bench: $(STAMP)
 	@$(BUN) scripts/bench.ts $(if $(QUICK),--quick) $(if $(ONLY),--only "$(ONLY)")
 
-# GUEST=1: use a running guest. QUICK=1: fewer repetitions. ONLY="CreateVolume nfs": only matching operations.
+# GUEST=1: use a running guest. QUICK=1: fewer repetitions. ONLY="CreateVolume nfs": only matching operations. TARGETS="1 100 1000":
+# iSCSI on a host with as many targets.
 bench-lab: $(STAMP)
-	@$(BUN) scripts/bench-lab.ts $(if $(GUEST),--guest $(GUEST)) $(if $(QUICK),--quick) $(if $(ONLY),--only "$(ONLY)")
+	@$(BUN) scripts/bench-lab.ts $(if $(GUEST),--guest $(GUEST)) $(if $(QUICK),--quick) $(if $(ONLY),--only "$(ONLY)") $(if $(TARGETS),--targets "$(TARGETS)")
 
 clean:
 	rm -rf dist .cache run

@@ -6,7 +6,7 @@ export interface Figure {
   readonly what: string;
   readonly value: number;
   readonly unit: string;
-  /** The unmerged proxy of democratic-csi, measured the same way on the same kind of machine. */
+  /** What csimux is compared with: bare commands, or the unmerged proxy of democratic-csi on the same kind of machine. */
   readonly peer?: number;
   /** The largest value that is good enough. */
   readonly target?: number;
