@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parse } from "yaml";
 import { Desk } from "../cmd/cluster/move/desk.ts";
-import { adoptionText, deletionText } from "../cmd/cluster/volumes/manifests.ts";
+import { adoptionsText, adoptionText, deletionText } from "../cmd/cluster/volumes/manifests.ts";
 import { visible } from "../lib/core/visible.ts";
 import { manifestText } from "../lib/takeover/manifests.ts";
 import { movingSteps } from "../lib/takeover/volumes.ts";
@@ -89,6 +89,11 @@ function printedByMove(): string {
 
 const printed: readonly (readonly [string, string, readonly string[]])[] = [
   ["adopt", adoptionText(request, false, own), ["PersistentVolume pv-1", "PersistentVolumeClaim db"]],
+  [
+    "adopt --all",
+    adoptionsText(hostile["break-3"] ?? "", [request], [own, ...Object.values(hostile)]),
+    ["PersistentVolume pv-1", "PersistentVolumeClaim db"],
+  ],
   ["orphans", deletionText(request, own), [expect.stringMatching(/^PersistentVolume delete-\w+$/)]],
   ["move --print", printedByMove(), ["PersistentVolumeClaim db"]],
   ["takeover", manifestText([claim]), ["PersistentVolumeClaim db"]],

@@ -175,6 +175,8 @@ export interface ClaimsAbility {
    * "failed-precondition" while a node uses it; then nothing was changed.
    */
   take(id: string, tenant: Tenant, call: Call): Promise<Volume>;
+  /** Throws "failed-precondition" while a node uses the volume. Changes nothing. */
+  unused(id: string, call: Call): Promise<void>;
 }
 
 /** The ability to list volumes. */

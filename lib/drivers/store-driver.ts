@@ -100,7 +100,7 @@ export class StoreDriver<A extends StoredVolume> implements Driver {
   get retention(): RetentionAbility | undefined {
     if (!this.store.tenures) return undefined;
     const canTell = this.share.unused !== undefined && this.store.list !== undefined;
-    const names = { ofClaim: "look for volumes of claim", take: "adopt volume" };
+    const names = { ofClaim: "look for volumes of claim", take: "adopt volume", unused: "ask who uses volume" };
     return {
       ...this.#named(this.#volumes, { release: "give up volume" }),
       claims: canTell ? this.#named(this.#volumes, names) : undefined,

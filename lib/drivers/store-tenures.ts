@@ -134,3 +134,10 @@ export async function taken<A extends StoredVolume>(
   if (!now?.finished || !now.tenure || tenureText(now.tenure) !== tenureText(tenure)) throw changed;
   return now;
 }
+
+/** Like ClaimsAbility.unused. */
+export async function refuseUsed<A extends StoredVolume>(parts: VolumeParts<A>, id: string, call: Call): Promise<void> {
+  const asset = await parts.store.find(id, call);
+  if (!asset?.finished) throw absent(parts, id);
+  await parts.share.unused?.(asset, call);
+}

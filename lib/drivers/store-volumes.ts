@@ -20,8 +20,8 @@ import { afterFailure, type ErrorMapping, type FailureContext } from "./failure.
 import type { ConnectionIdentity } from "./module.ts";
 import { checkSameRequest, grownSize } from "./sizes.ts";
 import type { Notes, ShareProtocol, StoredVolume, VolumeStore } from "./store.ts";
-import { adoptedObject, type VolumeParts, volumeOf } from "./store-adoption.ts";
-import { keptAgain, released, removedOrReleased, taken, volumesOfClaim } from "./store-tenures.ts";
+import { absent, adoptedObject, type VolumeParts, volumeOf } from "./store-adoption.ts";
+import { keptAgain, refuseUsed, released, removedOrReleased, taken, volumesOfClaim } from "./store-tenures.ts";
 import type { Tenant } from "./tenure.ts";
 
 /** The time limit for sharing a volume again after its deletion failed, in milliseconds. */
@@ -210,6 +210,11 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     });
   }
 
+  /** Like ClaimsAbility.unused. */
+  unused(id: string, call: Call): Promise<void> {
+    return refuseUsed(this.#parts, id, call);
+  }
+
   /** What the functions about claims and objects need. */
   get #parts(): VolumeParts<A> {
     return {
@@ -270,9 +275,7 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     return this.#locks.hold([id], work);
   }
 
-  #absent(id: string): CsiError {
-    return new CsiError("not-found", `connection "${this.connection}": volume "${id.slice(0, 128)}" does not exist`);
-  }
+  readonly #absent = (id: string): CsiError => absent(this.#parts, id);
 
   #volume(asset: A): Volume {
     return volumeOf(this.#parts, asset);

@@ -3,8 +3,6 @@ import type { Host } from "../../host.ts";
 import { exit, UsageError } from "../../terminal/terminal.ts";
 import type { VolumesFlags } from "./flags.ts";
 
-type Work = typeof import("./volumes.ts");
-
 const about =
   "compare the volumes of every connection with the PersistentVolumes of a cluster: bound, orphaned (storage without PersistentVolume), lost (PersistentVolume without storage)";
 
@@ -26,33 +24,36 @@ export function addVolumes(program: Command, host: Host): void {
       "after",
       "\nExit code 0: every volume has its PersistentVolume and vice versa, or no --pvs is given; 1: some have not; 2: something could not be listed.",
     )
-    .action(async (flags: VolumesFlags) => exit(await run(host, flags, work => work.list)));
+    .action(async (flags: VolumesFlags) =>
+      exit(await run(host, async () => (await import("./volumes.ts")).list(flags, host))),
+    );
   listing(volumes.command("orphans"))
     .description("list the volumes without a PersistentVolume; needs --pvs; deletes nothing")
     .option("--print-delete", "print manifests with which a person can have csimux delete them")
-    .action(async (flags: VolumesFlags) => exit(await run(host, flags, work => work.orphans)));
+    .action(async (flags: VolumesFlags) =>
+      exit(await run(host, async () => (await import("./volumes.ts")).orphans(flags, host))),
+    );
   common(volumes.command("adopt"))
     .description("print a PersistentVolume and a claim for a volume, dataset, folder, LUN or share that exists")
-    .argument("<connection>", "the connection that it is on")
-    .argument("<object>", "the id of a volume, or the name of the object on the storage system")
+    .argument("[connection]", "the connection that it is on")
+    .argument("[object]", "the id of a volume, or the name of the object on the storage system")
+    .option(
+      "--all",
+      "instead: every volume that records its claim and is free, for a cluster that is gone; needs --pvs",
+    )
     .option("--claim <namespace/name>", "the claim (default: default/<name of the PersistentVolume>)")
     .option(
       "--mark",
       "mark an object that a person made as a volume of the connection, or a volume as no longer that of the claim that gave it up; nothing else is changed",
     )
-    .action(async (connection: string, object: string, flags: VolumesFlags) =>
-      exit(await run(host, flags, work => work.adopt, connection, object)),
+    .action(async (connection: string | undefined, object: string | undefined, flags: VolumesFlags) =>
+      exit(await run(host, async () => (await import("./adopt.ts")).adopt(flags, host, connection, object))),
     );
 }
 
-async function run<T extends readonly string[]>(
-  host: Host,
-  flags: VolumesFlags,
-  choose: (work: Work) => (flags: VolumesFlags, host: Host, ...given: T) => Promise<number>,
-  ...given: T
-): Promise<number> {
+async function run(host: Host, work: () => Promise<number>): Promise<number> {
   try {
-    return await choose(await import("./volumes.ts"))(flags, host, ...given);
+    return await work();
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
     host.err(`csimux: ${error.message}\n`);

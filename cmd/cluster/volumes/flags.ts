@@ -8,6 +8,7 @@ export interface VolumesFlags {
   readonly json?: true;
   readonly timeout: string;
   readonly printDelete?: true;
+  readonly all?: true;
   readonly mark?: true;
   readonly claim?: string;
 }

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { type Access, unmet } from "../../../lib/core/access.ts";
+import { type Access, type AccessMode, unmet } from "../../../lib/core/access.ts";
 import type { RoutedVolume } from "../../../lib/mux/handles.ts";
 import { yamlText } from "../../../lib/yaml/print.ts";
 import { visible } from "../../terminal/terminal.ts";
@@ -19,11 +19,18 @@ export const pvName = (own: string, handle: string): string =>
 
 const digestOf = (handle: string): string => createHash("sha256").update(handle).digest("hex").slice(0, 16);
 
-/** The most that the class of volumes allows: several writing nodes, or one. */
-function modeOf(access: Access | undefined): string {
-  const common = { fsType: undefined, mountFlags: [], mountGroup: undefined };
-  const isShared = access && !unmet(access, { ...common, kind: "mount", mode: "multi-node-multi-writer" });
-  return isShared ? "ReadWriteMany" : "ReadWriteOnce";
+/** What the class of volumes allows, the most first, which is what kubelet asks for: several writing nodes, or one. */
+function modesOf(access: Access | undefined): readonly [string, ...string[]] {
+  const common = { fsType: undefined, mountFlags: [], mountGroup: undefined, kind: "mount" } as const;
+  const allows = (mode: AccessMode) => access !== undefined && unmet(access, { ...common, mode }) === undefined;
+  if (!allows("multi-node-multi-writer")) return ["ReadWriteOnce"];
+  return allows("single-node-writer") ? ["ReadWriteMany", "ReadWriteOnce"] : ["ReadWriteMany"];
+}
+
+/** What a volume is for a pod, as it records that (Tenant.shape). */
+function formOf({ tenure }: RoutedVolume) {
+  const [kind, fsType] = (tenure?.shape ?? "").split(":");
+  return { mode: kind === "block" ? { volumeMode: "Block" } : {}, type: fsType ? { fsType } : {} };
 }
 
 /** A PersistentVolume needs a size; that of some volumes is not recorded. */
@@ -31,6 +38,7 @@ const sizeOf = ({ bytes }: RoutedVolume): string => (bytes > 0n ? String(bytes) 
 
 function pvOf({ driver, volume, access, name, claim }: PvRequest, policy: string, more: object = {}, uid?: string) {
   const [namespace, claimName] = claim.split("/");
+  const { mode, type } = formOf(volume);
   const places = volume.accessibleTopology.map(segments => ({
     matchExpressions: Object.entries(segments).map(([key, value]) => ({ key, operator: "In", values: [value] })),
   }));
@@ -40,11 +48,12 @@ function pvOf({ driver, volume, access, name, claim }: PvRequest, policy: string
     metadata: { name, ...more },
     spec: {
       capacity: { storage: sizeOf(volume) },
-      accessModes: [modeOf(access)],
+      accessModes: [...modesOf(access)],
+      ...mode,
       persistentVolumeReclaimPolicy: policy,
       storageClassName: "",
       claimRef: { apiVersion: "v1", kind: "PersistentVolumeClaim", namespace, name: claimName, ...(uid && { uid }) },
-      csi: { driver, volumeHandle: volume.id, volumeAttributes: volume.context },
+      csi: { driver, volumeHandle: volume.id, ...type, volumeAttributes: volume.context },
       ...(places.length > 0 && { nodeAffinity: { required: { nodeSelectorTerms: places } } }),
     },
   };
@@ -52,21 +61,32 @@ function pvOf({ driver, volume, access, name, claim }: PvRequest, policy: string
 
 const comments = (lines: readonly string[]): string => lines.map(line => `# ${visible(line)}\n`).join("");
 
-/** A PersistentVolume and the claim that it is reserved for. The data stays if they are deleted. */
-export function adoptionText(request: PvRequest, isMarked: boolean, own: string): string {
+/** A PersistentVolume and the claim that it is reserved for. */
+function pairText(request: PvRequest): string {
   const { volume, access, claim, name } = request;
   const [namespace, claimName] = claim.split("/");
+  const [accessMode] = modesOf(access);
   const pvc = {
     apiVersion: "v1",
     kind: "PersistentVolumeClaim",
     metadata: { namespace, name: claimName },
     spec: {
-      accessModes: [modeOf(access)],
+      accessModes: [accessMode],
+      ...formOf(volume).mode,
       resources: { requests: { storage: sizeOf(volume) } },
       storageClassName: "",
       volumeName: name,
     },
   };
+  return `${yamlText(pvOf(request, "Retain"))}---\n${yamlText(pvc)}`;
+}
+
+const sizeUnknown = "Its size is not recorded: correct 1Gi in both.";
+const secrets = "If its class names secrets for nodes, add spec.csi.nodeStageSecretRef to the PersistentVolume.";
+
+/** A PersistentVolume and the claim that it is reserved for. The data stays if they are deleted. */
+export function adoptionText(request: PvRequest, isMarked: boolean, own: string): string {
+  const { volume } = request;
   const head = [
     `Volume ${own}: create both with kubectl create -f. With the policy Retain, deleting them keeps the data.`,
     ...(isMarked
@@ -74,10 +94,34 @@ export function adoptionText(request: PvRequest, isMarked: boolean, own: string)
       : [
           "It is not marked yet: run the command again with --mark, or csimux can neither list, expand nor snapshot it.",
         ]),
-    ...(volume.bytes > 0n ? [] : ["Its size is not recorded: correct 1Gi in both."]),
-    "If its class names secrets for nodes, add spec.csi.nodeStageSecretRef to the PersistentVolume.",
+    ...(volume.bytes > 0n ? [] : [sizeUnknown]),
+    secrets,
   ];
-  return `${comments(head)}${yamlText(pvOf(request, "Retain"))}---\n${yamlText(pvc)}`;
+  return `${comments(head)}${pairText(request)}`;
+}
+
+/** The same for many volumes, after what a person should know first, and `left`: a line for each volume that is not among them. */
+export function adoptionsText(driver: string, requests: readonly PvRequest[], left: readonly string[]): string {
+  const namespaces = [...new Set(requests.map(({ claim }) => claim.slice(0, claim.indexOf("/"))))].sort();
+  const head = [
+    `${requests.length} volumes of ${driver} for the claims that they were made for. Nothing has been changed.`,
+    ...(requests.length === 0
+      ? []
+      : [
+          "WARNING: remove every volume that another cluster may use. Deleting what is created keeps the data (policy Retain).",
+          `First create the namespaces (${namespaces.join(", ")}), then this file with kubectl create -f, then the workloads.`,
+          "If your manifests have a claim themselves, remove that here: its PersistentVolume is reserved for it.",
+          secrets,
+        ]),
+    ...(left.length === 0 ? [] : ["Not among them:"]),
+    ...left.map(line => `- ${line}`),
+  ];
+  const each = requests.map(request => {
+    const { volume, claim } = request;
+    const about = [`${volume.id}: ${claim}.`, ...(volume.bytes > 0n ? [] : [sizeUnknown])];
+    return `${comments([about.join(" ")])}${pairText(request)}`;
+  });
+  return `${comments(head)}${each.join("---\n")}`;
 }
 
 /** A UID that no claim has, so that Kubernetes takes the claim for deleted (RFC 9562, "Nil UUID"). */

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 /**
@@ -86,4 +86,22 @@ export function mounted(folder: string, place: string): void {
     join(path, "mountinfo"),
     row("0:255", "/") + row(`0:${minorOf(place)}`, escaped) + row("0:254", `${escaped}-2`),
   );
+}
+
+/** Lets awk(1) in `bin` read the model's /proc, for shells that are processes of their own; `place` is in its table of mounts. */
+export function nfsdForShells(folder: string, bin: string, place: string): void {
+  mounted(folder, place);
+  const path = join(bin, "awk");
+  writeFileSync(
+    path,
+    `#!/bin/bash
+words=()
+for each in "$@"; do
+  each=\${each//\\/proc\\//${folder}\\/proc\\/}
+  case $each in *'/clients/*/states') words+=($each) ;; *) words+=("$each") ;; esac
+done
+/usr/bin/awk "\${words[@]}" | sed 's,${folder}/proc/,/proc/,'
+`,
+  );
+  chmodSync(path, 0o755);
 }

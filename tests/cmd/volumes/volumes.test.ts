@@ -3,13 +3,12 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { Command } from "commander";
-import { addVolumes } from "../../cmd/cluster/volumes/command.ts";
-import { compared, pvsIn } from "../../cmd/cluster/volumes/compare.ts";
-import { listingText } from "../../cmd/cluster/volumes/text.ts";
-import { readObjects } from "../../lib/config/cluster.ts";
-import { Handles } from "../../lib/mux/handles.ts";
-import { fakeZfs } from "../fakes/zfs/pools.ts";
+import { compared, pvsIn } from "../../../cmd/cluster/volumes/compare.ts";
+import { listingText } from "../../../cmd/cluster/volumes/text.ts";
+import { readObjects } from "../../../lib/config/cluster.ts";
+import { Handles } from "../../../lib/mux/handles.ts";
+import { fakeZfs } from "../../fakes/zfs/pools.ts";
+import { listOf, pv, volumes } from "./volumes-run.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "csimux-volumes-test-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -43,14 +42,6 @@ for (const [name, volumes] of [
 }
 file("connections/hand.yaml", "driver: node-manual\n");
 
-/** A PersistentVolume as the API shows it (Kubernetes API reference, PersistentVolume v1). */
-const pv = (name: string, volumeHandle: string, volumeAttributes = {}, driver = "csimux.storage") => ({
-  kind: "PersistentVolume",
-  metadata: { name },
-  spec: { claimRef: { namespace: "shop", name: `claim-${name}` }, csi: { driver, volumeHandle, volumeAttributes } },
-  status: { phase: "Bound" },
-});
-const listOf = (...items: readonly object[]): string => JSON.stringify({ apiVersion: "v1", kind: "List", items });
 const cluster = listOf(
   pv("pvc-1", "v:one/pvc-1"),
   pv("old", "pvc-3", { path: `${folder}/two/v/pvc-3/`, node_attach_driver: "hostpath" }, "org.democratic-csi.old"),
@@ -59,26 +50,7 @@ const cluster = listOf(
   pv("pvc-7", "v:one/pvc-7", {}, "another.driver"),
 );
 
-async function run(...words: readonly string[]) {
-  const out: string[] = [];
-  const err: string[] = [];
-  const program = new Command("csimux").exitOverride();
-  const host = { out: (text: string) => void out.push(text), err: (text: string) => void err.push(text) };
-  const env = { PATH: process.env["PATH"], CSI_NODE_ID: "w1" };
-  addVolumes(program, {
-    ...host,
-    stdin: async () => cluster,
-    env,
-    hostname: "box",
-    colour: false,
-    pause: async () => {},
-  });
-  const before = process.exitCode;
-  await program.parseAsync(["node", "csimux", "volumes", ...words]);
-  const code = Number(process.exitCode ?? 0);
-  process.exitCode = before ?? 0;
-  return { code, out: out.join(""), err: err.join("") };
-}
+const run = (...words: readonly string[]) => volumes(cluster, ...words);
 
 /** Everything below the connections, with times of change. */
 const state = (): string =>
