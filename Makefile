@@ -99,13 +99,14 @@ assumed: $(STAMP)
 	@$(BUN) scripts/assumed.ts
 
 # ONLY=pairs: only matching scenarios (coldStart, probes, pairs, nodeCycles, manyConnections). QUICK=1: fewer repetitions.
+# KEEP=1: put the figures into the guide.
 bench: $(STAMP)
-	@$(BUN) scripts/bench.ts $(if $(QUICK),--quick) $(if $(ONLY),--only "$(ONLY)")
+	@$(BUN) scripts/bench.ts $(if $(QUICK),--quick) $(if $(KEEP),--keep) $(if $(ONLY),--only "$(ONLY)")
 
 # GUEST=1: use a running guest. QUICK=1: fewer repetitions. ONLY="CreateVolume nfs": only matching operations. TARGETS="1 100 1000":
-# iSCSI on a host with as many targets.
+# iSCSI on a host with as many targets. KEEP=1: put the figures into the guide.
 bench-lab: $(STAMP)
-	@$(BUN) scripts/bench-lab.ts $(if $(GUEST),--guest $(GUEST)) $(if $(QUICK),--quick) $(if $(ONLY),--only "$(ONLY)") $(if $(TARGETS),--targets "$(TARGETS)")
+	@$(BUN) scripts/bench-lab.ts $(if $(GUEST),--guest $(GUEST)) $(if $(QUICK),--quick) $(if $(KEEP),--keep) $(if $(ONLY),--only "$(ONLY)") $(if $(TARGETS),--targets "$(TARGETS)")
 
 clean:
 	rm -rf dist .cache run

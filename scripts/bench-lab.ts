@@ -2,6 +2,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Command } from "commander";
 import { Controller } from "../lib/csi/gen/csi/v1/csi_pb.ts";
+import { keep } from "./bench/keep.ts";
 import * as bench from "./bench/operations.ts";
 import { compared, shellOn } from "./bench/turns.ts";
 import { build } from "./build.ts";
@@ -22,8 +23,15 @@ const options = new Command("bun scripts/bench-lab.ts")
   .option("--only <title>", "only operations with this in their title", "")
   .option("--targets <numbers>", "how many targets of LIO there are already, one after another", "1")
   .option("--quick", "fewer of everything")
+  .option("--keep", "put the figures into the guide")
   .parse()
-  .opts<{ readonly guest?: number; readonly quick?: true; readonly only: string; readonly targets: string }>();
+  .opts<{
+    readonly guest?: number;
+    readonly quick?: true;
+    readonly keep?: true;
+    readonly only: string;
+    readonly targets: string;
+  }>();
 
 const metrics = "127.0.0.1:19478";
 const counts = options.targets
@@ -143,8 +151,9 @@ try {
   // The datasets above the volumes, and the first login, belong to no figure.
   for (const connection of bench.connections) await csimux({ rpc: "CreateVolume", connection }, "source");
   const ofLio = (each: bench.Operation): boolean => each.connection === "iscsi";
-  await measure(chosen.filter(each => !ofLio(each)));
-  await measureTargets(chosen.filter(ofLio));
+  const others = await measure(chosen.filter(each => !ofLio(each)));
+  const figures = [...others, ...(await measureTargets(chosen.filter(ofLio)))];
+  if (options.keep) await keep("bench-lab", figures);
 } finally {
   // A guest that stays up keeps no target.
   if (options.guest !== undefined) {

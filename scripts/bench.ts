@@ -2,6 +2,7 @@ import { mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { Controller, Identity, Node } from "../lib/csi/gen/csi/v1/csi_pb.ts";
+import { keep } from "./bench/keep.ts";
 import { build } from "./build.ts";
 import { type CsiClient, csiClient, mountCapability } from "./client.ts";
 import { type Daemon, startDaemon } from "./daemon.ts";
@@ -245,6 +246,7 @@ for (const [title, run] of Object.entries(scenarios).filter(([name]) => name.inc
   process.stderr.write(`${title} ...\n`);
   figures.push(...(await run()));
 }
+if (process.argv.includes("--keep")) await keep("bench", figures);
 console.log(`${table(figures)}
 
 peer: the unmerged proxy of democratic-csi, measured on a machine like the one that the targets were set on; its "create +

@@ -12,7 +12,8 @@ export interface Figure {
   readonly target?: number;
 }
 
-const number = (value: number): string => {
+/** A value with as many digits as matter. */
+export const shownNumber = (value: number): string => {
   if (!Number.isFinite(value)) return "-";
   if (Math.abs(value) >= 100 || Number.isInteger(value)) return Math.round(value).toLocaleString("en-US");
   return value.toPrecision(value < 1 ? 2 : 3);
@@ -20,10 +21,10 @@ const number = (value: number): string => {
 
 const cells = ({ what, value, unit, peer, target }: Figure): readonly string[] => [
   what,
-  `${number(value)} ${unit}`,
-  peer === undefined ? "" : `${number(peer)} ${unit}`,
+  `${shownNumber(value)} ${unit}`,
+  peer === undefined ? "" : `${shownNumber(peer)} ${unit}`,
   peer === undefined ? "" : `${(value / peer).toFixed(2)} x`,
-  target === undefined ? "" : `<= ${number(target)} ${unit} ${value <= target ? "reached" : "MISSED"}`,
+  target === undefined ? "" : `<= ${shownNumber(target)} ${unit} ${value <= target ? "reached" : "MISSED"}`,
 ];
 
 /** The figures as a table, one on each line. */

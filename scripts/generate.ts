@@ -1,5 +1,6 @@
 import { driverTable } from "./generate/driver-table.ts";
 import { editorSchemas } from "./generate/editor-schemas.ts";
+import { figuresInGuide } from "./generate/figures.ts";
 import { type Generated, stale, write } from "./generate/generated.ts";
 import { healthPage } from "./generate/health-page.ts";
 import { keyReference } from "./generate/key-reference.ts";
@@ -18,6 +19,7 @@ export const generators: readonly (readonly [source: string, generate: () => Gen
   ["the connection files in examples/local", localFolders],
   ["lib/health/reasons.ts", healthPage],
   ["lib/lint/rules/", rulesPage],
+  ["the figures in scripts/bench", figuresInGuide],
 ];
 
 /** Committed files that differ from what their sources generate. One line each. */
