@@ -1,3 +1,4 @@
+import { chartFiles } from "./generate/chart-files.ts";
 import { driverTable } from "./generate/driver-table.ts";
 import { editorSchemas } from "./generate/editor-schemas.ts";
 import { figuresInGuide } from "./generate/figures.ts";
@@ -17,6 +18,7 @@ export const generators: readonly (readonly [source: string, generate: () => Gen
   [schemas, keyReference],
   ["the drivers in lib/drivers/index.ts", driverTable],
   ["the connection files in examples/local", localFolders],
+  ["examples/monitoring/alerts.yaml", chartFiles],
   ["lib/health/reasons.ts", healthPage],
   ["lib/lint/rules/", rulesPage],
   ["the figures in scripts/bench", figuresInGuide],

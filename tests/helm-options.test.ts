@@ -49,7 +49,6 @@ describe.skipIf(!hasGoProgram("helm"))("the chart", () => {
       enabled: true,
       ingressClassName: "nginx",
       host: "csimux.lan",
-      tls: true,
       annotations: { a: "b" },
     };
     const httproute = { enabled: true, parentRefs: [{ name: "gateway" }], hostnames: ["csimux.lan"] };
@@ -62,6 +61,11 @@ describe.skipIf(!hasGoProgram("helm"))("the chart", () => {
       tls: [{ hosts: ["csimux.lan"], secretName: "csimux-page-tls" }],
       rules: [{ host: "csimux.lan", http: { paths: [{ backend: { service: { name, port: { name: "page" } } } }] } }],
     });
+    const plain = await rendered({
+      ...required,
+      page: { ...withPage.page, ingress: { ...ingress, tls: false } },
+    });
+    expect(of(plain, "Ingress")[0]?.["spec"].tls).toBeUndefined();
     expect(of(objects, "HTTPRoute")[0]?.["spec"]).toMatchObject({
       ...{ parentRefs: httproute.parentRefs, hostnames: httproute.hostnames },
       rules: [{ backendRefs: [{ name, port: 80 }] }],

@@ -30,7 +30,7 @@ export const required = {
   image: { repository: "registry.lan/csimux", tag: "0.1.0" },
 } as const;
 
-/** Runs a command of helm with values for the chart. Returns its output and its errors, without the note about a link in the chart. */
+/** Runs a command of helm with values for the chart. Returns its output and its errors. */
 export async function helm(
   command: readonly string[],
   values: object,
@@ -42,8 +42,7 @@ export async function helm(
     await writeFile(file, JSON.stringify(values));
     const env = { HELM_CACHE_HOME: folder, HELM_CONFIG_HOME: folder, HELM_DATA_HOME: folder };
     const argv = [goProgram("helm"), ...command, chart, "--values", file, ...flags] as const;
-    const { code, stdout, stderr } = await spawned([...argv], { env });
-    return { code, stdout, stderr: stderr.replace(/^.*found symbolic link in path.*\n/gm, "") };
+    return await spawned([...argv], { env });
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

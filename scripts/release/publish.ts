@@ -34,7 +34,7 @@ export async function packChart(image: string | undefined, folder: string, run: 
   const work = await mkdtemp(join(tmpdir(), "csimux-chart-"));
   try {
     const chart = join(work, "csimux");
-    await cp(`${root}/examples/helm/csimux`, chart, { recursive: true, dereference: true });
+    await cp(`${root}/examples/helm/csimux`, chart, { recursive: true });
     if (image !== undefined) {
       const values = await readFile(join(chart, "values.yaml"), "utf8");
       await writeFile(join(chart, "values.yaml"), values.replace(/^ {2}repository: .*$/m, `  repository: ${image}`));
