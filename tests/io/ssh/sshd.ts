@@ -17,9 +17,11 @@ export interface SshdOptions {
   readonly password?: string;
   /** Environment that every session gets. */
   readonly env?: Readonly<Record<string, string>>;
+  /** Where it listens; a free port of loopback when absent. */
+  readonly at?: { readonly host: string; readonly port: number };
 }
 
-/** A real sshd on a loopback port, with keys and accounts of its own. */
+/** A real sshd, with keys and accounts of its own. */
 export interface Sshd {
   readonly port: number;
   readonly pid: number;
@@ -74,11 +76,11 @@ export async function startSshd(options: SshdOptions = {}): Promise<Sshd> {
   if (options.text !== undefined) await writeFile(shell, options.text, { mode: 0o755 });
   await accounts(folder, options.text === undefined ? options : { ...options, shell });
   await mkdir("/run/sshd", { recursive: true });
-  const port = await freePort();
+  const { host, port } = options.at ?? { host: "127.0.0.1", port: await freePort() };
   const env = Object.entries({ ...options.env, [sessionMark]: folder }).map(([name, value]) => `${name}=${value}`);
   const lines = [
     `Port ${port}`,
-    "ListenAddress 127.0.0.1",
+    `ListenAddress ${host}`,
     `HostKey ${folder}/host`,
     `AuthorizedKeysFile ${folder}/authorized_keys`,
     `PidFile ${folder}/pid`,
@@ -106,7 +108,7 @@ export async function startSshd(options: SshdOptions = {}): Promise<Sshd> {
     hostKey,
     clientKey,
     settings: change => ({
-      host: "127.0.0.1",
+      host,
       port,
       username: "root",
       privateKey: clientKey,

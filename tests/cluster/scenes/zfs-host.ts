@@ -1,0 +1,57 @@
+import { readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { until } from "../../../scripts/cluster/first-process.ts";
+import { state } from "../../../scripts/cluster/place.ts";
+import { root, tool } from "../../../scripts/spawned.ts";
+import { nfsClients, nfsdForShells } from "../../fakes/zfs/nfsd.ts";
+import { startServer, stopServer } from "./server.ts";
+
+const at = { host: "10.99.0.2", port: 6072 };
+const script = "tests/cluster/scenes/zfs-double.ts";
+const file = join(state, "zfs-host.json");
+
+/** A storage host on the cluster's machine. Its NFS server is a model, so nodes cannot mount its volumes. */
+export interface ZfsHost {
+  /** The text of a connection file for it. */
+  readonly connection: string;
+  /** The folder with the datasets of the volumes. */
+  readonly volumes: string;
+  /** Sets which dataset a client of the NFS server has a file open in. */
+  open(volume: string | undefined): void;
+}
+
+/** Starts it; it runs until it is ended. */
+export async function startZfsHost(): Promise<ZfsHost> {
+  await rm(file, { force: true });
+  await startServer([tool("bun"), `${root}/${script}`, at.host, String(at.port), file], at.host, at.port);
+  const { folder, hostKey, clientKey } = await until("the storage host says how to reach it", 10_000, async () => {
+    const text = await readFile(file, "utf8").catch(() => "");
+    return text !== "" && (JSON.parse(text) as { folder: string; hostKey: string; clientKey: string });
+  });
+  const volumes = join(folder, "mnt/tank/v");
+  return {
+    volumes,
+    connection: JSON.stringify({
+      driver: "zfs-generic-nfs",
+      instance_id: "cluster-1",
+      sshConnection: { ...at, username: "root", privateKey: clientKey, hostKey },
+      zfs: { datasetParentName: "tank/v", detachedSnapshotsDatasetParentName: "tank/s", datasetEnableQuotas: true },
+      nfs: {
+        shareHost: at.host,
+        shareStrategy: "setDatasetProperties",
+        shareStrategySetDatasetProperties: { properties: { sharenfs: "rw" } },
+      },
+    }),
+    open(volume) {
+      const place = join(volumes, volume ?? "");
+      nfsdForShells(folder, join(folder, "bin"), place);
+      nfsClients(folder, volume === undefined ? [] : [{ id: 7, open: [place] }]);
+    },
+  };
+}
+
+/** Ends it. */
+export async function stopZfsHost(): Promise<void> {
+  await stopServer(script, at.host, at.port);
+  await rm(file, { force: true });
+}
