@@ -27,8 +27,10 @@ export function expanded(text: string, path: Path, resolver: ValueResolver, find
     return whole;
   });
   if (filled === text && foreignReference.test(text)) {
-    const message = "this looks like a reference to an environment variable, but is taken literally";
-    findings.push(warning("unexpanded-variable", path, message, "write ${env:NAME} if the variable is meant"));
+    const message = "this looks like a reference to a variable, but csimux takes it literally";
+    const fix =
+      "write ${env:NAME} for a variable of csimux; if another tool replaces it, such as Flux, check what that tool makes";
+    findings.push(warning("unexpanded-variable", path, message, fix));
   }
   return filled;
 }
