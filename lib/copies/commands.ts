@@ -1,7 +1,6 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { encodeHandle, type Handle } from "../core/handle.ts";
-import { mapLimit } from "../core/semaphore.ts";
 import { within } from "../core/time.ts";
 import type { CopySpec } from "../drivers/copying.ts";
 import type { Volume } from "../drivers/driver.ts";
@@ -16,6 +15,7 @@ import { copySourceOf } from "./copy-work.ts";
 import type { CopyCreation } from "./create-volume.ts";
 import { finishCopy } from "./finish.ts";
 import { freezeSource, noPass } from "./freeze.ts";
+import { listCopies } from "./listing.ts";
 import type { MethodChoice } from "./methods.ts";
 import { nextStep } from "./next-step.ts";
 import type { CopyAnswer, CopyCommand } from "./protocol.ts";
@@ -23,9 +23,6 @@ import { type CopyRecord, sourceOf, specOf } from "./record.ts";
 import type { CopyingParts } from "./running-copies.ts";
 import type { RunningCopy } from "./running-copy.ts";
 import { ensureLastSnapshot, proveOrigin } from "./source-snapshot.ts";
-
-/** How many connections are asked for their copies at once. */
-const width = 16;
 
 /** The interval of progress lines to a client, in milliseconds. */
 const tellMs = 2_000;
@@ -84,7 +81,7 @@ export class CopyCommands {
       case "cancel":
         return cancelCopy(this.#parts, this.#copying, this.#handles.known(command.target, "volume"), client, call);
       case "list":
-        return this.#list(tell, call);
+        return listCopies(this.#parts, tell, call);
     }
   }
 
@@ -212,27 +209,6 @@ export class CopyCommands {
       const volume = await ability(connection, "reading").get(target.id, call);
       return { volume: described(connection, volume) };
     });
-  }
-
-  async #list(tell: Tell, call: Call) {
-    const listed: string[] = [];
-    const unlisted: string[] = [];
-    const { calls, connections, copies } = this.#parts;
-    await mapLimit(await connections.names(), width, async name => {
-      try {
-        const found = await this.#on(name, async connection => {
-          const { copyTarget } = connection.driver;
-          return copyTarget && calls.read("listing", connection, call, own => copyTarget.copies(own));
-        });
-        for (const stored of found ?? []) tell(copies.state(name, stored));
-        if (found) listed.push(name);
-      } catch (error) {
-        if (!(error instanceof CsiError)) throw error;
-        call.log.info("cannot list the copies of a connection", { connection: name, reason: error.message });
-        unlisted.push(name);
-      }
-    });
-    return { listed: listed.sort(), unlisted: unlisted.sort() };
   }
 
   /** The record of a target. Throws "not-found". */

@@ -68,8 +68,8 @@ const commandSchema = v.variant("command", [
   /** Removes the target and ends the protection of the source. Fails with "failed-precondition" for a finished volume. */
   v.strictObject({ command: v.literal("cancel"), target }),
   /**
-   * Sends a line of kind "copy" for each record. Done: `listed` and `unlisted`, names of connections; copies on connections that are not in
-   * `listed` are unknown.
+   * Sends a line of kind "copy" for each record. Done: `listed` and `unlisted`, names of connections, and `kept`; copies on connections
+   * that are not in `listed` are unknown.
    */
   v.strictObject({ command: v.literal("list") }),
 ]);
@@ -163,6 +163,8 @@ const answerSchema = v.variant("kind", [
     listed: v.optional(v.array(v.string())),
     /** The connections that did not answer. */
     unlisted: v.optional(v.array(v.string())),
+    /** What copies have left that is removed only when the connection of their other end has a file again, one sentence each. */
+    kept: v.optional(v.array(v.string())),
   }),
   v.strictObject({ kind: v.literal("failed"), code: v.picklist(codes), message: v.string() }),
 ]);

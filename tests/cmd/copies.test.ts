@@ -26,7 +26,7 @@ const server = await serveCommands(
     if (command.command === "list") {
       tell(state);
       tell({ ...state, target: "v:b/pvc-3", ahead: 2 });
-      tell({ kind: "done", listed: ["b"], unlisted: ["c\x1b"] });
+      tell({ kind: "done", listed: ["b"], unlisted: ["c\x1b"], kept: ["a record is kept\x1b"] });
       return;
     }
     if (command.command === "cancel") throw new CsiError("not-found", `there is no copy to volume ${command.target}`);
@@ -77,7 +77,7 @@ describe("csimux copies", () => {
     expect(text.out).toMatch(/^v:b\/pvc-3 +a +zfs-send +waiting, 2 ahead /m);
     expect(text.out).not.toContain("\x1b");
     expect(text.out).toEndWith(
-      "\nnot listed, because csimux cannot use these connections now (csimux status says why): c\\u001b\n",
+      "\na record is kept\\u001b\nnot listed, because csimux cannot use these connections now (csimux status says why): c\\u001b\n",
     );
     const json = await run(["list", "-o", "json"]);
     expect(JSON.parse(json.out)).toMatchObject({
@@ -87,6 +87,7 @@ describe("csimux copies", () => {
       ],
       listed: ["b"],
       unlisted: ["c\x1b"],
+      kept: ["a record is kept\x1b"],
     });
   });
 

@@ -6,6 +6,7 @@ import { readRecord, writeRecord } from "../../lib/copies/record.ts";
 import { RunningCopies } from "../../lib/copies/running-copies.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { usualCopies } from "../../lib/core/proxy.ts";
+import { copyDriver } from "../fakes/memory-copies.ts";
 import { codeOf, failure } from "../mux/world.ts";
 import { asked, until } from "./copy-world.ts";
 import { call, commanded, content, make, pair } from "./pair.ts";
@@ -67,6 +68,47 @@ describe("what is forgotten", () => {
     expect(remains()).toEqual([]);
     expect(on("b").volumes.has("copy")).toBe(true);
     await two.stop(1_000);
+  });
+
+  test("what stays because the connection of its other end has no file is listed with the reason", async () => {
+    const { process, on, remains } = pair();
+    const one = process();
+    on("a").step = what => {
+      if (what === "release") throw new CsiError("unavailable", "no answer");
+    };
+    expect((await asked(() => make(one))).id).toBe("v:b/copy");
+    await one.stop(1_000);
+    on("a").step = () => {};
+    const without = async (gone: string) => {
+      const names = ["a", "b", "c"].filter(name => name !== gone);
+      const two = process({ drivers: new Map(names.map(name => [name, () => copyDriver(on(name), name)])) });
+      await two.copies.cleanUp(call);
+      const done = (await commanded(two, { command: "list" })).at(-1);
+      await two.stop(1_000);
+      return done;
+    };
+    const reason = (gone: string) => `because connection "${gone}" is not configured; restore its file ${gone}.yaml`;
+    const [left, right] = [await without("a"), await without("b")];
+    expect([left, right]).toEqual([
+      {
+        ...({ kind: "done", listed: ["b", "c"], unlisted: [] } as const),
+        kept: [
+          `connection "b" keeps the record of the copy to volume v:b/copy, ${reason("a")}; without it, the record goes with the volume`,
+        ],
+      },
+      {
+        ...({ kind: "done", listed: ["a", "c"], unlisted: [] } as const),
+        kept: [
+          `connection "a" keeps a snapshot of the copy to volume v:b/copy, ${reason("b")}, or remove the snapshot on its storage`,
+        ],
+      },
+    ]);
+    expect(remains()).toEqual(["snapshot v:b/copy", "record copy"]);
+    const three = process();
+    expect((await commanded(three, { command: "list" })).at(-1)).toEqual({
+      ...({ kind: "done", listed: ["a", "b", "c"], unlisted: [] } as const),
+    });
+    await three.stop(1_000);
   });
 
   test("a deletion keeps the record of a target that cannot be removed and is not a volume", async () => {

@@ -48,14 +48,19 @@ export async function copies(
   }
 }
 
-const listJson = (states: readonly CopyState[], { listed = [], unlisted = [] }: ListDone): string =>
-  `{"copies":[${states.map(writeLine).join(",")}],"listed":${JSON.stringify(listed)},"unlisted":${JSON.stringify(unlisted)}}\n`;
+const listJson = (states: readonly CopyState[], { listed = [], unlisted = [], kept }: ListDone): string =>
+  `{"copies":[${states.map(writeLine).join(",")}],${JSON.stringify({ listed, unlisted, kept }).slice(1)}\n`;
 
-const listText = (states: readonly CopyState[], { unlisted = [] }: ListDone): string =>
-  copiesText(states, Date.now()) +
-  (unlisted.length === 0
-    ? ""
-    : `not listed, because csimux cannot use these connections now (csimux status says why): ${visible(unlisted.join(", "))}\n`);
+const listText = (states: readonly CopyState[], { unlisted = [], kept = [] }: ListDone): string =>
+  [
+    copiesText(states, Date.now()),
+    ...kept.map(each => `${visible(each)}\n`),
+    ...(unlisted.length === 0
+      ? []
+      : [
+          `not listed, because csimux cannot use these connections now (csimux status says why): ${visible(unlisted.join(", "))}\n`,
+        ]),
+  ].join("");
 
 function show(verb: CopiesVerb, outcome: CommandOutcome, output: "text" | "json", host: Host): void {
   if (outcome.kind === "running") return;
