@@ -1,3 +1,4 @@
+import { randomInt } from "node:crypto";
 import { wantedBytes } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
@@ -135,7 +136,8 @@ function newRecord({ spec, role }: CopyRequest, method: CopyMethod, snapshot: So
   return {
     ...{ origin, name, role, required: range.required, limit: range.limit, method, basic: false },
     ...{ pass: 0, snapshot, snapshotTime: now, earlier: undefined, state: "copying", dirty: false },
-    ...{ done: 0n, total: snapshot.toSend, asked: now, holder: "", heartbeat: 0, fault: "" },
+    // Who has read the record of an earlier copy of this name, and was suspended since, must not claim this one by the same heartbeat.
+    ...{ done: 0n, total: snapshot.toSend, asked: now, holder: "", heartbeat: randomInt(2 ** 47), fault: "" },
     move: role === "move" ? { parameters, mutable } : undefined,
   };
 }

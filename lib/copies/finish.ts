@@ -1,5 +1,6 @@
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
+import type { StillHeld } from "../drivers/copying.ts";
 import type { Volume } from "../drivers/driver.ts";
 import type { CopyRequest } from "./begin.ts";
 import { nextStep } from "./next-step.ts";
@@ -21,13 +22,14 @@ export async function finishCopy(
 ): Promise<Volume> {
   const end = { state: "finished", fault: "" } as const;
   const made: Volume[] = [];
-  const work = async (own: Call): Promise<void> => {
-    made.push(await place.use(to => to.finish(target.id, spec, record.snapshot, own)));
+  const work = async (own: Call, stillHeld: StillHeld): Promise<void> => {
+    made.push(await place.use(to => to.finish(target.id, spec, record.snapshot, stillHeld, own)));
   };
   const error: unknown = await copies.withLease({ target, place, record, end }, call, work).catch(why => why);
   const [volume] = made;
   if (!volume) {
-    if (!(await isOver())) throw retried(error);
+    // In doubt, the copy has not ended.
+    if (!(await isOver().catch(() => false))) throw retried(error);
     await removal.remove(target, record, call).catch(cause => Promise.reject(retried(cause)));
     throw whyEnded(record);
   }
@@ -44,7 +46,7 @@ export async function finishCopy(
    * what the next request of a claim would find, which removes both; the command would be refused and leave them.
    */
   async function isOver(): Promise<boolean> {
-    const left = await currentRecord(place, call).catch(() => undefined);
+    const left = await currentRecord(place, call);
     const step = left && nextStep("create", { record: left, lease: copies.observeLease(target, left) });
     return step === "remove" || (step === "finish" && !(await place.use(to => to.hasContent(target.id, call))));
   }

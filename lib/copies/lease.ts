@@ -217,6 +217,12 @@ export class CopyLease {
     }
   }
 
+  /** Throws "aborted" unless this process is still the holder, according to the record as it is now. */
+  async stillHeld(): Promise<void> {
+    if (this.#whyLost) throw this.#whyLost;
+    await this.#verify();
+  }
+
   /** Throws "aborted" unless the record still names this process, or `holder` with this heartbeat. */
   async #verify(call = this.#call, holder = this.#self, heartbeat?: number): Promise<void> {
     const { target } = this.#place;

@@ -3,7 +3,7 @@ import { CsiError } from "../core/errors.ts";
 import { encodeHandle, type Handle } from "../core/handle.ts";
 import type { CopySettings } from "../core/proxy.ts";
 import { within } from "../core/time.ts";
-import type { StoredCopy } from "../drivers/copying.ts";
+import type { StillHeld, StoredCopy } from "../drivers/copying.ts";
 import type { Connections } from "../mux/connections.ts";
 import type { StorageCalls } from "../mux/storage-calls.ts";
 import type { CopyByStream, CopyWork, UseDriver } from "./copy-work.ts";
@@ -123,7 +123,7 @@ export class RunningCopies {
   async withLease<T>(
     { target, place, record, begin = {}, end = {}, failed = {} }: LeasedWork,
     call: Call,
-    work: (own: Call) => Promise<T>,
+    work: (own: Call, stillHeld: StillHeld) => Promise<T>,
   ): Promise<T> {
     if (this.observeLease(target, record) === "held") throw this.whyHeld(target, record);
     this.#leased.add(place.target);
@@ -134,7 +134,7 @@ export class RunningCopies {
       lease.leave(change, { ...call, signal: AbortSignal.timeout(this.times.leaseTimeout) });
     try {
       await lease.claim(begin);
-      const result = await work(own);
+      const result = await work(own, () => lease.stillHeld());
       await leave(end);
       return result;
     } catch (error) {

@@ -163,6 +163,9 @@ export interface StoredCopy {
 /** The longest text of a record, in bytes of UTF-8. */
 export const maxRecordBytes = 4096;
 
+/** Throws "aborted" unless the caller still has the lease of the copy. */
+export type StillHeld = () => Promise<void>;
+
 /** The ability to create volumes with the content of other connections. Every method may be repeated, and interrupted after any step. */
 export interface CopyTarget {
   readonly content: "files" | "blocks";
@@ -190,9 +193,10 @@ export interface CopyTarget {
   markCancelled(id: string, call: Call): Promise<void>;
   /**
    * Proves that the target holds `snapshot`, and makes it the volume: size, properties, name, share. Returns the volume, also when repeated
-   * after an interruption at any step. The record stays until `forget`.
+   * after an interruption at any step. The record stays until `forget`. Before the target gets its name, in a way that a process which has become
+   * the holder can still prevent, calls `stillHeld`, which throws unless the caller still has the lease: it may have been suspended.
    */
-  finish(id: string, spec: CopySpec, snapshot: SourceSnapshot, call: Call): Promise<Volume>;
+  finish(id: string, spec: CopySpec, snapshot: SourceSnapshot, stillHeld: StillHeld, call: Call): Promise<Volume>;
   /** Whether there is a target, or a volume, finished or not, with this id. */
   hasContent(id: string, call: Call): Promise<boolean>;
   /** Removes the target and keeps its record. Throws like `drop`. */

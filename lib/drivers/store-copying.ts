@@ -1,5 +1,5 @@
 import type { Call } from "../core/call.ts";
-import type { CopySource, CopySpec, CopyTarget, SourceSnapshot, StreamTarget } from "./copying.ts";
+import type { CopySource, CopySpec, CopyTarget, StreamTarget } from "./copying.ts";
 import type { Volume } from "./driver.ts";
 import type { CopyTargetStore, StoredVolume } from "./store.ts";
 
@@ -9,7 +9,7 @@ export type Guard = <T>(doing: string, object: string, call: Call, work: () => P
 /** The volumes of a store, as far as copies need them. */
 interface CopiedVolumes {
   existing(spec: CopySpec, call: Call): Promise<Volume | undefined>;
-  finish(id: string, spec: CopySpec, snapshot: SourceSnapshot, call: Call): Promise<Volume>;
+  readonly finish: CopyTarget["finish"];
   empty(id: string, call: Call): Promise<void>;
   drop(id: string, call: Call): Promise<void>;
 }
@@ -63,7 +63,8 @@ export function copyTargetOf<A extends StoredVolume>(
     mayHave: mayHave && ((id, call) => copying(id, call, () => mayHave(id, call))),
     note: (id, record, call) => copying(id, call, () => copyTarget.note(id, record, call)),
     markCancelled: (id, call) => copying(id, call, () => copyTarget.markCancelled(id, call)),
-    finish: (id, spec, snapshot, call) => copying(id, call, () => volumes.finish(id, spec, snapshot, call)),
+    finish: (id, spec, snapshot, stillHeld, call) =>
+      copying(id, call, () => volumes.finish(id, spec, snapshot, stillHeld, call)),
     hasContent: (id, call) => copying(id, call, () => copyTarget.hasContent(id, call)),
     empty: (id, call) => guard("empty the unfinished copy", id, call, () => volumes.empty(id, call)),
     drop: (id, call) => guard("remove the unfinished copy", id, call, () => volumes.drop(id, call)),

@@ -3,7 +3,7 @@ import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { TryLocks } from "../core/locks.ts";
 import { joined } from "../health/finding.ts";
-import type { CopySpec, SourceSnapshot } from "./copying.ts";
+import type { CopySpec, SourceSnapshot, StillHeld } from "./copying.ts";
 import type {
   AdoptedVolume,
   ClaimedVolume,
@@ -92,9 +92,9 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
   }
 
   /** Like CopyTarget.finish. A failure leaves everything as it is, for the next attempt or for `drop`. */
-  finish(id: string, spec: CopySpec, snapshot: SourceSnapshot, call: Call): Promise<Volume> {
+  finish(id: string, spec: CopySpec, snapshot: SourceSnapshot, stillHeld: StillHeld, call: Call): Promise<Volume> {
     return this.#alone(id, async () => {
-      const asset = await this.#store.copyTarget?.complete(id, spec, snapshot, call);
+      const asset = await this.#store.copyTarget?.complete(id, spec, snapshot, stillHeld, call);
       if (!asset) throw this.#absent(id);
       checkSameRequest(this.connection, this.#store, spec, asset);
       return this.#volume(await this.#completed(asset, spec, call));

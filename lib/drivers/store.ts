@@ -1,7 +1,7 @@
 import type { Access, Protocol } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import type { Finding, VolumeFindings } from "../health/finding.ts";
-import type { CopySource, CopySpec, CopyTarget, SourceSnapshot } from "./copying.ts";
+import type { CopySource, CopySpec, CopyTarget, SourceSnapshot, StillHeld } from "./copying.ts";
 import type {
   Context,
   GroupSnapshotAbility,
@@ -52,7 +52,7 @@ export type CopyTargetStore<A extends StoredVolume> = Omit<CopyTarget, "idOf" | 
    * Proves that the target holds `snapshot`, and gives it the size, properties, origin and name of the volume, whose share is still missing.
    * Returns a volume that exists with this id unchanged; the driver compares and refuses.
    */
-  complete(id: string, spec: CopySpec, snapshot: SourceSnapshot, call: Call): Promise<A>;
+  complete(id: string, spec: CopySpec, snapshot: SourceSnapshot, stillHeld: StillHeld, call: Call): Promise<A>;
 };
 
 /** What the volumes of a store record about whose they are. */

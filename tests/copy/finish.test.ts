@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { writeRecord } from "../../lib/copies/record.ts";
+import { type CopyRecord, writeRecord } from "../../lib/copies/record.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { CopyTarget } from "../../lib/drivers/copying.ts";
 import type { Driver } from "../../lib/drivers/driver.ts";
@@ -32,7 +32,7 @@ function held() {
   let running = 0;
   let most = 0;
   const change: Change = whole => ({
-    finish: async (id, spec, snapshot, own) => {
+    finish: async (id, spec, snapshot, stillHeld, own) => {
       most = Math.max(most, ++running);
       reached.resolve();
       try {
@@ -40,7 +40,7 @@ function held() {
           own.signal.addEventListener("abort", () => reject(own.signal.reason), { once: true }),
         );
         await Promise.race([go.promise, ended]);
-        return await whole.finish(id, spec, snapshot, own);
+        return await whole.finish(id, spec, snapshot, stillHeld, own);
       } finally {
         running--;
       }
@@ -50,10 +50,10 @@ function held() {
 }
 
 /** A pair with a claim's copy that is complete, and has no holder. */
-async function complete() {
+async function complete(more: Partial<CopyWorldParts> = {}) {
   const world = meeting();
   world.hold();
-  const first = world.process();
+  const first = world.process(more);
   expect(await codeOf(make(first))).toBe("aborted");
   world.release();
   await until(() => world.record().state === "ready");
@@ -119,6 +119,23 @@ describe("of two processes that make a target the volume", () => {
     go();
     expect((await making).id).toBe(target);
     expect(on("b").volumes.get("copy")?.content).toBe(content);
+    for (const each of [one, two]) await each.stop(1_000);
+  });
+
+  test("one that was suspended and wakes up after the copy was cancelled does not make it the volume", async () => {
+    const { open, process, on, remains } = await complete();
+    const { change, reached, go } = held();
+    // A suspended process writes no heartbeats, and sees no time pass.
+    const one = open(change, { times: { heartbeat: 60_000, leaseTimeout: 60_000 } });
+    const making = codeOf(make(one));
+    await reached;
+    const two = process();
+    const cancelling = commanded(two, { command: "cancel", target });
+    await until(() => on("b").cancelled.has("copy"));
+    go();
+    expect(await making).not.toBe("none");
+    await cancelling;
+    expect([on("b").volumes.has("copy"), remains()]).toEqual([false, []]);
     for (const each of [one, two]) await each.stop(1_000);
   });
 });
@@ -220,6 +237,51 @@ test("a copy that another process begins under the name, when this one would fin
   }));
   expect(await codeOf(make(one))).toBe("aborted");
   expect(record()).toMatchObject({ state: "copying", holder: "" });
+  await one.stop(1_000);
+});
+
+test("a process that has read the record of an earlier copy of the name does not take a later one for it", async () => {
+  // Both copies raise the heartbeat equally often.
+  const more = { times: { heartbeat: 60_000, leaseTimeout: 60_000 } };
+  const { open, process, record, hold, reached, release } = await complete(more);
+  let paused: CopyRecord | undefined;
+  const again = async () => {
+    const two = process(more);
+    await two.volumes.delete(target, call);
+    hold();
+    expect(await codeOf(make(two))).toBe("aborted");
+    await reached();
+    const stopping = two.stop(1_000);
+    release();
+    await stopping;
+    paused = record();
+  };
+  let isLooked = false;
+  const one = open(whole => ({
+    existing: async (...given) => {
+      isLooked = true;
+      return whole.existing(...given);
+    },
+    find: async (...given) => {
+      const found = await whole.find(...given);
+      if (isLooked && !paused) await again();
+      return found;
+    },
+  }));
+  expect(await codeOf(make(one))).toBe("aborted");
+  expect(paused).toMatchObject({ state: "copying", holder: "" });
+  expect<CopyRecord | undefined>(record()).toEqual(paused);
+  await one.stop(1_000);
+});
+
+test("a failure is not final because nobody can say what is left of the target", async () => {
+  const { open, record } = await complete();
+  const refuse = async () => {
+    throw new CsiError("failed-precondition", "the target is not readable");
+  };
+  const one = open(() => ({ finish: () => Promise.reject(new CsiError("unavailable", "busy")), hasContent: refuse }));
+  expect(await failure(make(one))).toMatchObject({ code: "unavailable", message: "busy" });
+  expect(record()).toMatchObject({ state: "ready", holder: "" });
   await one.stop(1_000);
 });
 

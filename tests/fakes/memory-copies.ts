@@ -158,12 +158,13 @@ function copyTargetOn(storage: CopyStorage, machine: string): CopyTarget {
       storage.cancelled.add(id);
       step("cancelled");
     },
-    finish: async (id, spec, snapshot) => {
+    finish: async (id, spec, snapshot, stillHeld) => {
       const finished = storage.volumes.get(id);
       if (finished) return volumeOf(id, finished);
       const { content, proof, isWhole } = stored(id);
       if (!isWhole || proof !== snapshot.proof) throw new CsiError("unavailable", `target ${id} is not complete`);
       step("finish");
+      await stillHeld();
       // A rename: both at once.
       storage.volumes.set(id, { content, bytes: spec.range.required ?? snapshot.bytes, origin: spec.origin });
       storage.targets.delete(id);

@@ -134,7 +134,7 @@ export class StorePerOperation implements VolumeStore<VolumeFolder> {
       mayHave: async id => (await copies()).has(id),
       note: async (id, record) => (await copies()).note(id, record),
       markCancelled: async id => (await copies()).markCancelled(id),
-      complete: async (id, spec, snapshot, call) => (await at()).complete(id, spec, snapshot, call),
+      complete: async (...given) => (await at()).complete(...given),
       hasContent: async id => (await copies()).hasContent(id),
       empty: async (id, call) => void (await (await copies()).empty(id, call)),
       drop: async (id, call) => (await copies()).drop(id, call),

@@ -26,7 +26,9 @@ export async function inspectBase(context: OperationContext): Promise<BaseInspec
   const [volumes, snapshots] = [await namesOf(layout.root("v")), await namesOf(layout.root("s"))];
   const isBegun = (kind: TreeKind, tree: string) =>
     work.some(
-      name => name.startsWith(layout.workPrefix(kind, tree)) || (kind === "v" && name === layout.copyTarget(tree)),
+      name =>
+        name.startsWith(layout.workPrefix(kind, tree)) ||
+        (kind === "v" && (name === layout.copyTarget(tree) || name.startsWith(layout.finishingPrefix(tree)))),
     );
   const findings = new Map<string, readonly Finding[]>();
   const there = new Set(volumes);

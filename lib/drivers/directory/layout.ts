@@ -55,6 +55,16 @@ export class Layout {
     return `c~${id}`;
   }
 
+  /** The prefix of the names of a target in the work folder while one call makes it the volume; none is ever swept. */
+  finishingPrefix(id: string): string {
+    return `f~${id}~`;
+  }
+
+  /** A new path for making a target the volume, which only the call that does it knows. */
+  finishing(id: string): string {
+    return `${this.work}/${this.finishingPrefix(id)}${randomBytes(6).toString("hex")}`;
+  }
+
   /** A new path for removing a target. */
   copyTargetAside(id: string): string {
     return `${this.work}/${this.copyTarget(id)}~${randomBytes(6).toString("hex")}`;

@@ -2,7 +2,7 @@ import { wantedBytes } from "../../core/bytes.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError, errnoOf } from "../../core/errors.ts";
 import { backendName } from "../../core/name.ts";
-import type { CopySpec, SourceSnapshot } from "../copying.ts";
+import type { CopySpec, SourceSnapshot, StillHeld } from "../copying.ts";
 import type { Context, Page, PageRequest, Source, VolumeSpec } from "../driver.ts";
 import { type ErrorMapping, throwIfCancelled, unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
@@ -179,8 +179,14 @@ export class DirectoryStore {
   }
 
   /** Gives a target its name. */
-  async complete(id: string, spec: CopySpec, snapshot: SourceSnapshot, call: Call): Promise<VolumeFolder> {
-    const record = await this.unfinished.complete(id, spec, snapshot, call);
+  async complete(
+    id: string,
+    spec: CopySpec,
+    snapshot: SourceSnapshot,
+    stillHeld: StillHeld,
+    call: Call,
+  ): Promise<VolumeFolder> {
+    const record = await this.unfinished.complete(id, spec, snapshot, stillHeld, call);
     return folder(id, record ?? (await this.#records.read(id)));
   }
 

@@ -226,11 +226,11 @@ export function datasetCopyTarget({ storage, streams, made = {} }: CopyAccess): 
       if (!(await find(id, call))) throw gone(id);
       await zfs.set(names.record(id), { [property.cancelled]: "true" }, call.signal);
     },
-    async complete(id, spec, snapshot, call) {
+    async complete(id, spec, snapshot, stillHeld, call) {
       const { volume } = await read(id, call);
       if (!volume && !(await targetOf(id, call)))
         throw storage.error("aborted", `the copy of "${id.slice(0, 128)}" has received nothing yet`);
-      return finishCopy(storage, id, planOf(spec, snapshot), spec, snapshot, call);
+      return finishCopy(storage, id, { plan: planOf(spec, snapshot), spec, snapshot, stillHeld }, call);
     },
     async hasContent(id, call) {
       const { target, volume } = await read(id, call);

@@ -1,5 +1,5 @@
 import type { Call } from "../../core/call.ts";
-import type { CopySpec, SourceSnapshot } from "../copying.ts";
+import type { CopySpec, SourceSnapshot, StillHeld } from "../copying.ts";
 import type { CreationPlan } from "./creation.ts";
 import { isReceived, receivedName } from "./names.ts";
 import { bytesOf, otherOwner, ownValue, property, shownValue, whyNotVolume } from "./properties.ts";
@@ -8,6 +8,14 @@ import { laterValues } from "./values.ts";
 import { volumeIn, volumePropertyNames, type ZfsVolume } from "./volume.ts";
 import { type Entry, untrue, type Values } from "./zfs.ts";
 
+/** The volume that a target becomes. */
+interface FinishedCopy {
+  readonly plan: CreationPlan;
+  readonly spec: CopySpec;
+  readonly snapshot: SourceSnapshot;
+  readonly stillHeld: StillHeld;
+}
+
 /**
  * Makes a target the volume: proof, snapshots, properties, name, mount. Each step is recorded by what it changes, so that a repeated call
  * continues where an interrupted one ended. Returns a volume of this name that is not of this copy, or is finished, as it is.
@@ -15,9 +23,7 @@ import { type Entry, untrue, type Values } from "./zfs.ts";
 export async function finishCopy(
   storage: ZfsStorage,
   id: string,
-  plan: CreationPlan,
-  spec: CopySpec,
-  snapshot: SourceSnapshot,
+  { plan, spec, snapshot, stillHeld }: FinishedCopy,
   call: Call,
 ): Promise<ZfsVolume> {
   const { zfs, names, settings } = storage;
@@ -93,7 +99,13 @@ export async function finishCopy(
     await prove(entry, entries.get(`${target}@${receivedName(snapshot.proof)}`));
     await removeReceived();
     await zfs.set(target, closedValues(entry), signal);
-    await zfs.rename(target, dataset, signal);
+    const name = names.record(id);
+    const record = (await zfs.read({ names: [name], properties: ["guid", property.copy] }, signal)).get(name);
+    await stillHeld();
+    // This process may be suspended even now: another one that has become the holder since then has changed the record.
+    const value = ownValue(record, property.copy) ?? "";
+    const still = { dataset: name, guid: shownValue(record, "guid"), property: property.copy, value };
+    await zfs.rename(target, dataset, signal, { still });
   } else {
     const volume = volumeIn(id, existing, settings);
     if (!volume) {

@@ -106,6 +106,16 @@ export interface RenameOptions {
   readonly served: ServedFilesystem | undefined;
 }
 
+/** What another dataset must still say for a rename. A storage without a condition for that renames nevertheless. */
+interface RenameCondition {
+  readonly still: {
+    readonly dataset: string;
+    readonly guid: string | undefined;
+    readonly property: string;
+    readonly value: string;
+  };
+}
+
 /** The name of a snapshot, and where to look for it. */
 export interface SnapshotName {
   readonly name: string;
@@ -225,7 +235,7 @@ export interface Zfs {
   /** Whether it deletes the shares of this protocol together with a dataset. Absent: never. */
   takesShares?(protocol: Protocol, signal: AbortSignal): Promise<boolean>;
   /** Renames a dataset, with its snapshots and children; throws "exists" if the new name is taken. With `how`, throws like `destroy`. */
-  rename(from: string, to: string, signal: AbortSignal, how?: RenameOptions): Promise<void>;
+  rename(from: string, to: string, signal: AbortSignal, how?: RenameOptions | RenameCondition): Promise<void>;
   /** Throws where volumes cannot be made at all, before a creation changes anything. Absent where that needs no question. */
   ready?(signal: AbortSignal): Promise<void>;
   /** Finishes an interrupted rename of a copy; returns whether there was anything to do. Absent where a rename is one step. */

@@ -2,7 +2,7 @@ import type { Call } from "../../../core/call.ts";
 import { CsiError, errnoOf } from "../../../core/errors.ts";
 import { mapLimit } from "../../../core/semaphore.ts";
 import { unless } from "../../../io/files.ts";
-import type { CopyMethod, CopySpec, SourceSnapshot, StoredCopy } from "../../copying.ts";
+import type { CopyMethod, CopySpec, SourceSnapshot, StillHeld, StoredCopy } from "../../copying.ts";
 import { failure, throwIfCancelled } from "../../failure.ts";
 import { sizeFrom } from "../../sizes.ts";
 import type { ForeignSource } from "../../volume.ts";
@@ -105,7 +105,7 @@ export class UnfinishedCopies {
   /** The record of a copy that had none, if another process has begun it since. Throws "failed-precondition" for a target without one. */
   async #begunMeanwhile(id: string): Promise<CopyFile | undefined> {
     await present(this.#context);
-    if ((await this.#context.files.entry(this.#path(id))) === undefined) return undefined;
+    if ((await this.#target(id)) === undefined) return undefined;
     const kept = await this.#files.read(id);
     if (kept) return kept;
     const text = `${this.#path(id)} exists, but csimux has no record of a copy for it; move it away`;
@@ -135,7 +135,13 @@ export class UnfinishedCopies {
    * Gives a target, which holds `snapshot`, the owner and mode of new volumes, puts it on stable storage, writes the volume's record, and
    * only then gives it its name. Returns the record; undefined if the volume exists already.
    */
-  async complete(id: string, spec: CopySpec, snapshot: SourceSnapshot, call: Call): Promise<VolumeRecord | undefined> {
+  async complete(
+    id: string,
+    spec: CopySpec,
+    snapshot: SourceSnapshot,
+    stillHeld: StillHeld,
+    call: Call,
+  ): Promise<VolumeRecord | undefined> {
     const { trees, owner, records } = this.#parts;
     if (await trees.has(id)) {
       // The call that named it may have ended before this step.
@@ -149,6 +155,11 @@ export class UnfinishedCopies {
     await owner.apply(folder);
     await copied(this.#context, folder, call);
     throwIfCancelled(this.#context, call);
+    // This process may have been suspended, or is before any later step. The holder since then gives the target its name back (`#target`) before
+    // it writes into that: either it finds the target under the name of this call, which then has nothing to rename, or it is seen here.
+    const own = this.#context.layout.finishing(id);
+    await unless(this.#context.files.rename(folder, own), "ENOENT");
+    await stillHeld();
     const record: VolumeRecord = {
       ...{ name: spec.name, bytes: sizeFrom(spec.range, snapshot.bytes), source: undefined },
       copyOf: spec.origin,
@@ -157,7 +168,7 @@ export class UnfinishedCopies {
     };
     // A record that exists is that of an earlier attempt, or of an interrupted creation without a source.
     const subject = { trees, tree: id, records, key: id, file: this.#context.layout.record("v", id) };
-    await recorded(this.#context, subject, record, claim => trees.appear(id, folder, claim), call);
+    await recorded(this.#context, subject, record, claim => trees.appear(id, own, claim), call);
     return record;
   }
 
@@ -184,7 +195,8 @@ export class UnfinishedCopies {
       await present(this.#context);
       return false;
     }
-    if ((await this.#target(id)) !== undefined) await this.#discardTarget(id, call);
+    // Until a call that would make it the volume no longer finds it under either name.
+    while ((await this.#target(id)) !== undefined) await this.#discardTarget(id, call);
     await this.#sweep(id, call);
     // Content that reappeared in the work folder after a power failure would never be removed.
     await unless(files.sync(layout.work), "ENOENT");
@@ -255,12 +267,25 @@ export class UnfinishedCopies {
     throw this.#error("already-exists", `volume "${name.slice(0, 128)}" is being copied ${of}`);
   }
 
-  /** Throws "failed-precondition" if something else has the name of the target. */
+  /**
+   * Whether the target exists, also if a call that was to make it the volume has left it under a name of its own: it gets its name back then. Throws
+   * "failed-precondition" if something else has that.
+   */
   async #target(id: string): Promise<"folder" | undefined> {
-    const entry = await this.#context.files.entry(this.#path(id));
+    const { files } = this.#context;
+    const entry =
+      (await files.entry(this.#path(id))) ?? ((await this.#isBack(id)) ? await files.entry(this.#path(id)) : undefined);
     if (entry !== "other") return entry;
     const text = `${this.#path(id)} is a link or a file instead of a folder; csimux does not change it`;
     throw this.#error("failed-precondition", text);
+  }
+
+  async #isBack(id: string): Promise<boolean> {
+    const { files, layout } = this.#context;
+    const left = (await unless(files.names(layout.work), "ENOENT")) ?? [];
+    const own = left.filter(name => name.startsWith(layout.finishingPrefix(id)));
+    for (const name of own) await unless(files.rename(`${layout.work}/${name}`, this.#path(id)), "ENOENT");
+    return own.length > 0;
   }
 
   async #makeTarget(id: string, call: Call): Promise<void> {

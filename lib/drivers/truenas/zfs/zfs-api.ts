@@ -10,7 +10,6 @@ import {
   type NewDataset,
   type Permissions,
   type PropertyQuery,
-  type RenameOptions,
   type SnapshotsOfName,
   type Zfs,
   ZfsError,
@@ -162,9 +161,10 @@ export class ZfsApi implements Zfs, DatasetApi {
     return this.reading.families(names, properties, signal);
   }
 
-  rename(from: string, to: string, signal: AbortSignal, how?: RenameOptions): Promise<void> {
+  /** Like Zfs.rename; the server knows no condition for it. */
+  rename(...[from, to, signal, how]: Parameters<Zfs["rename"]>): Promise<void> {
     const rename = () => this.#rename(from, to, signal);
-    return how ? renamedWith(this, rename, from, to, how, signal) : rename();
+    return how && "guid" in how ? renamedWith(this, rename, from, to, how, signal) : rename();
   }
 
   async #rename(from: string, to: string, signal: AbortSignal): Promise<void> {

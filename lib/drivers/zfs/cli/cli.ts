@@ -12,7 +12,6 @@ import {
   notOurCopy,
   type Permissions,
   type PropertyQuery,
-  type RenameOptions,
   type SnapshotName,
   type SnapshotsOfName,
   type Zfs,
@@ -170,9 +169,10 @@ export class ZfsCli implements Zfs {
     return listFamilies(this.#calls(signal), names, properties);
   }
 
-  async rename(from: string, to: string, signal: AbortSignal, how?: RenameOptions): Promise<void> {
-    const step = how ? renameStep(this.#programs, from, to, how) : this.#step("rename", "rename", from, to);
-    const output = await whileUnused(this.#calls(signal), this.#exports, how?.served, step);
+  async rename(...[from, to, signal, how]: Parameters<Zfs["rename"]>): Promise<void> {
+    const served = how && "served" in how ? how.served : undefined;
+    const step = renameStep(this.#programs, from, to, how);
+    const output = await whileUnused(this.#calls(signal), this.#exports, served, step);
     if (output.exitCode !== 0) throw refusal(output);
   }
 

@@ -2,9 +2,9 @@ import type { Argv, Output } from "../../../io/runner.ts";
 import { quoted, type Step } from "../../../io/script.ts";
 import { discardedName } from "../names.ts";
 import { property } from "../properties.ts";
-import { type DestroyOptions, type RenameOptions, type ServedFilesystem, ZfsError } from "../zfs.ts";
+import { type DestroyOptions, type RenameOptions, type ServedFilesystem, type Zfs, ZfsError } from "../zfs.ts";
 import { outputOf, refusal } from "./answers.ts";
-import { type Compared, onlyIf, underLock } from "./lock.ts";
+import { type Compared, onlyIf, underLock, whileStill } from "./lock.ts";
 import { clientsIn, clientsText, type ExportCache, infoStep, usersText } from "./nfs.ts";
 import type { Programs, ZfsCalls } from "./steps.ts";
 
@@ -96,22 +96,21 @@ export const freeNameStep = ({ zfs }: Programs, snapshot: string): Step => {
 };
 
 /**
- * Renames a dataset, and sets values before and after. `zfs rename` unmounts a file system first, which fails while it is in use, before
+ * Renames a dataset; with RenameOptions, sets values before and after. `zfs rename` unmounts a file system first, which fails while it is in use, before
  * anything has changed (libzfs_dataset.c, zfs_rename). After a failure it is mounted and shared as it was.
  */
-export function renameStep(
-  programs: Programs,
-  from: string,
-  to: string,
-  { guid, before, after, served }: RenameOptions,
-): Step {
+export function renameStep(programs: Programs, from: string, to: string, how: Parameters<Zfs["rename"]>[3]): Step {
   const { zfs } = programs;
+  const plain = [...zfs, "rename", from, to] as const;
+  if (!how || "still" in how) {
+    const argv = how
+      ? whileStill(programs, how.still.dataset, how.still.guid, { ...how.still, proved: false }, plain)
+      : plain;
+    return { name: "rename", argv, onFailure: "go-on" };
+  }
+  const { guid, before, after, served } = how;
   const values = (all: RenameOptions["after"]) => Object.entries(all).map(([key, value]) => `${key}=${value}`);
-  const first = [
-    [...zfs, "set", ...values(before), from],
-    [...zfs, "rename", from, to],
-    [...zfs, "set", ...values(after), to],
-  ] as const;
+  const first = [[...zfs, "set", ...values(before), from], plain, [...zfs, "set", ...values(after), to]] as const;
   const last = [
     ...Object.keys(before).map(key => [...zfs, "inherit", key, from] as const),
     ...(served ? [[...zfs, "mount", from] as const, [...zfs, "share", from] as const] : []),

@@ -15,6 +15,9 @@ import { type OpenOptions, openOn } from "../directory-rig.ts";
 
 const call = callWith();
 
+/** Says that the lease is held. */
+export const held = async (): Promise<void> => {};
+
 /** A request for a copy of another connection's volume or snapshot. */
 export const copyOf = (name: string, handle = "v:other/source", bytes = gib): CopySpec => ({
   ...volumeOf(name, bytes),
@@ -75,7 +78,7 @@ export async function copyWhole(from: Driver, to: Driver, source: Source, spec: 
         copyFiles({ tree, folder, stable: snapshot.stable, progress: () => {} }, call),
       );
     await copyTarget.note(id, "copied", call);
-    await copyTarget.finish(id, spec, snapshot, call);
+    await copyTarget.finish(id, spec, snapshot, held, call);
   }
   await copySource.release(handleOf(id), undefined, call);
   await copyTarget.forget(id, call);

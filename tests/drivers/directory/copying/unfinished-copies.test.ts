@@ -7,7 +7,7 @@ import { localFiles } from "../../../../lib/io/files.ts";
 import { codeOf } from "../../../contract/driver-volumes.ts";
 import { callWith, gib, snapshotIds, volumeIds, volumeOf } from "../../../contract/rig.ts";
 import { leftOn, openOn, temporaryFolder } from "../directory-rig.ts";
-import { abilities, anyMoment, connections, copyOf, handleOf, needed } from "./rig.ts";
+import { abilities, anyMoment, connections, copyOf, handleOf, held, needed } from "./rig.ts";
 
 const call = callWith();
 
@@ -50,7 +50,7 @@ describe("a landing", () => {
     expect((await leftOn(b)).filter(name => name !== ".csimux/copies")).toEqual([]);
     for (const lost of [() => copyTarget.note("copy", "x", call), () => needed(copyTarget.folder)("copy", call)])
       expect(await codeOf(lost())).toBe("not-found");
-    expect(await codeOf(copyTarget.finish("copy", copyOf("copy"), anyMoment, call))).toBe("not-found");
+    expect(await codeOf(copyTarget.finish("copy", copyOf("copy"), anyMoment, held, call))).toBe("not-found");
   });
 
   test("and its volume are content, and a record alone is none", async () => {
@@ -63,7 +63,7 @@ describe("a landing", () => {
     await copyTarget.empty("copy", call);
     seen.push(await hasContent());
     await begin(to);
-    await copyTarget.finish("copy", copyOf("copy"), anyMoment, call);
+    await copyTarget.finish("copy", copyOf("copy"), anyMoment, held, call);
     seen.push(await hasContent());
     expect(seen).toEqual([false, true, false, true]);
   });
@@ -74,13 +74,13 @@ describe("a landing", () => {
     await begin(to);
     expect(await codeOf(begin(to, "copy", "v:other/another"))).toBe("already-exists");
     expect(await codeOf(begin(to, "copy", "s:other/source"))).toBe("already-exists");
-    expect(await codeOf(copyTarget.finish("copy", copyOf("copy", "v:other/another"), anyMoment, call))).toBe(
+    expect(await codeOf(copyTarget.finish("copy", copyOf("copy", "v:other/another"), anyMoment, held, call))).toBe(
       "already-exists",
     );
     expect(await codeOf(to.create(volumeOf("copy"), call))).toBe("already-exists");
-    const made = await copyTarget.finish("copy", copyOf("copy"), anyMoment, call);
+    const made = await copyTarget.finish("copy", copyOf("copy"), anyMoment, held, call);
     expect(made).toMatchObject({ id: "copy", bytes: gib });
-    expect(await copyTarget.finish("copy", copyOf("copy"), anyMoment, call)).toEqual(made);
+    expect(await copyTarget.finish("copy", copyOf("copy"), anyMoment, held, call)).toEqual(made);
     expect(await copyTarget.existing(copyOf("copy"), call)).toEqual(made);
     expect(await codeOf(copyTarget.existing(copyOf("copy", "v:other/another"), call))).toBe("already-exists");
     expect(await codeOf(copyTarget.existing(copyOf("copy", undefined, 2n * gib), call))).toBe("already-exists");
@@ -129,7 +129,7 @@ describe("a landing", () => {
     for (const work of [
       () => begin(to),
       () => needed(copyTarget.folder)("copy", call),
-      () => copyTarget.finish("copy", copyOf("copy"), anyMoment, call),
+      () => copyTarget.finish("copy", copyOf("copy"), anyMoment, held, call),
       () => copyTarget.drop("copy", call),
     ])
       expect(await codeOf(work())).toBe("failed-precondition");
@@ -164,7 +164,7 @@ describe("a landing", () => {
     expect(await copyTarget.find("copy", call)).toBeUndefined();
     await copyTarget.empty("copy", call);
     await begin(to);
-    await copyTarget.finish("copy", copyOf("copy"), anyMoment, call);
+    await copyTarget.finish("copy", copyOf("copy"), anyMoment, held, call);
     expect(await codeOf(copyTarget.empty("copy", call))).toBe("failed-precondition");
     expect(await codeOf(begin(to))).toBe("aborted");
     expect(await needed(copyTarget.folder)("copy", call)).not.toStartWith(`${b}/v`);
@@ -243,12 +243,12 @@ describe("a landing", () => {
       await Promise.all(all.map(copyTarget => copyTarget.begin(copyOf("copy"), anyMoment, "begun", call)));
       await writeFile(`${b}/.csimux/work/c~copy/file`, "x");
       const ends = await Promise.allSettled(
-        all.map(copyTarget => copyTarget.finish("copy", copyOf("copy"), anyMoment, call)),
+        all.map(copyTarget => copyTarget.finish("copy", copyOf("copy"), anyMoment, held, call)),
       );
       const codes = ends.map(end => (end.status === "fulfilled" ? "ok" : end.reason.code));
       expect(codes.filter(code => !["ok", "aborted", "unavailable"].includes(code))).toEqual([]);
       // Each may have taken away what the other has begun: both then answer that they are to be asked again.
-      if (!codes.includes("ok")) await all[pass % 2]?.finish("copy", copyOf("copy"), anyMoment, call);
+      if (!codes.includes("ok")) await all[pass % 2]?.finish("copy", copyOf("copy"), anyMoment, held, call);
       const [one, other] = await Promise.all(all.map(copyTarget => copyTarget.existing(copyOf("copy"), call)));
       expect(one).toMatchObject({ id: "copy", bytes: gib });
       expect(other).toEqual(one);
@@ -281,12 +281,12 @@ describe("a landing", () => {
   test("that became a volume is answered only when its name is on stable storage", async () => {
     const { b, to } = await connections(base);
     await begin(to);
-    await abilities(to).copyTarget.finish("copy", copyOf("copy"), anyMoment, call);
+    await abilities(to).copyTarget.finish("copy", copyOf("copy"), anyMoment, held, call);
     const synced: string[] = [];
     const sync = async (folder: string) => void synced.push(folder);
     const { copyTarget } = abilities(openOn(b, { files: { ...localFiles, sync } }));
     await copyTarget.existing(copyOf("copy"), call);
-    await copyTarget.finish("copy", copyOf("copy"), anyMoment, call);
+    await copyTarget.finish("copy", copyOf("copy"), anyMoment, held, call);
     expect(synced).toEqual([`${b}/v`, `${b}/v`]);
     synced.length = 0;
     await copyTarget.forget("copy", call);

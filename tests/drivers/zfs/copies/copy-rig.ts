@@ -6,6 +6,9 @@ import { type ZfsOptions, type ZfsRig, zfsRig } from "../zfs-rig.ts";
 
 const call = callWith();
 
+/** Says that the lease is held. */
+export const held = async (): Promise<void> => {};
+
 /** Two storage systems, of which the first gives and the second takes. */
 export interface CopyRig {
   readonly source: ZfsRig;
@@ -113,7 +116,7 @@ export async function copied(from: Driver, to: Driver, spec: CopySpec, source: S
   }
   const snapshot = momentIn(landing.record);
   await fill(from, to, id, snapshot);
-  return done(await takes.finish(id, spec, snapshot, call));
+  return done(await takes.finish(id, spec, snapshot, held, call));
 }
 
 /** The code of a failure. */

@@ -11,6 +11,7 @@ import {
   copyRig,
   copySource,
   copyTarget,
+  held,
   joined,
   namesIn,
   streamsOf,
@@ -41,7 +42,7 @@ const sent = (a: Driver, b: Driver, snapshot: SourceSnapshot, basic = false) => 
 };
 
 const landed = (driver: Driver, snapshot: SourceSnapshot, of: CopySpec = spec) =>
-  copyTarget(driver).finish("c", of, snapshot, call);
+  copyTarget(driver).finish("c", of, snapshot, held, call);
 
 test("a record keeps any text, the first one until it is replaced, and is found without its landing", async () => {
   const { here, b, snapshot } = await made();

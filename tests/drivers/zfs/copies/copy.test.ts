@@ -12,6 +12,7 @@ import {
   copyRig,
   copySource,
   copyTarget,
+  held,
   holdsIn,
   joined,
   namesIn,
@@ -100,12 +101,12 @@ describe.each(pairs)("a copy of %s", (_, from, to) => {
     await expect(joined(send, receive, 3000)).rejects.toThrow("incomplete stream");
     const state = await ends.target.state("c", call);
     expect(state).toMatchObject({ kind: "partial", proof: snapshot.proof });
-    expect(await codeOf(copyTarget(b).finish("c", spec, snapshot, call))).toBe("failed-precondition");
+    expect(await codeOf(copyTarget(b).finish("c", spec, snapshot, held, call))).toBe("failed-precondition");
     expect(await volumeIds(b)).toEqual([]);
     const token = state.kind === "partial" ? state.token : "";
     await joined(ends.source.open(snapshot, { kind: "token", token }, false), ends.target.open("c", snapshot, false));
     expect(await ends.target.state("c", call)).toEqual({ kind: "whole", proof: snapshot.proof });
-    expect(await here.read(await copyTarget(b).finish("c", spec, snapshot, call))).toBe("content");
+    expect(await here.read(await copyTarget(b).finish("c", spec, snapshot, held, call))).toBe("content");
     const other = await copySource(a).protect(source, targetOf("d"), 0, call);
     await copyTarget(b).begin(copyOf("d", source), other, "record", call);
     await expect(
@@ -151,8 +152,8 @@ describe.each(pairs)("a copy of %s", (_, from, to) => {
     await joined(ends.source.open(second, start, false), ends.target.open("c", second, true));
     await copySource(a).release(target, second, call);
     expect(await ends.target.state("c", call)).toEqual({ kind: "whole", proof: second.proof });
-    expect(await codeOf(copyTarget(b).finish("c", spec, first, call))).toBe("failed-precondition");
-    expect(await here.read(await copyTarget(b).finish("c", spec, second, call))).toBe("changed");
+    expect(await codeOf(copyTarget(b).finish("c", spec, first, held, call))).toBe("failed-precondition");
+    expect(await here.read(await copyTarget(b).finish("c", spec, second, held, call))).toBe("changed");
     await copySource(a).release(target, undefined, call);
     await copyTarget(b).forget("c", call);
     expect([namesIn(here), namesIn(there), holdsIn(there)]).toEqual([["c"], ["v"], []]);
@@ -179,12 +180,12 @@ test("a pass after an interrupted attempt to make the landing the volume is cont
   ];
   await expect(joined(send, receive, 3000)).rejects.toThrow("incomplete stream");
   expect(await ends.target.state("c", call)).toMatchObject({ kind: "partial", proof: second.proof });
-  expect(await codeOf(copyTarget(b).finish("c", spec, first, call))).toBe("failed-precondition");
+  expect(await codeOf(copyTarget(b).finish("c", spec, first, held, call))).toBe("failed-precondition");
   await ends.target.discard("c", call);
   expect(await ends.target.state("c", call)).toEqual({ kind: "whole", proof: first.proof });
   await joined(send, receive);
   expect(await ends.target.state("c", call)).toEqual({ kind: "whole", proof: second.proof });
-  expect(await here.read(await copyTarget(b).finish("c", spec, second, call))).toBe("changed");
+  expect(await here.read(await copyTarget(b).finish("c", spec, second, held, call))).toBe("changed");
 });
 
 /** The time limit of a test that makes a copy for each of its steps, in milliseconds. */

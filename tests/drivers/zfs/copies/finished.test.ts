@@ -9,6 +9,7 @@ import {
   copyRig,
   copySource,
   copyTarget,
+  held,
   joined,
   namesIn,
   streamsOf,
@@ -60,7 +61,7 @@ test("a landing and its volume are content, and a record alone is none", async (
   await copyTarget(b).empty("c", call);
   seen.push(await hasContent());
   await send();
-  await copyTarget(b).finish("c", spec, snapshot, call);
+  await copyTarget(b).finish("c", spec, snapshot, held, call);
   seen.push(await hasContent());
   here.fake.zfs("inherit", "democratic-csi:provision_success", "tank/k/v/c");
   seen.push(await hasContent());

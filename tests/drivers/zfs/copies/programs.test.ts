@@ -5,7 +5,7 @@ import { wordsOf } from "../../../../lib/copies/zfs-send.ts";
 import { perTest } from "../../../contract/per-test.ts";
 import { callWith, gib, volumeOf } from "../../../contract/rig.ts";
 import type { ZfsOptions } from "../zfs-rig.ts";
-import { copyOf, copyRig, copySource, copyTarget, joined, streamsOf, targetOf } from "./copy-rig.ts";
+import { copyOf, copyRig, copySource, copyTarget, held, joined, streamsOf, targetOf } from "./copy-rig.ts";
 
 // With programs that run as processes: shells, signals and pipes are the real ones.
 
@@ -55,7 +55,7 @@ test("a receive whose sender is gone is ended, keeps what it has, and is continu
   expect(left).toMatchObject({ kind: "partial", proof: snapshot.proof });
   const token = left.kind === "partial" ? left.token : "";
   await joined(ends.source.open(snapshot, { kind: "token", token }, false), ends.target.open("c", snapshot, false));
-  expect(await here.read(await copyTarget(b).finish("c", spec, snapshot, call))).toBe("content");
+  expect(await here.read(await copyTarget(b).finish("c", spec, snapshot, held, call))).toBe("content");
   await copySource(a).release(targetOf("c"), undefined, call);
 });
 

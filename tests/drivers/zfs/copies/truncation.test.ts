@@ -6,7 +6,7 @@ import { effortOf, type Printed } from "../../../contract/spoiled-programs.ts";
 import { seed } from "../../../sample.ts";
 import { spoiledZfs } from "../spoiled-rig.ts";
 import type { ZfsOptions } from "../zfs-rig.ts";
-import { copyOf, copySource, copyTarget, joined, streamsOf, targetOf } from "./copy-rig.ts";
+import { copyOf, copySource, copyTarget, held, joined, streamsOf, targetOf } from "./copy-rig.ts";
 
 // Answers of zfs to everything that copies do, spoiled in every method. Source and target are one connection here.
 
@@ -48,6 +48,7 @@ const landed = async (driver: Driver) => {
     "c",
     spec,
     await copySource(driver).protect(volume, target, 0, call),
+    held,
     call,
   );
   return { id, bytes, context };

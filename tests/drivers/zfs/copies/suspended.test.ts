@@ -1,0 +1,53 @@
+import { expect, test } from "bun:test";
+import { CsiError } from "../../../../lib/core/errors.ts";
+import { perTest } from "../../../contract/per-test.ts";
+import { callWith, volumeOf } from "../../../contract/rig.ts";
+import { codeOf, copyOf, copyRig, copySource, copyTarget, joined, namesIn, streamsOf, targetOf } from "./copy-rig.ts";
+
+const call = callWith();
+const opened = perTest(copyRig);
+const source = { kind: "volume", id: "v" } as const;
+const spec = copyOf("c", source);
+
+/** A target that a process makes the volume, which is suspended before step `at` until another one has become the holder. */
+async function suspendedAt(at: number) {
+  const nfs = { driver: "zfs-generic-nfs" } as const;
+  const { source: there, target: here } = await opened({ from: nfs, to: nfs });
+  const [a, b] = [there.open(), here.open()];
+  await a.create(volumeOf("v"), call);
+  const snapshot = await copySource(a).protect(source, targetOf("c"), 0, call);
+  const other = copyTarget(b);
+  await other.begin(spec, snapshot, "one", call);
+  const { source: from, target: to } = streamsOf(a, b);
+  await joined(from.open(snapshot, { kind: "whole" }, false), to.open("c", snapshot, false));
+  let isVolume = false;
+  const takeOver = async () => {
+    await other.note("c", "two", call);
+    isVolume = namesIn(here).includes("c");
+  };
+  let steps = 0;
+  let second: Promise<void> | undefined;
+  const suspended = here.after(async now => {
+    steps = now;
+    if (now === at) second = takeOver();
+    await second;
+    return "run";
+  });
+  const stillHeld = async () => {
+    if ((await other.find("c", call))?.record !== "one") throw new CsiError("aborted", "another process is the holder");
+  };
+  const code = await codeOf(copyTarget(suspended).finish("c", spec, snapshot, stillHeld, call));
+  return { code, wasVolume: isVolume, isVolume: namesIn(here).includes("c"), steps };
+}
+
+test("a process that was suspended at any step while it made a target the volume leaves that to the next holder", async () => {
+  const codes = new Set<string>();
+  for (let at = 1; ; at++) {
+    const { code, wasVolume, isVolume, steps } = await suspendedAt(at);
+    if (steps < at) break;
+    if (wasVolume) continue;
+    codes.add(code);
+    expect([at, code, isVolume]).toEqual([at, code, false]);
+  }
+  expect([...codes]).toEqual(["aborted"]);
+});
