@@ -274,7 +274,7 @@ test("a process that has read the record of an earlier copy of the name does not
   await one.stop(1_000);
 });
 
-test("a failure is not final because nobody can say what is left of the target", async () => {
+test("a failure is not final because the storage does not say what is left", async () => {
   const { open, record } = await complete();
   const refuse = async () => {
     throw new CsiError("failed-precondition", "the target is not readable");

@@ -103,9 +103,8 @@ export async function finishCopy(
     const record = (await zfs.read({ names: [name], properties: ["guid", property.copy] }, signal)).get(name);
     await stillHeld();
     // This process may be suspended even now: another one that has become the holder since then has changed the record.
-    const value = ownValue(record, property.copy) ?? "";
-    const still = { dataset: name, guid: shownValue(record, "guid"), property: property.copy, value };
-    await zfs.rename(target, dataset, signal, { still });
+    const still = { property: property.copy, value: ownValue(record, property.copy) ?? "", proved: false };
+    await zfs.rename(target, dataset, signal, { of: name, guid: shownValue(record, "guid"), still });
   } else {
     const volume = volumeIn(id, existing, settings);
     if (!volume) {

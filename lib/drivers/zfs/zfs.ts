@@ -76,6 +76,8 @@ export interface Inspected {
   readonly unfinished?: boolean;
   /** A value that a property still has to have on it; "proved": also where the host has no lock for that, the change is refused. */
   readonly still?: { readonly property: string; readonly value: string; readonly proved: boolean };
+  /** The dataset that was inspected, if it is not the one that is changed. */
+  readonly of?: string;
   /** Nothing was asked or changed since then: a storage that has no condition for a change does not look again. */
   readonly fresh?: boolean;
 }
@@ -104,16 +106,6 @@ export interface RenameOptions {
   /** Values that it gets under its new name. */
   readonly after: Readonly<Record<string, string>>;
   readonly served: ServedFilesystem | undefined;
-}
-
-/** What another dataset must still say for a rename. A storage without a condition for that renames nevertheless. */
-interface RenameCondition {
-  readonly still: {
-    readonly dataset: string;
-    readonly guid: string | undefined;
-    readonly property: string;
-    readonly value: string;
-  };
 }
 
 /** The name of a snapshot, and where to look for it. */
@@ -235,7 +227,7 @@ export interface Zfs {
   /** Whether it deletes the shares of this protocol together with a dataset. Absent: never. */
   takesShares?(protocol: Protocol, signal: AbortSignal): Promise<boolean>;
   /** Renames a dataset, with its snapshots and children; throws "exists" if the new name is taken. With `how`, throws like `destroy`. */
-  rename(from: string, to: string, signal: AbortSignal, how?: RenameOptions | RenameCondition): Promise<void>;
+  rename(from: string, to: string, signal: AbortSignal, how?: RenameOptions | Inspected): Promise<void>;
   /** Throws where volumes cannot be made at all, before a creation changes anything. Absent where that needs no question. */
   ready?(signal: AbortSignal): Promise<void>;
   /** Finishes an interrupted rename of a copy; returns whether there was anything to do. Absent where a rename is one step. */
@@ -275,8 +267,6 @@ type Holding = [
   ...[query: PropertyQuery, base: StreamBase | undefined, signal: AbortSignal],
 ];
 
-type Tag = { readonly snapshot: string; readonly tag: string };
-
 /** Streams of snapshots, and the holds that protect them, on one host. Throws like `Zfs`. */
 export interface ZfsStreams {
   readonly machine: string;
@@ -295,7 +285,7 @@ export interface ZfsStreams {
   /** Gives up the hold with this tag, and no other. Succeeds if there is none. */
   release(snapshot: string, tag: string, signal: AbortSignal): Promise<void>;
   /** The tags of all holds on these snapshots. */
-  tags(snapshots: readonly string[], signal: AbortSignal): Promise<readonly Tag[]>;
+  tags(names: readonly string[], signal: AbortSignal): Promise<readonly Record<"snapshot" | "tag", string>[]>;
   /** The version of the kernel's ZFS, such as "2.2.9-1"; undefined if unknown. */
   version(signal: AbortSignal): Promise<string | undefined>;
   /** Whether a program receives into a dataset. */

@@ -1,5 +1,5 @@
 import type { Call } from "../../../core/call.ts";
-import { CsiError, errnoOf } from "../../../core/errors.ts";
+import { CsiError } from "../../../core/errors.ts";
 import { mapLimit } from "../../../core/semaphore.ts";
 import { unless } from "../../../io/files.ts";
 import type { CopyMethod, CopySpec, SourceSnapshot, StillHeld, StoredCopy } from "../../copying.ts";
@@ -8,13 +8,13 @@ import { sizeFrom } from "../../sizes.ts";
 import type { ForeignSource } from "../../volume.ts";
 import { recorded } from "../creation.ts";
 import { isVolumeId } from "../layout.ts";
-import { type OperationContext, present, withFolders } from "../operation-context.ts";
+import { type OperationContext, present } from "../operation-context.ts";
 import type { OwnershipAndMode } from "../owner.ts";
 import { foreignSource, type RecordFields, type TreeRecords, type VolumeRecord } from "../records.ts";
-import { discard, immovable, removeIfEmpty } from "../removal.ts";
 import { checkTools, copied } from "../tools.ts";
 import type { Trees } from "../trees.ts";
 import { OwnFiles, short } from "./own-files.ts";
+import { TargetFolder } from "./target-folder.ts";
 
 /** A file below `.csimux/copies`: the record of a copy, with its volume and connection. */
 interface CopyFile {
@@ -91,24 +91,25 @@ export class UnfinishedCopies {
     const kept = (await this.#files.read(id)) ?? (await this.#begunMeanwhile(id));
     if (kept) {
       this.#refuseOther(kept, spec);
-      await this.#makeTarget(id, call);
+      await this.#make(id, call);
       return { id, record: kept.record, ...(await this.#mark(id)) };
     }
     // The mark of an earlier copy, whose record was removed while it was written.
     await this.#files.unmark(id);
     const { connection } = this.#context;
     await this.#files.put(id, { name: spec.name, copyOf: spec.origin, connection, record: short(record) });
-    await this.#makeTarget(id, call);
+    await this.#make(id, call);
     return { id, record };
   }
 
   /** The record of a copy that had none, if another process has begun it since. Throws "failed-precondition" for a target without one. */
   async #begunMeanwhile(id: string): Promise<CopyFile | undefined> {
     await present(this.#context);
-    if ((await this.#target(id)) === undefined) return undefined;
+    const target = this.#target(id);
+    if (!(await target.isThere())) return undefined;
     const kept = await this.#files.read(id);
     if (kept) return kept;
-    const text = `${this.#path(id)} exists, but csimux has no record of a copy for it; move it away`;
+    const text = `${target.path} exists, but csimux has no record of a copy for it; move it away`;
     throw this.#error("failed-precondition", text);
   }
 
@@ -149,16 +150,17 @@ export class UnfinishedCopies {
       return undefined;
     }
     this.#refuseOther(await this.#known(id), spec);
-    const folder = this.#path(id);
-    if ((await this.#target(id)) === undefined)
-      throw this.#error("unavailable", `the content that was copied to ${folder} no longer exists; cancel the copy`);
-    await owner.apply(folder);
-    await copied(this.#context, folder, call);
+    const target = this.#target(id);
+    if (!(await target.isThere()))
+      throw this.#error(
+        "unavailable",
+        `the content that was copied to ${target.path} no longer exists; cancel the copy`,
+      );
+    await owner.apply(target.path);
+    await copied(this.#context, target.path, call);
     throwIfCancelled(this.#context, call);
-    // This process may have been suspended, or is before any later step. The holder since then gives the target its name back (`#target`) before
-    // it writes into that: either it finds the target under the name of this call, which then has nothing to rename, or it is seen here.
-    const own = this.#context.layout.finishing(id);
-    await unless(this.#context.files.rename(folder, own), "ENOENT");
+    const folder = await target.taken();
+    // This process may have been suspended until here: the holder since then has either taken the folder back, or is seen now.
     await stillHeld();
     const record: VolumeRecord = {
       ...{ name: spec.name, bytes: sizeFrom(spec.range, snapshot.bytes), source: undefined },
@@ -168,13 +170,13 @@ export class UnfinishedCopies {
     };
     // A record that exists is that of an earlier attempt, or of an interrupted creation without a source.
     const subject = { trees, tree: id, records, key: id, file: this.#context.layout.record("v", id) };
-    await recorded(this.#context, subject, record, claim => trees.appear(id, own, claim), call);
+    await recorded(this.#context, subject, record, claim => trees.appear(id, folder, claim), call);
     return record;
   }
 
   /** Like CopyTarget.hasContent. The target comes first, because another process may give it its name meanwhile. */
   async hasContent(id: string): Promise<boolean> {
-    if ((await this.#target(id)) !== undefined || (await this.#parts.trees.has(id))) return true;
+    if ((await this.#target(id).isThere()) || (await this.#parts.trees.has(id))) return true;
     await present(this.#context);
     return false;
   }
@@ -195,9 +197,7 @@ export class UnfinishedCopies {
       await present(this.#context);
       return false;
     }
-    // Until a call that would make it the volume no longer finds it under either name.
-    while ((await this.#target(id)) !== undefined) await this.#discardTarget(id, call);
-    await this.#sweep(id, call);
+    await this.#target(id).remove(call);
     // Content that reappeared in the work folder after a power failure would never be removed.
     await unless(files.sync(layout.work), "ENOENT");
     const begun = await records.read(id);
@@ -214,7 +214,7 @@ export class UnfinishedCopies {
     if (!isVolumeId(id)) return;
     if ((await this.#files.read(id)) === undefined) return await present(this.#context);
     const isFinished = await this.#parts.trees.has(id);
-    if (!isFinished && (await this.#target(id)) !== undefined)
+    if (!isFinished && (await this.#target(id).isThere()))
       throw this.#error("failed-precondition", `the copy to volume "${id}" is not finished; cancel it instead`);
     await this.#files.drop(id);
   }
@@ -234,19 +234,23 @@ export class UnfinishedCopies {
   /** Like CopyTarget.folder. Makes the target again if an interrupted call has left none. */
   async folder(id: string, call: Call): Promise<string> {
     await this.#known(id);
-    await this.#makeTarget(id, call);
-    return this.#path(id);
+    await this.#make(id, call);
+    return this.#target(id).path;
   }
 
   /** Like CopyTarget.flush. */
-  flush = (id: string, call: Call): Promise<void> => copied(this.#context, this.#path(id), call);
+  flush = (id: string, call: Call): Promise<void> => copied(this.#context, this.#target(id).path, call);
 
   async #mark(id: string): Promise<Pick<StoredCopy, "isCancelled">> {
     return (await this.#files.isMarked(id)) ? { isCancelled: true } : {};
   }
 
-  #path(id: string): string {
-    return `${this.#context.layout.work}/${this.#context.layout.copyTarget(id)}`;
+  #target(id: string): TargetFolder {
+    return new TargetFolder(this.#context, id);
+  }
+
+  #make(id: string, call: Call): Promise<void> {
+    return this.#target(id).make(async () => (await this.#files.read(id)) !== undefined, call);
   }
 
   #error(code: CsiError["code"], text: string): CsiError {
@@ -265,60 +269,5 @@ export class UnfinishedCopies {
     if (kept.name === name && isSame(kept.copyOf, origin)) return;
     const of = `as "${kept.name.slice(0, 128)}" of ${kept.copyOf.kind} "${kept.copyOf.handle.slice(0, 160)}"`;
     throw this.#error("already-exists", `volume "${name.slice(0, 128)}" is being copied ${of}`);
-  }
-
-  /**
-   * Whether the target exists, also if a call that was to make it the volume has left it under a name of its own: it gets its name back then. Throws
-   * "failed-precondition" if something else has that.
-   */
-  async #target(id: string): Promise<"folder" | undefined> {
-    const { files } = this.#context;
-    const entry =
-      (await files.entry(this.#path(id))) ?? ((await this.#isBack(id)) ? await files.entry(this.#path(id)) : undefined);
-    if (entry !== "other") return entry;
-    const text = `${this.#path(id)} is a link or a file instead of a folder; csimux does not change it`;
-    throw this.#error("failed-precondition", text);
-  }
-
-  async #isBack(id: string): Promise<boolean> {
-    const { files, layout } = this.#context;
-    const left = (await unless(files.names(layout.work), "ENOENT")) ?? [];
-    const own = left.filter(name => name.startsWith(layout.finishingPrefix(id)));
-    for (const name of own) await unless(files.rename(`${layout.work}/${name}`, this.#path(id)), "ENOENT");
-    return own.length > 0;
-  }
-
-  async #makeTarget(id: string, call: Call): Promise<void> {
-    const { files, layout } = this.#context;
-    if ((await this.#target(id)) !== undefined) return;
-    await this.#sweep(id, call);
-    const make = () => unless(files.makeFolder(this.#path(id), 0o700), "EEXIST");
-    await withFolders(this.#context, [layout.own, layout.work], make);
-    // Another process may have ended the copy meanwhile. A target without a record would be in the way of the next one.
-    if ((await this.#files.read(id)) !== undefined) return;
-    await removeIfEmpty(this.#context, this.#path(id));
-    throw this.#error("aborted", `the copy to volume "${id}" was ended meanwhile; retrying`);
-  }
-
-  /** Renames it first, so that a program that still writes cannot write into a new target. */
-  async #discardTarget(id: string, call: Call): Promise<void> {
-    const { files, layout } = this.#context;
-    const aside = layout.copyTargetAside(id);
-    try {
-      await unless(files.rename(this.#path(id), aside), "ENOENT");
-    } catch (error) {
-      if (!immovable.includes(errnoOf(error) ?? "")) throw error;
-      await discard(this.#context, this.#path(id), call);
-    }
-  }
-
-  /** Removes what earlier removals and fillings of this target have left next to it. */
-  async #sweep(id: string, call: Call): Promise<void> {
-    const { files, layout } = this.#context;
-    const left = (await unless(files.names(layout.work), "ENOENT")) ?? [];
-    for (const name of left.filter(each => each.startsWith(`${layout.copyTarget(id)}~`))) {
-      throwIfCancelled(this.#context, call);
-      await discard(this.#context, `${layout.work}/${name}`, call);
-    }
   }
 }

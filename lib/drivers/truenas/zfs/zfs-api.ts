@@ -164,7 +164,7 @@ export class ZfsApi implements Zfs, DatasetApi {
   /** Like Zfs.rename; the server knows no condition for it. */
   rename(...[from, to, signal, how]: Parameters<Zfs["rename"]>): Promise<void> {
     const rename = () => this.#rename(from, to, signal);
-    return how && "guid" in how ? renamedWith(this, rename, from, to, how, signal) : rename();
+    return how && "before" in how ? renamedWith(this, rename, from, to, how, signal) : rename();
   }
 
   async #rename(from: string, to: string, signal: AbortSignal): Promise<void> {

@@ -102,10 +102,8 @@ export const freeNameStep = ({ zfs }: Programs, snapshot: string): Step => {
 export function renameStep(programs: Programs, from: string, to: string, how: Parameters<Zfs["rename"]>[3]): Step {
   const { zfs } = programs;
   const plain = [...zfs, "rename", from, to] as const;
-  if (!how || "still" in how) {
-    const argv = how
-      ? whileStill(programs, how.still.dataset, how.still.guid, { ...how.still, proved: false }, plain)
-      : plain;
+  if (!how || !("before" in how)) {
+    const argv = how?.still ? whileStill(programs, how.of ?? from, how.guid, how.still, plain) : plain;
     return { name: "rename", argv, onFailure: "go-on" };
   }
   const { guid, before, after, served } = how;

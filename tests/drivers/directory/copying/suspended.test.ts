@@ -40,7 +40,7 @@ async function suspendedAt(at: number, next: Next) {
     steps = now;
     if (now === at) second = takeOver();
     await second;
-    return "run";
+    return "run" as const;
   });
   const files = inSteps(localFiles, step);
   const runner = { ...systemRunner, run: inSteps({ run: systemRunner.run }, step).run };

@@ -31,7 +31,7 @@ async function suspendedAt(at: number) {
     steps = now;
     if (now === at) second = takeOver();
     await second;
-    return "run";
+    return "run" as const;
   });
   const stillHeld = async () => {
     if ((await other.find("c", call))?.record !== "one") throw new CsiError("aborted", "another process is the holder");
