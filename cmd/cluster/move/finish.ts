@@ -8,6 +8,9 @@ import { handleOf, type Moving } from "./world.ts";
 /** How long a deletion may take before a message says that it continues, in milliseconds. */
 const deletionMs = 60_000;
 
+/** What storage alone knows: a PersistentVolume disappears in either case. */
+const kept = "deleteStrategy: retain keeps it";
+
 /** `csimux move finish`: gives the unused volume its old policy, or deletes it after an undo, and ends the move. */
 export async function finish(work: MoveWork): Promise<number> {
   const { claims, desk, options } = work;
@@ -16,7 +19,9 @@ export async function finish(work: MoveWork): Promise<number> {
   for (const claim of moved) checkFinished(claim);
   const doomed = moved.flatMap(loser).map(each => `${placeOfObject(each).name} (${handleOf(each)})`);
   if (doomed.length > 0 && !desk.isPrint && !options.isSure)
-    await desk.confirm(`These volumes will be deleted with their data: ${doomed.join(", ")}. Continue?`);
+    await desk.confirm(
+      `These volumes will be deleted, with their data unless ${kept}: ${doomed.join(", ")}. Continue?`,
+    );
   await forEachClaim(moved, each => (noted(each).note.step === "switched" ? keepNew(work, each) : keepOld(work, each)));
   return 0;
 }
@@ -86,7 +91,7 @@ async function gone({ desk }: MoveWork, moving: Moving, name: string): Promise<v
     await desk.wait(`the PersistentVolume ${name} is gone`, deletionMs, async () =>
       (await desk.get("pv", name)) === undefined ? "done" : { missing: "it is still there" },
     );
-    if (!desk.isPrint) desk.say(`${claimText(moving)}: ${name} and its data are deleted`);
+    if (!desk.isPrint) desk.say(`${claimText(moving)}: ${name} is deleted, with its data unless ${kept}`);
   } catch (error) {
     if (!(error instanceof MoveRefusal)) throw error;
     desk.say(

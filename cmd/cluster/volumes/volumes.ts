@@ -1,6 +1,6 @@
 import { placeOf } from "../../../lib/core/place.ts";
 import type { Host } from "../../host.ts";
-import { UsageError } from "../../terminal/terminal.ts";
+import { UsageError, visible } from "../../terminal/terminal.ts";
 import { atSite } from "./at-site.ts";
 import { compared, type ListedPv, type VolumeRow } from "./compare.ts";
 import type { VolumesFlags } from "./flags.ts";
@@ -66,6 +66,8 @@ function deletions(rows: readonly VolumeRow[], listed: readonly Listed[], driver
     if (!volume) return "";
     if (kept.has(connection))
       return `# ${handle}: connection ${connection} has deleteStrategy: retain; delete it by hand\n`;
+    if (volume.tenure?.retain)
+      return `# ${visible(handle)}: its class has deleteStrategy: retain, or a claim has given it up once; delete it by hand\n`;
     const about = [
       `${placeOf(volume.context) ?? id} of connection ${connection}`,
       ...(note === undefined ? [] : [note]),

@@ -30,7 +30,11 @@ describe("csimux move", () => {
         expect(lines(name).length).toBeGreaterThan(before.length);
       }
       expect(cluster.csimux.refusedWrites).toEqual([]);
-      expect(await run("finish", { yes: true })).toMatchObject({ code: 0, err: "" });
+      expect(await run("finish", { yes: true })).toMatchObject({
+        code: 0,
+        err: "",
+        out: expect.stringContaining("pvc-data-db-0 is deleted, with its data unless deleteStrategy: retain keeps it"),
+      });
       expect([...cluster.csimux.volumes.keys()].filter(each => each.startsWith("v:a/"))).toEqual([]);
       expect(text(volumeOf(), "spec", "persistentVolumeReclaimPolicy")).toBe("Delete");
       expect(await run("finish", { yes: true })).toMatchObject({

@@ -178,13 +178,15 @@ test("a PersistentVolume with an address that is not its connection's has a note
   expect(shown(host => host === "10.0.0.5")).not.toContain("none of connection");
 });
 
-describe("csimux volumes adopt of a volume that its class keeps", () => {
+describe("of a volume that its class keeps", () => {
   const root = "tank/k/v";
   const tenure = (more: object) =>
     JSON.stringify({ claim: "shop/data", holder: "pvc-1", shape: "mount", retain: true, instance: "east", ...more });
 
+  const on = (text: string, ...words: readonly string[]) => running(text, "adopt", "pool", "pvc-1", ...words);
+
   /** Runs on a connection with one volume that has this tenure. */
-  async function on(text: string, ...words: readonly string[]) {
+  async function running(text: string, ...words: readonly string[]) {
     const fake = await fakeZfs();
     const path = process.env["PATH"];
     try {
@@ -204,7 +206,7 @@ describe("csimux volumes adopt of a volume that its class keeps", () => {
       );
       const own = () => fake.find(`${root}/pvc-1`)?.own;
       const before = own();
-      const answer = await run("adopt", "pool", "pvc-1", ...words, "--config", mainOf(dirname(connection)));
+      const answer = await run(...words, "--config", mainOf(dirname(connection)));
       return { ...answer, before, own: own() };
     } finally {
       process.env["PATH"] = path;
@@ -219,7 +221,7 @@ describe("csimux volumes adopt of a volume that its class keeps", () => {
     ["given up", { released: "4711" }, ["--claim", "shop/data"]],
     ["given up, to another claim", { released: "4711" }, ["--claim", "shop/other"]],
     ["made for another claim", {}, ["--claim", "shop/other"]],
-  ])("%s: prints nothing without --mark, and with it the claim cannot have it again", async (_, more, words) => {
+  ])("adopt, %s: prints nothing without --mark, and with it the claim cannot have it again", async (_, more, words) => {
     const refused = await on(tenure(more), ...words);
     expect([refused.code, refused.out, refused.own]).toEqual([1, "", refused.before]);
     expect(refused.err).toContain(
@@ -233,7 +235,7 @@ describe("csimux volumes adopt of a volume that its class keeps", () => {
     expect(own?.["csimux:retained"]?.value).toBe("true");
   });
 
-  test("for its own claim, which has not given it up, or if its class does not keep it, needs no --mark", async () => {
+  test("adopt for its own claim, which has not given it up, or if its class does not keep it, needs no --mark", async () => {
     for (const [text, claim] of [
       [tenure({}), "shop/data"],
       [tenure({ retain: false }), "shop/other"],
@@ -242,5 +244,16 @@ describe("csimux volumes adopt of a volume that its class keeps", () => {
       const { code, out, own, before } = await on(text, "--claim", claim);
       expect([code, readObjects("adopt", out).length, own]).toEqual([0, 2, before]);
     }
+  });
+
+  test("orphans --print-delete prints nothing that would only give it up, and says so", async () => {
+    const words = ["orphans", "--print-delete", "--pvs", "-"];
+    const kept = await running(tenure({}), ...words);
+    expect([kept.code, readObjects("orphans", kept.out)]).toEqual([1, []]);
+    expect(kept.out).toContain(
+      "# v:pool/pvc-1: its class has deleteStrategy: retain, or a claim has given it up once; delete it by hand\n",
+    );
+    const { out } = await running(tenure({ retain: false }), ...words);
+    expect(readObjects("orphans", out)).toHaveLength(1);
   });
 });
