@@ -7,7 +7,7 @@ import { inMachine, kubeconfig } from "../../scripts/cluster/machine.ts";
 import { state } from "../../scripts/cluster/place.ts";
 import { kill } from "../../scripts/cluster/processes.ts";
 import { deployCentral, drivers, undeploy } from "./deploy.ts";
-import { apply, bound, eventually, find, get, home, kube, list, type Resource, remove, warnings } from "./kube.ts";
+import { apply, bound, eventually, find, get, kube, list, type Resource, remove, warnings } from "./kube.ts";
 import { tidy } from "./left.ts";
 import { storageClass } from "./objects.ts";
 import { csimux } from "./processes.ts";
@@ -133,7 +133,10 @@ test("a volume that a client still uses is refused, with the reason at its claim
   await areAgain(before);
 });
 
-test("after the loss of all objects, which gives up nothing, adopt --all prints what binds the same volumes", async () => {
+test.each([
+  ["PersistentVolumes and claims", /^kind: /m],
+  ["PersistentVolumes, and the set makes its own claims", /^kind: PersistentVolume$/m],
+])("after the loss of all objects, which gives up nothing, adopt --all prints what binds: %s", async (_, part) => {
   const before = await written();
   for (const { metadata } of await list("pv"))
     await kube("patch", "pv", metadata.name, "-p", '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}');
@@ -141,8 +144,9 @@ test("after the loss of all objects, which gives up nothing, adopt --all prints 
   const argv = ["env", "KUBECACHEDIR=/run/cluster/state/kubectl", plugin, "volumes", "adopt", "--all"];
   const { code, stdout, stderr } = await inMachine([...argv, "--kubeconfig", kubeconfig], 300_000);
   expect([code, stderr]).toEqual([0, ""]);
-  await writeFile(manifest, stdout);
-  await kube("create", "-n", home, "-f", manifest);
+  const documents = stdout.split(/^---\n/m).filter(text => part.test(text));
+  await writeFile(manifest, documents.join("---\n"));
+  await kube("create", "-f", manifest);
   await apply(set);
   await areAgain(before);
 });
