@@ -45,9 +45,10 @@ async function givenBy(path: string, { all }: VolumesFlags, host: Host): Promise
   const text = await textOf(path, host);
   const objects = readObjects(path, text);
   const pvs = pvsIn(objects);
-  if (text.trim() === "" || (objects.length > 0 && pvs.length === 0 && !all))
-    throw new UsageError(`${path} has no PersistentVolumes; give the output of kubectl get pv,pvc -A -o json`);
   const claims = objects.filter(({ kind }) => kind === "PersistentVolumeClaim");
+  const isPart = objects.length > 0 && pvs.length === 0 && !(all && claims.length > 0);
+  if (text.trim() === "" || isPart)
+    throw new UsageError(`${path} has no PersistentVolumes; give the output of kubectl get pv,pvc -A -o json`);
   const nameOf = (claim: Mapping) => `${textAt(claim, "metadata", "namespace")}/${textAt(claim, "metadata", "name")}`;
   return { pvs, claims: new Set(claims.map(nameOf)) };
 }

@@ -166,12 +166,13 @@ test("nothing is printed while a connection cannot be listed: a claim may have i
 
 test.each([
   [["adopt", "--all"], "--pvs is missing"],
+  [["adopt", "--all", "--pvs", "-"], "- has no PersistentVolumes"],
   [["adopt"], "name a connection and an object of it, or give --all"],
   [["adopt", "nas"], "name a connection and an object of it, or give --all"],
   [["adopt", "nas", "pvc-a", "--all", "--pvs", "-"], "--all takes neither a connection nor --claim nor --mark"],
   [["adopt", "--all", "--mark", "--pvs", "-"], "--all takes neither a connection nor --claim nor --mark"],
 ])("%p is a wrong use", async (words, text) => {
-  const { code, out, err } = await volumes(cluster, ...words, "--config", main);
+  const { code, out, err } = await volumes(listOf({ kind: "Node" }), ...words, "--config", main);
   expect([code, out]).toEqual([2, ""]);
   expect(err).toContain(text);
 });

@@ -6,7 +6,7 @@ import { perTest } from "../../../contract/per-test.ts";
 import { callWith, getVolume, snapshotsOf, volumeIds, volumeOf } from "../../../contract/rig.ts";
 import { atEachStep } from "../../../contract/steps.ts";
 import { nfsCache, nfsClients } from "../../../fakes/zfs/nfsd.ts";
-import { zfsRig } from "../zfs-rig.ts";
+import { type ZfsRig, zfsRig } from "../zfs-rig.ts";
 import { claimsOf, giveUp, make, retentionOf, state, take, tenant } from "./claims-rig.ts";
 
 // Volumes that are given up instead of deleted, and what their claims get again.
@@ -162,6 +162,8 @@ describe.each(["zfs-generic-nfs", "zfs-generic-iscsi"])("%s", driver => {
   });
 });
 
+const unused = (rig: ZfsRig): Promise<void> => claimsOf(rig.open()).unused("pvc-1", call);
+
 test("while an NFS client has a file open, a volume is not adopted", async () => {
   const rig = await givenUp();
   const place = rig.fake.place("tank/k/v/pvc-1");
@@ -170,8 +172,11 @@ test("while an NFS client has a file open, a volume is not adopted", async () =>
   const taken = take(rig.open(), "pvc-2");
   expect(await codeOf(taken)).toBe("failed-precondition");
   await expect(taken).rejects.toThrow("NFS clients hold files");
+  await expect(unused(rig)).rejects.toThrow("NFS clients hold files");
   expect(await state(rig)).toBe("pvc-1 released");
   nfsClients(rig.fake.folder, []);
+  await unused(rig);
+  expect(await state(rig)).toBe("pvc-1 released");
   expect(await rig.read(await take(rig.open(), "pvc-2"))).toBe("data");
 });
 
@@ -184,8 +189,10 @@ test("while an initiator has a session, a volume is not adopted", async () => {
   const taken = take(rig.open(), "pvc-2");
   expect(await codeOf(taken)).toBe("failed-precondition");
   await expect(taken).rejects.toThrow("is still connected; the claim gets the volume once that has ended");
+  await expect(unused(rig)).rejects.toThrow("is still connected");
   expect(await state(rig)).toBe("pvc-1 released");
   writeFileSync(join(acl, "info"), "No active iSCSI Session for Initiator Endpoint: x\n");
+  await unused(rig);
   expect(await rig.read(await take(rig.open(), "pvc-2"))).toBe("data");
 });
 
