@@ -9,6 +9,7 @@ import {
   type SourceSnapshot,
   type StoredCopy,
 } from "../drivers/copying.ts";
+import { unclaimed } from "../drivers/tenure.ts";
 
 /** The version of the records that this csimux writes, and the only one that it reads. */
 const version = 1;
@@ -215,7 +216,8 @@ export function sourceOf({ origin }: CopyRecord): Handle {
 
 /** The volume that a move makes. Throws "failed-precondition" for a copy that requests for a volume drive. */
 export function specOf({ name, required, limit, origin, move }: CopyRecord): CopySpec {
-  if (move) return { name, range: { required, limit }, origin, source: undefined, ...move };
+  const tenant = move && unclaimed(name, move.parameters);
+  if (move) return { name, range: { required, limit }, origin, source: undefined, tenant, ...move };
   throw new CsiError(
     "failed-precondition",
     `the copy to volume "${name}" belongs to a claim, whose requests continue it; wait for the claim`,

@@ -70,6 +70,10 @@ export function tenantOf(
   return { claim, holder, shape: shapeOf(capabilities, isDisk), retain };
 }
 
+/** The tenant of a volume that no claim asks for, such as that of a move: its class may keep it. */
+export const unclaimed = (holder: string, parameters: Parameters): Tenant | undefined =>
+  parameters[deleteStrategyKey] === "retain" ? { claim: undefined, holder, shape: "", retain: true } : undefined;
+
 /** A tenure as text: the same for equal ones. */
 export const tenureText = ({ claim, holder, shape, retain, instance, released }: Tenure): string =>
   JSON.stringify({ claim, holder, shape, retain, instance, released });

@@ -35,8 +35,7 @@ export const factCases: Cases = {
   "no parameters of a class are read but those of the facts": needing()(async ({ facts, open }) => {
     const asked = new Set<string>();
     await open().create({ ...volumeOf("pvc-1"), parameters: watched(asked) }, call);
-    const ofClaims = facts.claims === undefined ? [] : ["deleteStrategy"];
-    expect([...asked].filter(key => ![...facts.parameters.volume, ...ofClaims].includes(key))).toEqual([]);
+    expect([...asked].filter(key => !facts.parameters.volume.includes(key))).toEqual([]);
   }),
 
   "the id of a snapshot holds that of its volume just where the facts say so, and no other parameters are read":

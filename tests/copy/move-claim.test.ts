@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { specOf } from "../../lib/copies/record.ts";
 import type { Driver } from "../../lib/drivers/driver.ts";
 import { copyDriver } from "../fakes/memory-copies.ts";
 import { commanded, pair } from "./pair.ts";
@@ -52,5 +53,16 @@ test("the stop of a move ends that the claim gets the source again by itself, be
     ["freeze", "source", true],
     ["freeze", "source", false],
   ]);
+  await one.stop(1_000);
+});
+
+test("a move tells the driver that the class keeps the volume, which is for no claim", async () => {
+  const world = pair();
+  const one = world.process();
+  await commanded(one, { command: "begin", ...wanted });
+  const move = { parameters: { ...wanted.parameters, deleteStrategy: "retain" }, mutable: {} };
+  const tenant = { claim: undefined, holder: "moved", shape: "", retain: true };
+  expect(specOf({ ...world.record("moved"), move })).toMatchObject({ ...move, tenant });
+  expect(specOf(world.record("moved")).tenant).toBeUndefined();
   await one.stop(1_000);
 });

@@ -4,7 +4,7 @@ import type { Context, VolumeSpec } from "../driver.ts";
 import type { ConnectionIdentity } from "../module.ts";
 import { parameter } from "../parameters.ts";
 import type { TenureStore } from "../store.ts";
-import { deleteStrategyKey, type Tenant, tenureText } from "../tenure.ts";
+import { tenureText } from "../tenure.ts";
 import { copyOfText, markValues, property, refuseUnfit } from "./properties.ts";
 import type { StoreSettings, ZfsStorage } from "./storage.ts";
 import type { ZfsVolume } from "./volume.ts";
@@ -123,10 +123,6 @@ export function blockSizeOf({ volumes }: StoreSettings, parameters: Context): st
   throw new CsiError("invalid-argument", "zfs.volblocksize must be 512, or 1K to 128K in powers of two");
 }
 
-/** That a class keeps a volume which is made for no known claim, such as a copy from another connection. */
-const keptTenant = ({ name, parameters }: VolumeSpec): Tenant | undefined =>
-  parameters[deleteStrategyKey] === "retain" ? { claim: undefined, holder: name, shape: "", retain: true } : undefined;
-
 /** All properties of a new volume: the connection's, the class's, csimux's own. Throws "invalid-argument" for unfit values. */
 export function volumeValues(
   settings: StoreSettings,
@@ -136,7 +132,6 @@ export function volumeValues(
 ): NewValues {
   const { volumes, sharing, datasetProperties } = settings;
   const block = blockSizeOf(settings, spec.parameters);
-  const tenant = spec.tenant ?? keptTenant(spec);
   const values: NewValues = {
     ...renderedAll(datasetProperties, spec.name, spec.parameters),
     ...(volumes.type === "volume" && volumes.compression && { compression: volumes.compression }),
@@ -149,7 +144,7 @@ export function volumeValues(
     [property.managed]: "true",
     [property.volumeName]: spec.name,
     ...markValues(identity),
-    ...(tenant && { [property.tenure]: tenureText({ ...tenant, instance: identity.instanceId }) }),
+    ...(spec.tenant && { [property.tenure]: tenureText({ ...spec.tenant, instance: identity.instanceId }) }),
     ...(spec.source && { [property.sourceKind]: spec.source.kind, [property.sourceId]: spec.source.id }),
     ...(spec.origin && { [property.copyOf]: copyOfText(spec.origin) }),
   };

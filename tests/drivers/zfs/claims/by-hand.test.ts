@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { unclaimed } from "../../../../lib/drivers/tenure.ts";
 import { codeOf } from "../../../contract/driver-volumes.ts";
 import { perTest } from "../../../contract/per-test.ts";
 import { callWith, getVolume, volumeOf } from "../../../contract/rig.ts";
@@ -92,7 +93,7 @@ describe.each(["zfs-generic-nfs", "zfs-generic-iscsi"])("%s", driver => {
 
 test("a class keeps also what is made for no known claim, such as a copy from another connection", async () => {
   const rig = await open();
-  await rig.open().create({ ...volumeOf("pvc-1"), parameters: { deleteStrategy: "retain" } }, call);
+  await rig.open().create({ ...volumeOf("pvc-1"), tenant: unclaimed("pvc-1", { deleteStrategy: "retain" }) }, call);
   await rig.open().delete("pvc-1", call);
   expect((await getVolume(rig.open(), "pvc-1")).tenure).toMatchObject({ claim: undefined, retain: true });
 });
