@@ -7,13 +7,12 @@ import { copyDriver } from "../fakes/memory-copies.ts";
 import { codeOf, failure } from "../mux/world.ts";
 import { passing } from "../waiting.ts";
 import { asked, type CopyWorldParts, until } from "./copy-world.ts";
-import { call, commanded, content, make, pair } from "./pair.ts";
+import { call, commanded, complete, content, make, pair } from "./pair.ts";
 
 type Change = (whole: CopyTarget) => Partial<CopyTarget>;
 
 /** A pair whose processes meet at steps of the target. */
-function meeting() {
-  const world = pair();
+function meeting(world = pair()) {
   const open = (change: Change, more: Partial<CopyWorldParts> = {}) => {
     const driver = (name: string) => (): Driver => {
       const whole = copyDriver(world.on(name), name);
@@ -50,15 +49,10 @@ function held() {
 }
 
 /** A pair with a claim's copy that is complete, and has no holder. */
-async function complete(more: Partial<CopyWorldParts> = {}) {
-  const world = meeting();
-  world.hold();
-  const first = world.process(more);
-  expect(await codeOf(make(first))).toBe("aborted");
-  world.release();
-  await until(() => world.record().state === "ready");
-  await first.stop(1_000);
-  return world;
+async function met(more: Partial<CopyWorldParts> = {}) {
+  const { one, ...world } = await complete(more);
+  await one.stop(1_000);
+  return meeting(world);
 }
 
 const target = "v:b/copy";
@@ -78,7 +72,7 @@ async function moved() {
 
 describe("of two processes that make a target the volume", () => {
   test("and have read its record before either of them wrote, only one does it at a time", async () => {
-    const { open, on } = await complete();
+    const { open, on } = await met();
     const { change, reached, go, most } = held();
     const times = { heartbeat: 10, verifyDelay: 5, slowClaimDelay: 200 };
     const one = open(change, { times });
@@ -106,7 +100,7 @@ describe("of two processes that make a target the volume", () => {
   });
 
   test("one that takes long keeps its lease, so that the other neither continues nor removes it", async () => {
-    const { open, process, on } = await complete();
+    const { open, process, on } = await met();
     const { change, reached, go, most } = held();
     const one = open(change, { times: { heartbeat: 10 } });
     const making = make(one);
@@ -123,7 +117,7 @@ describe("of two processes that make a target the volume", () => {
   });
 
   test("one that was suspended and wakes up after the copy was cancelled does not make it the volume", async () => {
-    const { open, process, on, remains } = await complete();
+    const { open, process, on, remains } = await met();
     const { change, reached, go } = held();
     // A suspended process writes no heartbeats, and sees no time pass.
     const one = open(change, { times: { heartbeat: 60_000, leaseTimeout: 60_000 } });
@@ -223,7 +217,7 @@ describe("a source whose storage can set it to read-only", () => {
 });
 
 test("a copy that another process begins under the name, when this one would finish the one before it, stays", async () => {
-  const { open, on, record } = await complete();
+  const { open, on, record } = await met();
   let isBegun = false;
   const one = open(whole => ({
     note: async (id, text, own) => {
@@ -243,7 +237,7 @@ test("a copy that another process begins under the name, when this one would fin
 test("a process that has read the record of an earlier copy of the name does not take a later one for it", async () => {
   // Both copies raise the heartbeat equally often.
   const more = { times: { heartbeat: 60_000, leaseTimeout: 60_000 } };
-  const { open, process, record, hold, reached, release } = await complete(more);
+  const { open, process, record, hold, reached, release } = await met(more);
   let paused: CopyRecord | undefined;
   const again = async () => {
     const two = process(more);
@@ -275,7 +269,7 @@ test("a process that has read the record of an earlier copy of the name does not
 });
 
 test("a failure is not final because the storage does not say what is left", async () => {
-  const { open, record } = await complete();
+  const { open, record } = await met();
   const refuse = async () => {
     throw new CsiError("failed-precondition", "the target is not readable");
   };
@@ -286,7 +280,7 @@ test("a failure is not final because the storage does not say what is left", asy
 });
 
 test("a record that another process has written after a volume was complete does not take its answer away", async () => {
-  const { open, on, record } = await complete();
+  const { open, on, record } = await met();
   const one = open(whole => ({
     finish: async (...given) => {
       const volume = await whole.finish(...given);

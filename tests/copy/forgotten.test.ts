@@ -8,8 +8,8 @@ import { CsiError } from "../../lib/core/errors.ts";
 import { usualCopies } from "../../lib/core/proxy.ts";
 import { copyDriver } from "../fakes/memory-copies.ts";
 import { codeOf, failure } from "../mux/world.ts";
-import { asked, until } from "./copy-world.ts";
-import { call, commanded, content, make, pair } from "./pair.ts";
+import { asked } from "./copy-world.ts";
+import { call, commanded, complete, content, make, pair } from "./pair.ts";
 
 test("a record without room for its failure leaves that out", async () => {
   const { process, record } = pair();
@@ -112,12 +112,7 @@ describe("what is forgotten", () => {
   });
 
   test("a deletion keeps the record of a target that cannot be removed and is not a volume", async () => {
-    const { process, hold, release, on, record, remains } = pair();
-    hold();
-    const one = process();
-    expect(await codeOf(make(one))).toBe("aborted");
-    release();
-    await until(() => record().state === "ready");
+    const { one, on, remains } = await complete();
     on("b").step = what => {
       if (what === "drop")
         throw new CsiError("failed-precondition", "the dataset has a snapshot that is not of csimux");

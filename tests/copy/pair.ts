@@ -1,7 +1,9 @@
+import { expect } from "bun:test";
 import type { CopyAnswer, CopyCommand } from "../../lib/copies/protocol.ts";
 import { readRecord } from "../../lib/copies/record.ts";
 import { CopyStorage, copyDriver, streamInMemory } from "../fakes/memory-copies.ts";
 import { testCall } from "../fakes/memory-driver.ts";
+import { codeOf } from "../mux/world.ts";
 import { type CopyWorldParts, copyProcess, copyRequest, until } from "./copy-world.ts";
 
 /** A patient call. */
@@ -42,6 +44,17 @@ export type Process = ReturnType<ReturnType<typeof pair>["process"]>;
 /** Asks once for a copy of the source. */
 export const make = (process: Process, connection = "b", name = "copy") =>
   process.volumes.create(copyRequest(name, connection, "v:a/source"), call);
+
+/** A pair with a claim's copy that is complete, and that nothing has asked for since; the process that made it has no lease. */
+export async function complete(more: Partial<CopyWorldParts> = {}) {
+  const world = pair();
+  world.hold();
+  const one = world.process(more);
+  expect(await codeOf(make(one))).toBe("aborted");
+  world.release();
+  await until(() => world.record().state === "ready");
+  return { ...world, one };
+}
 
 /** The lines of a command. */
 export async function commanded(process: Process, command: CopyCommand): Promise<readonly CopyAnswer[]> {

@@ -7,7 +7,7 @@ import { copyDriver } from "../fakes/memory-copies.ts";
 import { codeOf, failure } from "../mux/world.ts";
 import { passing } from "../waiting.ts";
 import { asked, until } from "./copy-world.ts";
-import { commanded, content, make, pair } from "./pair.ts";
+import { commanded, complete, content, make, pair } from "./pair.ts";
 
 describe("two processes", () => {
   test("of which one copies: the other says so, and takes over when the first has ended without a word", async () => {
@@ -126,12 +126,7 @@ describe("two processes", () => {
   );
 
   test("a cancellation that comes when a request makes the volume already is too late, and says so", async () => {
-    const { process, hold, release, record, on } = pair();
-    hold();
-    const one = process();
-    expect(await codeOf(make(one))).toBe("aborted");
-    release();
-    await until(() => record().state === "ready");
+    const { one, record, on } = await complete();
     // What a request in another process writes: first that it is the holder, then that it has the volume.
     const write = (change: Partial<CopyRecord>) =>
       on("b").records.set("copy", writeRecord({ ...record(), heartbeat: record().heartbeat + 1, ...change }));
@@ -147,12 +142,7 @@ describe("two processes", () => {
   });
 
   test("a cancellation that comes before a request makes the volume wins", async () => {
-    const { process, hold, release, record, on } = pair();
-    hold();
-    const one = process();
-    expect(await codeOf(make(one))).toBe("aborted");
-    release();
-    await until(() => record().state === "ready");
+    const { one, process, record, on } = await complete();
     let finds = 0;
     const driver = (name: string) => (): Driver => {
       const whole = copyDriver(on(name), name);
@@ -209,12 +199,7 @@ describe("two processes", () => {
   });
 
   test("the record of a finished copy without its volume goes, and the copy is made again", async () => {
-    const { process, hold, release, record, on } = pair();
-    hold();
-    const one = process();
-    expect(await codeOf(make(one))).toBe("aborted");
-    release();
-    await until(() => record().state === "ready");
+    const { one, record, on } = await complete();
     on("b").records.set("copy", writeRecord({ ...record(), state: "finished" }));
     on("b").targets.delete("copy");
     expect(await failure(make(one))).toMatchObject({

@@ -3,7 +3,7 @@ import { assurance, type CopyRecord } from "../../lib/copies/record.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { codeOf, failure } from "../mux/world.ts";
 import { asked, type CopyWorldParts, copyRequest, until } from "./copy-world.ts";
-import { call, commanded, make, pair } from "./pair.ts";
+import { call, commanded, complete, make, pair } from "./pair.ts";
 
 describe("what is refused", () => {
   test.each([
@@ -74,12 +74,7 @@ describe("what is refused", () => {
   );
 
   test("so is one whose data is complete, in another process; one that is a volume already stays", async () => {
-    const { process, hold, release, on, record, remains } = pair();
-    hold();
-    const one = process();
-    expect(await codeOf(make(one))).toBe("aborted");
-    release();
-    await until(() => record().state === "ready");
+    const { one, process, on, remains } = await complete();
     expect((await asked(() => make(one, "c", "whole"))).id).toBe("v:c/whole");
     await one.stop(1_000);
     const two = process({ traits: { a: { copies: nothing } } });

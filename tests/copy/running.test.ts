@@ -3,7 +3,7 @@ import { CsiError } from "../../lib/core/errors.ts";
 import { codeOf, failure, request, snapshotOf } from "../mux/world.ts";
 import { passing } from "../waiting.ts";
 import { asked, copyRequest, until, untilSaid } from "./copy-world.ts";
-import { call, commanded, content, make, pair } from "./pair.ts";
+import { call, commanded, complete, content, make, pair } from "./pair.ts";
 
 describe("a running copy", () => {
   test("answers with its progress, and neither end can be changed meanwhile", async () => {
@@ -50,12 +50,7 @@ describe("a running copy", () => {
   });
 
   test("becomes the volume only when it is asked for", async () => {
-    const { hold, release, process, on, record } = pair();
-    hold();
-    const one = process();
-    expect(await codeOf(make(one))).toBe("aborted");
-    release();
-    await until(() => record().state === "ready");
+    const { one, on } = await complete();
     expect(on("b").volumes.has("copy")).toBe(false);
     expect((await make(one)).id).toBe("v:b/copy");
     await one.stop(1_000);
