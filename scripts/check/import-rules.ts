@@ -65,7 +65,7 @@ const layers: readonly Layer[] = [
   },
   {
     folder: "lib/copies/",
-    lib: ["core", "health", "io", "mux", "topology", "drivers/(driver|copying|volume)\\.ts"].map(each =>
+    lib: ["core", "health", "io", "mux", "topology", "drivers/(driver|copying|tenure|volume)\\.ts"].map(each =>
       each.endsWith("ts") ? `lib/${each}` : `lib/${each}/`,
     ),
     packages: ["valibot"],
