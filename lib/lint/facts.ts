@@ -33,6 +33,10 @@ export function filesystemsOf(connection: ConnectionFile): readonly string[] | u
 export const isDisk = (connection: ConnectionFile): boolean =>
   factsOf(connection)?.access.kinds.includes("block") === true;
 
+/** Whether `driver:` alone is a complete connection file. */
+export const needsNoSection = (driver: string | undefined): boolean =>
+  modules.some(({ names, schema }) => names.some(name => name === driver) && [...keysOf(schema)].length === 0);
+
 /** The sections of connection files that belong to drivers. */
 export const sections: ReadonlySet<string> = new Set(modules.flatMap(({ schema }) => [...keysOf(schema)]));
 

@@ -3,6 +3,7 @@ import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { parseYaml } from "../yaml/parse.ts";
 import { chartParts } from "./chart.ts";
 import { type DocumentDiagnostic, nameOf, partOf, type SourceDocument, secretByName } from "./document.ts";
+import { needsNoSection } from "./facts.ts";
 import { installs, releaseValues } from "./gitops.ts";
 import { chartBelow, type DocumentKind, helmBelow, isConfiguration, kindOf, kindOfText } from "./kinds.ts";
 import { listAt, type ManifestObject, mappingAt, type Objects, textAt } from "./lint-input.ts";
@@ -95,8 +96,11 @@ function addHelm(outer: SourceDocument, whole: Mapping, path: Path, found: Found
         found.classes.push({ document, kind, path: [key, index], value: item, provisioner, inHelm: true });
   }
   const config = mappingAt(value, "driver", "config");
+  const { driver } = config;
+  if (typeof driver !== "string") return;
   // The chart requires the driver here even if the rest is in a Secret.
-  if (typeof config["driver"] !== "string" || Object.keys(config).length === 1) return;
+  const isInSecret = textAt(value, "driver", "existingConfigSecret") !== undefined || !needsNoSection(driver);
+  if (Object.keys(config).length === 1 && isInSecret) return;
   found.candidates.push({ document: below(document, ["driver", "config"], config), name: "proxy", role: "main" });
 }
 

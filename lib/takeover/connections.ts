@@ -166,7 +166,7 @@ export function unfit({ config, values }: OldDeployment, isLocal: (driver: strin
   if (driver === "proxy")
     return "this is already the proxy driver: its main file, connection files and handles are csimux's own; set the image in its values to csimux's";
   if (isLocal(driver))
-    return `${driver} keeps volumes on the nodes, so each node needs a controller: take it over in place, by setting the image in its values to csimux's (README, "Coming from democratic-csi")`;
+    return `${driver} keeps volumes on the nodes, so each node needs a controller: take it over in place, by setting the image in its values to csimux's (examples/guide/migrate.md)`;
   return isMapping(values) ? undefined : "these are not Helm values";
 }
 

@@ -159,6 +159,20 @@ describe("Helm values of democratic-csi's chart", () => {
     expect(other).toMatchObject([{ rule: "helm-iscsiadm", severity: "error" }]);
   });
 
+  test("of drivers without provisioner need none: node-manual has no section, inline volumes no controller", () => {
+    const own = { ...released, storageClasses: [], node: { driver: { image } } };
+    const manual = { ...own, driver: { config: { driver: "node-manual" } } };
+    expect(gist({ "v.yaml": stringify(manual) })).toEqual([]);
+    const inline = { driver: "zfs-local-ephemeral-inline", zfs: { datasetParentName: "tank/inline" } };
+    const alone = { ...own, controller: { enabled: false }, driver: { config: inline } };
+    expect(gist({ "v.yaml": stringify(alone) })).toEqual([]);
+    const zvol = {
+      driver: "zfs-local-zvol",
+      zfs: { datasetParentName: "tank/a", detachedSnapshotsDatasetParentName: "tank/s" },
+    };
+    expect(rulesOf({ "v.yaml": stringify({ ...alone, driver: { config: zvol } }) })).toContain("helm-local-driver");
+  });
+
   const secret = (text: string) =>
     stringify({
       apiVersion: "v1",

@@ -1,7 +1,7 @@
 import { unknownFolder } from "../../config/proxy.ts";
 import { hostPath, iscsiadmVariable } from "../../core/host-path.ts";
 import type { Path } from "../../schema/finding.ts";
-import { factsOf, isLocal } from "../facts.ts";
+import { factsOf, isLocal, needsNoSection } from "../facts.ts";
 import { at, type LintInput, listAt, type ManifestObject, mappingAt, textAt } from "../lint-input.ts";
 import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
 
@@ -45,10 +45,12 @@ export const helm: Theme = {
       yield* mainFile(values);
       yield* images(values);
       yield* iscsiadm(values);
-      yield* connectionFolder(values, input);
-      yield* topologyGate(values, input);
       yield* localController(values, input);
       yield* localFolders(values, input);
+      // Without a controller, as for inline volumes alone, no connection files are mounted and no provisioner runs.
+      if (at(values.value, "controller", "enabled") === false) continue;
+      yield* connectionFolder(values, input);
+      yield* topologyGate(values, input);
       yield* capacity(values);
     }
   },
@@ -61,6 +63,7 @@ const argsOf = ({ value }: ManifestObject): readonly string[] => listAt(value, .
 function* mainFile({ document, value }: ManifestObject): Found {
   if (textAt(value, "driver", "existingConfigSecret") !== undefined) return;
   if (Object.keys(mappingAt(value, "driver", "config")).some(key => key !== "driver")) return;
+  if (needsNoSection(textAt(value, "driver", "config", "driver"))) return;
   const fix = 'add "driver.existingConfigSecret" with the name of a Secret that has the key driver-config-file.yaml';
   yield report(document, rule["helm-config"], ["driver"], "the chart gets no main file", fix, "key");
 }
@@ -128,7 +131,7 @@ function* topologyGate(values: ManifestObject, { main, connections }: LintInput)
 }
 
 function* localController(values: ManifestObject, { connections }: LintInput): Found {
-  const local = connections.find(isLocal);
+  const local = connections.find(each => isLocal(each) && factsOf(each)?.provisions);
   if (!local) return;
   const { document, value } = values;
   if (textAt(value, "controller", "strategy") !== "node") {
