@@ -107,7 +107,7 @@ export class CleanUp {
     // By the wall clock, which alone outlives a restart: set wrongly ahead, it makes paused copies unwanted.
     const isWanted = seconds() - record.asked <= this.#keptSeconds(record);
     const step = nextStep("clean-up", { record, lease: copies.observeLease(target, record), isWanted });
-    if (step === "release") return this.#removal.forgetFinished(target, record, call);
+    if (step === "forget") return this.#removal.forgetFinished(target, record, call);
     if (step === "nothing") return;
     // The listing may be minutes old; a request may have arrived since.
     const now = await this.#parts.use(connection, async ({ copyTarget }) => copyTarget?.find(stored.id, call));
@@ -220,7 +220,7 @@ export async function beforeDelete(
   if (!record) return;
   const step = nextStep("delete", { record, lease: copies.observeLease(target, record) });
   if (step === "wait") throw copies.whyHeld(target, record);
-  if (step === "release") return removal.forgetDeleted(target, record, call);
+  if (step === "forget") return removal.forgetDeleted(target, record, call);
   try {
     await removal.remove(target, record, call);
   } catch (error) {

@@ -146,12 +146,12 @@ export interface CopyAttempt {
   /** Called when a file has been copied. */
   copied(): void;
   /** Replaces the target by an empty one. */
-  again(): Promise<void>;
+  emptyTarget(): Promise<void>;
   /** Gets all bytes of the pass that have arrived. */
   arrived(bytes: bigint): void;
 }
 
-/** Copies by the way that the record names. Throws "unavailable" if an end lacks what that needs. */
+/** Copies by the method of the record. Throws "unavailable" if an end lacks what that needs. */
 export async function copyContent(
   attempt: CopyAttempt,
   copySource: CopySource,
@@ -193,7 +193,7 @@ async function byFiles(attempt: CopyAttempt, { tree: read }: CopySource, folder:
 async function byFilling(attempt: CopyAttempt, { fill }: CopySource, folder: string, call: Call): Promise<void> {
   const { work, snapshot, lease } = attempt;
   if (!fill) throw unable(work.source.connection, "write its snapshots into a folder");
-  if (lease.record.dirty) await attempt.again();
+  if (lease.record.dirty) await attempt.emptyTarget();
   await lease.write({ dirty: true });
   await fill(snapshot, folder, call);
 }
@@ -206,7 +206,9 @@ async function byStream(
   call: Call,
 ): Promise<void> {
   const { work, snapshot, lease } = attempt;
-  await lease.write({}); // Only the holder ends what receives, and another process may be it by now.
+  // Only the holder ends what receives, and discards what has arrived. One that loses the lease after this can do that to the next holder's
+  // stream at most, which is sent again.
+  await lease.write({});
   const { record } = lease;
   if (!copySource.stream) throw unable(work.source.connection, "send streams");
   if (!copyTarget.stream) throw unable(work.target.connection, "receive streams");

@@ -167,7 +167,7 @@ export class CopyCreation {
       await removal.remove(target, record, call);
       throw whyEnded(record);
     }
-    if (step === "release") {
+    if (step === "forget") {
       await removal.forgetFinished(target, record, call);
       const text = `the volume that was copied to ${place.target} no longer exists; its record is being removed; retry`;
       throw new CsiError("aborted", text);

@@ -26,10 +26,10 @@ interface KnownCopy {
  * - "finish": make the target the volume;
  * - "answer": with the volume, which exists or was never copied. "create" then ends the protection of the source and removes a record that is
  *   left; after "finish", the clean-up does that;
- * - "release": the copy is over; the protection of the source ends, the record is removed, and what is at the target stays;
+ * - "forget": the copy is over; the protection of the source ends, the record is removed, and what is at the target stays;
  * - "remove": the same, and the target goes, unless it has become the volume. "cancel" keeps the record of a claim, marked, to refuse its next request;
  * - "mark": mark it as cancelled;
- * - "wait": another process works on it;
+ * - "wait": another process works on it: "cancel" waits, the others end with "aborted" and are repeated;
  * - "nothing": there is nothing to do;
  * - "refuse": what is asked is impossible, and the reason is what is known.
  */
@@ -39,7 +39,7 @@ type CopyStep =
   | "next-pass"
   | "finish"
   | "answer"
-  | "release"
+  | "forget"
   | "remove"
   | "mark"
   | "wait"
@@ -64,7 +64,7 @@ const isTooEarly = ({ frozen, pass }: Pick<CopyRecord, "pass" | "frozen">): bool
  * | ready     | held  | wait     | wait    | wait      | wait   | mark    | nothing  |
  * | too early | free  | finish   | remove  | next-pass | refuse | mark    | remove   |
  * | too early | held  | wait     | wait    | wait      | refuse | mark    | nothing  |
- * | finished  | free  | release  | release | refuse    | answer | refuse  | release  |
+ * | finished  | free  | forget   | forget  | refuse    | answer | refuse  | forget   |
  * | finished  | held  | wait     | wait    | refuse    | wait   | refuse  | nothing  |
  * | cancelled | free  | remove   | remove  | refuse    | refuse | remove  | remove   |
  * | cancelled | held  | wait     | wait    | refuse    | refuse | wait    | nothing  |
@@ -79,13 +79,13 @@ const isTooEarly = ({ frozen, pass }: Pick<CopyRecord, "pass" | "frozen">): bool
  * From what: "continue" uses what is in the target: a stream continues at its resume token, rsync with the files that are complete, of which it
  * compares the content, because the pause may have been followed by a loss of power. After a holder that was killed, or perhaps only suspended and may still write, rsync begins in an empty target (CopyRecord.unfenced);
  * only an earlier process with the locked id of this one is proved to have ended. "restore" always begins in an empty one. "next-pass" sends what changed since the last snapshot. "finish" repeats the
- * driver's steps, each of which is done or not.
+ * driver's steps, each of which is done or not; one that was suspended before its last step finds out there (`StillHeld`).
  *
  * In which order: a record is written before its target is made, and removed after it, so a target without a record is not a copy, and a record
  * without a target is one that has just begun or was just removed. The driver's part (drivers/copying.ts): `begin` makes what is missing of both
  * and never touches a volume; `note` is durable; `folder` and `empty` are of the target only; `flush` comes before a record says "ready".
  *
- * What is released: the source's snapshot of the last pass stays protected as long as the record exists, except that of a cancelled claim. After "finish" and with "release", the
+ * What is released: the source's snapshot of the last pass stays protected as long as the record exists, except that of a cancelled claim. After "finish" and with "forget", the
  * protection ends first and the record goes last; with "remove", first the target, then the record, then the protection. The next clean-up
  * repeats what fails, and ends the protection of a snapshot without a record `keepSeconds` after that was taken.
  */
@@ -97,13 +97,11 @@ export function nextStep(operation: CopyOperation, known: KnownCopy): CopyStep {
       if (isVolume) return "answer";
       if (!record) return "begin";
       if (isHeld) return "wait";
-      return ({ copying: "continue", ready: "finish", finished: "release", cancelled: "remove" } as const)[
-        record.state
-      ];
+      return ({ copying: "continue", ready: "finish", finished: "forget", cancelled: "remove" } as const)[record.state];
     case "delete":
       if (!record) return "nothing";
       if (isHeld) return "wait";
-      return record.state === "finished" ? "release" : "remove";
+      return record.state === "finished" ? "forget" : "remove";
     case "pass":
       // The target of such a record is gone; nothing may be written into the volume, which may be in use.
       if (isVolume) return "refuse";
@@ -123,7 +121,7 @@ export function nextStep(operation: CopyOperation, known: KnownCopy): CopyStep {
       return isHeld ? "wait" : "remove";
     case "clean-up":
       if (!record || isHeld) return "nothing";
-      if (record.state === "finished") return "release";
+      if (record.state === "finished") return "forget";
       return known.isWanted ? "nothing" : "remove";
   }
 }

@@ -57,7 +57,7 @@ const snapshotSchema = v.pipe(
   v.transform(({ ways, ...rest }): SourceSnapshot => ({ ...rest, ...(ways && { methods: ways }) })),
 );
 
-/** The keys of version 1; some have other names in memory. */
+/** The keys of version 1. `renamed` is what six of them are called in memory, `storedMethods` what methods are called here. */
 const recordSchema = v.pipe(
   v.strictObject({
     version: v.literal(version),
@@ -78,7 +78,10 @@ const recordSchema = v.pipe(
     taken: time,
     /** The snapshot of the last complete pass. */
     earlier: v.optional(v.strictObject({ name: v.string(), proof: v.string() })),
-    /** "copying": data is missing, whether or not a process works on it; "ready": all data of the pass has arrived; "finished": it is the volume. */
+    /**
+     * "copying": data is missing, whether or not a process works on it; "ready": all data of the pass has arrived; "finished": it is the volume;
+     * "cancelled": it is over, because it failed for good (`code`), or a person cancelled it, which a mark next to the record says first (`recordOf`).
+     */
     state: v.picklist(["copying", "ready", "finished", "cancelled"]),
     /** Whether data may have been written into the target. */
     dirty: v.boolean(),
@@ -97,7 +100,7 @@ const recordSchema = v.pipe(
     unfenced: v.optional(v.literal(true)),
     /** The last failure; empty after a success. */
     fault: v.string(),
-    /** With state "cancelled": the code of the failure that has ended the copy; undefined if a person did. */
+    /** With state "cancelled": the code of the failure that has ended the copy. */
     code: v.optional(v.picklist(codes)),
     /** The first pass that can become the volume: earlier ones began before `freeze` stopped the source. Undefined while pods may use it. */
     frozen: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1))),

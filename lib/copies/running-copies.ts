@@ -108,7 +108,7 @@ export class RunningCopies {
     return this.#watch.observe(encodeHandle(target), record, this.self);
   }
 
-  /** The error for a copy whose lease is "held". */
+  /** The error for a copy whose lease is "held", and which does not run in this process. */
   whyHeld(target: Handle, record: CopyRecord): CsiError {
     const volume = encodeHandle(target);
     if (!this.#leased.has(volume)) return heldElsewhere(volume, record);

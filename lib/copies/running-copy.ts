@@ -138,8 +138,8 @@ export class RunningCopy {
     const why = asCsiError(this.#stop.signal.aborted ? this.#stop.signal.reason : error);
     const isInterrupted = this.#stop.signal.aborted;
     // The next request of a claim gets the failure instead of another attempt.
-    const isOver = !isInterrupted && isFinal(why) && this.record.role === "create";
-    const end = isOver ? ({ state: "cancelled", code: why.code } as const) : {};
+    const failsForGood = !isInterrupted && isFinal(why) && this.record.role === "create";
+    const end = failsForGood ? ({ state: "cancelled", code: why.code } as const) : {};
     await this.#leave({ ...end, fault: isInterrupted ? this.record.fault : why.message }).catch(() => {});
     if (this.#lease.isCancelled && (await this.#removed())) return { kind: "cancelled", why };
     if (isInterrupted) {
@@ -222,7 +222,7 @@ export class RunningCopy {
     if (before.proof === this.#snapshot.proof) this.#lease.set({ snapshot: this.#snapshot });
     else await this.#replaced();
     this.#mustCompare = this.record.dirty;
-    if (this.record.unfenced && !isStream(this.record.method)) await this.#again();
+    if (this.record.unfenced && !isStream(this.record.method)) await this.#emptyTarget();
     else if (!this.#work.isNew) await this.#makeTarget(copyTarget, this.record);
     this.#isChecked = true;
   }
@@ -233,7 +233,7 @@ export class RunningCopy {
       ...{ work: this.#work, snapshot: this.#snapshot, lease: this.#lease, stream: this.#parts.stream },
       ...{ compare: this.#mustCompare, files: this.#files },
       copied: () => this.#present.files++,
-      again: () => this.#again(),
+      emptyTarget: () => this.#emptyTarget(),
       arrived: bytes => this.#arrived(bytes),
     };
     await copyContent(attempt, copySource, copyTarget, call);
@@ -280,7 +280,7 @@ export class RunningCopy {
   }
 
   /** Replaces the target by an empty one, into which no program of an earlier holder can write. */
-  async #again(): Promise<void> {
+  async #emptyTarget(): Promise<void> {
     await this.#place.use(async copyTarget => {
       await copyTarget.empty(this.#place.id, this.#call);
       await this.#makeTarget(copyTarget, this.record);

@@ -85,5 +85,8 @@ export async function ensureLastSnapshot(
   const found = await copySource.protect({ kind: source.kind, id: source.id }, encodeHandle(target), pass, call);
   if (found.proof === snapshot.proof && (found.proof !== "" || found.name === snapshot.name)) return found;
   const what = `it says that pass ${pass} has copied "${snapshot.name.slice(0, 256)}" (${snapshot.proof.slice(0, 32)})`;
-  throw changed(target, `${what}, and ${origin.handle} has "${found.name}" (${found.proof})`);
+  throw changed(
+    target,
+    `${what}, and ${origin.handle} has "${found.name}" (${found.proof}), as also if a person has removed that snapshot`,
+  );
 }

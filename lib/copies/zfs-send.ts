@@ -41,8 +41,8 @@ export async function copyByStream(work: StreamWork, call: Call): Promise<{ read
     if (start === "complete") return { basic };
     const failure = await sendOnce(work, start, basic, call);
     if (failure === undefined) return { basic };
-    if (failure.fault === "unsupported" && !basic) basic = true;
-    else if (failure.fault === "token" && !isRestarted) isRestarted = true;
+    if (failure.kind === "unsupported" && !basic) basic = true;
+    else if (failure.kind === "token" && !isRestarted) isRestarted = true;
     else throw failure.error;
     const state = await idleState(work, call);
     if (state.kind === "partial") await work.target.discard(work.id, call);
@@ -109,9 +109,9 @@ const pause = (ms: number, signal: AbortSignal): Promise<void> =>
     }
   });
 
-/** Why a stream failed; `fault` is set if a stream with another start or other features may succeed. */
+/** Why a stream failed; `kind` is set if a stream with another start or other features may succeed. */
 interface StreamFailed {
-  readonly fault: "token" | "unsupported" | undefined;
+  readonly kind: "token" | "unsupported" | undefined;
   readonly error: CsiError;
 }
 
@@ -184,15 +184,15 @@ async function judge(
   const found = faultOf(words);
   const left = found && (await idleState(work, call).catch(() => undefined))?.kind;
   // A final error would lose the received data.
-  const isFinal = found !== undefined && found.fault !== "full" && left === "nothing";
+  const isFinal = found !== undefined && found.kind !== "full" && left === "nothing";
   const advice = found?.advice ?? (isStalled ? "no byte has moved for too long; retrying" : "retrying");
   const text = `${taskOf(work)}: ${failures.map(textOf).join("; ")}; ${advice}`;
-  if (saysAbsent(words, work.snapshot.name)) return { fault: undefined, error: new CsiError("not-found", text) };
+  if (saysAbsent(words, work.snapshot.name)) return { kind: undefined, error: new CsiError("not-found", text) };
   const error = new CsiError(isFinal ? "failed-precondition" : "unavailable", text);
-  if (found?.fault === "token" && start.kind === "token") return { fault: "token", error };
+  if (found?.kind === "token" && start.kind === "token") return { kind: "token", error };
   // Later passes need the features of the first one: a stream with other block sizes would fill parts of files with zeros.
   const isFirst = start.kind === "whole" && work.earlier === undefined && left === "nothing";
-  return { fault: found?.fault === "unsupported" && isFirst ? "unsupported" : undefined, error };
+  return { kind: found?.kind === "unsupported" && isFirst ? "unsupported" : undefined, error };
 }
 
 const wordsFrom = ({ end }: StreamFailure): string => (end instanceof CommandError ? end.message : end.stderr);
@@ -215,10 +215,10 @@ const aborted = (work: StreamWork): CsiError =>
  * Why a stream failed: the receiver's pool or programs do not support one of its features ("unsupported"); its resume token is no longer
  * valid ("token"); the target is full ("full"); a person must change something first ("refused").
  */
-export type ZfsStreamFault = "unsupported" | "token" | "full" | "refused";
+export type FaultKind = "unsupported" | "token" | "full" | "refused";
 
 /** Each fault with its messages, and what to do. */
-const faults: readonly (readonly [ZfsStreamFault, RegExp, string])[] = [
+const faults: readonly (readonly [FaultKind, RegExp, string])[] = [
   [
     "unsupported",
     /pool must be upgraded to receive|unsupported version or feature|stream has unsupported feature|kernel modules must be upgraded/,
@@ -250,9 +250,9 @@ const faults: readonly (readonly [ZfsStreamFault, RegExp, string])[] = [
 ];
 
 /** The fault in a program's messages, and what to do about it; undefined for all others, which the next attempt may not meet. */
-export function faultOf(words: string): { readonly fault: ZfsStreamFault; readonly advice: string } | undefined {
+export function faultOf(words: string): { readonly kind: FaultKind; readonly advice: string } | undefined {
   const found = faults.find(([, pattern]) => pattern.test(words));
-  return found && { fault: found[0], advice: found[2] };
+  return found && { kind: found[0], advice: found[2] };
 }
 
 /** Whether `zfs send` reports that a snapshot does not exist (libzfs_dataset.c, zfs_open): it was destroyed, or its pool is not imported. */

@@ -25,7 +25,7 @@ test.each<[string, string | undefined]>([
   ["cannot receive resume stream: dataset is busy", undefined],
   ["", undefined],
 ])("%p is the fault %p", (words, fault) => {
-  expect(faultOf(words)?.fault).toBe(fault as never);
+  expect(faultOf(words)?.kind).toBe(fault as never);
 });
 
 test("a snapshot is absent only if its own name is said to be", () => {

@@ -63,6 +63,6 @@ test("a copy that was asked for lately stays, and the record of a finished one d
     "nothing",
     "nothing",
     "nothing",
-    "release",
+    "forget",
   ]);
 });
