@@ -11,6 +11,7 @@ hostname "$node"
 mount --make-rshared /
 mount -t tmpfs -o mode=755 run /run
 mkdir -p $run /run/udev /run/netns /run/cni.d
+mkdir -m 1777 /run/lock
 cp "$here"/cni/* /run/cni.d
 mount --bind "$cache" $run
 mkdir -p $state/{kubelet,csimux,etcd,log,pki}
