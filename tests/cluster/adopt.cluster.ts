@@ -81,6 +81,11 @@ async function withoutSet(): Promise<void> {
   await eventually("no PersistentVolume is left", 120_000, async () => (await list("pv")).length === 0);
 }
 
+async function setPolicy(policy: "Retain" | "Delete"): Promise<void> {
+  const patch = JSON.stringify({ spec: { persistentVolumeReclaimPolicy: policy } });
+  for (const { metadata } of await list("pv")) await kube("patch", "pv", metadata.name, "-p", patch);
+}
+
 const volumeOf = async (claim: string): Promise<Resource> => get("pv", (await get("pvc", claim)).spec.volumeName);
 
 /** The handles of the claims' volumes. */
@@ -138,8 +143,7 @@ test.each([
   ["PersistentVolumes, and the set makes its own claims", /^kind: PersistentVolume$/m],
 ])("after the loss of all objects, which gives up nothing, adopt --all prints what binds: %s", async (_, part) => {
   const before = await written();
-  for (const { metadata } of await list("pv"))
-    await kube("patch", "pv", metadata.name, "-p", '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}');
+  await setPolicy("Retain");
   await withoutSet();
   const argv = ["env", "KUBECACHEDIR=/run/cluster/state/kubectl", plugin, "volumes", "adopt", "--all"];
   const { code, stdout, stderr } = await inMachine([...argv, "--kubeconfig", kubeconfig], 300_000);
@@ -149,4 +153,6 @@ test.each([
   await kube("create", "-f", manifest);
   await apply(set);
   await areAgain(before);
+  // The claims give the volumes up, so that the next case has no second volume for each.
+  await setPolicy("Delete");
 });
