@@ -3,12 +3,12 @@ import { momentOf } from "../../../lib/drivers/synology/folder-snapshots.ts";
 import { driverContract } from "../../contract/driver.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { perTest } from "../../contract/per-test.ts";
-import { callWith, getVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
+import { callWith, gib, snapshotsOf, volumeOf } from "../../contract/rig.ts";
 import { shareContract } from "../../contract/share.ts";
 import { storeContract } from "../../contract/store.ts";
 import { drawn } from "../../sample.ts";
 import { type DsmOptions, partsRig } from "./dsm-rig.ts";
-import { folderParts, folderRig, openFolderDriver, type Protocol } from "./folder-rig.ts";
+import { folderParts, folderRig, type Protocol } from "./folder-rig.ts";
 
 const lacks = {
   "loss of power": "DSM answers for its own disks",
@@ -64,23 +64,6 @@ describe("shared folders", () => {
     const volume = await driver.create(volumeOf("pvc-1"), call);
     expect(volume.context).toMatchObject({ node_attach_driver: "smb", server: "nas", share: "k8s-pvc-1" });
     expect([...dsm.state.shares.values()][0]?.permissions).toEqual(["local_group apps", "local_user csi-nodes"]);
-  });
-
-  test("of administrators and other connections are neither adopted, listed nor removed", async () => {
-    const { driver, rig, dsm } = await rigOf("nfs");
-    const other = openFolderDriver(dsm, "nfs", { identity: { connection: "c2" } });
-    await other.create(volumeOf("theirs"), call);
-    const [made] = dsm.state.shares.values();
-    if (made) dsm.state.shares.set("k8s-photos", { ...made, name: "k8s-photos", description: "holidays" });
-    const before = await rig.remains();
-    for (const id of ["photos", "theirs"]) {
-      expect(await codeOf(driver.delete(id, call))).toBe("failed-precondition");
-      expect(await codeOf(getVolume(driver, id))).toBe("not-found");
-      expect(await codeOf(driver.create(volumeOf(id), call))).toBe("already-exists");
-    }
-    expect(await volumeIds(driver)).toEqual([]);
-    expect(await rig.remains()).toEqual(before);
-    await other.close?.();
   });
 
   test("have whole MiB: a size is rounded up, unless its limit forbids it", async () => {

@@ -5,7 +5,6 @@ import { perTest } from "../../contract/per-test.ts";
 import { callWith, getVolume, gib, volumeIds, volumeOf } from "../../contract/rig.ts";
 import type { Dsm } from "../../fakes/dsm/double.ts";
 import { type DsmOptions, dsmRig, openDsm } from "./dsm-rig.ts";
-import { legacyVolume } from "./handmade.ts";
 
 const call = callWith();
 const opened = perTest(dsmRig);
@@ -150,14 +149,6 @@ describe("a new volume", () => {
     expect(await codeOf(driver.create(volumeOf("pvc-1"), call))).toBe("resource-exhausted");
     expect(await rig.remains()).toEqual([]);
   });
-
-  test("does not adopt a foreign LUN of its name", async () => {
-    const { driver, dsm } = await rigOf();
-    const lun = legacyVolume(dsm, "k8s-pvc-1-x");
-    dsm.state.targets.clear();
-    expect(await codeOf(driver.create(volumeOf("pvc-1"), call))).toBe("already-exists");
-    expect([...dsm.state.luns.values()]).toEqual([lun]);
-  });
 });
 
 describe("a clone", () => {
@@ -227,22 +218,6 @@ describe("a deletion", () => {
     await driver.delete("pvc-1", call);
     expect(dsm.state.luns.size).toBe(0);
   }, 30_000);
-
-  test("never removes a LUN of another connection or one without a mark", async () => {
-    const { driver, rig, dsm } = await rigOf();
-    const other = openDsm(dsm, { identity: { connection: "c2" } });
-    await other.create(volumeOf("pvc-1"), call);
-    const lun = legacyVolume(dsm, "k8s-pvc-2-x");
-    dsm.state.targets.delete(2);
-    const before = await rig.remains();
-    expect(await codeOf(driver.delete("pvc-1", call))).toBe("failed-precondition");
-    expect(await codeOf(driver.delete("pvc-2", call))).toBe("failed-precondition");
-    expect(await codeOf(driver.delete("pvc-3", call))).toBe("ok");
-    expect(await rig.remains()).toEqual(before);
-    expect(dsm.state.luns.get(lun.uuid)?.content).toBe("old");
-    expect(await volumeIds(driver)).toEqual([]);
-    await other.close?.();
-  });
 });
 
 test("a connection that gets an instance_id keeps its volumes and clones, and other instances do not get them", async () => {

@@ -18,24 +18,21 @@ const isDisk = (protocol: Protocol): boolean => protocol === "iscsi" || protocol
 interface Rig {
   readonly driver: Driver;
   readonly double: Double;
-  /** The dataset that datasetParentName names. */
-  readonly parent: string;
   makeDataset(name: string): void;
-  /** Everything on the storage, to compare. */
-  all(): unknown;
   close(): Promise<void>;
 }
 
-async function overApi(protocol: Protocol, version: Version): Promise<Rig> {
+async function overApi(protocol: Protocol, version: Version) {
   const { double, open, close } = await truenasRig(protocol, { version });
   const { state } = double;
   return {
     driver: open(),
     double,
     parent: "tank/k8s/v",
-    makeDataset(name) {
+    makeDataset(name: string) {
       state.datasets[name] = datasetOf(name, isDisk(protocol) ? "VOLUME" : "FILESYSTEM", 77);
     },
+    /** Everything on the storage, to compare. */
     all: () => structuredClone([state.datasets, state.snapshots, state.tables]),
     close,
   };
@@ -46,9 +43,7 @@ async function overSsh(protocol: Protocol, version: Version): Promise<Rig> {
   return {
     driver: open(),
     double,
-    parent: "tank/k/v",
     makeDataset: name => fake.zfs("create", ...(isDisk(protocol) ? ["-s", "-V", String(gib)] : []), name),
-    all: () => [fake.with(pools => JSON.stringify(pools.all())), structuredClone(double.state.tables)],
     close,
   };
 }
@@ -104,29 +99,6 @@ const reaches = [
 
 for (const [reach, reachable, open] of reaches)
   describe.each(reachable)(`on TrueNAS %s over ${reach}`, version => {
-    test.concurrent.each(protocolsOf(version))(
-      "a dataset made by hand under the name of a volume over %s stays unchanged",
-      async protocol => {
-        const { driver, parent, makeDataset, all, close } = await open(protocol, version);
-        await driver.create(volumeOf("pvc-0"), call);
-        // As large as the volume asked for, empty, and of the same kind: only the mark is missing.
-        makeDataset(`${parent}/pvc-1`);
-        const before = all();
-        const more = { required: 2n * gib, limit: undefined };
-        const made = await refusal(driver.create(volumeOf("pvc-1"), call));
-        expect(made).toMatchObject({
-          code: "already-exists",
-          message: expect.stringContaining(`${parent}/pvc-1 exists and has no mark of csimux`),
-        });
-        expect(await refusal(driver.delete("pvc-1", call))).toMatchObject({ code: "failed-precondition" });
-        expect(await refusal(driver.expand?.expand("pvc-1", more, call) ?? Promise.resolve())).toMatchObject({
-          code: "not-found",
-        });
-        expect(all()).toEqual(before);
-        await close();
-      },
-    );
-
     test.concurrent.each(foreigners.filter(({ protocol }) => protocolsOf(version).includes(protocol)))(
       "a $what of others with the name of a volume's is named in the refusal and stays unchanged",
       async ({ what, protocol, after, takeOver }) => {

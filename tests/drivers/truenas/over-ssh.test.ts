@@ -1,10 +1,8 @@
 import { expect, test } from "bun:test";
-import { mkdirSync } from "node:fs";
 import { driverContract } from "../../contract/driver.ts";
 import { callWith, gib, volumeOf } from "../../contract/rig.ts";
 import { numberOf, versions } from "../../fakes/truenas/versions.ts";
 import { drawn } from "../../sample.ts";
-import { refusal } from "./rig.ts";
 import { sshRig } from "./ssh-rig.ts";
 
 const lacks = {
@@ -33,25 +31,6 @@ test("TrueNAS resizes block devices, to announce the size to initiators; file sy
     expect(grown).toEqual({ bytes: 2n * gib, onNode: protocol === "iscsi" });
     const change = { method: "pool.dataset.update", params: [`tank/k/v/${id}`, { volsize: Number(2n * gib) }] };
     expect(double.requests).toMatchObject(protocol === "iscsi" ? [change] : []);
-    await close();
-  }
-});
-
-test("a dataset without the properties of a volume is never used as one, however empty, and stays unchanged", async () => {
-  for (const protocol of ["iscsi", "nfs"] as const) {
-    const { fake, open, close } = await sshRig(protocol, "25.10");
-    const driver = open();
-    await driver.create(volumeOf("pvc-1"), callWith());
-    for (const name of ["tank/k/v/pvc-2", "tank/k/v/pvc-3"]) {
-      fake.zfs("create", ...(protocol === "iscsi" ? ["-s", "-V", String(gib)] : []), name);
-      mkdirSync(fake.place(name), { recursive: true });
-    }
-    fake.zfs("snapshot", "tank/k/v/pvc-3@theirs");
-    for (const name of ["pvc-2", "pvc-3"]) {
-      expect(await refusal(driver.create(volumeOf(name), callWith()))).toMatchObject({ code: "already-exists" });
-      expect(await refusal(driver.delete(name, callWith()))).not.toMatchObject({ code: "ok" });
-      expect(fake.zfs("list", "-H", "-o", "name", `tank/k/v/${name}`)).toContain(name);
-    }
     await close();
   }
 });

@@ -2,7 +2,6 @@ import { describe, expect, test } from "bun:test";
 import type { Source } from "../../../lib/drivers/driver.ts";
 import { perTest } from "../../contract/per-test.ts";
 import { callWith, gib, snapshotsOf, volumeOf } from "../../contract/rig.ts";
-import { atEachStep } from "../../contract/steps.ts";
 import { numberOf, recentVersions, type Version } from "../../fakes/truenas/versions.ts";
 import { type Opening, parent, refusal, truenasRig } from "./rig.ts";
 
@@ -24,32 +23,6 @@ async function written(version: Version, opening?: Opening) {
 }
 
 describe("a clone of a volume has the source's state of its own request", () => {
-  test.each(versions)(
-    "on TrueNAS %s, wherever an earlier attempt was interrupted, unless that has made the volume",
-    async version => {
-      const { rig, driver, write } = await written(version);
-      const clone = volumeOf("b", gib, from("a"));
-      await atEachStep(
-        (step, when) => {
-          const { driver: mortal, dead } = rig.dying(step, when);
-          return { work: () => mortal.create(clone, call), dead };
-        },
-        async step => {
-          const isMade = rig.double.state.datasets[`${parent}/b`] !== undefined;
-          await write("friday");
-          const b = await driver.create(clone, call);
-          expect([step, await rig.read(b)]).toEqual([step, isMade ? "monday" : "friday"]);
-          await driver.delete("b", call);
-          expect([step, (await rig.remains()).filter(each => /b|@/.test(each.slice(parent.length)))]).toEqual([
-            step,
-            [],
-          ]);
-          await write("monday");
-        },
-      );
-    },
-  );
-
   test.each(renaming)("on TrueNAS %s, although an earlier clone of its name is a tombstone", async version => {
     const { rig, driver, write } = await written(version, { zfs: { deleteWithDependents: "tombstone" } });
     await driver.create(volumeOf("b", gib, from("a")), call);
