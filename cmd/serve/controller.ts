@@ -86,6 +86,7 @@ export function openController(
     modifies: () => connections.anyCan("modify"),
     tellsHealth: () => connections.anyCan("health"),
     groups: () => connections.anyCan("groupSnapshots"),
+    listsBlocks: () => connections.anyCan("snapshotMetadata"),
   };
   const rounds = healthRounds(healthMs, log, checkHealth, askSkipped);
   const ending = new AbortController();

@@ -6,7 +6,8 @@ import { identityService } from "../../lib/csi/identity.ts";
 import { type CallObservation, instrument } from "../../lib/csi/instrument.ts";
 import { type NodeServiceParts, nodeService } from "../../lib/csi/node.ts";
 import { GrpcServer } from "../../lib/csi/server.ts";
-import { Controller, GroupController, Identity, Node } from "../../lib/csi/services.ts";
+import { Controller, GroupController, Identity, Node, SnapshotMetadata } from "../../lib/csi/services.ts";
+import { snapshotMetadataService } from "../../lib/csi/snapshot-metadata.ts";
 import { hasGroupSnapshots } from "../../lib/csi/versions.ts";
 import type { MainFile } from "../../lib/daemon/main-file.ts";
 import { commit, version } from "../version.ts";
@@ -73,7 +74,11 @@ function mountServices(
   const { parts } = controller;
   const topology = main.config.nodeTopology !== undefined;
   const groups = async () => modes.has("controller") && (await parts.groups());
-  const identity = identityService({ name, version, commit, topology, csiVersion, groups });
+  const abilities = async () => ({
+    groups: await groups(),
+    snapshotMetadata: modes.has("controller") && (await parts.listsBlocks()),
+  });
+  const identity = identityService({ name, version, commit, topology, csiVersion, abilities });
   server.mount(Identity, instrument(Identity, identity, watched));
   if (modes.has("controller")) {
     const service = controllerService({ ...parts, version: csiVersion });
@@ -81,6 +86,7 @@ function mountServices(
     const offered = async () => hasGroupSnapshots(csiVersion) && (await groups());
     const groupService = groupControllerService({ groupSnapshots: parts.groupSnapshots, offered });
     server.mount(GroupController, instrument(GroupController, groupService, watched));
+    server.mount(SnapshotMetadata, instrument(SnapshotMetadata, snapshotMetadataService(parts), watched));
   }
   if (modes.has("node"))
     server.mount(Node, instrument(Node, nodeService({ ...node.parts, version: csiVersion }), watched));

@@ -1,7 +1,7 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import { PluginCapability_VolumeExpansion_Type as Expansion, type Identity } from "./gen/csi/v1/csi_pb.ts";
 import type { Instrumented } from "./instrument.ts";
-import { pluginCapabilities, type Version } from "./versions.ts";
+import { type PluginAbilities, pluginCapabilities, type Version } from "./versions.ts";
 
 /** What the Identity service reports. */
 export interface IdentityOptions {
@@ -11,8 +11,8 @@ export interface IdentityOptions {
   readonly commit: string;
   /** Whether nodes and volumes report topology. */
   readonly topology: boolean;
-  /** Whether a connection takes snapshots of several volumes at once; a process without a controller cannot know. */
-  readonly groups: () => Promise<boolean>;
+  /** A process without a controller cannot know them, and has none. */
+  readonly abilities: () => Promise<PluginAbilities>;
   /** The highest CSI version whose capabilities are advertised. */
   readonly csiVersion: Version;
 }
@@ -29,7 +29,7 @@ export const identityService = (options: IdentityOptions): Instrumented<ServiceI
   }),
   getPluginCapabilities: async () => ({
     capabilities: [
-      ...pluginCapabilities(options.csiVersion, options.topology, await options.groups()).map(type => ({
+      ...pluginCapabilities(options.csiVersion, options.topology, await options.abilities()).map(type => ({
         type: { case: "service" as const, value: { type } },
       })),
       { type: { case: "volumeExpansion", value: { type: Expansion.ONLINE } } },

@@ -18,6 +18,7 @@ export type Instrumented<T> = {
 
 type JsonObject = Readonly<Record<string, unknown>>;
 type Method = (request: Message & JsonObject, call: Call) => Promise<JsonObject>;
+type Streaming = (request: Message & JsonObject, call: Call) => AsyncIterable<JsonObject>;
 
 /** Methods that are polled or called at every start: not worth a log line at "info". */
 const quiet: ReadonlySet<string> = new Set([
@@ -47,10 +48,12 @@ export function instrument<S extends DescService>(
   observation: CallObservation,
 ): Partial<ServiceImpl<S>> {
   const methods: Record<string, unknown> = {};
-  const given = implementation as Record<string, Method | undefined>;
+  const given = implementation as Record<string, (Method & Streaming) | undefined>;
   for (const method of service.methods) {
     const run = given[method.localName];
-    if (run) methods[method.localName] = observed(method, run, observation);
+    if (run)
+      methods[method.localName] =
+        method.methodKind === "unary" ? observed(method, run, observation) : observedStream(method, run, observation);
   }
   return methods as Partial<ServiceImpl<S>>;
 }
@@ -70,6 +73,36 @@ function observed(method: DescMethod, run: Method, { log, verbose, calls }: Call
       const failure = failed(call, error);
       end?.(call.end(failure.code, failure.message));
       throw failure;
+    }
+  };
+}
+
+/** Like `observed`, for a stream of answers: one line at its end, also if the client ends it. */
+function observedStream(method: DescMethod, run: Streaming, { log, verbose, calls }: CallObservation) {
+  return async function* (request: Message & JsonObject, context: HandlerContext) {
+    const call = new RequestCall(method, request, context, log);
+    const end = calls?.(call.begun());
+    if (verbose) call.log.debug("called", { method: method.name, request: withoutSecrets(method.input, request) });
+    let messages = 0;
+    let isLeft = true;
+    try {
+      for await (const answer of run(request, call)) {
+        messages++;
+        yield answer;
+      }
+      isLeft = false;
+      call.log.info("answered", { ...call.facts("ok"), messages });
+      end?.(call.end("ok", undefined));
+    } catch (error) {
+      isLeft = false;
+      const failure = failed(call, error);
+      end?.(call.end(failure.code, failure.message));
+      throw failure;
+    } finally {
+      if (isLeft) {
+        call.log.info("left by its client", { ...call.facts("aborted"), messages });
+        end?.(call.end("aborted", undefined));
+      }
     }
   };
 }
@@ -169,7 +202,8 @@ class RequestCall implements Call {
 /** The connection of a request: from the answer, else from the handle in the request, else from its class. */
 function connectionOf(request: JsonObject, answer: JsonObject | undefined): string | undefined {
   const made = answer?.["volume"] as JsonObject | undefined;
-  for (const id of [made?.["volumeId"], request["volumeId"], request["sourceVolumeId"], request["snapshotId"]]) {
+  const { volumeId, sourceVolumeId, snapshotId, targetSnapshotId } = request;
+  for (const id of [made?.["volumeId"], volumeId, sourceVolumeId, snapshotId, targetSnapshotId]) {
     if (typeof id !== "string") continue;
     const handle = parseHandle(id, "volume") ?? parseHandle(id, "snapshot");
     if (handle) return handle.connection;
@@ -178,8 +212,8 @@ function connectionOf(request: JsonObject, answer: JsonObject | undefined): stri
 }
 
 /** The volume or snapshot of a request as the cluster names it: the name of a new one, else the handle. */
-function objectOf({ name, snapshotId, volumeId }: JsonObject): string | undefined {
-  const [named] = [name, snapshotId, volumeId].filter(id => typeof id === "string" && id !== "");
+function objectOf({ name, snapshotId, targetSnapshotId, volumeId }: JsonObject): string | undefined {
+  const [named] = [name, snapshotId, targetSnapshotId, volumeId].filter(id => typeof id === "string" && id !== "");
   // The longest name or handle that CSI allows.
   return typeof named === "string" ? named.slice(0, 128) : undefined;
 }

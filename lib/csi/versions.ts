@@ -74,13 +74,23 @@ export const hasVolumeCondition = (version: Version): boolean =>
 /** Whether this version has snapshots of several volumes. */
 export const hasGroupSnapshots = ([major, minor]: Version): boolean => major > 1 || minor >= 8;
 
-/**
- * The advertised plugin capabilities. `topology`: nodes and volumes report it; `groups`: a connection takes group
- * snapshots.
- */
-export const pluginCapabilities = (version: Version, topology: boolean, groups: boolean): readonly P[] => [
+/** What connections can do for the plugin capabilities. */
+export interface PluginAbilities {
+  /** One takes group snapshots. */
+  readonly groups: boolean;
+  /** One lists the blocks of snapshots. */
+  readonly snapshotMetadata: boolean;
+}
+
+/** The advertised plugin capabilities. `topology`: nodes and volumes report it. */
+export const pluginCapabilities = (
+  version: Version,
+  topology: boolean,
+  { groups, snapshotMetadata }: PluginAbilities,
+): readonly P[] => [
   P.CONTROLLER_SERVICE,
   ...(groups && hasGroupSnapshots(version) ? [P.GROUP_CONTROLLER_SERVICE] : []),
+  ...(snapshotMetadata && reaches(version, [1, 10]) ? [P.SNAPSHOT_METADATA_SERVICE] : []),
   ...(topology ? since(placed, version) : []),
 ];
 

@@ -76,6 +76,7 @@ export interface Driver {
   readonly modify?: ModifyAbility | undefined;
   readonly health?: HealthAbility | undefined;
   readonly groupSnapshots?: GroupSnapshotAbility | undefined;
+  readonly snapshotMetadata?: SnapshotMetadataAbility | undefined;
   readonly inline?: InlineAbility | undefined;
   readonly adoption?: AdoptAbility | undefined;
   readonly retention?: RetentionAbility | undefined;
@@ -222,6 +223,30 @@ export interface GroupSnapshotAbility {
   get(id: string, snapshotIds: readonly string[], call: Call): Promise<GroupSnapshot>;
 }
 
+/** Bytes of a volume. */
+export interface BlockRange {
+  readonly offset: bigint;
+  /** More than 0. */
+  readonly bytes: bigint;
+}
+
+/** A part of a list of ranges. */
+export interface BlockRanges {
+  /** The size of the snapshot in bytes. */
+  readonly capacity: bigint;
+  readonly ranges: readonly BlockRange[];
+}
+
+/** The ability to tell which blocks of a snapshot hold data or have changed (CSI SnapshotMetadata). */
+export interface SnapshotMetadataAbility {
+  /**
+   * The ranges of a snapshot that hold data or, with `base`, those that may differ from that earlier snapshot of its volume: with ascending
+   * offsets, without overlap, none that ends before `from`. The first part comes after all checks. Throws "not-found"; "invalid-argument" for a
+   * base that is not an earlier one of the volume; "out-of-range"; "failed-precondition" where a full backup is needed instead.
+   */
+  ranges(snapshotId: string, base: string | undefined, from: bigint, call: Call): AsyncIterable<BlockRanges>;
+}
+
 /** A volume that was created for a pod. */
 export interface InlineVolume {
   /** The type for mount(8). */
@@ -254,6 +279,7 @@ export type Ability =
   | "modify"
   | "health"
   | "groupSnapshots"
+  | "snapshotMetadata"
   | "inline"
   | "retention"
   | "copySource"

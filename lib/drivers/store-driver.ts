@@ -14,6 +14,7 @@ import type {
   ReadAbility,
   RetentionAbility,
   SnapshotAbility,
+  SnapshotMetadataAbility,
   Volume,
   VolumeSpec,
 } from "./driver.ts";
@@ -71,6 +72,28 @@ export class StoreDriver<A extends StoredVolume> implements Driver {
     const { groupSnapshots } = this.store;
     const names = { create: "create group snapshot", delete: "delete group snapshot", get: "read group snapshot" };
     return groupSnapshots && this.#named(groupSnapshots, names);
+  }
+
+  get snapshotMetadata(): SnapshotMetadataAbility | undefined {
+    const { snapshotMetadata } = this.store;
+    const guard = this.#guard;
+    return (
+      snapshotMetadata && {
+        async *ranges(...asked) {
+          const [id, , , call] = asked;
+          const parts = snapshotMetadata.ranges(...asked)[Symbol.asyncIterator]();
+          try {
+            for (;;) {
+              const next = await guard("list the blocks of snapshot", id, call, () => parts.next());
+              if (next.done) return;
+              yield next.value;
+            }
+          } finally {
+            await parts.return?.();
+          }
+        },
+      }
+    );
   }
 
   get modify(): ModifyAbility | undefined {

@@ -8,6 +8,7 @@ import type {
   Page,
   PageRequest,
   SnapshotAbility,
+  SnapshotMetadataAbility,
   Source,
   VolumeSpec,
 } from "./driver.ts";
@@ -122,6 +123,8 @@ export interface VolumeStore<A extends StoredVolume> {
   readonly clonesFrom?: readonly Source["kind"][];
   /** Snapshots of several volumes at one moment; they throw like this store. */
   readonly groupSnapshots?: GroupSnapshotAbility | undefined;
+  /** Lists of blocks; they throw like this store. */
+  readonly snapshotMetadata?: SnapshotMetadataAbility | undefined;
   /** Absent: nothing is recorded, so that no class keeps its volumes. */
   readonly tenures?: TenureStore<A> | undefined;
   /** Content for other connections; throws like this store. */

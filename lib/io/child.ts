@@ -26,8 +26,10 @@ export async function startChild(start: ChildStart, signal: AbortSignal): Promis
     streams.stderr?.(chunk);
   };
   const guarded: Argv = ["setpriv", "--pdeathsig", "KILL", ...argv];
-  const stdio = [streams.stdin ?? "ignore", streams.stdout ?? "pipe", "pipe"] as const;
-  const program = startGroup(guarded, env, [...stdio], chunk => stdout.add(chunk), heard);
+  const out = streams.stdout;
+  const stdio = [streams.stdin ?? "ignore", typeof out === "number" ? out : "pipe", "pipe"] as const;
+  const read = typeof out === "function" ? out : (chunk: Uint8Array) => stdout.add(chunk);
+  const program = startGroup(guarded, env, [...stdio], read, heard);
   let stopped: CommandError | undefined;
   const ended = program.ended.then(
     (exit): Output => {

@@ -1,6 +1,6 @@
 import { type ChildProcess, type StdioOptions, spawn } from "node:child_process";
 import { kill } from "node:process";
-import type { Writable } from "node:stream";
+import type { Readable, Writable } from "node:stream";
 import type { Argv } from "./runner.ts";
 
 /** The pause between SIGTERM and SIGKILL, in milliseconds. */
@@ -28,8 +28,8 @@ export interface ProcessGroup {
   kill(): void;
 }
 
-/** Receives a part of an output. */
-type Reader = (chunk: Uint8Array) => void;
+/** Receives a part of an output. The next one is read from the program once a returned promise has settled. */
+export type Reader = (chunk: Uint8Array) => void | Promise<void>;
 
 /** Starts a program with exactly this environment. Throws what spawn(2) refuses at once. */
 export function startGroup(
@@ -56,15 +56,25 @@ export function startGroup(
     if (failure === undefined) resolve(exit);
     else reject(failure);
   };
-  const drain = (): void => again(drainMs, finish);
-  const read = (reader: Reader) => (chunk: Uint8Array) => {
+  let isHeld = false;
+  // What a reader holds back is not silence.
+  const drain = (): void => (isHeld && !isStopped ? clearTimeout(timer) : again(drainMs, finish));
+  const read = (from: Readable | null, reader: Reader) => (chunk: Uint8Array) => {
     if (exit && !isStopped && !isOver) drain();
-    reader(chunk);
+    const taken = reader(chunk);
+    if (!taken) return;
+    isHeld = true;
+    from?.pause();
+    void taken.finally(() => {
+      isHeld = false;
+      from?.resume();
+      if (exit && !isOver) drain();
+    });
   };
   // A program may end without reading its input; how it ends reports the outcome, not a write error.
   child.stdin?.on("error", () => {});
-  child.stdout?.on("data", read(stdout));
-  child.stderr?.on("data", read(stderr));
+  child.stdout?.on("data", read(child.stdout, stdout));
+  child.stderr?.on("data", read(child.stderr, stderr));
   child.on("error", finish);
   child.on("exit", (code, signal) => {
     exit = { code, signal };

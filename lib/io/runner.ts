@@ -48,7 +48,8 @@ export interface BackgroundProcess {
  */
 export interface ChildStreams {
   readonly stdin?: number;
-  readonly stdout?: number;
+  /** Or what receives it: the child gets no further than the promise that is returned, and the bytes that pipes hold. */
+  readonly stdout?: number | ((chunk: Uint8Array) => Promise<void>);
   /** Also receives what the child writes to stderr. */
   readonly stderr?: (chunk: Uint8Array) => void;
 }

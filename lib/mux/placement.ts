@@ -94,6 +94,7 @@ const abilityWords: Readonly<Record<Ability, string>> = {
   reading: "read a volume",
   modify: "change properties of a volume",
   groupSnapshots: "take snapshots of several volumes at once",
+  snapshotMetadata: "list the blocks of snapshots",
   expand: "expand volumes",
   snapshots: "take snapshots",
   clones: "create a volume from another one",

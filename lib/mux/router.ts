@@ -17,7 +17,7 @@ import { Listing } from "./listing.ts";
 import { overview } from "./overview.ts";
 import { ability } from "./placement.ts";
 import { SkippedMembers } from "./skipped-members.ts";
-import { GroupSnapshots, Snapshots } from "./snapshots.ts";
+import { GroupSnapshots, SnapshotMetadata, Snapshots } from "./snapshots.ts";
 import { type ResponseTimes, StorageCalls } from "./storage-calls.ts";
 import { Volumes } from "./volumes.ts";
 
@@ -88,6 +88,7 @@ export function openRouter<C extends Copies>(
     listing: new Listing(own, health),
     capacity: new Capacity(own),
     groupSnapshots: new GroupSnapshots(own),
+    snapshotMetadata: new SnapshotMetadata(own),
   });
   return {
     ...parts(context),

@@ -1,7 +1,7 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { encodeGroup, encodeHandle, type GroupHandle, type Handle, parseGroup } from "../core/handle.ts";
-import type { Context } from "../drivers/driver.ts";
+import type { BlockRanges, Context } from "../drivers/driver.ts";
 import { type AccessibilityRequirements, accessibleTopologyFor } from "../topology/accessible-topology.ts";
 import type { RouterContext } from "./context.ts";
 import { lockKey, type RoutedGroupSnapshot, type RoutedSnapshot } from "./handles.ts";
@@ -80,6 +80,49 @@ export class Snapshots {
     if (!named || (await this.#context.groups.leads(named, connection))) return;
     const text = `the snapshot class names "${named}", but the volume is on connection "${connection}"`;
     throw new CsiError("invalid-argument", text);
+  }
+}
+
+/** Which blocks of a snapshot are wanted: all, or those that were changed since `base`; both are handles. */
+export interface BlocksRequest {
+  readonly snapshot: string;
+  readonly base: string | undefined;
+  /** The offset in bytes where the list begins. */
+  readonly from: bigint;
+}
+
+/** Lists of the blocks of snapshots, in terms of handles. */
+export class SnapshotMetadata {
+  readonly #context: RouterContext;
+
+  constructor(context: RouterContext) {
+    this.#context = context;
+  }
+
+  /** Like SnapshotMetadataAbility.ranges. The connection stays open until the iteration ends. */
+  async *ranges({ snapshot, base, from }: BlocksRequest, call: Call): AsyncGenerator<BlockRanges, void> {
+    const { calls, connections, handles } = this.#context;
+    const target = handles.known(snapshot, "snapshot");
+    const earlier = base === undefined ? undefined : handles.known(base, "snapshot");
+    if (earlier && earlier.connection !== target.connection)
+      throw new CsiError("invalid-argument", `snapshots "${base}" and "${snapshot}" are not of one volume`);
+    await calls.refuse(target.connection);
+    using lease = await connections.lease(target.connection, "retry");
+    const { name, driver } = lease.connection;
+    if (!driver.snapshotMetadata) {
+      const text = `connection "${name}" cannot list the blocks of snapshots; make a full backup`;
+      throw new CsiError("failed-precondition", text);
+    }
+    const parts = driver.snapshotMetadata.ranges(target.id, earlier?.id, from, call)[Symbol.asyncIterator]();
+    try {
+      let next = await calls.make(lease.connection, () => parts.next());
+      while (!next.done) {
+        yield next.value;
+        next = await parts.next();
+      }
+    } finally {
+      await parts.return?.();
+    }
   }
 }
 

@@ -5,6 +5,7 @@ import type { SshSettings } from "../../io/ssh/settings.ts";
 import type { DriverFacts } from "../facts.ts";
 import type { ConnectionIdentity, DriverPorts } from "../module.ts";
 import type { VolumeStore } from "../store.ts";
+import { blockLists } from "./blocks/block-list.ts";
 import { ZfsCli } from "./cli/cli.ts";
 import type { Programs } from "./cli/steps.ts";
 import { streamsCli } from "./cli/streams.ts";
@@ -141,6 +142,10 @@ export function cliOf(
   const programs = programsOf(section, ssh);
   const machine = ssh ? `ssh ${ssh.username}@${ssh.host.toLowerCase()}:${ssh.port}` : "local";
   const zfs = new ZfsCli(host, programs, resizer);
-  const tools = (): CopyTools => ({ zfs, streams: streamsCli(host, programs, machine) });
+  const tools = (): CopyTools => ({
+    zfs,
+    streams: streamsCli(host, programs, machine),
+    blocks: blockLists(host, programs),
+  });
   return { zfs, tools, host, programs, close: release };
 }

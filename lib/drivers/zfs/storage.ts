@@ -2,6 +2,7 @@ import type { Protocol } from "../../core/access.ts";
 import { type Code, CsiError } from "../../core/errors.ts";
 import type { ErrorMapping, FailureContext } from "../failure.ts";
 import type { ConnectionIdentity } from "../module.ts";
+import type { BlockLists } from "./blocks/block-list.ts";
 import type { DatasetNames } from "./names.ts";
 import type { Marks } from "./properties.ts";
 import { type Permissions, type Zfs, ZfsError, type ZfsFailure, type ZfsStreams } from "./zfs.ts";
@@ -54,6 +55,7 @@ export interface StoreSettings {
 export interface CopyTools {
   readonly zfs: Zfs;
   readonly streams: ZfsStreams;
+  readonly blocks: BlockLists;
   /** Values of every new volume that the connection's system sets by itself, and zfs(8) does not. */
   readonly made?: Readonly<Record<string, string>> | undefined;
 }
@@ -99,11 +101,11 @@ export class ZfsStorage implements FailureContext {
     const tools = this.#tools?.();
     if (!tools) return undefined;
     const { identity, settings, names, zfs } = this;
-    const { streams, made } = tools;
-    if (tools.zfs === zfs) return { storage: this, streams, made };
+    const { streams, blocks, made } = tools;
+    if (tools.zfs === zfs) return { storage: this, streams, blocks, made };
     const permit: Zfs["permit"] = (...asked) => zfs.permit(...asked);
     const storage = new ZfsStorage(identity, settings, names, tools.zfs, () => tools, permit);
-    return { storage, streams, made };
+    return { storage, streams, blocks, made };
   }
 
   /** As Zfs.permit; the API of a system has its own programs for access control lists. */
@@ -148,6 +150,7 @@ const refusals: Readonly<Record<ZfsFailure, readonly [Code, string]>> = {
   size: ["out-of-range", "the size does not fit the data"],
   invalid: ["failed-precondition", "correct the properties of the connection or of the class"],
   changed: ["aborted", "another call may work on the same volume; retry"],
+  unlisted: ["failed-precondition", "make a full backup instead"],
   unfinished: ["unavailable", "what was copied is kept, and the next call continues"],
   incomplete: ["unavailable", "check what lies between zfs and csimux (sudo, wrapper, login shell, proxy), then retry"],
   other: ["internal", "see the output of zfs above"],

@@ -1,19 +1,12 @@
 import type { Call } from "../../core/call.ts";
 import { findingsOf } from "../../health/finding.ts";
 import type { CopySource } from "../copying.ts";
-import type {
-  Context,
-  GroupSnapshotAbility,
-  Page,
-  PageRequest,
-  SnapshotAbility,
-  Source,
-  VolumeSpec,
-} from "../driver.ts";
+import type { Context, Page, PageRequest, Source, VolumeSpec } from "../driver.ts";
 import { afterFailure, type ErrorMapping } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { wholeUnits } from "../sizes.ts";
 import type { CopyTargetStore, HealthInspection, Notes, TenureStore, VolumeStore } from "../store.ts";
+import { datasetSnapshotMetadata } from "./blocks/snapshot-metadata.ts";
 import { datasetCopySource } from "./copy-source.ts";
 import { datasetCopyTarget } from "./copy-target.ts";
 import { makeVolume } from "./creation.ts";
@@ -41,18 +34,14 @@ import {
   isSuspended,
   parentFindings,
   poolFindings,
+  unlessSuspended,
   volumeIn,
   volumeOf,
   volumePropertyNames,
   volumeQuery,
   type ZfsVolume,
 } from "./volume.ts";
-import { type Entry, type Inspected, ZfsError } from "./zfs.ts";
-
-/** Undefined for a suspended pool. Throws every other failure. */
-function unlessSuspended(error: unknown): undefined {
-  if (!(error instanceof ZfsError && error.failure === "suspended")) throw error;
-}
+import type { Entry, Inspected } from "./zfs.ts";
 
 const clonable = ["volume", "snapshot"] as const;
 
@@ -74,12 +63,17 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
 
   readonly clonesFrom: readonly Source["kind"][] = clonable;
 
-  get snapshots(): SnapshotAbility {
+  get snapshots(): NonNullable<VolumeStore<ZfsVolume>["snapshots"]> {
     return datasetSnapshots(this.#storage);
   }
 
-  get groupSnapshots(): GroupSnapshotAbility | undefined {
+  get groupSnapshots(): VolumeStore<ZfsVolume>["groupSnapshots"] {
     return this.#storage.zfs.snapshotsTogether ? datasetGroupSnapshots(this.#storage) : undefined;
+  }
+
+  get snapshotMetadata(): VolumeStore<ZfsVolume>["snapshotMetadata"] {
+    const { copying, settings } = this.#storage;
+    return copying && settings.volumes.type === "volume" ? datasetSnapshotMetadata(copying) : undefined;
   }
 
   get copySource(): CopySource | undefined {

@@ -15,7 +15,7 @@ import {
   whyNotVolume,
 } from "./properties.ts";
 import type { StoreSettings } from "./storage.ts";
-import type { Entry, PropertyQuery } from "./zfs.ts";
+import { type Entry, type PropertyQuery, ZfsError } from "./zfs.ts";
 
 /** A dataset or zvol that is a volume, finished or not. */
 export interface ZfsVolume extends StoredVolume {
@@ -162,3 +162,8 @@ export function datasetFindings(
 }
 
 const isFull = (entry: Entry | undefined): boolean => shownValue(entry, "available") === "0";
+
+/** Undefined for a suspended pool. Throws every other failure. */
+export function unlessSuspended(error: unknown): undefined {
+  if (!(error instanceof ZfsError && error.failure === "suspended")) throw error;
+}

@@ -148,6 +148,7 @@ export type ZfsFailure =
   | "changed"
   /** A copy was interrupted, and what it has received is kept. */
   | "unfinished"
+  | "unlisted"
   /** The answer was cut, or does not fit the question, so that it proves nothing. */
   | "incomplete"
   | "other";

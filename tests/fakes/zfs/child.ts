@@ -16,8 +16,8 @@ const where = "fake";
 const maxBytes = 1 << 22;
 
 /** The descriptor of another process's end of a pipe: that of its parent may be closed after this (proc(5), /proc/pid/fd). */
-const opened = (fd: number | undefined, flags: number): number | undefined =>
-  fd === undefined ? undefined : openSync(`/proc/self/fd/${fd}`, flags | constants.O_NONBLOCK);
+const opened = (fd: ChildStreams["stdout"], flags: number): number | undefined =>
+  typeof fd !== "number" ? undefined : openSync(`/proc/self/fd/${fd}`, flags | constants.O_NONBLOCK);
 
 /** The pause before a pipe without reader or data is tried again. */
 const tick = (): Promise<void> => passing(1);
