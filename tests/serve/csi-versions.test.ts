@@ -1,4 +1,6 @@
 import { expect, test } from "bun:test";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import {
   ControllerServiceCapability_RPC_Type as C,
   GroupController,
@@ -31,6 +33,16 @@ const versions: readonly (readonly [string, readonly C[], readonly N[], readonly
   ],
 ];
 
+/** A connection that lists blocks; it is not used. */
+const blocks = `driver: zfs-generic-iscsi
+sshConnection: { host: 192.0.2.1, username: root, password: x }
+zfs: { datasetParentName: tank/v, detachedSnapshotsDatasetParentName: tank/s }
+iscsi:
+  targetPortal: 192.0.2.1:3260
+  shareStrategy: targetCli
+  shareStrategyTargetCli: { basename: "iqn.2024-01.org.example:storage" }
+`;
+
 const sorted = (types: Iterable<number | undefined>): readonly (number | undefined)[] =>
   [...types].sort((a, b) => (a ?? 0) - (b ?? 0));
 
@@ -52,6 +64,23 @@ test.each(versions)("--csi-version %s advertises what that version has and nothi
     const { entries } = await world.controller("listVolumes", {});
     const conditions = entries.map(({ status }) => status?.volumeCondition?.abnormal);
     expect(conditions).toEqual([version === "1.13.0" ? undefined : false]);
+  } finally {
+    await world.end();
+  }
+});
+
+test.each([
+  ["1.9.0", false],
+  ["1.10.0", true],
+])("--csi-version %s with a connection that lists blocks advertises SnapshotMetadata: %p", async (version, offered) => {
+  const sandbox = await makeSandbox("off");
+  await writeFile(join(sandbox.connections, "blocks.yaml"), blocks);
+  const flags = [`--csi-version=${version}`];
+  const world = await World.on(sandbox, async () => startDaemon({ command: [await build()], sandbox, flags }));
+  try {
+    const { capabilities } = await world.client.call(Identity.method.getPluginCapabilities, {});
+    const services = capabilities.flatMap(({ type }) => (type.case === "service" ? [type.value.type] : []));
+    expect(services.includes(P.SNAPSHOT_METADATA_SERVICE)).toBe(offered);
   } finally {
     await world.end();
   }
