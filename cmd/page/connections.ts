@@ -21,7 +21,7 @@ export function connections({ connections: all, now, modes }: StatusAnswer): Par
       { title: "Free", kind: "number" },
     ],
     ...[
-      { title: "Volumes", kind: "number" },
+      { title: "Volumes", kind: "number least" },
       { title: "Calls", kind: "number minor" },
     ],
     ...[
@@ -57,7 +57,7 @@ export function groups({ groups: all, connections: known }: StatusAnswer): Part 
   if (all.length === 0) return undefined;
   const columns = [
     { title: "Group" },
-    { title: "Policy" },
+    { title: "Policy", kind: "minor" },
     { title: "Free, sum", kind: "number" },
     { title: "Members" },
   ];

@@ -41,7 +41,7 @@ export const signs: Readonly<Record<Tone, string>> = { good: "●", warning: "�
 /** What the colour of a row means, in the legend. */
 const colourWords = [
   ["warning", `${signs.warning} ● the connection needs attention`],
-  ["bad", `${signs.bad} ● the connection cannot be used at present`],
+  ["bad", `${signs.bad} ● the connection cannot be used`],
 ] as const;
 
 const cut = (text: string, most: number): string => (text.length <= most ? text : `${text.slice(0, most - 1)}…`);

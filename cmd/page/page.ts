@@ -179,39 +179,46 @@ function volumes(
     ...(cluster?.claims ? [{ title: "Claim" }] : []),
     ...[{ title: "Size", kind: "number" }, { title: "Snapshots", kind: "number minor" }, { title: "Health" }],
   ];
-  return inventory.map(({ connection, volumes: found, problem }) => {
-    // Of a storage system that cannot be checked, the health of its volumes is unknown.
-    const healthy = all.find(({ name }) => name === connection)?.storage?.state === "good" ? "good" : unknown;
-    const rows = found.map(({ id, place, bytes, snapshots }): readonly Part[] => {
-      const claim = claimOf({ id, place });
-      const wrong = conditions.get(id) ?? [];
-      return [
-        id.startsWith(`v:${connection}/`) ? id.slice(connection.length + 3) : id,
-        ...(cluster?.claims
-          ? [claim?.claim ?? (claim ? `released (${claim.volume})` : toned("warning", "orphaned"))]
-          : []),
-        bytes > 0 ? size(bytes) : unknown,
-        snapshots ?? unknown,
-        wrong.length === 0 ? healthy : wrong.map(each => html`${toned(healthTone(each), each.reason)} `),
-      ];
+  const lostOf = (connection: string) => strays.find(each => each.connection === connection)?.lost ?? [];
+  const isEmpty = ({ connection, volumes: found, problem }: (typeof inventory)[number]): boolean =>
+    found.length === 0 && problem === undefined && lostOf(connection).length === 0;
+  const empty = inventory.filter(isEmpty).map(({ connection }) => connection);
+  const lists = inventory
+    .filter(each => !isEmpty(each))
+    .map(({ connection, volumes: found, problem }) => {
+      // Of a storage system that cannot be checked, the health of its volumes is unknown.
+      const healthy = all.find(({ name }) => name === connection)?.storage?.state === "good" ? "good" : unknown;
+      const rows = found.map(({ id, place, bytes, snapshots }): readonly Part[] => {
+        const claim = claimOf({ id, place });
+        const wrong = conditions.get(id) ?? [];
+        return [
+          id.startsWith(`v:${connection}/`) ? id.slice(connection.length + 3) : id,
+          ...(cluster?.claims
+            ? [claim?.claim ?? (claim ? `released (${claim.volume})` : toned("warning", "orphaned"))]
+            : []),
+          bytes > 0 ? size(bytes) : unknown,
+          snapshots ?? unknown,
+          wrong.length === 0 ? healthy : wrong.map(each => html`${toned(healthTone(each), each.reason)} `),
+        ];
+      });
+      const lost = lostOf(connection);
+      for (const { handle, claim } of lost)
+        rows.push([handle.slice(connection.length + 3), claim, unknown, unknown, toned("bad", "lost")]);
+      const unhealthy = found.filter(({ id }) => conditions.has(id)).length;
+      const count =
+        problem !== undefined && found.length === 0
+          ? toned("warning", "not listed")
+          : html`${found.length} volume${found.length !== 1 && "s"}${problem !== undefined && html`, ${toned("warning", "not all")}`}`;
+      const wrong = html`${unhealthy > 0 && html`, ${toned("bad", `${unhealthy} with problems`)}`}${lost.length > 0 && html`, ${toned("bad", `${lost.length} lost`)}`}`;
+      return html`<details><summary><strong>${connection}</strong>: ${count}${wrong}</summary>${problem !== undefined && html`<p data-row>${connection}: ${problem}</p>`}${
+        rows.length > 0 &&
+        table(`Volumes of ${connection}`, columns, rows, [
+          ...found.map(({ id }) => id),
+          ...lost.map(({ handle }) => handle),
+        ])
+      }</details>`;
     });
-    const lost = strays.find(each => each.connection === connection)?.lost ?? [];
-    for (const { handle, claim } of lost)
-      rows.push([handle.slice(connection.length + 3), claim, unknown, unknown, toned("bad", "lost")]);
-    const unhealthy = found.filter(({ id }) => conditions.has(id)).length;
-    const count =
-      problem !== undefined && found.length === 0
-        ? toned("warning", "not listed")
-        : html`${found.length} volume${found.length !== 1 && "s"}${problem !== undefined && html`, ${toned("warning", "not all")}`}`;
-    const wrong = html`${unhealthy > 0 && html`, ${toned("bad", `${unhealthy} with problems`)}`}${lost.length > 0 && html`, ${toned("bad", `${lost.length} lost`)}`}`;
-    return html`<details><summary><strong>${connection}</strong>: ${count}${wrong}</summary>${problem !== undefined && html`<p data-row>${connection}: ${problem}</p>`}${
-      rows.length > 0 &&
-      table(`Volumes of ${connection}`, columns, rows, [
-        ...found.map(({ id }) => id),
-        ...lost.map(({ handle }) => handle),
-      ])
-    }</details>`;
-  });
+  return html`${lists}${empty.length > 0 && html`<p data-row>No volumes: ${empty.join(", ")}</p>`}`;
 }
 
 function failures({ connections: all, now }: StatusAnswer): Part {
@@ -238,7 +245,7 @@ function running({ calls, jobs, now }: StatusAnswer): Part {
   if (rows.length === 0) return undefined;
   return table(
     "In progress",
-    [{ title: "Call" }, { title: "Connection" }, { title: "Object" }, { title: "For" }],
+    [{ title: "Call" }, { title: "Connection", kind: "minor" }, { title: "Object" }, { title: "For" }],
     rows,
   );
 }

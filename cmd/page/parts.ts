@@ -22,7 +22,7 @@ export const section = (id: string, title: string, content: Part): Section | und
 export const wide = (label: string, content: Html): Html =>
   html`<div class="wide" role="region" aria-label="${label}" tabindex="0">${content}</div>`;
 
-/** A cell, with the class of its column: "number", "minor" (omitted on narrow screens). */
+/** A cell, with the class of its column: "number", "minor" (omitted on narrow screens), "least" (only on phones). */
 export interface Column {
   readonly title: string;
   readonly kind?: string;

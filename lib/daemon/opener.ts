@@ -95,7 +95,7 @@ function usable({ name, config, diagnostics }: ReadConnection): ConnectionConfig
   const [first] = diagnostics.filter(each => each.blocks);
   if (config) return config;
   const text = first
-    ? `${first.file}:${first.line}:${first.column}: ${first.message}`
+    ? `${first.file}:${first.line}:${first.column}: ${first.message}${first.fix === undefined ? "" : `; ${first.fix}`}`
     : `the file of "${name}" cannot be used`;
   throw new CsiError("failed-precondition", text);
 }

@@ -36,6 +36,9 @@ describe.skipIf(browserProgram === undefined)("the status page in a browser", ()
           await browser.look(width, 900, scheme);
           await browser.open(url(name));
           expect(await browser.evaluate<number>("document.documentElement.scrollWidth")).toBeLessThanOrEqual(width);
+          // The table of connections need not be scrolled either.
+          const table = "document.querySelector('[aria-label=Connections]')";
+          expect(await browser.evaluate<number>(`${table}.scrollWidth - ${table}.clientWidth`)).toBeLessThanOrEqual(0);
           const [background, ink] = await browser.evaluate<string[]>(
             "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]",
           );

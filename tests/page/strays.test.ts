@@ -67,6 +67,17 @@ test("many good connections are folded, and those with problems are not", () => 
   expect(pageText(answerOf(all.slice(0, 7), 0), undefined)).not.toContain("7 good</span></summary>");
 });
 
+test("connections without volumes share a line, unless theirs could not be listed or are lost", () => {
+  const answer = answerOf([connection("nas1"), connection("nas2"), connection("nas3")], 1);
+  const inventory = (answer.inventory ?? []).map((each, index) => (index === 0 ? each : { ...each, volumes: [] }));
+  const lines = (given: typeof inventory) => pageText({ ...answer, inventory: given }, undefined);
+  expect(lines(inventory)).toContain("No volumes: nas2, nas3</p>");
+  expect(lines(inventory)).toContain("<summary><strong>nas1</strong>");
+  const unlisted = lines(inventory.map((each, index) => (index === 2 ? { ...each, problem: "no route" } : each)));
+  expect(unlisted).toContain("No volumes: nas2</p>");
+  expect(unlisted).toContain("<summary><strong>nas3</strong>");
+});
+
 test("a served page says which replica made it, and can be loaded again; a file cannot", () => {
   const answer = answerOf([connection("nas1")], 0, { host: "csimux-controller-7d9f-x2k", node: "w1" });
   const served = pageText(answer, undefined, true);

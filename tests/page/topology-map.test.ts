@@ -33,7 +33,7 @@ test("--svg draws the map as a picture instead of the text", async () => {
     expect(out).toContain("ok: zone=e.");
     expect(out).toContain("zone=e: e1, e2");
     // The legend explains the colours that are in the picture.
-    expect(out).toContain(">✕ ● the connection cannot be used at present</text>");
+    expect(out).toContain(">✕ ● the connection cannot be used</text>");
     expect(out).not.toContain("needs attention");
     const file = `${world.folder}/map.svg`;
     expect((await world.run([...words, "--svg", file])).out).toBe("");

@@ -25,7 +25,9 @@ test("the log tells of every file at the start and at each change, without any c
   try {
     const good = connectionFile(world.base("good"), "off");
     expect(await logged(world, '"good\\": file accepted"', "local-hostpath")).toBe(1);
-    expect(await logged(world, '"wrong\\" is out of service', "wrong.yaml:1:", "local-hostpth")).toBe(1);
+    expect(await logged(world, '"wrong\\" is out of service', "wrong.yaml:1:", "local-hostpth", "did you mean")).toBe(
+      1,
+    );
     await writeFile(file, good);
     expect(await logged(world, '"wrong\\": file accepted now"')).toBe(1);
     await writeFile(file, `${good}proxy: [`);
