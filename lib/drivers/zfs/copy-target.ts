@@ -16,7 +16,7 @@ import {
   property,
   shownValue,
 } from "./properties.ts";
-import { refuseSameShare } from "./shares.ts";
+import { refuseSameShare } from "./shares/properties.ts";
 import { destroyFamily } from "./sources.ts";
 import type { CopyAccess } from "./storage.ts";
 import { receivingProperties, spaceFor, whyNotReceived } from "./streams.ts";

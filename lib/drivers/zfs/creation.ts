@@ -6,7 +6,7 @@ import type { Source, VolumeSpec } from "../driver.ts";
 import { sizeFrom, wholeUnits } from "../sizes.ts";
 import { refuseCopy, refusePlainClone } from "./copy-refusal.ts";
 import { markValues, shownValue, whyNotVolume } from "./properties.ts";
-import { refuseSameShare } from "./shares.ts";
+import { refuseSameShare } from "./shares/properties.ts";
 import { type CloneSource, copySourceOf, takeSource } from "./sources.ts";
 import type { ZfsStorage } from "./storage.ts";
 import {

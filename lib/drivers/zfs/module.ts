@@ -5,9 +5,10 @@ import { StoreDriver } from "../store-driver.ts";
 import { type SharedConfig, schemas } from "./config/schema.ts";
 import { openInline } from "./inline.ts";
 import { cliOf, devices, filesystems, storeOn, zfsParameters, zfsTerritory } from "./open.ts";
-import { localShare, propertyShare } from "./shares.ts";
+import { withCrossmnt } from "./shares/crossmnt.ts";
+import { localShare, propertyShare } from "./shares/properties.ts";
+import { withUsershares } from "./shares/usershares.ts";
 import { openIscsi, openNvmeof } from "./targets/open-targets.ts";
-import { withUsershares } from "./usershares.ts";
 import type { ZfsVolume } from "./volume.ts";
 
 const facts = (protocol: Protocol, family: string, more: Partial<DriverFacts> = {}): DriverFacts =>
@@ -32,7 +33,7 @@ const local = (family: string, more: Partial<DriverFacts>): DriverFacts =>
 
 const localDatasets: Access = { kinds: ["mount"], filesystems: ["zfs"], sharedWriters: true };
 
-/** Opens file systems that ZFS shares because of `values`. */
+/** Opens file systems that ZFS shares because of `values`, or, where `isBehindExport`, an export above them. */
 function openShared(
   protocol: "nfs" | "smb",
   server: string,
@@ -40,12 +41,14 @@ function openShared(
   identity: ConnectionIdentity,
   { zfs: section, sshConnection }: SharedConfig,
   ports: DriverPorts,
+  isBehindExport = false,
 ): StoreDriver<ZfsVolume> {
   const { zfs, host, tools, close } = cliOf(section, sshConnection, ports);
   const store = storeOn(zfs, identity, section, filesystems(section), { protocol, values }, close, tools);
   const share = propertyShare(protocol, server, zfs);
-  const isByZfs = (values["sharesmb"] ?? "off") !== "off";
-  return new StoreDriver(identity, store, isByZfs ? withUsershares(share, zfs, host) : share);
+  if ((values["sharesmb"] ?? "off") !== "off")
+    return new StoreDriver(identity, store, withUsershares(share, zfs, host));
+  return new StoreDriver(identity, store, isBehindExport ? withCrossmnt(share, host) : share);
 }
 
 /** ZFS through its command line, on a storage host or on the node. */
@@ -55,9 +58,10 @@ export const zfs: readonly DriverModule[] = [
     facts: generic("nfs"),
     schema: schemas.genericNfs,
     open(identity, config, ports) {
-      const { shareHost, shareStrategySetDatasetProperties: set } = config.nfs;
-      const sharenfs = set?.properties?.sharenfs;
-      return openShared("nfs", shareHost, sharenfs ? { sharenfs } : {}, identity, config, ports);
+      const { shareHost, shareStrategy, shareStrategySetDatasetProperties: set } = config.nfs;
+      const isBehindExport = shareStrategy === "crossmnt";
+      const sharenfs = isBehindExport ? "off" : set?.properties?.sharenfs;
+      return openShared("nfs", shareHost, sharenfs ? { sharenfs } : {}, identity, config, ports, isBehindExport);
     },
   }),
   driverModule({

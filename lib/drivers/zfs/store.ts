@@ -94,7 +94,7 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
   get restore(): VolumeStore<ZfsVolume>["restore"] {
     const { zfs, settings } = this.#storage;
     const { sharenfs, sharesmb } = settings.sharing;
-    if ((sharenfs ?? sharesmb) === undefined || !zfs.share) return undefined;
+    if ((sharenfs ?? sharesmb ?? "off") === "off" || !zfs.share) return undefined;
     return async ({ dataset }, { signal }) => zfs.share?.(dataset, signal);
   }
 
@@ -240,7 +240,7 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
   /** What the NFS server exports; undefined where this connection does not share by NFS, or where it is unknown. */
   async #exported(signal: AbortSignal): Promise<ReadonlySet<string> | undefined> {
     const { zfs, settings } = this.#storage;
-    return settings.sharing["sharenfs"] === undefined ? undefined : zfs.exported?.(signal);
+    return (settings.sharing["sharenfs"] ?? "off") === "off" ? undefined : zfs.exported?.(signal);
   }
 
   /** With `of`: another controller may have removed the volume, and made another one of its name. */

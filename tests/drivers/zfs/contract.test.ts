@@ -4,7 +4,7 @@ import { shareRig, storeRig } from "../../contract/parts.ts";
 import { shareContract } from "../../contract/share.ts";
 import { storeContract } from "../../contract/store.ts";
 import { sampled } from "../../sample.ts";
-import { type ZfsOptions, zfsRig } from "./zfs-rig.ts";
+import { crossmnt, type ZfsOptions, zfsRig } from "./zfs-rig.ts";
 
 const tombstones = { deleteWithDependents: "tombstone" };
 const synced = { "loss of power": "ZFS answers when its transaction group is on stable storage" };
@@ -44,6 +44,7 @@ storeContract("DatasetStore of file systems", async () => storeRig(await files()
 });
 storeContract("DatasetStore of zvols", async () => storeRig(await disks(), ["iscsi_assets_name"]), synced);
 shareContract("propertyShare", async () => shareRig(await files()));
+shareContract("withCrossmnt", async () => shareRig(await zfsRig({ driver: "zfs-generic-nfs", section: crossmnt })));
 shareContract("withUsershares", async () => shareRig(await zfsRig({ driver: "zfs-generic-smb" })));
 shareContract("TargetShare on LIO", async () => shareRig(await disks()));
 shareContract("TargetShare on nvmet", async () => shareRig(await zfsRig({ driver: "zfs-generic-nvmeof" })));

@@ -23,7 +23,7 @@ export interface ZfsOptions {
   readonly spdk?: boolean;
   /** More of the block of its strategy. */
   readonly strategy?: object;
-  /** More of the block `iscsi`. */
+  /** More of the block `iscsi`; for NFS, the whole block. */
   readonly section?: object;
   readonly zfs?: object;
   readonly instanceId?: string;
@@ -93,7 +93,7 @@ const sections: Readonly<Record<string, object>> = {
 
 /** The block of what shares volumes. */
 function sectionOf({ driver, section, strategy }: ZfsOptions): object | undefined {
-  const block = sections[driver];
+  const block = driver === "zfs-generic-nfs" && section ? { nfs: section } : sections[driver];
   if (!(block && "iscsi" in block)) return block;
   const iscsi = block.iscsi as { readonly shareStrategyTargetCli: object };
   const shareStrategyTargetCli = { ...iscsi.shareStrategyTargetCli, ...strategy };
@@ -180,6 +180,21 @@ export const fullPool = "cannot do this: out of space\n";
 
 const marker = "content.txt";
 
+/** The block `nfs` of volumes behind an export above them, which is in `exported`. */
+export const crossmnt = { shareHost: "nas", shareStrategy: "crossmnt" };
+const usual =
+  "rw,sync,wdelay,hide,crossmnt,secure,root_squash,no_all_squash,no_subtree_check,anonuid=65534,anongid=65534";
+
+/** Sets what an administrator has exported, by exports(5). `changes`: options in place of others. */
+export function exported(
+  { folder }: Pick<FakeZfs, "folder">,
+  places: readonly string[],
+  changes: Readonly<Record<string, string>> = {},
+): void {
+  const options = usual.split(",").map(each => changes[each] ?? each);
+  writeFileSync(join(folder, "etab"), places.map(place => `${place}\t10.0.0.0/8(${options})\n`).join(""));
+}
+
 /** Pools of the model, and drivers on them. */
 export async function zfsRig(given: ZfsOptions): Promise<ZfsRig> {
   const fake = await fakeZfs();
@@ -190,6 +205,10 @@ export async function zfsRig(given: ZfsOptions): Promise<ZfsRig> {
   const host = localHost(runner);
   const module = zfs.find(({ names }) => names.includes(given.driver));
   if (!module) throw new Error(`there is no ${given.driver}`);
+  if (given.section === crossmnt) {
+    fake.zfs("create", "-p", "tank/k/v");
+    exported(fake, [fake.place("tank/k/v")]);
+  }
   const place = (volume: Volume) => fake.place(`tank/k/v/${volume.id}`);
   return {
     facts: module.facts,

@@ -61,6 +61,9 @@ export function flushed(folder: string): void {
   if (moment <= seconds()) writeFileSync(contentOf(folder), read(join(folder, "proc/active")));
 }
 
+/** Exports that ZFS has not made, as exportfs(8) keeps them. */
+export const madeByHand = (folder: string): string => read(join(folder, "etab"));
+
 /** Clients that are at work all the time bring back what they use. */
 export function nfsActive(folder: string, places: readonly string[]): void {
   nfsCache(folder, places);

@@ -7,7 +7,7 @@ import { type Argv, type Command, CommandError, type CommandRunner, type Output 
 import { answeredPrograms, type ProgramCall } from "../answered.ts";
 import { putPython, pythonIn } from "../configfs.ts";
 import type { RunningStreams } from "./child.ts";
-import { flushed, mounted } from "./nfsd.ts";
+import { flushed, madeByHand, mounted } from "./nfsd.ts";
 import { type Faults, Pools, type Thing } from "./pool.ts";
 import { locked, type Result, run } from "./run.ts";
 import { isStill, piped, pipeIn, shell, still } from "./shell.ts";
@@ -270,7 +270,7 @@ function exportsOf(fake: FakeZfs): Result {
       .filter(each => each.shared && pools.protocols(each).includes("sharenfs"))
       .map(each => `${pools.place(each)}\t*(rw,sync,no_subtree_check)\n`),
   );
-  return { out: lines.join(""), err: "", code: 0 };
+  return { out: lines.join("") + madeByHand(fake.folder), err: "", code: 0 };
 }
 
 const outputOf = ({ out, err, code, later }: Result) => ({

@@ -71,6 +71,17 @@ export const nfsFile = (parent: string, ssh: readonly string[], more: readonly s
     exported,
   );
 
+/** NFS behind one export of the folder above the volumes, which an administrator has made. */
+export const behindExport: ZfsDriver = {
+  ...{ title: "zfs-generic-nfs behind one export", connection: "cross", disk: false, mount: {} },
+  file: (login, more = []) =>
+    text(["driver: zfs-generic-nfs"], login.lines("root"), ["zfs:", ...parents("cross")], open, more, [
+      "nfs:",
+      "  shareHost: 127.0.0.1",
+      "  shareStrategy: crossmnt",
+    ]),
+};
+
 const onDisk: Pick<ZfsDriver, "disk" | "mount"> = { disk: true, mount: { capability: mounting("ext4") } };
 const asFolder: Pick<ZfsDriver, "disk" | "mount"> = { disk: false, mount: {} };
 

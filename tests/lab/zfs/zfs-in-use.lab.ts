@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test";
-import { open, readdir, readFile } from "node:fs/promises";
+import { open, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { codeOf, status, type World } from "../../serve/world.ts";
+import { codeOf, mebibytes, status, type World } from "../../serve/world.ts";
 import { mountVolume, startCsimux, unmountVolume } from "../rig.ts";
 import { run } from "../run.ts";
-import { type ZfsDriver, zfsDrivers } from "./zfs-drivers.ts";
+import { behindExport, type ZfsDriver, zfsDrivers } from "./zfs-drivers.ts";
 import { storageHost } from "./zfs-host.ts";
 import { deleteVolume, makeVolume, poolBelow } from "./zfs-pool.ts";
 
@@ -44,6 +44,40 @@ test.each(shared)(
   },
   900_000,
 );
+
+test("volumes behind one export are in use like others, and where one is not mounted, a node cannot write into its folder", async () => {
+  const { connection } = behindExport;
+  const folder = `/tank/${connection}/v`;
+  const exported = (squash: string) =>
+    run(["exportfs", "-o", `rw,insecure,crossmnt,${squash},no_subtree_check`, `127.0.0.1:${folder}`]);
+  await run(["zfs", "create", "-p", folder.slice(1)]);
+  await exported("no_root_squash");
+  const world = await startCsimux({ connections: { [connection]: fileOf(behindExport) } });
+  try {
+    const first = world.create("first", connection, { capacityRange: mebibytes(64) }, 120_000);
+    expect(await codeOf(first)).toBe(status.unavailable);
+    await exported("root_squash");
+    await refusedThenDeleted(world, behindExport);
+    const volume = await makeVolume(world, connection, "closed");
+    await run(["zfs", "unmount", `${folder.slice(1)}/closed`]);
+    const write = mountVolume(world, volume, behindExport.mount).then(path => writeFile(join(path, "lost"), "lost"));
+    expect(
+      await write.then(
+        () => "written",
+        () => "refused",
+      ),
+    ).toBe("refused");
+    await unmountVolume(world, volume);
+    expect(await readdir(`${folder}/closed`)).toEqual([]);
+    await run(["zfs", "mount", `${folder.slice(1)}/closed`]);
+    await deleteVolume(world, volume.volumeId);
+  } finally {
+    expect(await world.end()).toEqual([]);
+    await run(["exportfs", "-u", `127.0.0.1:${folder}`]);
+    await run(["exportfs", "-f"]);
+    await run(["zfs", "destroy", "-r", `tank/${connection}`]);
+  }
+}, 900_000);
 
 async function refusedThenDeleted(world: World, { connection, mount }: ZfsDriver): Promise<void> {
   const dataset = `tank/${connection}/v/used`;

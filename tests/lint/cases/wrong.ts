@@ -175,6 +175,7 @@ export const connectionEdits: readonly Edit[] = [
   ],
   ["zfs-generic-iscsi", "shareStrategy: targetCli", "shareStrategy: targetcli", "invalid-value"],
   ["zfs-generic-iscsi", "sudoEnabled: true", "sudoEnabled: yes", "wrong-type"],
+  ["zfs-generic-nfs", "shareStrategy: setDatasetProperties", "shareStrategy: crossmnt", "invalid-value"],
   ["zfs-generic-nvmeof", "shareStrategy: nvmetCli", "shareStrategy: spdkCli", "invalid-value"],
   [
     "zfs-generic-nvmeof",

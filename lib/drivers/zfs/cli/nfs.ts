@@ -99,16 +99,31 @@ export const exportsStep: Step = {
   maxBytes: 64 << 20,
 };
 
-/** The folders in that list, in which a blank is its number in octal (exports(5)). */
-export const exportedIn = (text: string): ReadonlySet<string> =>
-  new Set(
-    text
-      .split("\n")
-      .flatMap(line => (line.startsWith("/") ? [line.split("\t")[0] ?? ""] : []))
-      .map(folder =>
-        folder.replace(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8))),
-      ),
-  );
+/** What a server exports to some clients. */
+export interface NfsExport {
+  readonly folder: string;
+  /** As exports(5) writes them; in this list none is left out. */
+  readonly options: readonly string[];
+  /** The clients, with the options in brackets. */
+  readonly clients: string;
+}
+
+/** The entries of that list. A blank in a folder is its number in octal (exports(5)). */
+export const exportsIn = (text: string): readonly NfsExport[] =>
+  text
+    .split("\n")
+    .filter(line => line.startsWith("/"))
+    .map(line => {
+      const [folder = "", clients = ""] = line.split("\t");
+      return {
+        folder: folder.replace(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8))),
+        options: (/\((.*)\)$/.exec(clients)?.[1] ?? "").split(","),
+        clients,
+      };
+    });
+
+/** The folders in it. */
+export const exportedIn = (text: string): ReadonlySet<string> => new Set(exportsIn(text).map(({ folder }) => folder));
 
 /** The longest delay of a flush, and its delay where the time of the last one is unknown, in milliseconds. */
 const latestMs = 10_000;

@@ -1,6 +1,6 @@
 import type { InferOutput } from "valibot";
 import { sshConnection } from "../../../schema/connecting.ts";
-import { flag, host, oneOf, optional, owner, path, record, scalar, text } from "../../../schema/parts.ts";
+import { consistent, flag, host, oneOf, optional, owner, path, record, scalar, text } from "../../../schema/parts.ts";
 import { dataset } from "../../../schema/storage.ts";
 import {
   acls,
@@ -46,14 +46,18 @@ const smbKeys = [
   "shareTimeMachine",
 ];
 
-const sharedBy = <const P extends string>(protocol: string, property: P, example: string, foreign: readonly string[]) =>
+const sharedBy = <const P extends string, const S extends string>(
+  protocol: string,
+  property: P,
+  example: string,
+  foreign: readonly string[],
+  strategies: readonly ["setDatasetProperties", ...S[]],
+  description: string,
+) =>
   record(
     {
       shareHost,
-      shareStrategy: oneOf(["setDatasetProperties"], {
-        description: "how volumes are shared: by ZFS properties",
-        example: "setDatasetProperties",
-      }),
+      shareStrategy: oneOf(strategies, { description, example: "setDatasetProperties" }),
       shareStrategySetDatasetProperties: optional(
         record(
           {
@@ -75,10 +79,25 @@ const sharedBy = <const P extends string>(protocol: string, property: P, example
     { description: `sharing over ${protocol}`, ignored: ofTrueNas(foreign, property) },
   );
 
+const byProperties = "how volumes are shared: by ZFS properties";
+
 /** `nfs:` */
-const nfs = sharedBy("NFS", "sharenfs", "rw,no_subtree_check,no_root_squash", nfsKeys);
+const nfs = consistent(
+  sharedBy(
+    ...(["NFS", "sharenfs", "rw,no_subtree_check,no_root_squash", nfsKeys] as const),
+    ["setDatasetProperties", "crossmnt"],
+    `${byProperties}, or by an export of the folder above them with the option crossmnt, which an administrator makes`,
+  ),
+  function* ({ shareStrategy, shareStrategySetDatasetProperties: set }) {
+    if (shareStrategy === "crossmnt" && set !== undefined)
+      yield [
+        ["shareStrategySetDatasetProperties"],
+        'belongs to the shareStrategy "setDatasetProperties"; with "crossmnt" the export above the volumes says who may do what',
+      ];
+  },
+);
 /** `smb:` */
-const smb = sharedBy("SMB", "sharesmb", "on", smbKeys);
+const smb = sharedBy("SMB", "sharesmb", "on", smbKeys, ["setDatasetProperties"], byProperties);
 
 const datasets = apart(record({ ...parents, cli, ...quotas, ...permissions(owner), ...acls }, datasetSection()));
 const volumes = apart(record({ ...parents, cli, ...zvols }, zvolSection()));

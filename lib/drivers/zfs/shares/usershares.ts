@@ -1,11 +1,11 @@
-import { CsiError } from "../../core/errors.ts";
-import { findingsOf } from "../../health/finding.ts";
-import { CommandError } from "../../io/runner.ts";
-import type { Step, StorageHost } from "../../io/script.ts";
-import type { ShareProtocol } from "../store.ts";
-import { usershareName } from "./shares.ts";
-import type { ZfsVolume } from "./volume.ts";
-import type { Zfs } from "./zfs.ts";
+import { CsiError } from "../../../core/errors.ts";
+import { findingsOf } from "../../../health/finding.ts";
+import { CommandError } from "../../../io/runner.ts";
+import type { Step, StorageHost } from "../../../io/script.ts";
+import type { ShareProtocol } from "../../store.ts";
+import type { ZfsVolume } from "../volume.ts";
+import type { Zfs } from "../zfs.ts";
+import { usershareName } from "./properties.ts";
 
 const reading: Pick<Step, "reads" | "onFailure" | "maxBytes"> = {
   ...{ reads: true, onFailure: "go-on", maxBytes: 64 << 20 },

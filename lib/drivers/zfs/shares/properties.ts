@@ -1,11 +1,11 @@
-import { type Access, protocols } from "../../core/access.ts";
-import type { Call } from "../../core/call.ts";
-import { CsiError } from "../../core/errors.ts";
-import type { Context } from "../driver.ts";
-import type { ShareProtocol } from "../store.ts";
-import type { ZfsStorage } from "./storage.ts";
-import type { ZfsVolume } from "./volume.ts";
-import type { Zfs } from "./zfs.ts";
+import { type Access, protocols } from "../../../core/access.ts";
+import type { Call } from "../../../core/call.ts";
+import { CsiError } from "../../../core/errors.ts";
+import type { Context } from "../../driver.ts";
+import type { ShareProtocol } from "../../store.ts";
+import type { ZfsStorage } from "../storage.ts";
+import type { ZfsVolume } from "../volume.ts";
+import type { Zfs } from "../zfs.ts";
 
 /** File systems that ZFS shares because of one of their properties. `server`: the host as nodes reach it. */
 export function propertyShare(
