@@ -68,6 +68,7 @@ export class TutorialCluster {
     const [verb = "", ...rest] = words;
     const said = (out: string): ProgramReply => ({ out, code: 0 });
     if (rest.join(" ").includes("https://github.com/kubernetes-csi/")) return said("");
+    if (verb === "get" && rest[0] === "crd") return said(`${rest[1]}   2026-11-27T08:00:00Z\n`);
     if (verb === "kustomize") return said(await this.#rendered(rest[0] ?? ""));
     if (verb === "apply") return said(await this.#apply(rest, stdin));
     if (verb === "delete") return said(await this.#delete(rest));

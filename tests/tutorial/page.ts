@@ -9,14 +9,17 @@ export interface Section {
   readonly onHost: string;
 }
 
-/** The text of a page of the guide. */
+/** The text of a page of the guide, or of the README. */
 export const pageText = (page: string): string =>
-  readFileSync(new URL(`../../examples/guide/${page}.md`, import.meta.url), "utf8");
+  readFileSync(
+    new URL(page === "README" ? "../../README.md" : `../../examples/guide/${page}.md`, import.meta.url),
+    "utf8",
+  );
 
 const blocks = (text: string, kind: string): string =>
   [...text.matchAll(new RegExp(`^\`\`\`${kind}\\n([\\s\\S]*?)^\`\`\`$`, "gm"))].map(([, block = ""]) => block).join("");
 
-/** The sections of a page of the guide that have commands, in order. */
+/** The sections of such a page that have commands, in order. */
 export const sectionsOf = (page: string): readonly Section[] =>
   pageText(page)
     .split(/^## /m)
