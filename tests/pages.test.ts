@@ -32,7 +32,7 @@ function withoutValues(source: string): string {
 
 const sources = ["lib", "cmd"].flatMap(folder =>
   below(join(root, folder))
-    .filter(name => name.endsWith(".ts") && !name.includes("gen/"))
+    .filter(name => /\.(?:ts|sh)$/.test(name) && !name.includes("gen/"))
     .map(name => withoutValues(readFileSync(join(root, folder, name), "utf8"))),
 );
 

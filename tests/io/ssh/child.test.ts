@@ -133,6 +133,25 @@ describe.each(["this machine", "ssh", "ssh to tcsh", "ssh to a noisy login"])("a
     else expect(printed).toBe(sum);
   });
 
+  test("hands over all of its output, no faster than it is taken", async () => {
+    let [bytes, before] = [0, -1];
+    const taken = Promise.withResolvers<void>();
+    const stdout = (chunk: Uint8Array) => {
+      bytes += chunk.length;
+      return taken.promise;
+    };
+    const { ended } = await child(where, sh("head -c 9000000 /dev/zero; exit 4"), { stdout });
+    await until("nothing more comes", () => {
+      const isStill = bytes > 0 && bytes === before;
+      before = bytes;
+      return isStill;
+    });
+    expect(bytes).toBeLessThan(1_000_000);
+    taken.resolve();
+    expect((await ended).exitCode).toBe(4);
+    expect(bytes).toBe(9_000_000 + (where.includes("noisy") ? "welcome\n".length : 0));
+  });
+
   test("ends when its output is not read, with an exit code", async () => {
     const { ends } = await joined(
       [where, sh("cat /dev/zero")],
