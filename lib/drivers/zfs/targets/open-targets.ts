@@ -10,8 +10,8 @@ import { iscsiNames, nvmeNames } from "./names.ts";
 import { type TargetSettings, TargetShare } from "./share.ts";
 import { spdkTool } from "./spdk.ts";
 
-/** The paths of LioSettings and NvmetSettings, and where udev makes devices of zvols. */
-const usualPaths = {
+/** The paths of LioSettings and NvmetSettings, and where udev makes devices of zvols. Some tests change them. */
+export const usualPaths = {
   lio: "/sys/kernel/config/target",
   // Debian, and upstream.
   lioSaved: ["/etc/rtslib-fb-target/saveconfig.json", "/etc/target/saveconfig.json"],

@@ -1,0 +1,174 @@
+import { rmdir } from "node:fs/promises";
+import { join } from "node:path";
+import { mountCapability } from "../../../scripts/client.ts";
+import { pause } from "../../waiting.ts";
+import { mebibytes, status, untilDone } from "../world.ts";
+import type { Connection, NightRig } from "./night-rig.ts";
+
+// What backup tools make of API objects, as the calls that the sidecars and kubelet then make. The order of the calls is that of:
+//
+// VolSync 0.16.0 and main of July 2026 (5ca54dab): internal/controller/volumehandler/volumehandler.go (EnsurePVCFromSrc: a VolumeSnapshot
+// and a claim of it, or a claim with the claim as its source) and internal/controller/mover/restic/mover.go (cleanupTypes: claim, snapshot
+// and job are deleted one after another without waiting, so that the snapshot goes while kubelet has the claim mounted; the claim's name
+// is the same every night).
+// Velero 1.18.1: pkg/exposer/csi_snapshot.go (Expose: a second VolumeSnapshotContent with the handle of the first, which is deleted with the
+// policy Retain; a claim and a pod. CleanUp: pod, claim, at most a minute of waiting for it, and the snapshot).
+// Kasten: its sources are not public. assumed: a snapshot, exported from a claim of it, that stays until a later round retires it.
+//
+// external-snapshotter 8.6.0, pkg/sidecar-controller/snapshot_controller.go: CreateSnapshot is repeated until it is ready; for a content
+// that names a handle, ListSnapshots with its id answers (checkandUpdateContentStatusOperation). external-provisioner 6.3.0: CreateVolume
+// and DeleteVolume are repeated after any error that does not say that nothing was changed. No driver on ZFS has ControllerPublishVolume.
+
+export type Tool = "volsync-snapshot" | "volsync-clone" | "velero" | "kasten";
+export const tools: readonly Tool[] = ["volsync-snapshot", "volsync-clone", "velero", "kasten"];
+
+/** One claim of a connection that is backed up. */
+export interface Source {
+  readonly connection: Connection;
+  /** The name of its volume. */
+  readonly name: string;
+  readonly tool: Tool;
+}
+
+/** The callers of a csimux that may be killed at any time. */
+export class Callers {
+  readonly #rig: NightRig;
+  /** The snapshots that Kasten keeps, by the volume. */
+  readonly #kept = new Map<string, string>();
+  /** How many calls were answered; what waits for one is told. */
+  answers = 0;
+
+  constructor(rig: NightRig) {
+    this.#rig = rig;
+  }
+
+  /** Repeats a call as a sidecar does. The client that a restart has closed throws an error without a code. */
+  async #done<T>(call: () => Promise<T>): Promise<T> {
+    const asUnavailable = (error: unknown): never => {
+      throw Object.assign(new Error(String(error)), { code: (error as { code?: number }).code ?? status.unavailable });
+    };
+    const answer = await untilDone(() => call().catch(asUnavailable), 240_000);
+    this.answers++;
+    return answer;
+  }
+
+  /** Makes a volume for a claim; `of`: its content source. */
+  async volume(
+    connection: Connection,
+    name: string,
+    claim: string,
+    of?: { snapshotId: string } | { volumeId: string },
+  ) {
+    const [namespace = "", own = ""] = claim.split("/");
+    const more = {
+      capacityRange: mebibytes(64),
+      parameters: { connection, "csi.storage.k8s.io/pvc/namespace": namespace, "csi.storage.k8s.io/pvc/name": own },
+      ...(of && {
+        volumeContentSource: {
+          type: "snapshotId" in of ? { case: "snapshot" as const, value: of } : { case: "volume" as const, value: of },
+        },
+      }),
+    };
+    const { volume } = await this.#done(() => this.#rig.world.create(name, connection, more, 20_000));
+    if (!volume) throw new Error("no volume");
+    return volume;
+  }
+
+  async #snapshot(source: Source, name: string): Promise<string> {
+    const request = { name, sourceVolumeId: idOf(source) };
+    for (;;) {
+      const { snapshot } = await this.#done(() => this.#rig.world.controller("createSnapshot", request, 20_000));
+      if (snapshot?.readyToUse) return snapshot.snapshotId;
+      await pause(20);
+    }
+  }
+
+  /** What csi-snapshotter asks for a content that names a handle. */
+  async #isReady(snapshotId: string): Promise<void> {
+    const { entries } = await this.#done(() => this.#rig.world.controller("listSnapshots", { snapshotId }, 20_000));
+    if (!entries[0]?.snapshot?.readyToUse) throw new Error(`${snapshotId} is not listed`);
+  }
+
+  remove(volumeId: string): Promise<object> {
+    return this.#done(() => this.#rig.world.controller("deleteVolume", { volumeId }, 20_000));
+  }
+
+  forget(snapshotId: string): Promise<object> {
+    return this.#done(() => this.#rig.world.controller("deleteSnapshot", { snapshotId }, 20_000));
+  }
+
+  /** A pod has the volume; the answer ends it, as kubelet does. The disks have no initiator here. */
+  async pod({ volumeId, volumeContext }: Awaited<ReturnType<Callers["volume"]>>): Promise<() => Promise<void>> {
+    if (volumeContext["node_attach_driver"] !== "nfs") return async () => {};
+    const { world } = this.#rig;
+    const own = volumeId.replaceAll(/[/:]/g, "-");
+    const [stagingTargetPath, targetPath] = ["staging", "pods"].map(each => join(world.sandbox.folder, each, own));
+    const where = { volumeId, stagingTargetPath: stagingTargetPath ?? "", targetPath: targetPath ?? "" };
+    const request = { ...where, volumeContext, volumeCapability: mountCapability };
+    await this.#done(() => world.node("nodeStageVolume", request));
+    await this.#done(() => world.node("nodePublishVolume", request));
+    return async () => {
+      await this.#done(() => world.node("nodeUnpublishVolume", where));
+      await this.#done(() => world.node("nodeUnstageVolume", where));
+      await rmdir(where.stagingTargetPath);
+    };
+  }
+
+  /** One backup of a night: snapshot, a claim of it, a pod that reads, and all of it gone. */
+  async backup(source: Source, round: number): Promise<void> {
+    const { connection, name, tool } = source;
+    const uid = `${name}-${round}`;
+    if (tool === "volsync-clone") {
+      const claim = await this.volume(connection, `pvc-${uid}`, `shop/volsync-${name}-src`, { volumeId: idOf(source) });
+      const end = await this.pod(claim);
+      this.#check(source, claim.volumeId);
+      await end();
+      await this.remove(claim.volumeId);
+      return;
+    }
+    const snapshotId = await this.#snapshot(source, `snapshot-${uid}`);
+    if (tool !== "volsync-snapshot") await this.#isReady(snapshotId);
+    const of = tool === "volsync-snapshot" ? `shop/volsync-${name}-src` : `${tool}/${uid}`;
+    const claim = await this.volume(connection, `pvc-${uid}`, of, { snapshotId });
+    const end = await this.pod(claim);
+    this.#check(source, claim.volumeId);
+    // Velero waits a minute for its claim; then it is as with VolSync.
+    if (tool === "volsync-snapshot" || (tool === "velero" && round % 2 === 1)) await this.forget(snapshotId);
+    await end();
+    await this.remove(claim.volumeId);
+    if (tool === "velero" && round % 2 === 0) await this.forget(snapshotId);
+    if (tool === "kasten") await this.#retire(name, snapshotId);
+  }
+
+  /** Keeps the newest snapshot of a volume, or none. */
+  async #retire(name: string, snapshotId?: string): Promise<void> {
+    const before = this.#kept.get(name);
+    if (snapshotId !== undefined) this.#kept.set(name, snapshotId);
+    if (before !== undefined) await this.forget(before);
+  }
+
+  /** Restores a claim into another namespace, while its snapshot is deleted under it. */
+  async restore(source: Source, round: number): Promise<void> {
+    const snapshotId = await this.#snapshot(source, `snapshot-restore-${source.name}-${round}`);
+    const name = `pvc-restored-${source.name}-${round}`;
+    const claim = await this.volume(source.connection, name, `shop-restored/${source.name}`, { snapshotId });
+    await this.forget(snapshotId);
+    const end = await this.pod(claim);
+    this.#check(source, claim.volumeId);
+    await end();
+    await this.remove(claim.volumeId);
+  }
+
+  /** Deletes what Kasten still keeps. */
+  async retireAll(): Promise<void> {
+    await Promise.all([...this.#kept.keys()].map(name => this.#retire(name)));
+  }
+
+  #check({ connection, name }: Source, volumeId: string): void {
+    if (connection !== "files") return;
+    const [, own = ""] = volumeId.split("/");
+    if (this.#rig.content(own) !== this.#rig.content(name)) throw new Error(`${volumeId} is not what ${name} was`);
+  }
+}
+
+const idOf = ({ connection, name }: Source): string => `v:${connection}/${name}`;

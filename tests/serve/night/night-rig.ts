@@ -1,0 +1,138 @@
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { compileTo } from "../../../scripts/build.ts";
+import { below } from "../../../scripts/check/below.ts";
+import { startDaemon } from "../../../scripts/daemon.ts";
+import { makeSandbox } from "../../../scripts/sandbox.ts";
+import { MountProgram } from "../../fakes/mount-program.ts";
+import { type Double, startDouble } from "../../fakes/truenas/double.ts";
+import { type FakeZfs, fakeZfs } from "../../fakes/zfs/pools.ts";
+import { type Sshd, signal, startSshd } from "../../io/ssh/sshd.ts";
+import { World } from "../world.ts";
+
+/** The connections, the first of which have mounts of their volumes on a node; the disks have targets, and no initiator. */
+export const connections = ["files", "disks", "nas"] as const;
+export type Connection = (typeof connections)[number];
+
+/** Everything that lies on the storage systems and on the node, by name. */
+export type Everything = Readonly<Record<string, unknown>>;
+
+/** csimux as a controller and a node, with a host with ZFS for files and disks, and a TrueNAS. */
+export interface NightRig {
+  readonly world: World;
+  /** csimux loses everything that is not on the storage or its disk. What it runs on the host with ZFS goes on. */
+  kill(): Promise<void>;
+  everything(): Everything;
+  /** The commands of ZFS and the requests to TrueNAS since the last call of it. */
+  costs(): Readonly<Record<"zfs" | "truenas", readonly string[]>>;
+  /** Writes into a volume of `files`, as a pod would. */
+  fill(volume: string, text: string): void;
+  /** What a pod would read in it. */
+  content(volume: string): string;
+  end(): Promise<readonly string[]>;
+}
+
+const files = (sshd: Sshd): object => ({
+  driver: "zfs-generic-nfs",
+  instance_id: "night",
+  sshConnection: login(sshd),
+  zfs: parents("files"),
+  nfs: {
+    shareHost: "nas.example.org",
+    shareStrategy: "setDatasetProperties",
+    shareStrategySetDatasetProperties: { properties: { sharenfs: "rw" } },
+  },
+});
+
+const disks = (sshd: Sshd): object => ({
+  driver: "zfs-generic-iscsi",
+  instance_id: "night",
+  sshConnection: login(sshd),
+  zfs: parents("disks"),
+  iscsi: {
+    targetPortal: "nas.example.org:3260",
+    shareStrategy: "targetCli",
+    shareStrategyTargetCli: { basename: "iqn.2024-01.org.example:night", tpg: {}, block: {} },
+  },
+});
+
+const nas = ({ port }: Double): object => ({
+  driver: "truenas-api-nfs",
+  instance_id: "night",
+  httpConnection: { protocol: "http", host: "127.0.0.1", port, apiKey: "1-secret", allowInsecure: true },
+  zfs: parents("nas"),
+  nfs: { shareHost: "truenas.example.org" },
+});
+
+const parents = (name: string): object => ({
+  datasetParentName: `tank/${name}/v`,
+  detachedSnapshotsDatasetParentName: `tank/${name}/s`,
+});
+
+const login = ({ port, clientKey, hostKey }: Sshd): object => ({
+  ...{ host: "127.0.0.1", port, username: "root", privateKey: clientKey, hostKey },
+});
+
+export async function nightRig(): Promise<NightRig> {
+  const fake = await fakeZfs();
+  const sshd = await startSshd({ env: { PATH: `${fake.bin}:/usr/sbin:/usr/bin:/sbin:/bin` } });
+  const double = await startDouble({ version: "25.10" });
+  const mount = await MountProgram.at(join(fake.folder, "mount"));
+  const sandbox = await makeSandbox("off", []);
+  const texts = { files: files(sshd), disks: disks(sshd), nas: nas(double) };
+  for (const [name, text] of Object.entries(texts))
+    writeFileSync(join(sandbox.connections, `${name}.yaml`), JSON.stringify(text));
+  for (const folder of ["staging", "pods"]) mkdirSync(join(sandbox.folder, folder));
+  const command = [await compileTo(join(fake.folder, "csimux"), "tests/serve/night/modelled.ts")] as const;
+  const env = { PATH: `${mount.folder}:/usr/sbin:/usr/bin:/sbin:/bin`, MODELLED_HOST: fake.folder };
+  const world = await World.on(sandbox, () => startDaemon({ command, sandbox, env }));
+  const contentOf = (volume: string): string => join(fake.place(`tank/files/v/${volume}`), "data");
+  return {
+    world,
+    async kill() {
+      signal(world.daemon.pid, "SIGKILL");
+      await world.daemon.stop();
+      await world.restart();
+    },
+    everything: () => ({
+      ...onZfs(fake),
+      ...onTrueNas(double),
+      state: below(sandbox.stateDir),
+      node: [...below(join(sandbox.folder, "staging")), ...below(join(sandbox.folder, "pods"))],
+      mounts: mountsBelow(sandbox.folder),
+    }),
+    costs: () => ({ zfs: fake.commands(), truenas: double.requests.splice(0).map(({ method }) => method) }),
+    fill: (volume, text) => writeFileSync(contentOf(volume), text),
+    content: volume => readFileSync(contentOf(volume), "utf8"),
+    async end() {
+      const left = await world.end();
+      await sshd.stop();
+      await double.close();
+      await fake.close();
+      return left;
+    },
+  };
+}
+
+/** Datasets, snapshots, their properties, holds and exports, and the targets in the kernel and as they are saved. */
+function onZfs(fake: FakeZfs): Everything {
+  const saved = join(fake.folder, "lio-saveconfig.json");
+  const things = fake.with(pools => pools.all().map(({ creation, txg, ...thing }) => thing));
+  const parts = existsSync(saved) ? JSON.parse(readFileSync(saved, "utf8")) : {};
+  return {
+    zfs: things.sort((a, b) => (a.name < b.name ? -1 : 1)),
+    targets: [...fake.targets()].sort(),
+    saved: ["storage_objects", "targets"].map(key => JSON.stringify(parts[key] ?? [])),
+  };
+}
+
+function onTrueNas({ state: { datasets, snapshots, tables } }: Double): Everything {
+  return structuredClone({ datasets, snapshots, tables });
+}
+
+/** Mount points below a folder. */
+const mountsBelow = (folder: string): readonly string[] =>
+  readFileSync("/proc/self/mountinfo", "utf8")
+    .split("\n")
+    .map(line => line.split(" ")[4] ?? "")
+    .filter(point => point.startsWith(`${folder}/`));
