@@ -1,9 +1,5 @@
-import { rmdir } from "node:fs/promises";
-import { join } from "node:path";
-import { mountCapability } from "../../../scripts/client.ts";
 import { pause } from "../../waiting.ts";
-import { mebibytes, status, untilDone } from "../world.ts";
-import type { Connection, NightRig } from "./night-rig.ts";
+import { mebibytes, status, untilDone, type World } from "../world.ts";
 
 // What backup tools make of API objects, as the calls that the sidecars and kubelet then make. The order of the calls is that of:
 //
@@ -24,41 +20,59 @@ export const tools: readonly Tool[] = ["volsync-snapshot", "volsync-clone", "vel
 
 /** One claim of a connection that is backed up. */
 export interface Source {
-  readonly connection: Connection;
+  readonly connection: string;
   /** The name of its volume. */
   readonly name: string;
   readonly tool: Tool;
 }
 
+/** A volume as CreateVolume answers it. */
+interface Made {
+  readonly volumeId: string;
+  readonly volumeContext: { readonly [key: string]: string };
+}
+
+/** Repeats a call as a sidecar does. */
+type Done = <T>(call: () => Promise<T>) => Promise<T>;
+
+/** Where the calls go. */
+export interface Site {
+  readonly world: World;
+  /** How long one call of a controller may take, in milliseconds. */
+  readonly callMs: number;
+  /** A pod has mounted a copy of a claim's volume, and has read all of it; the answer ends it, as kubelet does. */
+  pod(volume: Made, source: Source, done: Done): Promise<() => Promise<void>>;
+}
+
 /** The callers of a csimux that may be killed at any time. */
 export class Callers {
-  readonly #rig: NightRig;
+  readonly #site: Site;
   /** The snapshots that Kasten keeps, by the volume. */
   readonly #kept = new Map<string, string>();
-  /** How many calls were answered; what waits for one is told. */
+  /** How many calls were answered. */
   answers = 0;
 
-  constructor(rig: NightRig) {
-    this.#rig = rig;
+  constructor(site: Site) {
+    this.#site = site;
   }
 
   /** Repeats a call as a sidecar does. The client that a restart has closed throws an error without a code. */
-  async #done<T>(call: () => Promise<T>): Promise<T> {
+  readonly #done = async <T>(call: () => Promise<T>): Promise<T> => {
     const asUnavailable = (error: unknown): never => {
       throw Object.assign(new Error(String(error)), { code: (error as { code?: number }).code ?? status.unavailable });
     };
-    const answer = await untilDone(() => call().catch(asUnavailable), 240_000);
+    const answer = await untilDone(() => call().catch(asUnavailable), 12 * this.#site.callMs);
     this.answers++;
     return answer;
-  }
+  };
 
   /** Makes a volume for a claim; `of`: its content source. */
   async volume(
-    connection: Connection,
+    connection: string,
     name: string,
     claim: string,
     of?: { snapshotId: string } | { volumeId: string },
-  ) {
+  ): Promise<Made> {
     const [namespace = "", own = ""] = claim.split("/");
     const more = {
       capacityRange: mebibytes(64),
@@ -69,7 +83,7 @@ export class Callers {
         },
       }),
     };
-    const { volume } = await this.#done(() => this.#rig.world.create(name, connection, more, 20_000));
+    const { volume } = await this.#done(() => this.#site.world.create(name, connection, more, this.#site.callMs));
     if (!volume) throw new Error("no volume");
     return volume;
   }
@@ -77,7 +91,9 @@ export class Callers {
   async #snapshot(source: Source, name: string): Promise<string> {
     const request = { name, sourceVolumeId: idOf(source) };
     for (;;) {
-      const { snapshot } = await this.#done(() => this.#rig.world.controller("createSnapshot", request, 20_000));
+      const { snapshot } = await this.#done(() =>
+        this.#site.world.controller("createSnapshot", request, this.#site.callMs),
+      );
       if (snapshot?.readyToUse) return snapshot.snapshotId;
       await pause(20);
     }
@@ -85,33 +101,22 @@ export class Callers {
 
   /** What csi-snapshotter asks for a content that names a handle. */
   async #isReady(snapshotId: string): Promise<void> {
-    const { entries } = await this.#done(() => this.#rig.world.controller("listSnapshots", { snapshotId }, 20_000));
+    const { entries } = await this.#done(() =>
+      this.#site.world.controller("listSnapshots", { snapshotId }, this.#site.callMs),
+    );
     if (!entries[0]?.snapshot?.readyToUse) throw new Error(`${snapshotId} is not listed`);
   }
 
   remove(volumeId: string): Promise<object> {
-    return this.#done(() => this.#rig.world.controller("deleteVolume", { volumeId }, 20_000));
+    return this.#done(() => this.#site.world.controller("deleteVolume", { volumeId }, this.#site.callMs));
   }
 
   forget(snapshotId: string): Promise<object> {
-    return this.#done(() => this.#rig.world.controller("deleteSnapshot", { snapshotId }, 20_000));
+    return this.#done(() => this.#site.world.controller("deleteSnapshot", { snapshotId }, this.#site.callMs));
   }
 
-  /** A pod has the volume; the answer ends it, as kubelet does. The disks have no initiator here. */
-  async pod({ volumeId, volumeContext }: Awaited<ReturnType<Callers["volume"]>>): Promise<() => Promise<void>> {
-    if (volumeContext["node_attach_driver"] !== "nfs") return async () => {};
-    const { world } = this.#rig;
-    const own = volumeId.replaceAll(/[/:]/g, "-");
-    const [stagingTargetPath, targetPath] = ["staging", "pods"].map(each => join(world.sandbox.folder, each, own));
-    const where = { volumeId, stagingTargetPath: stagingTargetPath ?? "", targetPath: targetPath ?? "" };
-    const request = { ...where, volumeContext, volumeCapability: mountCapability };
-    await this.#done(() => world.node("nodeStageVolume", request));
-    await this.#done(() => world.node("nodePublishVolume", request));
-    return async () => {
-      await this.#done(() => world.node("nodeUnpublishVolume", where));
-      await this.#done(() => world.node("nodeUnstageVolume", where));
-      await rmdir(where.stagingTargetPath);
-    };
+  pod(volume: Made, source: Source): Promise<() => Promise<void>> {
+    return this.#site.pod(volume, source, this.#done);
   }
 
   /** One backup of a night: snapshot, a claim of it, a pod that reads, and all of it gone. */
@@ -120,8 +125,7 @@ export class Callers {
     const uid = `${name}-${round}`;
     if (tool === "volsync-clone") {
       const claim = await this.volume(connection, `pvc-${uid}`, `shop/volsync-${name}-src`, { volumeId: idOf(source) });
-      const end = await this.pod(claim);
-      this.#check(source, claim.volumeId);
+      const end = await this.pod(claim, source);
       await end();
       await this.remove(claim.volumeId);
       return;
@@ -130,8 +134,7 @@ export class Callers {
     if (tool !== "volsync-snapshot") await this.#isReady(snapshotId);
     const of = tool === "volsync-snapshot" ? `shop/volsync-${name}-src` : `${tool}/${uid}`;
     const claim = await this.volume(connection, `pvc-${uid}`, of, { snapshotId });
-    const end = await this.pod(claim);
-    this.#check(source, claim.volumeId);
+    const end = await this.pod(claim, source);
     // Velero waits a minute for its claim; then it is as with VolSync.
     if (tool === "volsync-snapshot" || (tool === "velero" && round % 2 === 1)) await this.forget(snapshotId);
     await end();
@@ -153,8 +156,7 @@ export class Callers {
     const name = `pvc-restored-${source.name}-${round}`;
     const claim = await this.volume(source.connection, name, `shop-restored/${source.name}`, { snapshotId });
     await this.forget(snapshotId);
-    const end = await this.pod(claim);
-    this.#check(source, claim.volumeId);
+    const end = await this.pod(claim, source);
     await end();
     await this.remove(claim.volumeId);
   }
@@ -162,12 +164,6 @@ export class Callers {
   /** Deletes what Kasten still keeps. */
   async retireAll(): Promise<void> {
     await Promise.all([...this.#kept.keys()].map(name => this.#retire(name)));
-  }
-
-  #check({ connection, name }: Source, volumeId: string): void {
-    if (connection !== "files") return;
-    const [, own = ""] = volumeId.split("/");
-    if (this.#rig.content(own) !== this.#rig.content(name)) throw new Error(`${volumeId} is not what ${name} was`);
   }
 }
 

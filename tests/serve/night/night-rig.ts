@@ -1,7 +1,10 @@
+import { expect } from "bun:test";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import { compileTo } from "../../../scripts/build.ts";
 import { below } from "../../../scripts/check/below.ts";
+import { mountCapability } from "../../../scripts/client.ts";
 import { startDaemon } from "../../../scripts/daemon.ts";
 import { makeSandbox } from "../../../scripts/sandbox.ts";
 import { MountProgram } from "../../fakes/mount-program.ts";
@@ -9,26 +12,23 @@ import { type Double, startDouble } from "../../fakes/truenas/double.ts";
 import { type FakeZfs, fakeZfs } from "../../fakes/zfs/pools.ts";
 import { type Sshd, signal, startSshd } from "../../io/ssh/sshd.ts";
 import { World } from "../world.ts";
+import type { Site } from "./backup-tools.ts";
 
 /** The connections, the first of which have mounts of their volumes on a node; the disks have targets, and no initiator. */
 export const connections = ["files", "disks", "nas"] as const;
-export type Connection = (typeof connections)[number];
 
 /** Everything that lies on the storage systems and on the node, by name. */
 export type Everything = Readonly<Record<string, unknown>>;
 
 /** csimux as a controller and a node, with a host with ZFS for files and disks, and a TrueNAS. */
-export interface NightRig {
-  readonly world: World;
-  /** csimux loses everything that is not on the storage or its disk. What it runs on the host with ZFS goes on. */
+export interface NightRig extends Site {
+  /** csimux loses everything that is not on the storage or its disk. What it has begun on the host with ZFS continues. */
   kill(): Promise<void>;
   everything(): Everything;
   /** The commands of ZFS and the requests to TrueNAS since the last call of it. */
   costs(): Readonly<Record<"zfs" | "truenas", readonly string[]>>;
   /** Writes into a volume of `files`, as a pod would. */
   fill(volume: string, text: string): void;
-  /** What a pod would read in it. */
-  content(volume: string): string;
   end(): Promise<readonly string[]>;
 }
 
@@ -87,8 +87,28 @@ export async function nightRig(): Promise<NightRig> {
   const env = { PATH: `${mount.folder}:/usr/sbin:/usr/bin:/sbin:/bin`, MODELLED_HOST: fake.folder };
   const world = await World.on(sandbox, () => startDaemon({ command, sandbox, env }));
   const contentOf = (volume: string): string => join(fake.place(`tank/files/v/${volume}`), "data");
+  const content = (volume: string): string => readFileSync(contentOf(volume), "utf8");
+  const own = (volumeId: string): string => volumeId.split("/")[1] ?? "";
   return {
     world,
+    callMs: 20_000,
+    async pod({ volumeId, volumeContext }, source, done) {
+      // There is no initiator for disks, and the TrueNAS has no content.
+      if (source.connection === "files") expect(content(own(volumeId))).toBe(content(source.name));
+      if (volumeContext["node_attach_driver"] !== "nfs") return async () => {};
+      const [stagingTargetPath = "", targetPath = ""] = ["staging", "pods"].map(each =>
+        join(sandbox.folder, each, own(volumeId)),
+      );
+      const where = { volumeId, stagingTargetPath, targetPath };
+      const request = { ...where, volumeContext, volumeCapability: mountCapability };
+      await done(() => world.node("nodeStageVolume", request));
+      await done(() => world.node("nodePublishVolume", request));
+      return async () => {
+        await done(() => world.node("nodeUnpublishVolume", where));
+        await done(() => world.node("nodeUnstageVolume", where));
+        await rmdir(stagingTargetPath);
+      };
+    },
     async kill() {
       signal(world.daemon.pid, "SIGKILL");
       await world.daemon.stop();
@@ -103,7 +123,6 @@ export async function nightRig(): Promise<NightRig> {
     }),
     costs: () => ({ zfs: fake.commands(), truenas: double.requests.splice(0).map(({ method }) => method) }),
     fill: (volume, text) => writeFileSync(contentOf(volume), text),
-    content: volume => readFileSync(contentOf(volume), "utf8"),
     async end() {
       const left = await world.end();
       await sshd.stop();

@@ -15,7 +15,7 @@ const rounds = Math.ceil(backups / claims);
 const sources: readonly Source[] = Array.from({ length: claims }, (_, at) => ({
   connection: connections[at % connections.length] ?? "files",
   name: `pvc-${at}`,
-  tool: tools[Math.floor(at / connections.length) % tools.length] ?? "velero",
+  tool: tools[at % tools.length] ?? "velero",
 }));
 
 let rig: NightRig;
@@ -29,7 +29,8 @@ beforeAll(async () => {
   );
   for (const { name } of sources.filter(each => each.connection === "files")) rig.fill(name, `content of ${name}`);
   // With its first pod, a node makes the folder of its records.
-  for (const volume of volumes.slice(0, 1)) await (await callers.pod(volume))();
+  const [volume, source] = [volumes[0], sources[0]];
+  if (volume && source) await (await callers.pod(volume, source))();
 }, 300_000);
 afterAll(async () => {
   expect(await rig.end()).toEqual([]);
