@@ -131,6 +131,7 @@ describe.skipIf(!hasGoProgram("helm") || !hasGoProgram("kustomize"))("the chart"
         controller: { externalHealthMonitorController: { enabled: true } },
         extraCaCerts: "-----BEGIN CERTIFICATE-----",
         page: { enabled: true, existingSecret: "csimux-page" },
+        snapshotMetadata: { enabled: true, existingSecret: "csimux-snapshot-metadata" },
         metrics: { serviceMonitor: { enabled: true } },
         openshift: { enabled: true },
         nodeAllocatableUpdatePeriodSeconds: 60,

@@ -73,6 +73,8 @@ describe.skipIf(!hasGoProgram("helm"))("the chart", () => {
   });
 
   test.each([
+    ["snapshotMetadata.existingSecret", { snapshotMetadata: { enabled: true } }],
+    ["needs the mode central", { mode: "node-local", snapshotMetadata: { enabled: true, existingSecret: "x" } }],
     ["page.existingSecret", { page: { enabled: true, ingress: { enabled: true, host: "x" } } }],
     ["page.ingress.host", { page: { ...withPage.page, ingress: { enabled: true } } }],
     ["page.httproute.parentRefs", { page: { ...withPage.page, httproute: { enabled: true } } }],
@@ -101,6 +103,27 @@ describe.skipIf(!hasGoProgram("helm"))("the chart", () => {
       return config?.metadata.name;
     };
     for (const mode of ["central", "node-local"]) expect(await nameOf("one", mode)).not.toBe(await nameOf("two", mode));
+  });
+
+  test("serves lists of changed blocks with a certificate, and the permissions for the sidecar's calls of the API", async () => {
+    const objects = await rendered({ ...required, snapshotMetadata: { enabled: true, existingSecret: "cert" } });
+    const { containers, volumes } = of(objects, "Deployment")[0]?.["spec"].template.spec ?? {};
+    const mount = { name: "snapshot-metadata", mountPath: "/tls", readOnly: true };
+    expect(containers.at(-1)).toMatchObject({
+      args: expect.arrayContaining(["--tls-cert=/tls/tls.crt", "--tls-key=/tls/tls.key"]),
+      ports: [{ name: "changed-blocks", containerPort: 50051 }],
+      volumeMounts: expect.arrayContaining([mount]),
+    });
+    expect(volumes).toContainEqual({ name: "snapshot-metadata", secret: { secretName: "cert" } });
+    const role = of(objects, "ClusterRole").find(({ metadata }) => metadata.name === "csimux-snapshot-metadata");
+    const rules = role?.["rules"] as readonly { readonly resources: string[]; readonly verbs: string[] }[];
+    // external-snapshot-metadata 1.1, pkg/internal; its own role (deploy/snapshot-metadata-cluster-role.yaml) has more.
+    expect(rules.map(({ resources, verbs }) => `${resources.join()}: ${verbs.join(" ")}`)).toEqual([
+      "snapshotmetadataservices: get",
+      "tokenreviews: create",
+      "subjectaccessreviews: create",
+      "volumesnapshots,volumesnapshotcontents: get",
+    ]);
   });
 
   test("adds the health monitor under the name that democratic-csi's chart gives it", async () => {

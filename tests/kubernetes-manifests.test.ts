@@ -180,10 +180,10 @@ describe("the manifests", () => {
   test("use the sidecars of the test cluster, and probe two drivers of a node on two ports", () => {
     const images = files.flatMap(file => [...text(file).matchAll(/image: registry\.k8s\.io\/sig-storage\/(\S+)/g)]);
     const made = Object.entries(sidecars).map(([name, version]) => `${name}:${version}`);
-    // The test cluster has no health monitor.
+    // The test cluster has neither of these.
     const used = images
       .map(([, image = ""]) => image)
-      .filter(image => !image.startsWith("csi-external-health-monitor"));
+      .filter(image => !/^csi-(?:external-health-monitor|snapshot-metadata)/.test(image));
     expect(new Set(used)).toEqual(new Set(made.filter(name => !name.startsWith("snapshot-c"))));
     const port = (file: string) => argsOf(file, "csimux").find(arg => arg.startsWith("--health-address="));
     expect(port("base/node.yaml")).not.toBe(port("drivers/node-local/node-patch.yaml"));

@@ -133,9 +133,16 @@ capabilities:
       memory: 32Mi
   securityContext:
     {{- include "csimux.unprivileged" .root | trim | nindent 4 }}
+  {{- with .ports }}
+  ports:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
   volumeMounts:
     - name: {{ .socket }}
       mountPath: /csi
+    {{- with .mounts }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
 {{- end }}
 
 {{/* A binding of a role to an account: root, kind, role, account. */}}
