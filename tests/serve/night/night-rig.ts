@@ -1,4 +1,5 @@
 import { expect } from "bun:test";
+import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { rmdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -11,7 +12,7 @@ import { MountProgram } from "../../fakes/mount-program.ts";
 import { type Double, startDouble } from "../../fakes/truenas/double.ts";
 import { type FakeZfs, fakeZfs } from "../../fakes/zfs/pools.ts";
 import { type Sshd, signal, startSshd } from "../../io/ssh/sshd.ts";
-import { World } from "../world.ts";
+import { status, World } from "../world.ts";
 import type { Site } from "./backup-tools.ts";
 
 /** The connections, the first of which have mounts of their volumes on a node; the disks have targets, and no initiator. */
@@ -101,11 +102,11 @@ export async function nightRig(): Promise<NightRig> {
       );
       const where = { volumeId, stagingTargetPath, targetPath };
       const request = { ...where, volumeContext, volumeCapability: mountCapability };
-      await done(() => world.node("nodeStageVolume", request));
-      await done(() => world.node("nodePublishVolume", request));
+      await done(() => world.node("nodeStageVolume", request, podMs).catch(unmountRamfs(stagingTargetPath)));
+      await done(() => world.node("nodePublishVolume", request, podMs));
       return async () => {
-        await done(() => world.node("nodeUnpublishVolume", where));
-        await done(() => world.node("nodeUnstageVolume", where));
+        await done(() => world.node("nodeUnpublishVolume", where, podMs));
+        await done(() => world.node("nodeUnstageVolume", where, podMs));
         await rmdir(stagingTargetPath);
       };
     },
@@ -132,6 +133,21 @@ export async function nightRig(): Promise<NightRig> {
     },
   };
 }
+
+/** The time limit of kubelet's calls, in milliseconds (Kubernetes 1.36, pkg/volume/csi/csi_plugin.go, csiTimeout). */
+const podMs = 120_000;
+
+/**
+ * What MountProgram mounts is not of the type of a share, so that csimux does not recognize one that a call has mounted that was killed
+ * right after it. This is how a person helps.
+ */
+const unmountRamfs =
+  (path: string) =>
+  (error: { readonly code?: number }): never => {
+    if (error.code !== status.alreadyExists) throw error;
+    execFileSync("umount", [path]);
+    throw Object.assign(new Error("unmounted"), { code: status.unavailable });
+  };
 
 /** Datasets, snapshots, their properties, holds and exports, and the targets in the kernel and as they are saved. */
 function onZfs(fake: FakeZfs): Everything {
