@@ -96,6 +96,7 @@ export function compared(
       ...(twins.length === 0 ? [] : [`a volume of the same name is on ${twins.join(", ")}`]),
       ...(pv && pv.handle !== volume.id ? [`used as "${pv.handle}" of ${pv.driver}`] : []),
       ...(foreign === undefined ? [] : [foreign]),
+      ...(volume.source ? [`made from ${volume.source.id}`] : []),
     ];
     const note = notes.join("; ") || undefined;
     const isForeign = foreign !== undefined;

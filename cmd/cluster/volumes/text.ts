@@ -50,6 +50,7 @@ export const listingData = (rows: readonly VolumeRow[], listed: readonly Listed[
   volumes: rows.map(({ connection, id, handle, volume, state, pv, note }) => ({
     ...{ connection, id, handle, bytes: volume && volume.bytes > 0n ? Number(volume.bytes) : null },
     ...{ state: state ?? null, pv: pv?.name ?? null, claim: pv?.claim ?? null, note: note ?? null },
+    source: volume?.source?.id ?? null,
     context: volume?.context ?? null,
   })),
 });

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { compared, pvsIn } from "../../../cmd/cluster/volumes/compare.ts";
-import { listingText } from "../../../cmd/cluster/volumes/text.ts";
+import { listingData, listingText } from "../../../cmd/cluster/volumes/text.ts";
 import { readObjects } from "../../../lib/config/cluster.ts";
 import { Handles } from "../../../lib/mux/handles.ts";
 import { fakeZfs } from "../../fakes/zfs/pools.ts";
@@ -176,6 +176,20 @@ test("a PersistentVolume with an address that is not its connection's has a note
   expect(lines).toContain('the volume\'s address 10.0.0.5 is none of connection "nas" (nas.example)');
   expect(lines).toContain("add the old address to node.addresses in the main file of the nodes");
   expect(shown(host => host === "10.0.0.5")).not.toContain("none of connection");
+});
+
+test("a volume that was made from a snapshot or a volume names it, with and without a cluster", () => {
+  const handles = new Handles(
+    () => undefined,
+    () => undefined,
+  );
+  const source = { kind: "snapshot" as const, id: "s:nas/a@monday" };
+  const volume = { own: "b", id: "v:nas/b", bytes: 0n, context: {}, source, accessibleTopology: [] };
+  const listed = [{ name: "nas", volumes: [volume], problem: undefined, isUnlisted: false, retain: false }];
+  const rows = (pvs?: ReturnType<typeof pvsIn>) =>
+    compared({ listed, duplicates: [] }, pvs, "csimux.storage", handles, () => false);
+  for (const each of [rows(), rows([])]) expect(listingText(each, listed)).toContain("made from s:nas/a@monday");
+  expect(listingData(rows(), listed, "csimux.storage").volumes).toMatchObject([{ source: "s:nas/a@monday" }]);
 });
 
 describe("of a volume that its class keeps", () => {
