@@ -31,7 +31,7 @@ beforeAll(async () => {
   // With its first pod, a node makes the folder of its records.
   const [volume, source] = [volumes[0], sources[0]];
   if (volume && source) await (await callers.pod(volume, source))();
-}, 300_000);
+}, 600_000);
 afterAll(async () => {
   expect(await rig.end()).toEqual([]);
 }, 60_000);
