@@ -7,6 +7,7 @@
 ROOT is the folder in configfs. SAVED is the file of the host's tool; "fill" adds to it, as the tool would, and the others to a copy of it
 without blanks, which takes the least time. "fill" makes targets NAME1, NAME2 … on DEVICE1, DEVICE2 …; "empty" removes as many.
 """
+import contextlib
 import json
 import os
 import sys
@@ -31,7 +32,7 @@ def shown(place):
     values = {}
     for path in (os.path.join(place, name) for name in sorted(os.listdir(place))):
         if os.path.isfile(path) and os.stat(path).st_mode & 0o600 == 0o600:
-            with open(path, encoding="utf-8") as file:
+            with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
                 values[os.path.basename(path)] = file.read().strip()
     return values
 
