@@ -36,6 +36,8 @@ async function main(): Promise<void> {
     .description("one CSI driver name in front of many storage connections")
     .version(`csimux ${version}`)
     .configureOutput({ writeOut: host.out, writeErr: host.err })
+    // The flags of serve leave less than the 40 columns below which commander does not wrap.
+    .configureHelp({ minWidthToWrap: 24 })
     .showHelpAfterError("run csimux --help or csimux <command> --help")
     .exitOverride();
   // kubectl starts a plugin by its name, which may be a link to csimux.

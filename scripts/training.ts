@@ -10,7 +10,12 @@ import { makeSandbox } from "./sandbox.ts";
 export async function train(executable: string, file: string): Promise<void> {
   const sandbox = await makeSandbox("zone");
   try {
-    const daemon = await startDaemon({ command: [executable], sandbox, env: { BUN_BYTECODE_ORDER_OUT: file } });
+    const daemon = await startDaemon({
+      command: [executable],
+      sandbox,
+      startMs: 120_000,
+      env: { BUN_BYTECODE_ORDER_OUT: file },
+    });
     const client = csiClient(sandbox.socket);
     try {
       await client.call(Identity.method.probe, {});

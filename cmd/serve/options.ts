@@ -92,7 +92,10 @@ const levelNames: Readonly<Record<string, Level>> = { verbose: "debug", silly: "
 export function serveOptions(flags: ServeFlags, env: Readonly<Record<string, string | undefined>>): ServeOptions {
   const old = (flag: string) => env[`DEMOCRATIC_CSI_${flag}`] || undefined;
   const config = flags.config ?? flags.driverConfigFile ?? old("DRIVER_CONFIG_FILE");
-  if (!config) throw new UsageError("--config is missing: the path of the main file (proxy.yaml)");
+  if (!config)
+    throw new UsageError(
+      "--config is missing: the path of the main file (proxy.yaml); csimux --help lists the commands",
+    );
   const name = driverName("--name", flags.name ?? flags.csiName ?? old("CSI_NAME") ?? defaults.name);
   return {
     endpoints: endpoints(flags, env),

@@ -26,7 +26,10 @@ export function addStatus(program: Command, host: Host): void {
     .option("--timeout <seconds>", "time limit for the answer (default: 10; with --html: 60)")
     .addHelpText(
       "after",
-      "\nExit code 0: all files are valid, all storage systems were checked and can be used, and no call has failed because of a storage system since the last success; 1: otherwise, or a volume has a problem; 2: the process could not be reached.",
+      `
+Exit code 0: all files are valid, all storage systems were checked and can be
+used, and no call has failed because of a storage system since the last success;
+1: otherwise, or a volume has a problem; 2: the process could not be reached.`,
     )
     .action(async (flags: StatusFlags) => exit(await run(flags, host)));
 }

@@ -36,13 +36,18 @@ describe("one habit on every command line", () => {
     for (const word of words) expect(text).toContain(word);
   });
 
-  test("each subcommand of the help is defined under its own name", () => {
+  test("each subcommand of the help is defined under its own name, and fits a terminal of 80 columns", () => {
     const [, list = ""] = ended(["--help"]).stdout.split("Commands:");
     const names = [...list.matchAll(/^ {2}([a-z]+) /gm)]
       .flatMap(([, name]) => name ?? [])
       .filter(name => name !== "help");
     expect(names).toContain("serve");
-    for (const name of names) expect(ended([name, "--help"]).stdout).toStartWith(`Usage: csimux ${name} `);
+    for (const name of names) {
+      const { stdout } = ended([name, "--help"]);
+      expect(stdout).toStartWith(`Usage: csimux ${name} `);
+      // Only a line of words too long for it may be longer than 80 characters.
+      expect(stdout.split("\n").filter(line => line.length > 80 && / .* /.test(line.slice(46)))).toEqual([]);
+    }
   });
 
   test.each([

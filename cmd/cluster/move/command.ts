@@ -18,8 +18,8 @@ export function addMove(program: Command, host: Host): void {
   const move = program
     .command("move")
     .description("move claims to another StorageClass of csimux, with kubectl and your rights");
-  for (const command of moveCommands)
-    move
+  for (const command of moveCommands) {
+    const defined = move
       .command(command)
       .argument("[claims...]", "the names of the claims")
       .description(about[command])
@@ -33,7 +33,6 @@ export function addMove(program: Command, host: Host): void {
       .option("--print", "print the commands and manifests instead of applying them")
       .option("--kubectl <command>", 'kubectl with its flags, such as "kubectl --context prod"', "kubectl")
       .option("--yes", "do not ask before pods are stopped or data is deleted")
-      .option("--lose-writes-since-switch", "undo: accept that what was written since the switch is lost")
       .option("--owner-paused", "the operator that owns the claims or workloads is paused")
       .option("--gitops-paused", "what scales or restores the workloads (HPA, KEDA, Argo CD, Flux) is paused")
       .addHelpText("after", "\nExit code 0: done; 1: refused, or not completed: repeat the command; 2: invalid usage.")
@@ -41,4 +40,7 @@ export function addMove(program: Command, host: Host): void {
         const { move: run } = await import("./move.ts");
         exit(await run(command, claims, flags, host));
       });
+    if (command === "undo")
+      defined.option("--lose-writes-since-switch", "accept that what was written since the switch is lost");
+  }
 }

@@ -30,7 +30,9 @@ export function addTakeover(program: Command, host: Host): void {
     )
     .addHelpText(
       "after",
-      "\nExit code 0: everything was taken over and passes csimux validate --strict; 1: not everything; 2: nothing was written.",
+      `
+Exit code 0: everything was taken over and passes csimux validate --strict;
+1: not everything; 2: nothing was written.`,
     )
     .action(async (flags: TakeoverFlags) => exit(await run(flags, host)));
 }
