@@ -135,11 +135,10 @@ export class DatasetReader {
     const key = JSON.stringify([system.version, upper, system.version >= withResources && properties]);
     const known = this.#recentRows(key);
     const datasets = [...(known ? [] : upper), ...single.filter(name => !isSnapshot(name))];
-    const read = await Promise.all([
-      this.#rows(system, datasets, properties),
-      ...single.filter(isSnapshot).map(name => snapshotRow(system, name, properties)),
-    ]);
-    const rows = read.flat();
+    const found = await this.#rows(system, datasets, properties);
+    // Last: what is deleted right after this is not read again (Inspected.fresh).
+    const snapshots = single.filter(isSnapshot).map(name => snapshotRow(system, name, properties));
+    const rows = [...found, ...(await Promise.all(snapshots)).flat()];
     const whole = rows.length === single.length + (known ? 0 : upper.length);
     const above = !known || whole ? known : await datasetRows(system, upper, properties);
     const all = new Map([...(above ?? []), ...rows].map(row => [nameOf(row), row]));
