@@ -7,7 +7,7 @@ import { type Meeting, played, repeated } from "./meeting.ts";
 
 /**
  * Two controllers of one connection without a common lock, as while one of them is being replaced: between two steps of the first, the second
- * does all of its own work and answers. What it has finished stays as it is, nothing unfinished is reported as done, and a repeat converges.
+ * does all of its own work and answers, and at a later step perhaps a third does the same. What it has finished stays as it is, nothing unfinished is reported as done, and a repeat converges.
  */
 
 const call = callWith();

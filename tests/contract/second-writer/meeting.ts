@@ -2,7 +2,7 @@ import { expect } from "bun:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { CsiError, isFinal } from "../../../lib/core/errors.ts";
 import type { Driver } from "../../../lib/drivers/driver.ts";
-import { drawn } from "../../sample.ts";
+import { drawn, seed } from "../../sample.ts";
 import { codeOf } from "../driver-volumes.ts";
 import type { DriverRig } from "../rig.ts";
 
@@ -11,23 +11,24 @@ const manySteps = 200;
 /** How often a caller repeats what is not final, before the other one continues. */
 const tries = 20;
 
-/** The second acts before this step of the first, which finds the storage full at the step `fails`, if at any. */
+/** The second acts before this step of the first, a third before a later one, and the first finds the storage full at the step `fails`, if at any. */
 interface Plan {
   readonly at: number;
+  readonly third: number;
   readonly fails: number;
 }
 
 const never = Number.POSITIVE_INFINITY;
 
-/** What came of a meeting of two controllers. */
+/** What came of a meeting of two controllers, or of three, of which the last two do the same. */
 export interface Meeting {
   readonly plan: string;
   readonly steps: number;
   /** The code of the first's answer. */
   readonly first: string;
-  /** The code of the second's; undefined if the first got through before. */
+  /** The code of the second's, or the third's if there was one; undefined if the first got through before. */
   readonly second: string | undefined;
-  /** The first had read what there was before the second acted. */
+  /** The first had read what there was before that one acted. */
   readonly hadRead: boolean;
 }
 
@@ -56,9 +57,10 @@ export async function repeated<T>(work: () => Promise<T>): Promise<T> {
 /** Whether a step names an object of the scenes. */
 const namesObject = (about: string): boolean => /pvc-1|snap/.test(about);
 
-async function meeting(rig: DriverRig, scene: Scene, { at, fails }: Plan): Promise<Meeting> {
+async function meeting(rig: DriverRig, scene: Scene, { at, third, fails }: Plan): Promise<Meeting> {
   await scene.prepare?.(rig.open());
   const { reads = namesObject, unconditional } = rig;
+  const acting = new Set([at, third]);
   let second: Promise<string> | undefined;
   let steps = 0;
   let hasRead = false;
@@ -68,8 +70,8 @@ async function meeting(rig: DriverRig, scene: Scene, { at, fails }: Plan): Promi
   const driver = rig.after(async (step, about) => {
     steps = step;
     // What the first began side by side may arrive after it has ended.
-    if (step === at && !isOver && !unconditional?.test(about)) {
-      before = about;
+    if (acting.has(step) && !isOver && !unconditional?.test(about)) {
+      before += `${about} `;
       hadRead = hasRead;
       second = codeOf(repeated(() => scene.second(rig.open())));
     }
@@ -80,7 +82,7 @@ async function meeting(rig: DriverRig, scene: Scene, { at, fails }: Plan): Promi
   });
   const first = await codeOf(scene.first(driver));
   isOver = true;
-  const plan = `step ${at}${fails === never ? "" : `, full at ${fails}`}: ${before}`;
+  const plan = `step ${at}${third === never ? "" : ` and ${third}`}${fails === never ? "" : `, full at ${fails}`}: ${before}`;
   // Of steps that run side by side, another one may have ended the first.
   return { plan, steps, first, second: await second, hadRead };
 }
@@ -88,19 +90,22 @@ async function meeting(rig: DriverRig, scene: Scene, { at, fails }: Plan): Promi
 const upTo = (first: number, last: number): readonly number[] =>
   Array.from({ length: Math.max(0, last - first + 1) }, (_, index) => first + index);
 
-/** Plays a scene with the second acting before each step of the first, then with each step failing before or while it acts. */
+/** Plays a scene with the second acting before each step of the first, with a third acting after it, then with each step failing before or while the second acts. */
 export async function played(rig: DriverRig, scene: Scene): Promise<void> {
   const play = async (plan: Plan): Promise<Meeting> => {
     const met = await meeting(rig, scene, plan);
     await scene.check(met);
     return met;
   };
-  const { steps, first } = await play({ at: never, fails: never });
+  const { steps, first } = await play({ at: never, third: never, fails: never });
   expect([first, steps > 0, steps < manySteps]).toEqual(["ok", true, true]);
-  for (const at of drawn(upTo(1, steps), 3)) await play({ at, fails: never });
+  for (const at of drawn(upTo(1, steps), 3)) await play({ at, third: never, fails: never });
+  // All pairs of steps would be hundreds: each step of the second has one later step, of which another seed draws another one.
+  for (const at of drawn(upTo(1, steps - 1), 3, 1))
+    await play({ at, third: at + 1 + ((seed + at) % (steps - at)), fails: never });
   for (const fails of drawn(upTo(1, steps), 2)) {
     // What is undone is undone in steps after the failure.
-    const { steps: last } = await play({ at: never, fails });
-    for (const at of drawn(upTo(fails, last), 3)) await play({ at, fails });
+    const { steps: last } = await play({ at: never, third: never, fails });
+    for (const at of drawn(upTo(fails, last), 3)) await play({ at, third: never, fails });
   }
 }
