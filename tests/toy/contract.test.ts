@@ -64,7 +64,11 @@ function toyRig(kind: ToyKind): DriverRig {
       const volume = storage.volumes.get(id);
       if (volume) storage.volumes.set(id, { ...volume, content });
     },
-    read: async ({ id }) => storage.volumes.get(id)?.content,
+    async read({ id }) {
+      const { content, notes } = storage.volumes.get(id) ?? {};
+      const isReachable = kind === "toy-folder" || storage.targets.get(notes?.["target"] ?? "") === id;
+      return isReachable ? content : "out of reach";
+    },
     properties: { good: { speed: "fast" }, bad: [{ speed: "wrong" }, { colour: "red" }] },
     hostileSnapshots: [],
     remains: async () => storage.remains(),
@@ -74,8 +78,6 @@ function toyRig(kind: ToyKind): DriverRig {
 }
 
 const lacks = {
-  "a second writer": "the toy changes by name",
-  "a second generation": "the toy changes by name",
   "snapshots survive their volume": "a snapshot is a part of its volume",
   "loss of power": "all of it is in memory",
 };

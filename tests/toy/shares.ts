@@ -31,9 +31,11 @@ export class ToyTargetShare implements ShareProtocol<StoredVolume> {
   async publish(asset: StoredVolume, _spec: VolumeSpec, keep: (notes: Notes) => Promise<StoredVolume>): Promise<Notes> {
     const target = asset.notes["target"] ?? `iqn.toy:${asset.id}`;
     this.#refuseForeign(target, asset.id);
-    await keep({ target });
-    if (!this.#storage.targets.has(target)) await this.#step(() => this.#storage.targets.set(target, ""));
-    await this.#step(() => this.#storage.targets.set(target, asset.id));
+    const kept = await keep({ target });
+    const { targets } = this.#storage;
+    const isStill = () => this.#storage.isStill(kept);
+    if (!targets.has(target)) await this.#step(() => isStill() && targets.set(target, ""));
+    await this.#step(() => isStill() && targets.set(target, asset.id));
     return { target, lun: "0" };
   }
 
@@ -41,12 +43,12 @@ export class ToyTargetShare implements ShareProtocol<StoredVolume> {
     return { iqn: notes["target"] ?? "", lun: notes["lun"] ?? "" };
   }
 
-  async withdraw({ id, notes }: StoredVolume): Promise<void> {
-    const target = notes["target"];
+  async withdraw(asset: StoredVolume): Promise<void> {
+    const target = asset.notes["target"];
     if (target === undefined) return;
     // The server reuses ids: one that belongs to another volume by now is left alone.
-    this.#refuseForeign(target, id);
-    await this.#step(() => this.#storage.targets.delete(target));
+    this.#refuseForeign(target, asset.id);
+    await this.#step(() => this.#storage.isStill(asset) && this.#storage.targets.delete(target));
   }
 
   #refuseForeign(target: string, id: string): void {

@@ -35,14 +35,17 @@ export class ToySnapshots implements SnapshotAbility {
     if (!volume || volume.foreign) throw new CsiError("not-found", `volume "${volumeId}" does not exist`);
     const { bytes, content } = volume;
     const made: ToySnapshot = { id, name, volumeId, bytes, createdAt: new Date(), content };
-    await this.#step(() => this.#storage.snapshots.set(id, made));
-    return told(made);
+    const { snapshots } = this.#storage;
+    await this.#step(() => snapshots.has(id) || snapshots.set(id, made));
+    return this.get(id);
   }
 
   async delete(id: string): Promise<void> {
     const found = this.#storage.snapshots.get(id);
     if (found?.foreign) throw new CsiError("failed-precondition", `snapshot "${id}" was taken by hand; it stays`);
-    await this.#step(() => this.#storage.snapshots.delete(id));
+    const { snapshots } = this.#storage;
+    // Another controller may have taken one of this name again.
+    await this.#step(() => snapshots.get(id) === found && snapshots.delete(id));
   }
 
   async get(id: string): Promise<Snapshot> {

@@ -1,6 +1,6 @@
 import { CsiError } from "../../lib/core/errors.ts";
 import type { Source } from "../../lib/drivers/driver.ts";
-import type { Notes } from "../../lib/drivers/store.ts";
+import type { Notes, StoredVolume } from "../../lib/drivers/store.ts";
 
 /** A volume of the toy: what is not given is empty. */
 export interface ToyVolume {
@@ -39,6 +39,13 @@ export class ToyStorage {
   /** A target server: the extents behind each target. */
   readonly targets = new Map<string, string>();
   free = 1n << 40n;
+  /** How many volumes were made: each has its number in its notes, which tells it from a later one of its name. */
+  made = 0;
+
+  /** Whether a volume is the one that was read, and as finished: asked in the step that changes something, as storages with conditions do. */
+  isStill({ id, notes, finished }: Pick<StoredVolume, "id" | "notes" | "finished">): boolean {
+    return this.volumes.get(id)?.notes?.["made"] === notes["made"] && this.begun.has(id) !== finished;
+  }
 
   /** What is left, in words. */
   remains(): readonly string[] {

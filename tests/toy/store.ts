@@ -41,21 +41,23 @@ export class ToyStore implements VolumeStore<StoredVolume> {
     const from = spec.source && this.#origin(spec.source);
     const { speed } = checked(spec.mutable);
     const bytes = sizeFrom(spec.range, from?.bytes ?? 0n);
-    await this.#step(() => this.#storage.begun.add(id));
+    const { volumes, begun } = this.#storage;
+    // What another controller has finished meanwhile is neither begun nor made again, nor undone.
+    await this.#step(() => volumes.has(id) || begun.add(id));
     const volume: ToyVolume = {
       id,
       name: spec.name,
       bytes,
       source: spec.source,
-      notes: {},
+      notes: { made: String(this.#storage.made++) },
       content: from?.content,
       speed,
     };
     try {
-      await this.#step(() => this.#storage.volumes.set(id, volume));
+      await this.#step(() => volumes.has(id) || !begun.has(id) || volumes.set(id, volume));
     } catch (error) {
       // Nothing is left of a creation that fails for good.
-      if (isFinal(error)) await this.#step(() => this.#storage.begun.delete(id));
+      if (isFinal(error)) await this.#step(() => volumes.has(id) || begun.delete(id));
       throw error;
     }
     return this.#known(id);
@@ -88,8 +90,9 @@ export class ToyStore implements VolumeStore<StoredVolume> {
     this.#refuseRemoval(asset);
     await before(asset);
     // First, so that a partly removed volume is never treated as an unfinished one.
-    await this.#step(() => this.#storage.volumes.delete(id));
-    await this.#step(() => this.#storage.begun.delete(id));
+    const { volumes, begun } = this.#storage;
+    await this.#step(() => this.#storage.isStill(asset) && volumes.delete(id));
+    await this.#step(() => volumes.has(id) || begun.delete(id));
   }
 
   explain(): ErrorMapping | undefined {
