@@ -146,7 +146,8 @@ export class Callers {
   /** Keeps the newest snapshot of a volume, or none. */
   async #retire(name: string, snapshotId?: string): Promise<void> {
     const before = this.#kept.get(name);
-    if (snapshotId !== undefined) this.#kept.set(name, snapshotId);
+    if (snapshotId === undefined) this.#kept.delete(name);
+    else this.#kept.set(name, snapshotId);
     if (before !== undefined) await this.forget(before);
   }
 
@@ -159,6 +160,17 @@ export class Callers {
     const end = await this.pod(claim, source);
     await end();
     await this.remove(claim.volumeId);
+  }
+
+  /** A claim is deleted while its backup runs, as with a namespace; the rest is deleted in an order that `round` chooses. */
+  async deletedMeanwhile(connection: string, round: number): Promise<void> {
+    const source: Source = { connection, name: `pvc-gone-${connection}-${round}`, tool: "velero" };
+    await this.volume(connection, source.name, `shop/${source.name}`);
+    const snapshotId = await this.#snapshot(source, `snapshot-${source.name}`);
+    const claim = await this.volume(connection, `pvc-of-${source.name}`, `velero/${source.name}`, { snapshotId });
+    await this.remove(idOf(source));
+    const rest = [() => this.remove(claim.volumeId), () => this.forget(snapshotId)];
+    for (const each of round % 2 === 0 ? rest : rest.reverse()) await each();
   }
 
   /** Deletes what Kasten still keeps. */

@@ -68,6 +68,7 @@ const nas = ({ port }: Double): object => ({
 const parents = (name: string): object => ({
   datasetParentName: `tank/${name}/v`,
   detachedSnapshotsDatasetParentName: `tank/${name}/s`,
+  deleteWithDependents: "tombstone",
 });
 
 const login = ({ port, clientKey, hostKey }: Sshd): object => ({
@@ -86,7 +87,11 @@ export async function nightRig(): Promise<NightRig> {
   for (const folder of ["staging", "pods"]) mkdirSync(join(sandbox.folder, folder));
   const command = [await compileTo(join(fake.folder, "csimux"), "tests/serve/night/modelled.ts")] as const;
   const env = { PATH: `${mount.folder}:/usr/sbin:/usr/bin:/sbin:/bin`, MODELLED_HOST: fake.folder };
-  const world = await World.on(sandbox, () => startDaemon({ command, sandbox, env }));
+  // Checks would be among the costs.
+  let healthSeconds = 0;
+  const world = await World.on(sandbox, () =>
+    startDaemon({ command, sandbox, env, flags: [`--health-interval=${healthSeconds}`] }),
+  );
   const contentOf = (volume: string): string => join(fake.place(`tank/files/v/${volume}`), "data");
   const content = (volume: string): string => readFileSync(contentOf(volume), "utf8");
   const own = (volumeId: string): string => volumeId.split("/")[1] ?? "";
@@ -113,6 +118,7 @@ export async function nightRig(): Promise<NightRig> {
     async kill() {
       signal(world.daemon.pid, "SIGKILL");
       await world.daemon.stop();
+      healthSeconds = 2;
       await world.restart();
     },
     everything: () => ({
