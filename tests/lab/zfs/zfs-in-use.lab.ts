@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { open, readdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { codeOf, mebibytes, status, type World } from "../../serve/world.ts";
 import { mountVolume, startCsimux, unmountVolume } from "../rig.ts";
@@ -48,8 +48,13 @@ test.each(shared)(
 test("volumes behind one export are in use like others, and where one is not mounted, a node cannot write into its folder", async () => {
   const { connection } = behindExport;
   const folder = `/tank/${connection}/v`;
-  const exported = (squash: string) =>
-    run(["exportfs", "-o", `rw,insecure,crossmnt,${squash},no_subtree_check`, `127.0.0.1:${folder}`]);
+  // In a file, since each change of a dataset's sharenfs ends the exports that no file has (OpenZFS, lib/libshare/os/linux/nfs.c: exportfs -ra).
+  const exportsFile = "/etc/exports.d/lab-crossmnt.exports";
+  const exported = async (squash: string) => {
+    await mkdir("/etc/exports.d", { recursive: true });
+    await writeFile(exportsFile, `${folder} 127.0.0.1(rw,insecure,crossmnt,${squash},no_subtree_check)\n`);
+    await run(["exportfs", "-ra"]);
+  };
   await run(["zfs", "create", "-p", folder.slice(1)]);
   await exported("no_root_squash");
   const world = await startCsimux({ connections: { [connection]: fileOf(behindExport) } });
@@ -73,7 +78,8 @@ test("volumes behind one export are in use like others, and where one is not mou
     await deleteVolume(world, volume.volumeId);
   } finally {
     expect(await world.end()).toEqual([]);
-    await run(["exportfs", "-u", `127.0.0.1:${folder}`]);
+    await rm(exportsFile);
+    await run(["exportfs", "-ra"]);
     await run(["exportfs", "-f"]);
     await run(["zfs", "destroy", "-r", `tank/${connection}`]);
   }
