@@ -212,3 +212,23 @@ test("without copies.sshConnection, a driver of the API neither gives nor takes"
   expect([driver.copySource, driver.copyTarget]).toEqual([undefined, undefined]);
   await rig.close();
 });
+
+test("disks of the API list their blocks by the login for copies, and not without it; file systems do not", async () => {
+  const kinds: readonly Kind[] = [
+    ["api", "iscsi", "25.10"],
+    ["api", "nfs", "25.10"],
+  ];
+  const lists = kinds.map(async kind => {
+    const system = await systemOf(...kind);
+    try {
+      const without = openOn(system.double, kind[1]);
+      return [system.open().snapshotMetadata !== undefined, without.snapshotMetadata !== undefined];
+    } finally {
+      await system.close();
+    }
+  });
+  expect(await Promise.all(lists)).toEqual([
+    [true, false],
+    [false, false],
+  ]);
+});
