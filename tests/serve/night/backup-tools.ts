@@ -107,8 +107,12 @@ export class Callers {
     if (!entries[0]?.snapshot?.readyToUse) throw new Error(`${snapshotId} is not listed`);
   }
 
+  /** Repeats it also while the volume is in use: a target sees the end of a session a moment after the node. */
   remove(volumeId: string): Promise<object> {
-    return this.#done(() => this.#site.world.controller("deleteVolume", { volumeId }, this.#site.callMs));
+    const later = (error: { code?: number }): never => {
+      throw error.code === status.failedPrecondition ? Object.assign(error, { code: status.aborted }) : error;
+    };
+    return this.#done(() => this.#site.world.controller("deleteVolume", { volumeId }, this.#site.callMs).catch(later));
   }
 
   forget(snapshotId: string): Promise<object> {
