@@ -15,7 +15,7 @@ function filling(dirty: boolean) {
     work: { source: end("a"), target: end("b") },
     snapshot: { name: "v/one" },
     lease: { record, write: async (change: object) => void done.push(JSON.stringify(change)) },
-    again: async () => void done.push("emptied"),
+    emptyTarget: async () => void done.push("emptied"),
   } as unknown as CopyAttempt;
   const copySource = {
     fill: async (_: unknown, folder: string) => {

@@ -62,6 +62,11 @@ export class TargetFolder {
     await this.#sweep(call);
   }
 
+  /** Removes it if it is empty. Returns whether it is gone. */
+  removedIfEmpty(): Promise<boolean> {
+    return removeIfEmpty(this.#context, this.path);
+  }
+
   /** Renames it first, so that a program that still writes cannot write into a new target. */
   async #moveAside(call: Call): Promise<void> {
     const { files, layout } = this.#context;

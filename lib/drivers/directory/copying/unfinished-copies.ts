@@ -102,13 +102,14 @@ export class UnfinishedCopies {
     return { id, record };
   }
 
-  /** The record of a copy that had none, if another process has begun it since. Throws "failed-precondition" for a target without one. */
+  /** The record of a copy that had none, if another process has begun it since. Throws "failed-precondition" for content without one. */
   async #begunMeanwhile(id: string): Promise<CopyFile | undefined> {
     await present(this.#context);
     const target = this.#target(id);
     if (!(await target.isThere())) return undefined;
     const kept = await this.#files.read(id);
-    if (kept) return kept;
+    // A process that was to make it while the copy was removed leaves it empty for a moment, or for ever if it is killed then.
+    if (kept || (await target.removedIfEmpty())) return kept;
     const text = `${target.path} exists, but csimux has no record of a copy for it; move it away`;
     throw this.#error("failed-precondition", text);
   }
