@@ -108,7 +108,7 @@ export class UnfinishedCopies {
     const target = this.#target(id);
     if (!(await target.isThere())) return undefined;
     const kept = await this.#files.read(id);
-    // A process that was to make it while the copy was removed leaves it empty for a moment, or for ever if it is killed then.
+    // A process that was to make it while the copy was removed leaves it empty for a moment, or permanently if it is killed then.
     if (kept || (await target.removedIfEmpty())) return kept;
     const text = `${target.path} exists, but csimux has no record of a copy for it; move it away`;
     throw this.#error("failed-precondition", text);

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { existsSync } from "node:fs";
-import { readdir, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { CsiError } from "../../../../lib/core/errors.ts";
 import { localFiles } from "../../../../lib/io/files.ts";
 import { codeOf } from "../../../contract/driver-volumes.ts";
@@ -76,3 +76,19 @@ test.each<Next>(["fills the target", "begins another copy under the name"])(
     expect(codes.has("aborted")).toBe(true);
   },
 );
+
+test("an empty target that a killed process has left without a record is in the way of no copy", async () => {
+  const base = await temporaryFolder();
+  try {
+    const { b, to } = await connections(base);
+    const begin = (name: string) => abilities(to).copyTarget.begin(copyOf(name), anyMoment, "begun", call);
+    for (const left of ["c~copy", "f~other~x"]) await mkdir(`${b}/.csimux/work/${left}`, { recursive: true });
+    expect([await begin("copy"), await begin("other")]).toEqual([
+      { id: "copy", record: "begun" },
+      { id: "other", record: "begun" },
+    ]);
+    expect((await readdir(`${b}/.csimux/work`)).sort()).toEqual(["c~copy", "c~other"]);
+  } finally {
+    await rm(base, { recursive: true, force: true });
+  }
+});

@@ -94,16 +94,6 @@ describe("a landing", () => {
     expect(await copyTarget.copies(call)).toEqual([]);
   });
 
-  test("that a killed process has left without a record and without content is in nobody's way", async () => {
-    const { b, to } = await connections(base);
-    await mkdir(`${b}/.csimux/work/c~copy`, { recursive: true });
-    expect(await begin(to)).toEqual({ id: "copy", record: "begun" });
-    expect(await readdir(`${b}/.csimux/work/c~copy`)).toEqual([]);
-    await mkdir(`${b}/.csimux/work/f~other~x`);
-    expect(await begin(to, "other")).toEqual({ id: "other", record: "begun" });
-    expect(await readdir(`${b}/.csimux/work`)).toEqual(["c~copy", "c~other"]);
-  });
-
   const put: readonly (readonly [string, string, (path: string) => Promise<unknown>])[] = [
     ["a folder without a record", ".csimux/work/c~copy", path => mkdir(`${path}/theirs`, { recursive: true })],
     ["a file", ".csimux/work/c~copy", path => writeFile(path, "theirs")],
