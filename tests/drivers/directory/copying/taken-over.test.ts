@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { rm, stat, writeFile } from "node:fs/promises";
+import { open, rm, stat, writeFile } from "node:fs/promises";
 import { type CopyRecord, readRecord, writeRecord } from "../../../../lib/copies/record.ts";
 import { localFiles } from "../../../../lib/io/files.ts";
 import { callWith } from "../../../contract/rig.ts";
@@ -44,6 +44,8 @@ describe.skipIf(!isHostRoot || !Bun.which("rsync"))("a copy by files whose holde
   test("starts in another folder, also if the process that found that gave it up first, because the holder may write again", async () => {
     const { process, record, folder, target, end } = await interrupted("suspended");
     const before = await target();
+    // A removed folder's inode number is used again, unless something has it open.
+    await using _opened = await open(await folder());
     const one = process();
     expect(await codeOf(commanded(one, { command: "freeze", volume: "v:a/origin" }))).toBe("aborted");
     await asked(() => commanded(one, { command: "freeze", volume: "v:a/origin" }));
