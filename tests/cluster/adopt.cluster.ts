@@ -2,14 +2,13 @@ import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
 import { readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { build } from "../../scripts/build.ts";
-import { shellImage } from "../../scripts/cluster/images.ts";
 import { inMachine, kubeconfig } from "../../scripts/cluster/machine.ts";
 import { state } from "../../scripts/cluster/place.ts";
 import { kill } from "../../scripts/cluster/processes.ts";
 import { deployCentral, drivers, undeploy } from "./deploy.ts";
 import { apply, bound, eventually, find, get, kube, list, type Resource, remove, warnings } from "./kube.ts";
 import { tidy } from "./left.ts";
-import { storageClass } from "./objects.ts";
+import { statefulSet, storageClass } from "./objects.ts";
 import { csimux } from "./processes.ts";
 import { startZfsHost, stopZfsHost, type ZfsHost } from "./scenes/zfs-host.ts";
 
@@ -19,34 +18,7 @@ import { startZfsHost, stopZfsHost, type ZfsHost } from "./scenes/zfs-host.ts";
 const claims = ["data-db-0", "data-db-1", "data-db-2"] as const;
 const [, inUse] = claims;
 
-const set: Resource = {
-  apiVersion: "apps/v1",
-  kind: "StatefulSet",
-  metadata: { name: "db" },
-  spec: {
-    replicas: claims.length,
-    serviceName: "db",
-    podManagementPolicy: "Parallel",
-    selector: { matchLabels: { app: "db" } },
-    template: {
-      metadata: { labels: { app: "db" } },
-      spec: {
-        nodeSelector: { "example.org/nfs": "yes" },
-        containers: [{ name: "shell", image: shellImage, volumeMounts: [{ name: "data", mountPath: "/data" }] }],
-      },
-    },
-    volumeClaimTemplates: [
-      {
-        metadata: { name: "data" },
-        spec: {
-          storageClassName: "kept",
-          accessModes: ["ReadWriteOnce"],
-          resources: { requests: { storage: "64Mi" } },
-        },
-      },
-    ],
-  },
-};
+const set = statefulSet("db", "kept", {}, { nodeSelector: { "example.org/nfs": "yes" } });
 
 const plugin = join(state, "kubectl-csimux");
 const manifest = join(state, "lost.yaml");

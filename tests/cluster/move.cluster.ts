@@ -2,12 +2,11 @@ import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { build } from "../../scripts/build.ts";
-import { shellImage } from "../../scripts/cluster/images.ts";
 import { inMachine, kubeconfig } from "../../scripts/cluster/machine.ts";
 import { dataOutside, deployCentral, drivers, folderConnection, undeploy } from "./deploy.ts";
 import { apply, eventually, get, home, inPod, kube, list, type Resource, running } from "./kube.ts";
 import { tidy } from "./left.ts";
-import { storageClass } from "./objects.ts";
+import { statefulSet, storageClass } from "./objects.ts";
 
 // A StatefulSet of three whose pods write numbered lines with checksums and sync each one moves from the folders of one connection to the
 // folders of another one, and back by undo.
@@ -21,41 +20,7 @@ const writing = [
   'while true; do i=$((i+1)); echo "$i $(echo "$i" | md5sum | cut -d" " -f1)" >> /data/log; sync; sleep 0.1; done',
 ].join("; ");
 
-const set: Resource = {
-  apiVersion: "apps/v1",
-  kind: "StatefulSet",
-  metadata: { name: "db" },
-  spec: {
-    replicas: 3,
-    serviceName: "db",
-    podManagementPolicy: "Parallel",
-    selector: { matchLabels: { app: "db" } },
-    template: {
-      metadata: { labels: { app: "db" } },
-      spec: {
-        terminationGracePeriodSeconds: 5,
-        containers: [
-          {
-            name: "shell",
-            image: shellImage,
-            command: ["sh", "-c", writing],
-            volumeMounts: [{ name: "data", mountPath: "/data" }],
-          },
-        ],
-      },
-    },
-    volumeClaimTemplates: [
-      {
-        metadata: { name: "data" },
-        spec: {
-          storageClassName: "slow",
-          accessModes: ["ReadWriteOnce"],
-          resources: { requests: { storage: "64Mi" } },
-        },
-      },
-    ],
-  },
-};
+const set = statefulSet("db", "slow", { command: ["sh", "-c", writing] }, { terminationGracePeriodSeconds: 5 });
 
 const pods = ["db-0", "db-1", "db-2"];
 const claims = pods.map(name => `data-${name}`);

@@ -68,6 +68,34 @@ export const pod = (name: string, claimName: string, options: PodOptions = {}): 
   },
 });
 
+/** A StatefulSet of three pods at once, each with a claim of this class at /data; `container` and `spec` have what else the pods have. */
+export const statefulSet = (name: string, storageClassName: string, container: object, spec: object): Resource => ({
+  apiVersion: "apps/v1",
+  kind: "StatefulSet",
+  metadata: { name },
+  spec: {
+    replicas: 3,
+    serviceName: name,
+    podManagementPolicy: "Parallel",
+    selector: { matchLabels: { app: name } },
+    template: {
+      metadata: { labels: { app: name } },
+      spec: {
+        containers: [
+          { name: "shell", image: shellImage, volumeMounts: [{ name: "data", mountPath: "/data" }], ...container },
+        ],
+        ...spec,
+      },
+    },
+    volumeClaimTemplates: [
+      {
+        metadata: { name: "data" },
+        spec: { storageClassName, accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "64Mi" } } },
+      },
+    ],
+  },
+});
+
 /** A snapshot of a claim. */
 export const snapshot = (
   name: string,
