@@ -205,7 +205,8 @@ async function holdAll(rows: readonly Row[], sources: ReadonlyMap<Row, string>):
     `the steps of ${rows.map(({ name }) => name).join(", ")}`,
     async () => {
       if (fault !== undefined) throw fault;
-      reached = await reachedSteps();
+      // On a busy host a login may exceed its limit; the next one lists all steps again.
+      reached = await reachedSteps().catch(() => reached);
       for (const row of rows.filter(each => reached.has(begun(each)) && !cancelled.has(each))) {
         cancelled.add(row);
         running.push(cancelUntil(row, () => reached.has(row.name)));
