@@ -10,7 +10,8 @@ import { reasonText, severityWords } from "../health/reasons.ts";
 import { isReachableFrom } from "../topology/accessible-topology.ts";
 import type { CheckResult, Connection, ConnectionHealth, ConnectionRecord } from "./connection.ts";
 import type { RouterContext } from "./context.ts";
-import { checkResult, checkStorage, restoreExports } from "./storage-checks.ts";
+import { checkStorage, restoreExports } from "./storage-checks.ts";
+import { checkResult } from "./unusable.ts";
 
 /** How many connections are checked at once. */
 const width = 16;

@@ -4,7 +4,7 @@ import type { Context, Driver, FoundVolume } from "../drivers/driver.ts";
 import { Breaker } from "./breaker.ts";
 import type { Connection, ConnectionRecord } from "./connection.ts";
 import type { Connections } from "./connections.ts";
-import { isLoginRefused } from "./unusable.ts";
+import { checkResult, isLoginRefused } from "./unusable.ts";
 
 /** How long a connection may take, in milliseconds; to look something up, less than the 15 s that sidecars wait. Tests use shorter times. */
 export interface ResponseTimes {
@@ -206,9 +206,13 @@ export class StorageCalls {
     if (breaker.late()) void this.#check(record, breaker);
   }
 
-  #succeeded({ name, retry }: ConnectionRecord, breaker: Breaker): void {
+  /** Records a success; `error`: of a check that has reached the storage system but failed. */
+  #succeeded(record: ConnectionRecord, breaker: Breaker, error?: unknown): void {
     if (!breaker.succeeded()) return;
+    const { name, retry } = record;
     clearTimeout(retry);
+    // Its state begins now, whether or not a check of the health has seen the outage.
+    record.check = checkResult(error, undefined);
     this.#log.info(`connection "${name}" can be used again`, { connection: name });
   }
 
@@ -227,7 +231,7 @@ export class StorageCalls {
       );
     const error = await this.#connections.useIfHealthy(name, failureOf).catch(() => undefined);
     if (this.#stop.signal.aborted || record.breaker !== breaker) return;
-    if (!isUnreachable(error)) return this.#succeeded(record, breaker);
+    if (!isUnreachable(error)) return this.#succeeded(record, breaker, error);
     const isNew = breaker.outage === undefined;
     const ms = breaker.confirmed(error.message);
     if (ms === undefined) return;

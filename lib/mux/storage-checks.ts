@@ -6,16 +6,7 @@ import type { Reason } from "../health/reasons.ts";
 import type { CheckResult, Connection, ConnectionRecord, StorageState } from "./connection.ts";
 import type { RouterContext } from "./context.ts";
 import { lockKey } from "./handles.ts";
-import { stateAfter } from "./unusable.ts";
-
-/** What a request says about the storage system, according to its error if it failed; `before`: the result before it. */
-export function checkResult(error: unknown, before: CheckResult | undefined): CheckResult {
-  const state = error === undefined ? "good" : stateAfter(error);
-  const at = Date.now();
-  const since = before?.state === state ? before.since : at;
-  if (error === undefined) return { state, at, since, reason: undefined };
-  return { state, at, since, reason: error instanceof CsiError ? error.message : "unexpected failure; see the log" };
-}
+import { checkResult } from "./unusable.ts";
 
 /**
  * Runs the driver's own check (Driver.check): whether the storage system is reachable, lets csimux in, and has what the file names. Each

@@ -1,6 +1,6 @@
 import { CsiError } from "../core/errors.ts";
 import { connectionNameForm } from "../core/handle.ts";
-import type { Connection, StorageState } from "./connection.ts";
+import type { CheckResult, Connection, StorageState } from "./connection.ts";
 
 /**
  * What to answer if a connection has no file. "refuse": a class or claim names it, and its author can correct that (a final answer,
@@ -52,8 +52,17 @@ const states: Readonly<Partial<Record<CsiError["code"], StorageState>>> = {
 };
 
 /** The state of a storage system that a failed request shows. */
-export const stateAfter = (error: unknown): StorageState =>
+const stateAfter = (error: unknown): StorageState =>
   error instanceof CsiError ? (error.refused ?? states[error.code] ?? "unusable") : "unusable";
 
 /** Whether a request failed because the storage system does not accept the credentials or the account. */
 export const isLoginRefused = (error: unknown): boolean => stateAfter(error) === "login-refused";
+
+/** What a request says about the storage system, according to its error if it failed; `before`: the result before it. */
+export function checkResult(error: unknown, before: CheckResult | undefined): CheckResult {
+  const state = error === undefined ? "good" : stateAfter(error);
+  const at = Date.now();
+  const since = before?.state === state ? before.since : at;
+  if (error === undefined) return { state, at, since, reason: undefined };
+  return { state, at, since, reason: error instanceof CsiError ? error.message : "unexpected failure; see the log" };
+}

@@ -177,9 +177,13 @@ export function statusOf(
   };
 }
 
-/** The state of a connection, and since when it has it. */
+/** The state of a connection, and since when it has it: good since both its file and its storage are. */
 function stateOf(file: NonNullable<ConnectionStatus["file"]>, storage: StorageStatus | undefined) {
-  if (storage === undefined || storage.state === "good") return file;
+  if (storage === undefined) return file;
+  if (storage.state === "good") {
+    const isLater = file.state === "good" && storage.since !== undefined && storage.since > file.since;
+    return isLater ? { state: file.state, since: storage.since } : file;
+  }
   return storage.state === "not-checked" && file.state === "degraded"
     ? file
     : { state: storage.state, since: storage.since ?? file.since };

@@ -17,7 +17,9 @@ function world(names: readonly string[], group?: readonly string[]) {
   stops.push(() => mux.stop(10));
   for (const name of names) mux.memory(name).check = async () => {};
   if (group) mux.groups.set("g", { from: { kind: "members", members: group }, policy: "ordered" });
-  const outage = (name: string) => mux.overview(new Map()).connections.find(each => each.name === name)?.outage;
+  const seen = (name: string) => mux.overview(new Map()).connections.find(each => each.name === name);
+  const outage = (name: string) => seen(name)?.outage;
+  const stored = (name: string) => seen(name)?.health.storage;
   const fail = async (name: string, times = 3): Promise<void> => {
     const memory = mux.memory(name);
     memory.fail.delete = away;
@@ -34,7 +36,7 @@ function world(names: readonly string[], group?: readonly string[]) {
     await fail(name);
     expect(outage(name)).toBeDefined();
   };
-  return { ...mux, outage, fail, die };
+  return { ...mux, outage, stored, fail, die };
 }
 
 test("calls for an unreachable storage system are refused at once, with the reason and the time of the next attempt", async () => {
@@ -94,6 +96,23 @@ test("a call in progress continues, and its success closes the breaker", async (
   resolve();
   expect((await running).id).toBe("v:a/v");
   expect(outage("a")).toBeUndefined();
+});
+
+test("a storage is good since its outage ended, also if only calls have noticed it", async () => {
+  const { volumes, memory, die, stored } = world(["a"]);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  memory("a").gate = promise;
+  const running = volumes.create(request("v", "a"), call);
+  for (let ticks = 0; ticks < 20; ticks++) await Promise.resolve();
+  await die("a");
+  expect(stored("a")?.since).toBeUndefined();
+  const later = Date.now() + 600_000;
+  setSystemTime(later);
+  resolve();
+  await running;
+  const after = stored("a");
+  setSystemTime();
+  expect(after).toMatchObject({ state: "good", since: later });
 });
 
 test("retained volumes are deleted without their storage system", async () => {

@@ -36,7 +36,8 @@ function statusWith(file: File, storage: Storage, isOut: boolean) {
 }
 
 test.each([
-  ["good", "good", false, "good", ofFile],
+  // It is good since both are.
+  ["good", "good", false, "good", ofStorage],
   ["good", "not-checked", false, "not-checked", ofFile],
   ["good", "unreachable", false, "unreachable", ofStorage],
   // The calls have noticed before the check.
