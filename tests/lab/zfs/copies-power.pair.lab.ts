@@ -206,7 +206,7 @@ async function holdAll(rows: readonly Row[], sources: ReadonlyMap<Row, string>):
     async () => {
       if (fault !== undefined) throw fault;
       // On a busy host a login may exceed its limit; the next one lists all steps again.
-      reached = await reachedSteps().catch(() => reached);
+      reached = await reachedSteps(reached).catch(() => reached);
       for (const row of rows.filter(each => reached.has(begun(each)) && !cancelled.has(each))) {
         cancelled.add(row);
         running.push(cancelUntil(row, () => reached.has(row.name)));

@@ -73,10 +73,18 @@ export const hold = (name: string, text: string): Promise<string> =>
 /** Lets the command of a step end. */
 export const letGo = (name: string): Promise<string> => onSecond(["touch", `${rules}/${name}.over`]);
 
-/** The names of the steps that are reached. */
-export async function reachedSteps(): Promise<ReadonlySet<string>> {
-  const listed = (await onSecond(["ls", rules])).split("\n");
-  return new Set(listed.flatMap(file => (file.endsWith(".reached") ? [file.slice(0, -".reached".length)] : [])));
+/** Prints the steps that are reached, as soon as they are others than the given ones; at the latest after 15 seconds. */
+const reachedScript = `
+cd ${rules} || exit
+turns=30
+while set -- "$1" $(ls | sed -n 's/[.]reached$//p'); known=$1; shift; [ "$*" = "$known" ] && [ $turns -gt 0 ]
+do set -- "$known"; turns=$((turns - 1)); sleep 0.5; done
+echo "$*"`;
+
+/** The names of the steps that are reached; waits in one login until there are others than `known`, because a login is a second of work there. */
+export async function reachedSteps(known: ReadonlySet<string>): Promise<ReadonlySet<string>> {
+  const listed = await shell(onSecond, reachedScript, [...known].sort().join(" "));
+  return new Set(listed.split(/\s+/).filter(Boolean));
 }
 
 const bootId = (): Promise<string | undefined> =>
