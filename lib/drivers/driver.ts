@@ -3,6 +3,7 @@ import type { CapacityRange } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
 import type { Finding, VolumeFindings } from "../health/finding.ts";
 import type { CopySource, CopyTarget } from "./copying.ts";
+import type { KeptAbility } from "./kept.ts";
 import type { Candidate, Tenant } from "./tenure.ts";
 import type { Context, Source, Volume, VolumeSpec } from "./volume.ts";
 
@@ -73,6 +74,7 @@ export interface Driver {
   readonly clones?: { readonly from: readonly Source["kind"][] } | undefined;
   readonly capacity?: CapacityAbility | undefined;
   readonly inventory?: ListAbility | undefined;
+  readonly kept?: KeptAbility | undefined;
   readonly modify?: ModifyAbility | undefined;
   readonly health?: HealthAbility | undefined;
   readonly groupSnapshots?: GroupSnapshotAbility | undefined;
@@ -276,6 +278,7 @@ export type Ability =
   | "clones"
   | "capacity"
   | "inventory"
+  | "kept"
   | "modify"
   | "health"
   | "groupSnapshots"

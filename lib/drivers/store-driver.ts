@@ -19,6 +19,7 @@ import type {
   VolumeSpec,
 } from "./driver.ts";
 import { guarded } from "./failure.ts";
+import type { KeptAbility } from "./kept.ts";
 import type { ConnectionIdentity } from "./module.ts";
 import type { ShareProtocol, StoredVolume, VolumeStore } from "./store.ts";
 import { copySourceOf, copyTargetOf, type Guard } from "./store-copying.ts";
@@ -114,6 +115,10 @@ export class StoreDriver<A extends StoredVolume> implements Driver {
 
   get inventory(): ListAbility | undefined {
     return this.store.list && this.#named(this.#volumes, { list: "list volumes" });
+  }
+
+  get kept(): KeptAbility | undefined {
+    return this.store.kept && this.#named(this.store.kept, { list: "list what is kept" });
   }
 
   get adoption(): AdoptAbility {

@@ -13,6 +13,7 @@ import type {
   VolumeSpec,
 } from "./driver.ts";
 import type { ErrorMapping } from "./failure.ts";
+import type { KeptAbility } from "./kept.ts";
 import type { Tenure } from "./tenure.ts";
 import type { ForeignSource } from "./volume.ts";
 
@@ -131,6 +132,8 @@ export interface VolumeStore<A extends StoredVolume> {
   readonly copySource?: CopySource | undefined;
   /** Content from other connections; throws like this store. */
   readonly copyTarget?: CopyTargetStore<A> | undefined;
+  /** What is kept; throws like this store. */
+  readonly kept?: KeptAbility | undefined;
   /** Like ModifyAbility.modify. */
   modify?(asset: A, properties: Context, call: Call): Promise<void>;
   /** Bytes that a new volume may take. */

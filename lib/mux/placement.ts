@@ -100,6 +100,7 @@ const abilityWords: Readonly<Record<Ability, string>> = {
   clones: "create a volume from another one",
   capacity: "report its capacity",
   inventory: "list its volumes",
+  kept: "tell what is kept on it",
   health: "report the health of its volumes",
   inline: "create ephemeral inline volumes",
   retention: "keep the volumes of a class (deleteStrategy: retain, adopt: byClaim)",

@@ -8,6 +8,7 @@ import { foreignCases } from "./driver-foreign.ts";
 import { generationCases } from "./driver-generations.ts";
 import { groupCases } from "./driver-groups.ts";
 import { interruptionCases } from "./driver-interruptions.ts";
+import { keptCases } from "./driver-kept.ts";
 import { sizeCases } from "./driver-sizes.ts";
 import { snapshotCases } from "./driver-snapshots.ts";
 import { volumeCases } from "./driver-volumes.ts";
@@ -27,6 +28,7 @@ const cases: Cases = {
   ...foreignCases,
   ...adoptionCases,
   ...generationCases,
+  ...keptCases,
   ...secondWriterCases,
 };
 
@@ -39,6 +41,7 @@ const abilities: readonly Ability[] = [
   "clones",
   "capacity",
   "inventory",
+  "kept",
   "modify",
   "groupSnapshots",
 ];

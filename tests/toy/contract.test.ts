@@ -79,6 +79,7 @@ function toyRig(kind: ToyKind): DriverRig {
 
 const lacks = {
   "snapshots survive their volume": "a snapshot is a part of its volume",
+  kept: "clones are copies",
   "loss of power": "all of it is in memory",
 };
 

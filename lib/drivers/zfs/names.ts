@@ -1,5 +1,6 @@
 import { CsiError } from "../../core/errors.ts";
 import { backendName } from "../../core/name.ts";
+import type { Source } from "../volume.ts";
 
 /** The longest name of a dataset with its snapshot, in bytes (zfs(8), "the maximum length of a dataset name"). */
 export const longestName = 255;
@@ -41,6 +42,15 @@ export const isSnapshotName = (text: string): boolean => snapshotShape.test(text
 /** Whether csimux took a snapshot of this name for a clone or copy. */
 export const isTemporary = (snapshotName: string): boolean =>
   snapshotName.startsWith(forVolume) || snapshotName.startsWith(forSnapshot);
+
+/** The volume or detached snapshot that a snapshot was taken for, by its whole name; undefined for other snapshots. */
+export function temporaryFor(snapshot: string): Source | undefined {
+  const [, volume = "", name = ""] = /([^/@]+)@([^@]+)$/.exec(snapshot) ?? [];
+  if (name.startsWith(forVolume)) return { kind: "volume", id: name.slice(forVolume.length) };
+  return name.startsWith(forSnapshot)
+    ? { kind: "snapshot", id: `${volume}/${name.slice(forSnapshot.length)}` }
+    : undefined;
+}
 
 /**
  * The name of a snapshot that only its clones still need, but whose own name is needed again, or whose deletion (defer_destroy) cannot be

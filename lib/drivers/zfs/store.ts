@@ -11,6 +11,7 @@ import { datasetCopySource } from "./copy-source.ts";
 import { datasetCopyTarget } from "./copy-target.ts";
 import { makeVolume } from "./creation.ts";
 import { datasetGroupSnapshots } from "./group-snapshots.ts";
+import { datasetKept } from "./kept.ts";
 import { isVolumeId } from "./names.ts";
 import {
   bytesOf,
@@ -84,6 +85,10 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
   get copyTarget(): CopyTargetStore<ZfsVolume> | undefined {
     const { copying } = this.#storage;
     return copying && datasetCopyTarget(copying);
+  }
+
+  get kept(): VolumeStore<ZfsVolume>["kept"] {
+    return datasetKept(this.#storage);
   }
 
   get tenures(): TenureStore<ZfsVolume> {

@@ -24,6 +24,7 @@ import { leftOn, openOn, temporaryFolder } from "./directory-rig.ts";
 driverContract("local-hostpath with kopia", async () => backupRig(await kopiaRepository()), {
   ...{ "snapshots hold their volume": "snapshots are copies" },
   modify: "folders have no properties",
+  kept: "copies need nothing",
   groupSnapshots: "copies are not made at one moment",
 });
 

@@ -8,6 +8,7 @@ import { directoryRig } from "./directory-rig.ts";
 const lacks = {
   "snapshots hold their volume": "snapshots are copies",
   modify: "folders have no properties",
+  kept: "copies need nothing",
   groupSnapshots: "copies are not made at one moment",
 };
 

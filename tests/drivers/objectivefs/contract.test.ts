@@ -15,6 +15,7 @@ const lacks = {
   clones: "an object store copies no file systems",
   capacity: "an object store has no end",
   modify: "nothing of a file system can be changed from outside",
+  kept: "no file system needs another one",
   groupSnapshots: "there are no snapshots",
 };
 

@@ -8,6 +8,7 @@ const lacks = {
   "loss of power": "DSM answers for its own disks",
   "snapshots survive their volume": "DSM removes them with their LUN",
   modify: "DSM changes nothing of a LUN in use that classes could want",
+  kept: "DSM does not tell what shares data with a LUN",
   groupSnapshots: "DSM takes snapshots of one LUN",
 };
 

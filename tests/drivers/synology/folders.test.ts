@@ -14,6 +14,7 @@ const lacks = {
   "loss of power": "DSM answers for its own disks",
   "snapshots survive their volume": "DSM removes them with their folder",
   modify: "classes have nothing to change of a folder",
+  kept: "DSM does not tell what shares data with a folder",
   groupSnapshots: "DSM takes snapshots of one folder",
 };
 

@@ -52,6 +52,7 @@ driverContract("toy-local", toyLocalRig, {
   snapshots: "a copy of a folder that pods write to needs more than a toy",
   clones: "for the same reason",
   modify: "folders have no properties",
+  kept: "nothing needs a folder",
   groupSnapshots: "there are no snapshots",
 });
 

@@ -1,0 +1,175 @@
+import type { Call } from "../../core/call.ts";
+import { quoted } from "../../io/script.ts";
+import type { Kept, KeptAbility, Needing } from "../kept.ts";
+import type { Source } from "../volume.ts";
+import { belowProperties } from "./dependents.ts";
+import { isDiscarded, isVolumeId, keyOfCopySnapshot, keyOfTag, temporaryFor } from "./names.ts";
+import { bytesOf, isSnapshot, markProperties, otherOwner, ownValue, property, shownValue } from "./properties.ts";
+import { protectedOf } from "./protected.ts";
+import type { ZfsStorage } from "./storage.ts";
+import type { Entry } from "./zfs.ts";
+
+const properties = [
+  ...new Set([...belowProperties, "used", property.tombstone, property.snapshotVolume, ...markProperties]),
+];
+
+/** The most snapshots whose holds are named; their names are words of one command (execve(2): 128 KiB). */
+const mostHeld = 256;
+
+/** What frees a snapshot, in words. */
+const frees: Readonly<Record<Exclude<Kept["what"], "deleted-volume">, string>> = {
+  "deleted-snapshot": "ZFS destroys it with the last clone or hold",
+  "foreign-snapshot": "whoever took it has to free it",
+  "copy-snapshot": "csimux removes it at the end of the copy: csimux copies list",
+  snapshot: "when it is deleted, ZFS keeps it until the last clone or hold ends",
+  "clone-source": "ZFS destroys it with the clone",
+};
+
+/** Everything that lies where a connection has its volumes and detached snapshots. */
+interface Known {
+  readonly storage: ZfsStorage;
+  readonly all: ReadonlyMap<string, Entry>;
+  /** Snapshots and children, by their dataset. */
+  readonly below: ReadonlyMap<string, readonly Entry[]>;
+  /** Holds and copies, by snapshot. */
+  readonly holds: ReadonlyMap<string, readonly Needing[]>;
+}
+
+/** What datasets and snapshots keep on the storage; as KeptAbility. */
+export const datasetKept = (storage: ZfsStorage): KeptAbility => ({
+  async list(call) {
+    const { zfs, names } = storage;
+    const types = ["filesystem", "volume", "snapshot"] as const;
+    const lists = await Promise.all([
+      zfs.below(names.parent, types, properties, 2, call.signal),
+      zfs.below(names.detachedParent, types, properties, 3, call.signal),
+    ]);
+    const all = new Map(lists.flat().map(entry => [entry.name, entry]));
+    const below = new Map<string, Entry[]>();
+    for (const entry of all.values()) {
+      const above = entry.name.slice(0, Math.max(0, entry.name.search(/[@/][^@/]*$/)));
+      const others = below.get(above);
+      if (others) others.push(entry);
+      else below.set(above, [entry]);
+    }
+    const own = [...all.values()].filter(entry => isOwn(storage, entry));
+    const snapshots = own.flatMap(({ name }) => below.get(name) ?? []).filter(({ name }) => name.includes("@"));
+    const known = { storage, all, below, holds: await holdsOf(storage, snapshots, call) };
+    return own.flatMap(entry => {
+      if (names.isTombstone(entry.name)) return [deletedVolume(known, entry)];
+      const inside = (below.get(entry.name) ?? []).filter(({ name }) => name.includes("@"));
+      return inside.flatMap(each => keptSnapshot(known, each) ?? []);
+    });
+  },
+});
+
+/** Whether a dataset is a volume, a detached snapshot or a tombstone of this connection. */
+const isOwn = ({ names, settings }: ZfsStorage, entry: Entry): boolean =>
+  !entry.name.includes("@") &&
+  otherOwner(entry, settings.marks) === undefined &&
+  (ownValue(entry, property.managed) === "true" ||
+    (names.isTombstone(entry.name) && ownValue(entry, property.tombstone) !== undefined));
+
+/** The holds on snapshots. The API of TrueNAS tells only how many there are. */
+async function holdsOf(
+  { copying }: ZfsStorage,
+  snapshots: readonly Entry[],
+  call: Call,
+): Promise<ReadonlyMap<string, readonly Needing[]>> {
+  const isHeld = (entry: Entry) => bytesOf(shownValue(entry, "userrefs")) > 0n;
+  const asked = snapshots.filter(each => isHeld(each) || keyOfCopySnapshot(each.name) !== undefined).slice(0, mostHeld);
+  const held = asked.filter(isHeld).map(({ name }) => name);
+  const tags = (await copying?.streams.tags(held, call.signal)) ?? [];
+  const copies = copying && (await protectedOf(copying.storage, copying.streams, asked, call));
+  const found = snapshots.map(entry => {
+    const targets = copies?.get(entry.name) ?? [];
+    const own = tags.filter(({ snapshot, tag }) => snapshot === entry.name && !(targets.length > 0 && keyOfTag(tag)));
+    const needs: readonly Needing[] = [
+      ...targets.map(({ target }) => ({ kind: "copy" as const, name: target })),
+      ...own.map(({ tag }) => ({ kind: "hold" as const, name: tag })),
+    ];
+    return [entry.name, needs.length === 0 && isHeld(entry) ? [{ kind: "hold" as const, name: "" }] : needs] as const;
+  });
+  return new Map(found);
+}
+
+const nameOf = ({ name }: Entry): string => name.slice(name.indexOf("@") + 1);
+
+/** What needs a snapshot: its clones, holds and copies. */
+function needsOf({ storage, all, holds }: Known, entry: Entry): readonly Needing[] {
+  const { names } = storage;
+  const cloned = (shownValue(entry, "clones")?.split(",") ?? []).filter(each => each !== "");
+  const clones = cloned.map((name): Needing => {
+    const clone = all.get(name);
+    const id = names.volumeOf(name);
+    if (!clone || !isOwn(storage, clone)) return { kind: "object", name };
+    if (id !== undefined) return { kind: "volume", name: id };
+    const deleted = ownValue(clone, property.tombstone);
+    return deleted === undefined ? { kind: "object", name } : { kind: "deleted-volume", name: deleted };
+  });
+  return [...clones, ...(holds.get(entry.name) ?? [])];
+}
+
+/** How holds of other programs on a snapshot are given up. */
+const releases = ({ name }: Entry, needs: readonly Needing[]): readonly string[] =>
+  needs
+    .filter(each => each.kind === "hold" && each.name !== "" && keyOfTag(each.name) === undefined)
+    .map(each => `zfs release ${quoted(each.name)} ${quoted(name)}`);
+
+/** A tombstone, and what is left in it. */
+function deletedVolume(known: Known, entry: Entry): Kept {
+  const { settings } = known.storage;
+  const id = ownValue(entry, property.tombstone) ?? "";
+  const inside = known.below.get(entry.name) ?? [];
+  const needs = inside.flatMap((each): readonly Needing[] => {
+    if (!each.name.includes("@")) return [{ kind: "object", name: each.name }];
+    const what = whatOf(each);
+    const stays = what === "foreign-snapshot" && settings.foreignSnapshots === "keep";
+    return [
+      ...(what === "snapshot" ? [{ kind: what, name: `${id}@${nameOf(each)}` }] : []),
+      ...(stays ? [{ kind: "object" as const, name: each.name }] : []),
+      ...needsOf(known, each),
+    ];
+  });
+  const neededBy = [...new Map(needs.map(each => [`${each.kind} ${each.name}`, each])).values()];
+  const end =
+    settings.dependents !== "tombstone"
+      ? "csimux destroys it only with zfs.deleteWithDependents: tombstone"
+      : "csimux destroys it when nothing needs it any more, or at the next check of the health";
+  return {
+    ...{ what: "deleted-volume", name: entry.name, bytes: bytesOf(shownValue(entry, "used")), neededBy },
+    of: isVolumeId(id) ? { kind: "volume", id } : undefined,
+    frees: [end, ...inside.flatMap(each => releases(each, needsOf(known, each)))].join("; "),
+  };
+}
+
+function whatOf(entry: Entry): Exclude<Kept["what"], "deleted-volume"> {
+  if (temporaryFor(entry.name)) return "clone-source";
+  if (keyOfCopySnapshot(entry.name) !== undefined) return "copy-snapshot";
+  if (shownValue(entry, "defer_destroy") === "on" || isDiscarded(entry.name)) return "deleted-snapshot";
+  return isSnapshot(entry) ? "snapshot" : "foreign-snapshot";
+}
+
+/** A snapshot that something needs, or that would be gone otherwise. */
+function keptSnapshot(known: Known, entry: Entry): Kept | undefined {
+  const what = whatOf(entry);
+  const neededBy = needsOf(known, entry);
+  if (neededBy.length === 0 && (what === "snapshot" || what === "foreign-snapshot")) return undefined;
+  const isUnused = what === "clone-source" && neededBy.length === 0;
+  const end = isUnused ? "csimux destroys it when that is made again, or deleted" : frees[what];
+  return {
+    ...{ what, name: entry.name, of: ofSnapshot(known.storage, entry), bytes: bytesOf(shownValue(entry, "used")) },
+    ...{ neededBy, frees: [end, ...releases(entry, neededBy)].join("; ") },
+  };
+}
+
+/** The CSI snapshot that a snapshot is or was, or what it was taken for. */
+function ofSnapshot({ names }: ZfsStorage, entry: Entry): Source | undefined {
+  const own = ownValue(entry, property.snapshotName);
+  const volume = names.volumeOf(entry.name.slice(0, entry.name.indexOf("@")));
+  if (own === undefined || volume === undefined) return temporaryFor(entry.name);
+  return {
+    kind: "snapshot",
+    id: `${volume}@${isDiscarded(entry.name) ? names.snapshotName(own, volume) : nameOf(entry)}`,
+  };
+}
