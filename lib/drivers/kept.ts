@@ -32,6 +32,8 @@ export interface Kept {
   readonly neededBy: readonly Needing[];
   /** What has to happen, in words. */
   readonly frees: string;
+  /** Commands for a shell of the storage's host that give up holds of other programs; whole ones, also of many only the first. */
+  readonly commands: readonly string[];
 }
 
 /** The ability to tell what is kept, and why. */

@@ -118,7 +118,7 @@ export class StoreDriver<A extends StoredVolume> implements Driver {
   }
 
   get kept(): KeptAbility | undefined {
-    return this.store.kept && this.#named(this.store.kept, { list: "list what is kept" });
+    return this.store.kept && this.#named(this.store.kept, { list: "read clones and holds" });
   }
 
   get adoption(): AdoptAbility {

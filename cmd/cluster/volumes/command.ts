@@ -19,7 +19,7 @@ export function addVolumes(program: Command, host: Host): void {
   const listing = (command: Command): Command =>
     common(command).option("-o, --output <format>", "text or json", "text").option("--json", "same as --output json");
   listing(volumes.command("list", { isDefault: true }))
-    .description(`${about}; changes nothing`)
+    .description(`${about}, and show what stays on the storage because something needs it; changes nothing`)
     .addHelpText(
       "after",
       "\nExit code 0: every volume has its PersistentVolume and vice versa, or no --pvs is given; 1: some have not; 2: something could not be listed.",

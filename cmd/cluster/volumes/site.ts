@@ -7,6 +7,7 @@ import { leveledLog } from "../../../lib/core/log.ts";
 import { mapLimit } from "../../../lib/core/semaphore.ts";
 import { movedHosts } from "../../../lib/daemon/connection-files.ts";
 import { MainFile } from "../../../lib/daemon/main-file.ts";
+import type { Connection } from "../../../lib/mux/connection.ts";
 import type { Connections } from "../../../lib/mux/connections.ts";
 import { Groups } from "../../../lib/mux/groups.ts";
 import { Handles, type RoutedVolume } from "../../../lib/mux/handles.ts";
@@ -41,6 +42,9 @@ export interface Listed {
   readonly retain: boolean;
 }
 
+/** The answer of a connection, or in words why there is none. */
+export type Answered<T> = { readonly answer: T } | { readonly problem: string };
+
 /** The connections of a main file, opened by this process as by `csimux serve`. */
 export interface Site {
   /** The driver name. */
@@ -53,6 +57,8 @@ export interface Site {
   list(): Promise<{ readonly listed: readonly Listed[]; readonly duplicates: readonly Duplicate[] }>;
   /** A call with the time limit of one connection. */
   call(): Call;
+  /** Asks one connection; or why that failed, in words. */
+  ask<T>(name: string, work: (connection: Connection, call: Call) => Promise<T>): Promise<Answered<T>>;
   close(): Promise<void>;
 }
 
@@ -101,10 +107,9 @@ export async function openSite(flags: VolumesFlags, host: Host): Promise<Site> {
     // Not recursively: a share that could not be unmounted keeps its content.
     if (shares !== undefined) await rmdir(shares).catch(() => {});
   };
+  const ask: Site["ask"] = (each, work) => asked(each, connections, call(), limitMs, work);
   const list = async () => {
-    const pairs = await mapLimit(await connections.names(), width, each =>
-      listed(each, connections, handles, call(), limitMs),
-    );
+    const pairs = await mapLimit(await connections.names(), width, each => listed(each, ask, handles));
     const members = new Map(pairs.flatMap(({ member }) => (member ? [[member.member, member] as const] : [])));
     const groups = new Groups(connections, opened.configured);
     const duplicates: Duplicate[] = [];
@@ -112,33 +117,41 @@ export async function openSite(flags: VolumesFlags, host: Host): Promise<Site> {
       duplicates.push(...duplicatesOf((await groups.members(group)).flatMap(each => members.get(each) ?? [])));
     return { listed: pairs.map(({ listing }) => listing), duplicates };
   };
-  return { name, connections, handles, isMapped: movedHosts(main), list, call, close };
+  return { name, connections, handles, isMapped: movedHosts(main), list, call, ask, close };
 }
 
 async function listed(
   name: string,
-  connections: Connections,
+  ask: Site["ask"],
   handles: Handles,
-  call: Call,
-  limitMs: number,
 ): Promise<{ readonly listing: Listed; readonly member?: MemberListing }> {
   const none = { name, volumes: [], isUnlisted: false, retain: false };
+  const asked = await ask(name, async (connection, call) => {
+    const { driver, driverName, retain } = connection;
+    const { items, able } = await everything(page => driver.inventory?.list(page, call));
+    if (!able)
+      return { listing: { ...none, isUnlisted: true, problem: `the driver ${driverName} cannot list its volumes` } };
+    const volumes = items.map(each => ({ ...handles.volume(connection, each), own: each.id }));
+    const ids = new Set(volumes.map(each => each.own));
+    const member = { member: name, ids, idOf: (text: string) => driver.names?.idOf(text) ?? text };
+    return { listing: { ...none, volumes, problem: undefined, retain }, member };
+  });
+  return "answer" in asked ? asked.answer : { listing: { ...none, problem: asked.problem } };
+}
+
+async function asked<T>(
+  name: string,
+  connections: Connections,
+  call: Call,
+  limitMs: number,
+  work: (connection: Connection, call: Call) => Promise<T>,
+): Promise<Answered<T>> {
   try {
-    return await connections.use(name, "retry", async connection => {
-      const { driver, driverName, retain } = connection;
-      const { items, able } = await everything(page => driver.inventory?.list(page, call));
-      if (!able)
-        return { listing: { ...none, isUnlisted: true, problem: `the driver ${driverName} cannot list its volumes` } };
-      const volumes = items.map(each => ({ ...handles.volume(connection, each), own: each.id }));
-      const ids = new Set(volumes.map(each => each.own));
-      const member = { member: name, ids, idOf: (text: string) => driver.names?.idOf(text) ?? text };
-      return { listing: { ...none, volumes, problem: undefined, retain }, member };
-    });
+    return { answer: await connections.use(name, "retry", connection => work(connection, call)) };
   } catch (error) {
     if (!(error instanceof CsiError)) throw error;
-    if (call.signal.aborted) return { listing: { ...none, problem: `no answer within ${limitMs / 1000} s` } };
+    if (call.signal.aborted) return { problem: `no answer within ${limitMs / 1000} s` };
     const head = `connection "${name}": `;
-    const reason = error.message.startsWith(head) ? error.message.slice(head.length) : error.message;
-    return { listing: { ...none, problem: reason } };
+    return { problem: error.message.startsWith(head) ? error.message.slice(head.length) : error.message };
   }
 }

@@ -4,6 +4,7 @@ import { size } from "../../status/problems.ts";
 import { linesOf, tableWithin } from "../../terminal/table.ts";
 import { visible } from "../../terminal/terminal.ts";
 import type { VolumeRow } from "./compare.ts";
+import { type KeptOn, keptData, keptText } from "./kept.ts";
 import type { Listed } from "./site.ts";
 
 /** Wide enough for two ids of claims on one line. */
@@ -20,8 +21,12 @@ function summary(rows: readonly VolumeRow[], listed: readonly Listed[]): string 
   return `${[total, parts.join(", ")].filter(part => part !== "").join(": ")}\n`;
 }
 
-/** The listing for people: a summary, the volumes, and one line for each connection that could not be listed. */
-export function listingText(rows: readonly VolumeRow[], listed: readonly Listed[]): string {
+/** The listing for people: a summary, the volumes, what is kept, and one line for each connection that could not be listed. */
+export function listingText(
+  rows: readonly VolumeRow[],
+  listed: readonly Listed[],
+  kept: readonly KeptOn[] = [],
+): string {
   const cells = rows.map(({ connection, id, volume, state, pv, note }) => [
     visible(connection),
     visible(id),
@@ -40,17 +45,28 @@ export function listingText(rows: readonly VolumeRow[], listed: readonly Listed[
   );
   const table = rows.length === 0 ? "" : tableWithin(width, [titles, ...cells]);
   const moved = rows.some(({ isForeign }) => isForeign) ? [foreignAddressRemedy] : [];
-  return `${summary(rows, listed)}${table}${[...moved, ...problems].map(line => `${linesOf(line, width - 2).join("\n  ")}\n`).join("")}`;
+  const wrapped = (lines: readonly string[]) =>
+    lines.map(line => `${linesOf(line, width - 2).join("\n  ")}\n`).join("");
+  return `${summary(rows, listed)}${table}${wrapped(moved)}${keptText(kept)}${wrapped(problems)}`;
 }
 
 /** The listing for programs; sizes in bytes, null for unknown values. Fields may be added, but not removed. */
-export const listingData = (rows: readonly VolumeRow[], listed: readonly Listed[], driver: string) => ({
+export const listingData = (
+  rows: readonly VolumeRow[],
+  listed: readonly Listed[],
+  driver: string,
+  kept: readonly KeptOn[] = [],
+) => ({
   driver,
-  connections: listed.map(({ name, problem, isUnlisted }) => ({ name, problem: problem ?? null, lists: !isUnlisted })),
+  connections: listed.map(({ name, problem, isUnlisted }) => ({
+    ...{ name, problem: problem ?? null, lists: !isUnlisted },
+    keptProblem: kept.find(({ connection }) => connection === name)?.problem ?? null,
+  })),
   volumes: rows.map(({ connection, id, handle, volume, state, pv, note }) => ({
     ...{ connection, id, handle, bytes: volume && volume.bytes > 0n ? Number(volume.bytes) : null },
     ...{ state: state ?? null, pv: pv?.name ?? null, claim: pv?.claim ?? null, note: note ?? null },
     source: volume?.source?.id ?? null,
     context: volume?.context ?? null,
   })),
+  kept: keptData(kept),
 });

@@ -4,6 +4,7 @@ import { UsageError, visible } from "../../terminal/terminal.ts";
 import { atSite } from "./at-site.ts";
 import { compared, type ListedPv, type VolumeRow } from "./compare.ts";
 import type { VolumesFlags } from "./flags.ts";
+import { type KeptOn, keptOn } from "./kept.ts";
 import { deletionText } from "./manifests.ts";
 import type { Listed, Site } from "./site.ts";
 import { listingData, listingText, noPv } from "./text.ts";
@@ -12,7 +13,7 @@ import { listingData, listingText, noPv } from "./text.ts";
 export const list = (flags: VolumesFlags, host: Host): Promise<number> =>
   atSite(flags, host, async (site, given) => {
     const { rows, listed } = await survey(site, given?.pvs);
-    show(rows, listed, site, flags, host);
+    show(rows, listed, site, flags, host, await keptOn(site, listed, rows));
     return codeOf(rows, listed);
   });
 
@@ -44,9 +45,11 @@ function show(
   { name }: Site,
   flags: VolumesFlags,
   host: Host,
+  kept: readonly KeptOn[] = [],
 ): void {
   const asJson = flags.json || flags.output === "json";
-  host.out(asJson ? `${JSON.stringify(listingData(rows, listed, name), undefined, 2)}\n` : listingText(rows, listed));
+  const data = () => `${JSON.stringify(listingData(rows, listed, name, kept), undefined, 2)}\n`;
+  host.out(asJson ? data() : listingText(rows, listed, kept));
 }
 
 const codeOf = (rows: readonly VolumeRow[], listed: readonly Listed[]): number => {

@@ -3,7 +3,7 @@ import { quoted } from "../../io/script.ts";
 import type { Kept, KeptAbility, Needing } from "../kept.ts";
 import type { Source } from "../volume.ts";
 import { belowProperties } from "./dependents.ts";
-import { isDiscarded, isVolumeId, keyOfCopySnapshot, keyOfTag, temporaryFor } from "./names.ts";
+import { isDiscarded, isVolumeId, keyOfCopySnapshot, keyOfTag, longestName, temporaryFor } from "./names.ts";
 import { bytesOf, isSnapshot, markProperties, otherOwner, ownValue, property, shownValue } from "./properties.ts";
 import { protectedOf } from "./protected.ts";
 import type { ZfsStorage } from "./storage.ts";
@@ -15,6 +15,9 @@ const properties = [
 
 /** The most snapshots whose holds are named; their names are words of one command (execve(2): 128 KiB). */
 const mostHeld = 256;
+
+/** The most commands for one thing; once they have been run, the next ones are shown. */
+const mostReleases = 3;
 
 /** What frees a snapshot, in words. */
 const frees: Readonly<Record<Exclude<Kept["what"], "deleted-volume">, string>> = {
@@ -93,6 +96,12 @@ async function holdsOf(
   return new Map(found);
 }
 
+/** The id of the volume that a tombstone was; undefined for text that cannot be one. */
+function deletedId(entry: Entry): string | undefined {
+  const id = ownValue(entry, property.tombstone) ?? "";
+  return isVolumeId(id) ? id : undefined;
+}
+
 const nameOf = ({ name }: Entry): string => name.slice(name.indexOf("@") + 1);
 
 /** What needs a snapshot: its clones, holds and copies. */
@@ -104,32 +113,34 @@ function needsOf({ storage, all, holds }: Known, entry: Entry): readonly Needing
     const id = names.volumeOf(name);
     if (!clone || !isOwn(storage, clone)) return { kind: "object", name };
     if (id !== undefined) return { kind: "volume", name: id };
-    const deleted = ownValue(clone, property.tombstone);
+    const deleted = deletedId(clone);
     return deleted === undefined ? { kind: "object", name } : { kind: "deleted-volume", name: deleted };
   });
   return [...clones, ...(holds.get(entry.name) ?? [])];
 }
 
-/** How holds of other programs on a snapshot are given up. */
+/** How holds of other programs on a snapshot are given up: whole commands, which a person may repeat as they are. */
 const releases = ({ name }: Entry, needs: readonly Needing[]): readonly string[] =>
   needs
     .filter(each => each.kind === "hold" && each.name !== "" && keyOfTag(each.name) === undefined)
-    .map(each => `zfs release ${quoted(each.name)} ${quoted(name)}`);
+    .filter(each => Math.max(each.name.length, name.length) <= longestName)
+    .map(each => `zfs release ${quoted(each.name)} ${quoted(name)}`)
+    .slice(0, mostReleases);
 
 /** A tombstone, and what is left in it. */
 function deletedVolume(known: Known, entry: Entry): Kept {
   const { settings } = known.storage;
-  const id = ownValue(entry, property.tombstone) ?? "";
+  const id = deletedId(entry);
   const inside = known.below.get(entry.name) ?? [];
   const needs = inside.flatMap((each): readonly Needing[] => {
     if (!each.name.includes("@")) return [{ kind: "object", name: each.name }];
     const what = whatOf(each);
-    const stays = what === "foreign-snapshot" && settings.foreignSnapshots === "keep";
-    return [
-      ...(what === "snapshot" ? [{ kind: what, name: `${id}@${nameOf(each)}` }] : []),
-      ...(stays ? [{ kind: "object" as const, name: each.name }] : []),
-      ...needsOf(known, each),
-    ];
+    const stays = what === "snapshot" || (what === "foreign-snapshot" && settings.foreignSnapshots === "keep");
+    const self: Needing =
+      what === "snapshot" && id !== undefined
+        ? { kind: what, name: `${id}@${nameOf(each)}` }
+        : { kind: "object", name: each.name };
+    return [...(stays ? [self] : []), ...needsOf(known, each)];
   });
   const neededBy = [...new Map(needs.map(each => [`${each.kind} ${each.name}`, each])).values()];
   const end =
@@ -138,8 +149,9 @@ function deletedVolume(known: Known, entry: Entry): Kept {
       : "csimux destroys it when nothing needs it any more, or at the next check of the health";
   return {
     ...{ what: "deleted-volume", name: entry.name, bytes: bytesOf(shownValue(entry, "used")), neededBy },
-    of: isVolumeId(id) ? { kind: "volume", id } : undefined,
-    frees: [end, ...inside.flatMap(each => releases(each, needsOf(known, each)))].join("; "),
+    of: id === undefined ? undefined : { kind: "volume", id },
+    frees: end,
+    commands: inside.flatMap(each => releases(each, needsOf(known, each))).slice(0, mostReleases),
   };
 }
 
@@ -159,7 +171,7 @@ function keptSnapshot(known: Known, entry: Entry): Kept | undefined {
   const end = isUnused ? "csimux destroys it when that is made again, or deleted" : frees[what];
   return {
     ...{ what, name: entry.name, of: ofSnapshot(known.storage, entry), bytes: bytesOf(shownValue(entry, "used")) },
-    ...{ neededBy, frees: [end, ...releases(entry, neededBy)].join("; ") },
+    ...{ neededBy, frees: end, commands: releases(entry, neededBy) },
   };
 }
 

@@ -46,10 +46,11 @@ export const isTemporary = (snapshotName: string): boolean =>
 /** The volume or detached snapshot that a snapshot was taken for, by its whole name; undefined for other snapshots. */
 export function temporaryFor(snapshot: string): Source | undefined {
   const [, volume = "", name = ""] = /([^/@]+)@([^@]+)$/.exec(snapshot) ?? [];
-  if (name.startsWith(forVolume)) return { kind: "volume", id: name.slice(forVolume.length) };
-  return name.startsWith(forSnapshot)
-    ? { kind: "snapshot", id: `${volume}/${name.slice(forSnapshot.length)}` }
-    : undefined;
+  const id = name.startsWith(forSnapshot)
+    ? `${volume}/${name.slice(forSnapshot.length)}`
+    : name.slice(forVolume.length);
+  if (snapshotId(id)) return { kind: "snapshot", id };
+  return name.startsWith(forVolume) && isVolumeId(id) ? { kind: "volume", id } : undefined;
 }
 
 /**

@@ -78,6 +78,7 @@ describe("csimux volumes", () => {
       name: "hand",
       problem: "the driver node-manual cannot list its volumes",
       lists: false,
+      keptProblem: null,
     });
     expect(code).toBe(1);
   });
