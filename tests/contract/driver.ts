@@ -8,7 +8,6 @@ import { foreignCases } from "./driver-foreign.ts";
 import { generationCases } from "./driver-generations.ts";
 import { groupCases } from "./driver-groups.ts";
 import { interruptionCases } from "./driver-interruptions.ts";
-import { keptCases } from "./driver-kept.ts";
 import { sizeCases } from "./driver-sizes.ts";
 import { snapshotCases } from "./driver-snapshots.ts";
 import { volumeCases } from "./driver-volumes.ts";
@@ -28,7 +27,6 @@ const cases: Cases = {
   ...foreignCases,
   ...adoptionCases,
   ...generationCases,
-  ...keptCases,
   ...secondWriterCases,
 };
 

@@ -22,7 +22,7 @@ const mostReleases = 3;
 /** What frees a snapshot, in words. */
 const frees: Readonly<Record<Exclude<Kept["what"], "deleted-volume">, string>> = {
   "deleted-snapshot": "ZFS destroys it with the last clone or hold",
-  "foreign-snapshot": "whoever took it has to free it",
+  "foreign-snapshot": "the program or person that took it has to free it",
   "copy-snapshot": "csimux removes it at the end of the copy: csimux copies list",
   snapshot: "when it is deleted, ZFS keeps it until the last clone or hold ends",
   "clone-source": "ZFS destroys it with the clone",

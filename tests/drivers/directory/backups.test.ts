@@ -22,9 +22,8 @@ import {
 import { leftOn, openOn, temporaryFolder } from "./directory-rig.ts";
 
 driverContract("local-hostpath with kopia", async () => backupRig(await kopiaRepository()), {
-  ...{ "snapshots hold their volume": "snapshots are copies" },
+  ...{ "snapshots hold their volume": "snapshots are copies", kept: "copies need nothing" },
   modify: "folders have no properties",
-  kept: "copies need nothing",
   groupSnapshots: "copies are not made at one moment",
 });
 

@@ -32,7 +32,7 @@ describe("what is kept on ZFS", () => {
     expect(await kept(rig.open())).toMatchObject([{ what: "deleted-snapshot", ...shown }]);
   });
 
-  test("a snapshot of another program is told only while something needs it; a clone elsewhere by its own name", async () => {
+  test("a snapshot of another program is shown only while something needs it; a clone elsewhere by its own name", async () => {
     const rig = await withVolume();
     rig.fake.zfs("snapshot", "tank/k/v/a@nightly");
     expect(await kept(rig.open())).toEqual([]);
@@ -42,7 +42,7 @@ describe("what is kept on ZFS", () => {
     ]);
   });
 
-  test("what another connection or a person has at the same place is not told", async () => {
+  test("what another connection or a person has at the same place is not shown", async () => {
     const rig = await withVolume({ instanceId: "east" });
     await rig.open().create(volumeOf("b", gib, { kind: "volume", id: "a" }), call);
     rig.fake.zfs("create", "tank/k/v/theirs");
@@ -55,7 +55,7 @@ describe("what is kept on ZFS", () => {
     expect(await kept(rig.open())).toEqual([]);
   });
 
-  test("a snapshot that an interrupted clone has left is told with what removes it", async () => {
+  test("a snapshot that an interrupted clone has left is shown with what removes it", async () => {
     const rig = await withVolume();
     rig.fake.zfs("snapshot", "tank/k/v/a@volume-source-for-volume-b");
     expect(await kept(rig.open())).toMatchObject([
@@ -63,7 +63,7 @@ describe("what is kept on ZFS", () => {
     ]);
   });
 
-  test("names that csimux cannot have made are no ids", async () => {
+  test("a name that csimux cannot have made is not taken for an id", async () => {
     const rig = await withVolume({ zfs: tombstones });
     await snapshotsOf(rig.open()).create("monday", "a", {}, call);
     await rig.open().delete("a", call);
@@ -83,7 +83,7 @@ describe("what is kept on ZFS", () => {
     );
   });
 
-  test("a detached snapshot whose clone exists is told", async () => {
+  test("a detached snapshot whose clone exists is shown", async () => {
     const rig = await withVolume();
     const { id } = await snapshotsOf(rig.open()).create("d", "a", { detachedSnapshots: "true" }, call);
     await rig.open().create(volumeOf("b", gib, { kind: "snapshot", id }), call);
