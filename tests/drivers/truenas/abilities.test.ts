@@ -129,3 +129,21 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
     rmSync(folder, { recursive: true, force: true });
   });
 });
+
+test.each(["24.10", "25.10", "26.0"] as const)(
+  "TrueNAS %s tells over its API that a snapshot is held, but not by what: no command is shown",
+  version =>
+    on({ version }, "nfs", async (driver, double) => {
+      await driver.create(volumeOf("a"), call);
+      const { id } = await snapshotsOf(driver).create("monday", "a", {}, call);
+      const held = double.state.snapshots[`${parent}/a@monday`];
+      if (held) held.holds = 2;
+      expect(await driver.kept?.list(call)).toEqual([
+        {
+          ...{ what: "snapshot", name: `${parent}/a@monday`, of: { kind: "snapshot", id }, bytes: 0n },
+          ...{ neededBy: [{ kind: "hold", name: "" }], commands: [] },
+          frees: "when it is deleted, ZFS keeps it until the last clone or hold ends",
+        },
+      ]);
+    }),
+);

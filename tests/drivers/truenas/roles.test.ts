@@ -29,6 +29,7 @@ describe.each(cases)("on TrueNAS %s, shared over %s", (version, protocol) => {
       const snapshots = snapshotsOf(driver);
       const snapshot = await snapshots.create("s1", id, {}, call);
       const clone = await driver.create(volumeOf("pvc-2", gib, { kind: "snapshot", id: snapshot.id }), call);
+      expect(await driver.kept?.list(call)).toMatchObject([{ neededBy: [{ kind: "volume", name: clone.id }] }]);
       await driver.expand?.expand(id, { required: 2n * gib, limit: undefined }, call);
       await driver.delete(clone.id, call);
       await snapshots.delete(snapshot.id, call);
