@@ -53,6 +53,12 @@ describe("values that no storage system could use are reported, with a correctio
       hostKey("AAAAC3NzaC1lZDI1NTE5AAAAIJqfzv2hQH0KfTzJrJYgXcXhH0kqPcF0mKpGv5dYXQ1R"),
       "with its type",
     ],
+    ["nothing for a host key", hostKey(""), '"hostKey" is empty, so the first host key shown by the server is trusted'],
+    [
+      "an empty text for a host key",
+      hostKey('""'),
+      '"hostKey" is empty, so the first host key shown by the server is trusted',
+    ],
     ["a private key without a body", privateKey(""), "is cut short"],
     ["a private key with words for a body", privateKey("    here comes the key\n"), "is cut short"],
     [

@@ -81,10 +81,10 @@ function* http({ document, read }: ConnectionFile): Found {
   }
 }
 
-function* ssh({ document, read: { normalized, module } }: ConnectionFile, ...above: readonly string[]): Found {
+function* ssh({ document, read }: ConnectionFile, ...above: readonly string[]): Found {
   const where = [...above, "sshConnection"];
-  const section = mappingAt(normalized, ...where);
-  if (textAt(section, "host") === undefined || !module) return;
+  const section = mappingAt(read.normalized, ...where);
+  if (textAt(section, "host") === undefined || !read.module) return;
   const fix = 'add "hostKey" with a line of `ssh-keyscan <host>` that you have verified';
   if (at(section, "hostKeyPolicy") === "off") {
     const message = "the server's host key is not checked, so anybody on the network path can pose as the server";
@@ -95,10 +95,17 @@ function* ssh({ document, read: { normalized, module } }: ConnectionFile, ...abo
       message,
       `remove the key, and ${fix}`,
     );
-  } else if (["hostKey", "knownHosts", "hostKeyPolicy"].every(key => at(section, key) === undefined)) {
-    const message =
+  } else if (["hostKey", "knownHosts", "hostKeyPolicy"].every(key => !at(section, key))) {
+    const trusted =
       "the first host key shown by the server is trusted, even if another host poses as the server at that time";
-    yield report(document, rule["host-key-unchecked"], where, message, fix, "key");
+    // Nothing was found by the command or the variable that was to give the key.
+    const written = mappingAt(read.source.value, ...where);
+    if (Object.hasOwn(written, "hostKey") && !written["hostKey"]) {
+      const message = `"hostKey" is empty, so ${trusted}`;
+      const filled =
+        "write a line of `ssh-keyscan <host>` that you have verified; if that prints nothing, the host does not answer";
+      yield report(document, rule["host-key-unchecked"], [...where, "hostKey"], message, filled, "key");
+    } else yield report(document, rule["host-key-unchecked"], where, trusted, fix, "key");
   }
 }
 
