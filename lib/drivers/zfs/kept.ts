@@ -9,9 +9,7 @@ import { protectedOf } from "./protected.ts";
 import type { ZfsStorage } from "./storage.ts";
 import type { Entry } from "./zfs.ts";
 
-const properties = [
-  ...new Set([...belowProperties, "used", property.tombstone, property.snapshotVolume, ...markProperties]),
-];
+const properties = [...belowProperties, "used", property.tombstone, ...markProperties];
 
 /** The most snapshots whose holds are named; their names are words of one command (execve(2): 128 KiB). */
 const mostHeld = 256;
