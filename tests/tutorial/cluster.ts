@@ -1,3 +1,4 @@
+import { expect } from "bun:test";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -33,6 +34,8 @@ export class TutorialCluster {
   readonly handles = new Map<string, string>();
   /** The contexts of the volumes that were made, by claim. */
   readonly contexts = new Map<string, Readonly<Record<string, string>>>();
+  /** Deleted claims and snapshots, whose storage is there until a page waits for the volumes. */
+  readonly #released = new Set<string>();
   readonly #place: Place;
   readonly #client: CsiClient;
   #daemon: ChildProcess | undefined;
@@ -69,9 +72,11 @@ export class TutorialCluster {
     const said = (out: string): ProgramReply => ({ out, code: 0 });
     if (rest.join(" ").includes("https://github.com/kubernetes-csi/")) return said("");
     if (verb === "get" && rest[0] === "crd") return said(`${rest[1]}   2026-11-27T08:00:00Z\n`);
+    if (verb === "get" && rest[0] === "pvc") return said(this.#volumeNames(rest.slice(1)));
     if (verb === "kustomize") return said(await this.#rendered(rest[0] ?? ""));
     if (verb === "apply") return said(await this.#apply(rest, stdin));
     if (verb === "delete") return said(await this.#delete(rest));
+    if (verb === "wait" && rest[0] === "--for=delete") return said(await this.#freed(rest.slice(1)));
     if (verb === "wait") return said(this.#wait(rest));
     if (verb === "rollout") return said(await this.#settled());
     if (verb === "patch") return said(await this.#patch(rest));
@@ -193,13 +198,18 @@ export class TutorialCluster {
     }
   }
 
-  /** `kubectl wait`: everything that this cluster does has happened when the command before returns. */
+  /** `kubectl wait`: everything but the end of a volume has happened when the command before returns. */
   #wait(rest: readonly string[]): string {
-    const names = rest.filter(word => !word.startsWith("--"));
-    const isGone = rest.includes("--for=delete");
-    for (const name of names)
-      if (isGone === this.objects.has(name)) throw new Error(`timed out waiting for the condition on ${name}`);
+    for (const name of rest.filter(word => !word.startsWith("--"))) this.#found(name);
     return "condition met\n";
+  }
+
+  /** `kubectl get pvc CLAIMS -o jsonpath=…`: the names of their volumes. */
+  #volumeNames(rest: readonly string[]): string {
+    const claims = rest.slice(0, rest.indexOf("-o"));
+    expect(rest.slice(claims.length)).toEqual(["-o", "jsonpath={.items[*].spec.volumeName}"]);
+    for (const claim of claims) this.#found(`pvc/${claim}`);
+    return claims.map(claim => `pvc-${claim}`).join(" ");
   }
 
   async #patch([kind, name, flag, patch = ""]: readonly string[]): Promise<string> {
@@ -210,30 +220,40 @@ export class TutorialCluster {
     return `expanded to ${capacityBytes}\n`;
   }
 
-  /** Deletes all at once, as Kubernetes does: what is refused is repeated while something else succeeds. */
+  /** As in Kubernetes, objects are gone before the storage of claims is. */
   async #delete(rest: readonly string[]): Promise<string> {
-    if (rest[0] === "-k") return "deleted\n";
-    const left = new Set(rest);
-    for (const name of left) this.#found(name);
+    if (rest[0] === "-k") expect([...this.#released]).toEqual([]);
+    else
+      for (const name of rest) {
+        this.#found(name);
+        this.objects.delete(name);
+        if (this.handles.has(name)) this.#released.add(name);
+      }
+    return "deleted\n";
+  }
+
+  /** `kubectl wait --for=delete pv VOLUMES`: deletes their storage, and repeats what is refused while something else succeeds. */
+  async #freed([kind, ...rest]: readonly string[]): Promise<string> {
+    const claims = [...this.#released].filter(name => name.startsWith("pvc/"));
+    const volumes = rest.filter(word => !word.startsWith("--"));
+    expect([kind, ...volumes]).toEqual(["pv", ...claims.map(name => name.replace("/", "-"))]);
     await this.#repeated(async () => {
       const refused: string[] = [];
-      for (const name of left) {
+      for (const name of this.#released) {
         try {
           await this.#remove(name);
-          this.objects.delete(name);
-          left.delete(name);
+          this.#released.delete(name);
         } catch (error) {
           refused.push(`${name}: ${error}`);
         }
       }
       if (refused.length > 0) throw new Error(refused.join("\n"));
     });
-    return "deleted\n";
+    return "condition met\n";
   }
 
   async #remove(name: string): Promise<void> {
-    const handle = this.handles.get(name);
-    if (handle === undefined) return;
+    const handle = this.#handle(name);
     if (name.startsWith("pvc/")) await this.#client.call(Controller.method.deleteVolume, { volumeId: handle });
     else await this.#client.call(Controller.method.deleteSnapshot, { snapshotId: handle });
   }

@@ -39,7 +39,7 @@ describe.if(hasGoProgram("kustomize"))("the short way of the README", () => {
       "*/kustomization.yaml) sed -i 's#newName: registry.example.org#newName: registry.lan#' \"$file\" ;;",
     ];
     reader.program("edit", `for file; do case "$file" in\n${steps.join("\n")}\nesac; done`);
-    reader.changes.set("$EDITOR", "edit");
+    reader.changes.set("${EDITOR:-vi}", "edit");
   }, 600_000);
   afterAll(async () => {
     await reader.end();
