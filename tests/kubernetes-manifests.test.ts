@@ -8,6 +8,7 @@ import { lint } from "../lib/lint/lint.ts";
 import { patternCompiler } from "../lib/topology/pattern.ts";
 import { build } from "../scripts/build.ts";
 import { below } from "../scripts/check/below.ts";
+import { changedBlocksVersion } from "../scripts/cluster/changed-blocks.ts";
 import { sidecars } from "../scripts/cluster/images.ts";
 
 const folder = new URL("../examples/kubernetes/", import.meta.url);
@@ -180,6 +181,7 @@ describe("the manifests", () => {
   test("use the sidecars of the test cluster, and probe two drivers of a node on two ports", () => {
     const images = files.flatMap(file => [...text(file).matchAll(/image: registry\.k8s\.io\/sig-storage\/(\S+)/g)]);
     const made = Object.entries(sidecars).map(([name, version]) => `${name}:${version}`);
+    expect(images.map(([, image = ""]) => image)).toContain(`csi-snapshot-metadata:${changedBlocksVersion}`);
     // The test cluster has neither of these.
     const used = images
       .map(([, image = ""]) => image)

@@ -6,6 +6,7 @@ import { ownArchitecture } from "../image/executables.ts";
 import { imageArchive, makeImage } from "../image/main.ts";
 import { widenPath } from "../packages.ts";
 import { say } from "../say.ts";
+import { buildChangedBlocks } from "./changed-blocks.ts";
 import { buildImages } from "./images.ts";
 import { importImages, inMachine, kubectl, machinePid, nodeReady, startMachine, stopMachine } from "./machine.ts";
 import { built } from "./place.ts";
@@ -21,6 +22,7 @@ async function build(): Promise<void> {
   if (lacks.length > 0) throw new Error(`this machine lacks:\n  ${lacks.join("\n  ")}`);
   await buildPrograms();
   await buildGoPrograms();
+  await buildChangedBlocks();
   await buildImages();
 }
 

@@ -60,3 +60,11 @@ case $(cat) in *'"from":'*) cat '${bin}/later' ;; *) cat '${bin}/whole' ;; esac
   writeFileSync(join(bin, "zstream"), text);
   chmodSync(join(bin, "zstream"), 0o755);
 }
+
+/** Puts a zstream that prints what its stream holds, a zvol of the model in `folder` (zstream-main.ts). */
+export function putModelledZstream(bin: string, folder: string): void {
+  const program = join(import.meta.dir, "zstream-main.ts");
+  const text = `#!/bin/sh\n[ "$*" = "dump -v" ] || exit 2\nexec '${process.execPath}' '${program}' '${folder}'\n`;
+  writeFileSync(join(bin, "zstream"), text);
+  chmodSync(join(bin, "zstream"), 0o755);
+}

@@ -23,6 +23,8 @@ export type Everything = Readonly<Record<string, unknown>>;
 
 /** csimux as a controller and a node, with a host with ZFS for files and disks, and a TrueNAS. */
 export interface NightRig extends Site {
+  /** The host with ZFS. */
+  readonly zfs: FakeZfs;
   /** csimux loses everything that is not on the storage or its disk. What it has begun on the host with ZFS continues. */
   kill(): Promise<void>;
   everything(): Everything;
@@ -97,6 +99,7 @@ export async function nightRig(): Promise<NightRig> {
   const own = (volumeId: string): string => volumeId.split("/")[1] ?? "";
   return {
     world,
+    zfs: fake,
     callMs: 20_000,
     async pod({ volumeId, volumeContext }, source, done) {
       // There is no initiator for disks, and the TrueNAS has no content.

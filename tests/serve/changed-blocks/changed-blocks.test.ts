@@ -1,0 +1,109 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { hasChangedBlocks } from "../../../scripts/cluster/changed-blocks.ts";
+import { putModelledZstream } from "../../fakes/zfs/zstream.ts";
+import { type NightRig, nightRig } from "../night/night-rig.ts";
+import { mebibytes } from "../world.ts";
+import { type BackupRig, backupRig } from "./backup-rig.ts";
+import { hasPrograms } from "./kubernetes.ts";
+
+// csi-snapshot-metadata and the clients of its repository, an API server of Kubernetes with its snapshot controller, and csimux with a host
+// whose ZFS is a model. The programs are those of `make test-cluster`; without them this is skipped.
+
+const needed = ["etcd", "kube-apiserver", "kubectl", "snapshot-controller", "csi-snapshotter"];
+const isRoot = process.getuid?.() === 0;
+const block = 16_384;
+const limitMs = 300_000;
+
+let host: NightRig;
+let rig: BackupRig;
+/** What the snapshots of the claim "disk" hold, and their handles. */
+const images: Record<string, Buffer> = {};
+const handles: Record<string, string> = {};
+
+/** Writes blocks of a volume; 0 is zeroes. */
+function write(volume: string, blocks: Readonly<Record<number, number>>): Buffer {
+  const folder = host.zfs.place(`tank/disks/v/${volume}`);
+  mkdirSync(folder, { recursive: true });
+  const file = join(folder, "data");
+  const image = host.zfs.with(() => {
+    try {
+      return readFileSync(file);
+    } catch {
+      return Buffer.alloc(64 << 20);
+    }
+  });
+  for (const [number, byte] of Object.entries(blocks)) image.fill(byte, Number(number) * block, (Number(number) + 1) * block);
+  writeFileSync(file, image);
+  return image;
+}
+
+/** A list as the lister prints it. */
+type Listed = readonly {
+  readonly block_metadata_type: number;
+  readonly volume_capacity_bytes: number;
+  readonly block_metadata: readonly { readonly byte_offset?: number; readonly size_bytes: number }[];
+}[];
+
+async function listed(...args: readonly string[]): Promise<Listed> {
+  const { code, stdout, stderr } = await rig.client("lister", ["-o", "json", ...args]);
+  expect([code, stderr]).toEqual([0, ""]);
+  return JSON.parse(stdout) as Listed;
+}
+
+/** The ranges of a list as numbers and counts of blocks. */
+const ranges = (list: Listed) =>
+  list.flatMap(each => each.block_metadata).map(({ byte_offset = 0, size_bytes }) => [byte_offset / block, size_bytes / block]);
+
+const refused = async (...args: readonly string[]): Promise<string> => {
+  const { code, stderr } = await rig.client("lister", args);
+  expect(code).toBe(1);
+  return stderr;
+};
+
+describe.skipIf(!isRoot || !hasChangedBlocks() || !hasPrograms(needed))("a backup tool with csi-snapshot-metadata", () => {
+  beforeAll(async () => {
+    host = await nightRig();
+    putModelledZstream(host.zfs.bin, host.zfs.folder);
+    rig = await backupRig(host.world.sandbox.socket, "csimux.example");
+    const made = async (connection: string, name: string) => {
+      await host.world.create(name, connection, { capacityRange: mebibytes(64) });
+      await rig.claim(name, `v:${connection}/${name}`);
+    };
+    await made("disks", "disk");
+    await made("disks", "other");
+    await made("files", "folder");
+    const steps = { s1: { 0: 1, 1: 2, 5: 3, 6: 4 }, s2: { 1: 9, 5: 0, 9: 7 }, s3: { 9: 0, 4000: 1 } };
+    for (const [name, blocks] of Object.entries(steps)) {
+      images[name] = Buffer.from(write("disk", blocks));
+      handles[name] = await rig.snapshot("disk", name);
+    }
+    write("other", { 3: 3 });
+    handles["foreign"] = await rig.snapshot("other", "foreign");
+    await rig.snapshot("folder", "files");
+  }, limitMs);
+  afterAll(async () => {
+    await rig?.end();
+    expect(await host.end()).toEqual([]);
+  }, limitMs);
+
+  test("gets the blocks of a snapshot, with the size of its volume", async () => {
+    const list = await listed("-s", "s1");
+    expect(ranges(list)).toEqual([[0, 2], [5, 2]]);
+    expect(list.map(each => [each.block_metadata_type, each.volume_capacity_bytes])).toEqual([[2, 64 << 20]]);
+  }, limitMs);
+
+  test("gets what was changed between two snapshots, by the name of the earlier one or by its handle", async () => {
+    const delta = [[1, 1], [5, 1], [9, 1]];
+    expect(ranges(await listed("-s", "s2", "-p", "s1"))).toEqual(delta);
+    expect(ranges(await listed("-s", "s2", "-P", handles["s1"] ?? ""))).toEqual(delta);
+  }, limitMs);
+
+  test("gets as many ranges in a message as it asks for, and continues where it was", async () => {
+    const list = await listed("-s", "s2", "-p", "s1", "-max-results=2");
+    expect(list.map(each => each.block_metadata.length)).toEqual([2, 1]);
+    const rest = await listed("-s", "s2", "-p", "s1", `-starting-offset=${5 * block}`);
+    expect(ranges(rest)).toEqual([[5, 1], [9, 1]]);
+  }, limitMs);
+});
