@@ -22,9 +22,7 @@ const end = (numbers.findLast(number => isData(target, number)) ?? -1) + 1;
 const changed = base ? numbers.filter(number => !at(target, number).equals(at(base, number))) : numbers;
 const records = changed
   .filter(number => number < end)
-  .map(number =>
-    (isData(target, number) ? written : freed)(BigInt(number) * BigInt(block), BigInt(block)),
-  );
+  .map(number => (isData(target, number) ? written : freed)(BigInt(number) * BigInt(block), BigInt(block)));
 writeSync(1, dump(...objects(BigInt(end) * BigInt(block)), ...records));
 
 /** What a snapshot holds that is known by its guid. */

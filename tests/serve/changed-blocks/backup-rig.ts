@@ -18,6 +18,10 @@ export interface BackupRig {
   claim(name: string, volumeHandle: string): Promise<void>;
   /** A VolumeSnapshot of a claim; the answer is its handle, once it is ready. */
   snapshot(claim: string, name: string): Promise<string>;
+  /** A VolumeSnapshot without a class, of what has this handle. */
+  known(handle: string, name: string): Promise<void>;
+  /** Runs the sidecar on another socket until it ends. */
+  sidecarOn(socket: string): Promise<Spawned>;
   /** Runs a client of the sidecar as the account of a backup tool, or with the kubeconfig of another one. */
   client(name: "lister" | "verifier", args: readonly string[], as?: string): Promise<Spawned>;
   end(): Promise<void>;
@@ -75,7 +79,9 @@ async function started(api: Kubernetes, socket: string, driver: string): Promise
   await api.ok("apply", "-f", join(manifests, "namespace.yaml"));
   await api.ok("apply", "--server-side", "-k", join(manifests, "central"));
   certificates(api.folder);
-  const tls = ["tls.crt", "tls.key"].map(name => `--${name.replace("tls.crt", "cert").replace("tls.", "")}=${join(api.folder, name)}`);
+  const tls = ["tls.crt", "tls.key"].map(
+    name => `--${name.replace("tls.crt", "cert").replace("tls.", "")}=${join(api.folder, name)}`,
+  );
   await api.ok("-n", "storage", "create", "secret", "tls", "csimux-snapshot-metadata", ...tls);
   const [port, hosts] = [await freePort(), join(api.folder, "hosts")];
   await writeFile(hosts, `127.0.0.1 localhost ${service}\n`);
@@ -108,10 +114,23 @@ async function started(api: Kubernetes, socket: string, driver: string): Promise
   await api.ok("create", "clusterrolebinding", "backup", role, `--serviceaccount=${namespace}:backup`);
   const tool = await api.account(namespace, "backup");
 
+  const kind = { apiVersion: "snapshot.storage.k8s.io/v1", kind: "VolumeSnapshot" };
+  /** Waits for a VolumeSnapshot; the answer is the name of its content. */
+  const ready = async (name: string): Promise<string> => {
+    const path = "-o=jsonpath={.status.readyToUse} {.status.boundVolumeSnapshotContentName}";
+    let content = "";
+    await api.until(`snapshot ${name}`, async () => {
+      const [isReady, bound = ""] = (await api.ok("-n", namespace, "get", "vs", name, path)).split(" ");
+      content = bound;
+      return isReady === "true";
+    });
+    return content;
+  };
+
   return {
     api,
     async claim(name, volumeHandle) {
-      const size = { storage: "64Mi" };
+      const size = { storage: "8Mi" };
       const [accessModes, volumeMode] = [["ReadWriteOnce"], "Block"];
       const metadata = { name, namespace };
       const resources = { requests: size };
@@ -123,7 +142,14 @@ async function started(api: Kubernetes, socket: string, driver: string): Promise
       const claimRef = { kind: "PersistentVolumeClaim", namespace, name, uid };
       await api.apply({
         ...{ apiVersion: "v1", kind: "PersistentVolume", metadata: { name } },
-        spec: { capacity: size, accessModes, volumeMode, csi: { driver, volumeHandle }, claimRef, storageClassName: "nas" },
+        spec: {
+          capacity: size,
+          accessModes,
+          volumeMode,
+          csi: { driver, volumeHandle },
+          claimRef,
+          storageClassName: "nas",
+        },
       });
       const bound = JSON.stringify({ status: { phase: "Bound", accessModes, capacity: size } });
       await api.ok("-n", namespace, "patch", "pvc", name, "--subresource=status", "--type=merge", "-p", bound);
@@ -131,17 +157,27 @@ async function started(api: Kubernetes, socket: string, driver: string): Promise
     async snapshot(claim, name) {
       const source = { persistentVolumeClaimName: claim };
       await api.apply({
-        ...{ apiVersion: "snapshot.storage.k8s.io/v1", kind: "VolumeSnapshot", metadata: { name, namespace } },
+        ...kind,
+        metadata: { name, namespace },
         spec: { volumeSnapshotClassName: "csimux", source },
       });
-      const path = "-o=jsonpath={.status.readyToUse} {.status.boundVolumeSnapshotContentName}";
-      let content = "";
-      await api.until(`snapshot ${name}`, async () => {
-        const [isReady, bound = ""] = (await api.ok("-n", namespace, "get", "vs", name, path)).split(" ");
-        content = bound;
-        return isReady === "true";
-      });
+      const content = await ready(name);
       return api.ok("get", "vsc", content, "-o=jsonpath={.status.snapshotHandle}");
+    },
+    async known(snapshotHandle, name) {
+      const volumeSnapshotRef = { name, namespace };
+      await api.apply({
+        ...{ ...kind, kind: "VolumeSnapshotContent", metadata: { name } },
+        spec: { deletionPolicy: "Retain", driver, source: { snapshotHandle }, volumeSnapshotRef },
+      });
+      const source = { volumeSnapshotContentName: name };
+      await api.apply({ ...kind, metadata: volumeSnapshotRef, spec: { source } });
+      await ready(name);
+    },
+    async sidecarOn(other) {
+      const args = argsOf("snapshot-metadata").map(arg => arg.replace(socket, other));
+      const free = [`--port=${await freePort()}`, "--http-endpoint=127.0.0.1:0"];
+      return spawned([changedBlocksProgram("csi-snapshot-metadata"), ...args, ...free, own], { timeoutMs: 60_000 });
     },
     client: (name, args, as = tool) =>
       spawned(
