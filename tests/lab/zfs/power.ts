@@ -105,7 +105,10 @@ export async function cutPower(): Promise<void> {
   await shell(onSecond, "systemctl is-system-running --wait || :");
 }
 
-const wanted = ["userrefs", "receive_resume_token", "csimux:copy", "csimux:proof", "democratic-csi:provision_success"];
+const wanted = [
+  ...["userrefs", "receive_resume_token", "csimux:copy", "csimux:cancelled", "csimux:proof"],
+  "democratic-csi:provision_success",
+];
 
 /** What a machine has of the copy to the volume `name`, and of the moment of its source, in words. */
 export async function stateOf(where: Machine, name: string): Promise<readonly string[]> {
@@ -121,7 +124,9 @@ export async function stateOf(where: Machine, name: string): Promise<readonly st
       return [found.get("userrefs") === "0" ? "moment" : "held moment"];
     if (dataset.endsWith(`/csimux-copy-${name}`)) {
       const record = Buffer.from(found.get("csimux:copy") ?? "", "base64url").toString();
-      return [`${/"state":"([a-z]+)"/.exec(record)?.[1] ?? "unreadable"} record`];
+      // A record with the mark counts as cancelled: the mark is what a cancellation writes first.
+      const state = has(found.get("csimux:cancelled")) ? "cancelled" : /"state":"([a-z]+)"/.exec(record)?.[1];
+      return [`${state ?? "unreadable"} record`];
     }
     if (dataset.endsWith(`/csimux-land-${name}`)) {
       if (has(found.get("csimux:proof"))) return ["proved landing"];
