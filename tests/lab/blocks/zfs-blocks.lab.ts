@@ -58,7 +58,8 @@ class Disks {
   }
 
   async discard(device: string, offset: number, length: number): Promise<void> {
-    await run(["blkdiscard", "-o", String(offset), "-l", String(length), device]);
+    // A target holds its zvol, which blkdiscard would open for itself.
+    await run(["blkdiscard", "--force", "-o", String(offset), "-l", String(length), device]);
   }
 
   /** Takes a snapshot, with what it holds: nothing writes meanwhile. */

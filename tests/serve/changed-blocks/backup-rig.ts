@@ -2,11 +2,15 @@ import { execFileSync } from "node:child_process";
 import { cp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse } from "yaml";
-import { changedBlocksManifests, changedBlocksProgram } from "../../../scripts/cluster/changed-blocks.ts";
+import {
+  changedBlocksManifests,
+  changedBlocksProgram,
+  hasChangedBlocks,
+} from "../../../scripts/cluster/changed-blocks.ts";
 import { built } from "../../../scripts/cluster/place.ts";
 import { root, type Spawned, spawned } from "../../../scripts/spawned.ts";
 import { freePort } from "../../io/ssh/sshd.ts";
-import { Kubernetes } from "./kubernetes.ts";
+import { hasPrograms, Kubernetes } from "./kubernetes.ts";
 
 const service = "csimux-snapshot-metadata.storage.svc";
 const namespace = "shop";
@@ -61,6 +65,11 @@ interface Deployed {
     readonly template: { readonly spec: { readonly containers: { readonly name: string; readonly args: string[] }[] } };
   };
 }
+
+const programs = ["etcd", "kube-apiserver", "kubectl", "snapshot-controller", "csi-snapshotter"];
+
+/** Whether a rig can be made: as root, with the programs of `make test-cluster`. */
+export const hasBackupRig = (): boolean => process.getuid?.() === 0 && hasChangedBlocks() && hasPrograms(programs);
 
 export async function backupRig(socket: string, driver: string): Promise<BackupRig> {
   const api = await Kubernetes.start();
@@ -185,7 +194,7 @@ async function started(api: Kubernetes, socket: string, driver: string): Promise
           ...["unshare", "--mount", "sh", "-c", 'mount --bind "$1" /etc/hosts && shift && exec "$@"', "sh", hosts],
           ...[changedBlocksProgram(`snapshot-metadata-${name}`), `-kubeconfig=${as}`, "-n", namespace, ...args],
         ] as [string, ...string[]],
-        { env: { NO_PROXY: "*" }, timeoutMs: 60_000 },
+        { env: { NO_PROXY: "*" }, timeoutMs: 300_000 },
       ),
     end: () => api.end(),
   };
