@@ -8,6 +8,7 @@ ROOT is the folder in configfs. SAVED is the file of the host's tool; "fill" add
 without blanks, which takes the least time. "fill" makes targets NAME1, NAME2 … on DEVICE1, DEVICE2 …; "empty" removes as many.
 """
 import contextlib
+import errno
 import json
 import os
 import sys
@@ -77,7 +78,12 @@ class Lio:
         for place in [os.path.join(group, "lun/lun_0"), os.path.join(group, "np/0.0.0.0:3260"), group, os.path.dirname(group)]:
             os.rmdir(place)
         os.rmdir(backstore)
-        os.rmdir(os.path.dirname(backstore))
+        try:
+            os.rmdir(os.path.dirname(backstore))
+        except OSError as error:
+            # Other targets of this program are in it.
+            if error.errno != errno.ENOTEMPTY:
+                raise
         return {"storage_objects": ("name", os.path.basename(backstore)), "targets": ("wwn", name)}
 
 
