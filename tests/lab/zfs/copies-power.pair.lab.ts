@@ -213,7 +213,8 @@ async function holdAll(rows: readonly Row[], sources: ReadonlyMap<Row, string>):
       }
       return rows.every(({ name }) => reached.has(name)) ? true : undefined;
     },
-    600_000,
+    // Streams that pass through an emulated guest take minutes, and each holder there waits 80 s after a slow write of its record.
+    1_200_000,
   );
   return running;
 }
