@@ -208,7 +208,8 @@ export class StorageCalls {
 
   /** Records a success; `error`: of a check that has reached the storage system but failed. */
   #succeeded(record: ConnectionRecord, breaker: Breaker, error?: unknown): void {
-    if (!breaker.succeeded()) return;
+    // One of a file that was changed meanwhile says nothing about the present one.
+    if (!breaker.succeeded() || record.breaker !== breaker) return;
     const { name, retry } = record;
     clearTimeout(retry);
     // Its state begins now, whether or not a check of the health has seen the outage.

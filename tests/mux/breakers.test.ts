@@ -115,6 +115,22 @@ test("a storage is good since its outage ended, also if only calls have noticed 
   expect(after).toMatchObject({ state: "good", since: later });
 });
 
+test("a call that was begun with an old file says nothing about the storage of the new one", async () => {
+  const { volumes, memory, traits, die, stored, edit } = world(["a"]);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  memory("a").gate = promise;
+  const running = volumes.create(request("v", "a"), call);
+  for (let ticks = 0; ticks < 20; ticks++) await Promise.resolve();
+  await die("a");
+  memory("a").fail = {};
+  traits.set("a", { retain: true });
+  edit("a");
+  await failure(volumes.get("v:a/other", call));
+  resolve();
+  await running;
+  expect(stored("a")?.state).toBe("not-checked");
+});
+
 test("retained volumes are deleted without their storage system", async () => {
   for (const retain of [true, false]) {
     const { volumes, traits, memory, outage } = world(["a"]);

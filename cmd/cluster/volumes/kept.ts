@@ -4,10 +4,7 @@ import { size } from "../../status/problems.ts";
 import { linesOf, someOf } from "../../terminal/table.ts";
 import { visible } from "../../terminal/terminal.ts";
 import type { VolumeRow } from "./compare.ts";
-import type { Listed, Site } from "./site.ts";
-
-/** How many connections are asked at once. */
-const width = 8;
+import { type Listed, type Site, width } from "./site.ts";
 
 /** The most things of one connection, what needs each, and how long a text from a storage may be; the text shows fewer things. */
 const most = { things: 1_000, needing: 100, characters: 512, lines: 20 };

@@ -23,8 +23,8 @@ import { UsageError } from "../../terminal/terminal.ts";
 import { type Duplicate, duplicatesOf, type MemberListing } from "./duplicates.ts";
 import type { VolumesFlags } from "./flags.ts";
 
-/** How many connections are listed at once. */
-const width = 8;
+/** How many connections are asked at once. */
+export const width = 8;
 
 /** A volume of a connection: `own` is the driver's id, `id` the handle. */
 export interface SiteVolume extends RoutedVolume {

@@ -8,6 +8,8 @@ let fake: FakeZfs;
 let main = "";
 const path = process.env["PATH"];
 const bell = String.fromCharCode(7);
+/** What the driver sets on a finished volume. */
+const marks = ["managed_resource", "provision_success"].flatMap(key => ["-o", `democratic-csi:${key}=true`]);
 
 beforeAll(async () => {
   fake = await fakeZfs();
@@ -33,7 +35,6 @@ zfs:
   main = join(folder, "proxy.yaml");
   writeFileSync(main, `driver: proxy\nproxy:\n  configFolder: ${folder}/connections\n  nodeTopology: { type: node }\n`);
   const make = (name: string) => {
-    const marks = ["managed_resource", "provision_success"].flatMap(key => ["-o", `democratic-csi:${key}=true`]);
     fake.zfs("create", "-p", ...marks, name);
   };
   for (const parent of ["tank/pool/v", "tank/second/v"]) {
@@ -52,7 +53,6 @@ afterAll(async () => {
 function clone(id: string): void {
   const from = `tank/pool/v/pvc-1@volume-source-for-volume-${id}`;
   fake.zfs("snapshot", from);
-  const marks = ["managed_resource", "provision_success"].flatMap(key => ["-o", `democratic-csi:${key}=true`]);
   fake.zfs("clone", ...marks, from, `tank/pool/v/${id}`);
 }
 
