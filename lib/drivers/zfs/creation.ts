@@ -12,6 +12,7 @@ import type { ZfsStorage } from "./storage.ts";
 import {
   blockBytes,
   blockSizeOf,
+  finishedValues,
   isSwitchedOn,
   laterValues,
   listProperties,
@@ -64,8 +65,14 @@ async function removed({ message }: ZfsError): Promise<never> {
   throw new ZfsError("changed", message);
 }
 
+/** A volume. `isShared`: this call made and shared it in one step. */
+interface MadeVolume {
+  readonly volume: ZfsVolume;
+  readonly isShared: boolean;
+}
+
 /** Makes a volume, empty or with the content of its source. Returns one that exists; completed if an interrupted call left it. */
-export function makeVolume(storage: ZfsStorage, spec: VolumeSpec, call: Call): Promise<ZfsVolume> {
+export async function makeVolume(storage: ZfsStorage, spec: VolumeSpec, call: Call): Promise<MadeVolume> {
   const { names, settings, zfs, identity } = storage;
   const { signal } = call;
   const id = names.idOf(spec.name);
@@ -80,6 +87,9 @@ export function makeVolume(storage: ZfsStorage, spec: VolumeSpec, call: Call): P
     const unit = block === undefined ? 1n : blockBytes(block);
     return creationPlan(storage, { ...spec, range }, least, unit);
   }
+
+  const { address } = settings;
+  const finished = address && ((mountpoint: string) => finishedValues(address(mountpoint), settings));
 
   const newDataset = ({ bytes }: CreationPlan, values: NewValues): NewDataset => ({
     ...{ name: dataset, values, permissions: filesystem?.permissions },
@@ -98,18 +108,21 @@ export function makeVolume(storage: ZfsStorage, spec: VolumeSpec, call: Call): P
   }
 
   /** Makes an empty volume. One round trip, unless the dataset above it has to be made, too. */
-  async function makeEmpty(): Promise<ZfsVolume> {
+  async function makeEmpty(): Promise<MadeVolume> {
     const plan = planOf(0n);
     const { refreservation, ...others } = plan.values;
     // A new zvol is thick by default; "auto" is for existing ones.
     const values = refreservation === undefined || refreservation === "auto" ? others : { ...others, refreservation };
-    const wanted = newDataset(plan, values);
+    const wanted = { ...newDataset(plan, values), finished };
     await refuseSameShare(storage, id, call);
     const made = await zfs
       .create(wanted, false, query, signal)
       .catch(on(["absent"], () => zfs.create(wanted, true, query, signal)))
       .catch(on(["absent", "pool-absent"], withoutParent));
-    return ensureComplete(plan, made);
+    const volume = await ensureComplete(plan, made);
+    if (!made.finished) return { volume, isShared: false };
+    const notes = address?.(volume.mountpoint ?? "") ?? {};
+    return { volume: { ...volume, notes, finished: true }, isShared: true };
   }
 
   /** Makes a volume with the content of its source. */
@@ -214,5 +227,5 @@ export function makeVolume(storage: ZfsStorage, spec: VolumeSpec, call: Call): P
     if (filesystem && mountpoint !== undefined) await zfs.mount(dataset, signal);
   }
 
-  return spec.source ? makeFrom(spec.source) : makeEmpty();
+  return spec.source ? { volume: await makeFrom(spec.source), isShared: false } : makeEmpty();
 }

@@ -6,7 +6,7 @@ import { type SharedConfig, schemas } from "./config/schema.ts";
 import { openInline } from "./inline.ts";
 import { cliOf, devices, filesystems, storeOn, zfsParameters, zfsTerritory } from "./open.ts";
 import { withCrossmnt } from "./shares/crossmnt.ts";
-import { localShare, propertyShare } from "./shares/properties.ts";
+import { localShare, nfsAddress, propertyShare } from "./shares/properties.ts";
 import { withUsershares } from "./shares/usershares.ts";
 import { openIscsi, openNvmeof } from "./targets/open-targets.ts";
 import type { ZfsVolume } from "./volume.ts";
@@ -44,7 +44,8 @@ function openShared(
   isBehindExport = false,
 ): StoreDriver<ZfsVolume> {
   const { zfs, host, tools, close } = cliOf(section, sshConnection, ports);
-  const store = storeOn(zfs, identity, section, filesystems(section), { protocol, values }, close, tools);
+  const address = protocol === "nfs" && !isBehindExport ? nfsAddress(server) : undefined;
+  const store = storeOn(zfs, identity, section, filesystems(section), { protocol, values, address }, close, tools);
   const share = propertyShare(protocol, server, zfs);
   if ((values["sharesmb"] ?? "off") !== "off")
     return new StoreDriver(identity, store, withUsershares(share, zfs, host));

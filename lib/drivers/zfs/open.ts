@@ -57,8 +57,9 @@ export interface SharedVolumes {
   readonly protocol: Protocol;
   /** Properties of every new volume. */
   readonly values?: Readonly<Record<string, string>>;
-  /** As StoreSettings.noteKeys. */
-  readonly noteKeys?: readonly string[];
+  /** As StoreSettings has them. */
+  readonly noteKeys?: StoreSettings["noteKeys"];
+  readonly address?: StoreSettings["address"];
 }
 
 const pathsOf = ({ cli }: CliSection) => (cli && "paths" in cli ? cli.paths : undefined) ?? {};
@@ -120,6 +121,7 @@ export function storeOn(
     fixed: zfs.fixed,
     sharing: sharing.values ?? {},
     noteKeys: sharing.noteKeys ?? [],
+    address: sharing.address,
     protocol: sharing.protocol,
     marks: { driver, instanceId, idOf: name => names.idOf(name) },
     dependents: section.deleteWithDependents,

@@ -4,7 +4,8 @@ import type { ProtectedSnapshot } from "../copying.ts";
 import { keyOfCopySnapshot, keyOfTag } from "./names.ts";
 import { ownValue, protectedIn, protectedProperty, shownValue } from "./properties.ts";
 import type { ZfsStorage } from "./storage.ts";
-import type { Entry, ZfsStreams } from "./zfs.ts";
+import type { ZfsStreams } from "./streams.ts";
+import type { Entry } from "./zfs.ts";
 
 /** For which copies snapshots are protected, by their names. */
 export async function protectedOf(

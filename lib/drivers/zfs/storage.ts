@@ -2,10 +2,12 @@ import type { Protocol } from "../../core/access.ts";
 import { type Code, CsiError } from "../../core/errors.ts";
 import type { ErrorMapping, FailureContext } from "../failure.ts";
 import type { ConnectionIdentity } from "../module.ts";
+import type { Notes } from "../store.ts";
 import type { BlockLists } from "./blocks/block-list.ts";
 import type { DatasetNames } from "./names.ts";
 import type { Marks } from "./properties.ts";
-import { type Permissions, type Zfs, ZfsError, type ZfsFailure, type ZfsStreams } from "./zfs.ts";
+import type { ZfsStreams } from "./streams.ts";
+import { type Permissions, type Zfs, ZfsError, type ZfsFailure } from "./zfs.ts";
 
 /** Volumes that are file systems. */
 export interface FilesystemSettings {
@@ -43,6 +45,8 @@ export interface StoreSettings {
   readonly sharing: Readonly<Record<string, string>>;
   /** Properties in which the share keeps notes, without their prefix. */
   readonly noteKeys: readonly string[];
+  /** The notes that finish a new file system, by its mount point, where its share needs nothing else. */
+  readonly address?: ((mountpoint: string) => Notes) | undefined;
   readonly protocol: Protocol;
   readonly marks: Marks;
   /** What to do with a deleted volume that snapshots or clones still need: refuse, or set it aside until they are gone. */

@@ -13,22 +13,13 @@ import { makeVolume } from "./creation.ts";
 import { datasetGroupSnapshots } from "./group-snapshots.ts";
 import { datasetKept } from "./kept.ts";
 import { isVolumeId } from "./names.ts";
-import {
-  bytesOf,
-  contextText,
-  markValues,
-  noteProperty,
-  property,
-  refuseUnfit,
-  shownValue,
-  whyNotMarked,
-} from "./properties.ts";
+import { bytesOf, markValues, property, refuseUnfit, shownValue, whyNotMarked } from "./properties.ts";
 import { type BeforeRemoval, removeVolume } from "./removal.ts";
 import { datasetSnapshots } from "./snapshots.ts";
 import { dropSources, removeStaging } from "./sources.ts";
 import { type ZfsStorage, zfsErrorMapping } from "./storage.ts";
 import { sweepTombstones } from "./tombstones.ts";
-import { datasetTenures, mutableValues, type NewValues, sizeValues } from "./values.ts";
+import { datasetTenures, finishedValues, mutableValues, type NewValues, noteValues, sizeValues } from "./values.ts";
 import {
   conditionProperties,
   datasetFindings,
@@ -46,15 +37,15 @@ import type { Entry, Inspected } from "./zfs.ts";
 
 const clonable = ["volume", "snapshot"] as const;
 
-const noteValues = (notes: Notes): Readonly<Record<string, string>> =>
-  Object.fromEntries(Object.entries(notes).map(([key, value]) => [noteProperty(key), value]));
-
 /** Volumes as children of one dataset, described by their user properties. A process may have thousands of such stores. */
 export class DatasetStore implements VolumeStore<ZfsVolume> {
   readonly #storage: ZfsStorage;
   readonly #close: () => Promise<void>;
   /** Volumes that were read at the end of their creation, after everything else; a note makes another object of each. */
   readonly #fresh = new WeakSet<ZfsVolume>();
+
+  /** Volumes that this process has just made and shared. */
+  readonly #shared = new WeakSet<ZfsVolume>();
 
   /** `close` is called when the store is not needed any more. */
   constructor(storage: ZfsStorage, close: () => Promise<void>) {
@@ -100,7 +91,7 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
     const { zfs, settings } = this.#storage;
     const { sharenfs, sharesmb } = settings.sharing;
     if ((sharenfs ?? sharesmb ?? "off") === "off" || !zfs.share) return undefined;
-    return async ({ dataset }, { signal }) => zfs.share?.(dataset, signal);
+    return async (volume, { signal }) => (this.#shared.has(volume) ? undefined : zfs.share?.(volume.dataset, signal));
   }
 
   idOf(name: string): string {
@@ -121,8 +112,9 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
   async create(spec: VolumeSpec, call: Call): Promise<ZfsVolume> {
     await this.#storage.zfs.ready?.(call.signal);
     try {
-      const volume = await makeVolume(this.#storage, spec, call);
+      const { volume, isShared } = await makeVolume(this.#storage, spec, call);
       this.#fresh.add(volume);
+      if (isShared) this.#shared.add(volume);
       return volume;
     } catch (error) {
       const doing = `create volume "${spec.name.slice(0, 160)}"`;
@@ -136,8 +128,9 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
   }
 
   async finish(volume: ZfsVolume, notes: Notes, call: Call): Promise<ZfsVolume> {
-    await this.#set(volume, this.#finishedValues(notes), call, { guid: volume.guid });
-    return { ...volume, notes: { ...volume.notes, ...notes }, finished: true };
+    const all = { ...volume.notes, ...notes };
+    await this.#set(volume, finishedValues(all, this.#storage.settings), call, { guid: volume.guid });
+    return { ...volume, notes: all, finished: true };
   }
 
   idOfObject(object: string): string | undefined {
@@ -162,7 +155,11 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
 
   async mark(volume: ZfsVolume, notes: Notes, call: Call): Promise<void> {
     const named = { [property.managed]: "true", [property.volumeName]: volume.id };
-    const values = { ...markValues(this.#storage.identity), ...named, ...this.#finishedValues(notes) };
+    const values = {
+      ...markValues(this.#storage.identity),
+      ...named,
+      ...finishedValues(notes, this.#storage.settings),
+    };
     await this.#set(volume, values, call);
   }
 
@@ -253,18 +250,6 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
     if (Object.keys(values).length === 0) return;
     refuseUnfit(values);
     await this.#storage.zfs.set(dataset, values, signal, of);
-  }
-
-  #finishedValues(notes: Notes): Readonly<Record<string, string>> {
-    const { noteKeys, protocol } = this.#storage.settings;
-    const isKey = ([key]: readonly [string, string]) => noteKeys.includes(key);
-    const all = Object.entries(notes);
-    const context = Object.fromEntries(all.filter(each => !isKey(each)));
-    return {
-      ...noteValues(Object.fromEntries(all.filter(isKey))),
-      [property.context]: contextText({ node_attach_driver: protocol, ...context }),
-      [property.success]: "true",
-    };
   }
 
   #finishedIn(entries: readonly Entry[]) {

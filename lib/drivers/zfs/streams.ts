@@ -1,8 +1,59 @@
-import type { SourceSnapshot } from "../copying.ts";
+import type { SourceSnapshot, StreamEnd } from "../copying.ts";
 import { shownValue } from "./properties.ts";
-import type { Entry } from "./zfs.ts";
+import type { Entries, Entry, PropertyQuery } from "./zfs.ts";
 
-// What keeps a stream from being sent or received.
+// Streams of snapshots, and what keeps one from being sent or received.
+
+/** The full name of the snapshot that a stream begins at. */
+export type StreamBase = string;
+
+/** What is held, and an estimate in bytes of its stream; 0 if unknown. */
+export interface Held {
+  readonly entries: Entries;
+  readonly toSend: bigint;
+}
+
+/** `made`: this call took the snapshot. One that existed is not held. */
+export interface Taken extends Held {
+  readonly made: boolean;
+}
+
+/** A snapshot to hold, the values that it gets, and the tag of the hold. */
+type Holding = [
+  ...[snapshot: string, values: Readonly<Record<string, string>>, tag: string],
+  ...[query: PropertyQuery, base: StreamBase | undefined, signal: AbortSignal],
+];
+
+/** Streams of snapshots, and the holds that protect them, on one host. Throws like `Zfs`. */
+export interface ZfsStreams {
+  readonly machine: string;
+  /** The program that sends a snapshot. `basic`: as every pool can receive it. `tells`: it reports its progress. */
+  send(snapshot: string, base: StreamBase | undefined, basic: boolean, tells: boolean): StreamEnd;
+  /** The program that sends the rest of an interrupted stream. */
+  resume(token: string, tells: boolean): StreamEnd;
+  /** The program that receives a new dataset, or the rest of one, as this snapshot; the values are set before the content arrives. */
+  receive(snapshot: string, values: Readonly<Record<string, string>>): StreamEnd;
+  /** The program that receives what was changed since an earlier snapshot, if the dataset itself has this value of a property. */
+  receiveLater(snapshot: string, property: string, value: string): StreamEnd;
+  /** Takes a snapshot and holds it; one that exists is read, and left as it is. */
+  take(...what: Holding): Promise<Taken>;
+  /** Sets values on a snapshot, then holds it. */
+  hold(...what: Holding): Promise<Held>;
+  /** Gives up the hold with this tag, and no other. Succeeds if there is none. */
+  release(snapshot: string, tag: string, signal: AbortSignal): Promise<void>;
+  /** The tags of all holds on these snapshots. */
+  tags(names: readonly string[], signal: AbortSignal): Promise<readonly Record<"snapshot" | "tag", string>[]>;
+  /** The version of the kernel's ZFS, such as "2.2.9-1"; undefined if unknown. */
+  version(signal: AbortSignal): Promise<string | undefined>;
+  /** Whether a program receives into a dataset. */
+  isReceiving(dataset: string, signal: AbortSignal): Promise<boolean>;
+  /** Ends the programs that receive into a dataset. Throws "busy" if they do not end. */
+  stop(dataset: string, signal: AbortSignal): Promise<void>;
+  /** Discards the part of a stream that a dataset keeps. Succeeds if there is none. */
+  abort(dataset: string, signal: AbortSignal): Promise<void>;
+  /** The guid of the snapshot that a token belongs to; empty if unknown. */
+  guidOf(token: string, signal: AbortSignal): Promise<string>;
+}
 
 /** The first releases in which sending decrypted content does not use a key that it has given up (openzfs issue 12014, PR 17340). */
 const repaired = [

@@ -3,9 +3,9 @@ import { rendered } from "../../core/template.ts";
 import type { Context, VolumeSpec } from "../driver.ts";
 import type { ConnectionIdentity } from "../module.ts";
 import { parameter } from "../parameters.ts";
-import type { TenureStore } from "../store.ts";
+import type { Notes, TenureStore } from "../store.ts";
 import { tenureText } from "../tenure.ts";
-import { copyOfText, markValues, property, refuseUnfit } from "./properties.ts";
+import { contextText, copyOfText, markValues, noteProperty, property, refuseUnfit } from "./properties.ts";
 import type { StoreSettings, ZfsStorage } from "./storage.ts";
 import type { ZfsVolume } from "./volume.ts";
 
@@ -150,6 +150,22 @@ export function volumeValues(
   };
   refuseUnfit(values);
   return values;
+}
+
+/** The values of notes of a share, each in a property of its own. */
+export const noteValues = (notes: Notes): NewValues =>
+  Object.fromEntries(Object.entries(notes).map(([key, value]) => [noteProperty(key), value]));
+
+/** The values that finish a volume, with the last notes of its share. */
+export function finishedValues(notes: Notes, { noteKeys, protocol }: StoreSettings): NewValues {
+  const isKey = ([key]: readonly [string, string]) => noteKeys.includes(key);
+  const all = Object.entries(notes);
+  const context = Object.fromEntries(all.filter(each => !isKey(each)));
+  return {
+    ...noteValues(Object.fromEntries(all.filter(isKey))),
+    [property.context]: contextText({ node_attach_driver: protocol, ...context }),
+    [property.success]: "true",
+  };
 }
 
 /** The values that a clone or an existing dataset accepts. */

@@ -6,6 +6,7 @@ import { property } from "../../../lib/drivers/zfs/properties.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { perTest } from "../../contract/per-test.ts";
 import { callWith, getVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
+import { wholeWith } from "../../fakes/zfs/whole.ts";
 import { around, type ZfsOptions, type ZfsRig, zfsRig } from "./zfs-rig.ts";
 
 const call = callWith();
@@ -165,9 +166,12 @@ describe("a new volume", () => {
     async driverName => {
       const rig = await open(driverName);
       rig.fake.zfs("create", "-p", "tank/k/v");
-      const host = around(rig.host, ({ steps: [first, ...rest], ...whole }, run) =>
-        first.name === "make" ? run({ ...whole, steps: [{ ...first, argv: ["true"] }, ...rest] }) : run(),
-      );
+      const host = around(rig.host, (script, run) => {
+        const { steps, ...others } = script;
+        const [first, ...rest] = steps;
+        if (first.name !== "make") return run();
+        return run(wholeWith(script, "make", ":") ?? { ...others, steps: [{ ...first, argv: ["true"] }, ...rest] });
+      });
       const made = rig.on(host).create(volumeOf("a"), call);
       expect(await codeOf(made)).toBe("unavailable");
       await expect(made).rejects.toThrow("does not exist");

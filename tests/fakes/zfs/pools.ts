@@ -10,7 +10,8 @@ import type { RunningStreams } from "./child.ts";
 import { flushed, madeByHand, mounted } from "./nfsd.ts";
 import { type Faults, Pools, type Thing } from "./pool.ts";
 import { locked, type Result, run } from "./run.ts";
-import { isStill, piped, pipeIn, shell, still } from "./shell.ts";
+import { isStill, named, piped, pipeIn, shell, still } from "./shell.ts";
+import { isWhole, whole } from "./whole.ts";
 
 /** A host with pools: a folder of programs to put first on a PATH, and the content of the pools. */
 export interface FakeZfs {
@@ -158,6 +159,7 @@ export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner =
     if (argv[1]?.startsWith("target=")) return outputOf(receivers(fake, argv[3] ?? "", argv[4] ?? ""));
     const later = laterReceive(argv[1] ?? "", zfs);
     if (later) return outputOf(later);
+    if (isLocked && isWhole(text)) return outputOf(await whole(words, zfs, argv => this.run({ argv }, signal)));
     if (isLocked && text.includes('eval "found=')) {
       const [guid = "", name = "", property = "", , ...rest] = words;
       const found = zfs(["zfs", "get", "-Hp", "-o", "value,source", `guid,${property}`, name]);
@@ -227,19 +229,6 @@ function freed(
 function isSlow(folder: string): boolean {
   const { sendMs, cutReceive } = new Pools(folder).state.faults;
   return (sendMs ?? cutReceive) !== undefined;
-}
-
-/** Of the lines that a program prints those that contain a text, down to the last one, which is known (lib/drivers/zfs/cli/steps.ts, namedText). */
-function named(
-  [part = "", parent = "", ...words]: readonly string[],
-  zfs: (argv: readonly string[]) => Result,
-): Result {
-  const all = zfs([...words, parent]);
-  if (all.code !== 0) return all;
-  const lines = all.out.trimEnd().split("\n");
-  if (lines.pop() !== parent) return { out: "", err: `the names below ${parent} are cut\n`, code: 1 };
-  const found = lines.filter(line => line.includes(part));
-  return { out: [...found, parent, ""].join("\n"), err: "", code: 0 };
 }
 
 /** Runs a program on the model's /proc, whose table of mounts shows the folder that it is asked about. */

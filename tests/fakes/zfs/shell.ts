@@ -15,7 +15,7 @@ const wordsIn = (text: string): readonly string[] =>
  */
 export function shell(text: string, run: (argv: readonly string[]) => Result): Result {
   const words = [...wordsIn(text)];
-  let said = "";
+  let [printed, said] = ["", ""];
   const list = (wanted: boolean): number => {
     let code = 0;
     let runs = wanted;
@@ -37,12 +37,13 @@ export function shell(text: string, run: (argv: readonly string[]) => Result): R
     const argv: string[] = [];
     while (words.length > 0 && !["&&", ";", "}"].includes(words[0] ?? "")) argv.push(words.shift() ?? "");
     if (!wanted || argv.length === 0 || argv[0] === ":") return 0;
-    const { err, code } = run(argv);
+    const { out, err, code } = run(argv);
+    printed += out;
     said += err;
     return code;
   };
   const code = list(true);
-  return { out: "", err: said, code };
+  return { out: printed, err: said, code };
 }
 
 /** Two commands with a pipe between them. */
@@ -78,4 +79,17 @@ export function still(
 ): boolean {
   const { out } = zfs(["zfs", "get", "-Hp", "-o", "value,source", property, dataset]);
   return out === `${value}\tlocal\n` || out === `${value}\treceived\n`;
+}
+
+/** Of the lines that a program prints those that contain a text, down to the last one, which is known (lib/drivers/zfs/cli/steps.ts, namedText). */
+export function named(
+  [part = "", parent = "", ...words]: readonly string[],
+  zfs: (argv: readonly string[]) => Result,
+): Result {
+  const all = zfs([...words, parent]);
+  if (all.code !== 0) return all;
+  const lines = all.out.trimEnd().split("\n");
+  if (lines.pop() !== parent) return { out: "", err: `the names below ${parent} are cut\n`, code: 1 };
+  const found = lines.filter(line => line.includes(part));
+  return { out: [...found, parent, ""].join("\n"), err: "", code: 0 };
 }

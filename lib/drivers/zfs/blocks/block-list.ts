@@ -3,7 +3,8 @@ import type { StorageHost } from "../../../io/script.ts";
 import type { BlockRange } from "../../driver.ts";
 import { incomplete, refusal } from "../cli/answers.ts";
 import type { Programs } from "../cli/steps.ts";
-import { type StreamBase, ZfsError } from "../zfs.ts";
+import type { StreamBase } from "../streams.ts";
+import { ZfsError } from "../zfs.ts";
 import text from "./block-list.sh" with { type: "text" };
 import { Chunks } from "./chunks.ts";
 

@@ -32,6 +32,7 @@ import {
   setSteps,
   type ZfsCalls,
 } from "./steps.ts";
+import { makeWhole } from "./whole.ts";
 
 /** The time limit of a copy in milliseconds: a week. An interrupted copy is continued, not repeated. */
 const copyMs = 7 * 24 * 3_600_000;
@@ -60,17 +61,20 @@ export class ZfsCli implements Zfs {
   }
 
   async create(
-    { name, volsize, permissions, values }: NewDataset,
+    dataset: NewDataset,
     parents: boolean,
-    query: PropertyQuery,
+    asked: PropertyQuery,
     signal: AbortSignal,
   ): Promise<CreationResult> {
+    const { name, volsize, permissions, values, finished } = dataset;
     const size = volsize === undefined ? [] : ["-V", String(volsize)];
     // -p only for the parents: zfs would accept an existing dataset as made, without its properties.
     const above = this.#step("parents", "create", "-p", name.slice(0, name.lastIndexOf("/")));
+    const before = parents ? [above] : [];
+    if (finished) return makeWhole(this.#calls(signal), before, dataset, finished, asked);
     const make = this.#step("make", "create", ...options(values), ...size, name);
     const after = permissionSteps(this.#programs, name, permissions, "make");
-    return this.#made(parents ? [above, make] : [make], after, query, signal);
+    return this.#made([...before, make], after, asked, signal);
   }
 
   async clone(

@@ -19,7 +19,7 @@ const datasetLocks = 16;
  * another's file in such a folder for creation (sysctl fs.protected_regular), as flock(1) itself does. The shell stays, since sudo
  * closes the descriptors that it inherits. The flock of busybox cannot wait, and prints its usage.
  */
-const lockText = `lock=/run/lock/csimux-$1; shift
+export const lockText = `lock=/run/lock/csimux-$1; shift
 if command -v flock >/dev/null; then
   [ -e "$lock" ] || [ -L "$lock" ] || (umask 022; set -C; : >"$lock") 2>/dev/null
   if [ -e "$lock" ] || [ -L "$lock" ]; then
@@ -38,6 +38,9 @@ if command -v flock >/dev/null; then
   fi
 fi
 `;
+
+/** Whether the shell holds that lock. */
+export const hasLock = 'command -v flock >/dev/null && [ -e "$lock" ]';
 
 /** Runs a program alone on its host: no other process of this lock runs meanwhile. */
 export const locked = (lock: string, argv: Argv): Argv => ["sh", "-c", `${lockText}"$@"`, "sh", lock, ...argv];
@@ -93,7 +96,7 @@ export function underLock(
  * has this value on the dataset itself.
  */
 const whileStillText = `if [ -n "$1" ]; then
-  command -v flock >/dev/null && [ -e "$lock" ] || {
+  ${hasLock} || {
     echo "the host has no flock(1) or no folder /run/lock, without which two controllers could change $5 at once" >&2; exit 1
   }
 fi

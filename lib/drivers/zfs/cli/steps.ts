@@ -32,30 +32,37 @@ const onMountpoint = (step: string, dataset: string, calls: readonly (readonly s
 });
 
 /**
- * $1 is the name of the dataset, $2 the answer of zfs get: name, property, value and source, with a tab between them. A mountpoint
- * without a source behind it is cut, and may be the path of a folder above.
+ * A function that sets place to where the dataset $name is mounted, or says why it cannot. $rows is the answer of zfs get, with a line
+ * break before it: name, property, value and source, with a tab between them. A mountpoint without a source behind it is cut, and may be
+ * the path of a folder above.
  */
-const mountText = (commands: readonly string[]): string => `name=$1 rows="
-$2"
-case $rows in *"
+export const mountpointText = `mountpoint() {
+  case $rows in *"
 $name	mounted	yes	"*"
 $name	mountpoint	/"*|*"
 $name	mountpoint	/"*"
 $name	mounted	yes	"*)
-  place=\${rows#*"
+    place=\${rows#*"
 $name	mountpoint	"}
-  place=\${place%%
+    place=\${place%%
 *}
-  case $place in
-  *"	"*) place=\${place%%	*};;
+    case $place in
+    *"	"*) place=\${place%%	*};;
+    *)
+      echo "the mountpoint of $name is cut" >&2
+      return 1;;
+    esac;;
   *)
-    echo "the mountpoint of $name is cut" >&2
-    exit 1;;
-  esac;;
-*)
-  echo "$name is not mounted" >&2
-  exit 1;;
-esac
+    echo "$name is not mounted" >&2
+    return 1;;
+  esac
+}
+`;
+
+/** $1 is the name of the dataset, $2 the answer of zfs get. */
+const mountText = (commands: readonly string[]): string => `name=$1 rows="
+$2"
+${mountpointText}mountpoint || exit
 ${commands.map((each, at) => `${at === commands.length - 1 ? "exec " : ""}${each} "$place"`).join(" && ")}`;
 
 const columns = "name,property,value,source";
@@ -198,8 +205,23 @@ export function copyStep({ zfs }: Programs, { from, to, values }: Copy, token: s
 }
 
 /**
- * Sets owner, mode and lists, in the order in which they do not undo each other: chown clears set-id bits, chmod changes masks. Needs
- * a step "read" of `mountProperties` before it. With `after`, it runs only after the success of that step.
+ * The programs that set owner, mode and lists, in the order in which they do not undo each other: chown clears set-id bits, chmod changes
+ * masks. The mount point is their last word.
+ */
+export function permissionCalls({ privileged }: Programs, permissions: Permissions): readonly (readonly string[])[] {
+  const { mode, user, group, acls, aclsProgram } = permissions;
+  // Without a group no colon: chown(1) would choose the user's own group, and refuses that for a number.
+  const owner = group === undefined ? user : `${user ?? ""}:${group}`;
+  return [
+    ...(owner === undefined ? [] : [["chown", owner]]),
+    ...(mode ? [["chmod", mode]] : []),
+    ...acls.map(words => [aclsProgram, ...words]),
+  ].map(call => [...privileged, ...call]);
+}
+
+/**
+ * Sets owner, mode and lists. Needs a step "read" of `mountProperties` before it. With `after`, it runs only after the success of that
+ * step.
  */
 export function permissionSteps(
   programs: Programs,
@@ -207,15 +229,7 @@ export function permissionSteps(
   permissions: Permissions | undefined,
   after: string | undefined,
 ): readonly Step[] {
-  if (!permissions) return [];
-  const { mode, user, group, acls, aclsProgram } = permissions;
-  // Without a group no colon: chown(1) would choose the user's own group, and refuses that for a number.
-  const owner = group === undefined ? user : `${user ?? ""}:${group}`;
-  const calls = [
-    ...(owner === undefined ? [] : [["chown", owner]]),
-    ...(mode ? [["chmod", mode]] : []),
-    ...acls.map(words => [aclsProgram, ...words]),
-  ].map(call => [...programs.privileged, ...call]);
+  const calls = permissions ? permissionCalls(programs, permissions) : [];
   if (calls.length === 0) return [];
   const step = onMountpoint("permit", name, calls);
   return [after === undefined ? step : { ...step, onlyAfter: after }];

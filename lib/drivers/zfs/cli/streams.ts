@@ -2,7 +2,8 @@ import { pause } from "../../../core/time.ts";
 import type { Argv, Output } from "../../../io/runner.ts";
 import { quoted, type Step, type StorageHost } from "../../../io/script.ts";
 import type { StreamEnd } from "../../copying.ts";
-import { type Held, type PropertyQuery, type StreamBase, type Taken, ZfsError, type ZfsStreams } from "../zfs.ts";
+import type { Held, StreamBase, Taken, ZfsStreams } from "../streams.ts";
+import { type PropertyQuery, ZfsError } from "../zfs.ts";
 import { outputOf, readEntries, refusal } from "./answers.ts";
 import { options, type Programs, readStep } from "./steps.ts";
 

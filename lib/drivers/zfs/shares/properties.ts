@@ -7,6 +7,11 @@ import type { ZfsStorage } from "../storage.ts";
 import type { ZfsVolume } from "../volume.ts";
 import type { Zfs } from "../zfs.ts";
 
+/** How nodes reach a file system that is shared by NFS, by its mount point. */
+export const nfsAddress =
+  (server: string) =>
+  (mountpoint: string): Context => ({ server, share: mountpoint });
+
 /** File systems that ZFS shares because of one of their properties. `server`: the host as nodes reach it. */
 export function propertyShare(
   protocol: "nfs" | "smb",
@@ -16,7 +21,7 @@ export function propertyShare(
   /** Throws "failed-precondition" for a file system that is not mounted. */
   const addressOf = ({ dataset, mountpoint }: ZfsVolume): Context => {
     if (protocol === "smb") return { server, share: usershareName(dataset) };
-    if (mountpoint !== undefined) return { server, share: mountpoint };
+    if (mountpoint !== undefined) return nfsAddress(server)(mountpoint);
     throw new CsiError(
       "failed-precondition",
       `${dataset} is not mounted, so NFS cannot share it; give the dataset above it a mountpoint`,

@@ -34,7 +34,7 @@ async function costOf(rig: ZfsRig, work: (driver: Driver) => Promise<unknown>) {
 }
 
 test.each([
-  ["zfs-generic-nfs", 2, 2],
+  ["zfs-generic-nfs", 1, 2],
   ["zfs-local-zvol", 2, 2],
   ["zfs-generic-iscsi", 3, 3],
   ["zfs-generic-nvmeof", 3, 3],
