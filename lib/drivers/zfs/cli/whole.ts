@@ -78,9 +78,10 @@ export async function makeWhole(
   finished: Finishing,
   asked: PropertyQuery,
 ): Promise<CreationResult> {
-  const query = { ...asked, properties: unique([...asked.properties, ...mountProperties]) };
-  const read = readStep(programs, query);
-  const outputs = await run([...before, wholeStep(programs, dataset, finished, read), { ...read, unless: "make" }]);
+  // What is above one that was made exists.
+  const query = { names: [dataset.name], properties: unique([...asked.properties, ...mountProperties]) };
+  const step = wholeStep(programs, dataset, finished, readStep(programs, query));
+  const outputs = await run([...before, step, { ...readStep(programs, asked), unless: "make" }]);
   const make = outputOf(outputs, "make");
   if (make.exitCode === 0) {
     const end = make.stdout.indexOf("\n");
@@ -91,5 +92,5 @@ export async function makeWhole(
   const refused = refusal(make);
   if (make.exitCode === failedLater && refused.failure === "absent") throw untrue(`made ${dataset.name}`);
   if (make.exitCode === failedLater || refused.failure !== "exists") throw refused;
-  return { made: false, entries: readEntries(outputs, query) };
+  return { made: false, entries: readEntries(outputs, asked) };
 }
