@@ -88,9 +88,11 @@ const probes = (): Promise<readonly Figure[]> =>
         { what: "  rate", value: median(runs.map(run => run.perSecond)), unit: "/s", peer: rate },
       );
     }
-    for (const peer of [163, 252, 194]) {
-      await load(daemon.pid, few(100_000, 20_000), 32, probe);
-      figures.push({ what: "resident after many more", value: memoryMiB(daemon.pid), unit: "MiB", peer, target: 90 });
+    const more = few(100_000, 20_000);
+    for (const [at, peer] of [163, 252, 194].entries()) {
+      await load(daemon.pid, more, 32, probe);
+      const what = `resident after ${((at + 1) * more).toLocaleString("en-US")} more calls`;
+      figures.push({ what, value: memoryMiB(daemon.pid), unit: "MiB", peer, target: 90 });
     }
     await pause(few(10_000, 3000));
     return [...figures, { what: "  at rest afterwards", value: memoryMiB(daemon.pid), unit: "MiB" }];
