@@ -1,14 +1,14 @@
 import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
-import { join } from "node:path";
 import { Command } from "commander";
 import { ownArchitecture } from "../image/executables.ts";
 import { imageArchive, makeImage } from "../image/main.ts";
 import { widenPath } from "../packages.ts";
 import { say } from "../say.ts";
 import { buildChangedBlocks } from "./changed-blocks.ts";
+import { furnish } from "./furnish.ts";
 import { buildImages } from "./images.ts";
-import { importImages, inMachine, kubectl, machinePid, nodeReady, startMachine, stopMachine } from "./machine.ts";
+import { importImages, inMachine, kubectl, machinePid, startMachine, stopMachine } from "./machine.ts";
 import { built } from "./place.ts";
 import { buildPrograms } from "./programs.ts";
 import { missing } from "./requirements.ts";
@@ -26,11 +26,6 @@ async function build(): Promise<void> {
   await buildImages();
 }
 
-async function apply(...files: readonly string[]): Promise<void> {
-  const result = await kubectl(["apply", "--server-side", ...files.flatMap(file => ["-f", file])]);
-  if (result.code !== 0) throw new Error(result.stderr);
-}
-
 /** Starts a cluster with the snapshot controller and csimux's image. */
 async function up(): Promise<void> {
   await build();
@@ -40,8 +35,7 @@ async function up(): Promise<void> {
   for (const name of await readdir(built.images))
     if (name.endsWith(".oci.tar")) await importImages(`/run/cluster/images/${name}`);
   await importImages(imageArchive);
-  await nodeReady();
-  await apply("/run/cluster/crds", join(import.meta.dirname, "manifests"));
+  await furnish();
   say("the cluster is running");
 }
 

@@ -33,6 +33,8 @@ export interface Central {
   readonly name?: string;
   /** False for `attachRequired: false` and no csi-attacher, as in a deployment for shares only. */
   readonly attaching?: boolean;
+  /** A patch of the node plugin. */
+  readonly node?: string;
 }
 
 /** The folder to apply: one of the manifests, or central with the folder of the volumes. */
@@ -90,7 +92,7 @@ async function edit(path: string, from: string, to: string): Promise<void> {
   await writeFile(file, (await readFile(file, "utf8")).replace(from, to));
 }
 
-async function writeCentral({ connections, proxy = [], single, name, attaching = true }: Central): Promise<void> {
+async function writeCentral({ connections, proxy = [], single, name, attaching = true, node }: Central): Promise<void> {
   const folder = join(copy, "central");
   const names = Object.keys(connections);
   await rm(join(folder, "connections"), { recursive: true });
@@ -115,10 +117,11 @@ async function writeCentral({ connections, proxy = [], single, name, attaching =
   await mkdir(own, { recursive: true });
   await writeFile(join(own, "controller.yaml"), sharedFolder("Deployment", "csimux-controller"));
   await writeFile(join(own, "node.yaml"), sharedFolder("DaemonSet", "csimux-node"));
-  await writeFile(
-    join(own, "kustomization.yaml"),
-    "resources: [../central]\npatches: [{ path: controller.yaml }, { path: node.yaml }]\n",
-  );
+  if (node !== undefined) await writeFile(join(own, "more.yaml"), node);
+  const patches = ["controller", "node", ...(node === undefined ? [] : ["more"])].map(name => ({
+    path: `${name}.yaml`,
+  }));
+  await writeFile(join(own, "kustomization.yaml"), JSON.stringify({ resources: ["../central"], patches }));
 }
 
 async function freshCopy(): Promise<void> {
