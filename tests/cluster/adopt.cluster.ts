@@ -167,6 +167,16 @@ test("a volume that a client still uses is refused, with the reason at its claim
   await areAgain(before);
 });
 
+/** Creates what adopt --all prints, or the objects of it that have this text. */
+async function adoptAll(part: RegExp): Promise<void> {
+  const argv = ["env", "KUBECACHEDIR=/run/cluster/state/kubectl", plugin, "volumes", "adopt", "--all"];
+  const { code, stdout, stderr } = await inMachine([...argv, "--kubeconfig", kubeconfig], 300_000);
+  expect([code, stderr]).toEqual([0, ""]);
+  const documents = stdout.split(/^---\n/m).filter(text => part.test(text));
+  await writeFile(manifest, documents.join("---\n"));
+  await kube("create", "-f", manifest);
+}
+
 test.each([
   ["PersistentVolumes and claims", /^kind: /m],
   ["PersistentVolumes, and the set makes its own claims", /^kind: PersistentVolume$/m],
@@ -174,14 +184,19 @@ test.each([
   const before = await written();
   await setPolicy("Retain");
   await withoutSet();
-  const argv = ["env", "KUBECACHEDIR=/run/cluster/state/kubectl", plugin, "volumes", "adopt", "--all"];
-  const { code, stdout, stderr } = await inMachine([...argv, "--kubeconfig", kubeconfig], 300_000);
-  expect([code, stderr]).toEqual([0, ""]);
-  const documents = stdout.split(/^---\n/m).filter(text => part.test(text));
-  await writeFile(manifest, documents.join("---\n"));
-  await kube("create", "-f", manifest);
+  await adoptAll(part);
   await apply(set);
   await areAgain(before);
   // The claims give the volumes up, so that the next case has no second volume for each.
+  await setPolicy("Delete");
+});
+
+test("after the loss of etcd while the pods run, adopt --all prints what binds, and the pods of the new cluster read the data", async () => {
+  const before = await written();
+  await newCluster();
+  await deploy();
+  await adoptAll(/^kind: /m);
+  await apply(set);
+  await areAgain(before);
   await setPolicy("Delete");
 });
