@@ -49,7 +49,7 @@ async function changed(volume: string, size: number): Promise<Buffer> {
       `dd if=/dev/urandom of=$1 bs=${block} seek=${at()} count=${1 + pick(16)} conv=notrunc,nocreat status=none`,
     );
   lines.push(`dd if=/dev/zero of=$1 bs=${block} seek=${at()} count=${1 + pick(32)} conv=notrunc,nocreat status=none`);
-  // Where something holds the disk, pages that are not written yet refuse a discard (Linux 6.1, block/fops.c, truncate_bdev_range).
+  // Where something holds the disk, pages that are not written yet refuse a discard (Linux 6.1, block/bdev.c, truncate_bdev_range).
   lines.push("blockdev --flushbufs $1");
   for (let left = 2; left > 0; left--)
     lines.push(`blkdiscard --force -o ${at() * block} -l ${(1 + pick(64)) * block} $1`);
