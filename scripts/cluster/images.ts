@@ -5,6 +5,7 @@ import { writeArchive } from "../image/archive.ts";
 import { ownArchitecture as architecture } from "../image/executables.ts";
 import { say } from "../say.ts";
 import { spawned } from "../spawned.ts";
+import { changedBlocksProgram, changedBlocksVersion, hasChangedBlocks } from "./changed-blocks.ts";
 import { built, testImages, versions } from "./place.ts";
 
 /** The sidecars under their names in the manifests. */
@@ -18,6 +19,9 @@ export const sidecars = {
 
 /** The image of the tests' pods. */
 export const shellImage = "cluster.test/busybox:1";
+
+/** The image of a backup tool that lists changed blocks, with a shell. It exists where `hasChangedBlocks` is true. */
+export const listerImage = `cluster.test/snapshot-metadata-lister:${changedBlocksVersion}`;
 
 /** Holds the namespaces of a pod until it is terminated. */
 const pause = ["/bin/busybox", "sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"];
@@ -56,6 +60,20 @@ async function agnhost(folder: string): Promise<void> {
   await copyFile(join(built.programs, "agnhost"), join(folder, "agnhost"));
 }
 
+/** csi-snapshot-metadata under its name in the manifests, and its client. */
+async function changedBlocks(): Promise<void> {
+  const [name, lister] = ["csi-snapshot-metadata", "snapshot-metadata-lister"] as const;
+  const versioned = `${name}:${changedBlocksVersion}`;
+  const file = (each: string) => `${each}-${changedBlocksVersion}`;
+  await image(file(name), [`registry.k8s.io/sig-storage/${versioned}`], { Entrypoint: [`/${name}`] }, folder =>
+    copyFile(changedBlocksProgram(name), join(folder, name)),
+  );
+  await image(file(lister), [listerImage], { Env: ["PATH=/bin"], Cmd: ["sh"] }, async folder => {
+    await busybox(folder);
+    await copyFile(changedBlocksProgram(lister), join(folder, "bin", lister));
+  });
+}
+
 /** Builds the missing images of the cluster, except csimux's, without a registry and without a container engine. */
 export async function buildImages(): Promise<void> {
   await mkdir(built.images, { recursive: true });
@@ -69,4 +87,5 @@ export async function buildImages(): Promise<void> {
     await image(name, [`registry.k8s.io/sig-storage/${name}:${version}`], { Entrypoint: [`/${name}`] }, folder =>
       copyFile(join(built.programs, name), join(folder, name)),
     );
+  if (hasChangedBlocks()) await changedBlocks();
 }

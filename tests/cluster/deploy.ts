@@ -35,6 +35,8 @@ export interface Central {
   readonly attaching?: boolean;
   /** A patch of the node plugin. */
   readonly node?: string;
+  /** Whether the component snapshot-metadata is included. */
+  readonly changedBlocks?: boolean;
 }
 
 /** The folder to apply: one of the manifests, or central with the folder of the volumes. */
@@ -92,7 +94,15 @@ async function edit(path: string, from: string, to: string): Promise<void> {
   await writeFile(file, (await readFile(file, "utf8")).replace(from, to));
 }
 
-async function writeCentral({ connections, proxy = [], single, name, attaching = true, node }: Central): Promise<void> {
+async function writeCentral({
+  connections,
+  proxy = [],
+  single,
+  name,
+  attaching = true,
+  node,
+  changedBlocks,
+}: Central): Promise<void> {
   const folder = join(copy, "central");
   const names = Object.keys(connections);
   await rm(join(folder, "connections"), { recursive: true });
@@ -109,6 +119,7 @@ async function writeCentral({ connections, proxy = [], single, name, attaching =
   if (name !== undefined) await edit("central/settings.yaml", `driver: ${drivers.central}`, `driver: ${name}`);
   if (proxy.some(line => line.includes("source: nodeLabel")))
     await edit("central/kustomization.yaml", "# - ../node-labels", "- ../node-labels");
+  if (changedBlocks) await edit("central/kustomization.yaml", "# - ../snapshot-metadata", "- ../snapshot-metadata");
   if (!attaching) {
     await edit("base/csidriver.yaml", "\n  attachRequired: true", "\n  attachRequired: false");
     await edit("central/kustomization.yaml", "  - ../attach\n", "");

@@ -4,6 +4,7 @@ import { until } from "../../../scripts/cluster/first-process.ts";
 import { state } from "../../../scripts/cluster/place.ts";
 import { root, tool } from "../../../scripts/spawned.ts";
 import { nfsClients, nfsdForShells } from "../../fakes/zfs/nfsd.ts";
+import { Pools } from "../../fakes/zfs/pool.ts";
 import { startServer, stopServer } from "./server.ts";
 
 const at = { host: "10.99.0.2", port: 6072 };
@@ -12,12 +13,15 @@ const file = join(state, "zfs-host.json");
 
 /** A storage host on the cluster's machine. Its NFS server is a model, so nodes cannot mount its volumes. */
 export interface ZfsHost {
-  /** The text of a connection file for it. */
+  /** The text of a connection file for it, and of one for disks. */
   readonly connection: string;
+  readonly disks: string;
   /** The folder with the datasets of the volumes. */
   readonly volumes: string;
   /** Sets which dataset a client of the NFS server has a file open in. */
   open(volume: string | undefined): void;
+  /** The file with the content of a disk; its folder may be missing. */
+  contentOf(disk: string): string;
 }
 
 /** Starts it; it runs until it is ended. */
@@ -29,12 +33,15 @@ export async function startZfsHost(): Promise<ZfsHost> {
     return text !== "" && (JSON.parse(text) as { folder: string; hostKey: string; clientKey: string });
   });
   const volumes = join(folder, "mnt/tank/v");
+  const common = {
+    instance_id: "cluster-1",
+    sshConnection: { ...at, username: "root", privateKey: clientKey, hostKey },
+  };
   return {
     volumes,
     connection: JSON.stringify({
       driver: "zfs-generic-nfs",
-      instance_id: "cluster-1",
-      sshConnection: { ...at, username: "root", privateKey: clientKey, hostKey },
+      ...common,
       zfs: { datasetParentName: "tank/v", detachedSnapshotsDatasetParentName: "tank/s", datasetEnableQuotas: true },
       nfs: {
         shareHost: at.host,
@@ -42,6 +49,22 @@ export async function startZfsHost(): Promise<ZfsHost> {
         shareStrategySetDatasetProperties: { properties: { sharenfs: "rw" } },
       },
     }),
+    disks: JSON.stringify({
+      driver: "zfs-generic-iscsi",
+      ...common,
+      zfs: { datasetParentName: "tank/disks/v", detachedSnapshotsDatasetParentName: "tank/disks/s" },
+      iscsi: {
+        targetPortal: `${at.host}:3260`,
+        shareStrategy: "targetCli",
+        shareStrategyTargetCli: { basename: "iqn.2024-01.org.example:cluster", tpg: {}, block: {} },
+      },
+    }),
+    contentOf(disk) {
+      const pools = new Pools(folder);
+      const found = pools.find(`tank/disks/v/${disk}`);
+      if (!found) throw new Error(`there is no disk ${disk}`);
+      return join(pools.place(found), "data");
+    },
     open(volume) {
       const place = join(volumes, volume ?? "");
       nfsdForShells(folder, join(folder, "bin"), place);

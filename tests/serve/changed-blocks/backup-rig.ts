@@ -1,7 +1,5 @@
-import { execFileSync } from "node:child_process";
 import { cp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { parse } from "yaml";
 import {
   changedBlocksManifests,
   changedBlocksProgram,
@@ -11,8 +9,8 @@ import { built } from "../../../scripts/cluster/place.ts";
 import { root, type Spawned, spawned } from "../../../scripts/spawned.ts";
 import { freePort } from "../../io/ssh/sshd.ts";
 import { hasPrograms, Kubernetes } from "./kubernetes.ts";
+import { certificates, described, service } from "./service.ts";
 
-const service = "csimux-snapshot-metadata.storage.svc";
 const namespace = "shop";
 
 /** An API server with the objects of examples/kubernetes/central and of its component, and the sidecars that serve csimux' socket. */
@@ -40,24 +38,6 @@ async function overlay(folder: string, driver: string): Promise<string> {
   const settings = join(copy, "central/settings.yaml");
   await writeFile(settings, (await readFile(settings, "utf8")).replace("csimux.storage", driver));
   return copy;
-}
-
-/** The certificate of the service, signed by an authority whose certificate is ca.crt. */
-function certificates(folder: string): void {
-  const openssl = (...args: readonly string[]) => execFileSync("openssl", args, { cwd: folder, stdio: "ignore" });
-  const key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
-  openssl("req", "-x509", ...key, "-keyout", "ca.key", "-out", "ca.crt", "-subj", "/CN=authority", "-days", "2");
-  const name = ["-subj", `/CN=${service}`, "-addext", `subjectAltName=DNS:${service}`];
-  openssl("req", ...key, "-keyout", "tls.key", "-out", "tls.csr", ...name);
-  const signed = ["-CA", "ca.crt", "-CAkey", "ca.key", "-days", "2", "-copy_extensions", "copy"];
-  openssl("x509", "-req", "-in", "tls.csr", "-out", "tls.crt", ...signed);
-}
-
-/** What the component's head tells its user to create. */
-async function sample(manifests: string): Promise<{ metadata: object; spec: object }> {
-  const text = await readFile(join(manifests, "snapshot-metadata/kustomization.yaml"), "utf8");
-  const lines = text.split("\n").filter(line => line.startsWith("#   "));
-  return parse(lines.map(line => line.slice(4)).join("\n")) as { metadata: object; spec: object };
 }
 
 interface Deployed {
@@ -94,10 +74,9 @@ async function started(api: Kubernetes, socket: string, driver: string): Promise
   await api.ok("-n", "storage", "create", "secret", "tls", "csimux-snapshot-metadata", ...tls);
   const [port, hosts] = [await freePort(), join(api.folder, "hosts")];
   await writeFile(hosts, `127.0.0.1 localhost ${service}\n`);
-  const described = await sample(manifests);
-  const caCert = (await readFile(join(api.folder, "ca.crt"))).toString("base64");
-  const spec = { ...described.spec, address: `${service}:${port}`, caCert };
-  await api.apply({ ...described, metadata: { name: driver }, spec });
+  const sample = await described(manifests, api.folder);
+  const spec = { ...sample.spec, address: `${service}:${port}` };
+  await api.apply({ ...sample, metadata: { name: driver }, spec });
 
   const kubeconfig = await api.account("storage", "csimux-controller");
   const text = await api.ok("-n", "storage", "get", "deployment", "csimux-controller", "-o=json");
