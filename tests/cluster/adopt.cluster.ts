@@ -22,9 +22,9 @@ import {
 } from "./kube.ts";
 import { tidy } from "./left.ts";
 import { statefulSet, storageClass } from "./objects.ts";
-import { csimux } from "./processes.ts";
 import { newCluster } from "./scenes/new-cluster.ts";
 import { nfsClient } from "./scenes/nfs-client.ts";
+import { csimux } from "./scenes/processes.ts";
 import { startZfsHost, stopZfsHost, type ZfsHost } from "./scenes/zfs-host.ts";
 
 // The claims of a StatefulSet are deleted and made again from the same manifests, also in a cluster that knows nothing of the first one. Its pods

@@ -14,8 +14,8 @@ import {
 import { apply, bound, eventually, get, inPod, kube, list, type Resource, remove, running } from "./kube.ts";
 import { tidy } from "./left.ts";
 import { claim, pod, storageClass } from "./objects.ts";
-import { processes } from "./processes.ts";
 import { nodesOf, other, otherNode, refused, removeThere, there } from "./scenes/other-node.ts";
+import { processes } from "./scenes/processes.ts";
 
 // attachRequired changes under a running pod, by the steps of examples/guide/attach.md.
 

@@ -11,7 +11,7 @@ import { deployCentral, drivers, namespace, undeploy } from "./deploy.ts";
 import { apply, bound, eventually, home, inPod, kube, list, ready, running } from "./kube.ts";
 import { tidy } from "./left.ts";
 import { claim, snapshot, storageClass } from "./objects.ts";
-import { killLeader } from "./processes.ts";
+import { killLeader } from "./scenes/processes.ts";
 import { type ServedService, serveService } from "./scenes/service.ts";
 import { startZfsHost, stopZfsHost, type ZfsHost } from "./scenes/zfs-host.ts";
 

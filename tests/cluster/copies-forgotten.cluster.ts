@@ -18,7 +18,6 @@ import {
 } from "./kube.ts";
 import { nothingLeft, tidy } from "./left.ts";
 import { snapshot } from "./objects.ts";
-import { csimux, leader, processes } from "./processes.ts";
 import {
   copies,
   copyOf,
@@ -35,6 +34,7 @@ import {
   slowAndFast,
   slowAndFastClasses,
 } from "./scenes/copying.ts";
+import { csimux, leader, processes } from "./scenes/processes.ts";
 
 // Copies of claims that were deleted meanwhile. A copy that is not asked for pauses after a minute here, and is removed after an hour.
 

@@ -6,7 +6,6 @@ import { dataOutside, deployCentral, undeploy } from "./deploy.ts";
 import { apply, bound, eventually, get, inPod, kube, list, ready, warnings } from "./kube.ts";
 import { tidy } from "./left.ts";
 import { snapshot } from "./objects.ts";
-import { killLeader, leader, processesOf } from "./processes.ts";
 import {
   copyOf,
   filled,
@@ -22,6 +21,7 @@ import {
   slowAndFastClasses,
   volumeName,
 } from "./scenes/copying.ts";
+import { killLeader, leader, processesOf } from "./scenes/processes.ts";
 
 // Claims get the content of claims and VolumeSnapshots on another storage system: of folders, many files of all kinds.
 

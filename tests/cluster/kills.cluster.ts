@@ -5,7 +5,7 @@ import { byNode, deployCentral, drivers, settled, undeploy } from "./deploy.ts";
 import { apply, bound, eventually, find, inPod, kube, list, removeSoon, running } from "./kube.ts";
 import { tidy } from "./left.ts";
 import { claim, pod, storageClass } from "./objects.ts";
-import { csimux, processes } from "./processes.ts";
+import { csimux, processes } from "./scenes/processes.ts";
 
 beforeAll(async () => {
   await deployCentral(byNode);

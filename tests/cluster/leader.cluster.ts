@@ -5,7 +5,7 @@ import { byNode, dataOutside, deployCentral, drivers, undeploy } from "./deploy.
 import { apply, eventually, find, kube, list, removeSoon } from "./kube.ts";
 import { tidy } from "./left.ts";
 import { claim, snapshot, storageClass } from "./objects.ts";
-import { killLeader } from "./processes.ts";
+import { killLeader } from "./scenes/processes.ts";
 
 const kills = Number(process.env["KILLS"] || 40);
 const claims = Number(process.env["CLAIMS"] || 200);

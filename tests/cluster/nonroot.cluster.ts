@@ -4,9 +4,9 @@ import { deployCentral, drivers, namespace, undeploy } from "./deploy.ts";
 import { apply, bound, eventually, find, kube, ready, remove } from "./kube.ts";
 import { tidy } from "./left.ts";
 import { claim, snapshot, storageClass } from "./objects.ts";
-import { csimux } from "./processes.ts";
 import { ask, grown } from "./scenes/life.ts";
 import { nas, nasConnection, startNas, stopNas } from "./scenes/nas.ts";
+import { csimux } from "./scenes/processes.ts";
 
 beforeAll(async () => {
   await startNas();

@@ -5,7 +5,7 @@ import type { Process } from "../../../scripts/cluster/processes.ts";
 import { type Central, dataOutside, drivers, folderConnection, namespace } from "../deploy.ts";
 import { apply, bound, eventually, get, inPod, kube, type Resource, running } from "../kube.ts";
 import { claim, pod, storageClass } from "../objects.ts";
-import { processes } from "../processes.ts";
+import { processes } from "./processes.ts";
 
 /** Two storage systems with folders; `copies` is what the main file says about copies, in one line. */
 export const slowAndFast = (copies = ""): Central => ({

@@ -5,7 +5,7 @@ import { furnish } from "../../../scripts/cluster/furnish.ts";
 import { kubectl } from "../../../scripts/cluster/machine.ts";
 import { state } from "../../../scripts/cluster/place.ts";
 import { kill } from "../../../scripts/cluster/processes.ts";
-import { processes } from "../processes.ts";
+import { processes } from "./processes.ts";
 
 /** What would remember the objects of another etcd. The machine starts them again (scripts/cluster/machine/init.sh). */
 const parts = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet"];

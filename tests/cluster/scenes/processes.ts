@@ -1,7 +1,7 @@
-import { machinePid } from "../../scripts/cluster/machine.ts";
-import { kill, type Process, processesBelow } from "../../scripts/cluster/processes.ts";
-import { drivers, namespace } from "./deploy.ts";
-import { kube, list, type Resource } from "./kube.ts";
+import { machinePid } from "../../../scripts/cluster/machine.ts";
+import { kill, type Process, processesBelow } from "../../../scripts/cluster/processes.ts";
+import { drivers, namespace } from "../deploy.ts";
+import { kube, list, type Resource } from "../kube.ts";
 
 /** All processes of the cluster's machine. */
 export const processes = async (): Promise<readonly Process[]> => processesBelow(await machinePid());
