@@ -58,7 +58,7 @@ const make = async (name: string, more = {}) => {
   return volume;
 };
 
-test("a volume is made in two round trips, with its owner, mode, quota and share, and by name as democratic-csi makes it", async () => {
+test("a volume is made in one round trip, with its owner, mode, quota and share, and by name as democratic-csi makes it", async () => {
   const volume = await make("pvc-1");
   const place = `${fake.folder}/mnt/tank/k8s/volumes/pvc-1`;
   expect(volume.volumeId).toBe("v:nas/pvc-1");
@@ -91,9 +91,8 @@ test("a volume is made in two round trips, with its owner, mode, quota and share
   fake.commands();
   await make("pvc-2");
   const verbs = fake.commands().map(line => line.split(" ").slice(0, 2).join(" "));
-  // In one script: create, and what there is now, which also tells chown and chmod where it is. In the other: that it is still the
-  // same dataset, and that it is complete.
-  expect(verbs).toEqual(["zfs create", "zfs get", "zfs get", "zfs set"]);
+  // In one script: create, what there is now, which also tells chown and chmod where it is, and that it is complete.
+  expect(verbs).toEqual(["zfs create", "zfs get", "zfs set"]);
 });
 
 test("the whole life of a volume: content, snapshot, clone, copies, growth, and all of it gone in the end", async () => {
