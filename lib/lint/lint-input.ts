@@ -97,6 +97,10 @@ export const textAt = (value: unknown, ...path: readonly (string | number)[]): s
   return typeof found === "string" || typeof found === "number" ? String(found) : undefined;
 };
 
+/** A value as text. The conversion of JavaScript itself fails for a mapping with a key "toString". */
+export const textOf = (value: unknown): string =>
+  typeof value === "object" && value !== null ? Object.prototype.toString.call(value) : String(value);
+
 /** The mapping at a path; empty if there is none. */
 export const mappingAt = (value: unknown, ...path: readonly (string | number)[]): Mapping => {
   const found = at(value, ...path);

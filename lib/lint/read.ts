@@ -9,7 +9,7 @@ import { nearest } from "../schema/nearest.ts";
 import { aboutOf, keysOf, type Schema, schemaAt, shapeOf } from "../schema/shape.ts";
 import type { ValueResolver } from "../schema/value-resolver.ts";
 import { type SourceDocument, secretByName } from "./document.ts";
-import { type ConnectionFile, type MainDocument, mappingAt, textAt } from "./lint-input.ts";
+import { type ConnectionFile, type MainDocument, mappingAt, textAt, textOf } from "./lint-input.ts";
 
 /** A document with a connection or main file, before it is read. */
 export interface UnreadDocument {
@@ -60,7 +60,7 @@ export function readConnectionFile(
 }
 
 /** A shorter text is a slip, and an address is not a secret; a login in it is hidden anyway. */
-const mayBeSecret = (value: unknown): boolean => String(value).length >= 6 && !/^[a-z]+:\/\//.test(String(value));
+const mayBeSecret = (value: unknown): boolean => textOf(value).length >= 6 && !/^[a-z]+:\/\//.test(textOf(value));
 
 const valueAt = (value: unknown, path: Path): unknown =>
   path.reduce<unknown>((inner, step) => (isMapping(inner) ? inner[String(step)] : undefined), value);

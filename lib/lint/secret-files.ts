@@ -133,7 +133,8 @@ const textOf = (value: unknown): string | undefined => (typeof value === "string
 
 const isConnection = (text: unknown): boolean =>
   kindIn(text) === "connection" &&
-  parseYamlDocuments("", String(text), fileBudget).some(({ value }) => hasSection(value));
+  typeof text === "string" &&
+  parseYamlDocuments("", text, fileBudget).some(({ value }) => hasSection(value));
 
 function kindIn(text: unknown): DocumentKind {
   if (typeof text !== "string" || !text.includes(":")) return "other";

@@ -1,5 +1,5 @@
 import { posix } from "node:path";
-import { at, listAt, type ManifestObject, textAt } from "./lint-input.ts";
+import { at, listAt, type ManifestObject, textAt, textOf } from "./lint-input.ts";
 
 /** The containers of a Deployment, DaemonSet or StatefulSet. */
 export const containersOf = ({ value }: ManifestObject): readonly unknown[] =>
@@ -12,7 +12,7 @@ export function argsOf(container: unknown): readonly string[] {
   );
   const expanded = (text: string): string =>
     text.replace(/\$\(([^)]*)\)/g, (whole, name: string) => variables.get(name) ?? whole);
-  return listAt(container, "args").map(each => expanded(String(each)));
+  return listAt(container, "args").map(each => expanded(textOf(each)));
 }
 
 /** The values of an option, as `--option=value` or in the next argument. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { connections } from "./cases/connections.ts";
 import { main } from "./cases/good.ts";
-import { check } from "./checking.ts";
+import { check, seen } from "./checking.ts";
 
 /** Mappings whose keys are the user's own. */
 const free = /^\s*(?:fast|both|allow_any_host|OBJECTSTORE|ENDPOINT|SECRET_KEY|OBJECTIVEFS_PASSPHRASE)$/;
@@ -58,6 +58,17 @@ describe("a deleted line", () => {
     expect(unexplained).toEqual([]);
   });
 });
+
+test.each(["{ toString: [1-planted-secret] }", "[{ toString: 1-planted-secret }]"])(
+  "%s where a number belongs, next to the keys of secrets, is named and not shown",
+  value => {
+    const text = (connections["freenas-api-nfs"] ?? "").replace(/\n {2}port: .*/, `\n  port: ${value}`);
+    expect(text).toContain("1-planted-secret");
+    const problems = check({ "freenas-api-nfs.yaml": text });
+    expect(problems.some(({ path }) => path === "httpConnection.port")).toBe(true);
+    expect(seen(problems)).not.toContain("planted");
+  },
+);
 
 test("a secret below a key for something else, next to the keys of secrets, is not shown", () => {
   const text = connections["freenas-api-nfs"] ?? "";

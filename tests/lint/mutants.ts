@@ -36,6 +36,8 @@ const values = [
   "{}",
   "[1, 2]",
   "{a: b}",
+  "{ toString: a }",
+  "[{ toString: [a] }]",
   "null",
   "true",
   "12345678901234567890123",

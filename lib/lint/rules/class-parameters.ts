@@ -8,7 +8,7 @@ import { meant, nearest } from "../../schema/nearest.ts";
 import { membersOfClass, ownClasses } from "../class-target.ts";
 import type { DocumentDiagnostic } from "../document.ts";
 import { driverParameters, factsOf, filesystemsOf, isDisk } from "../facts.ts";
-import { at, type ClassObject, type ConnectionFile, listAt, mappingAt, textAt } from "../lint-input.ts";
+import { at, type ClassObject, type ConnectionFile, listAt, mappingAt, textAt, textOf } from "../lint-input.ts";
 import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
 
 const rule = rulesById({
@@ -104,12 +104,12 @@ function* parameters(each: ClassObject, members: readonly ConnectionFile[]): Fou
       const message = 'only "true" and "false" are possible';
       yield report(document, rule["parameter-value"], path, message, 'write "true" or "false"');
     }
-    if (kind === "snapshot" && key === "driver" && !snapshotMethods.includes(String(value))) {
-      const near = nearest(String(value), snapshotMethods);
+    if (kind === "snapshot" && key === "driver" && !snapshotMethods.includes(textOf(value))) {
+      const near = nearest(textOf(value), snapshotMethods);
       const fix = near && meant(near);
       yield report(document, rule["parameter-value"], path, `must be one of ${snapshotMethods.join(", ")}`, fix);
     }
-    const badTemplate = kind === "storage" && key === nameTemplateKey && nameTemplateRefusal(String(value));
+    const badTemplate = kind === "storage" && key === nameTemplateKey && nameTemplateRefusal(textOf(value));
     if (badTemplate) yield report(document, rule["parameter-value"], path, badTemplate, templateFix);
     // Templates may use any parameter.
     const texts = [

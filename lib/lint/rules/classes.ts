@@ -5,7 +5,16 @@ import { type AccessibleTopology, fitsTerm, type PlacementPolicy } from "../../t
 import { ownClasses, targetOf } from "../class-target.ts";
 import { type DocumentDiagnostic, nameOf } from "../document.ts";
 import { factsOf, isLocal } from "../facts.ts";
-import { at, type ClassObject, type ConnectionFile, type LintInput, listAt, mappingAt, textAt } from "../lint-input.ts";
+import {
+  at,
+  type ClassObject,
+  type ConnectionFile,
+  type LintInput,
+  listAt,
+  mappingAt,
+  textAt,
+  textOf,
+} from "../lint-input.ts";
 import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
 import { isPatch, servedNames } from "../workloads.ts";
 import { reportsOf } from "./topology.ts";
@@ -123,8 +132,8 @@ function* storageClass(each: ClassObject, members: readonly ConnectionFile[], in
   }
   const folder = members.find(member => factsOf(member)?.protocol === "hostpath");
   for (const [index, option] of listAt(value, "mountOptions").entries()) {
-    if (!folder || genericMountOptions.has(String(option))) continue;
-    const message = `volumes of connection "${folder.name}" are existing folders, so "${String(option)}" has no effect`;
+    if (!folder || genericMountOptions.has(textOf(option))) continue;
+    const message = `volumes of connection "${folder.name}" are existing folders, so "${textOf(option)}" has no effect`;
     yield report(document, rule["mount-option-without-effect"], [...path, "mountOptions", index], message, "remove it");
   }
   yield* allowedTopologies(each, members, input);
@@ -137,7 +146,7 @@ const termsOf = (entry: unknown): readonly Term[] =>
     (terms, expression) => {
       const key = textAt(expression, "key") ?? "";
       return terms
-        .flatMap(term => listAt(expression, "values").map(value => ({ ...term, [key]: String(value) })))
+        .flatMap(term => listAt(expression, "values").map(value => ({ ...term, [key]: textOf(value) })))
         .slice(0, 1000);
     },
     [{}],
@@ -205,7 +214,7 @@ function* unknownKeys(
 /** The topology of a connection; keys with their prefix. */
 function topologyOf({ read }: ConnectionFile, prefix: string): readonly AccessibleTopology[] {
   const texts = (values: object, before = ""): Term =>
-    Object.fromEntries(Object.entries(values).map(([key, value]) => [before + key, String(value)]));
+    Object.fromEntries(Object.entries(values).map(([key, value]) => [before + key, textOf(value)]));
   return listAt(read.normalized, "proxy", "perDriver", "topology").map(each => ({
     requirements: texts(mappingAt(each, "requirements"), `${prefix}/`),
     extra: texts(mappingAt(each, "extra")),

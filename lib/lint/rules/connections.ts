@@ -1,5 +1,5 @@
 import { bothKinds, factsOf } from "../facts.ts";
-import { at, type ConnectionFile, type LintInput, listAt, mappingAt, textAt } from "../lint-input.ts";
+import { at, type ConnectionFile, type LintInput, listAt, mappingAt, textAt, textOf } from "../lint-input.ts";
 import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
 import { readingRules } from "./reading.ts";
 
@@ -74,7 +74,7 @@ function* keys({ document, read: { normalized } }: ConnectionFile): Found {
   }
   for (const section of Object.keys(normalized)) {
     for (const key of ["targetPortals", "transports"]) {
-      const portals = listAt(normalized, section, key).map(String);
+      const portals = listAt(normalized, section, key).map(textOf);
       const plain = portals.map(portal => portal.toLowerCase().replace(/:3260$/, ""));
       for (const [index, portal] of portals.entries())
         if (plain.indexOf(plain[index] ?? "") < index)
@@ -127,7 +127,7 @@ export const labelsOf = ({ read }: ConnectionFile): Readonly<Record<string, stri
   Object.fromEntries(
     Object.entries(mappingAt(read.normalized, "proxy", "perDriver", "labels")).map(([key, value]) => [
       key,
-      String(value),
+      textOf(value),
     ]),
   );
 

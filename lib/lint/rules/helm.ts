@@ -2,7 +2,7 @@ import { unknownFolder } from "../../config/proxy.ts";
 import { hostPath, iscsiadmVariable } from "../../core/host-path.ts";
 import type { Path } from "../../schema/finding.ts";
 import { factsOf, isLocal, needsNoSection } from "../facts.ts";
-import { at, type LintInput, listAt, type ManifestObject, mappingAt, textAt } from "../lint-input.ts";
+import { at, type LintInput, listAt, type ManifestObject, mappingAt, textAt, textOf } from "../lint-input.ts";
 import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
 
 const rule = rulesById({
@@ -58,7 +58,7 @@ export const helm: Theme = {
 
 const provisionerArgs: Path = ["controller", "externalProvisioner", "extraArgs"];
 
-const argsOf = ({ value }: ManifestObject): readonly string[] => listAt(value, ...provisionerArgs).map(String);
+const argsOf = ({ value }: ManifestObject): readonly string[] => listAt(value, ...provisionerArgs).map(textOf);
 
 function* mainFile({ document, value }: ManifestObject): Found {
   if (textAt(value, "driver", "existingConfigSecret") !== undefined) return;

@@ -6,7 +6,7 @@ import { meant, nearest } from "../../schema/nearest.ts";
 import { ownProvisioners } from "../class-target.ts";
 import type { DocumentDiagnostic, SourceDocument } from "../document.ts";
 import { factsOf, isDisk, isLocal } from "../facts.ts";
-import { at, type ConnectionFile, type LintInput, listAt, type ManifestObject, textAt } from "../lint-input.ts";
+import { at, type ConnectionFile, type LintInput, listAt, type ManifestObject, textAt, textOf } from "../lint-input.ts";
 import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
 import { storesOf } from "../unseen.ts";
 import { argsOf, containersOf, isController, isPatch, isSidecar, mountedAt, servedNames } from "../workloads.ts";
@@ -181,7 +181,7 @@ function* forgottenFiles({ document, value }: ManifestObject, connections: reado
     .filter(each => each.document.inside === "")
     .map(each => posix.normalize(each.document.file));
   for (const [index, generator] of listAt(value, "secretGenerator").entries()) {
-    const named = listAt(generator, "files").map(each => posix.join(home, String(each).replace(/^[^=]*=/, "")));
+    const named = listAt(generator, "files").map(each => posix.join(home, textOf(each).replace(/^[^=]*=/, "")));
     const folders = plain.filter(file => named.includes(file)).map(posix.dirname);
     for (const file of plain) {
       if (!folders.includes(posix.dirname(file)) || named.includes(file)) continue;

@@ -1,6 +1,6 @@
 import type { Path } from "../../schema/finding.ts";
 import type { DocumentDiagnostic } from "../document.ts";
-import { at, type ConnectionFile, listAt, mappingAt, textAt } from "../lint-input.ts";
+import { at, type ConnectionFile, listAt, mappingAt, textAt, textOf } from "../lint-input.ts";
 import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
 import { readingRules } from "./reading.ts";
 
@@ -152,7 +152,7 @@ function namesHosts(option: string): boolean {
 /** Notations for any host. */
 const everybody: ReadonlySet<string> = new Set(["*", "@0.0.0.0/0", "0.0.0.0/0", "@0/0", "::/0", "@::/0"]);
 
-const isEverybody = (hosts: readonly unknown[]): boolean => hosts.some(host => everybody.has(String(host)));
+const isEverybody = (hosts: readonly unknown[]): boolean => hosts.some(host => everybody.has(textOf(host)));
 
 /** The key of the allowed hosts if everybody has root access; TrueNAS takes empty lists for everybody. */
 function everybodyOnTrueNas(nfs: unknown): string | undefined {

@@ -2,7 +2,7 @@ import { meant, nearest } from "../../schema/nearest.ts";
 import type { TopologyConfig } from "../../topology/config.ts";
 import type { DocumentDiagnostic, SourceDocument } from "../document.ts";
 import { isLocal, isMixed } from "../facts.ts";
-import { at, type ConnectionFile, listAt, type MainDocument, mappingAt } from "../lint-input.ts";
+import { at, type ConnectionFile, listAt, type MainDocument, mappingAt, textOf } from "../lint-input.ts";
 import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
 
 const rule = rulesById({
@@ -131,10 +131,10 @@ function* unknown(
       continue;
     }
     const values = reports.get(key);
-    if (!values || values.has(String(wanted))) continue;
-    const near = nearest(String(wanted), values);
+    if (!values || values.has(textOf(wanted))) continue;
+    const near = nearest(textOf(wanted), values);
     const fix = near ? meant(near) : `possible: ${[...values].join(", ")}`;
-    const message = `no node reports "${String(wanted)}" for the key "${key}"`;
+    const message = `no node reports "${textOf(wanted)}" for the key "${key}"`;
     yield report(document, rule["topology-value-unknown"], [...path, key], message, fix);
   }
 }
