@@ -75,7 +75,16 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
 
   get copyTarget(): CopyTargetStore<ZfsVolume> | undefined {
     const { copying } = this.#storage;
-    return copying && datasetCopyTarget(copying);
+    const target = copying && datasetCopyTarget(copying);
+    if (!target || copying.storage === this.#storage) return target;
+    return {
+      ...target,
+      // As the API shows it, which up to TrueNAS 25.04 has no guid: the name of a target is proved by what the API shows later.
+      complete: async (id, spec, snapshot, stillHeld, call) => {
+        const volume = await target.complete(id, spec, snapshot, stillHeld, call);
+        return (await this.find(id, call)) ?? volume;
+      },
+    };
   }
 
   get kept(): VolumeStore<ZfsVolume>["kept"] {
