@@ -106,10 +106,10 @@ function inBlock(manifestText: string, header: Position, text: string): (positio
 export function* secretEntries(document: SourceDocument, secret: Mapping, path: Path): Iterable<DocumentDiagnostic> {
   const entries = [
     ...Object.entries(mappingAt(secret, "data")).map(([name, value]) => {
-      return { name, section: "data", text: textOf(value), other: "stringData", inOther: value };
+      return { name, section: "data", text: decodedText(value), other: "stringData", inOther: value };
     }),
     ...Object.entries(mappingAt(secret, "stringData")).map(([name, value]) => {
-      return { name, section: "stringData", text: value, other: "data", inOther: textOf(value) };
+      return { name, section: "stringData", text: value, other: "data", inOther: decodedText(value) };
     }),
   ];
   const beside = entries.some(({ text }) => kindIn(text) === "connection");
@@ -129,11 +129,11 @@ export function* secretEntries(document: SourceDocument, secret: Mapping, path: 
   }
 }
 
-const textOf = (value: unknown): string | undefined => (typeof value === "string" ? decoded(value) : undefined);
+const decodedText = (value: unknown): string | undefined => (typeof value === "string" ? decoded(value) : undefined);
 
 const isConnection = (text: unknown): boolean =>
-  kindIn(text) === "connection" &&
   typeof text === "string" &&
+  kindIn(text) === "connection" &&
   parseYamlDocuments("", text, fileBudget).some(({ value }) => hasSection(value));
 
 function kindIn(text: unknown): DocumentKind {
