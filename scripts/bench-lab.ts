@@ -104,6 +104,8 @@ async function sent(): Promise<number> {
 
 let targets = 1;
 
+const numbered = (count: number): string => `${count.toLocaleString("en-US")} ${count === 1 ? "target" : "targets"}`;
+
 /** Measures operations and prints their figures. */
 async function measure(operations: readonly bench.Operation[], note = ""): Promise<readonly Figure[]> {
   const all: Figure[] = [];
@@ -133,13 +135,13 @@ async function measureTargets(operations: readonly bench.Operation[]): Promise<r
   for (const count of operations.length > 0 ? counts : []) {
     if (count > targets) await shell.run(bench.filled(targets, count, counts.at(-1) ?? count));
     targets = Math.max(targets, count);
-    all.push(...(await measure(operations, `, ${count.toLocaleString("en-US")} targets`)));
+    all.push(...(await measure(operations, `, ${numbered(count)}`)));
   }
   const [first = 1, last = 1] = [counts[0], counts.at(-1)];
   const growth = operations.map(operation => {
     const of = all.filter(({ what }) => what.startsWith(titleOf(operation)));
     const value = (of.at(-1)?.value ?? Number.NaN) / (of[0]?.value ?? Number.NaN);
-    return { what: `${titleOf(operation)}, ${last} targets / ${first}`, value, unit: "", target: 1.3 };
+    return { what: `${titleOf(operation)}, ${numbered(last)} / ${numbered(first)}`, value, unit: "", target: 1.3 };
   });
   if (first === last) return all;
   console.log(`\n${table(growth)}`);
