@@ -135,19 +135,6 @@ describe("a snapshot", () => {
 });
 
 describe("a target", () => {
-  test("with a foreign LUN is neither used nor removed", async () => {
-    const { driver, dsm } = await rigOf();
-    legacyVolume(dsm, "foreign");
-    const iqn = "iqn.2000-01.com.synology:Csi.k8s-pvc-1-x";
-    const target = dsm.state.addTarget({ name: "x", iqn, options: {} });
-    target.mapped = [{ lun_uuid: [...dsm.state.luns.keys()][0] ?? "", mapping_index: 1 }];
-    await driver.create(volumeOf("pvc-1"), call);
-    await driver.delete("pvc-1", call);
-    expect(target.mapped.length).toBe(1);
-    expect(dsm.state.targets.get(target.id)).toBe(target);
-    expect(dsm.state.targets.size).toBe(2);
-  });
-
   test("of a recreated volume has a new name, unknown to nodes of the deleted volume, and keeps it", async () => {
     const { driver, dsm } = await rigOf();
     const first = await driver.create(volumeOf("pvc-1"), call);

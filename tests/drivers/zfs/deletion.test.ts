@@ -5,6 +5,7 @@ import type { Call } from "../../../lib/core/call.ts";
 import type { Source, VolumeSpec } from "../../../lib/drivers/driver.ts";
 import type { StorageHost } from "../../../lib/io/script.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
+import { used } from "../../contract/needs.ts";
 import { perTest } from "../../contract/per-test.ts";
 import { callWith, gib, volumeOf } from "../../contract/rig.ts";
 import { atEachStep } from "../../contract/steps.ts";
@@ -29,8 +30,8 @@ const messageOf = (work: Promise<unknown>): Promise<string> =>
   );
 
 /** A volume "a" with content and a snapshot of another program. */
-async function withForeign(options?: ZfsOptions | string): Promise<ZfsRig> {
-  const rig = await open(options);
+async function withForeign(options?: ZfsOptions | string, given?: ZfsRig): Promise<ZfsRig> {
+  const rig = given ?? (await open(options));
   await rig.write(await rig.open().create(volumeOf("a"), call), "content");
   rig.fake.zfs("snapshot", `${dataset("a")}@nightly-backup`);
   return rig;
@@ -55,23 +56,14 @@ const meanwhile = (host: StorageHost, happens: () => void): StorageHost =>
     return run();
   });
 
-describe("a deletion that is refused changes nothing", () => {
-  test("while an NFS client holds a file open: the client is named, and the share never disappears", async () => {
-    const rig = await withForeign();
-    const { folder } = rig.fake;
-    nfsCache(folder, [rig.fake.place(dataset("a"))]);
-    nfsClients(folder, [{ id: 3, open: [rig.fake.place(dataset("a"))] }]);
-    const before = stateOf(rig);
-    expect(await codeOf(rig.open().delete("a", call))).toBe("failed-precondition");
-    const message = await messageOf(rig.open().delete("a", call));
-    expect(message).toContain('"Linux NFSv4.2 node-3" at "10.0.0.3:975"');
-    expect(message).not.toContain("expire");
-    expect([stateOf(rig), disturbed(rig)]).toEqual([before, []]);
-    nfsClients(folder, []);
-    await rig.open().delete("a", call);
-    expect(await rig.remains()).toEqual([]);
-  });
+const nfs = ["zfs-generic-nfs"];
+const both = [...nfs, "zfs-generic-smb"];
 
+/** Cases that wait until a volume counts as busy, together with those beside them: each has a rig of its own. */
+const waiting = (title: string, drivers: readonly string[], run: (rig: ZfsRig) => Promise<void>): void =>
+  test.concurrent.each(drivers)(title, driver => used(() => zfsRig({ driver }), run), 60_000);
+
+describe("a deletion that is refused changes nothing", () => {
   test("while the server keeps the open files of a vanished client: the message says how to end that", async () => {
     const rig = await withForeign();
     nfsClients(rig.fake.folder, [{ id: 7, open: [rig.fake.place(dataset("a"))], status: "courtesy" }]);
@@ -79,40 +71,63 @@ describe("a deletion that is refused changes nothing", () => {
     expect(message).toContain("silent for 230 s (if it is gone for good: echo expire > /proc/fs/nfsd/clients/7/ctl)");
   });
 
-  test("while a client without open files is active", async () => {
-    const rig = await withForeign();
+  waiting(
+    "while an NFS client of %s holds a file open: it is named, and the share never disappears",
+    nfs,
+    async rig => {
+      await withForeign(undefined, rig);
+      const { folder } = rig.fake;
+      nfsCache(folder, [rig.fake.place(dataset("a"))]);
+      nfsClients(folder, [{ id: 3, open: [rig.fake.place(dataset("a"))] }]);
+      const before = stateOf(rig);
+      expect(await codeOf(rig.open().delete("a", call))).toBe("failed-precondition");
+      const message = await messageOf(rig.open().delete("a", call));
+      expect(message).toContain('"Linux NFSv4.2 node-3" at "10.0.0.3:975"');
+      expect(message).not.toContain("expire");
+      expect([stateOf(rig), disturbed(rig)]).toEqual([before, []]);
+      nfsClients(folder, []);
+      await rig.open().delete("a", call);
+      expect(await rig.remains()).toEqual([]);
+    },
+  );
+
+  waiting("while a client without open files is active, with %s", nfs, async rig => {
+    await withForeign(undefined, rig);
     nfsActive(rig.fake.folder, [rig.fake.place(dataset("a"))]);
     const before = stateOf(rig);
     expect(await codeOf(rig.open().delete("a", call))).toBe("aborted");
     expect([stateOf(rig), disturbed(rig)]).toEqual([before, []]);
-  }, 30_000);
+  });
 
-  test.each(["zfs-generic-nfs", "zfs-generic-smb"])(
-    "while a process of its host uses it, with %s; afterwards it succeeds",
-    async driverName => {
-      const rig = await withForeign(driverName);
-      rig.fake.faults({ busy: { [dataset("a")]: 99 } });
-      const before = stateOf(rig);
-      expect(await codeOf(rig.open().delete("a", call))).toBe("aborted");
-      expect(stateOf(rig)).toEqual(before);
-      rig.fake.faults({ busy: undefined });
-      await rig.open().delete("a", call);
-      expect([await rig.remains(), usershares(rig)]).toEqual([[], []]);
-    },
-  );
+  waiting("while a process of its host uses it, with %s; afterwards it succeeds", both, async rig => {
+    await withForeign(undefined, rig);
+    rig.fake.faults({ busy: { [dataset("a")]: 99 } });
+    const before = stateOf(rig);
+    expect(await codeOf(rig.open().delete("a", call))).toBe("aborted");
+    expect(stateOf(rig)).toEqual(before);
+    rig.fake.faults({ busy: undefined });
+    await rig.open().delete("a", call);
+    expect([await rig.remains(), usershares(rig)]).toEqual([[], []]);
+  });
 
-  test.each(["zfs-generic-nfs", "zfs-generic-smb"])(
-    "where it cannot be destroyed after it was unmounted, with %s",
-    async driverName => {
-      const rig = await open(driverName);
-      await rig.write(await rig.open().create(volumeOf("a"), call), "content");
+  waiting("where it cannot be destroyed after it was unmounted, with %s", both, async rig => {
+    await rig.write(await rig.open().create(volumeOf("a"), call), "content");
+    rig.fake.faults({ owned: { [dataset("a")]: 99 } });
+    const before = stateOf(rig);
+    expect(await codeOf(rig.open().delete("a", call))).toBe("aborted");
+    expect(stateOf(rig)).toEqual(before);
+    expect(rig.fake.find(dataset("a"))).toMatchObject({ mounted: true, shared: true });
+  });
+
+  waiting("where only its snapshots are gone meanwhile and it is busy, with %s", nfs, async rig => {
+    await withForeign(undefined, rig);
+    const happens = () => {
+      if (rig.fake.find(`${dataset("a")}@nightly-backup`)) rig.fake.zfs("destroy", `${dataset("a")}@nightly-backup`);
       rig.fake.faults({ owned: { [dataset("a")]: 99 } });
-      const before = stateOf(rig);
-      expect(await codeOf(rig.open().delete("a", call))).toBe("aborted");
-      expect(stateOf(rig)).toEqual(before);
-      expect(rig.fake.find(dataset("a"))).toMatchObject({ mounted: true, shared: true });
-    },
-  );
+    };
+    expect(await codeOf(rig.on(meanwhile(rig.host, happens)).delete("a", call))).toBe("aborted");
+    expect(rig.fake.find(dataset("a"))).toBeDefined();
+  });
 
   test.each(["zfs-generic-nfs", "zfs-generic-smb", "zfs-local-zvol"])(
     "where one of its snapshots is held at the last moment, with %s: no other is destroyed",
@@ -162,16 +177,6 @@ describe("a deletion", () => {
     expect(await rig.remains()).toEqual([]);
   });
 
-  test("fails when only the snapshots of a volume are gone meanwhile and the volume is busy", async () => {
-    const rig = await withForeign();
-    const happens = () => {
-      if (rig.fake.find(`${dataset("a")}@nightly-backup`)) rig.fake.zfs("destroy", `${dataset("a")}@nightly-backup`);
-      rig.fake.faults({ owned: { [dataset("a")]: 99 } });
-    };
-    expect(await codeOf(rig.on(meanwhile(rig.host, happens)).delete("a", call))).toBe("aborted");
-    expect(rig.fake.find(dataset("a"))).toBeDefined();
-  });
-
   test("destroys snapshots of other programs with the volume, and the log names them", async () => {
     const rig = await withForeign();
     const lines: unknown[] = [];
@@ -204,7 +209,7 @@ describe("a deletion", () => {
     },
   );
 
-  test.each(["zfs-generic-nfs", "zfs-generic-smb"])(
+  test.each(both)(
     "that is interrupted anywhere leaves a complete and shared volume of %s, or nothing; its repeat leaves nothing",
     async driverName => {
       const rig = await withForeign(driverName);
@@ -232,16 +237,13 @@ describe("a deletion", () => {
 });
 
 describe("an existing volume", () => {
-  test.each(["zfs-generic-nfs", "zfs-generic-smb"])(
-    "is shared again when it is requested again, with %s",
-    async driverName => {
-      const rig = await open(driverName);
-      const made = await rig.open().create(volumeOf("a"), call);
-      rig.fake.zfs("unmount", dataset("a"));
-      expect(await rig.open().create(volumeOf("a"), call)).toEqual(made);
-      expect(rig.fake.find(dataset("a"))).toMatchObject({ mounted: true, shared: true });
-    },
-  );
+  test.each(both)("is shared again when it is requested again, with %s", async driverName => {
+    const rig = await open(driverName);
+    const made = await rig.open().create(volumeOf("a"), call);
+    rig.fake.zfs("unmount", dataset("a"));
+    expect(await rig.open().create(volumeOf("a"), call)).toEqual(made);
+    expect(rig.fake.find(dataset("a"))).toMatchObject({ mounted: true, shared: true });
+  });
 
   test("is not reported as made while its sharing is switched off", async () => {
     const rig = await open();

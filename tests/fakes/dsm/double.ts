@@ -10,7 +10,7 @@ import { storageMethods, systemMethods, targetMethods } from "./targets.ts";
 
 // DSM's source is not public. A rule of this folder names a client of DSM whose source is public, or is marked as assumed. Those without a
 // remark are what every such client takes for granted, the official driver first (SynologyOpenSource/synology-csi 2807900): names of
-// fields, errors 105 to 119, 400, 402, 403, 407, 3301, 3309, 3328, 18990002, 18990531, 18990532, 18990538, 18990541 to 18990543, 18990710.
+// fields, errors 105 to 119, 400, 402, 403, 407, 3301, 3309, 3328, 18990002, 18990531, 18990532, 18990538, 18990542, 18990543, 18990710.
 
 interface Session {
   readonly account: string;

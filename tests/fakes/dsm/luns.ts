@@ -21,7 +21,6 @@ function checkName(state: State, name: string): void {
 }
 
 function checkRoom(state: State, size: number, location: string): void {
-  if (state.luns.size >= state.habits.maxLuns) throw new DsmFailure(18990541);
   // "Bad LUN location" (N4S4/synology-api error_codes.py).
   if (!state.hasVolume(location)) throw new DsmFailure(18990501);
   if (size > state.freeOn(location)) throw new DsmFailure(18990002);

@@ -88,7 +88,6 @@ export interface Habits {
   /** Listings in which a deleted LUN still appears. */
   deletion: number;
   filesystem: "btrfs" | "ext4";
-  maxLuns: number;
   maxShares: number;
   maxTargets: number;
   /** What DSM answers of a LUN that does not exist: 18990531, or 18990505 (openstack/cinder synology_common.py takes both so). */
@@ -140,9 +139,8 @@ export class State {
       createHidden: 0,
       deletion: 1,
       filesystem: "btrfs",
-      maxLuns: 256,
       maxShares: 512,
-      // Models with 256 LUNs publish 128 targets (jasoncheng7115/jt-pve-storage-synology 9a96fa3, LIMITS.md).
+      // Models with 256 LUNs publish so many (jasoncheng7115/jt-pve-storage-synology 9a96fa3, LIMITS.md).
       maxTargets: 128,
       noLun: 18990531,
       squash: squashWords,
