@@ -172,8 +172,12 @@ export const snapshotCases: Cases = {
     expect(await keptOn(rig)).toEqual([{ what: "snapshot", of, neededBy }]);
     await snapshotsOf(driver).delete(snapshot.id, call);
     expect(await keptOn(rig)).toEqual([{ what: "deleted-snapshot", of, neededBy }]);
+    expect(await codeOf(snapshotsOf(driver).get(snapshot.id, call))).toBe("not-found");
+    expect(await snapshotIds(driver)).toEqual([]);
     await driver.delete(clone.id, call);
     expect(await keptOn(rig)).toEqual([]);
+    await driver.delete(id, call);
+    expect(await rig.remains()).toEqual([]);
   }),
 
   "what a clone of a volume hangs on is named as that": needing(

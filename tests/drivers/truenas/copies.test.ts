@@ -182,6 +182,7 @@ describe.each(sampled(recentVersions, each => each === "26.0"))("a full copy on 
     const successor = rig.open();
     expect(await refusal(successor.delete("copy", call))).toMatchObject({ code: "aborted" });
     expect(double.state.datasets[landing]).toBeDefined();
+    expect(await volumeIds(successor)).toEqual(["pvc-1"]);
     const before = double.jobs.looks;
     const joined = successor.create(spec, call);
     while (double.jobs.looks === before) await pause(2);

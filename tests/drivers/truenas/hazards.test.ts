@@ -6,7 +6,6 @@ import { atEachStep } from "../../contract/steps.ts";
 import { startDouble } from "../../fakes/truenas/double.ts";
 import { numberOf, recentVersions } from "../../fakes/truenas/versions.ts";
 import { sampled } from "../../sample.ts";
-import { pause } from "../../waiting.ts";
 import { on, openOn, parent, refusal, remainsOf, sections, truenasRig } from "./rig.ts";
 
 /** What other programs have lost volumes to, or shown to the wrong people. */
@@ -106,57 +105,9 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
     await driver.close?.();
     await double.close();
   });
-
-  test("300 volumes are listed with one request within seconds", async () => {
-    await on({ version, latencyMs: 2 }, "nfs", async (driver, double) => {
-      const { id } = await driver.create(volumeOf("pvc-0"), call);
-      const first = double.state.datasets[`${parent}/${id}`];
-      if (!first) throw new Error("no dataset");
-      for (let n = 1; n < 300; n++) {
-        const name = `${parent}/pvc-${n}`;
-        const user = { ...first.user, [`${prefix}csi_volume_name`]: `pvc-${n}` };
-        double.state.datasets[name] = { ...first, name, user };
-      }
-      double.requests.length = 0;
-      const from = performance.now();
-      expect(await volumeIds(driver)).toHaveLength(300);
-      expect(performance.now() - from).toBeLessThan(10_000);
-      expect(double.requests).toHaveLength(1);
-    });
-  });
 });
 
 const parameters = { detachedVolumesFromVolumes: "true" };
-
-describe.each(recentVersions)("a full copy on TrueNAS %s", version => {
-  test("that outlives csimux is awaited by its successor, and an incomplete copy is never a volume", async () => {
-    const double = await startDouble({ version });
-    const first = openOn(double, "nfs");
-    const { id } = await first.create(volumeOf("pvc-1"), call);
-    const source = double.state.datasets[`${parent}/${id}`];
-    if (source) source.content = "data";
-    const spec = { ...volumeOf("copy", gib, { kind: "volume" as const, id }), parameters };
-    const release = double.jobs.hold();
-    double.accounts.addKey("2-mortal");
-    const dying = openOn(double, "nfs", { key: "2-mortal" });
-    const begun = () => double.requests.findIndex(({ method }) => method === "replication.run_onetime");
-    const cut = refusal(dying.create(spec, call));
-    while (begun() < 0) await pause(2);
-    // From now on nothing of it reaches the server.
-    double.faults.kill("2-mortal", 1, "before");
-    const successor = openOn(double, "nfs");
-    const joined = successor.create(spec, call);
-    expect(await volumeIds(successor)).toEqual([id]);
-    release();
-    await Promise.all([joined, cut]);
-    expect(double.requests.filter(({ method }) => method === "replication.run_onetime")).toHaveLength(1);
-    expect(double.state.datasets[`${parent}/copy`]).toMatchObject({ content: "data" });
-    for (const each of ["copy", id]) await successor.delete(each, call);
-    expect(remainsOf(double)).toEqual([]);
-    for (const each of [first, dying, successor]) await each.close?.();
-    await double.close();
-  });
-});
 
 const interrupted = [
   { protocol: "iscsi", version: "26.0" },

@@ -36,13 +36,6 @@ describe("a new volume", () => {
     expect((await rig.open().create(wide, call)).bytes).toBe(got);
   });
 
-  test("is refused when its whole blocks exceed the limit", async () => {
-    const rig = await open(zvols);
-    const spec = { ...volumeOf("a"), range: { required: 1000n, limit: 1001n } };
-    expect(await codeOf(rig.open().create(spec, call))).toBe("out-of-range");
-    expect(await rig.remains()).toEqual([]);
-  });
-
   test("has its compression and deduplication from the beginning", async () => {
     const rig = await open({ driver: zvols, zfs: { zvolCompression: "lz4", zvolDedup: "off", zvolBlocksize: "8K" } });
     await rig.open().create(volumeOf("a"), call);

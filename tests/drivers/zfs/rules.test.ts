@@ -165,20 +165,6 @@ describe("snapshots", () => {
     expect(await snapshotIds(rig.open(), "a")).toEqual(["a/s"]);
   }, 300_000);
 
-  test("that were deleted while clones need them are not listed, and disappear with the clones", async () => {
-    const rig = await open();
-    const driver = rig.open();
-    await driver.create(volumeOf("a"), call);
-    const { id } = await snapshotsOf(driver).create("s", "a", {}, call);
-    await driver.create(volumeOf("b", gib, from(id)), call);
-    await snapshotsOf(driver).delete(id, call);
-    expect(await snapshotIds(driver)).toEqual([]);
-    expect(await codeOf(driver.delete("a", call))).toBe("failed-precondition");
-    await driver.delete("b", call);
-    await driver.delete("a", call);
-    expect(await rig.remains()).toEqual([]);
-  });
-
   test.each(["zfs-generic-nfs", zvols])("of %s that are copies are not deleted while clones need them", async name => {
     const rig = await open(name);
     const driver = rig.open();
