@@ -59,7 +59,7 @@ const meanwhile = (host: StorageHost, happens: () => void): StorageHost =>
 const nfs = ["zfs-generic-nfs"];
 const both = [...nfs, "zfs-generic-smb"];
 
-/** Cases that wait until a volume counts as busy, together with those beside them: each has a rig of its own. */
+/** Cases that wait until a volume counts as busy, together with those next to them: each has a rig of its own. */
 const waiting = (title: string, drivers: readonly string[], run: (rig: ZfsRig) => Promise<void>): void =>
   test.concurrent.each(drivers)(title, driver => used(() => zfsRig({ driver }), run), 60_000);
 
