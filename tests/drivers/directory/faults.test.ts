@@ -35,43 +35,33 @@ describe("while the base folder is missing", () => {
   });
   const names = Object.keys(operations(openOn("/nowhere")));
 
-  test.each(names)("%s is unavailable and creates nothing", async name => {
-    const driver = openOn(base);
-    await driver.create(volumeOf("a"), call);
-    await rename(base, `${base}-away`);
-    try {
-      expect(await codeOf(operations(driver)[name]?.() ?? Promise.resolve())).toBe("unavailable");
-      expect(await stat(base).catch(() => "absent")).toBe("absent");
-    } finally {
-      await rename(`${base}-away`, base);
-    }
-    expect(await volumeIds(driver)).toEqual(["a"]);
-  });
+  test.each(names)(
+    "%s is unavailable, creates nothing, and shows the path of the folder in the log alone",
+    async name => {
+      const driver = openOn(base);
+      await driver.create(volumeOf("a"), call);
+      await rename(base, `${base}-away`);
+      try {
+        const failed = await (operations(driver)[name]?.() ?? Promise.resolve()).catch((error: Error) => error);
+        expect(failed).toMatchObject({ code: "unavailable" });
+        const { message, cause } = failed as Error;
+        expect(message).toContain(
+          "<base folder> does not exist; mount or create the folder that controllerBasePath names",
+        );
+        expect(message).not.toContain(base);
+        expect(String(cause)).toContain(base);
+        expect(await stat(base).catch(() => "absent")).toBe("absent");
+      } finally {
+        await rename(`${base}-away`, base);
+      }
+      expect(await volumeIds(driver)).toEqual(["a"]);
+    },
+  );
 
   test.each(names)("%s is unavailable if a required share is not mounted", async name => {
     const driver = openOn(base, { kind: "nfs-client", settings: { shareHost: "nas" } });
     expect(await codeOf(operations(driver)[name]?.() ?? Promise.resolve())).toBe("unavailable");
     expect(below(base)).toEqual([]);
-  });
-
-  test.each(names)("the message of %s does not show the path of the base folder, but the log does", async name => {
-    const driver = openOn(base);
-    await driver.create(volumeOf("a"), call);
-    await rename(base, `${base}-away`);
-    try {
-      const work = operations(driver)[name]?.() ?? Promise.resolve();
-      const failed = await work.then(
-        () => undefined,
-        (error: Error) => error,
-      );
-      expect(failed?.message).toContain(
-        "<base folder> does not exist; mount or create the folder that controllerBasePath names",
-      );
-      expect(failed?.message).not.toContain(base);
-      expect(String(failed?.cause)).toContain(base);
-    } finally {
-      await rename(`${base}-away`, base);
-    }
   });
 
   test("a file in place of the base folder is not a base folder", async () => {

@@ -58,15 +58,6 @@ describe("the name of a file system", () => {
 });
 
 describe("a file system without the connection's mark", () => {
-  test("is not adopted for a new volume of its name, and stays", async () => {
-    await rig.fake.foreign(pool, "a");
-    await expect(driver.create(volumeOf("a"), call)).rejects.toMatchObject({
-      code: "already-exists",
-      message: expect.stringContaining('connection "c1"'),
-    });
-    expect(await rig.remains()).toEqual(["a"]);
-  });
-
   test("is never destroyed, neither one made by hand nor one with a short checksum id of democratic-csi", async () => {
     for (const id of ["backups", "3f2a91bc"]) {
       await rig.fake.foreign(pool, id);
@@ -120,16 +111,6 @@ describe("a listing", () => {
     await rig.open({ section: { pool: "others", env: environment } }).create(volumeOf("c"), call);
     await rig.fake.foreign(pool, "by-hand");
     expect(await volumeIds(driver)).toEqual([id]);
-  });
-
-  test("of exactly one page has no next page; with one volume more it has", async () => {
-    const list = (max: number) => driver.inventory?.list({ token: undefined, max }, call);
-    for (const name of ["a", "b", "c"]) await driver.create(volumeOf(name), call);
-    expect(await list(3)).toMatchObject({ items: [{}, {}, {}], next: undefined });
-    const first = await list(2);
-    expect([first?.items.length, first?.next === undefined]).toEqual([2, false]);
-    const rest = await driver.inventory?.list({ token: first?.next, max: 2 }, call);
-    expect([rest?.items.length, rest?.next]).toEqual([1, undefined]);
   });
 
   test("that cannot be read is a failure, so no volume is reported as missing", async () => {
@@ -218,10 +199,6 @@ describe("a class", () => {
       await expect(made).rejects.toMatchObject({ code: "invalid-argument" });
     },
   );
-});
-
-test("neither snapshots nor clones are offered, because the program snapshots only mounted file systems and has no clones", () => {
-  expect([driver.snapshots, driver.clones, driver.groupSnapshots]).toEqual([undefined, undefined, undefined]);
 });
 
 describe("a failure", () => {

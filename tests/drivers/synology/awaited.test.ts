@@ -1,10 +1,8 @@
-import { describe, expect, test } from "bun:test";
-import { safeParse } from "valibot";
-import { synologyIscsiSchema } from "../../../lib/drivers/synology/schema.ts";
+import { expect, test } from "bun:test";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { perTest } from "../../contract/per-test.ts";
 import { callWith, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
-import { configOf, dsmRig, openDsm } from "./dsm-rig.ts";
+import { dsmRig, openDsm } from "./dsm-rig.ts";
 
 const call = callWith();
 const opened = perTest(dsmRig);
@@ -63,18 +61,4 @@ test("the free space of a volume of DSM does not count for another volume", asyn
   } finally {
     await driver.close?.();
   }
-});
-
-describe("a file with target names", () => {
-  test.each<[string, object]>([
-    ["have no beginning", { baseiqn: undefined }],
-    ["do not begin with an iSCSI name", { baseiqn: "synology" }],
-    ["leave no room for an id within 223 bytes", { namePrefix: "p".repeat(160) }],
-    ["leave none behind the beginning alone", { baseiqn: `iqn.2000-01.com.synology:${"b".repeat(190)}` }],
-  ])("%s is refused when it is read", async (_, iscsi) => {
-    const { dsm } = await rigOf();
-    const good = configOf(dsm);
-    expect(safeParse(synologyIscsiSchema, good).success).toBe(true);
-    expect(safeParse(synologyIscsiSchema, { ...good, iscsi: { ...good.iscsi, ...iscsi } }).success).toBe(false);
-  });
 });

@@ -1,7 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { safeParse } from "valibot";
 import { DsmError, explainDsm } from "../../../lib/drivers/synology/dsm-error.ts";
-import { synologyIscsiSchema } from "../../../lib/drivers/synology/schema.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { perTest } from "../../contract/per-test.ts";
 import { callWith, volumeOf } from "../../contract/rig.ts";
@@ -247,14 +245,6 @@ test("a snapshot that DSM keeps is not reported as deleted, although DSM answers
   delete taken.kept;
   await driver.snapshots?.delete(snapshot.id, call);
   expect(dsm.state.snapshots.size).toBe(0);
-});
-
-test.each(["k8s_", "a_b"])("DSM gives no LUN a name with an underscore, so the prefix %s is an error", namePrefix => {
-  const file = {
-    httpConnection: { host: "nas", username: "csi", password: "x" },
-    iscsi: { targetPortal: "10.0.0.1", baseiqn: "iqn.2000-01.com.synology:csi.", namePrefix },
-  };
-  expect(JSON.stringify(safeParse(synologyIscsiSchema, file).issues)).toContain("must consist of letters, digits");
 });
 
 test.each([

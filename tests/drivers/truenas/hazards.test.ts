@@ -1,6 +1,4 @@
 import { describe, expect, test } from "bun:test";
-import * as v from "valibot";
-import { modules } from "../../../lib/drivers/index.ts";
 import { callWith, getVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { atEachStep } from "../../contract/steps.ts";
 import { startDouble } from "../../fakes/truenas/double.ts";
@@ -171,22 +169,6 @@ describe.each(sampled(interrupted, ({ protocol, version }) => protocol === "iscs
     }, 180_000);
   },
 );
-
-test.each([
-  ["a threshold of 100 per cent", { extentAvailThreshold: 100 }, "extentAvailThreshold"],
-  ["a threshold below nothing", { extentAvailThreshold: -1 }, "extentAvailThreshold"],
-  ["a speed that no disk has", { extentRpm: "7000" }, "extentRpm"],
-])("the schema refuses an extent with %s, as the server would for every volume", (_, more, key) => {
-  const module = modules.find(each => each.names.includes("truenas-api-iscsi"));
-  if (!module) throw new Error("no module");
-  const config = {
-    httpConnection: { protocol: "https", host: "nas", apiKey: "1-k" },
-    zfs: { datasetParentName: "tank/v", detachedSnapshotsDatasetParentName: "tank/s" },
-    iscsi: { ...(sections.iscsi["iscsi"] as object), ...more },
-  };
-  const paths = v.safeParse(module.schema, config).issues?.map(issue => v.getDotPath(issue));
-  expect(paths).toEqual([`iscsi.${key}`]);
-});
 
 test("a speed as the web interface spells it is sent as the API spells it", async () => {
   const more = { iscsi: { ...(sections.iscsi["iscsi"] as object), extentRpm: "Unknown", extentAvailThreshold: 99 } };

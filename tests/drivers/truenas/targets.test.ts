@@ -1,6 +1,4 @@
 import { describe, expect, test } from "bun:test";
-import * as v from "valibot";
-import { modules } from "../../../lib/drivers/index.ts";
 import { callWith, volumeOf } from "../../contract/rig.ts";
 import { recentVersions } from "../../fakes/truenas/versions.ts";
 import { on, refusal, remainsOf, type Work } from "./rig.ts";
@@ -130,21 +128,6 @@ describe("hosts of a connection file", () => {
       }
       expect(tables.nvmetPortSubsys).toEqual([]);
     });
-  });
-
-  test("with a key of the controller need a key of the host", () => {
-    const module = modules.find(each => each.names.includes("truenas-api-nvmeof"));
-    if (!module) throw new Error("no module");
-    const config = {
-      httpConnection: { protocol: "https", host: "nas", apiKey: "1-k" },
-      zfs: { datasetParentName: "tank/v", detachedSnapshotsDatasetParentName: "tank/s" },
-      nvmeof: {
-        transports: ["tcp://nas:4420"],
-        hosts: [{ hostnqn: "nqn.2014-08.org:a", dhchapCtrlKey: "DHHC-1:00:a:" }],
-      },
-    };
-    const result = v.safeParse(module.schema, config);
-    expect(result.issues?.map(({ message }) => message)).toEqual(["the other direction needs a key of the host, too"]);
   });
 });
 

@@ -1,64 +1,11 @@
 import { describe, expect, test } from "bun:test";
-import * as v from "valibot";
-import { normalize } from "../../../../lib/schema/normalize.ts";
 import { callWith, volumeOf } from "../../../contract/rig.ts";
 import { numberOf, recentVersions } from "../../../fakes/truenas/versions.ts";
-import { moduleOf, on, openOn, parent, refusal, remainsOf, sections } from "../rig.ts";
+import { on, openOn, parent, refusal, remainsOf } from "../rig.ts";
 
 // Options of connection files and classes that a TrueNAS refuses, changes, or asks for more roles for.
 
 const call = callWith();
-
-/** What the schema says about the sections of a file, by the paths of the keys. */
-function faults(protocol: keyof typeof sections, more: Readonly<Record<string, unknown>>): Record<string, string> {
-  const config = {
-    httpConnection: { protocol: "http", host: "127.0.0.1", port: 80, username: "u", password: "p" },
-    ...sections[protocol],
-    ...more,
-  };
-  const { schema } = moduleOf(`truenas-api-${protocol}`);
-  const { value } = normalize(schema, config, { env: () => undefined, file: () => undefined });
-  const { issues = [] } = v.safeParse(schema, value);
-  return Object.fromEntries(
-    issues.map(each => [each.path?.map(item => String(item.key)).join(".") ?? "", each.message]),
-  );
-}
-
-const zfs = { datasetParentName: parent, detachedSnapshotsDatasetParentName: "tank/k8s/s" };
-
-describe("the schema refuses what every version refuses", () => {
-  test.each([
-    ["iscsi", { zfs: { ...zfs, zvolCompression: "gzip-6" } }, "zfs.zvolCompression", "only gzip, gzip-1 and gzip-9"],
-    [
-      "nfs",
-      { zfs: { ...zfs, datasetProperties: { compression: "gzip-2" } } },
-      "zfs.datasetProperties.compression",
-      "gzip-9",
-    ],
-    ["nfs", { zfs: { ...zfs, datasetPermissionsMode: "1777" } }, "zfs.datasetPermissionsMode", "0000 to 0777"],
-    [
-      "nvmeof",
-      { zfs, nvmeof: { transports: ["tcp://nas:4420"], hosts: [{ hostnqn: "nqn.node1" }] } },
-      "nvmeof.hosts.0.hostnqn",
-      "11 to 223",
-    ],
-    [
-      "nfs",
-      { zfs, nfs: { shareHost: "nas", shareAllowedNetworks: ["300.0.0.0/8"] } },
-      "nfs.shareAllowedNetworks.0",
-      "network such as",
-    ],
-  ] as const)("%s: %j", (protocol, more, path, message) => {
-    expect(faults(protocol, more)[path]).toContain(message);
-  });
-
-  test.each([
-    ["iscsi", { zfs: { ...zfs, zvolCompression: "gzip-9" } }],
-    ["nfs", { zfs: { ...zfs, datasetPermissionsMode: "0770", datasetProperties: { compression: "zstd-19" } } }],
-    ["nvmeof", { zfs, nvmeof: { transports: ["tcp://nas:4420"], hosts: [{ hostnqn: "nqn.2024-01.org.example:a" }] } }],
-    ["nfs", { zfs, nfs: { shareHost: "nas", shareAllowedNetworks: ["10.0.0.5/24", "2001:DB8::1/64", "0.0.0.0/0"] } }],
-  ] as const)("and nothing else: %s: %j", (protocol, more) => expect(faults(protocol, more)).toEqual({}));
-});
 
 describe.each(recentVersions)("on TrueNAS %s", version => {
   test("networks are sent in canonical form and without those in others, so that a repeated creation finds its share", async () => {
