@@ -16,6 +16,13 @@ export async function codeOf(work: Promise<unknown>): Promise<string> {
   }
 }
 
+/** The message of the error that a promise rejects with; "ok" when it resolves. */
+export const messageOf = (work: Promise<unknown>): Promise<string> =>
+  work.then(
+    () => "ok",
+    (error: Error) => error.message,
+  );
+
 export const volumeCases: Cases = {
   "a repeated create returns the same volume": needing("inventory")(async rig => {
     const driver = rig.open();

@@ -140,6 +140,15 @@ export async function snapshotIds(driver: Driver, volumeId?: string): Promise<re
   return page.items.map(({ id }) => id);
 }
 
+/** What an inspection finds wrong with the storage, and with each volume. */
+export async function reasonsOf(driver: Driver): Promise<Readonly<Record<string, readonly string[]>>> {
+  const found = await driver.health?.look(callWith());
+  const entries = [["storage", found?.storage ?? []] as const, ...(found?.volumes ?? [])];
+  return Object.fromEntries(
+    entries.flatMap(([id, all]) => (all.length > 0 ? [[id, all.map(({ reason }) => reason)]] : [])),
+  );
+}
+
 /** Texts that no driver gives as an id. */
 export const hostileIds: readonly string[] = [
   "",

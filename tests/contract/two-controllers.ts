@@ -1,22 +1,12 @@
 import { expect } from "bun:test";
-import { setImmediate as turn } from "node:timers/promises";
-import { CsiError, isFinal } from "../../lib/core/errors.ts";
 import type { Driver } from "../../lib/drivers/driver.ts";
 import { callWith, type DriverRig, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "./rig.ts";
+import { repeated as repeatedAtMost } from "./second-writer/meeting.ts";
 
 const call = callWith();
 
-/** What callers do with an answer that is not final: they ask again. Every other error is thrown. */
-async function repeated<T>(work: () => Promise<T>): Promise<T> {
-  for (let tries = 1; ; tries++) {
-    try {
-      return await work();
-    } catch (error) {
-      if (!(error instanceof CsiError) || isFinal(error) || tries > 200) throw error;
-      await turn();
-    }
-  }
-}
+/** Two that do the same all the time disturb each other often. */
+const repeated = <T>(work: () => Promise<T>): Promise<T> => repeatedAtMost(work, 200);
 
 /** Runs the same operation on both controllers at once, repeated as callers do. */
 const both = <T>(drivers: readonly Driver[], work: (driver: Driver) => Promise<T>): Promise<readonly T[]> =>

@@ -87,15 +87,6 @@ describe("the signal of a call", () => {
     socket.destroy();
   });
 
-  test("has aborted for a client whose deadline has passed", async () => {
-    const { client, server } = await serve(async ({ signal }) => {
-      await aborted(signal);
-      return {};
-    });
-    expect((await call(client(), probe, {}, { deadlineMs: 50 })).code).toBe(status.DEADLINE_EXCEEDED);
-    await until(() => server.inFlight === 0, "the handler to end");
-  });
-
   test("aborts when the client cancels", async () => {
     let reason: unknown;
     const entered = gate();

@@ -5,7 +5,9 @@ import { connect, type Socket } from "node:net";
 import { create } from "@bufbuild/protobuf";
 import { compressionAlgorithms, status } from "@grpc/grpc-js";
 import { Identity, ProbeRequestSchema } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
+import { makeFrame, preface } from "../../lib/csi/http2/http2-frames.ts";
 import { later } from "../waiting.ts";
+import { settings } from "./raw.ts";
 import { call, connectTo, maxRequestBytes, type Rig, startRig, until } from "./rig.ts";
 
 const { probe, getPluginInfo } = Identity.method;
@@ -81,20 +83,6 @@ async function send(path: string, bytes: Buffer): Promise<void> {
   socket.destroy();
 }
 
-const preface = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-
-/** An HTTP/2 frame (RFC 9113, section 4.1). */
-function frame(type: number, flags: number, stream: number, payload: Buffer): Buffer {
-  const head = Buffer.alloc(9);
-  head.writeUIntBE(payload.length, 0, 3);
-  head.writeUInt8(type, 3);
-  head.writeUInt8(flags, 4);
-  head.writeUInt32BE(stream, 5);
-  return Buffer.concat([head, payload]);
-}
-
-const settings = frame(4, 0, 0, Buffer.alloc(0));
-
 describe("garbage on the socket", () => {
   const cases: readonly [string, Buffer][] = [
     ["random bytes", randomBytes(10_000)],
@@ -102,12 +90,12 @@ describe("garbage on the socket", () => {
     ["a TLS hello", Buffer.from("16030100a5010000a10303", "hex")],
     ["null bytes", Buffer.alloc(1000)],
     ["a preface, then noise", Buffer.concat([preface, randomBytes(1000)])],
-    ["a frame larger than allowed", Buffer.concat([preface, settings, frame(0, 0, 1, Buffer.alloc(1 << 20))])],
-    ["bad settings", Buffer.concat([preface, frame(4, 0, 0, Buffer.alloc(5))])],
-    ["headers on stream 0", Buffer.concat([preface, settings, frame(1, 5, 0, Buffer.from([0x82]))])],
-    ["broken header compression", Buffer.concat([preface, settings, frame(1, 5, 1, Buffer.alloc(40, 0xff))])],
-    ["data on an idle stream", Buffer.concat([preface, settings, frame(0, 1, 7, Buffer.alloc(10))])],
-    ["half a frame", Buffer.concat([preface, settings, frame(1, 5, 1, Buffer.alloc(40)).subarray(0, 20)])],
+    ["a frame larger than allowed", Buffer.concat([preface, settings, makeFrame(0, 0, 1, Buffer.alloc(1 << 20))])],
+    ["bad settings", Buffer.concat([preface, makeFrame(4, 0, 0, Buffer.alloc(5))])],
+    ["headers on stream 0", Buffer.concat([preface, settings, makeFrame(1, 5, 0, Buffer.from([0x82]))])],
+    ["broken header compression", Buffer.concat([preface, settings, makeFrame(1, 5, 1, Buffer.alloc(40, 0xff))])],
+    ["data on an idle stream", Buffer.concat([preface, settings, makeFrame(0, 1, 7, Buffer.alloc(10))])],
+    ["half a frame", Buffer.concat([preface, settings, makeFrame(1, 5, 1, Buffer.alloc(40)).subarray(0, 20)])],
   ];
   for (const [what, bytes] of cases) {
     test(`${what}: old and new connections still answer`, async () => {

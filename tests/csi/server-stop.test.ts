@@ -3,6 +3,8 @@ import { existsSync, readdirSync, renameSync, writeFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { status } from "@grpc/grpc-js";
 import { Identity, SnapshotMetadata } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
+import { preface } from "../../lib/csi/http2/http2-frames.ts";
+import { settings } from "./raw.ts";
 import { call, gate, type Rig, startRig, stream, until } from "./rig.ts";
 
 const { probe } = Identity.method;
@@ -24,10 +26,7 @@ async function mutePeer(path: string, bytes?: Buffer): Promise<void> {
   if (bytes) socket.write(bytes);
 }
 
-const preface = Buffer.concat([
-  Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
-  Buffer.from([0, 0, 0, 4, 0, 0, 0, 0, 0]),
-]);
+const hello = Buffer.concat([preface, settings]);
 
 /** Half the limit of a stop, so that waiting for the limit is detected even on the slowest machine. */
 const quickMs = 5_000;
@@ -55,7 +54,7 @@ describe("stopping", () => {
 
   for (const [what, bytes] of [
     ["that says nothing", undefined],
-    ["that only says hello", preface],
+    ["that only says hello", hello],
   ] as const) {
     test(`with a mute peer ${what} is quick`, async () => {
       rig = await startRig({ probe: () => ({}) });
@@ -75,7 +74,7 @@ describe("stopping", () => {
       },
     });
     const { server, path } = rig;
-    await mutePeer(path, preface);
+    await mutePeer(path, hello);
     const ours = rig.client();
     const running = Array.from({ length: 20 }, () => call(ours, probe, {}));
     await until(() => server.inFlight === 20, "20 calls in flight");

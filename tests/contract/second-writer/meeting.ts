@@ -43,8 +43,8 @@ export interface Scene {
 }
 
 /** What callers do: they repeat what is not final. */
-export async function repeated<T>(work: () => Promise<T>): Promise<T> {
-  for (let left = tries; ; left--) {
+export async function repeated<T>(work: () => Promise<T>, most = tries): Promise<T> {
+  for (let left = most; ; left--) {
     try {
       return await work();
     } catch (error) {

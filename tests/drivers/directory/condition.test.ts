@@ -3,7 +3,7 @@ import { mkdir, rm, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Driver } from "../../../lib/drivers/driver.ts";
 import { localFiles } from "../../../lib/io/files.ts";
-import { callWith, volumeOf } from "../../contract/rig.ts";
+import { callWith, reasonsOf, volumeOf } from "../../contract/rig.ts";
 import { isHostRoot } from "../../root.ts";
 import { openOn, systemRunner, temporaryFolder } from "./directory-rig.ts";
 
@@ -20,14 +20,7 @@ afterEach(async () => {
   await rm(base, { recursive: true, force: true });
 });
 
-/** What is wrong with the storage, and with each volume. */
-async function look(of: Driver = driver): Promise<Readonly<Record<string, readonly string[]>>> {
-  const found = await of.health?.look(call);
-  const entries = [["storage", found?.storage ?? []] as const, ...(found?.volumes ?? [])];
-  return Object.fromEntries(
-    entries.flatMap(([id, all]) => (all.length > 0 ? [[id, all.map(({ reason }) => reason)]] : [])),
-  );
-}
+const look = (of: Driver = driver) => reasonsOf(of);
 
 const run = async (...argv: readonly [string, ...string[]]): Promise<void> => {
   const { exitCode, stderr } = await systemRunner.run({ argv }, calm);

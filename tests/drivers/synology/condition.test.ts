@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import type { Driver } from "../../../lib/drivers/driver.ts";
 import { dsmFindings } from "../../../lib/drivers/synology/rows.ts";
-import { callWith, volumeOf } from "../../contract/rig.ts";
+import { callWith, reasonsOf, volumeOf } from "../../contract/rig.ts";
 import { type Dsm, startDsm } from "../../fakes/dsm/double.ts";
 import { openDsm } from "./dsm-rig.ts";
 
@@ -17,35 +17,26 @@ afterEach(async () => {
   await dsm.close();
 });
 
-/** What is wrong with the storage, and with each volume. */
-async function look(): Promise<Readonly<Record<string, readonly string[]>>> {
-  const found = await driver.health?.look(call);
-  const entries = [["storage", found?.storage ?? []] as const, ...(found?.volumes ?? [])];
-  return Object.fromEntries(
-    entries.flatMap(([id, all]) => (all.length > 0 ? [[id, all.map(({ reason }) => reason)]] : [])),
-  );
-}
-
 test("a LUN without a target is reported until it is mapped again", async () => {
   const { id } = await driver.create(volumeOf("pvc-1"), call);
   await driver.create(volumeOf("pvc-2"), call);
-  expect(await look()).toEqual({});
+  expect(await reasonsOf(driver)).toEqual({});
   const target = [...dsm.state.targets.values()].find(({ name, iqn }) => `${name} ${iqn}`.includes("pvc-1"));
   if (!target) throw new Error("there is no target");
   const { mapped } = target;
   target.mapped = [];
-  expect(await look()).toEqual({ [id]: ["TargetMissing"] });
+  expect(await reasonsOf(driver)).toEqual({ [id]: ["TargetMissing"] });
   target.mapped = mapped;
-  expect(await look()).toEqual({});
+  expect(await reasonsOf(driver)).toEqual({});
 });
 
 test("a full volume of DSM is reported for the whole storage", async () => {
   await driver.create(volumeOf("pvc-1"), call);
   const { free } = dsm.state;
   dsm.state.free = 0;
-  expect(await look()).toEqual({ storage: ["StorageFull"] });
+  expect(await reasonsOf(driver)).toEqual({ storage: ["StorageFull"] });
   dsm.state.free = free;
-  expect(await look()).toEqual({});
+  expect(await reasonsOf(driver)).toEqual({});
 });
 
 test.each([

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { VolumeSpec } from "../../../lib/drivers/driver.ts";
-import { codeOf } from "../../contract/driver-volumes.ts";
+import { codeOf, messageOf } from "../../contract/driver-volumes.ts";
 import { perTest } from "../../contract/per-test.ts";
 import { callWith, getVolume, gib, volumeIds, volumeOf } from "../../contract/rig.ts";
 import type { Dsm } from "../../fakes/dsm/double.ts";
@@ -21,13 +21,6 @@ const withParameters = (name: string, parameters: Readonly<Record<string, string
 /** What a request was sent with. */
 const sent = (dsm: Dsm, api: string, method: string) =>
   dsm.requests.filter(each => each.api.endsWith(api) && each.method === method).map(({ params }) => params);
-
-/** The message of the error that work fails with. */
-const messageOf = (work: Promise<unknown>): Promise<string> =>
-  work.then(
-    () => "ok",
-    error => (error as Error).message,
-  );
 
 describe("a new volume", () => {
   test("has the names and the context of democratic-csi", async () => {

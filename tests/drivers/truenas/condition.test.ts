@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import type { Driver } from "../../../lib/drivers/driver.ts";
-import { callWith, volumeOf } from "../../contract/rig.ts";
+import { callWith, reasonsOf, volumeOf } from "../../contract/rig.ts";
 import { type Double, startDouble } from "../../fakes/truenas/double.ts";
 import type { tableNames } from "../../fakes/truenas/state.ts";
 import { openOn, type Protocol } from "./rig.ts";
@@ -12,15 +12,6 @@ afterEach(async () => {
   await driver.close?.();
   await double.close();
 });
-
-/** What is wrong with the storage, and with each volume. */
-async function look(): Promise<Readonly<Record<string, readonly string[]>>> {
-  const found = await driver.health?.look(call);
-  const entries = [["storage", found?.storage ?? []] as const, ...(found?.volumes ?? [])];
-  return Object.fromEntries(
-    entries.flatMap(([id, all]) => (all.length > 0 ? [[id, all.map(({ reason }) => reason)]] : [])),
-  );
-}
 
 const tables = { nfs: "nfs", smb: "smb", iscsi: "target", nvmeof: "nvmetSubsys" } as const;
 const versions = ["24.10", "25.10"] as const;
@@ -50,15 +41,15 @@ test.each(cases.filter(([protocol, version]) => protocol !== "nvmeof" || version
     driver = openOn(double, protocol);
     const { id } = await driver.create(volumeOf("pvc-1"), call);
     await driver.create(volumeOf("pvc-2"), call);
-    expect(await look()).toEqual({});
+    expect(await reasonsOf(driver)).toEqual({});
     const table = double.state.tables[tables[protocol]];
     const at = table.findIndex(row => JSON.stringify(row).includes("pvc-1"));
     const [row] = table.splice(at, 1);
-    expect(await look()).toEqual({
+    expect(await reasonsOf(driver)).toEqual({
       [id]: [protocol === "nfs" || protocol === "smb" ? "ShareMissing" : "TargetMissing"],
     });
     if (row) table.push(row);
-    expect(await look()).toEqual({});
+    expect(await reasonsOf(driver)).toEqual({});
   },
 );
 
@@ -72,9 +63,9 @@ describe.each(versions)("on TrueNAS %s", version => {
       const { tables: all } = double.state;
       const before = structuredClone(lost.map(name => all[name].map(drawn)));
       for (const name of lost) all[name].length = 0;
-      expect(Object.keys(await look())).toEqual([id]);
+      expect(Object.keys(await reasonsOf(driver))).toEqual([id]);
       await driver.health?.restore?.(id, call);
-      expect(await look()).toEqual({});
+      expect(await reasonsOf(driver)).toEqual({});
       if (lost.length === 1 || protocol === "nfs" || protocol === "smb") {
         const now = lost.map(name => all[name].map(drawn));
         expect(now).toEqual(before);
@@ -118,7 +109,7 @@ test.each(foreign)(
     const { id } = await driver.create(volumeOf("pvc-1"), call);
     harm(double);
     const before = structuredClone(double.state.tables);
-    expect(Object.keys(await look())).toEqual([id]);
+    expect(Object.keys(await reasonsOf(driver))).toEqual([id]);
     await expect(driver.health?.restore?.(id, call)).rejects.toMatchObject({ message: expect.stringContaining(why) });
     expect(double.state.tables).toEqual(before);
   },

@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync, symlinkSync
 import { join } from "node:path";
 import type { Driver } from "../../../lib/drivers/driver.ts";
 import { exportedIn } from "../../../lib/drivers/zfs/cli/nfs.ts";
-import { callWith, volumeOf } from "../../contract/rig.ts";
+import { callWith, reasonsOf, volumeOf } from "../../contract/rig.ts";
 import type { Pools } from "../../fakes/zfs/pool.ts";
 import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
 
@@ -14,15 +14,6 @@ afterEach(() => rig?.close());
 async function begun(driver: string, strategy = {}): Promise<{ readonly rig: ZfsRig; readonly driver: Driver }> {
   rig = await zfsRig({ driver, strategy });
   return { rig, driver: rig.open() };
-}
-
-/** What is wrong with the storage, and with each volume. */
-async function look(driver: Driver): Promise<Readonly<Record<string, readonly string[]>>> {
-  const found = await driver.health?.look(call);
-  const entries = [["storage", found?.storage ?? []] as const, ...(found?.volumes ?? [])];
-  return Object.fromEntries(
-    entries.flatMap(([id, all]) => (all.length > 0 ? [[id, all.map(({ reason }) => reason)]] : [])),
-  );
 }
 
 /** Each cause that the model can have, and what it is called. */
@@ -58,11 +49,11 @@ describe("a volume of zfs-generic-nfs", () => {
     await driver.create(volumeOf("pvc-2"), call);
     mkdirSync(rig.fake.place(dataset), { recursive: true });
     writeFileSync(join(rig.fake.place(dataset), "file"), "some bytes");
-    expect(await look(driver)).toEqual({});
+    expect(await reasonsOf(driver)).toEqual({});
     rig.fake.with(cause);
-    expect(await look(driver)).toEqual({ [id]: [reason] });
+    expect(await reasonsOf(driver)).toEqual({ [id]: [reason] });
     rig.fake.with(mend);
-    expect(await look(driver)).toEqual({});
+    expect(await reasonsOf(driver)).toEqual({});
   });
 });
 
@@ -79,9 +70,9 @@ describe("a pool", () => {
         if (pools.state.pools["tank"]) pools.state.pools["tank"].health = health;
       });
     put(state);
-    expect(await look(driver)).toEqual({ storage: [reason] });
+    expect(await reasonsOf(driver)).toEqual({ storage: [reason] });
     put("ONLINE");
-    expect(await look(driver)).toEqual({});
+    expect(await reasonsOf(driver)).toEqual({});
   });
 
   test.each(["SUSPENDED", "ONLINE"])(
@@ -95,9 +86,9 @@ describe("a pool", () => {
           if (tank) Object.assign(tank, { suspended, health: suspended ? word : "ONLINE" });
         });
       suspend(true);
-      expect(await look(driver)).toEqual({ storage: ["PoolFaulted"] });
+      expect(await reasonsOf(driver)).toEqual({ storage: ["PoolFaulted"] });
       suspend(false);
-      expect(await look(driver)).toEqual({});
+      expect(await reasonsOf(driver)).toEqual({});
     },
   );
 
@@ -109,9 +100,9 @@ describe("a pool", () => {
         if (pools.state.pools["tank"]) pools.state.pools["tank"].bytes = bytes;
       });
     size(0);
-    expect(await look(driver)).toEqual({ storage: ["StorageFull"] });
+    expect(await reasonsOf(driver)).toEqual({ storage: ["StorageFull"] });
     size(2 ** 40);
-    expect(await look(driver)).toEqual({});
+    expect(await reasonsOf(driver)).toEqual({});
   });
 
   test("that does not exist cannot be inspected", async () => {
@@ -127,12 +118,12 @@ test("a target that the kernel lost is missing until it is restored, and one com
   const { rig, driver } = await begun("zfs-generic-iscsi");
   const { id, context } = await driver.create(volumeOf("pvc-1"), call);
   await driver.create(volumeOf("pvc-2"), call);
-  expect(await look(driver)).toEqual({});
+  expect(await reasonsOf(driver)).toEqual({});
   const target = join(rig.fake.folder, "lio", "iscsi", context["iqn"] ?? "", "tpgt_1");
   rmSync(join(target, ".."), { recursive: true });
-  expect(await look(driver)).toEqual({ [id]: ["TargetMissing"] });
+  expect(await reasonsOf(driver)).toEqual({ [id]: ["TargetMissing"] });
   await driver.health?.restore?.(id, call);
-  expect(await look(driver)).toEqual({});
+  expect(await reasonsOf(driver)).toEqual({});
 });
 
 /** The parts of a group: its portals, and its LUNs without the names of their links. */
@@ -164,7 +155,7 @@ describe("a target that nodes cannot use as the file of the connection says", ()
       [id, [expect.objectContaining({ reason: "TargetMissing", message })]],
     ]);
     await driver.health?.restore?.(id, call);
-    expect(await look(driver)).toEqual({});
+    expect(await reasonsOf(driver)).toEqual({});
     expect([rig.fake.targets(), namesIn(group)]).toEqual(before);
     expect(readFileSync(join(group, "attrib/authentication"), "utf8")).toBe("1\n");
   });
@@ -174,7 +165,7 @@ describe("a target that nodes cannot use as the file of the connection says", ()
     const { id, context } = await driver.create(volumeOf("pvc-1"), call);
     const group = join(rig.fake.folder, "lio/iscsi", context["iqn"] ?? "", "tpgt_1");
     writeFileSync(join(group, "attrib/authentication"), "1\n");
-    expect(await look(driver)).toEqual({});
+    expect(await reasonsOf(driver)).toEqual({});
     rmSync(join(group, "np/0.0.0.0:3260"), { recursive: true });
     await driver.health?.restore?.(id, call);
     expect(readFileSync(join(group, "attrib/authentication"), "utf8")).toBe("1\n");
@@ -212,7 +203,7 @@ describe("a target that nodes cannot use as the file of the connection says", ()
       code: "unavailable",
       message: expect.stringContaining("lio-saveconfig.json cannot be changed"),
     });
-    expect(await look(driver)).toEqual({});
+    expect(await reasonsOf(driver)).toEqual({});
     expect(readFileSync(join(rig.fake.folder, "lio-saveconfig.json"), "utf8")).toBe("{");
   });
 });
@@ -220,14 +211,14 @@ describe("a target that nodes cannot use as the file of the connection says", ()
 test("a subsystem that the kernel lost, or that no port shows any more, is missing until it is restored", async () => {
   const { rig, driver } = await begun("zfs-generic-nvmeof");
   const { id, context } = await driver.create(volumeOf("pvc-1"), call);
-  expect(await look(driver)).toEqual({});
+  expect(await reasonsOf(driver)).toEqual({});
   const shown = join(rig.fake.folder, "nvmet", "ports", "1", "subsystems", context["nqn"] ?? "");
   const second = shown.replace("/ports/1/", "/ports/2/");
   const target = readlinkSync(shown);
   for (const each of [shown, second]) rmSync(each);
-  expect(await look(driver)).toEqual({ [id]: ["TargetMissing"] });
+  expect(await reasonsOf(driver)).toEqual({ [id]: ["TargetMissing"] });
   symlinkSync(target, shown);
-  expect(await look(driver)).toEqual({});
+  expect(await reasonsOf(driver)).toEqual({});
 });
 
 test("a lost target is made again, and an existing one is left alone", async () => {
@@ -236,9 +227,9 @@ test("a lost target is made again, and an existing one is left alone", async () 
   const lio = join(rig.fake.folder, "lio");
   const standing = rig.fake.targets();
   rmSync(lio, { recursive: true });
-  expect(await look(driver)).toEqual({ [id]: ["TargetMissing"] });
+  expect(await reasonsOf(driver)).toEqual({ [id]: ["TargetMissing"] });
   await driver.health?.restore?.(id, call);
-  expect(await look(driver)).toEqual({});
+  expect(await reasonsOf(driver)).toEqual({});
   expect(rig.fake.targets()).toEqual(standing);
   writeFileSync(join(rig.fake.folder, "lio-fault"), "nolun");
   await driver.health?.restore?.(id, call);
@@ -256,16 +247,16 @@ test("a file system that the NFS server no longer exports is missing and is shar
       const lost = pools.find("tank/k/v/pvc-1");
       if (lost) lost.shared = false;
     });
-  expect(await look(driver)).toEqual({});
+  expect(await reasonsOf(driver)).toEqual({});
   lose();
-  expect(await look(driver)).toEqual({ [id]: ["ShareMissing"] });
+  expect(await reasonsOf(driver)).toEqual({ [id]: ["ShareMissing"] });
   rig.fake.commands();
   await driver.health?.restore?.(id, call);
   expect(rig.fake.commands().at(-1)).toBe("zfs share tank/k/v/pvc-1");
-  expect(await look(driver)).toEqual({});
+  expect(await reasonsOf(driver)).toEqual({});
   lose();
   writeFileSync(join(rig.fake.folder, "no-etab"), "");
-  expect(await look(driver)).toEqual({});
+  expect(await reasonsOf(driver)).toEqual({});
 });
 
 test("a blank in the name of an export is decoded, and other lines are ignored", () => {
@@ -281,7 +272,7 @@ test("an inspection runs as many commands of zfs for ten volumes as for one", as
   const { rig, driver } = await begun("zfs-generic-nfs");
   const count = async () => {
     rig.fake.commands();
-    await look(driver);
+    await reasonsOf(driver);
     return rig.fake.commands().length;
   };
   await driver.create(volumeOf("pvc-1"), call);

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { chmodSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Driver } from "../../../lib/drivers/driver.ts";
-import { codeOf } from "../../contract/driver-volumes.ts";
+import { codeOf, messageOf } from "../../contract/driver-volumes.ts";
 import { perTest } from "../../contract/per-test.ts";
 import { callWith, getVolume, volumeOf } from "../../contract/rig.ts";
 import { nfsCache, nfsClients } from "../../fakes/zfs/nfsd.ts";
@@ -15,12 +15,6 @@ const options = { driver: "zfs-generic-nfs", section: crossmnt };
 const open = perTest(() => zfsRig(options));
 
 const above = ({ fake }: ZfsRig): string => fake.place("tank/k/v");
-
-const messageOf = (work: Promise<unknown>): Promise<string> =>
-  work.then(
-    () => "",
-    (error: Error) => error.message,
-  );
 
 const missing = async (driver: Driver): Promise<readonly string[]> =>
   [...((await driver.health?.look(call))?.volumes ?? [])].flatMap(([id, all]) =>

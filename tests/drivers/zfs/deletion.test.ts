@@ -2,14 +2,15 @@ import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Call } from "../../../lib/core/call.ts";
-import type { Source, VolumeSpec } from "../../../lib/drivers/driver.ts";
+import type { VolumeSpec } from "../../../lib/drivers/driver.ts";
 import type { StorageHost } from "../../../lib/io/script.ts";
-import { codeOf } from "../../contract/driver-volumes.ts";
+import { codeOf, messageOf } from "../../contract/driver-volumes.ts";
 import { used } from "../../contract/needs.ts";
 import { perTest } from "../../contract/per-test.ts";
 import { callWith, gib, volumeOf } from "../../contract/rig.ts";
 import { atEachStep } from "../../contract/steps.ts";
 import { nfsActive, nfsCache, nfsClients } from "../../fakes/zfs/nfsd.ts";
+import { dataset, from } from "./words.ts";
 import { around, type ZfsOptions, type ZfsRig, zfsRig } from "./zfs-rig.ts";
 
 const call = callWith();
@@ -17,18 +18,10 @@ const open = perTest((options: ZfsOptions | string = "zfs-generic-nfs") =>
   zfsRig(typeof options === "string" ? { driver: options } : options),
 );
 
-const dataset = (id: string): string => `tank/k/v/${id}`;
-const from = (id: string): Source => ({ kind: "volume", id });
 const copyOf = (id: string, source: string): VolumeSpec => ({
   ...volumeOf(id, gib, from(source)),
   parameters: { detachedVolumesFromVolumes: "true" },
 });
-const messageOf = (work: Promise<unknown>): Promise<string> =>
-  work.then(
-    () => "",
-    (error: Error) => error.message,
-  );
-
 /** A volume "a" with content and a snapshot of another program. */
 async function withForeign(options?: ZfsOptions | string, given?: ZfsRig): Promise<ZfsRig> {
   const rig = given ?? (await open(options));

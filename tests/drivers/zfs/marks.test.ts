@@ -1,12 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import { backendName } from "../../../lib/core/name.ts";
-import type { Driver, Source } from "../../../lib/drivers/driver.ts";
+import type { Driver } from "../../../lib/drivers/driver.ts";
 
 import { modules } from "../../../lib/drivers/index.ts";
 import { familyOf, property } from "../../../lib/drivers/zfs/properties.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { perTest } from "../../contract/per-test.ts";
 import { callWith, getVolume, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
+import { dataset, from } from "./words.ts";
 import { openZfs, type ZfsOptions, type ZfsRig, zfsRig } from "./zfs-rig.ts";
 
 const call = callWith();
@@ -17,8 +18,6 @@ async function pools(): Promise<{ rig: ZfsRig; on: (options: ZfsOptions) => Driv
   return { rig, on: options => openZfs({ ...options, folder: rig.fake.folder }, rig.host) };
 }
 
-const dataset = (id: string): string => `tank/k/v/${id}`;
-const from = (id: string): Source => ({ kind: id.includes("@") || id.includes("/") ? "snapshot" : "volume", id });
 const nfs = (instanceId?: string, zfs: object = {}): ZfsOptions => ({
   driver: "zfs-generic-nfs",
   zfs,

@@ -1,5 +1,4 @@
 import { expect, test } from "bun:test";
-import { rendered } from "../../../lib/core/template.ts";
 import { DatasetNames, isVolumeId, snapshotId } from "../../../lib/drivers/zfs/names.ts";
 
 const names = new DatasetNames("tank/k8s/volumes", "tank/k8s/snapshots", 123);
@@ -86,16 +85,4 @@ test("a snapshot never gets a name that csimux itself uses", () => {
   for (const name of ["volume-source-for-volume-x", "volume-source-for-snapshot-x", "csimux-x"])
     expect(names.snapshotName(name, "v")).not.toBe(name);
   expect(names.snapshotName("snapshot-1.2:3+4", "v")).toBe("snapshot-1.2:3+4");
-});
-
-test.each([
-  ["{{ name }}", "pvc-1"],
-  ["{{{name}}}-{{ parameters.[csi.storage.k8s.io/pvc/name] }}", "pvc-1-data"],
-  ["{{ parameters.plain }}{{ parameters.absent }}", "<&\"'>"],
-  ["{{#if parameters.plain}}yes{{else}}no{{/if}}", "yes"],
-  ["{{#if parameters.absent}}yes{{else}}no{{#if name}}!{{/if}}{{/if}}", "no!"],
-  ["no placeholder", "no placeholder"],
-])("the template %s becomes %s", (template, text) => {
-  const parameters = { "csi.storage.k8s.io/pvc/name": "data", plain: "<&\"'>" };
-  expect(rendered(template, { name: "pvc-1", parameters })).toBe(text);
 });

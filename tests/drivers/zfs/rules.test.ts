@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
-import type { Source, VolumeSpec } from "../../../lib/drivers/driver.ts";
 import type { Script, Step } from "../../../lib/io/script.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { perTest } from "../../contract/per-test.ts";
 import { callWith, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { sides } from "../../contract/steps.ts";
-import { around, type ZfsOptions, type ZfsRig, zfsRig } from "./zfs-rig.ts";
+import { dataset, from, own, withParameters } from "./words.ts";
+import { around, type ZfsOptions, zfsRig } from "./zfs-rig.ts";
 
 const call = callWith();
 const open = perTest((options: ZfsOptions | string = "zfs-generic-nfs") =>
@@ -13,10 +13,6 @@ const open = perTest((options: ZfsOptions | string = "zfs-generic-nfs") =>
 );
 
 const zvols = "zfs-local-zvol";
-const from = (id: string): Source => ({ kind: id.includes("@") || id.includes("/") ? "snapshot" : "volume", id });
-const withParameters = (spec: VolumeSpec, parameters: Record<string, string>): VolumeSpec => ({ ...spec, parameters });
-const dataset = (id: string): string => `tank/k/v/${id}`;
-const own = (rig: ZfsRig, name: string, key: string): string | undefined => rig.fake.find(name)?.own[key]?.value;
 
 describe("a volume from another", () => {
   test.each([

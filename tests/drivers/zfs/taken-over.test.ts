@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import type { Source } from "../../../lib/drivers/driver.ts";
 import { property } from "../../../lib/drivers/zfs/properties.ts";
 import { tagOf } from "../../../lib/drivers/zfs/targets/names.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { perTest } from "../../contract/per-test.ts";
 import { callWith, getVolume, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { backstoreChanges, changed, savedByTargetcli, subsystemChanges, targetChanges } from "../../fakes/configfs.ts";
+import { dataset, from } from "./words.ts";
 import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
 
 // Block devices as democratic-csi left them, of several ages: with the name of the target or without, with a context or without,
@@ -14,8 +14,6 @@ import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
 
 const call = callWith();
 const opened = perTest(zfsRig);
-const dataset = (id: string): string => `tank/k/v/${id}`;
-const from = (id: string): Source => ({ kind: /[@/]/.test(id) ? "snapshot" : "volume", id });
 const ours = (key: string): string => `democratic-csi:${key}`;
 
 interface Kind {

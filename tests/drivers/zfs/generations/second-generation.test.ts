@@ -1,17 +1,16 @@
 import { describe, expect, test } from "bun:test";
-import type { Source, VolumeSpec } from "../../../../lib/drivers/driver.ts";
+import type { VolumeSpec } from "../../../../lib/drivers/driver.ts";
 import { codeOf } from "../../../contract/driver-volumes.ts";
 import { perTest } from "../../../contract/per-test.ts";
 import { callWith, gib, snapshotsOf, volumeOf } from "../../../contract/rig.ts";
 import { atEachStep } from "../../../contract/steps.ts";
+import { dataset, from } from "../words.ts";
 import { around, type ZfsOptions, type ZfsRig, zfsRig } from "../zfs-rig.ts";
 
 const call = callWith();
 const open = perTest((options: ZfsOptions) => zfsRig(options));
 const nfs = (more: Partial<ZfsOptions> = {}): ZfsOptions => ({ driver: "zfs-generic-nfs", ...more });
 const aside = { zfs: { deleteWithDependents: "tombstone" } };
-const dataset = (id: string): string => `tank/k/v/${id}`;
-const from = (id: string): Source => ({ kind: id.includes("@") ? "snapshot" : "volume", id });
 const copyOf = (id: string, source: string): VolumeSpec => ({
   ...volumeOf(id, gib, from(source)),
   parameters: { detachedVolumesFromVolumes: "true" },

@@ -1,19 +1,17 @@
 import { describe, expect, test } from "bun:test";
 import type { Call } from "../../../../lib/core/call.ts";
-import type { Source } from "../../../../lib/drivers/driver.ts";
 import { codeOf } from "../../../contract/driver-volumes.ts";
 import { perTest } from "../../../contract/per-test.ts";
 import { callWith, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../../contract/rig.ts";
 import { atEachStep } from "../../../contract/steps.ts";
 import { nfsCache, nfsClients } from "../../../fakes/zfs/nfsd.ts";
+import { dataset, from } from "../words.ts";
 import { around, type ZfsRig, zfsRig } from "../zfs-rig.ts";
 
 const call = callWith();
 const open = perTest((driver: string = "zfs-generic-nfs") =>
   zfsRig({ driver, zfs: { deleteWithDependents: "tombstone" } }),
 );
-const dataset = (id: string): string => `tank/k/v/${id}`;
-const from = (id: string): Source => ({ kind: id.includes("@") ? "snapshot" : "volume", id });
 
 const datasetsIn = (rig: ZfsRig): readonly string[] =>
   rig.fake.with(pools => pools.all().flatMap(({ name }) => (/^tank\/k\/v\/[^@]*$/.test(name) ? [name] : [])));
