@@ -68,16 +68,6 @@ test("a token of one listing is ABORTED in another one", async () => {
   expect((await world.controller("listSnapshots", { startingToken: ofSnapshots })).entries).toHaveLength(1);
 });
 
-test("equal creates at once are one, although their parameters come in another order", async () => {
-  const more = Object.entries({ connection: "one", a: "1", b: "2", c: "3" });
-  const calls = more.map((_, i) =>
-    codeOf(
-      world.create("pvc-order", "one", { parameters: Object.fromEntries([...more.slice(i), ...more.slice(0, i)]) }),
-    ),
-  );
-  expect(new Set(await Promise.all(calls))).toEqual(new Set(["ok"]));
-});
-
 /** The log's lines about one method; one more call has been logged behind them. */
 async function linesOf(method: string): Promise<readonly Record<string, unknown>[]> {
   const end = `pvc-end-${method}`;

@@ -91,15 +91,3 @@ test("a folder that comes later, as a Secret that is mounted, is said to be miss
     expect(await world.end()).toEqual([]);
   }
 }, 120_000);
-
-test("200 equal listings at once are answered, however many volumes there are", async () => {
-  const world = await World.start("off", ["one"]);
-  try {
-    for (let i = 0; i < 300; i += 50)
-      await Promise.all(Array.from({ length: 50 }, (_, j) => world.create(`pvc-${i + j}`)));
-    const listings = Array.from({ length: 200 }, () => world.controller("listVolumes", {}));
-    for (const { entries } of await Promise.all(listings)) expect(entries).toHaveLength(300);
-  } finally {
-    expect(await world.end()).toEqual([]);
-  }
-}, 120_000);
