@@ -6,8 +6,7 @@ import { codeOf } from "../../contract/driver-volumes.ts";
 import { perTest } from "../../contract/per-test.ts";
 import { callWith, getVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { wholeWith } from "../../fakes/zfs/whole.ts";
-import { dataset, from, own, withParameters } from "./words.ts";
-import { around, type ZfsOptions, zfsRig } from "./zfs-rig.ts";
+import { around, dataset, from, own, withParameters, type ZfsOptions, zfsRig } from "./zfs-rig.ts";
 
 const call = callWith();
 const open = perTest((options: ZfsOptions | string = "zfs-generic-nfs") =>

@@ -10,8 +10,7 @@ import { perTest } from "../../contract/per-test.ts";
 import { callWith, gib, volumeOf } from "../../contract/rig.ts";
 import { atEachStep } from "../../contract/steps.ts";
 import { nfsActive, nfsCache, nfsClients } from "../../fakes/zfs/nfsd.ts";
-import { dataset, from } from "./words.ts";
-import { around, type ZfsOptions, type ZfsRig, zfsRig } from "./zfs-rig.ts";
+import { around, dataset, from, type ZfsOptions, type ZfsRig, zfsRig } from "./zfs-rig.ts";
 
 const call = callWith();
 const open = perTest((options: ZfsOptions | string = "zfs-generic-nfs") =>

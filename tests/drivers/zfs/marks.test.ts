@@ -7,8 +7,7 @@ import { familyOf, property } from "../../../lib/drivers/zfs/properties.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { perTest } from "../../contract/per-test.ts";
 import { callWith, getVolume, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
-import { dataset, from } from "./words.ts";
-import { openZfs, type ZfsOptions, type ZfsRig, zfsRig } from "./zfs-rig.ts";
+import { dataset, from, openZfs, type ZfsOptions, type ZfsRig, zfsRig } from "./zfs-rig.ts";
 
 const call = callWith();
 const opened = perTest(zfsRig);

@@ -6,8 +6,7 @@ import { codeOf } from "../../contract/driver-volumes.ts";
 import { perTest } from "../../contract/per-test.ts";
 import { callWith, getVolume, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { backstoreChanges, changed, savedByTargetcli, subsystemChanges, targetChanges } from "../../fakes/configfs.ts";
-import { dataset, from } from "./words.ts";
-import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
+import { dataset, from, type ZfsRig, zfsRig } from "./zfs-rig.ts";
 
 // Block devices as democratic-csi left them, of several ages: with the name of the target or without, with a context or without,
 // with all marks of their snapshots or the few that there were once.

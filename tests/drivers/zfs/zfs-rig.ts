@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { safeParse } from "valibot";
-import type { Driver, Volume } from "../../../lib/drivers/driver.ts";
+import type { Driver, Source, Volume, VolumeSpec } from "../../../lib/drivers/driver.ts";
 import type { ConnectionIdentity } from "../../../lib/drivers/module.ts";
 import { zfs } from "../../../lib/drivers/zfs/module.ts";
 import { openIscsi, openNvmeof } from "../../../lib/drivers/zfs/targets/open-targets.ts";
@@ -270,3 +270,17 @@ export async function zfsRig(given: ZfsOptions): Promise<ZfsRig> {
     },
   };
 }
+
+/** The dataset of a volume. */
+export const dataset = (id: string): string => `tank/k/v/${id}`;
+
+/** The volume or snapshot of an id as a source. */
+export const from = (id: string): Source => ({ kind: /[@/]/.test(id) ? "snapshot" : "volume", id });
+
+export const withParameters = (spec: VolumeSpec, parameters: Record<string, string>): VolumeSpec => ({
+  ...spec,
+  parameters,
+});
+
+/** What a dataset itself has as a property. */
+export const own = (rig: ZfsRig, name: string, key: string): string | undefined => rig.fake.find(name)?.own[key]?.value;

@@ -4,8 +4,7 @@ import { codeOf } from "../../../contract/driver-volumes.ts";
 import { perTest } from "../../../contract/per-test.ts";
 import { callWith, gib, snapshotsOf, volumeOf } from "../../../contract/rig.ts";
 import { atEachStep } from "../../../contract/steps.ts";
-import { dataset, from } from "../words.ts";
-import { around, type ZfsOptions, type ZfsRig, zfsRig } from "../zfs-rig.ts";
+import { around, dataset, from, type ZfsOptions, type ZfsRig, zfsRig } from "../zfs-rig.ts";
 
 const call = callWith();
 const open = perTest((options: ZfsOptions) => zfsRig(options));

@@ -5,8 +5,7 @@ import { perTest } from "../../../contract/per-test.ts";
 import { callWith, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../../contract/rig.ts";
 import { atEachStep } from "../../../contract/steps.ts";
 import { nfsCache, nfsClients } from "../../../fakes/zfs/nfsd.ts";
-import { dataset, from } from "../words.ts";
-import { around, type ZfsRig, zfsRig } from "../zfs-rig.ts";
+import { around, dataset, from, type ZfsRig, zfsRig } from "../zfs-rig.ts";
 
 const call = callWith();
 const open = perTest((driver: string = "zfs-generic-nfs") =>
