@@ -92,13 +92,6 @@ describe("the manifests of the project", () => {
 
   test.each([
     [
-      "a class of another driver",
-      "classes.yaml",
-      "provisioner: csimux.storage",
-      "provisioner: org.democratic-csi.nfs",
-      "class-driver provisioner",
-    ],
-    [
       "a pod that mounts another Secret",
       "controller.yaml",
       "secretName: csimux-connections",

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import type { VolumeSpec } from "../../../lib/drivers/driver.ts";
 import { codeOf, messageOf } from "../../contract/driver-volumes.ts";
 import { perTest } from "../../contract/per-test.ts";
-import { callWith, getVolume, gib, volumeIds, volumeOf } from "../../contract/rig.ts";
+import { callWith, gib, volumeIds, volumeOf } from "../../contract/rig.ts";
 import type { Dsm } from "../../fakes/dsm/double.ts";
 import { type DsmOptions, dsmRig, openDsm } from "./dsm-rig.ts";
 
@@ -175,21 +175,6 @@ describe("a deletion", () => {
     await driver.delete("pvc-1", call);
     expect(await rig.remains()).toEqual([]);
   });
-
-  test("is aborted while DSM still lists the LUN, and the retry continues; meanwhile the name is free", async () => {
-    const { driver, dsm } = await rigOf();
-    await driver.create(volumeOf("pvc-1"), call);
-    dsm.state.habits.deletion = 1000;
-    expect(await codeOf(driver.delete("pvc-1", call))).toBe("aborted");
-    expect(await codeOf(getVolume(driver, "pvc-1"))).toBe("not-found");
-    const volume = await driver.create(volumeOf("pvc-1"), call);
-    expect(dsm.state.luns.size).toBe(2);
-    for (const lun of dsm.state.luns.values()) if (lun.dying !== undefined) lun.dying = 0;
-    expect(await getVolume(driver, "pvc-1")).toEqual(volume);
-    dsm.state.habits.deletion = 0;
-    await driver.delete("pvc-1", call);
-    expect(dsm.state.luns.size).toBe(0);
-  }, 30_000);
 });
 
 test("a connection that gets an instance_id keeps its volumes and clones, and other instances do not get them", async () => {

@@ -45,7 +45,7 @@ describe.each([
       }),
   );
 
-  test.each(protocols)(
+  test.concurrent.each(protocols)(
     "the target of a new volume over %s has another name than that of a deleted volume of the same name, and retries find it",
     protocol =>
       on({ version }, protocol, async (driver, double) => {
