@@ -53,16 +53,22 @@ describe("what is forgotten", () => {
     await two.stop(1_000);
   });
 
-  test("a finished volume keeps nothing but itself", async () => {
-    const { process, on, remains } = pair();
-    const one = process();
-    on("a").step = what => {
+  /** A finished copy whose source could not be told. */
+  async function unreleased() {
+    const world = pair();
+    const one = world.process();
+    world.on("a").step = what => {
       if (what === "release") throw new CsiError("unavailable", "no answer");
     };
     expect((await asked(() => make(one))).id).toBe("v:b/copy");
     await one.stop(1_000);
-    expect(remains()).toHaveLength(2);
-    on("a").step = () => {};
+    expect(world.remains()).toHaveLength(2);
+    world.on("a").step = () => {};
+    return world;
+  }
+
+  test("a finished volume keeps nothing but itself", async () => {
+    const { process, on, remains } = await unreleased();
     const two = process();
     await two.copies.cleanUp(call);
     expect(remains()).toEqual([]);
@@ -71,14 +77,7 @@ describe("what is forgotten", () => {
   });
 
   test("what stays because the connection of its other end has no file is listed with the reason", async () => {
-    const { process, on, remains } = pair();
-    const one = process();
-    on("a").step = what => {
-      if (what === "release") throw new CsiError("unavailable", "no answer");
-    };
-    expect((await asked(() => make(one))).id).toBe("v:b/copy");
-    await one.stop(1_000);
-    on("a").step = () => {};
+    const { process, on, remains } = await unreleased();
     const without = async (gone: string) => {
       const names = ["a", "b", "c"].filter(name => name !== gone);
       const two = process({ drivers: new Map(names.map(name => [name, () => copyDriver(on(name), name)])) });

@@ -33,23 +33,25 @@ export interface OpenOptions {
   readonly instanceId?: string;
 }
 
+/** The settings of a file that says only where its folders are. */
+export const plainSettings = (base: string): DirectorySettings => ({
+  shareHost: undefined,
+  shareBasePath: base,
+  controllerBasePath: base,
+  mode: undefined,
+  user: undefined,
+  group: undefined,
+  requireMount: true,
+  snapshotDriver: "filecopy",
+  restic: undefined,
+  kopia: undefined,
+});
+
 /** A directory driver on `base`, with what a test wants different. */
 export function openOn(base: string, options: OpenOptions = {}): Driver {
   const { kind = "local-hostpath", settings, runner = systemRunner, files } = options;
-  const plain: DirectorySettings = {
-    shareHost: undefined,
-    shareBasePath: base,
-    controllerBasePath: base,
-    mode: undefined,
-    user: undefined,
-    group: undefined,
-    requireMount: true,
-    snapshotDriver: "filecopy",
-    restic: undefined,
-    kopia: undefined,
-  };
   const identity = { connection: "c1", driver: kind, instanceId: options.instanceId, maxIdBytes };
-  return directoryDriver(kind, identity, { ...plain, ...settings }, localPorts(runner), files);
+  return directoryDriver(kind, identity, { ...plainSettings(base), ...settings }, localPorts(runner), files);
 }
 
 export const temporaryFolder = (): Promise<string> => mkdtemp(`${tmpdir()}/csimux-directory-`);

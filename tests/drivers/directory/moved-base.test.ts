@@ -6,7 +6,7 @@ import { type Files, localFiles } from "../../../lib/io/files.ts";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
 import { callWith, gib, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { localPorts } from "../../fakes/ports.ts";
-import { leftOn, systemRunner, temporaryFolder } from "./directory-rig.ts";
+import { leftOn, plainSettings, systemRunner, temporaryFolder } from "./directory-rig.ts";
 
 const call = callWith();
 const nfs = 0x6969;
@@ -28,11 +28,7 @@ test("a copy keeps the base folder of its start while other calls find the share
     ...localFiles,
     statfs: async path => ({ ...(await localFiles.statfs(path)), type: path.startsWith(`${folder}/`) ? nfs : 1 }),
   };
-  const settings = {
-    ...{ shareHost: "nas", shareBasePath: "/export", controllerBasePath: "/nowhere/storage", requireMount: true },
-    ...{ mode: undefined, user: undefined, group: undefined },
-    ...{ snapshotDriver: "filecopy", restic: undefined, kopia: undefined },
-  };
+  const settings = { ...plainSettings("/nowhere/storage"), shareHost: "nas", shareBasePath: "/export" };
   const identity = { connection: "c1", driver: "nfs-client", instanceId: undefined, maxIdBytes: 100 };
   const ports = { ...localPorts({ ...systemRunner, run }), share: share as never };
   const driver = directoryDriver("nfs-client", identity, settings, ports, files);

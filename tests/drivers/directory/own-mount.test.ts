@@ -13,6 +13,7 @@ import { Mounts } from "../../../lib/node/mount/mounts.ts";
 import { SharePoints } from "../../../lib/node/mount/share-points.ts";
 import { MountProgram } from "../../fakes/mount-program.ts";
 import { callOf, codeOf, isRoot, keptLog } from "../../node/lab.ts";
+import { plainSettings } from "./directory-rig.ts";
 
 let folder: string;
 let mount: MountProgram;
@@ -45,18 +46,7 @@ const points = (mountinfo = "/proc/self/mountinfo"): SharePoints => {
 };
 
 function driverOn(own: SharePoints, name: string, isNfs = (path: string) => path.startsWith(shares())): Driver {
-  const settings = {
-    shareHost: "nas",
-    shareBasePath: "/export/k8s/",
-    controllerBasePath: join(folder, "storage"),
-    mode: undefined,
-    user: undefined,
-    group: undefined,
-    requireMount: true,
-    snapshotDriver: "filecopy",
-    restic: undefined,
-    kopia: undefined,
-  };
+  const settings = { ...plainSettings(join(folder, "storage")), shareHost: "nas", shareBasePath: "/export/k8s/" };
   const identity = {
     connection: name,
     driver: "nfs-client",

@@ -66,6 +66,17 @@ export async function joined(from: StreamEnd, to: StreamEnd, cut?: number): Prom
   if (received.exitCode !== 0) throw new Error(received.stderr);
 }
 
+/** What the requests of most cases are about. */
+export const source = { kind: "volume", id: "v" } as const;
+
+/** The volume of a rig, with content, and a snapshot of it for the other side. */
+export async function protectedOn(rig: CopyRig) {
+  const [a, b] = [rig.source.open(), rig.target.open()];
+  await rig.source.write(await a.create(volumeOf("v"), call), "content");
+  const snapshot = await copySource(a).protect(source, targetOf("c"), 0, call);
+  return { there: rig.source, here: rig.target, a, b, snapshot };
+}
+
 /** What is recorded of a snapshot: numbers of any size as text. */
 const recordOf = (snapshot: SourceSnapshot): string =>
   JSON.stringify(snapshot, (_, value: unknown) => (typeof value === "bigint" ? `${value}n` : value));

@@ -14,6 +14,8 @@ import {
   held,
   joined,
   namesIn,
+  protectedOn,
+  source,
   streamsOf,
   targetOf,
 } from "./copy-rig.ts";
@@ -22,17 +24,10 @@ const call = callWith();
 const opened = perTest(copyRig);
 const nfs: ZfsOptions = { driver: "zfs-generic-nfs" };
 const iscsi: ZfsOptions = { driver: "zfs-generic-iscsi" };
-const source = { kind: "volume", id: "v" } as const;
 const spec = copyOf("c", source);
 
 /** A snapshot of a volume, and a connection that can take it. */
-async function made(from: ZfsOptions = nfs, to: ZfsOptions = from) {
-  const rig = await opened({ from, to });
-  const [a, b] = [rig.source.open(), rig.target.open()];
-  await rig.source.write(await a.create(volumeOf("v"), call), "content");
-  const snapshot = await copySource(a).protect(source, targetOf("c"), 0, call);
-  return { there: rig.source, here: rig.target, a, b, snapshot };
-}
+const made = async (from: ZfsOptions = nfs, to: ZfsOptions = from) => protectedOn(await opened({ from, to }));
 
 const begin = (driver: Driver, snapshot: SourceSnapshot, record = "record", of: CopySpec = spec) =>
   copyTarget(driver).begin(of, snapshot, record, call);

@@ -118,8 +118,10 @@ describe.each(pairs)("a copy of %s", (_, from, to) => {
     expect(namesIn(here)).toContain("csimux-copy-d");
   });
 
-  test("in passes sends only what was changed, and removes what others took of its landing meanwhile", async () => {
-    const { there, here, a, b, source } = await made();
+  /** A landing with the first of two snapshots, and one that another made of it. */
+  async function twoPasses() {
+    const all = await made();
+    const { there, here, a, b, source } = all;
     const [spec, target] = [copyOf("c", source), targetOf("c")];
     const first = await copySource(a).protect(source, target, 0, call);
     await copyTarget(b).begin(spec, first, "record", call);
@@ -128,6 +130,11 @@ describe.each(pairs)("a copy of %s", (_, from, to) => {
     here.fake.zfs("snapshot", "tank/k/v/csimux-land-c@auto-1");
     await there.write(await getVolume(a, "v"), "changed");
     const second = await copySource(a).protect(source, target, 1, call);
+    return { ...all, spec, target, first, second, ends };
+  }
+
+  test("in passes sends only what was changed, and removes what others took of its landing meanwhile", async () => {
+    const { there, first, second, target, a, source } = await twoPasses();
     expect(second.proof).not.toBe(first.proof);
     await copySource(a)
       .release(target, undefined, call)
@@ -139,15 +146,7 @@ describe.each(pairs)("a copy of %s", (_, from, to) => {
   });
 
   test("in passes ends with the content of the last one", async () => {
-    const { there, here, a, b, source } = await made();
-    const [spec, target] = [copyOf("c", source), targetOf("c")];
-    const first = await copySource(a).protect(source, target, 0, call);
-    await copyTarget(b).begin(spec, first, "record", call);
-    const ends = streamsOf(a, b);
-    await joined(ends.source.open(first, { kind: "whole" }, false), ends.target.open("c", first, false));
-    here.fake.zfs("snapshot", "tank/k/v/csimux-land-c@auto-1");
-    await there.write(await getVolume(a, "v"), "changed");
-    const second = await copySource(a).protect(source, target, 1, call);
+    const { there, here, spec, first, second, target, ends, a, b } = await twoPasses();
     const start = { kind: "since" as const, snapshot: first };
     await joined(ends.source.open(second, start, false), ends.target.open("c", second, true));
     await copySource(a).release(target, second, call);

@@ -2,25 +2,18 @@ import { describe, expect, test } from "bun:test";
 import type { CopySpec, SourceSnapshot } from "../../../../lib/drivers/copying.ts";
 import type { Driver } from "../../../../lib/drivers/driver.ts";
 import { perTest } from "../../../contract/per-test.ts";
-import { callWith, gib, volumeOf } from "../../../contract/rig.ts";
+import { callWith, gib } from "../../../contract/rig.ts";
 import type { ZfsOptions } from "../zfs-rig.ts";
-import { codeOf, copyOf, copyRig, copySource, copyTarget, namesIn, targetOf } from "./copy-rig.ts";
+import { codeOf, copyOf, copyRig, copyTarget, namesIn, protectedOn, source } from "./copy-rig.ts";
 
 const call = callWith();
 const opened = perTest(copyRig);
 const nfs: ZfsOptions = { driver: "zfs-generic-nfs" };
 const iscsi: ZfsOptions = { driver: "zfs-generic-iscsi" };
-const source = { kind: "volume", id: "v" } as const;
 const spec = copyOf("c", source);
 
 /** A snapshot of a volume, and a connection that can take it. */
-async function made(from: ZfsOptions = nfs, to: ZfsOptions = from) {
-  const rig = await opened({ from, to });
-  const [a, b] = [rig.source.open(), rig.target.open()];
-  await rig.source.write(await a.create(volumeOf("v"), call), "content");
-  const snapshot = await copySource(a).protect(source, targetOf("c"), 0, call);
-  return { here: rig.target, b, snapshot };
-}
+const made = async (from: ZfsOptions = nfs, to: ZfsOptions = from) => protectedOn(await opened({ from, to }));
 
 const refused = async (driver: Driver, snapshot: SourceSnapshot, of: CopySpec = spec): Promise<string> =>
   codeOf(
