@@ -53,7 +53,7 @@ describe("what is forgotten", () => {
     await two.stop(1_000);
   });
 
-  /** A finished copy whose source could not be told. */
+  /** A finished copy whose source did not answer at its end. */
   async function unreleased() {
     const world = pair();
     const one = world.process();
