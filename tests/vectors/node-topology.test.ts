@@ -39,7 +39,12 @@ async function configured(vector: NodeVector, root: string): Promise<string> {
   return config;
 }
 
-const titled = published.map(each => [each.id, each.note ?? "", each] as const);
+/**
+ * Each source of a value, and each outcome: a topology, a main file that is refused when it is read or when its patterns are compiled,
+ * and a node without one. All cases are in tests/topology/vectors.test.ts.
+ */
+const ways = ["T01", "T08", "T09", "T10", "T12", "T14", "T21", "T25", "T32"];
+const titled = published.filter(({ id }) => ways.includes(id)).map(each => [each.id, each.note ?? "", each] as const);
 
 describe("csimux topology", () => {
   test.each(titled)("%s: %s", async (id, _, vector) => {
