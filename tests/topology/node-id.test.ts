@@ -71,7 +71,8 @@ describe("node ids", () => {
     const long = encodeNodeId({ nodeName: "n".repeat(254) }, config("nodeName"));
     expect(Buffer.byteLength(long)).toBe(256);
     const longer = () => encodeNodeId({ nodeName: "n".repeat(255) }, config("nodeName"));
-    expect(longer).toThrow(/257 bytes.*nodeId\.iqnPrefix/);
+    const message = expect.stringMatching(/257 bytes.*nodeId\.iqnPrefix/);
+    expect(longer).toThrow(expect.objectContaining({ code: "failed-precondition", message }));
   });
 
   test("need every configured part", () => {

@@ -51,7 +51,9 @@ async function inBound<T>(work: () => Promise<T>): Promise<T> {
 }
 
 describe("patterns of users", () => {
-  test.each(["(a+)+$", "(a|a)*b", "(a|aa)+$", "([a-zA-Z]+)*x", "(.*)*x", "(?:a?){60}a{60}b"])(
+  const slow = ["(a+)+$", "(a|a)*b", "(a*)*b", "(a|aa)+$", "([a-zA-Z]+)*x", "(.*)*x", "(?:a?){60}a{60}b"];
+  const nested = `${"(".repeat(400)}b${")".repeat(400)}`;
+  test.each([...slow, "(.*)(.*)(.*)(.*)(.*)(.*)x", "(x+x+)+y", nested])(
     "%s ends in bounded time on the longest input, without a match",
     async pattern => {
       const longest = `${"a".repeat(16 * 1024 - 1)}!`;
@@ -75,7 +77,11 @@ describe("patterns of users", () => {
     ["a{2000}", "repeat"],
     [`${"(?:a?){1000}".repeat(9)}`, "too large"],
     [`a${"b".repeat(1024)}`, "1024"],
+    ["(a?){900}a{900}", "too large"],
+    ["((((a{1,9}){1,9}){1,9}){1,9}){1,9}", "repeat"],
+    ["(?:a{1000}){1000}", "repeat"],
     ["(?=a)b", "(?="],
+    ["(?<!x)y", "(?<!"],
     ["(a)\\1", "\\1"],
     ["(".repeat(1000) + ")".repeat(1000), ""],
   ])("%p is refused when the configuration is compiled", async (pattern, word) => {
@@ -180,7 +186,7 @@ describe("files as input", () => {
     writeFileSync(path, Buffer.alloc(10_000_000, "a"));
     const { failure } = await inBound(() => fromFile(path));
     expect(failure?.code).toBe("failed-precondition");
-    expect(failure?.message).toContain("larger than");
+    expect(failure?.message).toContain(`${path} is larger than 65536 bytes`);
   });
 
   test("a file full of spaces is trimmed in bounded time", async () => {
@@ -195,9 +201,19 @@ describe("files as input", () => {
   test("a pipe, a device and a folder are refused without being read", async () => {
     const pipe = join(folder, "pipe");
     execFileSync("mkfifo", [pipe]);
-    for (const path of [pipe, "/dev/zero", folder]) {
+    for (const path of [pipe, "/dev/zero", "/proc/self", "/", folder]) {
       const { failure } = await inBound(() => fromFile(path));
       expect(failure?.message).toContain("is not a regular file");
+    }
+  });
+
+  test("a terminal, and bytes that are not text, are refused, and only a part of them is quoted", async () => {
+    const path = join(folder, "binary");
+    writeFileSync(path, Buffer.alloc(10_000, 0xff));
+    for (const each of [path, "/dev/tty"]) {
+      const { failure } = await inBound(() => fromFile(each));
+      expect([each, failure?.code]).toEqual([each, "failed-precondition"]);
+      expect(failure?.message.length).toBeLessThan(500);
     }
   });
 

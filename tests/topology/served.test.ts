@@ -118,12 +118,6 @@ test("a node name of more than 63 characters is refused with advice, because it 
   expect(await codeOf(create(csimux, "v1"))).toBe(status.unavailable);
 });
 
-test("a node id of more than 256 bytes is refused with advice", async () => {
-  const csimux = await served({}, "n".repeat(300));
-  const { code, details } = await failureOf(info(csimux));
-  expect([code, details]).toEqual([status.failedPrecondition, expect.stringContaining("302 bytes")]);
-});
-
 test("the topology of a node is logged once, with the rules that were ignored", async () => {
   const fromRegexp = [
     { topologyKey: "zone", source: "nodeName" },
