@@ -10,6 +10,9 @@ import { snapshotValues } from "./values.ts";
 import { volumeIn, volumePropertyNames, type ZfsVolume } from "./volume.ts";
 import { type Entry, untrue } from "./zfs.ts";
 
+/** How often a deletion reads which snapshots are left. Each time these are those of volumes that were set aside since the last. */
+const mostReads = 5;
+
 /** Snapshots of several volumes at one moment: `zfs snapshot a@x b@x` takes all of them or none. */
 export function datasetGroupSnapshots(storage: ZfsStorage): GroupSnapshotAbility {
   const { names, zfs, settings } = storage;
@@ -85,14 +88,20 @@ export function datasetGroupSnapshots(storage: ZfsStorage): GroupSnapshotAbility
     },
     async delete(id, _snapshotIds, call) {
       if (!isSnapshotName(id)) return;
-      const members = await grouped(id, call);
-      const own = ownOf(members);
-      const [first] = members;
-      if (first && own.length === 0)
-        throw storage.notOwn(`the group snapshot "${id}" belongs to ${otherOwner(first, settings.marks)}`);
-      for (const each of own)
-        await zfs.destroy(each.name, { deferred: true, guid: shownValue(each, "guid") }, call.signal);
-      const freed = own.map(({ name }) => name);
+      const freed: string[] = [];
+      // A volume that is set aside meanwhile takes its snapshot along, under another name. So they are read until none is left, at least twice.
+      for (let read = 1; ; read++) {
+        const members = await grouped(id, call);
+        const own = ownOf(members);
+        const [first] = members;
+        if (read === 1 && first && own.length === 0)
+          throw storage.notOwn(`the group snapshot "${id}" belongs to ${otherOwner(first, settings.marks)}`);
+        if (read > mostReads) throw storage.error("aborted", `volumes of the group snapshot "${id}" are being deleted`);
+        for (const each of own)
+          await zfs.destroy(each.name, { deferred: true, guid: shownValue(each, "guid") }, call.signal);
+        freed.push(...own.map(({ name }) => name));
+        if (settings.dependents !== "tombstone" || (own.length === 0 && read > 1)) break;
+      }
       await removeFreed(storage, freed, call);
     },
     async get(id, _snapshotIds, call) {

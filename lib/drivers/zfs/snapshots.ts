@@ -16,12 +16,13 @@ import {
 } from "./properties.ts";
 import { refuseWhileCopied } from "./protected.ts";
 import {
-  everySnapshot,
   findSnapshot,
+  liveSnapshots,
   removeCopy,
   removeStaging,
   snapshotBytes,
   snapshotProperties,
+  snapshotsAside,
   takeSource,
 } from "./sources.ts";
 import type { ZfsStorage } from "./storage.ts";
@@ -177,25 +178,30 @@ export function datasetSnapshots(storage: ZfsStorage): SnapshotAbility {
       const parts = snapshotId(id);
       if (!parts) return;
       const { volume, name } = parts;
-      const entries = await everySnapshot(storage, id, call);
-      for (const entry of entries) {
-        const owner = whoseSnapshot(id, entry, marks);
-        if (owner !== undefined) throw storage.notOwn(`the snapshot ${entry.name} belongs to ${owner}`);
-      }
-      for (const entry of entries)
-        if (parts.detached) {
-          await zfs.finishRename?.(names.snapshotStaging(volume, name), entry.name, call.signal);
-          await removeCopy(storage, entry.name, call);
-        } else {
-          // The API of TrueNAS renames a snapshot whose destruction it defers, and then its stream would not be found.
-          const isApi = storage.copying?.storage !== storage;
-          if (isApi) await refuseWhileCopied(storage, `snapshot "${id}"`, [entry], call);
-          // Without copies it was read right now, and nothing was asked since then.
-          const fresh = entry === entries[0] && storage.copying === undefined;
-          await zfs.destroy(entry.name, { deferred: true, guid: shownValue(entry, "guid"), fresh }, call.signal);
+      const freed: string[] = [];
+      // A volume that is set aside meanwhile takes its snapshot along, under another name. So those that were set aside are read when the
+      // snapshot is no longer in the volume itself, and not before.
+      for (const found of [liveSnapshots, snapshotsAside]) {
+        const entries = await found(storage, id, call);
+        for (const entry of entries) {
+          const owner = whoseSnapshot(id, entry, marks);
+          if (owner !== undefined) throw storage.notOwn(`the snapshot ${entry.name} belongs to ${owner}`);
         }
+        for (const entry of entries)
+          if (parts.detached) {
+            await zfs.finishRename?.(names.snapshotStaging(volume, name), entry.name, call.signal);
+            await removeCopy(storage, entry.name, call);
+          } else {
+            // The API of TrueNAS renames a snapshot whose destruction it defers, and then its stream would not be found.
+            const isApi = storage.copying?.storage !== storage;
+            if (isApi) await refuseWhileCopied(storage, `snapshot "${id}"`, [entry], call);
+            // Without copies it was read right now, and nothing was asked since then.
+            const fresh = entry === entries[0] && storage.copying === undefined;
+            await zfs.destroy(entry.name, { deferred: true, guid: shownValue(entry, "guid"), fresh }, call.signal);
+          }
+        freed.push(...entries.map(entry => entry.name));
+      }
       if (parts.detached) await tidy(volume, name, call);
-      const freed = entries.map(entry => entry.name);
       await removeFreed(storage, freed, call);
     },
     async get(id, call) {

@@ -78,11 +78,16 @@ async function ownSnapshot(
   return live ?? (await readAll(storage, await namesAside(storage, id, call), more, call)).find(isOwn);
 }
 
-/** Every snapshot of an id, of any owner: that of the volume, and those of the volumes of its id that were set aside. */
-export async function everySnapshot(storage: ZfsStorage, id: string, call: Call): Promise<readonly Entry[]> {
-  const named = [...liveNames(storage, id), ...(await namesAside(storage, id, call))];
-  return (await readAll(storage, named, [], call)).map(({ entry }) => entry);
-}
+/** The snapshot of an id in the volume itself, of any owner. */
+export const liveSnapshots = (storage: ZfsStorage, id: string, call: Call): Promise<readonly Entry[]> =>
+  entriesOf(storage, liveNames(storage, id), call);
+
+/** The snapshots of an id in the volumes of its id that were set aside, of any owner, that of the newest first. */
+export const snapshotsAside = async (storage: ZfsStorage, id: string, call: Call): Promise<readonly Entry[]> =>
+  entriesOf(storage, await namesAside(storage, id, call), call);
+
+const entriesOf = async (storage: ZfsStorage, named: readonly string[], call: Call): Promise<readonly Entry[]> =>
+  (await readAll(storage, named, [], call)).map(({ entry }) => entry);
 
 function liveNames({ names }: ZfsStorage, id: string): readonly string[] {
   const parts = snapshotId(id);
