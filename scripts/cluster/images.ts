@@ -1,12 +1,13 @@
 import { existsSync } from "node:fs";
 import { chmod, copyFile, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { writeArchive } from "../image/archive.ts";
 import { ownArchitecture as architecture } from "../image/executables.ts";
 import { say } from "../say.ts";
 import { spawned } from "../spawned.ts";
 import { changedBlocksProgram, changedBlocksVersion, hasChangedBlocks } from "./changed-blocks.ts";
 import { built, testImages, versions } from "./place.ts";
+import { hasVolsync, moverScript, volsyncProgram, volsyncVersion } from "./volsync.ts";
 
 /** The sidecars under their names in the manifests. */
 export const sidecars = {
@@ -22,6 +23,9 @@ export const shellImage = "cluster.test/busybox:1";
 
 /** The image of a backup tool that lists changed blocks, with a shell. It exists where `hasChangedBlocks` is true. */
 export const listerImage = `cluster.test/snapshot-metadata-lister:${changedBlocksVersion}`;
+
+/** The image of the backup tool VolSync and of its pods. It exists where `hasVolsync` is true. */
+export const volsyncImage = { repository: "cluster.test/volsync", tag: volsyncVersion } as const;
 
 /** Holds the namespaces of a pod until it is terminated. */
 const pause = ["/bin/busybox", "sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"];
@@ -74,6 +78,30 @@ async function changedBlocks(): Promise<void> {
   });
 }
 
+/** Copies a program of this machine with the libraries that it loads (ldd(1)). */
+async function withLibraries(program: string, folder: string, to: string): Promise<void> {
+  await rm(join(folder, to), { force: true });
+  await copyFile(program, join(folder, to));
+  const { stdout } = await spawned(["ldd", program]);
+  for (const [library] of stdout.matchAll(/\/\S+\.so\S*/g)) {
+    await mkdir(dirname(join(folder, library)), { recursive: true });
+    await copyFile(library, join(folder, library));
+  }
+}
+
+/** VolSync's controller and what its image has for restic: the script wants bash, and coreutils' ls and date. */
+async function volsync(): Promise<void> {
+  const { repository, tag } = volsyncImage;
+  await image(`volsync-${tag}`, [`${repository}:${tag}`], { Env: ["PATH=/bin"] }, async folder => {
+    await busybox(folder);
+    for (const name of ["bash", "ls", "date"]) await withLibraries(`/bin/${name}`, folder, `bin/${name}`);
+    await copyFile(volsyncProgram("volsync"), join(folder, "manager"));
+    await copyFile(volsyncProgram("restic"), join(folder, "bin/restic"));
+    await mkdir(join(folder, "mover-restic"));
+    await copyFile(moverScript, join(folder, "mover-restic/entry.sh"));
+  });
+}
+
 /** Builds the missing images of the cluster, except csimux's, without a registry and without a container engine. */
 export async function buildImages(): Promise<void> {
   await mkdir(built.images, { recursive: true });
@@ -88,4 +116,5 @@ export async function buildImages(): Promise<void> {
       copyFile(join(built.programs, name), join(folder, name)),
     );
   if (hasChangedBlocks()) await changedBlocks();
+  if (hasVolsync()) await volsync();
 }

@@ -14,6 +14,7 @@ import { buildPrograms } from "./programs.ts";
 import { missing } from "./requirements.ts";
 import { runClusterTests } from "./test.ts";
 import { buildGoPrograms } from "./tools.ts";
+import { buildVolsync } from "./volsync.ts";
 
 widenPath();
 
@@ -23,6 +24,7 @@ async function build(): Promise<void> {
   await buildPrograms();
   await buildGoPrograms();
   await buildChangedBlocks();
+  await buildVolsync();
   await buildImages();
 }
 

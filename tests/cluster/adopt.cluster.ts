@@ -20,8 +20,8 @@ import {
   running,
   warnings,
 } from "./kube.ts";
-import { tidy } from "./left.ts";
 import { statefulSet, storageClass } from "./objects.ts";
+import { tidy } from "./scenes/left.ts";
 import { newCluster } from "./scenes/new-cluster.ts";
 import { nfsClient } from "./scenes/nfs-client.ts";
 import { csimux } from "./scenes/processes.ts";

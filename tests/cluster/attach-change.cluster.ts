@@ -12,8 +12,8 @@ import {
   undeploy,
 } from "./deploy.ts";
 import { apply, bound, eventually, get, inPod, kube, list, type Resource, remove, running } from "./kube.ts";
-import { tidy } from "./left.ts";
 import { claim, pod, storageClass } from "./objects.ts";
+import { tidy } from "./scenes/left.ts";
 import { nodesOf, other, otherNode, refused, removeThere, there } from "./scenes/other-node.ts";
 import { processes } from "./scenes/processes.ts";
 

@@ -2,8 +2,8 @@ import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
 import { nodeName } from "../../scripts/cluster/place.ts";
 import { deployCentral, drivers, folderConnection, undeploy } from "./deploy.ts";
 import { apply, bound, eventually, find, inPod, kube, remove, running } from "./kube.ts";
-import { tidy } from "./left.ts";
 import { claim, pod, storageClass } from "./objects.ts";
+import { tidy } from "./scenes/left.ts";
 import { nodesOf, other, otherNode, refused, removeThere, there } from "./scenes/other-node.ts";
 
 beforeAll(async () => {

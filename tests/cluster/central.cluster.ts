@@ -2,8 +2,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test
 import { nodeName } from "../../scripts/cluster/place.ts";
 import { byNode, deployCentral, drivers, undeploy } from "./deploy.ts";
 import { apply, bound, eventually, get, kube, list, ready, running, warnings } from "./kube.ts";
-import { tidy } from "./left.ts";
 import { claim, pod, snapshot, storageClass } from "./objects.ts";
+import { tidy } from "./scenes/left.ts";
 import { lifeOf } from "./scenes/life.ts";
 
 const classes = [

@@ -16,7 +16,6 @@ import {
   removeSoon,
   warnings,
 } from "./kube.ts";
-import { nothingLeft, tidy } from "./left.ts";
 import { snapshot } from "./objects.ts";
 import {
   copies,
@@ -34,6 +33,7 @@ import {
   slowAndFast,
   slowAndFastClasses,
 } from "./scenes/copying.ts";
+import { nothingLeft, tidy } from "./scenes/left.ts";
 import { csimux, leader, processes } from "./scenes/processes.ts";
 
 // Copies of claims that were deleted meanwhile. A copy that is not asked for pauses after a minute here, and is removed after an hour.

@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { kill } from "../../scripts/cluster/processes.ts";
 import { dataOutside, deployCentral, undeploy } from "./deploy.ts";
 import { apply, bound, eventually, get, inPod, kube, list, ready, warnings } from "./kube.ts";
-import { tidy } from "./left.ts";
 import { snapshot } from "./objects.ts";
 import {
   copyOf,
@@ -21,6 +20,7 @@ import {
   slowAndFastClasses,
   volumeName,
 } from "./scenes/copying.ts";
+import { tidy } from "./scenes/left.ts";
 import { killLeader, leader, processesOf } from "./scenes/processes.ts";
 
 // Claims get the content of claims and VolumeSnapshots on another storage system: of folders, many files of all kinds.

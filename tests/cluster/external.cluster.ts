@@ -6,8 +6,8 @@ import { cache } from "../../scripts/cluster/place.ts";
 import { type JunitCase, junitCases } from "../../scripts/tally.ts";
 import { byNode, deployCentral, drivers, undeploy } from "./deploy.ts";
 import { apply, kube } from "./kube.ts";
-import { nothingLeft } from "./left.ts";
 import { storageClass } from "./objects.ts";
+import { nothingLeft } from "./scenes/left.ts";
 
 /** The folder of the reports and the complete output. */
 const folder = join(cache, "external");
@@ -41,7 +41,7 @@ async function runSpecs(): Promise<readonly JunitCase[]> {
     [
       ...[...ginkgo, "--", "--provider=skeleton", "--kubeconfig=/run/cluster/state/admin.kubeconfig", "--num-nodes=1"],
       ...["--minStartupPods=0", "--allowed-not-ready-nodes=0", `--report-dir=${seen}`, `--repo-root=${seen}`],
-      `-storage.testdriver=${join(import.meta.dirname, "external-driver.yaml")}`,
+      `-storage.testdriver=${join(import.meta.dirname, "scenes/external-driver.yaml")}`,
     ],
     (minutes + 2) * 60_000,
   );

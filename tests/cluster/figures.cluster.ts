@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { below } from "../../scripts/check/below.ts";
 import { byNode, deployCentral, drivers, namespace, undeploy } from "./deploy.ts";
 import { apply, bound, eventually, kube, list, type Resource, remove, running } from "./kube.ts";
-import { tidy } from "./left.ts";
 import { claim, pod, storageClass } from "./objects.ts";
+import { tidy } from "./scenes/left.ts";
 
 // Measures memory and times. The bounds are wide: exceeding one means that something is broken.
 const say = (line: string): void => void process.stdout.write(`    ${line}\n`);

@@ -17,8 +17,8 @@ import {
   running,
   warnings,
 } from "./kube.ts";
-import { tidy } from "./left.ts";
 import { claim, pod, snapshot, storageClass } from "./objects.ts";
+import { tidy } from "./scenes/left.ts";
 import { ask } from "./scenes/life.ts";
 
 const good = byNode.connections;

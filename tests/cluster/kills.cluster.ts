@@ -3,9 +3,9 @@ import { cutPower, inMachine, nodeReady, startMachine } from "../../scripts/clus
 import { kill } from "../../scripts/cluster/processes.ts";
 import { byNode, deployCentral, drivers, settled, undeploy } from "./deploy.ts";
 import { apply, bound, eventually, find, inPod, kube, list, removeSoon, running } from "./kube.ts";
-import { tidy } from "./left.ts";
 import { claim, pod, storageClass } from "./objects.ts";
-import { csimux, processes } from "./scenes/processes.ts";
+import { tidy } from "./scenes/left.ts";
+import { csimux, killing, processes } from "./scenes/processes.ts";
 
 beforeAll(async () => {
   await deployCentral(byNode);
@@ -28,24 +28,6 @@ const count = async (name: string): Promise<number> =>
 async function goesOn(name: string): Promise<void> {
   const from = await eventually("a count", 60_000, async () => (await count(name)) || undefined);
   await eventually("it continues", 60_000, async () => (await count(name)) > from);
-}
-
-/**
- * Kills repeatedly while `work` runs, and waits for it. Returns how often a process was killed. kubelet waits longer before each new
- * start, from ten seconds on, so there are few.
- */
-async function killing(work: Promise<unknown>, mode: "controller" | "node", times: number): Promise<number> {
-  let over = false;
-  let met = 0;
-  const done = work.finally(() => {
-    over = true;
-  });
-  while (!over && met < times) {
-    met += kill(await csimux(mode));
-    await new Promise(resolve => setTimeout(resolve, 2_000));
-  }
-  await done;
-  return met;
 }
 
 describe("running pods continue, and requests complete", () => {

@@ -3,8 +3,8 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { byNode, dataOutside, deployCentral, drivers, undeploy } from "./deploy.ts";
 import { apply, eventually, find, kube, list, removeSoon } from "./kube.ts";
-import { tidy } from "./left.ts";
 import { claim, snapshot, storageClass } from "./objects.ts";
+import { tidy } from "./scenes/left.ts";
 import { killLeader } from "./scenes/processes.ts";
 
 const kills = Number(process.env["KILLS"] || 40);

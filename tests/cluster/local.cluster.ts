@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
 import { deployLocal, drivers, undeploy } from "./deploy.ts";
 import { apply, bound, get, inPod, list, running } from "./kube.ts";
-import { tidy } from "./left.ts";
 import { claim, pod } from "./objects.ts";
+import { tidy } from "./scenes/left.ts";
 import { lifeOf } from "./scenes/life.ts";
 
 beforeAll(deployLocal);

@@ -5,8 +5,8 @@ import { build } from "../../scripts/build.ts";
 import { inMachine, kubeconfig } from "../../scripts/cluster/machine.ts";
 import { dataOutside, deployCentral, drivers, folderConnection, undeploy } from "./deploy.ts";
 import { apply, eventually, get, home, inPod, kube, list, type Resource, running } from "./kube.ts";
-import { tidy } from "./left.ts";
 import { statefulSet, storageClass } from "./objects.ts";
+import { tidy } from "./scenes/left.ts";
 
 // A StatefulSet of three whose pods write numbered lines with checksums and sync each one moves from the folders of one connection to the
 // folders of another one, and back by undo.

@@ -5,9 +5,9 @@ import { csiClient } from "../../scripts/client.ts";
 import { state } from "../../scripts/cluster/place.ts";
 import { byNode, deployCentral, drivers, folderConnection, undeploy } from "./deploy.ts";
 import { apply, bound, eventually, get, inPod, kube, ready, remove, removeSoon, running, warnings } from "./kube.ts";
-import { tidy } from "./left.ts";
 import { claim, pod, snapshot, storageClass } from "./objects.ts";
 import { mountFilesystem, unmountFilesystem } from "./scenes/filesystem.ts";
+import { tidy } from "./scenes/left.ts";
 
 /** File systems of their own, with the folders of the connection of their name. */
 const filesystems = ["ext4", "xfs"] as const;

@@ -10,7 +10,7 @@ import { root } from "../../scripts/spawned.ts";
 import { rehearsal } from "../quickstart.ts";
 import { data, dataOutside, namespace, sharedFolder } from "./deploy.ts";
 import { home, kube } from "./kube.ts";
-import { nothingLeft } from "./left.ts";
+import { nothingLeft } from "./scenes/left.ts";
 
 // The commands of examples/guide/quickstart.md, taken out of the page, on the cluster of the tests in place of one of kind or k3s.
 

@@ -8,8 +8,8 @@ import { currentVersion } from "../../scripts/release/version.ts";
 import { spawned } from "../../scripts/spawned.ts";
 import { dataOutside, deployCentral, folderConnection, settled, sharedFolder, undeploy } from "./deploy.ts";
 import { apply, bound, eventually, find, get, home, inPod, kube, list, ready, remove, running } from "./kube.ts";
-import { nothingLeft, tidy } from "./left.ts";
 import { claim, pod, snapshot } from "./objects.ts";
+import { nothingLeft, tidy } from "./scenes/left.ts";
 import { ask, grown } from "./scenes/life.ts";
 
 /** The old driver name, and the new one. */

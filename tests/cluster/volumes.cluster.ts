@@ -6,8 +6,8 @@ import { inMachine } from "../../scripts/cluster/machine.ts";
 import { state } from "../../scripts/cluster/place.ts";
 import { byNode, dataOutside, deployCentral, drivers, undeploy } from "./deploy.ts";
 import { apply, bound, eventually, find, inPod, kube, list, remove, running } from "./kube.ts";
-import { tidy } from "./left.ts";
 import { claim, pod, storageClass } from "./objects.ts";
+import { tidy } from "./scenes/left.ts";
 
 const plugin = join(state, "kubectl-csimux");
 const manifest = join(state, "volumes.yaml");

@@ -2,8 +2,8 @@ import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
 import { nodeName } from "../../scripts/cluster/place.ts";
 import { type Central, deployCentral, drivers, folderConnection, undeploy } from "./deploy.ts";
 import { apply, bound, eventually, get, kube, list, running, warnings } from "./kube.ts";
-import { tidy } from "./left.ts";
 import { claim, pod, storageClass } from "./objects.ts";
+import { tidy } from "./scenes/left.ts";
 
 const key = "org.democratic-csi.topology/zone";
 const inZone = (zone: string) => [

@@ -36,3 +36,21 @@ export async function killLeader(): Promise<boolean> {
   await kube("-n", namespace, "delete", "pod", pod.metadata.name, "--grace-period=0", "--force", "--wait=false");
   return met > 0;
 }
+
+/**
+ * Kills repeatedly while `work` runs, and waits for it. Returns how often a process was killed. kubelet waits longer before each new
+ * start, from ten seconds on, so there are few.
+ */
+export async function killing(work: Promise<unknown>, mode: "controller" | "node", times: number): Promise<number> {
+  let over = false;
+  let met = 0;
+  const done = work.finally(() => {
+    over = true;
+  });
+  while (!over && met < times) {
+    met += kill(await csimux(mode));
+    await new Promise(resolve => setTimeout(resolve, 2_000));
+  }
+  await done;
+  return met;
+}

@@ -18,6 +18,8 @@ export interface ZfsHost {
   readonly disks: string;
   /** The folder with the datasets of the volumes. */
   readonly volumes: string;
+  /** The names of the datasets and snapshots below those of the first connection, without theirs. */
+  stored(): readonly string[];
   /** Sets which dataset a client of the NFS server has a file open in. */
   open(volume: string | undefined): void;
   /** The file with the content of a disk; its folder may be missing. */
@@ -64,6 +66,12 @@ export async function startZfsHost(): Promise<ZfsHost> {
       const found = pools.find(`tank/disks/v/${disk}`);
       if (!found) throw new Error(`there is no disk ${disk}`);
       return join(pools.place(found), "data");
+    },
+    stored() {
+      const pools = new Pools(folder);
+      return ["tank/v", "tank/s"].flatMap(parent =>
+        pools.below(parent).map(({ name }) => name.slice(parent.length).replace(/^\//, "")),
+      );
     },
     open(volume) {
       const place = join(volumes, volume ?? "");

@@ -1,10 +1,10 @@
 import { existsSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { below } from "../../scripts/check/below.ts";
-import { machinePid } from "../../scripts/cluster/machine.ts";
-import { state } from "../../scripts/cluster/place.ts";
-import { eventually, kube, list, removeSoon } from "./kube.ts";
+import { below } from "../../../scripts/check/below.ts";
+import { machinePid } from "../../../scripts/cluster/machine.ts";
+import { state } from "../../../scripts/cluster/place.ts";
+import { eventually, kube, list, removeSoon } from "../kube.ts";
 
 /** The folders of csimux in an empty storage system. */
 const own = new Set(["v", "s", ".csimux", "work", "copies", "moments"]);
