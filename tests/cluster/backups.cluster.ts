@@ -6,7 +6,7 @@ import { hasVolsync } from "../../scripts/cluster/volsync.ts";
 import { dataOutside, deployCentral, drivers, folderConnection, undeploy } from "./deploy.ts";
 import { apply, bound, eventually, inPod, kube, list, remove, running } from "./kube.ts";
 import { claim, pod, storageClass } from "./objects.ts";
-import { seen, seenBy } from "./scenes/copying.ts";
+import { seen } from "./scenes/copying.ts";
 import { tidy } from "./scenes/left.ts";
 import { nfsClient } from "./scenes/nfs-client.ts";
 import { killing } from "./scenes/processes.ts";
@@ -54,21 +54,31 @@ async function stored(): Promise<readonly string[]> {
   return [...host.stored().map(name => `v:nas/${name}`), ...(await folder("v")), ...(await folder("s"))].sort();
 }
 
+/** What a pod sees of its claim. The model of ZFS copies names and content alone. */
+const contentOf = ({ connection }: (typeof sources)[number], podName: string): Promise<string> =>
+  connection === "folders"
+    ? seen(podName)
+    : inPod(podName, "cd /data; find . -type f -exec md5sum {} + | sort; find . -type d | sort");
+
 const named = async (kind: string) => (await list(kind)).map(({ metadata }) => metadata.name).sort();
 
+/** Without what csimux keeps until clones of it are deleted. */
+const withoutTombstones = (handles: readonly string[]) =>
+  handles.filter(each => !each.startsWith("v:nas/csimux-trash-"));
+
 /** There are exactly these claims, no snapshot, and on the storage systems only their volumes. */
-async function onlyThese(...claims: readonly string[]): Promise<void> {
+async function onlyThese(claims: readonly string[], on: typeof stored = stored): Promise<void> {
   const wanted = [...claims, repositories].sort().join(" ");
   let last: readonly (readonly string[])[] = [];
   const same = async () => {
     const handles = (await list("pv")).map(({ spec }) => spec.csi?.volumeHandle).filter(each => each !== undefined);
-    last = [await named("pvc"), await named("volumesnapshots,volumesnapshotcontents"), handles.sort(), await stored()];
-    const [found = [], snapshots = [], volumes = [], on = []] = last;
+    last = [await named("pvc"), await named("volumesnapshots,volumesnapshotcontents"), handles.sort(), await on()];
+    const [found = [], snapshots = [], volumes = [], data = []] = last;
     return (
       found.join(" ") === wanted &&
       snapshots.length === 0 &&
       volumes.length === claims.length &&
-      on.join(" ") === volumes.join(" ")
+      data.join(" ") === volumes.join(" ")
     );
   };
   await eventually("only the claims are left", 120_000, same).catch((error: unknown) => {
@@ -89,7 +99,11 @@ async function round(manual: string): Promise<void> {
 describe.skipIf(!hasVolsync() || !hasGoProgram("helm"))("VolSync", () => {
   beforeAll(async () => {
     host = await startZfsHost();
-    const central = { nas: host.connection, folders: folderConnection("folders") };
+    const { zfs, ...nas } = JSON.parse(host.connection) as { readonly zfs: object };
+    const central = {
+      nas: JSON.stringify({ ...nas, zfs: { ...zfs, deleteWithDependents: "tombstone" } }),
+      folders: folderConnection("folders"),
+    };
     await deployCentral({ connections: central, node: await nfsClient() });
     const now = { volumeBindingMode: "Immediate" };
     await apply(...connections.map(each => storageClass(each, drivers.central, each, now)));
@@ -115,20 +129,20 @@ describe.skipIf(!hasVolsync() || !hasGoProgram("helm"))("VolSync", () => {
   });
 
   test("backs up claims of two connections at once, by snapshots and by clones, and nothing of that is left", async () => {
-    await onlyThese(...names);
+    await onlyThese(names);
     await round("one");
     for (const { name, method } of sources)
       expect((await said(name)).join("\n")).toMatch(method === "Snapshot" ? /VolumeSnapshot/ : /as a clone of/);
-    await onlyThese(...names, ...caches);
+    await onlyThese([...names, ...caches]);
   });
 
   test("does so while the controllers of csimux are killed, and restores what the pods had written", async () => {
     for (const name of names)
       await inPod(name, "cd /data; echo two > f; rm -r empty; mkdir new; echo new > new/f; sync");
-    const before = new Map<string, string>();
-    for (const { name } of restored) before.set(name, await seen(name));
-    expect(await killing(round("two"), "controller", 4)).toBeGreaterThan(1);
-    await onlyThese(...names, ...caches);
+    const before: string[] = [];
+    for (const each of restored) before.push(await contentOf(each, each.name));
+    expect(await killing(round("two"), "controller", 8)).toBeGreaterThan(2);
+    await onlyThese([...names, ...caches]);
     for (const { name } of restored) await inPod(name, "echo later > /data/f; sync");
 
     const back = (name: string) => `back-${name}`;
@@ -139,12 +153,19 @@ describe.skipIf(!hasVolsync() || !hasGoProgram("helm"))("VolSync", () => {
     await apply(...restored.map(({ name, connection }) => restoredClaim(`new-${name}`, back(name), connection)));
     const claims = restored.map(({ name }) => `new-${name}`);
     await bound(...claims);
-    expect(await seenBy(...claims)).toEqual(restored.map(({ name }) => before.get(name) ?? ""));
+    await apply(...claims.map(name => pod(name, name)));
+    await running(...claims);
+    const after: string[] = [];
+    for (const each of restored) after.push(await contentOf(each, `new-${each.name}`));
+    expect(after).toEqual(before);
+
+    // The new volumes are clones of snapshots of those that are deleted here.
     await remove("replicationdestination", ...destinations);
-    await onlyThese(...names, ...caches, ...claims);
+    await onlyThese([...names, ...caches, ...claims], async () => withoutTombstones(await stored()));
+    expect(withoutTombstones(await stored())).not.toEqual(await stored());
     await remove("pods", ...claims);
     await remove("pvc", ...claims);
     await remove("replicationsource", ...names);
-    await onlyThese(...names);
+    await onlyThese(names);
   });
 });
