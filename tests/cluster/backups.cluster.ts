@@ -81,7 +81,7 @@ async function onlyThese(claims: readonly string[], on: typeof stored = stored):
       data.join(" ") === volumes.join(" ")
     );
   };
-  await eventually("only the claims are left", 120_000, same).catch((error: unknown) => {
+  await eventually("only the claims are left", 300_000, same).catch((error: unknown) => {
     throw new Error(`${error}: ${JSON.stringify(last, undefined, 1)}`);
   });
 }
