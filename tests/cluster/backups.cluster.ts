@@ -27,7 +27,7 @@ import { startZfsHost, stopZfsHost, type ZfsHost } from "./scenes/zfs-host.ts";
 
 // VolSync itself, with restic, backs up claims of a storage host whose ZFS is a model, and of folders, while their pods run.
 
-const connections = ["nas", "folders"] as const;
+const connections = ["zfs", "folders"] as const;
 const methods: readonly CopyMethod[] = ["Snapshot", "Clone"];
 const sources = connections.flatMap(connection =>
   methods.flatMap(method =>
@@ -51,7 +51,7 @@ let host: ZfsHost;
 async function stored(): Promise<readonly string[]> {
   const folder = async (kind: "v" | "s") =>
     (await readdir(join(dataOutside, "folders", kind)).catch(() => [])).map(name => `${kind}:folders/${name}`);
-  return [...host.stored().map(name => `v:nas/${name}`), ...(await folder("v")), ...(await folder("s"))].sort();
+  return [...host.stored().map(name => `v:zfs/${name}`), ...(await folder("v")), ...(await folder("s"))].sort();
 }
 
 /** What a pod sees of its claim. The model of ZFS copies names and content alone. */
@@ -64,7 +64,7 @@ const named = async (kind: string) => (await list(kind)).map(({ metadata }) => m
 
 /** Without what csimux keeps until clones of it are deleted. */
 const withoutTombstones = (handles: readonly string[]) =>
-  handles.filter(each => !each.startsWith("v:nas/csimux-trash-"));
+  handles.filter(each => !each.startsWith("v:zfs/csimux-trash-"));
 
 /** There are exactly these claims, no snapshot, and on the storage systems only their volumes. */
 async function onlyThese(claims: readonly string[], on: typeof stored = stored): Promise<void> {
@@ -99,9 +99,9 @@ async function round(manual: string): Promise<void> {
 describe.skipIf(!hasVolsync() || !hasGoProgram("helm"))("VolSync", () => {
   beforeAll(async () => {
     host = await startZfsHost();
-    const { zfs, ...nas } = JSON.parse(host.connection) as { readonly zfs: object };
+    const { zfs, ...rest } = JSON.parse(host.connection) as { readonly zfs: object };
     const central = {
-      nas: JSON.stringify({ ...nas, zfs: { ...zfs, deleteWithDependents: "tombstone" } }),
+      zfs: JSON.stringify({ ...rest, zfs: { ...zfs, deleteWithDependents: "tombstone" } }),
       folders: folderConnection("folders"),
     };
     await deployCentral({ connections: central, node: await nfsClient() });
