@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { codeOf, status, type World } from "../../serve/world.ts";
+import { persistently } from "../persistently.ts";
 import { startCsimux } from "../rig.ts";
 import { run } from "../run.ts";
 import { leftSince, traces } from "../traces.ts";
@@ -79,3 +80,13 @@ test.each(policies)(
   },
   900_000,
 );
+
+test("all at once, each is gone when its deletion is answered, whatever is set aside meanwhile", async () => {
+  for (let round = 100; round < 108; round++) {
+    const deletions = Object.values(await family("tombstone", round));
+    await Promise.all(deletions.map(persistently));
+    const { entries: snapshots } = await persistently(() => world.controller("listSnapshots", {}, 60_000));
+    const { entries: volumes } = await persistently(() => world.controller("listVolumes", {}, 60_000));
+    expect({ round, snapshots, volumes }).toEqual({ round, snapshots: [], volumes: [] });
+  }
+}, 600_000);
