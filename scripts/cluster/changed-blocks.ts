@@ -3,7 +3,7 @@ import { cp, mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { onPath } from "../packages.ts";
 import { say } from "../say.ts";
-import { spawned } from "../spawned.ts";
+import { goFlags, runGo } from "./go.ts";
 import { cache } from "./place.ts";
 
 const repository = "https://github.com/kubernetes-csi/external-snapshot-metadata";
@@ -39,17 +39,11 @@ const names = Object.keys(packages) as readonly Program[];
 export const hasChangedBlocks = (): boolean =>
   [...names.map(changedBlocksProgram), ...Object.values(changedBlocksManifests)].every(path => existsSync(path));
 
-async function done(argv: readonly [string, ...string[]], cwd: string): Promise<void> {
-  const env = { CGO_ENABLED: "0", GOFLAGS: "-mod=vendor -buildvcs=false", GOTOOLCHAIN: "local" };
-  const { code, stderr } = await spawned(argv, { cwd, env, timeoutMs: 1_800_000 });
-  if (code !== 0) throw new Error(stderr.trim().split("\n").at(-1));
-}
-
 async function fetchSources(): Promise<void> {
   const work = await mkdtemp(join(cache, ".work-"));
   try {
     const flags = ["--quiet", "--depth=1", "--branch", changedBlocksVersion] as const;
-    await done(["git", "clone", ...flags, repository, work], cache);
+    await runGo(["git", "clone", ...flags, repository, work], cache);
     await rename(work, sources);
   } finally {
     await rm(work, { recursive: true, force: true });
@@ -62,8 +56,8 @@ async function buildProgram(name: Program): Promise<void> {
   // The clients are modules of their own, without libraries; those of the sidecar are the same.
   const main = join("cmd", basename(path));
   if (main !== path) await cp(join(sources, path, "main.go"), join(sources, main, "main.go"));
-  const flags = ["-p", process.env["JOBS"] || "2", "-trimpath", "-ldflags=-s -w", "-o", `${target}.partial`];
-  await done(["go", "build", ...flags, `./${main}`], sources);
+  const argv = ["go", "build", ...goFlags, "-o", `${target}.partial`, `./${main}`] as const;
+  await runGo(argv, sources, { GOFLAGS: "-mod=vendor -buildvcs=false" });
   await rename(`${target}.partial`, target);
 }
 

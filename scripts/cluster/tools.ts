@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { onPath } from "../packages.ts";
 import { say } from "../say.ts";
-import { spawned } from "../spawned.ts";
+import { goFlags, runGo } from "./go.ts";
 import { cache } from "./place.ts";
 
 /** Programs of tests, each built from its Go module: the package and the module's version. */
@@ -32,10 +32,7 @@ async function buildProgram(name: GoProgram): Promise<void> {
   const [path, version] = packages[name];
   const work = await mkdtemp(join(folder, ".work-"));
   try {
-    const env = { GOBIN: work, CGO_ENABLED: "0", GOFLAGS: "-buildvcs=false", GOTOOLCHAIN: "local" };
-    const argv = ["go", "install", "-p", process.env["JOBS"] || "2", "-trimpath", "-ldflags=-s -w"] as const;
-    const { code, stderr } = await spawned([...argv, `${path}@${version}`], { cwd: folder, env, timeoutMs: 1_800_000 });
-    if (code !== 0) throw new Error(stderr.trim().split("\n").at(-1));
+    await runGo(["go", "install", ...goFlags, `${path}@${version}`], folder, { GOBIN: work });
     await rename(join(work, name), goProgram(name));
   } finally {
     await rm(work, { recursive: true, force: true });

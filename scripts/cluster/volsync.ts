@@ -3,7 +3,7 @@ import { chmod, copyFile, cp, mkdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { onPath } from "../packages.ts";
 import { say } from "../say.ts";
-import { spawned } from "../spawned.ts";
+import { goFlags, runGo } from "./go.ts";
 import { cache } from "./place.ts";
 
 /** The backup tool, and the restic of its image (mover-restic/SOURCE_VERSIONS): module, version and package. */
@@ -34,17 +34,12 @@ const names = Object.keys(programs) as readonly Program[];
 export const hasVolsync = (): boolean =>
   [...names.map(volsyncProgram), moverScript, join(bin, chart)].every(path => existsSync(path));
 
-async function go(args: readonly string[], cwd: string): Promise<string> {
-  const env = { CGO_ENABLED: "0", GOFLAGS: "-buildvcs=false", GOTOOLCHAIN: "local" };
-  const { code, stdout, stderr } = await spawned(["go", ...args], { cwd, env, timeoutMs: 1_800_000 });
-  if (code !== 0) throw new Error(stderr.trim().split("\n").at(-1));
-  return stdout;
-}
-
 /** The folder of a program's module. */
 async function sources(name: Program): Promise<string> {
   const [path, version] = programs[name];
-  const { Dir } = JSON.parse(await go(["mod", "download", "-json", `${path}@${version}`], bin)) as { Dir: string };
+  const { Dir } = JSON.parse(await runGo(["go", "mod", "download", "-json", `${path}@${version}`], bin)) as {
+    Dir: string;
+  };
   return Dir;
 }
 
@@ -52,8 +47,7 @@ async function buildProgram(name: Program, folder: string): Promise<void> {
   const target = volsyncProgram(name);
   if (existsSync(target)) return;
   say(`building ${name} from its Go module`);
-  const flags = ["-p", process.env["JOBS"] || "2", "-trimpath", "-ldflags=-s -w", "-o", `${target}.partial`];
-  await go(["build", ...flags, programs[name][2]], folder);
+  await runGo(["go", "build", ...goFlags, "-o", `${target}.partial`, programs[name][2]], folder);
   await rename(`${target}.partial`, target);
 }
 
