@@ -131,16 +131,14 @@ export function datasetSnapshots(storage: ZfsStorage): SnapshotAbility {
   }
 
   async function attached(volumeId: string | undefined, { signal }: Call): Promise<readonly IdAndEntry[]> {
+    const below = (parent: string, depth: 1 | 2) => zfs.below(parent, ["snapshot"], snapshotProperties, depth, signal);
+    const live = await (volumeId === undefined ? below(names.parent, 2) : below(names.dataset(volumeId), 1));
+    // Read after them: a volume that is set aside meanwhile takes its snapshots along, under another name.
     const aside = await tombstones(storage, signal);
     const ids = new Map(aside.map(({ id, dataset }) => [dataset, id]));
+    const held = await Promise.all(aside.flatMap(each => (each.id === volumeId ? [below(each.dataset, 1)] : [])));
     // The newest last: of two snapshots with one id, that one is listed.
-    const ofVolume = (id: string) => [
-      ...aside.flatMap(each => (each.id === id ? [each.dataset] : [])).reverse(),
-      names.dataset(id),
-    ];
-    const [parents, depth] = volumeId === undefined ? [[names.parent], 2 as const] : [ofVolume(volumeId), 1 as const];
-    const lists = parents.map(parent => zfs.below(parent, ["snapshot"], snapshotProperties, depth, signal));
-    return ownOf((await Promise.all(lists)).flat(), ({ name }) => {
+    return ownOf([...held.reverse().flat(), ...live], ({ name }) => {
       const [dataset = "", own = ""] = name.split("@");
       return `${names.volumeOf(dataset) ?? ids.get(dataset) ?? ""}@${own}`;
     });

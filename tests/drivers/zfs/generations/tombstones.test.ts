@@ -3,7 +3,6 @@ import type { Call } from "../../../../lib/core/call.ts";
 import { codeOf } from "../../../contract/driver-volumes.ts";
 import { perTest } from "../../../contract/per-test.ts";
 import { callWith, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../../contract/rig.ts";
-import { type Meeting, played, repeated } from "../../../contract/second-writer/meeting.ts";
 import { atEachStep } from "../../../contract/steps.ts";
 import { nfsCache, nfsClients } from "../../../fakes/zfs/nfsd.ts";
 import { around, dataset, from, type ZfsRig, zfsRig } from "../zfs-rig.ts";
@@ -253,44 +252,4 @@ test("a deletion of a needed volume that is interrupted anywhere leaves a shared
       await make();
     },
   );
-});
-
-describe("a deletion answers when nothing is left, although the volume is set aside meanwhile:", () => {
-  test("of a snapshot", async () => {
-    const rig = await open();
-    await played(rig, {
-      async prepare(driver) {
-        await driver.create(volumeOf("pvc-1"), call);
-        await snapshotsOf(driver).create("snap", "pvc-1", {}, call);
-      },
-      first: driver => snapshotsOf(driver).delete("pvc-1@snap", call),
-      second: driver => driver.delete("pvc-1", call),
-      check: met => expectGone(rig, met),
-    });
-  });
-
-  test("of a group snapshot", async () => {
-    const rig = await open();
-    await played(rig, {
-      async prepare(driver) {
-        for (const id of ["pvc-1", "pvc-2"]) await driver.create(volumeOf(id), call);
-        await driver.groupSnapshots?.create("snap", ["pvc-1", "pvc-2"], {}, call);
-      },
-      first: async driver => driver.groupSnapshots?.delete("snap", [], call),
-      second: async driver => {
-        for (const id of ["pvc-1", "pvc-2"]) await driver.delete(id, call);
-      },
-      check: met => expectGone(rig, met),
-    });
-  });
-
-  /** What was reported as deleted is gone; afterwards the volumes are deleted, too. */
-  async function expectGone(rig: ZfsRig, { plan, first, second }: Meeting): Promise<void> {
-    const about = [plan, first, second];
-    if (first === "ok") expect([...about, await snapshotIds(rig.open())]).toEqual([...about, []]);
-    for (const id of ["pvc-1", "pvc-2"]) await repeated(() => rig.open().delete(id, call));
-    await repeated(async () => rig.open().groupSnapshots?.delete("snap", [], call));
-    await repeated(() => snapshotsOf(rig.open()).delete("pvc-1@snap", call));
-    expect([...about, await rig.remains()]).toEqual([...about, []]);
-  }
 });

@@ -1,0 +1,72 @@
+import { describe, expect, test } from "bun:test";
+import { perTest } from "../../../contract/per-test.ts";
+import { callWith, snapshotIds, snapshotsOf, volumeOf } from "../../../contract/rig.ts";
+import { type Meeting, played, repeated } from "../../../contract/second-writer/meeting.ts";
+import { type ZfsRig, zfsRig } from "../zfs-rig.ts";
+
+const call = callWith();
+const open = perTest(() => zfsRig({ driver: "zfs-generic-nfs", zfs: { deleteWithDependents: "tombstone" } }));
+
+describe("a deletion answers when nothing is left, although the volume is set aside meanwhile:", () => {
+  test("of a snapshot", async () => {
+    const rig = await open();
+    await played(rig, {
+      async prepare(driver) {
+        await driver.create(volumeOf("pvc-1"), call);
+        await snapshotsOf(driver).create("snap", "pvc-1", {}, call);
+      },
+      first: driver => snapshotsOf(driver).delete("pvc-1@snap", call),
+      second: driver => driver.delete("pvc-1", call),
+      check: met => expectGone(rig, met),
+    });
+  });
+
+  test("of a group snapshot", async () => {
+    const rig = await open();
+    await played(rig, {
+      async prepare(driver) {
+        for (const id of ["pvc-1", "pvc-2"]) await driver.create(volumeOf(id), call);
+        await driver.groupSnapshots?.create("snap", ["pvc-1", "pvc-2"], {}, call);
+      },
+      first: async driver => driver.groupSnapshots?.delete("snap", [], call),
+      second: async driver => {
+        for (const id of ["pvc-1", "pvc-2"]) await driver.delete(id, call);
+      },
+      check: met => expectGone(rig, met),
+    });
+  });
+
+  /** What was reported as deleted is gone; afterwards the volumes are deleted, too. */
+  async function expectGone(rig: ZfsRig, { plan, first, second }: Meeting): Promise<void> {
+    const about = [plan, first, second];
+    if (first === "ok") expect([...about, await snapshotIds(rig.open())]).toEqual([...about, []]);
+    for (const id of ["pvc-1", "pvc-2"]) await repeated(() => rig.open().delete(id, call));
+    await repeated(async () => rig.open().groupSnapshots?.delete("snap", [], call));
+    await repeated(() => snapshotsOf(rig.open()).delete("pvc-1@snap", call));
+    expect([...about, await rig.remains()]).toEqual([...about, []]);
+  }
+});
+
+test.each([
+  ["all snapshots", undefined],
+  ["the snapshots of the volume", "pvc-1"],
+])("a list of %s has the snapshot of a volume that is set aside meanwhile", async (_, volumeId) => {
+  const rig = await open();
+  let listed: readonly string[] = [];
+  await played(rig, {
+    async prepare(driver) {
+      await driver.create(volumeOf("pvc-1"), call);
+      await snapshotsOf(driver).create("snap", "pvc-1", {}, call);
+    },
+    first: async driver => {
+      listed = await snapshotIds(driver, volumeId);
+    },
+    second: driver => driver.delete("pvc-1", call),
+    async check({ plan, first }) {
+      if (first === "ok") expect([plan, listed]).toEqual([plan, ["pvc-1@snap"]]);
+      await repeated(() => rig.open().delete("pvc-1", call));
+      await repeated(() => snapshotsOf(rig.open()).delete("pvc-1@snap", call));
+      expect([plan, await rig.remains()]).toEqual([plan, []]);
+    },
+  });
+});
