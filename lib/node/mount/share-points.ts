@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import type { Call, Log } from "../../core/call.ts";
+import { Semaphore } from "../../core/semaphore.ts";
 import { type Lease, SharedInstances } from "../../io/lease.ts";
 import type { SharePoint, ShareSettings } from "../../io/share-point.ts";
 import type { AttachedShare, AttachRequest } from "../attach/attacher.ts";
@@ -29,6 +30,8 @@ export interface SharePointParts {
 export class SharePoints {
   readonly #parts: SharePointParts;
   readonly #sharing = new SharedInstances<MountedShare>(idleMs);
+  /** One mounts or unmounts at a folder at a time: what is found mounted there must not be about to be unmounted. */
+  readonly #turns = new Map<string, Semaphore>();
 
   constructor(parts: SharePointParts) {
     this.#parts = parts;
@@ -38,7 +41,9 @@ export class SharePoints {
   lease(settings: ShareSettings): Lease<SharePoint> {
     const { protocol, context, mountFlags } = settings;
     const key = digest({ protocol, context, mountFlags });
-    return this.#sharing.lease(key, () => new MountedShare(this.#parts, settings, key));
+    const turn = this.#turns.get(key) ?? new Semaphore(1);
+    this.#turns.set(key, turn);
+    return this.#sharing.lease(key, () => new MountedShare(this.#parts, settings, key, turn));
   }
 
   /** Unmounts everything. */
@@ -54,16 +59,18 @@ class MountedShare implements SharePoint {
   readonly #parts: SharePointParts;
   readonly #settings: ShareSettings;
   readonly #key: string;
+  readonly #turn: Semaphore;
   #running: Promise<string> | undefined;
   /** The identity of the mount: the kernel may show another server name if it already has the same export mounted. */
   #shows: Identity | undefined;
   /** Whether the current mount attempt is logged already: a failed one is repeated with each request to the storage. */
   #isLogged = false;
 
-  constructor(parts: SharePointParts, settings: ShareSettings, key: string) {
+  constructor(parts: SharePointParts, settings: ShareSettings, key: string, turn: Semaphore) {
     this.#parts = parts;
     this.#settings = settings;
     this.#key = key;
+    this.#turn = turn;
   }
 
   folder(signal: AbortSignal): Promise<string> {
@@ -76,9 +83,11 @@ class MountedShare implements SharePoint {
 
   /** Runs one piece of work for all callers; it continues when one of them leaves. */
   async #shared(mustRemount: boolean, signal: AbortSignal): Promise<string> {
-    this.#running ??= this.#ready(mustRemount).finally(() => {
-      this.#running = undefined;
-    });
+    this.#running ??= this.#turn
+      .run(() => this.#ready(mustRemount))
+      .finally(() => {
+        this.#running = undefined;
+      });
     return await bounded(this.#running, `mounting ${this.#settings.context["share"]}`, signal);
   }
 
@@ -133,10 +142,16 @@ class MountedShare implements SharePoint {
     return { id: "", signal: AbortSignal.timeout(mountMs), log: this.#parts.log, secrets: {} };
   }
 
-  /** Unmounts the share. A mount that is in use, or has a dead server, is left for the next process. */
-  async close(): Promise<void> {
+  /**
+   * Unmounts the share. A mount that is in use, or has a dead server, is left for the next process. Takes its turn before it returns, so
+   * that anyone who leases the share from now on finds it unmounted.
+   */
+  close(): Promise<void> {
+    return this.#turn.run(() => this.#unmount());
+  }
+
+  async #unmount(): Promise<void> {
     const { mounts, log } = this.#parts;
-    await this.#running?.catch(() => {});
     const call = this.#call();
     try {
       const table = await mounts.table();

@@ -4,15 +4,17 @@ import { readFileSync } from "node:fs";
 import { mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { protocols } from "../../../lib/core/access.ts";
 import { directoryDriver } from "../../../lib/drivers/directory/driver.ts";
 import type { Driver } from "../../../lib/drivers/driver.ts";
 import { type Files, localFiles } from "../../../lib/io/files.ts";
 import { localHost } from "../../../lib/io/local-host.ts";
+import type { CommandRunner } from "../../../lib/io/runner.ts";
 import { shareAttachers } from "../../../lib/node/attach/attachers.ts";
 import { Mounts } from "../../../lib/node/mount/mounts.ts";
 import { SharePoints } from "../../../lib/node/mount/share-points.ts";
 import { MountProgram } from "../../fakes/mount-program.ts";
-import { callOf, codeOf, isRoot, keptLog } from "../../node/lab.ts";
+import { callOf, calm, codeOf, isRoot, keptLog, local } from "../../node/lab.ts";
 import { plainSettings } from "./directory-rig.ts";
 
 let folder: string;
@@ -99,6 +101,35 @@ describe.skipIf(!isRoot)("a share that the deployment did not mount", () => {
     expect(await mounted()).toHaveLength(1);
     await own.close();
     expect(await mounted()).toEqual([]);
+  });
+
+  test("is mounted again for a connection that opens while an unused mount is being removed", async () => {
+    const [asked, gate, gone] = [0, 1, 2].map(() => Promise.withResolvers<void>());
+    const slow: CommandRunner = {
+      where: "local",
+      async run(command, signal) {
+        if (command.argv[0] !== "umount") return await local.run(command, signal);
+        asked?.resolve();
+        await gate?.promise;
+        return await local.run(command, signal).finally(() => gone?.resolve());
+      },
+    };
+    const mounts = new Mounts(slow, slow, "/proc/self/mountinfo", shares());
+    const attach = async () => ({ kind: "share", fsType: "ramfs", source: "nas:/export/k8s", options: [] }) as const;
+    const attachers = new Map([["nfs", { access: protocols.nfs, attach }]]);
+    const own = new SharePoints({ attachers, mounts, folder: shares(), log: keptLog().log });
+    const settings = { protocol: "nfs", context: { server: "nas", share: "/export/k8s" }, mountFlags: [] };
+    const first = own.lease(settings);
+    await first.value.folder(calm);
+    await first.release();
+    await asked?.promise;
+    const found = own.lease(settings).value.folder(calm);
+    for (let turn = 0; turn < 1000; turn++) await new Promise(setImmediate);
+    gate?.resolve();
+    await gone?.promise;
+    const at = await found;
+    expect(await mounted()).toEqual([at]);
+    await own.close();
   });
 
   test("is mounted once, whatever a killed process left", async () => {
