@@ -82,6 +82,33 @@ test.each([
 });
 
 test.skipIf(!isRoot)(
+  "paths are reopened for mounted volumes only, not for what a restart of the machine left recorded",
+  async () => {
+    const parts = lab.parts();
+    const hostpath = parts.attachers.get("hostpath");
+    if (!hostpath) throw new Error("the test needs the attacher of hostpath");
+    const reopened: string[] = [];
+    const { access, attach } = hostpath;
+    const restore: Attacher["restore"] = async ({ volumeId }) => {
+      reopened.push(volumeId);
+      return [];
+    };
+    for (const name of ["used", "published", "rebooted"]) {
+      await lab.source(name);
+      await lab.node().stage(lab.stage(name), callOf());
+      const record = await parts.records.find(name, keptLog().log);
+      if (!record) throw new Error("the test needs a record");
+      await parts.records.save({ ...record, attached: { kind: "share", fsType: "fake", source: "somewhere" } });
+    }
+    await lab.node().publish(lab.publish("published"), callOf());
+    for (const name of ["published", "rebooted"]) await local.run({ argv: ["umount", lab.at("staging", name)] }, calm);
+    const paths = new PathRestorer({ ...parts, attachers: new Map([["hostpath", { access, attach, restore }]]) });
+    await paths.run(keptLog().log, calm);
+    expect(reopened.sort()).toEqual(["published", "used"]);
+  },
+);
+
+test.skipIf(!isRoot)(
   "a path that cannot be reopened is logged once for each reason, and again after it was reopened",
   async () => {
     await lab.source("a");

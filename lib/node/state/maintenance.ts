@@ -14,7 +14,7 @@ import { isKubeletMountPoint, stagingRootOf } from "./mount-points.ts";
 import { mountPointsOf, namesPath, type StageRecord } from "./stage-records.ts";
 
 /**
- * Reopens lost paths of staged volumes: paths that the kernel and open-iscsi gave up during a network failure, and
+ * Reopens lost paths of mounted volumes: paths that the kernel and open-iscsi gave up during a network failure, and
  * paths that were down when the volume was staged. With multipath, they provide the disk's redundancy.
  */
 export class PathRestorer {
@@ -50,10 +50,14 @@ export class PathRestorer {
     }
   }
 
-  /** Reads the record again: the volume may have been unstaged while this waited for the lock. */
+  /**
+   * Reads the record again: the volume may have been unstaged while this waited for the lock. A volume without mounts, as after a restart
+   * of the machine or a failed unstaging, may be in use on another node by now: until it is staged here again, it gets no paths.
+   */
   async #restore({ volumeId }: StageRecord, attacher: Attacher, call: Call): Promise<readonly string[]> {
     const record = await this.#parts.records.find(volumeId, call.log);
-    return record?.attached ? ((await attacher.restore?.(record, call)) ?? []) : [];
+    if (!record?.attached || !isSeen(record, await this.#parts.mounts.table())) return [];
+    return (await attacher.restore?.(record, call)) ?? [];
   }
 }
 
