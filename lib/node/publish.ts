@@ -2,6 +2,7 @@ import { dirname } from "node:path";
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
 import { attacherOf, protocolKey } from "./attach/attachers.ts";
+import { hasLostDisk } from "./health/findings.ts";
 import { ensureFile, ensureFolder, removeMountPoint, resolveParents } from "./mount/files.ts";
 import { bindFlags, lackingFlags, withoutPasswords } from "./mount/flags.ts";
 import { type Identity, isWithin, type MountTable, sameFolder } from "./mount/mount-table.ts";
@@ -180,11 +181,12 @@ export class VolumePublishing {
     if (onlyReads(entry)) await this.#parts.disks.protect(stagedAt(staged), true, call);
   }
 
-  /** Makes the disk writable again after its last read-only target is unmounted. */
+  /** Makes the disk writable again after its last read-only target is unmounted, unless the disk is gone. */
   async #acceptWrites(staged: StageRecord, target: string, table: MountTable, call: Call): Promise<void> {
     const entry = staged.published.find(each => each.target === target);
     if (staged.kind !== "block" || !entry || !onlyReads(entry)) return;
     if (table.layers(stagedAt(staged)) === 0 || othersThan(target, staged, table).length > 0) return;
+    if (await hasLostDisk(staged, this.#parts.disks)) return;
     await this.#parts.disks.protect(stagedAt(staged), false, call);
   }
 }

@@ -10,7 +10,7 @@ export interface Identity {
 }
 
 /** The kernel's suffix of the root of a mount whose folder was removed. */
-const removed = "//deleted";
+export const removed = "//deleted";
 
 /** Types whose name in the kernel differs from that given to mount(8): "nfs" becomes "nfs4", "smb3" is "cifs". */
 const families: Readonly<Record<string, string>> = {

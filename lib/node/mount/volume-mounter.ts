@@ -16,7 +16,7 @@ import {
 } from "../state/stage-records.ts";
 import { ensureFile, ensureFolder } from "./files.ts";
 import { lackingFlags, otherFlags } from "./flags.ts";
-import { type Identity, isWithin, type MountTable, sameFolder } from "./mount-table.ts";
+import { type Identity, isWithin, type MountTable, removed, sameFolder } from "./mount-table.ts";
 import { type FilesystemMount, type Mounts, mountMismatch } from "./mounts.ts";
 import { serverSilent } from "./unmounter.ts";
 
@@ -92,13 +92,9 @@ export class VolumeMounter {
     await writer.save({ shows: { device: top.device, root: top.root } });
   }
 
-  async #disk(device: AttachedDevice, step: StagingStep): Promise<void> {
+  async #disk(device: AttachedDevice, given: StagingStep): Promise<void> {
+    const step = await this.#withoutDead(device, given);
     const { wanted, table, call, at } = step;
-    if (await this.#isDead(device, step)) {
-      call.log.warn("mounting a staged volume again: its disk was lost and came back as another one", { at });
-      await this.#mounts.unmount(at, table, call);
-      return await this.#disk(device, { ...step, table: await this.#mounts.table() });
-    }
     // The device stays open meanwhile, so that its name and number stay its own.
     const held = await this.#disks.hold(device, call);
     try {
@@ -110,12 +106,25 @@ export class VolumeMounter {
     }
   }
 
+  /** Unmounts what a lost disk has left at the staging path. */
+  async #withoutDead(device: AttachedDevice, step: StagingStep): Promise<StagingStep> {
+    if (!(await this.#isDead(device, step))) return step;
+    const { table, call, at } = step;
+    call.log.warn("mounting a staged volume again: its disk was lost and came back as another one", { at });
+    await this.#mounts.unmount(at, table, call);
+    return { ...step, table: await this.#mounts.table() };
+  }
+
   /** Whether the mount is this volume's, but of a disk that the kernel no longer has: it can never be used again. */
   async #isDead({ identity, number }: AttachedDevice, { writer, table, at }: StagingStep): Promise<boolean> {
     const { attached, shows } = writer.record;
-    if (attached?.kind !== "device" || attached.identity !== identity || attached.number === number) return false;
+    if (attached?.kind !== "device" || attached.identity !== identity) return false;
     const isOurs = shows !== undefined && table.shows(at, shows);
-    return isOurs && (await this.#disks.isGone(attached.mounted?.number ?? attached.number));
+    // For block access, the device file was removed with its disk; the new file may have the same name and number.
+    if (isOurs && table.top(at)?.root.endsWith(removed)) return true;
+    return (
+      isOurs && attached.number !== number && (await this.#disks.isGone(attached.mounted?.number ?? attached.number))
+    );
   }
 
   async #mountDisk(device: AttachedDevice, held: ExclusiveDisk, step: StagingStep): Promise<MountedFilesystem> {
@@ -143,7 +152,8 @@ export class VolumeMounter {
   }
 
   /** Block access: binds the device file to a file in the staging folder. */
-  async #file(device: AttachedDevice, step: StagingStep): Promise<void> {
+  async #file(device: AttachedDevice, given: StagingStep): Promise<void> {
+    const step = await this.#withoutDead(device, given);
     const { writer, table, call, at } = step;
     const shows = table.identity(device.path);
     const { attached } = writer.record;
