@@ -149,14 +149,21 @@ export class VolumePublishing {
       made = await (staged.kind === "block" ? ensureFileIn : ensureFolder)(bind.at, call.signal);
       await this.#parts.mounts.bind(bind, table, call.signal);
     } catch (error) {
-      if (isFinal(error)) await this.#undo(made, wanted, staged, call);
+      if (isFinal(error)) await this.#undo(made, wanted, staged, table, call);
       throw error;
     }
   }
 
   /** Undoes a failed publish. A remaining entry has no effect while it is not mounted; unpublishing removes it. */
-  async #undo(made: boolean, { bind, entry }: PublishPlan, staged: StageRecord, call: Call): Promise<void> {
+  async #undo(
+    made: boolean,
+    { bind, entry }: PublishPlan,
+    staged: StageRecord,
+    table: MountTable,
+    call: Call,
+  ): Promise<void> {
     try {
+      await this.#acceptWrites(withEntry(staged, entry), entry.target, table, call);
       if (made) await removeMountPoint(bind.at, call.signal);
       await this.#parts.records.save(without(staged, entry.target));
     } catch (error) {

@@ -102,6 +102,17 @@ test.skipIf(!hasLoops)("a block device published read-only refuses all writes un
   expect(await lab.mounted()).toEqual([]);
 });
 
+test.skipIf(!hasLoops)("a refused read-only publication leaves the disk writable", async () => {
+  using disk = new Disk();
+  const node = nodeOf(disk);
+  await mkdir(lab.at("pods"), { recursive: true });
+  await node.stage(lab.stage("a", { context, capability: block }), callOf());
+  await writeFile(lab.at("pods", "one"), "in the way");
+  expect(await codeOf(node.publish(publishing("one", true), callOf()))).toBe("failed-precondition");
+  await node.publish(publishing("two", false), callOf());
+  writes(lab.at("pods", "two"));
+});
+
 test.skipIf(!hasLoops)(
   "a block device with a read-only mode refuses writes, and accepts them after it is unpublished",
   async () => {
