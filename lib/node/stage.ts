@@ -3,6 +3,7 @@ import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
 import type { Attacher } from "./attach/attacher.ts";
 import { attacherOf, protocolKey, withTargetLock } from "./attach/attachers.ts";
+import { filesystemMountedAs } from "./disks/filesystems.ts";
 import { mayStageAgain, refuseUnrecorded, stageAgain, withNextFirst, withoutFurther } from "./further-staging.ts";
 import { removeMountPoint, resolveParents } from "./mount/files.ts";
 import { bindFlags, withAllFlags } from "./mount/flags.ts";
@@ -64,6 +65,10 @@ export function stageRecord(
     ...notYetAttached,
   };
 }
+
+/** Whether the mount at a path is the file system of a disk that was attached; a folder's mount shows that of the node. */
+const isOfDisk = ({ access }: Attacher, at: string, table: MountTable): boolean =>
+  access.filesystems !== "any" && filesystemMountedAs(table.top(at)?.fsType) !== undefined;
 
 /** The record if the volume is still mounted somewhere, even though its first staging is gone. */
 const stillUsed = (record: StageRecord | undefined, table: MountTable): StageRecord | undefined =>
@@ -178,11 +183,15 @@ export class VolumeStaging {
   /**
    * Grows the device, and the file system mounted at `at`, to the size of the volume. The file system of a read-only
    * volume stays unchanged. Returns the size of the device in bytes; undefined for folders and shares, which the server
-   * grew.
+   * grew. Throws "failed-precondition" for a file system of a disk that the record does not know, as one that was rebuilt.
    */
   async expand(record: StageRecord, at: string, least: bigint | undefined, call: Call): Promise<bigint | undefined> {
     const { protocol, volumeId, context, attached, mode } = record;
     const attacher = attacherOf(this.#parts.attachers, protocol, volumeId);
+    if (!attached && !isReadOnly(mode) && isOfDisk(attacher, at, await this.#parts.mounts.table())) {
+      const text = `volume "${volumeId}": csimux has no record of mounting its disk here, so its file system is not grown; it grows when the volume is staged again: end all pods that use the volume on this node, then start them`;
+      throw new CsiError("failed-precondition", text);
+    }
     const bytes = await this.#alone(attacher, context, call, async () => attacher.grow?.(record, least, call));
     const mounted = attached?.kind === "device" ? attached.mounted : undefined;
     if (mounted && !isReadOnly(mode)) await this.#parts.disks.grow(mounted, at, call);

@@ -9,7 +9,7 @@ import type { MountedFilesystem } from "../state/stage-records.ts";
 import { type BlockDevice, BlockDevices, type ExclusiveDisk, openExclusively } from "./block-device.ts";
 import { type Contents, DiskReader } from "./contents.ts";
 import { FilesystemMaker } from "./filesystem-maker.ts";
-import { type Filesystem, filesystemName, filesystems } from "./filesystems.ts";
+import { type Filesystem, filesystemMountedAs, filesystemName, filesystems } from "./filesystems.ts";
 
 /** Time limit for a check, which reads the whole file system, in milliseconds; the call usually ends before. */
 const checkMs = 600_000;
@@ -129,7 +129,7 @@ export class DiskFilesystems {
    * writable mount.
    */
   async grow({ source, number, fsType }: MountedFilesystem, at: string, call: Call): Promise<void> {
-    const filesystem = Object.values(filesystems).find(({ mountType }) => mountType === fsType);
+    const filesystem = filesystemMountedAs(fsType);
     if (!filesystem?.grow) return;
     const disk = await this.#devices.at(source);
     if (disk.number !== number) {

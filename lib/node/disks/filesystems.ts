@@ -151,6 +151,10 @@ export const filesystems: Readonly<Record<string, Filesystem>> = {
   },
 };
 
+/** The file system that mount(8) and the mount table know by this type; undefined for any other type. */
+export const filesystemMountedAs = (fsType: string | undefined): Filesystem | undefined =>
+  Object.values(filesystems).find(({ mountType }) => mountType === fsType);
+
 /** The name in the table for a requested type ("ext4dev" is an old name of ext4); undefined if it is unknown. */
 export const filesystemName = (asked: string): string | undefined => {
   const name = asked === "ext4dev" ? "ext4" : asked;

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { existsSync, readdirSync } from "node:fs";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
 import type { Attacher } from "../../../lib/node/attach/attacher.ts";
 import { callOf, codeOf, Lab, local, mountinfo, writer } from "../lab.ts";
@@ -111,6 +112,24 @@ test.skipIf(!hasLoops)("a refused read-only publication leaves the disk writable
   expect(await codeOf(node.publish(publishing("one", true), callOf()))).toBe("failed-precondition");
   await node.publish(publishing("two", false), callOf());
   writes(lab.at("pods", "two"));
+});
+
+test.skipIf(!hasLoops)("a file system whose record was lost is not reported as grown", async () => {
+  using disk = new Disk();
+  const node = nodeOf(disk);
+  const stagingPath = lab.at("plugins/kubernetes.io/csi/driver/x/globalmount");
+  const targetPath = lab.at("pods/1/volumes/kubernetes.io~csi/pv/mount");
+  await node.stage(lab.stage("a", { context, stagingPath }), callOf());
+  await mkdir(dirname(targetPath), { recursive: true });
+  for (const at of [stagingPath, targetPath])
+    await writeFile(`${dirname(at)}/vol_data.json`, JSON.stringify({ volumeHandle: "a", driverName: "csimux" }));
+  await rm(lab.at("records"), { recursive: true });
+  await node.publish(lab.publish("a", { context, stagingPath, targetPath }), callOf());
+  disk.grow(128);
+  const size = async () => (await node.stats({ volumeId: "a", path: targetPath }, callOf())).usage[0]?.total ?? 0n;
+  const before = await size();
+  const grown = await codeOf(node.expand({ volumeId: "a", path: targetPath }, 128n << 20n, callOf()));
+  expect([grown, await size()]).toEqual(["failed-precondition", before]);
 });
 
 test.skipIf(!hasLoops)(
