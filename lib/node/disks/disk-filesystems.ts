@@ -173,7 +173,10 @@ export class DiskFilesystems {
     }
     if (found.kind === "filesystem") {
       if (asked && found.type !== asked) throw mismatch(path, found.type, asked);
-      if (!format) return found.type;
+      if (!format) {
+        if (!wanted.readonly) await this.#maker.removeMark(device, found.type, call);
+        return found.type;
+      }
       // An interrupted format left a file system. If its tool signs first, a check must pass.
       const filesystem = knownType(found.type, path);
       if (!filesystem.signedLast) await this.#checked(filesystem, filesystem.check.argv, path, call);

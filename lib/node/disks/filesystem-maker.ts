@@ -82,9 +82,8 @@ export class FilesystemMaker {
     if (mark !== undefined && found.kind === "unsigned" && (await hasMark(disk, device, mark, format))) return true;
     if (!uuid) return false;
     const { at, unfinished } = uuid;
-    if (unfinished ? found.kind !== "filesystem" || found.type !== format.type : found.kind !== "unsigned")
-      return false;
-    if (unfinished && (await disk.bytes(unfinished.at, 1))[0] !== unfinished.is) return false;
+    if (found.kind !== "filesystem" || found.type !== format.type) return false;
+    if ((await disk.bytes(unfinished.at, 1))[0] !== unfinished.is) return false;
     return (await disk.bytes(at, 16)).toString("hex") === format.uuid.replaceAll("-", "");
   }
 
@@ -95,11 +94,20 @@ export class FilesystemMaker {
 
   /** Removes the record of a complete format, and its mark on the disk unless something was written over it. */
   async finish(device: BlockDevice, format: UnfinishedFormat, call: Call): Promise<void> {
-    const { mark } = known(format.type).trace;
-    const disk = new DiskReader(device, this.#runner, call.signal);
-    if (mark !== undefined && (await hasMark(disk, device, mark, format)))
-      await this.#writeMark(device, mark, undefined, call);
+    await this.removeMark(device, format.type, call);
     await this.#formats.remove(format.volumeId);
+  }
+
+  /**
+   * Removes the mark of any format from a disk with a complete file system of this type, unless something was written over it. The node
+   * that made the file system may still have its record: once data is on the disk, the mark must not prove an interrupted format there.
+   */
+  async removeMark(device: BlockDevice, type: string, call: Call): Promise<void> {
+    const mark = filesystems[type]?.trace.mark;
+    if (mark === undefined) return;
+    const disk = new DiskReader(device, this.#runner, call.signal);
+    const block = await disk.bytes(blockOf(device.bytes, mark) * blockBytes, Number(blockBytes));
+    if (anyMark.test(block.toString("latin1"))) await this.#writeMark(device, mark, undefined, call);
   }
 
   async #run(device: BlockDevice, format: UnfinishedFormat, how: Making, call: Call): Promise<void> {
@@ -167,6 +175,9 @@ const blockOf = (bytes: bigint, fromEnd: bigint): bigint => (bytes - fromEnd) / 
  * be distinguished from foreign data.
  */
 const markOf = ({ uuid }: UnfinishedFormat): string => `csimux is making a file system here, mark ${uuid}\n`;
+
+/** The block of any mark. */
+const anyMark = /^csimux is making a file system here, mark [0-9a-f-]{36}\n *$/;
 
 async function hasMark(disk: DiskReader, { bytes }: BlockDevice, fromEnd: bigint, format: UnfinishedFormat) {
   const mark = markOf(format);

@@ -14,12 +14,12 @@ export interface Filesystem {
   readonly young?: readonly (readonly [option: string, feature: string])[];
   /** Additional arguments that let the tool overwrite a proven, interrupted run of itself. */
   readonly overwrite: readonly string[];
-  /** How an interrupted format is recognised as csimux's own; either trace is sufficient. */
+  /** How an interrupted format is recognised as csimux's own; either trace is sufficient. A complete one must lose it. */
   readonly trace: {
     /** A mark this many bytes before the end of the disk, which the tool does not overwrite. */
     readonly mark?: bigint;
-    /** The UUID at this byte, while `unfinished` (if present) still holds this value. */
-    readonly uuid?: { readonly at: bigint; readonly unfinished?: { readonly at: bigint; readonly is: number } };
+    /** The UUID at this byte, while `unfinished` still holds this value. */
+    readonly uuid?: { readonly at: bigint; readonly unfinished: { readonly at: bigint; readonly is: number } };
   };
   /** True if the tool writes the signature last, so that a recognised file system is complete. */
   readonly signedLast: boolean;
@@ -87,15 +87,15 @@ const xfs: Filesystem = {
 };
 
 /**
- * mkfs.btrfs writes the valid magic number last; until then its superblock at 64 KiB holds the UUID without being
- * recognised. Before that it writes trees, which only the mark distinguishes from other data. It clears the first and
- * the last 2 MiB (common/device-utils.c, ZERO_DEV_BYTES), so the mark lies before the last 2 MiB.
+ * mkfs.btrfs writes the valid magic number last. The UUID in its superblock proves nothing: a complete file system whose magic number
+ * was erased has it as well. It clears the first and the last 2 MiB (common/device-utils.c, ZERO_DEV_BYTES), so the mark lies before
+ * the last 2 MiB.
  */
 const btrfs: Filesystem = {
   mountType: "btrfs",
   make: uuid => ["mkfs.btrfs", "-q", "-K", "-U", uuid],
   overwrite: ["-f"],
-  trace: { mark: 3n << 20n, uuid: { at: 65_568n } },
+  trace: { mark: 3n << 20n },
   signedLast: true,
   flags: [],
   readOnlyFlags: ["ro", "rescue=nologreplay"],

@@ -130,6 +130,41 @@ test.skipIf(!canTrace)("a finished file system is kept although its format is st
   expect(sh('grep -c "csimux is making" "$1" || true', disk.file).trim()).toBe("0");
 });
 
+const wiped: Readonly<Record<string, string>> = {
+  // What wipefs(8) erases, and reports so that it can be written back.
+  ext4: 'dd if=/dev/zero of="$1" bs=1 seek=1080 count=2 conv=notrunc status=none',
+  btrfs: 'dd if=/dev/zero of="$1" bs=1 seek=65600 count=8 conv=notrunc status=none',
+};
+
+for (const [type, script] of Object.entries(wiped)) {
+  test.skipIf(!hasLoops || !hasProgram(`mkfs.${type}`))(
+    `a format that was cut short proves nothing once another node has used the disk (${type})`,
+    async () => {
+      using disk = new Disk(leastFor(type));
+      const wanted = disk.wanted({ fsType: type });
+      const dying: CommandRunner = {
+        where: "local",
+        run: async (command, signal) => {
+          const output = await local.run(command, signal);
+          if (command.argv[0].startsWith("mkfs.")) throw new Error("ended");
+          return output;
+        },
+      };
+      await disk
+        .filesystems(dying)
+        .prepare(disk.device, wanted, callOf())
+        .catch(() => {});
+      await disk.filesystems(local, undefined, "other-node").prepare(disk.device, wanted, callOf());
+      sh('echo data > "$1/file"', disk.mount(type, []));
+      disk.unmount();
+      sh(script, disk.path);
+      const before = disk.hash();
+      const outcome = await codeOf(disk.filesystems().prepare(disk.device, wanted, callOf()));
+      expect([outcome, disk.hash()]).toEqual(["failed-precondition", before]);
+    },
+  );
+}
+
 /** A runner that counts the runs of mkfs. */
 function spiedMaking() {
   const runner = {
