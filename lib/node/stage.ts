@@ -66,9 +66,18 @@ export function stageRecord(
   };
 }
 
-/** Whether the mount at a path is the file system of a disk that was attached; a folder's mount shows that of the node. */
-const isOfDisk = ({ access }: Attacher, at: string, table: MountTable): boolean =>
-  access.filesystems !== "any" && filesystemMountedAs(table.top(at)?.fsType) !== undefined;
+/**
+ * The file system of a disk at a path, from the mount table; undefined for a folder, whose mount shows the file system of the node, and for a
+ * share. Throws "failed-precondition" where the table does not tell which disk it is, as for btrfs, whose devices have numbers of their own.
+ */
+function mountedDisk({ access }: Attacher, volumeId: string, at: string, table: MountTable) {
+  const top = table.top(at);
+  if (access.filesystems === "any" || !top || !filesystemMountedAs(top.fsType)) return undefined;
+  const { source, device: number, fsType } = top;
+  if (!number.startsWith("0:")) return { source, number, fsType };
+  const text = `volume "${volumeId}": csimux has no record of mounting its disk here, so its ${fsType} is not grown; it grows when the volume is staged again: end all pods that use the volume on this node, then start them`;
+  throw new CsiError("failed-precondition", text);
+}
 
 /** The record if the volume is still mounted somewhere, even though its first staging is gone. */
 const stillUsed = (record: StageRecord | undefined, table: MountTable): StageRecord | undefined =>
@@ -183,17 +192,15 @@ export class VolumeStaging {
   /**
    * Grows the device, and the file system mounted at `at`, to the size of the volume. The file system of a read-only
    * volume stays unchanged. Returns the size of the device in bytes; undefined for folders and shares, which the server
-   * grew. Throws "failed-precondition" for a file system of a disk that the record does not know, as one that was rebuilt.
+   * grew. A record that was rebuilt, as for a volume that democratic-csi has staged, does not name the file system: the mount table does.
    */
   async expand(record: StageRecord, at: string, least: bigint | undefined, call: Call): Promise<bigint | undefined> {
     const { protocol, volumeId, context, attached, mode } = record;
     const attacher = attacherOf(this.#parts.attachers, protocol, volumeId);
-    if (!attached && !isReadOnly(mode) && isOfDisk(attacher, at, await this.#parts.mounts.table())) {
-      const text = `volume "${volumeId}": csimux has no record of mounting its disk here, so its file system is not grown; it grows when the volume is staged again: end all pods that use the volume on this node, then start them`;
-      throw new CsiError("failed-precondition", text);
-    }
+    const known = attached?.kind === "device" ? attached.mounted : undefined;
+    const table = attached || isReadOnly(mode) ? undefined : await this.#parts.mounts.table();
+    const mounted = table ? mountedDisk(attacher, volumeId, at, table) : known;
     const bytes = await this.#alone(attacher, context, call, async () => attacher.grow?.(record, least, call));
-    const mounted = attached?.kind === "device" ? attached.mounted : undefined;
     if (mounted && !isReadOnly(mode)) await this.#parts.disks.grow(mounted, at, call);
     return bytes;
   }
