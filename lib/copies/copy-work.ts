@@ -106,6 +106,12 @@ const unable = (connection: string, what: string): CsiError =>
 export const asCsiError = (error: unknown): CsiError =>
   error instanceof CsiError ? error : new CsiError("internal", String(error), { cause: error });
 
+/** The error for the caller while the copy still exists: the code must make it retry, whatever the reason. */
+export function retried(error: unknown): CsiError {
+  const why = asCsiError(error);
+  return isFinal(why) ? new CsiError("unavailable", why.message, { cause: error }) : why;
+}
+
 /**
  * Whether a failed attempt is the last one. A final error ends a copy:
  * - if its record does not agree with the source: nothing in it is trusted;

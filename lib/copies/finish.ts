@@ -1,8 +1,8 @@
 import type { Call } from "../core/call.ts";
-import { CsiError, isFinal } from "../core/errors.ts";
 import type { StillHeld } from "../drivers/copying.ts";
 import type { Volume } from "../drivers/driver.ts";
 import type { CopyRequest } from "./begin.ts";
+import { retried } from "./copy-work.ts";
 import { nextStep } from "./next-step.ts";
 import { assurance, type CopyRecord, currentRecord, type RecordPlace, whyEnded } from "./record.ts";
 import type { CopyingParts } from "./running-copies.ts";
@@ -51,7 +51,3 @@ export async function finishCopy(
     return step === "remove" || (step === "finish" && !(await place.use(to => to.hasContent(target.id, call))));
   }
 }
-
-/** The record still exists, so the code must make the caller retry, whatever the reason. */
-const retried = (error: unknown): unknown =>
-  isFinal(error) && error instanceof Error ? new CsiError("unavailable", error.message, { cause: error }) : error;

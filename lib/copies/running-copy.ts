@@ -13,6 +13,7 @@ import {
   isStream,
   machinesOf,
   placeOf,
+  retried,
   throwLast,
   withBoth,
 } from "./copy-work.ts";
@@ -91,20 +92,18 @@ export class RunningCopy {
   }
 
   get #route(): CopyRoute {
-    const { source, target } = this.#work;
-    return { from: source.connection, to: target.connection, method: this.record.method };
+    return { from: this.#work.source.connection, to: this.#work.target.connection, method: this.record.method };
   }
 
   /** Its state and progress. */
   get status(): CopyStatus {
-    const { done, total, fault } = this.record;
+    const { done, total, fault, method } = this.record;
     const ahead = this.#ahead;
-    const route = this.#route;
     return {
-      ...{ target: this.#place.target, ...route, ahead, fault: fault || undefined },
+      ...{ target: this.#place.target, ...this.#route, ahead, fault: fault || undefined },
       state: ahead !== undefined ? "waiting" : fault === "" ? "copying" : "failing",
       ...{ done: Number(done), total: Number(total), perSecond: this.#rate.perSecond },
-      stalled: route.method === "restore" ? undefined : ahead === undefined && this.#stall.isStalled,
+      stalled: method === "restore" ? undefined : ahead === undefined && this.#stall.isStalled,
     };
   }
 
@@ -135,8 +134,10 @@ export class RunningCopy {
   }
 
   async #ended(error: unknown): Promise<CopyOutcome> {
-    const why = asCsiError(this.#stop.signal.aborted ? this.#stop.signal.reason : error);
     const isInterrupted = this.#stop.signal.aborted;
+    const cause = asCsiError(isInterrupted ? this.#stop.signal.reason : error);
+    // What has arrived is kept if the record cannot be written, such as on a full target.
+    const why = isInterrupted || endsCopy(cause, this.record, false) ? cause : retried(cause);
     // The next request of a claim gets the failure instead of another attempt.
     const failsForGood = !isInterrupted && isFinal(why) && this.record.role === "create";
     const end = failsForGood ? ({ state: "cancelled", code: why.code } as const) : {};

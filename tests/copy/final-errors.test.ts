@@ -4,7 +4,7 @@ import { ChangedRecordError } from "../../lib/copies/record.ts";
 import { type Code, CsiError } from "../../lib/core/errors.ts";
 import type { Driver } from "../../lib/drivers/driver.ts";
 import { copyDriver } from "../fakes/memory-copies.ts";
-import { codeOf } from "../mux/world.ts";
+import { codeOf, failure } from "../mux/world.ts";
 import { asked, until } from "./copy-world.ts";
 import { content, make, pair } from "./pair.ts";
 
@@ -103,3 +103,37 @@ test("a copy whose snapshot is not found continues when its source, which cannot
   expect((await asked(() => make(one))).id).toBe("v:b/copy");
   await one.stop(1_000);
 });
+
+test.each([
+  ["resource-exhausted", "no space is left"],
+  ["failed-precondition", "the file system is read-only"],
+  ["internal", "a tool failed"],
+] as const)(
+  "a copy of which a part has arrived continues after its record cannot be written (%s)",
+  async (code, text) => {
+    const world = pair();
+    const to = world.on("b");
+    let isCut = false;
+    const cut: CopyByStream = async ({ progress }) => {
+      Object.assign(to.targets.get("copy") ?? {}, { content: content.slice(0, 40), proof: "guid-1" });
+      progress(40n);
+      isCut = true;
+      throw new CsiError("unavailable", "no route to host");
+    };
+    const first = world.process({ stream: cut, times: { firstPause: 60_000 } });
+    expect(await codeOf(make(first))).toBe("aborted");
+    await until(() => isCut);
+    await first.stop(1_000);
+    expect(world.record()).toMatchObject({ holder: "", state: "copying", dirty: true });
+    to.step = what => {
+      if (what === "note") throw new CsiError(code, text);
+    };
+    const next = world.process();
+    expect(await failure(make(next))).toMatchObject({ code: "unavailable", message: expect.stringContaining(text) });
+    expect(to.targets.get("copy")?.content).toHaveLength(40);
+    to.step = () => {};
+    expect((await asked(() => make(next))).id).toBe("v:b/copy");
+    expect(world.on("a").taken).toBe(1);
+    await next.stop(1_000);
+  },
+);
