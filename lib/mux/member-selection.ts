@@ -75,7 +75,12 @@ export class MemberSelection {
       throw new CsiError("failed-precondition", `group "${named}" has no members`);
     const skipped = [...having("silent"), ...unknown];
     // The volume may be created on another member than in an interrupted call; nothing of that may remain.
-    for (const member of having("unfinished")) if (!(await this.#clear(member, creation))) skipped.push(member);
+    for (const member of having("unfinished")) {
+      const left = await this.#clear(member, creation);
+      // Another process has finished it since.
+      if (left === "volume") return this.#only(creation, member);
+      if (left === "silent") skipped.push(member);
+    }
     const unable = having("unable");
     if (unable.length > 0) throw cannotLookUp(named, unable);
     // A copy that has begun continues where it is.
@@ -118,15 +123,14 @@ export class MemberSelection {
     return { member, has: (await answered(has, call)) ?? "silent" };
   }
 
-  /** Removes what is unfinished. Returns false if the member can no longer be asked. */
-  async #clear(member: string, { request, call, held }: Creation): Promise<boolean> {
+  /** Removes what is unfinished. Returns what the member has then. */
+  async #clear(member: string, { request, call, held }: Creation): Promise<MemberLookup["has"]> {
     const { calls, connections } = this.#context;
     const cleared = connections.use(member, "retry", async connection => {
       held.add([volumeLock(connection, request.name)]);
-      await calls.clear(connection, request.name, call);
-      return true;
+      return (await calls.clear(connection, request.name, call)) ? "volume" : "nothing";
     });
-    return (await answered(cleared, call)) ?? false;
+    return (await answered<MemberLookup["has"]>(cleared, call)) ?? "silent";
   }
 
   /** The members that can take the volume, by preferred topology and the group's policy. */

@@ -124,19 +124,21 @@ export class SkippedMembers {
   async #ask(skip: SkippedVolume, connection: Connection, held: HeldLocks, call: Call): Promise<void> {
     const { calls } = this.#parts;
     const { name } = connection;
-    const found = await calls.find(connection, skip.name, call);
+    let found = await calls.find(connection, skip.name, call);
     skip.found.delete(name);
-    if (found?.kind === "volume") skip.found.set(name, found.volume.id);
     if (found?.kind === "unfinished") {
       if (!(await this.#isUnneeded(skip, call))) return;
       held.add([volumeLock(connection, skip.name)]);
-      await calls.clear(connection, skip.name, call);
-      call.log.info("removed an unfinished volume that was created on another member of the group", {
-        connection: name,
-        volume: skip.name,
-        ...(skip.created && { createdOn: skip.created.connection }),
-      });
+      // A volume that another process has finished since stays.
+      found = await calls.clear(connection, skip.name, call);
+      if (!found)
+        call.log.info("removed an unfinished volume that was created on another member of the group", {
+          connection: name,
+          volume: skip.name,
+          ...(skip.created && { createdOn: skip.created.connection }),
+        });
     }
+    if (found?.kind === "volume") skip.found.set(name, found.volume.id);
     skip.members.delete(name);
   }
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { CsiError } from "../../lib/core/errors.ts";
+import type { LookupAbility } from "../../lib/drivers/driver.ts";
 import { testCall } from "../fakes/memory-driver.ts";
 import { failure, muxWorld, request } from "./world.ts";
 
@@ -45,7 +46,43 @@ async function twice(): Promise<World> {
   return world;
 }
 
+/** Another process finishes the volume that it has begun on "a" right after it is looked up there for the first time. */
+function finishedMeanwhile(world: World): void {
+  const a = world.memory("a");
+  a.begun.add("v");
+  const open = a.driver.bind(a);
+  let isFirst = true;
+  a.driver = () => {
+    const driver = open();
+    const { names } = driver;
+    const find: LookupAbility["find"] = async (name, own) => {
+      const found = await names?.find(name, own);
+      if (isFirst) await driver.create({ ...request(name, "a"), source: undefined }, own);
+      isFirst = false;
+      return found;
+    };
+    return names ? { ...driver, names: { ...names, find } } : driver;
+  };
+}
+
+test("what another process finishes between two lookups is returned, and no second one is made", async () => {
+  const world = grouped(["b", "a"]);
+  finishedMeanwhile(world);
+  expect((await create(world)).id).toBe("v:a/v");
+  expect([world.memory("a").volumes.size, world.memory("b").volumes.size]).toEqual([1, 0]);
+});
+
 describe("after a member has returned", () => {
+  test("what another process finishes there between two lookups is reported and kept", async () => {
+    const world = grouped();
+    kill(world, "a");
+    await create(world);
+    finishedMeanwhile(world);
+    revive(world, "a");
+    expect(await doubled(world)).toEqual(["v:a/v", "v:b/v"]);
+    expect(world.memory("a").volumes.size).toBe(1);
+  });
+
   test("a finished volume of the same name is reported with the other one and kept", async () => {
     const world = await twice();
     expect(await doubled(world)).toEqual([]);
