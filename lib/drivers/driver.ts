@@ -178,6 +178,8 @@ export interface ClaimsAbility {
    * "failed-precondition" while a node uses it; then nothing was changed.
    */
   take(id: string, tenant: Tenant, call: Call): Promise<Volume>;
+  /** Undoes `take`: records that the volume was given up, if this tenant has it. */
+  giveBack(id: string, tenant: Tenant, call: Call): Promise<void>;
   /** Throws "failed-precondition" while a node uses the volume. Changes nothing. */
   unused(id: string, call: Call): Promise<void>;
 }

@@ -127,11 +127,15 @@ export class StoreDriver<A extends StoredVolume> implements Driver {
 
   get retention(): RetentionAbility | undefined {
     if (!this.store.tenures) return undefined;
+    const { tenancy } = this.#volumes;
     const canTell = this.share.unused !== undefined && this.store.list !== undefined;
-    const names = { ofClaim: "look for volumes of claim", take: "adopt volume", unused: "ask who uses volume" };
+    const names = {
+      ...{ ofClaim: "look for volumes of claim", take: "adopt volume", giveBack: "give up volume" },
+      unused: "ask who uses volume",
+    };
     return {
-      ...this.#named(this.#volumes, { release: "give up volume" }),
-      claims: canTell ? this.#named(this.#volumes, names) : undefined,
+      ...this.#named(tenancy, { release: "give up volume" }),
+      claims: canTell ? this.#named(tenancy, names) : undefined,
     };
   }
 

@@ -1,6 +1,6 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
-import type { ClaimedVolume } from "./driver.ts";
+import type { ClaimedVolume, ClaimsAbility, RetentionAbility } from "./driver.ts";
 import type { StoredVolume } from "./store.ts";
 import { absent, type VolumeParts, volumeOf } from "./store-adoption.ts";
 import { type Tenant, type Tenure, tenureText } from "./tenure.ts";
@@ -8,11 +8,7 @@ import { type Tenant, type Tenure, tenureText } from "./tenure.ts";
 // Whose the volumes of a store are: what is written with them when they are given up, and when a claim gets them again.
 
 /** Gives up what exists with this id, if it belongs to a claim. Returns whether it did. */
-export async function released<A extends StoredVolume>(
-  parts: VolumeParts<A>,
-  id: string,
-  call: Call,
-): Promise<boolean> {
+async function released<A extends StoredVolume>(parts: VolumeParts<A>, id: string, call: Call): Promise<boolean> {
   const asset = await parts.store.find(id, call);
   return asset?.finished === true && asset.tenure !== undefined && givenUp(parts, asset, asset.tenure, call);
 }
@@ -75,7 +71,7 @@ export async function keptAgain<A extends StoredVolume>(
 }
 
 /** Like ClaimsAbility.ofClaim. */
-export async function volumesOfClaim<A extends StoredVolume>(
+async function volumesOfClaim<A extends StoredVolume>(
   parts: VolumeParts<A>,
   claim: string,
   call: Call,
@@ -103,7 +99,7 @@ export async function volumesOfClaim<A extends StoredVolume>(
 }
 
 /** Like ClaimsAbility.take. */
-export async function taken<A extends StoredVolume>(
+async function taken<A extends StoredVolume>(
   parts: VolumeParts<A>,
   id: string,
   tenant: Tenant,
@@ -135,9 +131,36 @@ export async function taken<A extends StoredVolume>(
   return now;
 }
 
+/** Like ClaimsAbility.giveBack. */
+async function givenBack<A extends StoredVolume>(
+  parts: VolumeParts<A>,
+  id: string,
+  { holder }: Tenant,
+  call: Call,
+): Promise<void> {
+  const asset = await parts.store.find(id, call);
+  if (asset?.finished && asset.tenure?.holder === holder) await givenUp(parts, asset, asset.tenure, call);
+}
+
 /** Like ClaimsAbility.unused. */
-export async function refuseUsed<A extends StoredVolume>(parts: VolumeParts<A>, id: string, call: Call): Promise<void> {
+async function refuseUsed<A extends StoredVolume>(parts: VolumeParts<A>, id: string, call: Call): Promise<void> {
   const asset = await parts.store.find(id, call);
   if (!asset?.finished) throw absent(parts, id);
   await parts.share.unused?.(asset, call);
 }
+
+/** The methods of RetentionAbility and ClaimsAbility. */
+export type Tenancy = Pick<RetentionAbility, "release"> & ClaimsAbility;
+
+/** Whose the volumes of a store are. `completed` makes an asset reachable, as after its creation. */
+export const tenancyOf = <A extends StoredVolume>(
+  parts: VolumeParts<A>,
+  completed: (asset: A, call: Call) => Promise<A>,
+): Tenancy => ({
+  release: (id, call) => parts.alone(id, () => released(parts, id, call)),
+  ofClaim: (claim, call) => volumesOfClaim(parts, claim, call),
+  take: (id, tenant, call) =>
+    parts.alone(id, async () => volumeOf(parts, await completed(await taken(parts, id, tenant, call), call))),
+  giveBack: (id, tenant, call) => parts.alone(id, () => givenBack(parts, id, tenant, call)),
+  unused: (id, call) => refuseUsed(parts, id, call),
+});

@@ -6,7 +6,6 @@ import { joined } from "../health/finding.ts";
 import type { CopySpec, SourceSnapshot, StillHeld } from "./copying.ts";
 import type {
   AdoptedVolume,
-  ClaimedVolume,
   Context,
   ExpansionResult,
   FoundVolume,
@@ -21,8 +20,7 @@ import type { ConnectionIdentity } from "./module.ts";
 import { checkSameRequest, grownSize } from "./sizes.ts";
 import type { Notes, ShareProtocol, StoredVolume, VolumeStore } from "./store.ts";
 import { absent, adoptedObject, type VolumeParts, volumeOf } from "./store-adoption.ts";
-import { keptAgain, refuseUsed, released, removedOrReleased, taken, volumesOfClaim } from "./store-tenures.ts";
-import type { Tenant } from "./tenure.ts";
+import { keptAgain, removedOrReleased, type Tenancy, tenancyOf } from "./store-tenures.ts";
 
 /** The time limit for sharing a volume again after its deletion failed, in milliseconds. */
 const shareAgainMs = 60_000;
@@ -192,27 +190,9 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     return adoptedObject(this.#parts, object, mark, call);
   }
 
-  /** Like RetentionAbility.release. */
-  release(id: string, call: Call): Promise<boolean> {
-    return this.#alone(id, () => released(this.#parts, id, call));
-  }
-
-  /** Like ClaimsAbility.ofClaim. */
-  ofClaim(claim: string, call: Call): Promise<readonly ClaimedVolume[]> {
-    return volumesOfClaim(this.#parts, claim, call);
-  }
-
-  /** Like ClaimsAbility.take. */
-  take(id: string, tenant: Tenant, call: Call): Promise<Volume> {
-    return this.#alone(id, async () => {
-      const asset = await taken(this.#parts, id, tenant, call);
-      return this.#volume(await this.#completed(asset, specOf(asset), call));
-    });
-  }
-
-  /** Like ClaimsAbility.unused. */
-  unused(id: string, call: Call): Promise<void> {
-    return refuseUsed(this.#parts, id, call);
+  /** Whose volumes are. */
+  get tenancy(): Tenancy {
+    return tenancyOf(this.#parts, (asset, call) => this.#completed(asset, specOf(asset), call));
   }
 
   /** What the functions about claims and objects need. */

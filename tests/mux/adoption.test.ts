@@ -10,8 +10,8 @@ import { codeOf, failure, muxWorld, request } from "./world.ts";
 // A class lets a claim have the volume again that it has given up.
 
 const call = testCall();
-const opened = perTest((instanceId: string | undefined) =>
-  zfsRig({ driver: "zfs-generic-nfs", ...(instanceId !== undefined && { instanceId }) }),
+const opened = perTest((instanceId: string | undefined, driver: string = "zfs-generic-nfs") =>
+  zfsRig({ driver, ...(instanceId !== undefined && { instanceId }) }),
 );
 
 const of = (claim: string, name: string, connection: string, more: Partial<CreateRequest> = {}): CreateRequest => {
@@ -64,6 +64,18 @@ test("without the parameter, with a content source, and for a claim that has giv
   expect((await all.volumes.create(of("shop/db", "pvc-4", "a", source), call)).id).toBe("v:a/pvc-4");
   // A request that has begun to make a volume continues with that.
   expect((await all.volumes.create(of("shop/db", "pvc-2", "a"), call)).id).toBe("v:a/pvc-2");
+});
+
+test.each([
+  ["properties that its storage refuses", { mutable: { compression: "none-such" } }],
+  ["options of mkfs that it refuses", { parameters: { mkfsOptions: "--force" } }],
+])("a claim with %s leaves the volume to the next one of its name", async (_, more) => {
+  const all = await world();
+  if ("parameters" in more) all.use("a", (await opened("east", "zfs-generic-iscsi")).open());
+  await all.made("a");
+  await all.volumes.delete("v:a/pvc-1", call);
+  expect(await codeOf(all.volumes.create(of("shop/db", "pvc-2", "a", more), call))).toBe("invalid-argument");
+  expect((await all.volumes.create(of("shop/db", "pvc-3", "a"), call)).id).toBe("v:a/pvc-1");
 });
 
 test("of two volumes of a claim none is adopted, and both are named", async () => {

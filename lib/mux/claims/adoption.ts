@@ -1,9 +1,9 @@
 import type { Segments } from "../../core/access.ts";
 import type { Call } from "../../core/call.ts";
-import { CsiError } from "../../core/errors.ts";
+import { CsiError, isFinal } from "../../core/errors.ts";
 import type { Handle } from "../../core/handle.ts";
 import { mkfsContext } from "../../core/mkfs-options.ts";
-import type { ClaimsAbility } from "../../drivers/driver.ts";
+import type { ClaimsAbility, Volume } from "../../drivers/driver.ts";
 import { adoptKey, byClaim, type Candidate, decided, type Tenant, tenantOf } from "../../drivers/tenure.ts";
 import type { Connection } from "../connection.ts";
 import type { RouterContext } from "../context.ts";
@@ -61,16 +61,25 @@ export async function adopted(context: RouterContext, creation: Creation): Promi
       });
     return undefined;
   }
-  const { id, handle, tenant: own, accessibleTopology } = decision.volume;
+  const { id, handle, tenant: own, tenure, accessibleTopology } = decision.volume;
   held.add([lockKey(handle)]);
   using lease = await context.connections.lease(handle.connection, "retry");
   const { connection } = lease;
   const claims = claimsOf(connection);
   const modification = Object.keys(request.mutable).length > 0 ? ability(connection, "modify") : undefined;
-  const volume = await context.calls.make(connection, () => claims.take(handle.id, own, call));
-  await modification?.modify(handle.id, request.mutable, call);
-  call.log.info("the claim has a volume again that it had before", { volume: id, claim: wanted.claim });
   const forNodes = mkfsContext(parameters, connection.access, request.capabilities);
+  const take = async (): Promise<Volume> => {
+    const taken = await context.calls.make(connection, () => claims.take(handle.id, own, call));
+    await modification?.modify(handle.id, request.mutable, call);
+    return taken;
+  };
+  const volume = await take().catch(async (error: unknown) => {
+    // After a final answer, no request for it follows: a later claim of the name must find it given up, as this one did.
+    if (isFinal(error) && tenure.released !== undefined)
+      await context.calls.make(connection, () => claims.giveBack(handle.id, own, call));
+    throw error;
+  });
+  call.log.info("the claim has a volume again that it had before", { volume: id, claim: wanted.claim });
   return { ...volume, id, context: { ...volume.context, ...forNodes }, source: undefined, accessibleTopology };
 }
 
