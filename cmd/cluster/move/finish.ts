@@ -2,7 +2,7 @@ import { textAt } from "../../../lib/lint/lint-input.ts";
 import { CopyRefusal } from "./controller.ts";
 import { claimOfVolume, claimText, placeOfObject } from "./objects/objects.ts";
 import { MoveRefusal } from "./refusal.ts";
-import { endMove, forEachClaim, type MoveWork, noted, setPolicy, stateOf, volumeNow } from "./work.ts";
+import { endMove, forEachClaim, isBeingDeleted, type MoveWork, noted, setPolicy, stateOf, volumeNow } from "./work.ts";
 import { handleOf, type Moving } from "./world.ts";
 
 /** How long a deletion may take before a message says that it continues, in milliseconds. */
@@ -44,6 +44,8 @@ function checkFinished(moving: Moving): void {
   const isBound =
     textAt(moving.claim, "status", "phase") === "Bound" && uid !== undefined && claimOfVolume(stays)?.uid === uid;
   const isRight = stateOf(moving) === (note.step === "switched" ? "new" : "old");
+  // A pod still uses it. The volume that it then leaves may be deleted, too.
+  if (isBeingDeleted(moving)) throw new MoveRefusal(`${name} is being deleted; nothing is deleted`);
   if (!isBound || !isRight)
     throw new MoveRefusal(`${name} is not bound to ${placeOfObject(stays).name || note.volume}; nothing is deleted`);
   if (goes !== undefined && claimOfVolume(goes)?.uid === uid)

@@ -30,7 +30,8 @@ export async function holders(
   return stagedOn(desk, new Set(handles), nodes);
 }
 
-async function podsUsing(desk: Desk, claims: readonly Moving[]): Promise<readonly string[]> {
+/** The pods that name one of the claims, also those that have ended. */
+export async function podsUsing(desk: Desk, claims: readonly Moving[]): Promise<readonly string[]> {
   const using: string[] = [];
   for (const namespace of new Set(claims.map(each => each.namespace))) {
     const names = claims.filter(each => each.namespace === namespace).map(({ name }) => name);

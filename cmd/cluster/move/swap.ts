@@ -10,9 +10,13 @@ const limitMs = 300_000;
 
 /**
  * Deletes a claim so that its volume stays. Throws MoveRefusal unless the volume has the policy Retain, read after it was set. The uid in the
- * request makes sure that only the claim that was read is deleted.
+ * request makes sure that only the claim that was read is deleted. `waits` runs while it still exists, and may throw.
  */
-export async function deleteClaim(work: MoveWork, { namespace, name, claim }: Moving): Promise<void> {
+export async function deleteClaim(
+  work: MoveWork,
+  { namespace, name, claim }: Moving,
+  waits = async (): Promise<void> => {},
+): Promise<void> {
   const { desk } = work;
   if (claim === undefined) return;
   const volume = textAt(claim, "spec", "volumeName") ?? "";
@@ -29,6 +33,7 @@ export async function deleteClaim(work: MoveWork, { namespace, name, claim }: Mo
   await desk.wait(`claim ${namespace}/${name} is gone`, limitMs, async () => {
     const now = await desk.get("pvc", name, namespace);
     if (now === undefined || textAt(now, "metadata", "uid") !== uid) return "done";
+    await waits();
     return {
       missing: `claim ${namespace}/${name} is not gone: ${listOfTexts(now, "metadata", "finalizers").join(", ")}`,
     };

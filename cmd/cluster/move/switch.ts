@@ -5,12 +5,12 @@ import { claimManifest, type LandedVolume, volumeManifest } from "./objects/mani
 import { claimOfVolume, claimText } from "./objects/objects.ts";
 import { MoveRefusal } from "./refusal.ts";
 import { refusalsOf } from "./refusals.ts";
-import { holders } from "./staged.ts";
+import { holders, podsUsing } from "./staged.ts";
 import { start, stop } from "./stop.ts";
-import { createClaim, deleteClaim } from "./swap.ts";
+import { createClaim, deleteClaim, withdrawVolume } from "./swap.ts";
 import { setAdvice } from "./templates.ts";
 import { groupsOf, usersOf, workloadText } from "./users.ts";
-import { again, forEachClaim, type MoveWork, noted, stateOf, writeNote } from "./work.ts";
+import { again, forEachClaim, type MoveWork, noClaim, noted, stateOf, volumeNow, writeNote } from "./work.ts";
 import { handleOf, type Moving } from "./world.ts";
 
 /** `csimux move switch`: from the stop of the pods to their start on the new volumes. */
@@ -90,7 +90,7 @@ async function prepare(work: MoveWork, moving: Moving): Promise<void> {
   const { pods, workloads } = usersOf(work.world, moving);
   if (pods.length === 0 && workloads.every(each => each.replicas === 0)) return;
   throw new MoveRefusal(
-    `pods use claim ${claimText(moving)} again since its copy became the volume ${target}, which lacks what they write; run csimux move undo and finish, and copy it again`,
+    `pods use claim ${claimText(moving)} again since its copy became the volume ${target}, which lacks what they write; ${copyAgain}`,
   );
 }
 
@@ -156,6 +156,10 @@ async function landed(work: MoveWork, moving: Moving): Promise<LandedVolume> {
 function checkFresh(moving: Moving): void {
   const { note } = noted(moving);
   const owner = claimOfVolume(moving.fresh);
+  if (owner?.uid === noClaim)
+    throw new MoveRefusal(
+      `claim ${claimText(moving)} cannot get the volume ${note.target} any more: pods have used the old one since the last pass, or an undo has begun; ${copyAgain}`,
+    );
   const isOurs =
     handleOf(moving.fresh) === note.target &&
     textAt(moving.fresh, "spec", "persistentVolumeReclaimPolicy") === "Retain" &&
@@ -189,14 +193,23 @@ async function swap(work: MoveWork, moving: Moving): Promise<Moving> {
   if (state === "old") {
     // Pods may have started since the last pass; the claim's protection would only delay its deletion.
     const missing = desk.isPrint ? undefined : await holders(desk, [moving], note.nodes);
-    if (missing !== undefined)
-      throw new MoveRefusal(
-        `${missing}: their writes would not be in the new volume; run csimux move undo and finish, and copy again`,
-      );
-    await deleteClaim(work, moving);
+    if (!desk.isPrint) await refusePods(work, moving);
+    if (missing !== undefined) throw new MoveRefusal(`${missing}: ${lost}`);
+    await deleteClaim(work, moving, () => refusePods(work, moving));
   }
   await createClaim(work, moving, claimManifest(note.claim, note.toClass, note.volume));
   return desk.isPrint ? moving : again(work, moving);
+}
+
+const copyAgain = "run csimux move undo and finish, and copy it again";
+const lost = `their writes would not be in the new volume; ${copyAgain}`;
+
+/** Throws MoveRefusal if pods use the old volume. Withdraws the new one before: a repetition may come after they have written and ended. */
+async function refusePods(work: MoveWork, moving: Moving): Promise<void> {
+  const pods = await podsUsing(work.desk, [moving]);
+  if (pods.length === 0) return;
+  await withdrawVolume(work, await volumeNow(work, noted(moving).note.volume));
+  throw new MoveRefusal(`pods still use the claims: ${pods.join(", ")}: ${lost}`);
 }
 
 /** Measures the steps of the stop. */

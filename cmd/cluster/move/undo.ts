@@ -11,6 +11,7 @@ import {
   again,
   endMove,
   forEachClaim,
+  isBeingDeleted,
   type MoveWork,
   noClaim,
   noted,
@@ -47,7 +48,7 @@ export async function undo(work: MoveWork): Promise<number> {
 
 async function undoGroup(work: MoveWork, group: readonly Moving[]): Promise<number> {
   const { desk, options } = work;
-  const isSwapped = group.some(each => stateOf(each) !== "old");
+  const isSwapped = group.some(each => !keepsOld(each));
   let claims = group;
   if (isSwapped) {
     if (!desk.isPrint && !options.isSure)
@@ -55,9 +56,7 @@ async function undoGroup(work: MoveWork, group: readonly Moving[]): Promise<numb
         `The pods of ${group.map(claimText).join(", ")} will be stopped, and what was written since the switch is lost to them. Continue?`,
       );
     claims = await stop(work, group);
-    claims = await forEachClaim(claims, each =>
-      stateOf(each) === "old" ? Promise.resolve(each) : swapBack(work, each),
-    );
+    claims = await forEachClaim(claims, each => (keepsOld(each) ? Promise.resolve(each) : swapBack(work, each)));
   }
   claims = await forEachClaim(claims, each => giveUp(work, each));
   await forEachClaim(claims, each => thaw(work, each));
@@ -66,6 +65,10 @@ async function undoGroup(work: MoveWork, group: readonly Moving[]): Promise<numb
   if (missing !== undefined) desk.say(missing);
   return missing === undefined ? 0 : 1;
 }
+
+/** Whether a claim has its old volume, and keeps it: one that the switch has deleted goes when the last pod that uses it has ended. */
+const keepsOld = (moving: Moving): boolean =>
+  stateOf(moving) === "old" && (moving.fresh === undefined || !isBeingDeleted(moving));
 
 /** Deletes the claim of the new volume, and makes the one of the old volume. */
 async function swapBack(work: MoveWork, moving: Moving): Promise<Moving> {

@@ -63,6 +63,10 @@ export function stateOf(moving: Moving): "old" | "new" | "none" | "other" {
   return volume !== undefined && volume === moving.note?.volume ? "new" : "other";
 }
 
+/** Whether a claim was deleted, and exists only until the last pod that uses it has ended. */
+export const isBeingDeleted = ({ claim }: Pick<Moving, "claim">): boolean =>
+  textAt(claim, "metadata", "deletionTimestamp") !== undefined;
+
 /** Reads a claim and its volumes again. */
 export async function again({ desk }: Pick<MoveWork, "desk">, moving: Moving): Promise<Moving> {
   const { old, fresh, note } = moving;

@@ -212,3 +212,76 @@ test.each([[["copy", "switch", "finish"] as const], [["copy", "switch", "undo"] 
     }
   },
 );
+
+/** Scales the workload by hand. */
+const scaled = ({ cluster }: World, replicas: number) =>
+  cluster.answer({ argv: ["scale", "statefulset/db", "-n", "shop", `--replicas=${replicas}`], stdin: "" });
+
+test("a claim that the switch deletes while a pod starts is made again by undo, and keeps its volume after finish", async () => {
+  const here = await world(["copy", toFast]);
+  try {
+    const { cluster } = here;
+    cluster.csimux.options = { cannotFreeze: true };
+    await cut(here, 9, "switch", { yes: true });
+    // The last request of the command arrives after a pod has started.
+    scaled(here, 1);
+    cluster.api.delete("PersistentVolumeClaim", "data-db-0", "shop", undefined);
+    cluster.write();
+    const said = "claim shop/data-db-0 is being deleted";
+    expect(await here.run("switch", { yes: true })).toMatchObject({ code: 1, err: expect.stringContaining(said) });
+    const written = before(here);
+    for (const command of ["undo", "finish"] as const)
+      expect(await here.run(command, { yes: true })).toMatchObject({ code: 0, err: "" });
+    isWell(here, "a", written);
+    scaled(here, 0);
+    scaled(here, 1);
+    isWell(here, "a", written);
+    expect([...cluster.csimux.volumes.keys()]).toEqual(["v:a/pvc-data-db-0"]);
+  } finally {
+    here.close();
+  }
+});
+
+test("what a pod writes that starts while the switch deletes its claim is not left behind", async () => {
+  const here = await world(["copy", toFast]);
+  try {
+    const { cluster } = here;
+    cluster.csimux.options = { cannotFreeze: true };
+    const { api } = cluster;
+    const remove = api.delete.bind(api);
+    api.delete = (kind, ...given) => {
+      if (kind === "PersistentVolumeClaim") scaled(here, 1);
+      remove(kind, ...given);
+    };
+    const lost = "their writes would not be in the new volume";
+    expect(await here.run("switch", { yes: true })).toMatchObject({ code: 1, err: expect.stringContaining(lost) });
+    scaled(here, 0);
+    expect(here.claim()).toBeUndefined();
+    const said = "run csimux move undo and finish";
+    expect(await here.run("switch", { yes: true })).toMatchObject({ code: 1, err: expect.stringContaining(said) });
+    const written = before(here);
+    expect(await here.run("undo", { yes: true })).toMatchObject({ code: 0, err: "" });
+    isWell(here, "a", written);
+  } finally {
+    here.close();
+  }
+});
+
+test("finish deletes nothing while the claim is being deleted", async () => {
+  for (const done of ["switch", "undo"] as const) {
+    const here = await world(["copy", toFast], ["switch", { yes: true }]);
+    try {
+      const { cluster } = here;
+      if (done === "undo") await here.run("undo", losing);
+      cluster.api.delete("PersistentVolumeClaim", "data-db-0", "shop", undefined);
+      expect(await here.run("finish", { yes: true })).toMatchObject({
+        code: 1,
+        err: expect.stringContaining("claim shop/data-db-0 is being deleted; nothing is deleted"),
+      });
+      scaled(here, 0);
+      expect(cluster.csimux.volumes.size).toBe(2);
+    } finally {
+      here.close();
+    }
+  }
+});
