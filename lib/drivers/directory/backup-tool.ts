@@ -1,5 +1,6 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
+import { omittedLine } from "../../io/capture.ts";
 import { type Argv, CommandError, type CommandRunner, type Output } from "../../io/runner.ts";
 import type { OperationContext } from "./operation-context.ts";
 
@@ -130,6 +131,25 @@ export function backupFailure(
   const cause = new Error((stderr.trim() || stdout.trim()).slice(-500) || "no message");
   const what = `cannot ${doing}: ${tool} ended with ${exitCode}: ${text}`;
   return new CsiError(code, `connection "${context.connection}": ${what}`, { cause });
+}
+
+/** How often a list is asked for that lacks something: what another process has just removed is not missing the second time. */
+const listings = 2;
+
+/**
+ * The output of a tool's list, complete or failed. The tools omit what they cannot read, up to all of it if the storage does not answer, and
+ * exit with 0; `unread` matches what they say then. An omitted backup must not count as deleted: throws what `refused` returns for such a list.
+ */
+export async function wholeList(
+  list: () => Promise<Output>,
+  unread: RegExp,
+  refused: (output: Output) => CsiError,
+): Promise<Output> {
+  for (let left = listings; ; left--) {
+    const output = await list();
+    if (output.exitCode !== 0 || !(unread.test(output.stderr) || omittedLine.test(output.stderr))) return output;
+    if (left === 1) throw refused(output);
+  }
 }
 
 /** The backups made by this connection, only those of `key` if given; the filter of a tool alone is not trusted. */

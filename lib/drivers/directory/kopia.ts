@@ -21,6 +21,7 @@ import {
   type ToolSettings,
   textOf,
   unlimitedMs,
+  wholeList,
 } from "./backup-tool.ts";
 import type { OperationContext } from "./operation-context.ts";
 import { sealed } from "./sealed.ts";
@@ -36,6 +37,9 @@ export interface KopiaSettings extends ToolSettings {
 const owner = ["--override-hostname", "csimux", "--override-username", "csimux"] as const;
 
 const absent = /no snapshots matched|invalid content hash|not found/i;
+
+/** What `kopia snapshot list` says of what it could not read (LoadSnapshots of snapshot/manager.go). */
+const unread = /unable to parse snapshot manifest/i;
 
 /** Snapshots with kopia(1). Its configuration is in a folder of this process, which is removed at its end. */
 export class Kopia implements BackupTool {
@@ -94,7 +98,11 @@ export class Kopia implements BackupTool {
 
   async #list(tags: readonly string[], call: Call): Promise<readonly Backup[]> {
     const filter = tags.flatMap(tag => ["--tags", tag]);
-    const output = await this.#run(["snapshot", "list", "--json", "--all"], filter, call);
+    const output = await wholeList(
+      () => this.#run(["snapshot", "list", "--json", "--all"], filter, call),
+      unread,
+      incomplete => this.#failure("read all snapshots", incomplete),
+    );
     if (output.exitCode !== 0) throw this.#failure("list snapshots", output);
     return rowsOf(this.#context, "kopia", output.stdout).map(row => readBackup(this.#context, row));
   }

@@ -22,6 +22,7 @@ import {
   type ToolSettings,
   textOf,
   unlimitedMs,
+  wholeList,
 } from "./backup-tool.ts";
 import type { OperationContext } from "./operation-context.ts";
 import { sealed } from "./sealed.ts";
@@ -46,6 +47,9 @@ const someUnread = 3;
 const againMs = 1_000;
 
 const isLocked = /already locked|unable to create lock/;
+
+/** What `restic snapshots` says of what it could not read (FindFilteredSnapshots of cmd/restic/find.go); of an id that does not exist, it says something else. */
+const unread = /^(?:Ignoring "[^"]*"(?!: (?:no matching|multiple) IDs? )|could not load snapshot)/m;
 
 const noRepository = /Is there a repository at the following location|repository does not exist/;
 
@@ -164,7 +168,11 @@ export class Restic implements BackupTool {
   }
 
   async #list(filter: readonly string[], call: Call): Promise<readonly Read[]> {
-    const output = await this.#run("snapshots", ["--json", "--no-lock", ...filter], call);
+    const output = await wholeList(
+      () => this.#run("snapshots", ["--json", "--no-lock", ...filter], call),
+      unread,
+      incomplete => this.#failure("read all snapshots", incomplete),
+    );
     if (output.exitCode !== 0 && /no matching ID/.test(output.stderr)) return [];
     if (output.exitCode !== 0) throw this.#failure("list snapshots", output);
     // restic only warns about an ambiguous id and prints an empty list.

@@ -1,0 +1,87 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { chmod, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Driver } from "../../../../lib/drivers/driver.ts";
+import type { CommandRunner } from "../../../../lib/io/runner.ts";
+import { codeOf } from "../../../contract/driver-volumes.ts";
+import { callWith, gib, snapshotIds, snapshotsOf, volumeOf } from "../../../contract/rig.ts";
+import { backupTools, hasRestic, type Repository, resticRepository } from "../backup-rig.ts";
+import { openOn, temporaryFolder } from "../directory-rig.ts";
+
+// Lists from which the tools leave out what they cannot read.
+
+const call = callWith();
+let base = "";
+const repositories: Repository[] = [];
+const drivers: Driver[] = [];
+beforeEach(async () => {
+  base = await temporaryFolder();
+});
+afterEach(async () => {
+  for (const driver of drivers.splice(0)) await driver.close?.();
+  for (const folder of [base, ...repositories.splice(0).map(each => each.folder)])
+    await rm(folder, { recursive: true, force: true });
+});
+
+/** A driver on the storage of the test, through `run`. */
+function through({ runner, settings }: Repository, run: CommandRunner["run"] = runner.run): Driver {
+  const driver = openOn(base, { runner: { ...runner, run }, settings });
+  drivers.push(driver);
+  return driver;
+}
+
+/** A volume "a" with a snapshot. */
+async function filled(made: Promise<Repository>) {
+  const repository = await made;
+  repositories.push(repository);
+  const driver = through(repository);
+  await driver.create(volumeOf("a"), call);
+  return { repository, driver, id: (await snapshotsOf(driver).create("s", "a", {}, call)).id };
+}
+
+/**
+ * What the tools print with an empty list, and exit with 0, if the storage does not answer: restic 0.14 with a REST server that answers 500,
+ * LoadSnapshots in snapshot/manager.go of kopia.
+ */
+const unread: Readonly<Record<string, readonly string[]>> = {
+  restic: [
+    "could not load snapshots: List failed, server response: 500 Internal Server Error (500)\n",
+    'Ignoring "87a8e7f5", could not load snapshot: unexpected HTTP response (500): 500 Internal Server Error\n',
+    "could not load snapshot 87a8e7f5: unexpected HTTP response (500): 500 Internal Server Error\n",
+  ],
+  kopia: ["unable to parse snapshot manifest 5c1e: unable to find manifest entries: blob not found\n"],
+};
+
+describe.each(backupTools)("snapshots by %s", (tool, repositoryOf) => {
+  test("do not count as missing when the tool could not read them, and only says so", async () => {
+    const { repository, driver, id } = await filled(repositoryOf());
+    for (const stderr of unread[tool] ?? []) {
+      const blind = through(repository, async (command, signal) => {
+        const lists = command.argv.includes("snapshots") || command.argv.includes("list");
+        return lists ? { exitCode: 0, stdout: "[]", stderr } : await repository.runner.run(command, signal);
+      });
+      expect(await codeOf(snapshotsOf(blind).delete(id, call))).toBe("unavailable");
+      expect(await codeOf(snapshotsOf(blind).get(id, call))).toBe("unavailable");
+      expect(await codeOf(snapshotIds(blind))).toBe("unavailable");
+      expect(await codeOf(blind.create(volumeOf("b", gib, { kind: "snapshot", id }), call))).toBe("unavailable");
+    }
+    expect(await snapshotIds(driver)).toEqual([id]);
+  }, 60_000);
+});
+
+test.skipIf(!hasRestic)(
+  "a snapshot whose record in the repository of restic is damaged is not reported as deleted",
+  async () => {
+    const { repository, driver, id } = await filled(resticRepository());
+    const folder = join(repository.folder, "repository", "snapshots");
+    const [name = ""] = await readdir(folder);
+    const whole = await readFile(join(folder, name));
+    await chmod(join(folder, name), 0o600);
+    await writeFile(join(folder, name), "damaged");
+    expect(await codeOf(snapshotsOf(driver).delete(id, call))).toBe("unavailable");
+    await writeFile(join(folder, name), whole);
+    await snapshotsOf(driver).delete(id, call);
+    expect(await readdir(folder)).toEqual([]);
+  },
+  60_000,
+);
