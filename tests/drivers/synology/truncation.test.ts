@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { isFinal } from "../../../lib/core/errors.ts";
 import type { Driver } from "../../../lib/drivers/driver.ts";
 import { callWith, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { cutsOf, type Mangling, manglings } from "../../contract/truncation.ts";
@@ -33,7 +34,7 @@ const remainsOf = async (rig: DsmRig): Promise<readonly string[]> =>
 type World = Awaited<ReturnType<typeof filled>>;
 type Work = (driver: Driver, world: World) => Promise<unknown>;
 
-/** One operation on a system of its own, whose n-th answer is mangled; "refused", or what it answered, and what is there then. */
+/** One operation on a system of its own, whose n-th answer is mangled; "refused" (for good: "final"), or what it answered, and what is there then. */
 async function run(open: () => Promise<DsmRig>, work: Work, at: number, mangling: Mangling | undefined) {
   const world = await filled(open);
   const { rig, driver } = world;
@@ -46,7 +47,7 @@ async function run(open: () => Promise<DsmRig>, work: Work, at: number, mangling
   try {
     const outcome = await work(driver, world).then(
       value => JSON.stringify(value ?? null),
-      () => "refused",
+      error => (isFinal(error) ? "final" : "refused"),
     );
     rig.dsm.mangle = undefined;
     return { outcome, answers, before: there, remains: await remainsOf(rig) };
@@ -63,6 +64,8 @@ const operations: readonly (readonly [string, Work])[] = [
   ["delete a volume with a snapshot", (driver, { b }) => driver.delete(b.id, call)],
   ["delete a snapshot", (driver, { snapshot }) => snapshotsOf(driver).delete(snapshot.id, call)],
   ["make a volume", async driver => (await driver.create(volumeOf("c"), call)).id],
+  ["clone a volume", async driver => (await driver.create(volumeOf("c", gib, { kind: "volume", id: "a" }), call)).id],
+  ["take a snapshot", async driver => (await snapshotsOf(driver).create("t", "b", {}, call)).volumeId],
   ["make one that exists in another size", async driver => (await driver.create(volumeOf("a", gib * 2n), call)).id],
 ];
 const systems: readonly (readonly [string, () => Promise<DsmRig>])[] = [
@@ -84,8 +87,12 @@ test.each(cases)(
       for (const mangling of drawn(manglings(text, [...others, ...new Set(swapped)], 1), 4, at)) {
         const { outcome, remains } = await run(open, work, at, mangling);
         const what = `answer ${at} ${text.slice(0, 60)}: ${mangling.name}: ${outcome}`;
-        if (outcome !== "refused" && outcome !== whole.outcome) wrong.push(`${what} instead of ${whole.outcome}`);
-        if (outcome !== "refused" && String(remains) !== String(whole.remains)) wrong.push(`${what}, left ${remains}`);
+        const isRefused = outcome === "refused" || outcome === "final";
+        if (!isRefused && outcome !== whole.outcome) wrong.push(`${what} instead of ${whole.outcome}`);
+        if (!isRefused && String(remains) !== String(whole.remains)) wrong.push(`${what}, left ${remains}`);
+        // Nobody would ever delete that.
+        const left = remains.filter(each => !whole.before.includes(each));
+        if (outcome === "final" && left.length > 0) wrong.push(`${what}, left ${left}`);
         const gone = whole.before.filter(each => whole.remains.includes(each) && !remains.includes(each));
         if (gone.length > 0) wrong.push(`${what}, gone ${gone}`);
       }
