@@ -1,4 +1,5 @@
 import type { Call } from "../../core/call.ts";
+import { ignoreNotFound } from "../../core/errors.ts";
 import type { Source, VolumeSpec } from "../driver.ts";
 import { afterFailure } from "../failure.ts";
 import { pageOf } from "../pages.ts";
@@ -118,10 +119,16 @@ export function folderStore(context: FolderContext): VolumeStore<FolderVolume> {
         throw context.error("already-exists", text);
       }
       if (folder && !existing) await remove(id, async () => {}, call);
-      const origin = spec.source && (await originOf(spec.source, call));
-      const bytes = wholeUnits(sizeFrom(spec.range, origin?.bytes ?? 0n), mebibyte, spec.range.limit);
+      const lost = (error: unknown) => {
+        // A clone of an earlier call has the whole content of its source already.
+        if (!existing) throw error;
+        return ignoreNotFound(error);
+      };
       let accepted = false;
       const made = async () => {
+        const origin = spec.source && (await originOf(spec.source, call).catch(lost));
+        const least = spec.source ? (origin ?? existing)?.bytes : undefined;
+        const bytes = wholeUnits(sizeFrom(spec.range, least ?? 0n), mebibyte, spec.range.limit);
         if (!existing) await make(id, spec, bytes, origin, call);
         accepted = true;
         const volume = await ready(id, call);

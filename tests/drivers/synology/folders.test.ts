@@ -81,6 +81,20 @@ describe("shared folders", () => {
     expect(await rig.remains()).toEqual([]);
   });
 
+  test("that an interrupted call has made of a snapshot do not need it any more", async () => {
+    const { driver, rig, dsm } = await rigOf("nfs");
+    await driver.create(volumeOf("pvc-1"), call);
+    const { id } = await snapshotsOf(driver).create("snap", "pvc-1", {}, call);
+    const spec = volumeOf("pvc-2", gib, { kind: "snapshot", id });
+    for (let step = 1; !dsm.state.shares.has("k8s-pvc-2"); step++)
+      await codeOf(rig.dying(step, "after").driver.create(spec, call));
+    await snapshotsOf(driver).delete(id, call);
+    expect((await driver.create(spec, call)).source).toEqual({ kind: "snapshot", id });
+    await driver.delete("pvc-2", call);
+    expect(await codeOf(driver.create(spec, call))).toBe("not-found");
+    expect([...dsm.state.shares.keys()]).toEqual(["k8s-pvc-1"]);
+  });
+
   test("do not list snapshots of DSM's schedule; snapshots keep the size of their time", async () => {
     const { driver, dsm } = await rigOf("nfs");
     await driver.create(volumeOf("pvc-1"), call);
