@@ -70,6 +70,17 @@ export async function findSnapshot(context: FolderContext, id: string, call: Cal
   return (await namesakesOf(context, id, call))[0];
 }
 
+/** Throws "failed-precondition" for a snapshot that DSM has, although this connection has no such volume: a person may have changed the folder's description. */
+async function refuseKept(context: FolderContext, id: string, call: Call): Promise<void> {
+  const parts = parseFolderSnapshot(id);
+  const folder = parts && (await context.folder(parts.volume, call));
+  if (!folder) return;
+  const all = await context.folders.snapshots(folder.name, call.signal);
+  if (!all.some(({ time }) => time === parts.time)) return;
+  const text = `snapshot "${id}" of the shared folder "${folder.name}" does not belong to this connection and is kept; if it is yours, delete it in DSM`;
+  throw context.error("failed-precondition", text);
+}
+
 async function take(context: FolderContext, volume: FolderVolume, key: string, call: Call): Promise<OwnSnapshot> {
   const { folders } = context;
   const description = `csimux ${volume.bytes / mebibyte} ${key}`;
@@ -102,7 +113,7 @@ export const folderSnapshots = (context: FolderContext): SnapshotAbility => ({
   },
   async delete(id, call) {
     const found = await namesakesOf(context, id, call);
-    if (found.length === 0) return;
+    if (found.length === 0) return refuseKept(context, id, call);
     for (const { volume, time } of found) await context.folders.deleteSnapshot(volume.folder.name, time, call.signal);
     // DSM also reports success if it failed.
     if (await findSnapshot(context, id, call))

@@ -92,6 +92,15 @@ export function lunSnapshots(context: LunContext, templates: TemplateSources): S
     return snapshot && { volume: at.volume, snapshot, twins: twinsOf(snapshot, all) };
   }
 
+  /** Throws "failed-precondition" for a snapshot of a LUN that is not a volume of this connection, or not any more. */
+  async function refuseKept(id: string, call: Call): Promise<void> {
+    const [, named, uuid] = idShape.exec(id) ?? [];
+    const lun = (await san.luns(call.signal)).find(each => each.uuid === named || each.number === named);
+    if (!lun || !(await san.snapshots(lun.uuid, call.signal)).some(each => each.uuid === uuid)) return;
+    const text = `snapshot "${id}" of the LUN "${lun.name}" does not belong to this connection and is kept; if it is yours, delete it in SAN Manager`;
+    throw context.error("failed-precondition", text);
+  }
+
   /** Snapshots of the same name taken by another controller for the same call; they are deleted together. */
   function twinsOf({ uuid, takenBy, description }: LunSnapshot, all: readonly LunSnapshot[]): readonly LunSnapshot[] {
     if (takenBy !== taker) return [];
@@ -113,7 +122,7 @@ export function lunSnapshots(context: LunContext, templates: TemplateSources): S
     },
     async delete(id, call) {
       const found = await find(id, call);
-      if (!found) return;
+      if (!found) return idShape.test(id) ? refuseKept(id, call) : undefined;
       if (!context.isCsi(found.snapshot)) {
         const text = `snapshot "${id}" was taken by "${found.snapshot.takenBy}" and is kept; delete it in SAN Manager`;
         throw context.error("failed-precondition", text);

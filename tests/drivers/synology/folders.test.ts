@@ -95,6 +95,19 @@ describe("shared folders", () => {
     expect([...dsm.state.shares.keys()]).toEqual(["k8s-pvc-1"]);
   });
 
+  test("whose description a person has changed keep their snapshots, which are not reported as deleted", async () => {
+    const { driver, dsm } = await rigOf("nfs");
+    await driver.create(volumeOf("pvc-1"), call);
+    const { id } = await snapshotsOf(driver).create("snap", "pvc-1", {}, call);
+    const [share] = dsm.state.shares.values();
+    const description = share?.description ?? "";
+    if (share) share.description = "the shop's data";
+    expect(await codeOf(snapshotsOf(driver).delete(id, call))).toBe("failed-precondition");
+    if (share) share.description = description;
+    await snapshotsOf(driver).delete(id, call);
+    expect(share?.snapshots).toEqual([]);
+  });
+
   test("do not list snapshots of DSM's schedule; snapshots keep the size of their time", async () => {
     const { driver, dsm } = await rigOf("nfs");
     await driver.create(volumeOf("pvc-1"), call);

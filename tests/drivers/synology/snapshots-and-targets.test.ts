@@ -80,6 +80,20 @@ describe("volumes of democratic-csi", () => {
 });
 
 describe("a snapshot", () => {
+  test("of a LUN that is no longer mapped to its target, and so no volume, is not reported as deleted", async () => {
+    const { driver, dsm } = await rigOf();
+    const lun = legacyVolume(dsm);
+    legacySnapshot(dsm, lun);
+    const [target] = dsm.state.targets.values();
+    const mapped = target?.mapped ?? [];
+    if (target) target.mapped = [];
+    for (const named of [lun.uuid, lun.lunId])
+      expect(await codeOf(snapshotsOf(driver).delete(`/lun/${named}/${uuid}`, call))).toBe("failed-precondition");
+    if (target) target.mapped = mapped;
+    await snapshotsOf(driver).delete(`/lun/${lun.uuid}/${uuid}`, call);
+    expect(dsm.state.snapshots.size).toBe(0);
+  });
+
   test("costs the same number of requests with many LUNs as with few", async () => {
     const { driver, dsm } = await rigOf();
     const requests = async (name: string) => {
