@@ -99,25 +99,28 @@ export function datasetSnapshots(storage: ZfsStorage): SnapshotAbility {
     const from = names.sourceForSnapshot(volume.id, own);
     const query = { names: [names.pool, target], properties: snapshotProperties };
     const staging = names.snapshotStaging(volume.id, own);
-    if (!(await zfs.read(query, signal)).has(target)) {
+    const copy = async () => {
       const unmounted = settings.volumes.type === "filesystem" ? { canmount: "noauto" } : {};
       const marked = { ...unmounted, readonly: "on", ...markValues(identity) };
-      const copy = async () => {
-        // The dataset that holds the detached snapshots of the volume.
-        const container = { name: names.container(volume.id), volsize: undefined, values: {}, permissions: undefined };
-        await zfs.create(container, true, { names: [container.name], properties: ["type"] }, signal);
-        await refuseCopy(storage, volume.dataset, staging, false, call);
-        await takeSource(storage, from, staging, call);
-        await zfs.copy({ from, to: staging, values: marked }, signal);
-        await zfs.set(staging, values, signal);
-        await zfs.rename(staging, target, signal);
-      };
-      const undo = () => tidy(volume.id, own, call);
-      await copy().catch(error => throwSnapshotFailure(storage, error, [target], id, call, undo));
-    } else await zfs.finishRename?.(staging, target, signal);
-    await zfs.destroy(`${target}@${from.slice(from.indexOf("@") + 1)}`, {}, signal);
-    await zfs.destroy(from, { deferred: true }, signal);
-    const entry = (await zfs.read(query, signal)).get(target);
+      // The dataset that holds the detached snapshots of the volume.
+      const container = { name: names.container(volume.id), volsize: undefined, values: {}, permissions: undefined };
+      await zfs.create(container, true, { names: [container.name], properties: ["type"] }, signal);
+      await refuseCopy(storage, volume.dataset, staging, false, call);
+      await takeSource(storage, from, staging, call);
+      await zfs.copy({ from, to: staging, values: marked }, signal);
+      await zfs.set(staging, values, signal);
+      await zfs.rename(staging, target, signal);
+    };
+    const isThere = (await zfs.read(query, signal)).has(target);
+    const finished = async () => {
+      await (isThere ? zfs.finishRename?.(staging, target, signal) : copy());
+      await zfs.destroy(`${target}@${from.slice(from.indexOf("@") + 1)}`, {}, signal);
+      await zfs.destroy(from, { deferred: true }, signal);
+      return (await zfs.read(query, signal)).get(target);
+    };
+    // Also after the copy has its name: a failure is not final then.
+    const undo = () => tidy(volume.id, own, call);
+    const entry = await finished().catch(error => throwSnapshotFailure(storage, error, [target], id, call, undo));
     return existing(id, values[property.snapshotName] ?? "", volume.id, entry);
   }
 

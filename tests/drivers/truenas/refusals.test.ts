@@ -41,6 +41,29 @@ for (const version of recentVersions) {
       });
     });
 
+    test("a detached snapshot that exists is not refused for good, although its temporary snapshot is held and stays", async () => {
+      await on({ version }, "nfs", async (driver, double) => {
+        await driver.create(volumeOf("a"), call);
+        const take = () => snapshotsOf(driver).create("s", "a", { detachedSnapshots: "true" }, call);
+        const ofCopy = () =>
+          Object.entries(double.state.snapshots).flatMap(([name, each]) =>
+            name.startsWith("tank/k8s/s/a/s@") ? [each] : [],
+          );
+        double.intercept = method => {
+          // Another program holds each snapshot that it finds there.
+          if (/snapshot\.(?:delete|destroy)$/.test(method)) for (const each of ofCopy()) each.holds = 1;
+          return undefined;
+        };
+        // Up to 25.10 a held snapshot is only called busy.
+        expect((await refusal(take())).code).toBe(numberOf(version) < 2600 ? "aborted" : "unavailable");
+        expect(double.state.datasets["tank/k8s/s/a/s"]).toBeDefined();
+        double.intercept = undefined;
+        for (const each of ofCopy()) each.holds = 0;
+        await snapshotsOf(driver).delete((await take()).id, call);
+        expect(remainsOf(double).filter(name => /@|k8s\/s/.test(name))).toEqual([]);
+      });
+    });
+
     test("a clone is refused if its name is taken meanwhile, and the dataset with the name stays", async () => {
       await on({ version }, "nfs", async (driver, double) => {
         const { id } = await driver.create(volumeOf("a"), call);
