@@ -226,7 +226,7 @@ function isEncrypted(entry: Entry): boolean | undefined {
 /** The smallest size of a volume made of a snapshot: that of the volume when it was taken. `known`: of its source. */
 function sourceBytes(entry: Entry, known: bigint): bigint {
   const recorded = bytesOf(ownValue(entry, property.bytes));
-  if (recorded > 0n) return recorded;
   const volsize = bytesOf(shownValue(entry, "volsize"));
-  return volsize > 0n ? volsize : known;
+  if (recorded > 0n || volsize > 0n) return recorded > volsize ? recorded : volsize;
+  return known;
 }

@@ -164,7 +164,8 @@ export async function makeVolume(storage: ZfsStorage, spec: VolumeSpec, call: Ca
     const unmounted = filesystem ? { canmount: "noauto" } : {};
     await zfs.copy({ from, to: staging, values: { ...unmounted, ...markValues(identity) } }, signal);
     const changes = filesystem ? { canmount: "on" } : { volsize: String(plan.bytes) };
-    await zfs.set(staging, { ...changes, ...valuesFrom(plan, source) }, signal);
+    const of = filesystem ? {} : { grows: { property: "volsize", bytes: plan.bytes } };
+    await zfs.set(staging, { ...changes, ...valuesFrom(plan, source) }, signal, of);
     await zfs.rename(staging, dataset, signal);
     return ensureComplete(plan, { made: false, entries: await zfs.read(query, signal) });
   }
@@ -207,7 +208,8 @@ export async function makeVolume(storage: ZfsStorage, spec: VolumeSpec, call: Ca
     // A volume made from a source has got these with its content.
     const all = Object.entries(laterValues(plan.values));
     const values = spec.source ? all.filter(([name]) => !listProperties.includes(name)) : all;
-    await zfs.set(dataset, { ...Object.fromEntries(values), ...size }, signal).catch(on(["absent"], removed));
+    const of = { guid: volume.guid, unfinished: true };
+    await zfs.set(dataset, { ...Object.fromEntries(values), ...size }, signal, of).catch(on(["absent"], removed));
     const isCopy = volume.origin === undefined || volume.origin.startsWith(`${staging}@`);
     if (spec.source && isCopy) await afterCopy(volume, spec.source);
     if (filesystem?.permissions) await zfs.permit(dataset, filesystem.permissions, signal);

@@ -49,9 +49,9 @@ export const snapshotProperties = [
 /** The smallest size in bytes of a volume made from this snapshot: that of its volume, or of its content. */
 export function snapshotBytes(entry: Entry): bigint {
   const recorded = bytesOf(ownValue(entry, property.bytes));
-  if (recorded > 0n) return recorded;
   const volsize = bytesOf(shownValue(entry, "volsize"));
-  if (volsize > 0n) return volsize;
+  // Its volume may have grown between the reading of the recorded size and the snapshot; a smaller copy would be cut off.
+  if (recorded > 0n || volsize > 0n) return recorded > volsize ? recorded : volsize;
   const [referenced, logical] = ["referenced", "logicalreferenced"].map(name => bytesOf(shownValue(entry, name)));
   return (logical ?? 0n) > (referenced ?? 0n) ? (logical ?? 0n) : (referenced ?? 0n);
 }

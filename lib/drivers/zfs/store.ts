@@ -181,7 +181,10 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
     const zvol = settings.volumes.type === "volume" ? settings.volumes : undefined;
     const size = zvol ? wholeUnits(bytes, volume.block || 1n, limit) : bytes;
     const thick = zvol?.thick ? { refreservation: "auto" } : {};
-    await this.#set(volume, zvol ? { volsize: String(size), ...thick } : sizeValues(settings, size), call);
+    const values: NewValues = zvol ? { volsize: String(size), ...thick } : sizeValues(settings, size);
+    // Another controller may have expanded it further meanwhile; ZFS would cut off what is behind the size.
+    const property = ["volsize", "refquota", "refreservation"].find(each => values[each] !== undefined) ?? "";
+    await this.#set(volume, values, call, { guid: volume.guid, grows: { property, bytes: size } });
     return { ...volume, bytes: size };
   }
 

@@ -75,12 +75,14 @@ export interface Copy {
   readonly values: Readonly<Record<string, string>>;
 }
 
-/** What was inspected before a change. Throws "changed" where another guid has the name, or an unfinished volume is finished. */
+/** What was inspected before a change. Throws "changed" where another guid has the name, an unfinished volume is finished, or one has grown. */
 export interface Inspected {
   readonly guid?: string | undefined;
   readonly unfinished?: boolean;
   /** A value that a property still has to have on it; "proved": also where the host has no lock for that, the change is refused. */
   readonly still?: { readonly property: string; readonly value: string; readonly proved: boolean };
+  /** The size that is set, in bytes, by the property that has it; a volume that is larger by now never shrinks. */
+  readonly grows?: { readonly property: string; readonly bytes: bigint };
   /** The dataset that was inspected, if it is not the one that is changed. */
   readonly of?: string;
   /** Nothing was asked or changed since then: a storage that has no condition for a change does not look again. */

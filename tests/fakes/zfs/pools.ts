@@ -10,7 +10,7 @@ import type { RunningStreams } from "./child.ts";
 import { flushed, madeByHand, mounted } from "./nfsd.ts";
 import { type Faults, Pools, type Thing } from "./pool.ts";
 import { locked, type Result, run } from "./run.ts";
-import { isStill, named, piped, pipeIn, shell, still } from "./shell.ts";
+import { isLarger, isSize, isStill, named, piped, pipeIn, shell, still } from "./shell.ts";
 import { isWhole, whole } from "./whole.ts";
 
 /** A host with pools: a folder of programs to put first on a PATH, and the content of the pools. */
@@ -163,14 +163,19 @@ export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner =
     if (isLocked && text.includes('eval "found=')) {
       const [guid = "", name = "", property = "", , ...rest] = words;
       const found = zfs(["zfs", "get", "-Hp", "-o", "value,source", `guid,${property}`, name]);
-      const [first = "", ...more] = isStill(text) ? rest.slice(5) : rest;
+      const [first = "", ...more] = isStill(text) ? rest.slice(5) : isSize(text) ? rest.slice(4) : rest;
       if (found.code !== 0) return outputOf(found);
-      const isOther = !found.out.startsWith(`${guid}\t-\n`) || (isStill(text) && !still(rest, zfs));
+      const isUnproved = (isStill(text) && !still(rest, zfs)) || (isSize(text) && isLarger(rest, zfs));
+      const isOther = !found.out.startsWith(`${guid}\t-\n`) || isUnproved;
       if (!isOther && !/\ntrue\t(?:local|received)$/.test(found.out.trimEnd()))
         return isUnused(text)
           ? unused([first, ...more], zfs, argv => this.run({ argv }, signal))
           : this.run({ ...command, argv: [first, ...more] }, signal);
-      return outputOf({ out: "", err: `${name} was changed by another call\n`, code: 1 });
+      return changed(name);
+    }
+    if (isLocked && isSize(text)) {
+      const [first = "", ...more] = words.slice(4);
+      return isLarger(words, zfs) ? changed(words[3] ?? "") : this.run({ ...command, argv: [first, ...more] }, signal);
     }
     if (isLocked && isUnused(text)) return unused(words, zfs, each => this.run({ argv: each }, signal));
     if (argv[1]?.startsWith("snapshot=")) return outputOf(freed(argv.slice(3), zfs));
@@ -191,6 +196,8 @@ export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner =
     return others.run(command, signal);
   },
 });
+
+const changed = (name: string) => outputOf({ out: "", err: `${name} was changed by another call\n`, code: 1 });
 
 /** Where the programs of a host are. */
 const pathOf = ({ bin }: FakeZfs): string => `${bin}:/usr/sbin:/usr/bin:/sbin:/bin`;

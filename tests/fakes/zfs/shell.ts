@@ -81,6 +81,18 @@ export function still(
   return out === `${value}\tlocal\n` || out === `${value}\treceived\n`;
 }
 
+/** Whether a shell sets a size that must not be smaller than that of the volume (lib/drivers/zfs/cli/lock.ts, unlessLargerText). */
+export const isSize = (text: string): boolean => text.includes('eval "size=');
+
+/** Whether a dataset is larger than that. */
+export function isLarger(
+  [property = "", bytes = "", , dataset = ""]: readonly string[],
+  zfs: (argv: readonly string[]) => Result,
+): boolean {
+  const { out } = zfs(["zfs", "get", "-Hp", "-o", "value", property, dataset]);
+  return BigInt(out.trim()) > BigInt(bytes);
+}
+
 /** Of the lines that a program prints those that contain a text, down to the last one, which is known (lib/drivers/zfs/cli/steps.ts, namedText). */
 export function named(
   [part = "", parent = "", ...words]: readonly string[],

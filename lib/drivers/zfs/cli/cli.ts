@@ -19,7 +19,7 @@ import {
 import { becauseOf, incomplete, isGone, outputOf, poolStates, readEntries, refusal, throwUntaken } from "./answers.ts";
 import { destroyStep, freeNameStep, refuseUsed, renameStep, whileUnused } from "./destroy.ts";
 import { listBelow, listFamilies, listFamily, namesBelow, snapshotSteps, TakenNames } from "./listing.ts";
-import { onlyIf } from "./lock.ts";
+import { onlyIf, unlessLarger } from "./lock.ts";
 import { ExportCache, exportedIn, exportsStep } from "./nfs.ts";
 import {
   copyStep,
@@ -84,7 +84,10 @@ export class ZfsCli implements Zfs {
     signal: AbortSignal,
   ): Promise<CreationResult> {
     const size = volsize === undefined ? {} : { volsize: String(volsize) };
-    const make = this.#step("make", "clone", ...options({ ...values, ...size }), snapshot, name);
+    const words = this.#argv("clone", ...options({ ...values, ...size }), snapshot, name);
+    // The source may have grown since it was read; ZFS would cut off the clone.
+    const argv = temporary && volsize ? unlessLarger(this.#programs, snapshot, "volsize", volsize, words) : words;
+    const make: Step = { name: "make", argv, onFailure: "go-on" };
     // A snapshot of an earlier attempt shows the source as it was then, so only one that this script takes is cloned.
     const steps = temporary
       ? [

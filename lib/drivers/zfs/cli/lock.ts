@@ -122,6 +122,25 @@ export function whileStill(
   return underLock(programs, { dataset, guid, property: "type" }, whileStillText, [...words, ...argv.map(String)]);
 }
 
+/** $1 is a property, $2 a size, $3 the argv of zfs as a line, $4 a dataset; the rest is a program, which runs unless the property is larger. */
+const unlessLargerText = `eval "size=\\$($3 get -Hp -o value \\"\\$1\\" \\"\\$4\\" </dev/null)" || exit 1
+[ "$size" -le "$2" ] || { echo "$4 was changed by another call" >&2; exit 1; }
+shift 4
+"$@"`;
+
+/** Runs a program that sets a size under the lock of a dataset, if that has this guid (where it is known), and the property is not larger. */
+export function unlessLarger(
+  programs: Zfs,
+  dataset: string,
+  property: string,
+  bytes: bigint,
+  argv: Argv,
+  guid?: string,
+): Argv {
+  const words = [property, String(bytes), programs.zfs.map(quoted).join(" "), dataset, ...argv.map(String)];
+  return underLock(programs, { dataset, guid, property: "type" }, unlessLargerText, words);
+}
+
 /** Runs a program under the lock of a dataset, if that has this guid and the property is not "true" on it; without a guid in any case. */
 export function onlyIf(programs: Zfs, dataset: string, guid: string | undefined, property: string, argv: Argv): Argv {
   if (!guid) return argv;

@@ -1,7 +1,8 @@
 import type { Argv } from "../../../io/runner.ts";
 import { type Outputs, piped, quoted, type Step } from "../../../io/script.ts";
+import { property } from "../properties.ts";
 import type { Copy, DatasetType, Depth, Entries, Inspected, Permissions, PropertyQuery, Values } from "../zfs.ts";
-import { onlyIf, whileStill } from "./lock.ts";
+import { onlyIf, unlessLarger, whileStill } from "./lock.ts";
 
 /** The longest accepted listing in bytes: some hundred thousand snapshots. */
 export const listingBytes = 64 << 20;
@@ -179,9 +180,12 @@ export function setSteps(
   values: Values,
   of: Inspected = {},
 ): readonly Step[] {
-  const { guid, still } = of;
-  const proved = (argv: Argv): Argv =>
-    still ? whileStill({ zfs }, name, guid, still, argv) : onlyIf({ zfs }, name, guid, "type", argv);
+  const { guid, still, grows, unfinished } = of;
+  const proved = (argv: Argv): Argv => {
+    if (still) return whileStill({ zfs }, name, guid, still, argv);
+    if (grows) return unlessLarger({ zfs }, name, grows.property, grows.bytes, argv, guid);
+    return onlyIf({ zfs }, name, guid, unfinished ? property.success : "type", argv);
+  };
   const pairs = Object.entries(values).flatMap(([key, value]) => (value === undefined ? [] : [`${key}=${value}`]));
   const isFirst = (pair: string) => values["refquota"] !== undefined && pair.startsWith("refreservation=");
   const inherited = Object.keys(values).filter(key => values[key] === undefined);
