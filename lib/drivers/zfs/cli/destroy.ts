@@ -17,13 +17,16 @@ const flushesMs = 10_000;
 
 /**
  * $1 is the mount point of a file system that NFS clients may use, or empty; $2 and $3 are command lines, the second for a failure of the
- * first; the rest precedes a privileged program. Users are printed, and end it before anything has changed. The output of the commands does not
+ * first; the rest precedes a privileged program. Users are printed, and end it before anything has changed. Where $2 is empty, it only asks for
+ * them, and succeeds if they could be asked for; what unmounts the file system finds them by itself. The output of the commands does not
  * go to the step's own streams at once: after a lost login nothing reads these, and a program that writes is killed in the middle (SIGPIPE).
  */
 const whileUnusedText = `place=$1 first=$2 last=$3; shift 3
 if [ -n "$place" ]; then
   ${usersText}
+  asked=$?
   [ -z "$found" ] || { printf '%s\\n' "$found"; exit 1; }
+  [ -n "$first" ] || exit "$asked"
 fi
 eval "output=\\$(exec 2>&1; $first)" && exit
 code=$?
@@ -153,7 +156,7 @@ export async function refuseUsed(
   name: string,
   served: ServedFilesystem,
 ): Promise<void> {
-  const argv = unusedArgv(calls.programs, { dataset: name, guid: undefined, property: "type" }, served, ":", ":");
+  const argv = unusedArgv(calls.programs, { dataset: name, guid: undefined, property: "type" }, served, "", ":");
   const output = await whileUnused(calls, exports, served, { name: "unused", argv, onFailure: "go-on" });
   if (output.exitCode !== 0) throw refusal(output);
 }

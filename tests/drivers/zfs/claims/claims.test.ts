@@ -13,6 +13,7 @@ import { claimsOf, giveUp, make, retentionOf, state, take, tenant } from "./clai
 
 const call = callWith();
 const open = perTest((driver: string = "zfs-generic-nfs") => zfsRig({ driver, instanceId: "east" }));
+const openWith = perTest(zfsRig);
 const givenUp = async (driver?: string) => giveUp(await open(driver));
 
 describe.each(["zfs-generic-nfs", "zfs-generic-smb", "zfs-generic-nvmeof", "zfs-local-dataset", "zfs-local-zvol"])(
@@ -177,6 +178,22 @@ test("while an NFS client has a file open, a volume is not adopted", async () =>
   nfsClients(rig.fake.folder, []);
   await unused(rig);
   expect(await state(rig)).toBe("pvc-1 released");
+  expect(await rig.read(await take(rig.open(), "pvc-2"))).toBe("data");
+});
+
+test("where the account may not ask who uses a volume, that is not adopted", async () => {
+  const options = { driver: "zfs-generic-nfs", instanceId: "east", zfs: { cli: { sudoEnabled: true } } };
+  const rig = await openWith({ ...options, programs: true });
+  const sudo = (text: string) =>
+    writeFileSync(join(rig.fake.bin, "sudo"), `#!/bin/sh\nshift\n${text}\n`, { mode: 0o755 });
+  sudo(`[ "$1" = zfs ] && exec "$@"\necho "sudo: a password is required" >&2\nexit 1`);
+  await giveUp(rig);
+  const taken = take(rig.open(), "pvc-2");
+  expect(await codeOf(taken)).toBe("permission-denied");
+  await expect(taken).rejects.toThrow("sudo: a password is required");
+  await expect(unused(rig)).rejects.toThrow("sudo: a password is required");
+  expect(await state(rig)).toBe("pvc-1 released");
+  sudo('exec "$@"');
   expect(await rig.read(await take(rig.open(), "pvc-2"))).toBe("data");
 });
 
