@@ -80,3 +80,27 @@ describe("zfs share succeeds although Samba has made no usershare", () => {
     expect(await missing(driver)).toEqual([]);
   });
 });
+
+describe("a volume whose usershare would be that of another one is refused", () => {
+  const claim = "pvc-0b6f8a1e-5f0c-4e1d-9a6b-1d2c3e4f5a6b";
+  const pairs = [
+    ["Data", "data"],
+    ["data", "DATA"],
+    ["my-data", "My_data"],
+    ["a-b-c-d-e-f-g-h", "a_b_c_d_e_f_g_H"],
+    [claim.replaceAll("-", "_"), claim],
+  ] as const;
+
+  test.each(pairs)("%j and %j", async (first, second) => {
+    const { rig, driver } = await begun();
+    const made = await driver.create(volumeOf(first), call);
+    const shares = sharesOf(rig);
+    await expect(driver.create(volumeOf(second), call)).rejects.toMatchObject({
+      code: "failed-precondition",
+      message: expect.stringContaining(`tank/k/v/${first} has the share name`),
+    });
+    expect([sharesOf(rig), await rig.remains()]).toEqual([shares, [`tank/k/v/${first}`]]);
+    expect(await driver.create(volumeOf(first), call)).toEqual(made);
+    await driver.create(volumeOf(`${second}2`), call);
+  });
+});

@@ -55,20 +55,23 @@ export const localShare = (access: Access, growsOnNode: boolean): ShareProtocol<
 /** The name of a dataset's usershare, which the whole server shares (OpenZFS 2.1 to 2.3, lib/libshare/os/linux/smb.c, smb_enable_share_one). */
 export const usershareName = (dataset: string): string => dataset.replace(/[-/: ]/g, "_");
 
-/** The most characters of an id that are varied; ids of claims (pvc-<uuid>) have five. With more, all names are listed. */
-const mostVaried = 6;
+/** Samba calls the file of a usershare by the share's name in small letters (source3/utils/net_usershare.c, net_usershare_add). */
+export const usershareFile = (dataset: string): string => usershareName(dataset).toLowerCase();
 
-/** The other ids with the same usershare name; undefined when there are too many. */
+/** The id of a claim's volume (external-provisioner), whose letters no other id has in another size. */
+const ofClaim = /^pvc-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** The other ids with the same usershare file; undefined where they are too many, so that all names have to be listed. */
 function namesakesOf(id: string): readonly string[] | undefined {
-  const parts = id.split(/[-_]/);
-  if (parts.length - 1 > mostVaried) return undefined;
-  const all = parts
+  if (!ofClaim.test(id)) return undefined;
+  const all = id
+    .split("-")
     .slice(1)
-    .reduce((heads, part) => heads.flatMap(head => [`${head}-${part}`, `${head}_${part}`]), [parts[0] ?? ""]);
+    .reduce((heads, part) => heads.flatMap(head => [`${head}-${part}`, `${head}_${part}`]), ["pvc"]);
   return all.filter(each => each !== id);
 }
 
-/** Throws "failed-precondition" for a usershare name of another volume: `net usershare add` would take it over. */
+/** Throws "failed-precondition" for a usershare of another volume: `net usershare add` would take it over. */
 export async function refuseSameShare(storage: ZfsStorage, id: string, { signal }: Call): Promise<void> {
   const { names, settings, zfs } = storage;
   if ((settings.sharing["sharesmb"] ?? "off") === "off") return;
@@ -77,8 +80,8 @@ export async function refuseSameShare(storage: ZfsStorage, id: string, { signal 
   const found = others
     ? [...(await zfs.read({ names: [own, ...others], properties: ["type"] }, signal)).keys()]
     : (await zfs.below(names.parent, ["filesystem"], ["type"], 1, signal)).map(({ name }) => name);
-  const share = usershareName(own);
-  const other = found.find(name => name !== own && usershareName(name) === share);
+  const file = usershareFile(own);
+  const other = found.find(name => name !== own && usershareFile(name) === file);
   if (other === undefined || found.includes(own)) return;
-  throw storage.error("failed-precondition", `${other} has the share name ${share} of ${own}; choose another name`);
+  throw storage.error("failed-precondition", `${other} has the share name ${file} of ${own}; choose another name`);
 }

@@ -5,7 +5,7 @@ import type { Step, StorageHost } from "../../../io/script.ts";
 import type { ShareProtocol } from "../../store.ts";
 import type { ZfsVolume } from "../volume.ts";
 import type { Zfs } from "../zfs.ts";
-import { usershareName } from "./properties.ts";
+import { usershareFile, usershareName } from "./properties.ts";
 
 const reading: Pick<Step, "reads" | "onFailure" | "maxBytes"> = {
   ...{ reads: true, onFailure: "go-on", maxBytes: 64 << 20 },
@@ -17,8 +17,7 @@ const inFolder: Step = { name: "usershares", argv: ["ls", "/var/lib/samba/usersh
 /** Samba's own answer, also where smb.conf(5) has another `usershare path`; it takes much longer. */
 const ofSamba: Step = { name: "usershares", argv: ["net", "usershare", "list", "--long"], ...reading };
 
-/** Samba calls the file of a usershare by the share's name in small letters (source3/utils/net_usershare.c, net_usershare_add). */
-const fileOf = ({ dataset }: ZfsVolume): string => usershareName(dataset).toLowerCase();
+const fileOf = ({ dataset }: ZfsVolume): string => usershareFile(dataset);
 
 /**
  * A share by `sharesmb` whose usershares are proved: zfs create and zfs share succeed although `net usershare add` has failed, for

@@ -17,6 +17,8 @@ const shell = ["unshare", "-U", "-r", "-p", "-f", "sh"] as const;
 const canCount = spawnSync(shell[0], [...shell.slice(1), "-c", ":"]).status === 0;
 
 const call = callWith();
+/** The name of a claim's volume. */
+const claim = "pvc-0b6f8a1e-5f0c-4e1d-9a6b-1d2c3e4f5a6b";
 const opened = perTest(zfsRig);
 
 /** The storage of a model behind a shell, as ssh starts it. */
@@ -68,10 +70,10 @@ describe.skipIf(!canCount)("a storage host behind ssh starts this number of proc
     await driver.create(volumeOf("first"), call);
     await snapshotsOf(driver).create("s-first", "first", {}, call);
     const found = [
-      await cost(() => driver.create(volumeOf("a"), call)),
-      await cost(() => snapshotsOf(driver).create("s", "a", {}, call)),
-      await cost(() => snapshotsOf(driver).delete("a@s", call)),
-      await cost(() => driver.delete("a", call)),
+      await cost(() => driver.create(volumeOf(claim), call)),
+      await cost(() => snapshotsOf(driver).create("s", claim, {}, call)),
+      await cost(() => snapshotsOf(driver).delete(`${claim}@s`, call)),
+      await cost(() => driver.delete(claim, call)),
     ];
     close();
     expect(found).toEqual(wanted);
