@@ -47,10 +47,17 @@ const failures: readonly (readonly [RegExp, ZfsFailure])[] = [
   ],
 ];
 
+/** What sudo says at each call while its host cannot look up its own name, for example while the name server is down; the program runs. */
+const remark = /^sudo: unable to resolve host /;
+
+/** The lines of a complaint. */
+const complaints = (stderr: string): readonly string[] =>
+  stderr.split("\n").filter(line => line.trim() !== "" && !remark.test(line));
+
 /** The error for a command of zfs that failed. */
 export function refusal({ stderr, exitCode }: Output): ZfsError {
   const failure = failures.find(([pattern]) => pattern.test(stderr))?.[1] ?? "other";
-  const line = (stderr.split("\n").find(each => each.trim() !== "") ?? "").slice(0, 300);
+  const line = (complaints(stderr)[0] ?? "").slice(0, 300);
   return new ZfsError(failure, line || `zfs ended with ${exitCode} and no message`);
 }
 
@@ -70,7 +77,7 @@ const absence = /^cannot open '([^']*)': dataset does not exist$/;
 /** The names reported as absent. Throws ZfsError for any other complaint, and "incomplete" for a failure without a message. */
 export function missingNames(output: Output): ReadonlySet<string> {
   if (output.exitCode === 0) return new Set();
-  const lines = output.stderr.split("\n").filter(line => line.trim() !== "");
+  const lines = complaints(output.stderr);
   if (lines.length === 0)
     throw new ZfsError("incomplete", `zfs ended with ${output.exitCode} and no message; its answer does not count`);
   return new Set(

@@ -56,9 +56,7 @@ export const datasetLock = (name: string): string =>
  */
 const onlyIfText = (
   text: string,
-): string => `eval "found=\\$($4 get -Hp -o value,source guid,\\$3 \\"\\$2\\" 2>&1 </dev/null)" || {
-  printf '%s\\n' "$found" >&2; exit 1
-}
+): string => `eval "found=\\$($4 get -Hp -o value,source guid,\\$3 \\"\\$2\\" </dev/null)" || exit 1
 case $found in
   "$1	-
 true	local" | "$1	-
@@ -100,9 +98,7 @@ const whileStillText = `if [ -n "$1" ]; then
     echo "the host has no flock(1) or no folder /run/lock, without which two controllers could change $5 at once" >&2; exit 1
   }
 fi
-eval "found=\\$($4 get -Hp -o value,source \\"\\$2\\" \\"\\$5\\" 2>&1 </dev/null)" || {
-  printf '%s\\n' "$found" >&2; exit 1
-}
+eval "found=\\$($4 get -Hp -o value,source \\"\\$2\\" \\"\\$5\\" </dev/null)" || exit 1
 case $found in
   "$3	local" | "$3	received") ;;
   *) echo "$5 was changed by another call" >&2; exit 1;;
