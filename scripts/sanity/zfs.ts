@@ -61,6 +61,8 @@ exec "$@"`;
 /** A host with a pool, and the connection "zfs" with this driver. */
 export async function beginZfs(driver: (typeof zfsDrivers)[number], { connections }: Sandbox): Promise<Storage> {
   const fake = await fakeZfs();
+  // Without it, nothing is reported as deleted.
+  fake.zfs("create", "-p", zfs.datasetParentName);
   await writeFile(join(connections, "zfs.yaml"), JSON.stringify(files[driver]));
   return {
     left: async () => [

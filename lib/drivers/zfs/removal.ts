@@ -7,7 +7,7 @@ import { dropSources, removeStaging } from "./sources.ts";
 import type { ZfsStorage } from "./storage.ts";
 import { removeFreed, renameToTombstone } from "./tombstones.ts";
 import { volumeIn, volumeQuery, type ZfsVolume } from "./volume.ts";
-import { type Entries, type Entry, ZfsError } from "./zfs.ts";
+import { type Entries, type Entry, parentAbsent, ZfsError } from "./zfs.ts";
 
 /** As in VolumeStore.remove. */
 export type BeforeRemoval = (volume: ZfsVolume, withShare?: boolean) => Promise<void>;
@@ -85,7 +85,7 @@ interface Inspection {
   readonly entries: Entries;
 }
 
-/** Reads a volume with its snapshots and children, and other datasets. Throws "failed-precondition" for another owner's. */
+/** Reads a volume with its snapshots and children, and other datasets. Throws "failed-precondition" for another owner's, and "pool-absent". */
 async function inspect(storage: ZfsStorage, id: string, others: readonly string[], call: Call): Promise<Inspection> {
   const { names, zfs, settings } = storage;
   const dataset = names.dataset(id);
@@ -96,6 +96,7 @@ async function inspect(storage: ZfsStorage, id: string, others: readonly string[
   const asked = { names: [...query.names, ...others], properties };
   const entries = await zfs.family(dataset, asked, call.signal, onlyDestroyed);
   const entry = entries.get(dataset);
+  if (!entry && !entries.has(names.parent)) throw parentAbsent(names.parent);
   if (!entry) return { family: undefined, entries };
   const isOwn = ownValue(entry, property.tombstone) === id;
   const why = isOwn ? otherOwner(entry, settings.marks) : whyNotVolume(id, entry, settings.marks);

@@ -29,7 +29,7 @@ import type { ZfsStorage } from "./storage.ts";
 import { removeFreed, tombstones } from "./tombstones.ts";
 import { isSwitchedOn, type NewValues, snapshotValues } from "./values.ts";
 import { volumeIn, volumeQuery, type ZfsVolume } from "./volume.ts";
-import { type Entry, untrue, ZfsError } from "./zfs.ts";
+import { type Entry, parentAbsent, untrue, ZfsError } from "./zfs.ts";
 
 type IdAndEntry = readonly [id: string, entry: Entry];
 
@@ -203,6 +203,7 @@ export function datasetSnapshots(storage: ZfsStorage): SnapshotAbility {
         freed.push(...entries.map(entry => entry.name));
       }
       if (parts.detached) await tidy(volume, name, call);
+      else if (freed.length === 0) await requireParent(storage, call);
       await removeFreed(storage, freed, call);
     },
     async get(id, call) {
@@ -239,6 +240,12 @@ export async function throwSnapshotFailure(
     return true;
   };
   throw await afterFailure(error, gone, storage, `create snapshot "${name.slice(0, 160)}"`, call);
+}
+
+/** Throws "pool-absent" if the parent of volumes does not exist: then nothing proves that a snapshot of one is gone. */
+async function requireParent({ zfs, names }: ZfsStorage, { signal }: Call): Promise<void> {
+  const found = await zfs.read({ names: [names.pool, names.parent], properties: ["type"] }, signal);
+  if (!found.has(names.parent)) throw parentAbsent(names.parent);
 }
 
 /** The CSI snapshot of an entry. */

@@ -170,6 +170,10 @@ export class ZfsError extends Error {
   }
 }
 
+/** A parent of volumes that does not exist: it was renamed, or the names of the file are wrong, and then its volumes exist elsewhere. */
+export const parentAbsent = (parent: string): ZfsError =>
+  new ZfsError("pool-absent", `the dataset ${parent}, below which the connection has its volumes, does not exist`);
+
 /** The refusal of a dataset that has the name of an unfinished copy. */
 export function notOurCopy(name: string): ZfsError {
   const head = `${name} exists, and neither its properties nor its snapshots prove that it is an unfinished copy of csimux`;

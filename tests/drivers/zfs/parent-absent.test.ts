@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { callWith, volumeOf } from "../../contract/rig.ts";
+import { callWith, snapshotsOf, volumeOf } from "../../contract/rig.ts";
 import { recentVersions } from "../../fakes/truenas/versions.ts";
 import { on, refusal } from "../truenas/rig.ts";
 import { zfsRig } from "./zfs-rig.ts";
@@ -35,3 +35,27 @@ test.each(recentVersions)("a volume on TrueNAS %s is UNAVAILABLE while its pool 
   });
   expect(await refusal(ask)).toMatchObject(answer);
 });
+
+test.each(["zfs-generic-nfs", "zfs-generic-iscsi"])(
+  "a volume and a snapshot of %s are not reported as deleted while the dataset above them has another name",
+  async driver => {
+    const rig = await zfsRig({ driver });
+    try {
+      await rig.open().create(volumeOf("pvc-1"), call);
+      await snapshotsOf(rig.open()).create("s", "pvc-1", {}, call);
+      rig.fake.zfs("rename", "tank/k", "tank/old");
+      const gone = {
+        code: "unavailable",
+        message: expect.stringContaining("tank/k/v, below which the connection has"),
+      };
+      expect(await refusal(snapshotsOf(rig.open()).delete("pvc-1@s", call))).toMatchObject(gone);
+      expect(await refusal(rig.open().delete("pvc-1", call))).toMatchObject(gone);
+      rig.fake.zfs("rename", "tank/old", "tank/k");
+      await snapshotsOf(rig.open()).delete("pvc-1@s", call);
+      await rig.open().delete("pvc-1", call);
+      expect(await rig.remains()).toEqual([]);
+    } finally {
+      await rig.close();
+    }
+  },
+);
