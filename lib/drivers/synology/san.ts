@@ -37,6 +37,8 @@ export interface SanTarget {
   readonly mapped: readonly { readonly lun: string; readonly index: string }[];
   /** Addresses of the nodes logged in. */
   readonly sessions: readonly string[];
+  /** DSM says that nodes log in without CHAP. */
+  readonly isOpen: boolean;
 }
 
 const lunApi = "SYNO.Core.ISCSI.LUN";
@@ -195,4 +197,5 @@ const targetOf = (row: Row): SanTarget => ({
     index: textOf(each["mapping_index"]),
   })),
   sessions: rows(row, "connected_sessions").map(each => textOf(each["ip"]) || textOf(each["iqn"])),
+  isOpen: textOf(row["auth_type"]) === "0",
 });

@@ -86,9 +86,10 @@ export function lunTargets(
       }
       if (!asset.finished) await refuseFinished(on, lun, call);
       if (!target) return;
-      // Without a mark, the target alone proves the owner of the LUN, so the LUN is renamed before the target is deleted.
-      if (asset.finished && !parseMark(lun.description) && !names.parse(lun.name)?.tag)
-        await markRemoved(on, asset, call);
+      // Without a mark, the target alone proves the owner of the LUN, so the LUN is renamed before the target is deleted. After a failed deletion
+      // nothing knows the passwords of CHAP any more, and a renamed LUN gets no target without them.
+      const isMarked = parseMark(lun.description) || names.parse(lun.name)?.tag;
+      if (asset.finished && !(isMarked && target.isOpen)) await markRemoved(on, asset, call);
       await san.deleteTarget(target.id, call.signal);
     },
   };

@@ -171,4 +171,17 @@ describe("a target", () => {
     await driver.create(volumeOf("pvc-1"), { ...call, secrets });
     expect([...dsm.state.targets.values()].map(each => each.options["auth_type"])).toEqual([1]);
   });
+
+  test("with CHAP is not made again without it, when the deletion of its volume fails", async () => {
+    const { driver, dsm } = await rigOf();
+    const secrets = { targetTemplate: "{user: node, password: chapsecret12}" };
+    await driver.create(volumeOf("pvc-1"), { ...call, secrets });
+    for (const method of ["set", "delete"]) {
+      dsm.answers.set(`SYNO.Core.ISCSI.LUN ${method}`, [18990002]);
+      await expect(driver.delete("pvc-1", call)).rejects.toThrow();
+      expect([...dsm.state.targets.values()].filter(each => each.options["auth_type"] !== 1)).toEqual([]);
+    }
+    await driver.delete("pvc-1", call);
+    expect([dsm.state.targets.size, dsm.state.luns.size]).toEqual([0, 0]);
+  });
 });
