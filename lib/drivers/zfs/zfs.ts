@@ -172,7 +172,10 @@ export class ZfsError extends Error {
 
 /** A parent of volumes that does not exist: it was renamed, or the names of the file are wrong, and then its volumes exist elsewhere. */
 export const parentAbsent = (parent: string): ZfsError =>
-  new ZfsError("pool-absent", `the dataset ${parent}, below which the connection has its volumes, does not exist`);
+  new ZfsError(
+    "pool-absent",
+    `the dataset ${parent}, below which the connection has its volumes, does not exist; if it was destroyed with all of them, create it again`,
+  );
 
 /** The refusal of a dataset that has the name of an unfinished copy. */
 export function notOurCopy(name: string): ZfsError {
