@@ -110,10 +110,10 @@ test("a vanished peer is detected by an unanswered ping, and one that answers is
   const options = { maxRequest: () => 1000, pingMs: 20, pongMs: 60 };
   const silent = await openRpc(server.settings, { ...options, path: "/mute" }, never);
   expect(await failureOf(silent.call("m", [], never))).toBe("lost");
-  const alive = await openRpc(server.settings, { ...options, path: "/socket" }, never);
+  const alive = await openRpc(server.settings, { ...options, pongMs: 600, path: "/socket" }, never);
   await silent.closed;
-  // Several pings, each of which may take 60 ms.
-  await passing(200);
+  // Several pings, each of which may take 600 ms.
+  await passing(800);
   expect(await failureOf(alive.call("m", [1], never))).toBe("answered [1]");
   alive.close();
   expect(await alive.closed).toContain("1000");
