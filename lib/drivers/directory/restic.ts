@@ -71,15 +71,17 @@ export class Restic implements BackupTool {
   readonly #settings: ResticSettings;
   /** Serializes changes of the repository: tagging and forgetting need an exclusive lock. */
   readonly #turns = new Semaphore(1);
-  #ready: Promise<void> | undefined;
+  #isThere = false;
 
   constructor(context: OperationContext, settings: ResticSettings) {
     this.#context = context;
     this.#settings = settings;
   }
 
+  /** No backup of any name where there is no repository yet. */
   async find(key: string | undefined, call: Call): Promise<readonly Backup[]> {
-    await this.#repository(call);
+    if (key === undefined && (await this.#missing(call))) return [];
+    await this.#made(call);
     const tags = [...this.#ownTags(), ...(key === undefined ? [] : [nameTag(key)])];
     return ownOnes(await this.#list(["--tag", tags.join(",")], call), key);
   }
@@ -89,7 +91,6 @@ export class Restic implements BackupTool {
   }
 
   async take(at: OperationContext, folder: string, { key, volumeId, bytes }: BackupRequest, call: Call): Promise<void> {
-    await this.#repository(call);
     const about = [...this.#ownTags(), `csi_volume_id=${volumeId}`, nameTag(key), `csi_bytes=${bytes}`];
     const tags = [...about, ...this.#settings.tags].flatMap(tag => ["--tag", tag]);
     await this.#turns.run(async () => {
@@ -112,7 +113,6 @@ export class Restic implements BackupTool {
   }
 
   async forget(id: string, call: Call): Promise<void> {
-    await this.#repository(call);
     const words = [...(this.#settings.prune ? ["--prune"] : []), id];
     const output = await this.#turns.run(() => this.#alone("forget", words, call), call.signal);
     if (output.exitCode !== 0) throw this.#failure("forget a snapshot", output);
@@ -134,24 +134,26 @@ export class Restic implements BackupTool {
     throw this.#failure("read a volume", output);
   }
 
-  /** Checks the repository once per process, and creates a missing one; one that does not answer is not missing. */
-  #repository(call: Call): Promise<void> {
-    this.#ready ??= this.#open(call).catch((error: unknown) => {
-      this.#ready = undefined;
-      throw error;
-    });
-    return this.#ready;
+  /**
+   * What restic says of a repository that does not exist; undefined for one that does, which is found once per process. One that does not
+   * answer is not missing.
+   */
+  async #missing(call: Call): Promise<Output | undefined> {
+    if (this.#isThere) return undefined;
+    const seen = await this.#run("cat", ["--no-lock", "config"], call);
+    this.#isThere = seen.exitCode === 0;
+    if (this.#isThere || noRepository.test(seen.stderr)) return this.#isThere ? undefined : seen;
+    throw this.#failure("open the repository", seen);
   }
 
-  async #open(call: Call): Promise<void> {
-    const seen = await this.#run("cat", ["--no-lock", "config"], call);
-    if (seen.exitCode === 0) return;
-    if (!noRepository.test(seen.stderr)) throw this.#failure("open the repository", seen);
-    const made = await creations(this.#place()).run(async () => {
-      const again = await this.#run("cat", ["--no-lock", "config"], call);
-      return again.exitCode === 0 ? again : await this.#run("init", [], call);
-    }, call.signal);
-    if (made.exitCode === 0 || /already (exists|initialized)/.test(made.stderr)) return;
+  /** Creates a missing repository. Only for a new backup: in a new repository, every earlier backup would look deleted. */
+  async #made(call: Call): Promise<void> {
+    if (!(await this.#missing(call))) return;
+    const made = await creations(this.#place()).run(
+      async () => ((await this.#missing(call)) ? await this.#run("init", [], call) : undefined),
+      call.signal,
+    );
+    if (!made || made.exitCode === 0 || /already (exists|initialized)/.test(made.stderr)) return;
     throw this.#failure("create the repository", made);
   }
 
@@ -161,8 +163,10 @@ export class Restic implements BackupTool {
     return JSON.stringify([env["RESTIC_REPOSITORY"], env["RESTIC_REPOSITORY_FILE"], flags]);
   }
 
+  /** Throws "failed-precondition" without a repository, whose storage may only not be mounted. */
   async #read(id: string, call: Call): Promise<Read | undefined> {
-    await this.#repository(call);
+    const missing = await this.#missing(call);
+    if (missing) throw this.#failure("open the repository", missing);
     const found = await this.#list([id], call);
     return onlyMatch(this.#context, "restic", found, id);
   }

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { chmod, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Driver } from "../../../../lib/drivers/driver.ts";
 import type { CommandRunner } from "../../../../lib/io/runner.ts";
@@ -82,6 +82,26 @@ test.skipIf(!hasRestic)(
     await writeFile(join(folder, name), whole);
     await snapshotsOf(driver).delete(id, call);
     expect(await readdir(folder)).toEqual([]);
+  },
+  60_000,
+);
+
+test.skipIf(!hasRestic)(
+  "no snapshot is reported as deleted, and no repository is made for that, while the repository of restic is missing",
+  async () => {
+    const { repository, driver, id } = await filled(resticRepository());
+    const place = join(repository.folder, "repository");
+    await rename(place, `${place}-away`);
+    const later = through(repository);
+    expect(await codeOf(snapshotsOf(later).delete(id, call))).toBe("failed-precondition");
+    expect(await codeOf(snapshotsOf(later).get(id, call))).toBe("failed-precondition");
+    expect(await codeOf(later.create(volumeOf("b", gib, { kind: "snapshot", id }), call))).toBe("failed-precondition");
+    expect(await snapshotIds(later)).toEqual([]);
+    expect(await readdir(repository.folder)).toEqual(["repository-away"]);
+    await rename(`${place}-away`, place);
+    expect(await snapshotIds(driver)).toEqual([id]);
+    await snapshotsOf(later).delete(id, call);
+    expect(await snapshotIds(driver)).toEqual([]);
   },
   60_000,
 );
