@@ -7,7 +7,7 @@ import { refuseMounted } from "./mounted.ts";
 import { type OperationContext, present, withFolders } from "./operation-context.ts";
 import { type Claim, discard, dropRecord, holdingRecord, immovable, isMoved, removeIfEmpty } from "./removal.ts";
 
-/** The permissions of an empty tree, less the umask. */
+/** The permissions of a new tree, less the umask; what is copied into it brings its own. Nobody else sees it in the work folder. */
 const plainMode = 0o755;
 
 /** The content of a new tree: none, so that one step makes it, or what a function puts into a work folder. */
@@ -69,7 +69,7 @@ export class Trees {
     const make = () => files.makeFolder(this.#path(name), plainMode);
     if (fill === "empty") return this.#settle(await withFolders(this.#context, [this.#root], make));
     const folder = layout.workTree(this.#kind, name);
-    await withFolders(this.#context, this.#work, () => files.makeFolder(folder, 0o700));
+    await withFolders(this.#context, this.#work, () => files.makeFolder(folder, plainMode));
     await fill(folder);
     const hasAppeared = await this.appear(name, folder, claim);
     if (!hasAppeared) await discard(this.#context, folder, call);

@@ -53,6 +53,13 @@ describe("mode and owner", () => {
     expect(await owner("root")).toEqual([0, 0]);
   });
 
+  test.skipIf(!isHostRoot)("an owner alone changes no mode", async () => {
+    const driver = openOn(base);
+    await driver.create(volumeOf("plain"), call);
+    await openOn(base, { settings: { user: 1234, group: 4321 } }).create(volumeOf("owned"), call);
+    expect((await stat(`${base}/v/owned`)).mode).toBe((await stat(`${base}/v/plain`)).mode);
+  });
+
   test("an unknown name creates nothing", async () => {
     const driver = openOn(base, { settings: { user: "no-such-user-here" } });
     expect(await codeOf(driver.create(volumeOf("a"), call))).toBe("failed-precondition");
