@@ -220,8 +220,11 @@ function copyFailure(output: Output): CsiError {
   });
 }
 
-/** The longest line that is kept, in characters; the rest of a longer one is dropped. */
-const longest = 8192;
+/**
+ * The longest line that is kept, in characters; the rest of a longer one is dropped. Larger than what rsync prints about the longest path (PATH_MAX,
+ * 4096 bytes), of which it shows each byte beyond ASCII as five characters.
+ */
+const longest = 24_000;
 
 /**
  * Splits the output of a program into lines. Of lines that replace each other by carriage returns (rsync writes its progress so, for each
