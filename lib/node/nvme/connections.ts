@@ -54,7 +54,7 @@ export class FabricConnections {
     if (!found) {
       const [first] = await addressed(path.transport, call.signal);
       if (!first) throw new CsiError("unavailable", `cannot resolve the name ${path.transport.address}`);
-      await this.#opened.add(keyOf(path));
+      await this.#opened.add(keyOf(path), first.address);
       await this.#connect(path, first, secrets, call);
     }
     const task = `connecting to ${path.nqn} at ${transportText(path.transport)}`;
@@ -67,11 +67,14 @@ export class FabricConnections {
     throw new CsiError("unavailable", `${task}: the connection is not live`);
   }
 
-  /** Ends the connection over this path if csimux made it since the machine started. */
+  /**
+   * Ends the connections over this path that csimux made since the machine started. Throws "unavailable" while one may be left: its name
+   * cannot be resolved, and no record says where it led.
+   */
   async close(path: FabricPath, call: Call): Promise<void> {
     const key = keyOf(path);
-    const controller = (await this.#opened.has(key)) === "now" ? await this.find(path, call) : undefined;
-    if (controller) {
+    const made = (await this.#opened.has(key)) === "now" ? await this.#made(path, call) : [];
+    for (const controller of made) {
       const folder = ["class/nvme", controller.name] as const;
       await this.#sysfs.write([...folder, "delete_controller"], "1", call.signal, true);
       const gone = async () => ((await this.#sysfs.text(...folder, "subsysnqn")) === path.nqn ? undefined : true);
@@ -80,6 +83,18 @@ export class FabricConnections {
         throw new CsiError("unavailable", `${task}: ${controller.name} still exists; retrying`);
     }
     await this.#opened.remove(key);
+  }
+
+  /** The connections over this path, also those at addresses that its name had when they were made. */
+  async #made(path: FabricPath, call: Call): Promise<readonly Controller[]> {
+    const { nqn, transport } = path;
+    const controllers = await controllersOf(nqn, this.#sysfs);
+    if (controllers.length === 0) return [];
+    const before = (await this.#opened.addresses(keyOf(path))).map(address => ({ ...transport, address }));
+    const addresses = [...before, ...(await addressed(transport, call.signal))];
+    if (addresses.length === 0)
+      throw new CsiError("unavailable", `cannot resolve the name ${transport.address}, over which ${nqn} is connected`);
+    return controllers.filter(controller => goesBy(controller, addresses));
   }
 
   async #connect({ nqn, transport }: FabricPath, first: Transport, secrets: Secrets, call: Call): Promise<void> {

@@ -122,6 +122,8 @@ export const hasTexts = <K extends string, V>(value: V, keys: readonly K[]): val
 interface OpenedSession {
   readonly name: string;
   readonly boot: string;
+  /** Where it was opened, for storage that is reached by a name. */
+  readonly addresses?: readonly string[];
 }
 
 /**
@@ -135,14 +137,21 @@ export class OpenedSessions {
 
   /** `opened` is the folder of the records, `proc` is /proc outside tests. */
   constructor({ opened, proc }: { readonly opened: string; readonly proc: string }) {
-    const parse = (value: unknown) => (hasTexts(value, ["name", "boot"]) ? value : undefined);
-    this.#records = new RecordFolder(opened, "the record of session", parse);
+    this.#records = new RecordFolder(opened, "the record of session", openedIn);
     this.#boot = join(proc, "sys/kernel/random/boot_id");
   }
 
-  /** Records that a session is about to be opened. Throws as fileFailure does. */
-  async add(name: string): Promise<void> {
-    await this.#records.write(name, { name, boot: await this.bootId() }, false);
+  /** Records that a session is about to be opened, and at which address next to earlier ones. Throws as fileFailure does. */
+  async add(name: string, address?: string): Promise<void> {
+    const own = address === undefined ? [] : [address];
+    const addresses = [...new Set([...(await this.addresses(name)), ...own])];
+    await this.#records.write(name, { name, boot: await this.bootId(), addresses }, false);
+  }
+
+  /** The addresses at which csimux opened it since the last boot. */
+  async addresses(name: string): Promise<readonly string[]> {
+    const found = (await this.#records.read(name).catch(() => undefined))?.record;
+    return found?.name === name && found.boot === (await this.bootId()) ? (found.addresses ?? []) : [];
   }
 
   /** "now" if csimux opened it since the last boot, "before" if earlier, undefined if csimux did not open it. */
@@ -165,6 +174,13 @@ export class OpenedSessions {
       throw fileFailure(cause, `reading ${this.#boot}`);
     }
   }
+}
+
+function openedIn(value: unknown): OpenedSession | undefined {
+  if (!isJsonObject(value) || !hasTexts(value, ["name", "boot"])) return undefined;
+  const { name, boot } = value;
+  const addresses: readonly unknown[] = Array.isArray(value["addresses"]) ? value["addresses"] : [];
+  return { name, boot, addresses: addresses.filter(each => typeof each === "string") };
 }
 
 function emptyIfAbsent(cause: unknown): readonly string[] {

@@ -1,5 +1,7 @@
 import { expect, test } from "bun:test";
+import { join } from "node:path";
 import { CsiError } from "../../../lib/core/errors.ts";
+import { OpenedSessions } from "../../../lib/node/state/record-folder.ts";
 import { later } from "../../waiting.ts";
 import { FakeVolume } from "../fake-volume.ts";
 import { codeOf } from "../lab.ts";
@@ -195,4 +197,39 @@ test("a path that was lost, or dead when the volume was attached, is connected l
   expect(await a.restore(host)).toEqual([]);
   await a.detach(host);
   expect(host.controllers).toEqual([]);
+});
+
+const recorded = ({ root }: FakeHost) => new OpenedSessions({ opened: join(root, "opened"), proc: join(root, "proc") });
+
+test.each(["gone.invalid", "localhost"])(
+  "a connection that was made when its name %s had another address is closed with the volume",
+  async name => {
+    using host = new FakeHost(one);
+    host.foreign(one);
+    host.foreign(two);
+    await recorded(host).add(`nvmeof ${nqn} tcp://${name}:4420`, "10.0.0.1");
+    await volume("a", { transport: `tcp://${name}:4420` }).detach(host);
+    expect(host.controllers).toEqual(["nvme1"]);
+  },
+);
+
+test("a connection whose name cannot be resolved, and whose address nothing records, is not reported as closed", async () => {
+  using host = new FakeHost(one);
+  host.foreign(one);
+  const key = `nvmeof ${nqn} tcp://gone.invalid:4420`;
+  await recorded(host).add(key);
+  const a = volume("a", { transport: "tcp://gone.invalid:4420" });
+  expect([await codeOf(a.detach(host)), await recorded(host).has(key)]).toEqual(["unavailable", "now"]);
+  host.boot("first");
+  expect([await codeOf(a.detach(host)), await recorded(host).has(key)]).toEqual(["ok", undefined]);
+});
+
+test("each address at which a connection was made is recorded until the next start of the machine", async () => {
+  using host = new FakeHost(one);
+  await volume().attach(host);
+  const key = `nvmeof ${nqn} tcp://${one}`;
+  await recorded(host).add(key, "10.0.0.7");
+  expect(await recorded(host).addresses(key)).toEqual(["10.0.0.1", "10.0.0.7"]);
+  host.boot("second");
+  expect(await recorded(host).addresses(key)).toEqual([]);
 });
