@@ -93,12 +93,31 @@ export class FakeSpdk {
       case "nvmf_get_subsystems":
         return [...this.subsystems.values()].map(({ attributes, ...rest }) => ({ ...rest, ...attributes }));
       case "framework_get_subsystems":
-        return [{ subsystem: "nvmf" }];
+        return ["bdev", "nvmf"].map(subsystem => ({ subsystem }));
       case "framework_get_config":
-        return [...this.subsystems.keys()].map(nqn => ({ method: "nvmf_create_subsystem", params: { nqn } }));
+        return name === "bdev" ? this.#bdevConfig() : this.#nvmfConfig();
       default:
         return this.#nvmf(method, params);
     }
+  }
+
+  /** As SPDK 24.01 writes them: module/bdev/aio/bdev_aio.c, lib/nvmf/nvmf.c (spdk_nvmf_tgt_write_config_json). */
+  #bdevConfig(): readonly object[] {
+    return [...this.bdevs.values()].map(({ name, filename, block_size }) => ({
+      method: "bdev_aio_create",
+      params: { name, filename, block_size },
+    }));
+  }
+
+  #nvmfConfig(): readonly object[] {
+    return [...this.subsystems.values()].flatMap(({ nqn, namespaces, listen_addresses }) => [
+      { method: "nvmf_create_subsystem", params: { nqn } },
+      ...listen_addresses.map(listen_address => ({
+        method: "nvmf_subsystem_add_listener",
+        params: { nqn, listen_address },
+      })),
+      ...namespaces.map(namespace => ({ method: "nvmf_subsystem_add_ns", params: { nqn, namespace } })),
+    ]);
   }
 
   #nvmf(method: string, params: Params): unknown {

@@ -145,7 +145,7 @@ describe.each(words)("the word %j", word => {
       look({ name: "device", argv: ["timeout", "0.01", program, ...rest] }),
       look(usersStep(word, ["sudo", "-n"])),
       look(targetStep("make", lio, { target: { name: word, backstore: word, device: word } })),
-      look(rpcStep("rpc", { privileged: [], socket: word }, [{ method: word }], word)),
+      look(rpcStep("rpc", { privileged: [], socket: word }, [{ method: word }], { file: word, own: word })),
     );
     expect(calls.map(([name]) => name)).not.toContain("canary");
     // All of the request is input.

@@ -32,6 +32,8 @@ export interface TargetTool {
   make(target: ExportedTarget, before: TargetState, call: Call): Promise<TargetState>;
   /** Removes the target. Throws "failed-precondition" while a node has a session, with nothing changed. */
   remove(target: ExportedTarget, before: TargetState, call: Call): Promise<TargetState>;
+  /** Takes a target that does not exist out of what is saved: its removal may have been cut off before that. */
+  forget(target: ExportedTarget, call: Call): Promise<void>;
   /** Makes the target show a device of at least `bytes` bytes. Absent where it does so by itself. */
   grow?(target: ExportedTarget, bytes: bigint, call: Call): Promise<void>;
 }
@@ -62,7 +64,7 @@ export function targetGuard(host: StorageHost, programs: Pick<Programs, "zfs">, 
     remove: (target, call) =>
       alone(call, async () => {
         const before = await tool.inspect(target, call);
-        if (!has(before, tool.own)) return;
+        if (!has(before, tool.own)) return tool.forget(target, call);
         if (!before.parts.has(tool.holder) && foreignIn(before) !== undefined) return;
         refuseForeign(target, before);
         if (before.parts.has(tool.own[0])) refuseUnproved(target, has(before, tool.proofs.remove));

@@ -16,12 +16,40 @@ export interface RpcCall {
 /** The result or error of a call. */
 export type RpcAnswer = { readonly result: unknown } | { readonly error: { readonly message: string } };
 
+/** Where the configuration is saved. */
+export interface RpcSaving {
+  readonly file: string;
+  /** The target that was changed; nothing of it is kept that SPDK does not have. */
+  readonly own: string;
+}
+
 /**
  * A JSON-RPC client in Python, which SPDK's own tools need, too. Reads {"socket", "calls", "save"}; writes a JSON list of answers up
- * to the first error. "save": the file that then receives the configuration, as SPDK's rpc.py save_config writes it.
+ * to the first error. "save": the file that then receives the configuration, as SPDK's rpc.py save_config writes it. Other subsystems that
+ * are saved and that SPDK lacks stay saved, with their devices: it may have been restarted, and not have loaded them yet.
  */
 const client = `import json, os, socket, sys
 ask = json.load(sys.stdin)
+def listed(parts):
+    return {one.get("subsystem"): one.get("config") or [] for one in parts}
+def said(each, key):
+    return (each.get("params") or {}).get(key)
+def kept(before, parts, own):
+    def nqns(part): return {said(one, "nqn") for one in part.get("nvmf", []) if one.get("method") == "nvmf_create_subsystem"}
+    lost = nqns(before) - nqns(listed(parts)) - {own}
+    spaces = [said(one, "namespace") or {} for one in before.get("nvmf", []) if said(one, "nqn") in lost]
+    there = {said(one, "name") for one in listed(parts).get("bdev", [])}
+    disks = {one.get("bdev_name") for one in spaces} - there - {None, own}
+    for part in parts:
+        old = before.get(part["subsystem"], [])
+        more = [one for one in old if said(one, "nqn") in lost or said(one, "name") in disks]
+        if more: part["config"] = (part["config"] or []) + more
+saved = {}
+if ask.get("save"):
+    try:
+        with open(ask["save"]["file"]) as file: saved = listed(json.loads(file.read() or "{}").get("subsystems", []))
+    except FileNotFoundError: pass
+    except (ValueError, AttributeError, TypeError): sys.exit("the saved configuration %s is not as SPDK saves it; repair it, or move it away" % ask["save"]["file"])
 link = socket.socket(socket.AF_UNIX)
 link.settimeout(60)
 link.connect(ask["socket"])
@@ -52,11 +80,12 @@ else:
     if ask.get("save"):
         names = [one["subsystem"] for one in call("framework_get_subsystems")["result"]]
         parts = [{"subsystem": name, "config": call("framework_get_config", {"name": name})["result"]} for name in names]
-        with open(ask["save"] + ".new", "w") as out:
+        kept(saved, parts, ask["save"]["own"])
+        with open(ask["save"]["file"] + ".new", "w") as out:
             json.dump({"subsystems": parts}, out, indent=2)
             out.flush()
             os.fsync(out.fileno())
-        os.rename(ask["save"] + ".new", ask["save"])
+        os.rename(ask["save"]["file"] + ".new", ask["save"]["file"])
 print(json.dumps(answers))
 `;
 
@@ -72,7 +101,7 @@ export function rpcStep(
   name: string,
   { privileged, socket }: SpdkSocket,
   calls: readonly RpcCall[],
-  save?: string,
+  save?: RpcSaving,
 ): PlainStep {
   const stdin = JSON.stringify({ socket, calls, save });
   return toolStep(name, "spdk", behind(privileged, "python3", "-c", client), { maxBytes: 4 << 20, stdin });

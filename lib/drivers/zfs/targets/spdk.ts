@@ -6,7 +6,7 @@ import type { Programs } from "../cli/steps.ts";
 import type { ExportedTarget } from "./exporter.ts";
 import { type TargetState, type TargetTool, whileSame } from "./guard.ts";
 import { refuseChanged } from "./note.ts";
-import { type RpcAnswer, type RpcCall, rpcAnswers, rpcStep, type SpdkSocket } from "./spdk-rpc.ts";
+import { type RpcAnswer, type RpcCall, type RpcSaving, rpcAnswers, rpcStep, type SpdkSocket } from "./spdk-rpc.ts";
 
 /** How SPDK is used on a host. */
 export interface SpdkHost extends SpdkSocket {
@@ -64,6 +64,9 @@ const messageOf = (answers: readonly RpcAnswer[]): string => {
 export function spdkTool(host: StorageHost, settings: SpdkHost): TargetTool {
   const { bdev, attributes, listeners, configPath } = settings;
 
+  const saving = ({ qualifiedName: own }: ExportedTarget): RpcSaving | undefined =>
+    configPath === undefined ? undefined : { file: configPath, own };
+
   function partsOf({ qualifiedName, device }: ExportedTarget, answers: readonly RpcAnswer[]): ReadonlySet<string> {
     const [disk] = objects(resultOf(answers[0]));
     const [subsystem] = objects(resultOf(answers[1]));
@@ -83,7 +86,7 @@ export function spdkTool(host: StorageHost, settings: SpdkHost): TargetTool {
   async function ask(
     calls: readonly RpcCall[],
     call: Call,
-    save?: string,
+    save?: RpcSaving,
     proved?: ExportedTarget,
   ): Promise<readonly RpcAnswer[]> {
     const step = rpcStep("ask", settings, calls, save);
@@ -99,7 +102,7 @@ export function spdkTool(host: StorageHost, settings: SpdkHost): TargetTool {
     call: Call,
     proved?: ExportedTarget,
   ): Promise<TargetState> {
-    const answers = await ask([...calls, ...readCalls(target)], call, configPath, proved);
+    const answers = await ask([...calls, ...readCalls(target)], call, saving(target), proved);
     const last = calls[answers.length - 1];
     const message = messageOf(answers);
     const refused = `SPDK refused ${last?.method ?? "to show its targets"} for ${target.qualifiedName}: ${message}`;
@@ -139,6 +142,9 @@ export function spdkTool(host: StorageHost, settings: SpdkHost): TargetTool {
       }
       if (parts.has("device")) calls.push({ method: `bdev_${bdev.type}_delete`, params: { name: params.nqn } });
       return change(target, calls, call);
+    },
+    async forget(target, call) {
+      if (configPath !== undefined) await ask([], call, saving(target));
     },
     /** SPDK reads the size of a device again only on request. */
     async grow(target, bytes, call) {

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { tagOf } from "../../../../lib/drivers/zfs/targets/names.ts";
 import { foreignCases } from "../../../contract/driver-foreign.ts";
@@ -76,6 +76,50 @@ test("while SPDK does not run, nothing is reported as made or gone", async () =>
   expect(await codeOf(rig.open().create(volumeOf("b"), call))).toBe("unavailable");
   expect(await codeOf(rig.open().delete("a", call))).toBe("unavailable");
   expect(rig.fake.find("tank/k/v/a")).toBeDefined();
+});
+
+const savedIn = (rig: ZfsRig): string => join(rig.fake.folder, "spdk.json");
+
+/** What is saved, by method and name. */
+const savedOf = (rig: ZfsRig): readonly string[] => {
+  const { subsystems } = JSON.parse(readFileSync(savedIn(rig), "utf8"));
+  const all: readonly { method: string; params: { nqn?: string; name?: string } }[] = subsystems.flatMap(
+    ({ config }: { config: object }) => config,
+  );
+  return all.map(({ method, params }) => `${method} ${params.nqn ?? params.name}`).sort();
+};
+
+test("what SPDK has not loaded again after a restart stays saved while other volumes are made and deleted", async () => {
+  const { rig, spdk } = await open();
+  for (const id of ["a", "b"]) await rig.open().create(volumeOf(id), call);
+  const nqn = nqnOf(rig);
+  const own = savedOf(rig).filter(each => each.endsWith(nqn));
+  spdk.bdevs.clear();
+  spdk.subsystems.clear();
+  await rig.open().create(volumeOf("c"), call);
+  expect(savedOf(rig).filter(each => each.endsWith(nqn))).toEqual(own);
+  expect(own.length).toBe(4);
+  await rig.open().delete("c", call);
+  await rig.open().delete("b", call);
+  expect(savedOf(rig)).toEqual(own);
+});
+
+test("a deletion that was cut off before SPDK's configuration was saved leaves nothing of the volume in it", async () => {
+  const { rig, spdk } = await open();
+  await rig.open().create(volumeOf("a"), call);
+  const nqn = nqnOf(rig);
+  // The program on the host was killed behind its last call.
+  spdk.bdevs.delete(nqn);
+  spdk.subsystems.delete(nqn);
+  await rig.open().delete("a", call);
+  expect(savedOf(rig)).toEqual([]);
+});
+
+test("a saved configuration that cannot be read is left as it is, and nothing is changed", async () => {
+  const { rig, spdk } = await open();
+  writeFileSync(savedIn(rig), "{");
+  await expect(rig.open().create(volumeOf("a"), call)).rejects.toThrow(/spdk.json is not as SPDK saves it/);
+  expect([readFileSync(savedIn(rig), "utf8"), spdk.subsystems.size]).toEqual(["{", 0]);
 });
 
 test.each(Object.entries(foreignCases))("with SPDK, %s", async (_, { run }) => {
