@@ -22,7 +22,10 @@ export interface ProcessGroup {
   readonly stdin: Writable | null;
   /** Resolves when it has ended and its output is read; undefined if it survives SIGKILL. Rejects if it could not be started. */
   readonly ended: Promise<Exit | undefined>;
-  /** Ends it with SIGTERM, and with SIGKILL what is left of it after a second. Returns false if it has ended already. */
+  /**
+   * Ends it with SIGTERM, and with SIGKILL what is left of it after a second. Returns false if it has ended already; then what it started
+   * lives on, but `ended` no longer waits for a pause in its output.
+   */
   stop(): boolean;
   /** Kills it; no effect once it has ended, when its number may be reused. */
   kill(): void;
@@ -42,7 +45,7 @@ export function startGroup(
   const child = spawn(argv[0], argv.slice(1), { detached: true, env: { ...env }, stdio });
   const { promise: ended, resolve, reject } = Promise.withResolvers<Exit | undefined>();
   let exit: Exit | undefined;
-  let [isStopped, isOver] = [false, false];
+  let [isStopped, isOver, isLast] = [false, false, false];
   let timer: ReturnType<typeof setTimeout> | undefined;
   const again = (ms: number, work: () => void): void => {
     clearTimeout(timer);
@@ -60,10 +63,11 @@ export function startGroup(
   // What a reader holds back is not silence.
   const drain = (): void => (isHeld && !isStopped ? clearTimeout(timer) : again(drainMs, finish));
   const read = (from: Readable | null, reader: Reader) => (chunk: Uint8Array) => {
-    if (exit && !isStopped && !isOver) drain();
+    if (exit && !isStopped && !isOver && !isLast) drain();
     const taken = reader(chunk);
     if (!taken) return;
     isHeld = true;
+    if (exit && !isStopped) clearTimeout(timer);
     from?.pause();
     void taken.finally(() => {
       isHeld = false;
@@ -85,8 +89,14 @@ export function startGroup(
   return {
     ...{ pid: child.pid, stdin: child.stdin, ended },
     stop() {
-      if (exit || isOver) return false;
+      if (isOver) return false;
       if (isStopped) return true;
+      if (exit) {
+        // A daemon that it has left behind may write forever. What a reader holds back is still waited for.
+        if (!isHeld && !isLast) drain();
+        isLast = !isHeld;
+        return false;
+      }
       isStopped = true;
       killGroup(child, "SIGTERM");
       again(graceMs, () => {

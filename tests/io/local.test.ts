@@ -129,6 +129,31 @@ describe("a program that ends by itself", () => {
   });
 });
 
+describe("a program that has left a child behind which writes without a pause", () => {
+  // For half a minute, so that nothing is left of a failed test.
+  const loop = "n=0; while [ $n -lt 300 ]; do n=$((n+1)); echo x >&2; sleep 0.1; done";
+  const chatty = (path: string) => sh(`(trap "" PIPE; ${loop}) & echo $! > "$1"; echo done`, path);
+
+  /** The result, which must come soon, and the end of the child, which must live. */
+  async function soon(path: string, work: Promise<{ readonly stdout: string; readonly exitCode: number }>) {
+    const begun = performance.now();
+    const { stdout, exitCode } = await work;
+    expect({ stdout, exitCode }).toEqual({ stdout: "done\n", exitCode: 0 });
+    expect(performance.now() - begun).toBeLessThan(15_000);
+    process.kill(Number(await readFile(path, "utf8")));
+  }
+
+  test("is finished at its time limit, with its exit code", async () => {
+    const path = join(folder, "chatty");
+    await soon(path, runner.run({ argv: chatty(path), timeoutMs: 2_000 }, calm));
+  });
+
+  test("is finished when the call ends", async () => {
+    const path = join(folder, "chatty-cancelled");
+    await soon(path, runner.run({ argv: chatty(path) }, AbortSignal.timeout(2_000)));
+  });
+});
+
 describe("a program that cannot start", () => {
   test("is missing", async () => {
     const error = await failed(runner.run({ argv: ["no-such-program"] }, calm));
