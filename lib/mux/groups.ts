@@ -1,6 +1,7 @@
 import { CsiError } from "../core/errors.ts";
 import { type Group, selects } from "../core/proxy.ts";
 import { mapLimit } from "../core/semaphore.ts";
+import { forgetMs } from "./connection.ts";
 import type { Connections } from "./connections.ts";
 
 /** How many files are read at once. */
@@ -22,15 +23,32 @@ export interface Members {
 export class Groups {
   readonly #connections: Connections;
   readonly #configured: ConfiguredGroups;
+  readonly #now: () => number;
+  /** When a volume was last asked for of each group while that was configured. */
+  readonly #asked = new Map<string, number>();
 
-  constructor(connections: Connections, configured: ConfiguredGroups) {
+  /** `now` returns milliseconds of a monotonic clock. */
+  constructor(connections: Connections, configured: ConfiguredGroups, now: () => number = () => performance.now()) {
     this.#connections = connections;
     this.#configured = configured;
+    this.#now = now;
   }
 
   /** Whether there is a group of this name. */
   async has(name: string): Promise<boolean> {
     return (await this.#configured()).has(name);
+  }
+
+  /**
+   * Like `has`, for a new volume. Throws "unavailable" for a group that was removed, if a volume was asked for of it within the last hour:
+   * this one may have been begun on one of its members, and after a final answer no caller would delete it there.
+   */
+  async asked(name: string): Promise<boolean> {
+    const isOne = await this.has(name);
+    if (isOne) this.#asked.set(name, this.#now());
+    const isFormer = !isOne && this.#now() - (this.#asked.get(name) ?? Number.NEGATIVE_INFINITY) < forgetMs;
+    if (!isFormer || this.#connections.record(name)) return isOne;
+    throw new CsiError("unavailable", `group "${name}" is not configured any more; restore it in the main file`);
   }
 
   /** The names of all groups. */

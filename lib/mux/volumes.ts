@@ -52,7 +52,7 @@ export class Volumes {
     wantedBytes(request.range);
     const { calls, groups, handles, jobs, locks } = this.#context;
     const source = request.source && handles.known(request.source.id, request.source.kind);
-    const isGroup = await groups.has(named);
+    const isGroup = await groups.asked(named);
     if (!isGroup && calls.isDoubted(named)) await calls.refuse(named);
     const name = [nameLock(request.name)];
     return jobs.run(`create ${named}/${request.name}`, fingerprint(request), call, async own => {

@@ -89,6 +89,12 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
       world.memory("b").fail.find = down;
       await create(world, "g");
     },
+    "the group was removed less than an hour ago": async world => {
+      await create(world, "g", {}, "before");
+      world.clock.ahead = hour;
+      world.groups.delete("g");
+      await create(world, "g");
+    },
     "the group has no members": async world => {
       world.groups.set("g", { ...pool, from: { kind: "members", members: [] } });
       await create(world, "g");
