@@ -287,8 +287,8 @@ export class Volumes {
     const { calls, settings } = this.#context;
     const { policy } = settings();
     let verdict = evaluatePlacement(connection, request, policy);
-    if (verdict instanceof CsiError && verdict.code === "resource-exhausted")
-      if (await calls.clear(connection, request.name, call)) verdict = evaluateExisting(connection, request, policy);
+    if (verdict instanceof CsiError && (await calls.clear(connection, request.name, call)))
+      verdict = evaluateExisting(connection, request, policy);
     if (verdict instanceof CsiError) throw verdict;
     return verdict.accessibleTopology;
   }

@@ -216,6 +216,15 @@ test("a connection that refuses a volume because it is suspended or out of reach
   }
 });
 
+test("a connection whose file was changed so that it refuses the volume keeps nothing of an earlier attempt", async () => {
+  const world = muxWorld(["c"]);
+  world.memory("c").begun.add("v");
+  const { access } = world.memory("c").driver();
+  world.traits.set("c", { access: { ...access, modes: ["multi-node-multi-writer"] } });
+  expect(await codeOf(world.volumes.create(request("v", "c"), call))).toBe("invalid-argument");
+  expect(world.memory("c").begun.size).toBe(0);
+});
+
 test("an expansion that fails for a missing tool is UNAVAILABLE, so that it is not taken for a volume in use", async () => {
   const world = muxWorld(["c"]);
   await world.volumes.create(request("v", "c"), call);
