@@ -24,7 +24,8 @@ const maxBytes = 4 << 20;
 
 /**
  * The main file, kept current. An invalid change leaves the last valid configuration in effect. Changes of groups, the
- * legacy connection, listing and placement apply to the next call; others need a restart, which is logged.
+ * legacy connection, listing and placement apply to the next call; others, and the removal of the legacy connection, need a restart, which
+ * is logged.
  */
 export class MainFile {
   readonly #path: string;
@@ -131,9 +132,19 @@ export class MainFile {
       this.#log.warn(
         "the main file changed in configFolder, cacheTimeoutMinutes, nodeTopology or nodeId: restart to apply it",
       );
+    const { defaults, legacyConnection: legacy } = this.#config;
+    // Without it, the deletion of a volume whose id has no prefix succeeds, and leaves the volume behind.
+    const legacyConnection = config.legacyConnection ?? legacy;
+    if (legacyConnection !== config.legacyConnection)
+      this.#log.warn(
+        "the main file lost legacyConnection: ids without a prefix stay those of it until csimux restarts",
+        {
+          connection: legacyConnection,
+        },
+      );
     // Keeps the identity of equal defaults, so that what was made from them is not made again.
-    const { defaults } = this.#config;
-    this.#config = isDeepStrictEqual(config.defaults, defaults) ? { ...config, defaults } : config;
+    const kept = isDeepStrictEqual(config.defaults, defaults) ? { defaults } : {};
+    this.#config = { ...config, ...kept, legacyConnection };
     this.#log.info("the main file was read again");
   }
 }

@@ -65,6 +65,14 @@ test("a comment, or a setting that no connection inherits, logs in nowhere again
   expect(logins).toHaveLength(40);
 });
 
+test("the legacy connection may become another one, but not none while csimux runs", async () => {
+  const { main, edit } = await world(text("  legacyConnection: c0\n"));
+  await edit(text("  listing: partial\n"));
+  expect(main.config).toMatchObject({ listing: "partial", legacyConnection: "c0" });
+  await edit(text("  legacyConnection: c1\n"));
+  expect(main.config).toMatchObject({ listing: "complete", legacyConnection: "c1" });
+});
+
 test("checks of the main file run one after the other, so that the last one counts", async () => {
   const { main } = await world(text());
   const path = join(folder, "proxy.yaml");
