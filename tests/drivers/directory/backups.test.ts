@@ -278,15 +278,14 @@ test.skipIf(!hasRestic)(
   async () => {
     const driver = await opened(newResticRepository());
     for (const id of ["a", "b", "c"]) await driver.create(volumeOf(id), call);
-    const snapshots = snapshotsOf(driver);
     const other = through(driver.repository, driver.repository.runner.run);
     expect(await Promise.all([driver, other].map(each => snapshotIds(each)))).toEqual([[], []]);
-    const make = (id: string) => snapshotsOf(id === "a" ? other : driver).create(`s-${id}`, id, {}, call);
-    await Promise.all(["a", "b", "c"].map(make));
+    const by = (id: string) => snapshotsOf(id === "a" ? other : driver);
+    await Promise.all(["a", "b", "c"].map(id => by(id).create(`s-${id}`, id, {}, call)));
     expect(await readdir(join(driver.repository.folder, "repository", "keys"))).toHaveLength(1);
     const ids = await snapshotIds(driver);
     expect(ids).toHaveLength(3);
-    await Promise.all(ids.map(id => snapshots.delete(id, call)));
+    await Promise.all(ids.map(id => by(id).delete(id, call)));
     expect(await snapshotIds(driver)).toEqual([]);
   },
   120_000,
