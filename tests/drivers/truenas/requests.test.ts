@@ -24,6 +24,7 @@ type Operation = (typeof operations)[number];
  *   the temporary snapshot; read the clone, because the server answers nothing about it; prove that no share of its path exists; create
  *   the share; finish the volume. A restore needs no temporary snapshot, but proves that its snapshot is a finished one of csimux, and reads
  *   how its dataset keeps access control lists; what is remembered of the datasets above then serves no deletion, which asks for less.
+ *   The size of a temporary snapshot of a zvol is read, because the zvol may have grown since it was read.
  * - delete a snapshot: read it and the datasets above, which proves right before the deletion what it is; delete it; 26 needs to be asked for the
  *   result.
  * - delete: read the volume, all that depends on it, and the objects that share it; delete these, and the volume. Up to 25.10 the server deletes
@@ -37,15 +38,15 @@ type Operation = (typeof operations)[number];
 const upTo2504: Partial<Record<Protocol, readonly number[]>> = {
   nfs: [4, 2, 8, 9, 2, 3],
   smb: [4, 2, 8, 9, 2, 5],
-  iscsi: [10, 2, 13, 15, 2, 7],
+  iscsi: [10, 2, 13, 16, 2, 7],
 };
 
 /** The pool of a snapshot's volume is read with a request of its own. */
 const in2510: typeof upTo2504 = {
   nfs: [4, 2, 9, 10, 3, 4],
   smb: [4, 2, 9, 10, 3, 6],
-  iscsi: [8, 2, 11, 12, 2, 8],
-  nvmeof: [8, 2, 11, 12, 2, 9],
+  iscsi: [8, 2, 11, 13, 2, 8],
+  nvmeof: [8, 2, 11, 13, 2, 9],
 };
 
 /**
@@ -55,12 +56,12 @@ const in2510: typeof upTo2504 = {
 const in26: typeof upTo2504 = {
   nfs: [4, 2, 10, 11, 4, 7],
   smb: [4, 2, 10, 11, 4, 7],
-  iscsi: [8, 2, 12, 13, 3, 9],
-  nvmeof: [8, 2, 12, 13, 3, 10],
+  iscsi: [8, 2, 12, 14, 3, 9],
+  nvmeof: [8, 2, 12, 14, 3, 10],
 };
 
 /** Targets cannot be deleted together with their extents. */
-const in2410: typeof upTo2504 = { ...upTo2504, iscsi: [10, 2, 13, 15, 2, 8] };
+const in2410: typeof upTo2504 = { ...upTo2504, iscsi: [10, 2, 13, 16, 2, 8] };
 
 function expected(version: Version): typeof upTo2504 {
   const number = numberOf(version);

@@ -1,6 +1,6 @@
 import type { Protocol } from "../../../core/access.ts";
 import { discardedName, isDiscarded, isStaging, isTemporary } from "../../zfs/names.ts";
-import { ownValue, property, shownValue } from "../../zfs/properties.ts";
+import { bytesOf, ownValue, property, shownValue } from "../../zfs/properties.ts";
 import {
   type DestroyOptions,
   type Inspected,
@@ -90,18 +90,20 @@ async function destroyDataset({ api, reading }: DatasetApi, name: string, signal
 export async function proven(
   { api, reading }: DatasetApi,
   name: string,
-  { guid, unfinished = false, still, fresh }: Inspected,
+  { guid, unfinished = false, still, grows, fresh }: Inspected,
   signal: AbortSignal,
 ): Promise<void> {
-  if (fresh || (guid === undefined && !unfinished && !still)) return;
-  const asked = [...(unfinished ? [property.success] : []), ...(still ? [still.property] : [])];
+  if (fresh || (!guid && !unfinished && !still && !grows)) return;
+  const asked = [...(unfinished ? [property.success] : []), ...[still, grows].flatMap(each => each?.property ?? [])];
   const entry = await reading.one(name, ["guid", ...asked], signal);
   if (!entry) return;
-  const isOther = guid !== undefined && (shownValue(entry, "guid") ?? guid) !== guid;
+  const isOther = guid && (shownValue(entry, "guid") ?? guid) !== guid;
   // From 25.10 on the API does not show whether a value is inherited, so one that the parent has, too, may be the volume's own.
   const read = (await api.version(signal)).number < withRename ? ownValue : shownValue;
   const isStill = still === undefined || shownValue(entry, still.property) === still.value;
-  if (isOther || !isStill || (unfinished && read(entry, property.success) === "true"))
+  // The server refuses to shrink a zvol, but not a quota.
+  const isLarger = grows !== undefined && bytesOf(shownValue(entry, grows.property)) > grows.bytes;
+  if (isOther || !isStill || isLarger || (unfinished && read(entry, property.success) === "true"))
     throw new ZfsError("changed", `${name} was changed by another call`);
 }
 

@@ -111,7 +111,7 @@ export class ZfsApi implements Zfs, DatasetApi {
     query: PropertyQuery,
     signal: AbortSignal,
   ): Promise<CreationResult> {
-    if (temporary) await takenAfresh(this, dataset.name, snapshot, signal);
+    if (temporary) await takenAfresh(this, dataset, snapshot, signal);
     const system = await systemOf(this.api, signal);
     const aside = system.version >= withSnapshotResources;
     const make = () =>
@@ -130,7 +130,7 @@ export class ZfsApi implements Zfs, DatasetApi {
   }
 
   async set(...[name, values, signal, of]: Parameters<Zfs["set"]>): Promise<void> {
-    if (of?.guid || of?.still) await proven(this, name, of, signal);
+    if (of) await proven(this, name, of, signal);
     const { fields, user } = apiValues(values);
     if (name.includes("@")) return this.#setSnapshot(name, user, signal);
     const { refreservation, ...others } = fields;
