@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import type { Source } from "../../../lib/drivers/driver.ts";
-import { perTest } from "../../contract/per-test.ts";
-import { callWith, gib, snapshotsOf, volumeOf } from "../../contract/rig.ts";
-import { numberOf, recentVersions, type Version } from "../../fakes/truenas/versions.ts";
-import { type Opening, parent, refusal, truenasRig } from "./rig.ts";
+import type { Source } from "../../../../lib/drivers/driver.ts";
+import { perTest } from "../../../contract/per-test.ts";
+import { callWith, gib, snapshotsOf, volumeOf } from "../../../contract/rig.ts";
+import { numberOf, recentVersions, type Version } from "../../../fakes/truenas/versions.ts";
+import { type Opening, parent, refusal, truenasRig } from "../rig.ts";
 
 const call = callWith();
 const open = perTest((version: Version, opening: Opening = {}) => truenasRig("nfs", { version }, opening));

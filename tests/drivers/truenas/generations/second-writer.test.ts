@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import type { Driver, Source } from "../../../lib/drivers/driver.ts";
-import { perTest } from "../../contract/per-test.ts";
-import { callWith, getVolume, gib, snapshotsOf, volumeOf } from "../../contract/rig.ts";
-import { recentVersions, type Version } from "../../fakes/truenas/versions.ts";
-import { type ApiRig, type Protocol, parent, refusal, truenasRig } from "./rig.ts";
+import type { Driver, Source } from "../../../../lib/drivers/driver.ts";
+import { perTest } from "../../../contract/per-test.ts";
+import { callWith, getVolume, gib, snapshotsOf, volumeOf } from "../../../contract/rig.ts";
+import { recentVersions, type Version } from "../../../fakes/truenas/versions.ts";
+import { type ApiRig, type Protocol, parent, refusal, truenasRig } from "../rig.ts";
 
 const call = callWith();
 const opened = perTest((protocol: Protocol, version: Version) => truenasRig(protocol, { version }));
