@@ -15,7 +15,7 @@ import {
   shownValue,
 } from "./properties.ts";
 import { protectedOf } from "./protected.ts";
-import { copySourceOf, findSnapshot, snapshotBytes, snapshotProperties } from "./sources.ts";
+import { copySourceOf, findSnapshot, snapshotBytes, snapshotProperties, volumeBytes } from "./sources.ts";
 import type { CopyAccess } from "./storage.ts";
 import { whyNotSent } from "./streams.ts";
 import { removeFreed } from "./tombstones.ts";
@@ -160,7 +160,7 @@ export function datasetCopySource({ storage, streams }: CopyAccess): CopySource 
       if (proof === undefined) throw untrue(`taken ${entry.name}, with its guid`);
       return {
         ...{ name: entry.name, proof, toSend, stable: true },
-        bytes: sourceBytes(entry, found.bytes),
+        bytes: volumeBytes(entry) || found.bytes,
         traits: {
           encrypted: isEncrypted(dataset),
           blockBytes: bytesOf(shownValue(dataset, "volblocksize")),
@@ -221,12 +221,4 @@ export function datasetCopySource({ storage, streams }: CopyAccess): CopySource 
 function isEncrypted(entry: Entry): boolean | undefined {
   const value = shownValue(entry, "encryption");
   return value === undefined ? undefined : value !== "off";
-}
-
-/** The smallest size of a volume made of a snapshot: that of the volume when it was taken. `known`: of its source. */
-function sourceBytes(entry: Entry, known: bigint): bigint {
-  const recorded = bytesOf(ownValue(entry, property.bytes));
-  const volsize = bytesOf(shownValue(entry, "volsize"));
-  if (recorded > 0n || volsize > 0n) return recorded > volsize ? recorded : volsize;
-  return known;
 }

@@ -46,12 +46,20 @@ export const snapshotProperties = [
   ...[property.bytes, property.group, property.tombstone, ...markProperties],
 ] as const;
 
-/** The smallest size in bytes of a volume made from this snapshot: that of its volume, or of its content. */
-export function snapshotBytes(entry: Entry): bigint {
+/**
+ * The size in bytes of the volume of a snapshot when that was taken; 0 if neither its record nor ZFS tells. The volume may have grown between the
+ * reading of the recorded size and the snapshot, and a smaller copy would be cut off.
+ */
+export function volumeBytes(entry: Entry): bigint {
   const recorded = bytesOf(ownValue(entry, property.bytes));
   const volsize = bytesOf(shownValue(entry, "volsize"));
-  // Its volume may have grown between the reading of the recorded size and the snapshot; a smaller copy would be cut off.
-  if (recorded > 0n || volsize > 0n) return recorded > volsize ? recorded : volsize;
+  return recorded > volsize ? recorded : volsize;
+}
+
+/** The smallest size in bytes of a volume made from this snapshot: that of its volume, or of its content. */
+export function snapshotBytes(entry: Entry): bigint {
+  const known = volumeBytes(entry);
+  if (known > 0n) return known;
   const [referenced, logical] = ["referenced", "logicalreferenced"].map(name => bytesOf(shownValue(entry, name)));
   return (logical ?? 0n) > (referenced ?? 0n) ? (logical ?? 0n) : (referenced ?? 0n);
 }

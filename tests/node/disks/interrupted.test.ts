@@ -107,19 +107,20 @@ test.skipIf(!canTrace)("an interrupted format is not repeated on a copy of its d
   expect(await codeOf(disk.filesystems().prepare(disk.device, disk.wanted(), callOf()))).toBe("ok");
 });
 
+/** The process ends right after mkfs. */
+const endingAfterMkfs: CommandRunner = {
+  where: "local",
+  run: async (command, signal) => {
+    const output = await local.run(command, signal);
+    if (command.argv[0].startsWith("mkfs.")) throw new Error("ended");
+    return output;
+  },
+};
+
 test.skipIf(!canTrace)("a finished file system is kept although its format is still recorded", async () => {
   using disk = new Disk();
-  const flushes: CommandRunner = {
-    where: "local",
-    // The process ends right after mkfs.
-    run: async (command, signal) => {
-      const output = await local.run(command, signal);
-      if (command.argv[0].startsWith("mkfs.")) throw new Error("ended");
-      return output;
-    },
-  };
   await disk
-    .filesystems(flushes)
+    .filesystems(endingAfterMkfs)
     .prepare(disk.device, disk.wanted(), callOf())
     .catch(() => {});
   const uuid = sh('blkid -p -o value -s UUID "$1"', disk.path);
@@ -142,16 +143,8 @@ for (const [type, script] of Object.entries(wiped)) {
     async () => {
       using disk = new Disk(leastFor(type));
       const wanted = disk.wanted({ fsType: type });
-      const dying: CommandRunner = {
-        where: "local",
-        run: async (command, signal) => {
-          const output = await local.run(command, signal);
-          if (command.argv[0].startsWith("mkfs.")) throw new Error("ended");
-          return output;
-        },
-      };
       await disk
-        .filesystems(dying)
+        .filesystems(endingAfterMkfs)
         .prepare(disk.device, wanted, callOf())
         .catch(() => {});
       await disk.filesystems(local, undefined, "other-node").prepare(disk.device, wanted, callOf());
