@@ -2,7 +2,9 @@
  * kopia(1) as far as csimux calls it, on a repository that is a folder (FAKE_KOPIA): one folder for each snapshot, and its manifest, a
  * line of JSON. It takes commands of a connected configuration only, and only the token "good token". KOPIA_FAULT: "torn" makes
  * snapshots of which a part could not be read. It is a shell, which starts ten times as fast as bun, because a test calls it hundreds of
- * times. A restore keeps modes, owners and times (kopia snapshot restore --help: --[no-]skip-owners, -permissions, -times).
+ * times. A restore keeps modes, owners and times (kopia snapshot restore --help: --[no-]skip-owners, -permissions, -times). Without a
+ * policy for its folder or the one above, a snapshot lacks caches and what .kopiaignore names, also as a link (fs/ignorefs/ignorefs.go), and
+ * all but the ten latest ones of a folder are deleted (snapshot/policy/expire.go; the policy for hours and days is left out here).
  */
 export const kopiaProgram = String.raw`#!/bin/sh
 fail() {
@@ -29,6 +31,7 @@ tags=
 first=
 second=
 command="$1 $2"
+flags="$*"
 shift 2
 while [ $# -gt 0 ]; do
   case $1 in
@@ -49,13 +52,55 @@ create() {
   read -r uuid </proc/sys/kernel/random/uuid
   id=$(echo "$uuid" | tr -d -)
   cp -a "$first" "$FAKE_KOPIA/$id"
+  hasPolicy --ignore-cache-dirs=false || omitCaches "$FAKE_KOPIA/$id"
+  hasPolicy --add-dot-ignore=. || omitNamed "$FAKE_KOPIA/$id"
   [ "$KOPIA_FAULT" = torn ] && failed=1 || failed=0
   members=$(printf %s "$tags" | paste -sd ,)
   manifest="{\"id\":\"$id\",\"source\":{\"host\":\"csimux\",\"userName\":\"csimux\",\"path\":$(quoted "$first")},"
   manifest="$manifest\"startTime\":\"$(date -u +%Y-%m-%dT%H:%M:%S.%3NZ)\","
   manifest="$manifest\"rootEntry\":{\"mode\":$((0$(stat -c %a "$first"))),\"summ\":{\"size\":1,\"numFailed\":$failed}},"
   printf '%s"tags":{%s}}\n' "$manifest" "$members" >"$FAKE_KOPIA/$id.json"
+  hasPolicy --keep-latest=2147483647 || expire
   cat "$FAKE_KOPIA/$id.json"
+}
+
+# Whether a flag of a policy holds for the folder.
+hasPolicy() {
+  for file in "$FAKE_KOPIA.policies$first/flags" "$FAKE_KOPIA.policies${"$"}{first%/*}/flags"; do
+    [ -e "$file" ] || continue
+    IFS= read -r policy <"$file"
+    case " $policy " in *" $1 "*) return 0 ;; esac
+  done
+  return 1
+}
+
+omitCaches() {
+  find "$1" -name CACHEDIR.TAG | while IFS= read -r file; do
+    rm -r "${"$"}{file%/CACHEDIR.TAG}"
+    mkdir "${"$"}{file%/CACHEDIR.TAG}"
+  done
+}
+
+# It resolves a link itself, so that no option of a mount hinders that (filesystemSymlink.Resolve).
+omitNamed() {
+  [ -e "$first/.kopiaignore" ] || [ -L "$first/.kopiaignore" ] || return 0
+  while IFS= read -r name; do rm -rf "$1/$name"; done <"$(readlink -f "$first/.kopiaignore")"
+}
+
+expire() {
+  kept=0
+  ls -t "$FAKE_KOPIA"/*.json | while IFS= read -r file; do
+    IFS= read -r manifest <"$file"
+    case $manifest in *"\"path\":$(quoted "$first")"*) ;; *) continue ;; esac
+    kept=$((kept + 1))
+    [ "$kept" -le 10 ] || rm -r "$file" "${"$"}{file%.json}"
+  done
+}
+
+set_policy() {
+  place=$(cd "$first" && pwd -P)
+  mkdir -p "$FAKE_KOPIA.policies$place"
+  echo "$flags" >"$FAKE_KOPIA.policies$place/flags"
 }
 
 # Whether a manifest has every tag that is asked for.
@@ -97,6 +142,7 @@ case $command in
   "snapshot list") list ;;
   "snapshot restore") restore ;;
   "snapshot delete") remove ;;
+  "policy set") set_policy ;;
   *) fail "unknown command $command" ;;
 esac
 `;

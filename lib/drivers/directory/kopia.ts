@@ -1,6 +1,6 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { CommandRunner, Output } from "../../io/runner.ts";
@@ -41,12 +41,22 @@ const absent = /no snapshots matched|invalid content hash|not found/i;
 /** What `kopia snapshot list` says of what it could not read (LoadSnapshots of snapshot/manager.go). */
 const unread = /unable to parse snapshot manifest/i;
 
+/**
+ * The policy for volumes, on the folder above them. With each new snapshot of a volume, kopia would delete the older ones except some of its hours,
+ * days, weeks and months (`defaultKeepLatest` and the others in snapshot/policy/retention_policy.go), and would leave out folders that contain CACHEDIR.TAG
+ * and what files called .kopiaignore name. A pod can make such a file a link to one of others, which kopia, as root, resolves and reads
+ * (fs/ignorefs/ignorefs.go): what is missing would tell the pod what that contains. A list of one's own replaces the name; no file is called ".".
+ */
+const policy = ["--keep-latest=2147483647", "--ignore-cache-dirs=false", "--add-dot-ignore=."] as const;
+
 /** Snapshots with kopia(1). Its configuration is in a folder of this process, which is removed at its end. */
 export class Kopia implements BackupTool {
   readonly method = "kopia";
   readonly #context: OperationContext;
   readonly #settings: KopiaSettings;
   #folder: Promise<string> | undefined;
+  /** The folders that have the policy, which is set once per process. */
+  readonly #ruled = new Set<string>();
 
   constructor(context: OperationContext, settings: KopiaSettings) {
     this.#context = context;
@@ -66,9 +76,11 @@ export class Kopia implements BackupTool {
     const about = [`csi_volume_id:${volumeId}`, `csi_snapshot_name:${key}`, `csi_bytes:${bytes}`];
     const tags = [...this.#ownTags(), ...about, ...this.#settings.tags.map(asTag)].flatMap(tag => ["--tags", tag]);
     const output = await whileAnswering(at, call, attended =>
-      sealed(at, folder, attended, ({ source, runner }) =>
-        this.#run(["snapshot", "create", "--json", ...tags], [source], attended, { runner, timeoutMs: unlimitedMs }),
-      ),
+      sealed(at, folder, attended, async ({ source, runner }) => {
+        await this.#rule(dirname(source), attended);
+        const words = ["snapshot", "create", "--json", ...tags];
+        return await this.#run(words, [source], attended, { runner, timeoutMs: unlimitedMs });
+      }),
     );
     if (output.exitCode !== 0) throw this.#failure("read a volume", output);
     const [backup] = rowsOf(this.#context, "kopia", `[${output.stdout}]`).map(row => readBackup(this.#context, row));
@@ -96,6 +108,14 @@ export class Kopia implements BackupTool {
     if (folder !== undefined) await rm(folder, { recursive: true, force: true });
   }
 
+  /** Sets the policy. kopia runs in the folder, because it takes a path with "@" for a user and a host (ParseSourceInfo). */
+  async #rule(folder: string, call: Call): Promise<void> {
+    if (this.#ruled.has(folder)) return;
+    const output = await this.#run(["policy", "set", ...policy], ["."], call, { folder });
+    if (output.exitCode !== 0) throw this.#failure("set its policy for volumes", output);
+    this.#ruled.add(folder);
+  }
+
   async #list(tags: readonly string[], call: Call): Promise<readonly Backup[]> {
     const filter = tags.flatMap(tag => ["--tags", tag]);
     const output = await wholeList(
@@ -115,10 +135,14 @@ export class Kopia implements BackupTool {
     command: readonly string[],
     words: readonly string[],
     call: Call,
-    more: { readonly runner?: CommandRunner; readonly timeoutMs?: number } = {},
+    {
+      folder,
+      ...more
+    }: { readonly runner?: CommandRunner; readonly timeoutMs?: number; readonly folder?: string } = {},
   ): Promise<Output> {
     const env = await this.#connected(call);
-    const argv = ["kopia", ...command, ...this.#settings.flags, ...words] as const;
+    const kopia = folder === undefined ? (["kopia"] as const) : (["env", "-C", folder, "kopia"] as const);
+    const argv = [...kopia, ...command, ...this.#settings.flags, ...words] as const;
     return await runTool(this.#context, env, argv, call, { timeoutMs: 90_000, ...more });
   }
 
