@@ -49,6 +49,12 @@ const unread = /unable to parse snapshot manifest/i;
  */
 const policy = ["--keep-latest=2147483647", "--ignore-cache-dirs=false", "--add-dot-ignore=."] as const;
 
+/**
+ * Without it, a file has the content of the last snapshot of its folder if time, size, mode and owner are the same, although programs set times
+ * (snapshot/upload/upload.go, metadataEquals); kopia knows neither its inode nor its ctime. What is in the repository is not sent again.
+ */
+const readEverything = "--force-hash=100";
+
 /** Snapshots with kopia(1). Its configuration is in a folder of this process, which is removed at its end. */
 export class Kopia implements BackupTool {
   readonly method = "kopia";
@@ -78,7 +84,7 @@ export class Kopia implements BackupTool {
     const output = await whileAnswering(at, call, attended =>
       sealed(at, folder, attended, async ({ source, runner }) => {
         await this.#rule(dirname(source), attended);
-        const words = ["snapshot", "create", "--json", ...tags];
+        const words = ["snapshot", "create", "--json", readEverything, ...tags];
         return await this.#run(words, [source], attended, { runner, timeoutMs: unlimitedMs });
       }),
     );

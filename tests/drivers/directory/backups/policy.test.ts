@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { mkdir, readdir, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, symlink, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Driver } from "../../../../lib/drivers/driver.ts";
 import { callWith, gib, snapshotIds, snapshotsOf, volumeOf } from "../../../contract/rig.ts";
@@ -50,4 +50,17 @@ test("a file .kopiaignore of a pod leaves nothing out, so that a link to a file 
   await symlink(join(base, "v", "other", "secret"), join(base, "v", "a", ".kopiaignore"));
   await writeFile(join(base, "v", "a", "guess"), "");
   expect(await restored()).toEqual([".kopiaignore", "guess"]);
+});
+
+test("a snapshot by kopia has the content of a file whose time and size are those of the last snapshot", async () => {
+  const file = join(base, "v", "a", "file");
+  const write = async (text: string) => {
+    await writeFile(file, text);
+    await utimes(file, 1, 1);
+  };
+  await write("before");
+  await snapshotsOf(driver).create("first", "a", {}, call);
+  await write("after!");
+  expect(await restored()).toEqual(["file"]);
+  expect(await readFile(join(base, "v", "b", "file"), "utf8")).toBe("after!");
 });
