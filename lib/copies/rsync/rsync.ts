@@ -2,6 +2,7 @@ import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { ReadableTree } from "../../drivers/copying.ts";
 import { type Argv, CommandError, complaint, type Output } from "../../io/runner.ts";
+import { isWhole, typesOf } from "./file-system-type.ts";
 import { copySparse, exclusion, largeBytes, skippedFile } from "./sparse-files.ts";
 import type { ComparedFiles } from "./unchanged-files.ts";
 
@@ -174,12 +175,12 @@ async function rsync(
 }
 
 async function flagsFor({ tree, folder, stable }: FilesWork, call: Call): Promise<readonly string[]> {
-  const { stdout, exitCode } = await tree.runner.run({ argv: ["stat", "-f", "-c", "%t", "--", folder] }, call.signal);
-  const type = exitCode === 0 ? stdout.trim() : "";
+  const { tree: from, target: type } = await typesOf(tree, folder, call);
   const kept = smbTypes.has(type) ? ["-rltH", "--specials"] : ["-aHAX", "--numeric-ids"];
   // By default rsync compares times by whole seconds, and a file may change twice in one.
   const times = stable && coarseTypes.has(type) ? [] : [exactTimes];
-  return [...kept, "--sparse", "--delete", "--no-devices", "--one-file-system", ...times];
+  const within = isWhole(from) ? [] : ["--one-file-system"];
+  return [...kept, "--sparse", "--delete", "--no-devices", ...within, ...times];
 }
 
 /** What rsync reports for causes that a person can correct, and the correction. */

@@ -3,6 +3,7 @@ import type { Call } from "../../core/call.ts";
 import type { ReadableTree } from "../../drivers/copying.ts";
 import { CommandError } from "../../io/runner.ts";
 import type { CopyRecord } from "../record.ts";
+import { isWhole, typesOf } from "./file-system-type.ts";
 
 /**
  * Magic numbers (statfs(2)) of file systems that change a file's ctime with each change of its content: ext2 to ext4, XFS, Btrfs, and those that
@@ -101,14 +102,17 @@ export class PassFiles {
   /** Undefined if nothing is known about the tree: all of it is compared. */
   async #found(tree: ReadableTree, folder: string, began: number, call: Call) {
     try {
-      return (await isTrusted(tree, folder, call)) ? await this.#list(tree, began, call) : undefined;
+      const types = await typesOf(tree, folder, call);
+      const isTrusted = trustedTypes.has(types.tree) && trustedTypes.has(types.target);
+      return isTrusted ? await this.#list(tree, isWhole(types.tree), began, call) : undefined;
     } catch (error) {
       if (error instanceof CommandError && error.failure === "missing") return undefined;
       throw error;
     }
   }
 
-  async #list(tree: ReadableTree, began: number, call: Call) {
+  /** `whole`: also what has another device number. */
+  async #list(tree: ReadableTree, whole: boolean, began: number, call: Call) {
     const run = { timeoutMs: unlimitedMs };
     // Pages that a program has written through a mapping are written back, and its next write then sets the times.
     const synced = await tree.runner.run({ ...run, argv: ["sync", "--file-system", "--", tree.path] }, call.signal);
@@ -128,7 +132,7 @@ export class PassFiles {
     const argv = [
       "find",
       tree.path,
-      "-xdev",
+      ...(whole ? [] : ["-xdev"]),
       "-ignore_readdir_race",
       "-type",
       "f",
@@ -139,13 +143,6 @@ export class PassFiles {
     if (listed.exitCode !== 0 || files.size > mostFiles) return undefined;
     return { listing: { began, files }, changed };
   }
-}
-
-async function isTrusted(tree: ReadableTree, folder: string, call: Call): Promise<boolean> {
-  const argv = ["stat", "--file-system", "--format=%t", "--", tree.path, folder] as const;
-  const { stdout, exitCode } = await tree.runner.run({ argv }, call.signal);
-  const types = stdout.trim().split("\n");
-  return exitCode === 0 && types.length === 2 && types.every(type => trustedTypes.has(type));
 }
 
 /** Splits the output of find(1) into its entries. The path is undefined if it is not UTF-8: it cannot be passed to a program. */

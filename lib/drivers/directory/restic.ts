@@ -125,7 +125,9 @@ export class Restic implements BackupTool {
   /** Runs in the parent folder, so that the permissions and owner of the volume's root are part of the backup. */
   async #backup(source: string, tags: readonly string[], runner: CommandRunner, call: Call): Promise<string> {
     const { env, flags } = this.#settings;
-    const words = ["backup", "--json", ...flags, "--host", host, "--one-file-system", ...tags, "--", basename(source)];
+    // Nothing is mounted in a sealed tree, but a subvolume of btrfs has another device number, too. A network mount may mount folders by itself.
+    const within = this.#context.local ? [] : ["--one-file-system"];
+    const words = ["backup", "--json", ...flags, "--host", host, ...within, ...tags, "--", basename(source)];
     const argv = ["env", "-C", dirname(source), "restic", ...words] as const;
     const output = await runTool(this.#context, env, argv, call, { runner, timeoutMs: unlimitedMs });
     const id = idIn(output.stdout);

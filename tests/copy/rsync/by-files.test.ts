@@ -246,7 +246,7 @@ test("to a share of SMB, owners, modes, ACLs and attributes are left to its moun
   const runner = (type: string): CommandRunner => ({
     where: "test",
     async run({ argv }) {
-      if (argv[0] === "stat") return { stdout: `${type}\n`, stderr: "", exitCode: 0 };
+      if (argv[0] === "stat") return { stdout: `ef53\n${type}\n`, stderr: "", exitCode: 0 };
       argvs.push(argv);
       return { stdout: "", stderr: "", exitCode: 0 };
     },
