@@ -1,9 +1,10 @@
 import { textAt } from "../../../lib/lint/lint-input.ts";
+import type { Mapping } from "../../../lib/schema/mapping.ts";
 import { CopyRefusal } from "./controller.ts";
 import { claimOfVolume, claimText, placeOfObject } from "./objects/objects.ts";
 import { MoveRefusal } from "./refusal.ts";
 import { endMove, forEachClaim, isBeingDeleted, type MoveWork, noted, setPolicy, stateOf, volumeNow } from "./work.ts";
-import { handleOf, type Moving } from "./world.ts";
+import { handleOf, type Moving, sharersOf } from "./world.ts";
 
 /** How long a deletion may take before a message says that it continues, in milliseconds. */
 const deletionMs = 60_000;
@@ -17,6 +18,7 @@ export async function finish(work: MoveWork): Promise<number> {
   const moved = claims.filter(each => each.note !== undefined);
   for (const claim of claims) if (claim.note === undefined) desk.say(`${claimText(claim)}: is not being moved`);
   for (const claim of moved) checkFinished(claim);
+  for (const volume of moved.flatMap(loser)) checkUnshared(work, volume);
   const doomed = moved.flatMap(loser).map(each => `${placeOfObject(each).name} (${handleOf(each)})`);
   if (doomed.length > 0 && !desk.isPrint && !options.isSure)
     await desk.confirm(
@@ -50,6 +52,16 @@ function checkFinished(moving: Moving): void {
     throw new MoveRefusal(`${name} is not bound to ${placeOfObject(stays).name || note.volume}; nothing is deleted`);
   if (goes !== undefined && claimOfVolume(goes)?.uid === uid)
     throw new MoveRefusal(`${name} is bound to ${placeOfObject(goes).name}, too; nothing is deleted`);
+}
+
+/** Throws MoveRefusal if another PersistentVolume has the storage that is to be deleted. */
+function checkUnshared({ world }: MoveWork, volume: Mapping): void {
+  const { name } = placeOfObject(volume);
+  const [other] = sharersOf(world, volume);
+  if (other !== undefined)
+    throw new MoveRefusal(
+      `the PersistentVolume ${other} has the same storage as ${name}; nothing is deleted. If that storage is not needed any more, set ${other} to the policy Retain, delete it, and repeat the command`,
+    );
 }
 
 async function keepNew(work: MoveWork, moving: Moving): Promise<void> {

@@ -13,7 +13,7 @@ import {
 } from "./objects/objects.ts";
 import type { MoveOptions } from "./options.ts";
 import { templateOf, type Users, usersOf, type Workload, workloadText } from "./users.ts";
-import type { Moving, World } from "./world.ts";
+import { type Moving, sharersOf, type World } from "./world.ts";
 
 /** The flags with which a person confirms that operators and GitOps tools are paused. */
 export type Pauses = Pick<MoveOptions, "isOwnerPaused" | "isGitopsPaused">;
@@ -33,6 +33,7 @@ export function refusalsOf(
   ];
   return [
     ...claims.flatMap(each => claimRefusals(each, target, pauses)),
+    ...claims.flatMap(each => sharedRefusals(each, world)),
     ...claims.flatMap(each => userRefusals(each, users.get(each), world)),
     ...workloads.flatMap(each => workloadRefusals(each, world, pauses)),
     ...workloads.flatMap(each => missingOrdinals(each, claims, world, toClass)),
@@ -61,6 +62,13 @@ function claimRefusals(moving: Moving, target: Mapping, pauses: Pauses): readonl
     ),
   ];
 }
+
+/** Pods of another claim with the same storage are not stopped, and what they write after the last pass would be lost. */
+const sharedRefusals = (moving: Moving, world: World): readonly string[] =>
+  sharersOf(world, moving.old).map(
+    other =>
+      `claim ${claimText(moving)} has the same storage as the PersistentVolume ${other}, whose users csimux does not stop: delete that first (with the policy Retain)`,
+  );
 
 const pauseIt = "pause it, and give --gitops-paused";
 

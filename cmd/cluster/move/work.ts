@@ -30,8 +30,8 @@ export async function beginWork(options: MoveOptions, desk: Desk, host: Host): P
   const names = await claimsMeant(desk, options);
   const namespaces = [...new Set(names.map(({ namespace }) => namespace))];
   await checkRights(desk, namespaces);
-  const world = await readWorld(desk, namespaces);
-  const claims = names.map(each => movingOf(world, each));
+  const found = await readWorld(desk, namespaces);
+  const claims = names.map(each => movingOf(found, each));
   const drivers = [...new Set(claims.flatMap(each => textAt(each.old, "spec", "csi", "driver") ?? []))];
   if (drivers.length > 1) throw new MoveRefusal(`the claims have volumes of several drivers: ${drivers.join(", ")}`);
   const [driver] = drivers;
@@ -41,6 +41,7 @@ export async function beginWork(options: MoveOptions, desk: Desk, host: Host): P
   const controller = new CopyingController(desk, driver, host.colour ? 2 : 20);
   const served = await controller.served();
   const known = claims.map(each => withoutAlias(each, served));
+  const world = { ...found, served };
   return { desk, controller, options, claims: known, world, progress: new Progress(host) };
 }
 

@@ -17,6 +17,7 @@ export interface World {
   readonly autoscalers: readonly Mapping[];
   readonly nodes: readonly Mapping[];
   readonly classes: readonly Mapping[];
+  readonly served: ServedDriver;
 }
 
 /** A claim that is to be moved, or is being moved. During the switch, the claim does not exist for a second. */
@@ -41,7 +42,7 @@ export interface ServedDriver {
 const namespaced = "pvc,pods,statefulsets,deployments,replicasets,daemonsets,horizontalpodautoscalers";
 
 /** Reads the cluster: what belongs to no namespace, and these namespaces. */
-export async function readWorld(desk: Desk, namespaces: readonly string[]): Promise<World> {
+export async function readWorld(desk: Desk, namespaces: readonly string[]): Promise<Omit<World, "served">> {
   const objects = [...(await desk.list("pv,nodes,storageclasses"))];
   for (const namespace of namespaces) objects.push(...(await desk.list(namespaced, namespace)));
   const of = (...kinds: readonly string[]) => objects.filter(each => kinds.includes(String(each["kind"])));
@@ -87,13 +88,26 @@ export function movingOf(world: Pick<World, "claims" | "volumes">, { namespace, 
 }
 
 /** A claim with the id and the driver name of its old volume outside of the alias that has it, if csimux serves that as an alias. */
-export function withoutAlias(moving: Moving, { name, aliases }: ServedDriver): Moving {
-  const connection = aliases.get(moving.driver ?? "");
-  if (connection === undefined) return moving;
-  const source = parseHandle(moving.source, "volume")
-    ? moving.source
-    : encodeHandle({ kind: "volume", connection, id: moving.source });
-  return { ...moving, source, driver: name };
+export function withoutAlias<T extends Pick<Moving, "source" | "driver">>(
+  volume: T,
+  { name, aliases }: ServedDriver,
+): T {
+  const connection = aliases.get(volume.driver ?? "");
+  if (connection === undefined) return volume;
+  const source = parseHandle(volume.source, "volume")
+    ? volume.source
+    : encodeHandle({ kind: "volume", connection, id: volume.source });
+  return { ...volume, source, driver: name };
+}
+
+/** The names of the other PersistentVolumes of the same storage, also under an alias: a second one gives another claim the same files. */
+export function sharersOf({ volumes, served }: Pick<World, "volumes" | "served">, volume: unknown): readonly string[] {
+  const idOf = (each: unknown): string =>
+    JSON.stringify(withoutAlias({ source: handleOf(each), driver: textAt(each, "spec", "csi", "driver") }, served));
+  const { name } = placeOfObject(volume);
+  return volumes
+    .filter(each => placeOfObject(each).name !== name && handleOf(each) !== "" && idOf(each) === idOf(volume))
+    .map(each => placeOfObject(each).name);
 }
 
 /** The CSI id of a PersistentVolume. */

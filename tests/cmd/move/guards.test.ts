@@ -181,6 +181,25 @@ describe("csimux move deletes no claim", () => {
   });
 });
 
+test("finish deletes no storage that another PersistentVolume has, too", async () => {
+  const { cluster, run, close } = await moveWorld();
+  try {
+    for (const command of ["copy", "switch"] as const) await run(command, command === "copy" ? toFast : { yes: true });
+    cluster.add(...claimAndVolume("again", { policy: "Retain", handle: "v:a/pvc-data-db-0" }));
+    const { length } = cluster.changes;
+    expect(await run("finish", { yes: true })).toMatchObject({
+      code: 1,
+      err: expect.stringContaining(
+        "PersistentVolume pvc-again has the same storage as pvc-data-db-0; nothing is deleted",
+      ),
+    });
+    expect(cluster.changes).toHaveLength(length);
+    expect([...cluster.csimux.volumes.keys()]).toContain("v:a/pvc-data-db-0");
+  } finally {
+    close();
+  }
+});
+
 test("rehearse makes a second claim once, and prints a pod", async () => {
   const { cluster, run, close } = await moveWorld();
   try {

@@ -36,6 +36,7 @@ const usual: World = {
   autoscalers: [],
   nodes: [{ kind: "Node", metadata: { name: "w1" }, status: { conditions: [{ type: "Ready", status: "True" }] } }],
   classes: [storageClass("slow", "a"), storageClass("fast", "b"), storageClass("same", "a")],
+  served: { name: "csimux.storage", aliases: new Map([["old.example", "a"]]) },
 };
 
 const noPause = { isOwnerPaused: false, isGitopsPaused: false };
@@ -91,6 +92,23 @@ describe("a move is refused before anything is changed", () => {
       "a volume of another driver",
       changedVolume({ spec: { csi: { driver: "other.example" } } }),
       "has a volume of the driver other.example, but class fast belongs to csimux.storage",
+    ],
+    [
+      "a second PersistentVolume of its storage",
+      { volumes: [boundVolume, merged(boundVolume, { metadata: { name: "pvc-again" } }) as Mapping] },
+      "has the same storage as the PersistentVolume pvc-again, whose users csimux does not stop",
+    ],
+    [
+      "a second PersistentVolume of its storage under an alias",
+      {
+        volumes: [
+          boundVolume,
+          ...claimAndVolume("again", { by: "old.example", handle: "pvc-data-db-0" }).filter(
+            each => each.kind !== pvc["kind"],
+          ),
+        ],
+      },
+      "has the same storage as the PersistentVolume pvc-again",
     ],
     ["a volume of no driver", changedVolume({ spec: { csi: null } }), "a volume that no CSI driver made"],
     [
