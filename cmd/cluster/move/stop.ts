@@ -59,13 +59,36 @@ export async function stop(work: MoveWork, claims: readonly Moving[]): Promise<r
   return stopped;
 }
 
+const generationOf = async ({ desk }: MoveWork, { kind, name }: StoppedWorkload, namespace: string) =>
+  numberAt(await desk.get(kind.toLowerCase(), name, namespace), "metadata", "generation");
+
+/** Notes the versions of the stopped workloads before the last pass, so that `startedSince` knows whether pods have run after it. */
+export async function noteStopped(work: MoveWork, claim: Moving): Promise<Moving> {
+  if (work.desk.isPrint) return claim;
+  const workloads: StoppedWorkload[] = [];
+  for (const { generation: _, ...each } of noted(claim).note.workloads) {
+    const generation = await generationOf(work, each, claim.namespace);
+    workloads.push({ ...each, ...(generation !== undefined && { generation }) });
+  }
+  return writeNote(work, claim, { workloads });
+}
+
+/** A workload that was changed since `noteStopped`: its pods may have run and ended, of which nothing else is left. */
+export async function startedSince(work: MoveWork, claim: Moving): Promise<string | undefined> {
+  for (const each of noted(claim).note.workloads)
+    if (each.generation !== undefined && each.generation !== (await generationOf(work, each, claim.namespace)))
+      return workloadText(each);
+  return undefined;
+}
+
 const classNameOf = ({ claim }: Moving): string => textsAt(claim, "spec")["storageClassName"] ?? "";
 
 /** The workloads with their numbers of pods: the ones that run now, and the ones that an earlier command stopped. */
 function joined(before: readonly StoppedWorkload[], now: readonly Workload[]): readonly StoppedWorkload[] {
   const all = new Map(before.map(each => [workloadText(each), each]));
   for (const { kind, name, replicas } of now)
-    if (replicas > 0) all.set(workloadText({ kind, name }), { kind, name, replicas });
+    if (replicas > 0)
+      all.set(workloadText({ kind, name }), { ...all.get(workloadText({ kind, name })), kind, name, replicas });
   return [...all.values()];
 }
 

@@ -6,7 +6,7 @@ import { claimOfVolume, claimText } from "./objects/objects.ts";
 import { MoveRefusal } from "./refusal.ts";
 import { refusalsOf } from "./refusals.ts";
 import { holders, podsUsing } from "./staged.ts";
-import { start, stop } from "./stop.ts";
+import { noteStopped, start, startedSince, stop } from "./stop.ts";
 import { createClaim, deleteClaim, withdrawVolume } from "./swap.ts";
 import { setAdvice } from "./templates.ts";
 import { groupsOf, usersOf, workloadText } from "./users.ts";
@@ -60,6 +60,9 @@ async function switchGroup(work: MoveWork, group: readonly Moving[]): Promise<nu
     times.begin();
     claims = await stop(work, group);
     times.lap("the pods' end");
+    claims = await forEachClaim(claims, each =>
+      stateOf(each) === "old" ? noteStopped(work, each) : Promise.resolve(each),
+    );
     claims = await forEachClaim(claims, each => land(work, each));
     times.lap("the last pass");
     claims = await forEachClaim(claims, each => swap(work, each));
@@ -88,9 +91,18 @@ async function prepare(work: MoveWork, moving: Moving): Promise<void> {
     return;
   }
   const { pods, workloads } = usersOf(work.world, moving);
-  if (pods.length === 0 && workloads.every(each => each.replicas === 0)) return;
+  if (pods.length === 0 && workloads.every(each => each.replicas === 0)) return refuseStarted(work, moving);
   throw new MoveRefusal(
     `pods use claim ${claimText(moving)} again since its copy became the volume ${target}, which lacks what they write; ${copyAgain}`,
+  );
+}
+
+/** Throws MoveRefusal if pods may have started and ended since the last pass. */
+async function refuseStarted(work: MoveWork, moving: Moving): Promise<void> {
+  const started = await startedSince(work, moving);
+  if (started === undefined) return;
+  throw new MoveRefusal(
+    `${started} was changed since the last pass of claim ${claimText(moving)}, so its pods may have run since then: ${lost}`,
   );
 }
 
@@ -195,6 +207,7 @@ async function swap(work: MoveWork, moving: Moving): Promise<Moving> {
     const missing = desk.isPrint ? undefined : await holders(desk, [moving], note.nodes);
     if (!desk.isPrint) await refusePods(work, moving);
     if (missing !== undefined) throw new MoveRefusal(`${missing}: ${lost}`);
+    if (!desk.isPrint) await refuseStarted(work, moving);
     await deleteClaim(work, moving, () => refusePods(work, moving));
   }
   await createClaim(work, moving, claimManifest(note.claim, note.toClass, note.volume));

@@ -115,7 +115,7 @@ describe("csimux move deletes no claim", () => {
     try {
       await run("copy", toFast);
       // Everything up to the deletion, then a person gives the claim another volume.
-      cluster.cutAfter = cluster.changes.length + 9;
+      cluster.cutAfter = cluster.changes.length + 10;
       await run("switch", { yes: true });
       cluster.cutAfter = Number.POSITIVE_INFINITY;
       expect(text(claim(), "spec", "volumeName")).toBe("pvc-data-db-0");

@@ -37,7 +37,7 @@ const places = (count: number): readonly number[] => Array.from({ length: count 
 const half = (count: number): readonly number[] => drawn(places(count), Math.ceil(count / 2));
 
 /** Each command makes so many changes; the last place is after its end. */
-const lasts = { copy: 6, switch: 13, undo: 7, finish: 3 } as const;
+const lasts = { copy: 6, switch: 14, undo: 7, finish: 3 } as const;
 
 async function world(...done: readonly [MoveCommand, MoveFlags][]): Promise<World> {
   const made = await moveWorld();
@@ -123,7 +123,7 @@ test("after the copy became a volume, whose record has gone, both switch and und
     const here = await world(["copy", toFast]);
     try {
       here.cluster.csimux.options = { forgets: true };
-      await cut(here, 8, "switch", { yes: true });
+      await cut(here, 9, "switch", { yes: true });
       expect([...here.cluster.csimux.volumes.keys()].at(-1)).toStartWith("v:b/");
       const written = before(here);
       expect(await here.run(command, losing)).toMatchObject({ code: 0, err: "" });
@@ -139,7 +139,7 @@ test.each(places(2))("what pods write after their copy has become a volume is no
   try {
     const { cluster } = here;
     cluster.csimux.options = { cannotFreeze: true };
-    await cut(here, 7 + place, "switch", { yes: true });
+    await cut(here, 8 + place, "switch", { yes: true });
     expect([...cluster.csimux.volumes.keys()].at(-1)).toStartWith("v:b/");
     cluster.answer({ argv: ["scale", "statefulset/db", "-n", "shop", "--replicas=1"], stdin: "" });
     cluster.write();
@@ -222,7 +222,7 @@ test("a claim that the switch deletes while a pod starts is made again by undo, 
   try {
     const { cluster } = here;
     cluster.csimux.options = { cannotFreeze: true };
-    await cut(here, 9, "switch", { yes: true });
+    await cut(here, 10, "switch", { yes: true });
     // The last request of the command arrives after a pod has started.
     scaled(here, 1);
     cluster.api.delete("PersistentVolumeClaim", "data-db-0", "shop", undefined);

@@ -193,6 +193,9 @@ export class ClusterDouble {
     if (expected !== undefined && String(spec["replicas"]) !== expected)
       throw new ApiError("Expected", `replicas to be ${expected}, was ${spec["replicas"]}`);
     spec["replicas"] = Number(flag(rest, "--replicas"));
+    // apps/statefulset/strategy.go, PrepareForUpdate: each change of the specification counts.
+    const metadata = made(object, "metadata");
+    metadata["generation"] = Number(metadata["generation"] ?? 1) + 1;
     this.api.touch(object);
   }
 

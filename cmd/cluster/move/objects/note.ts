@@ -15,6 +15,8 @@ export interface StoppedWorkload {
   readonly kind: (typeof workloadKinds)[number];
   readonly name: string;
   readonly replicas: number;
+  /** Its version while it was stopped, which each change of its number of pods counts up; undefined before. */
+  readonly generation?: number;
 }
 
 /** How far a move has come; everything else is seen in the cluster and in the record of the copy. */
@@ -92,10 +94,10 @@ function parsed(text: string, owner: ClaimName | undefined): MoveNote | undefine
 function workloadOf(value: Mapping): readonly StoppedWorkload[] {
   const { kind, name = "" } = textsAt(value);
   const found = workloadKinds.find(each => each === kind);
-  const { replicas } = value;
+  const { replicas, generation } = value;
   const isRight =
     found && isObjectName(name) && typeof replicas === "number" && Number.isInteger(replicas) && replicas >= 0;
-  return isRight ? [{ kind: found, name, replicas }] : [];
+  return isRight ? [{ kind: found, name, replicas, ...(typeof generation === "number" && { generation }) }] : [];
 }
 
 /** The first volume in this list that a move of the claim has noted. Throws MoveRefusal for two. */
