@@ -141,6 +141,27 @@ describe("two connections on one storage", () => {
     expect(pair(dataset("tank/a", "tank/s"), dataset("tank/a", "tank/s"))).toHaveLength(1);
   });
 
+  test("are an error, whatever third connection is on it, too", () => {
+    const first = (third: string, one: string, two = one) =>
+      gist(["a.yaml", third, "connection"], ["b.yaml", one, "connection"], ["c.yaml", two, "connection"]).filter(each =>
+        each.includes("error shared-storage"),
+      );
+    const nfsHere = dataset("tank/k8s/a", "tank/k8s/s");
+    const said = [
+      expect.stringContaining(
+        'c.yaml:4 error shared-storage this is the same as zfs.datasetParentName of connection "b"',
+      ),
+    ];
+    expect(first(dataset("tank/k8s/a", "tank/k8s/s", "", "smb"), nfsHere)).toEqual(said);
+    expect(first(dataset("tank/k8s", "tank/other"), nfsHere)).toEqual(said);
+    const marked = (id: string) => dataset("tank/k8s/a", "tank/k8s/s", `instance_id: ${id}\n`);
+    expect(first(marked("x"), marked("y"))).toHaveLength(1);
+    // Different volumes, but the same snapshots.
+    expect(
+      first(nfs("/export/x"), dataset("tank/k8s", "tank/snaps/all"), dataset("tank/k8s/b", "tank/snaps/all")),
+    ).toEqual([expect.stringContaining("c.yaml:5 error shared-storage")]);
+  });
+
   test.each([
     ["another case", "NAS.example.org"],
     ["the dot of the root zone", "nas.example.org."],

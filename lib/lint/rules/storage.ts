@@ -22,8 +22,9 @@ export const storage: Theme = {
   *check({ connections }) {
     const bySystem = groupBy(connections.flatMap(treesOf), ({ system }) => system);
     const reported = new Set<string>();
+    // A pair is one problem, the worst that it has.
     for (const all of bySystem.values())
-      for (const { inner, outer } of overlaps(all)) {
+      for (const { inner, outer } of [...overlaps(all)].sort((a, b) => clash(b) - clash(a))) {
         // The snapshots of such a pair mostly overlap as well, for the same reason.
         const pair = JSON.stringify([inner.connection.name, outer.connection.name].sort());
         if (!reported.has(pair)) yield overlap(inner, outer);
@@ -87,17 +88,20 @@ interface Overlap {
   readonly outer: StorageTree;
 }
 
-/** Each tree that is equal to or below a tree of another connection, with the first such tree. */
+/** Each tree that is equal to or below trees of other connections, with the first one whose names can clash, or else with the first. */
 function* overlaps(all: readonly StorageTree[]): Iterable<Overlap> {
   const sorted = [...all].sort((a, b) => a.tree.length - b.tree.length);
-  const seen = new Map<string, StorageTree>();
+  const seen = new Map<string, StorageTree[]>();
   for (const inner of sorted) {
     const key = inner.tree.join("/");
-    const outer = inner.tree
-      .map((_, index) => seen.get(inner.tree.slice(0, index + 1).join("/")))
-      .find(each => each !== undefined && each.connection !== inner.connection);
+    const outers = inner.tree
+      .flatMap((_, index) => seen.get(inner.tree.slice(0, index + 1).join("/")) ?? [])
+      .filter(each => each.connection !== inner.connection);
+    const outer = outers.find(each => clashes(inner, each)) ?? outers[0];
     if (outer) yield { inner, outer };
-    if (!seen.has(key)) seen.set(key, inner);
+    const same = seen.get(key);
+    if (same) same.push(inner);
+    else seen.set(key, [inner]);
   }
 }
 
@@ -106,6 +110,8 @@ function clashes(inner: StorageTree, outer: StorageTree): boolean {
   const below = inner.tree[outer.tree.length];
   return below === undefined ? !areDistinct(inner.mark, outer.mark) : outer.inside.includes(below);
 }
+
+const clash = ({ inner, outer }: Overlap): number => Number(clashes(inner, outer));
 
 /** If some volumes have no instance_id, they belong to every connection of their family, so both connections need one. */
 function areDistinct(a: VolumeMarks | undefined, b: VolumeMarks | undefined): boolean {
