@@ -8,8 +8,17 @@ import { handleOf, type Moving } from "./world.ts";
 /** How many nodes are checked at once. */
 const width = 8;
 
+/** What may still use volumes, in words; `isSure`: it was seen, and not only that it could not be asked. */
+interface Holder {
+  readonly text: string;
+  readonly isSure: boolean;
+}
+
+const seen = (text: string): Holder => ({ text, isSure: true });
+const unknown = (text: string): Holder => ({ text, isSure: false });
+
 /**
- * What still uses the volumes, in words; undefined if it is proved that nothing does: no pod names a claim, no VolumeAttachment names a volume,
+ * What still uses the volumes; undefined if it is proved that nothing does: no pod names a claim, no VolumeAttachment names a volume,
  * and csimux on the nodes has none of them staged. Where `attachRequired` is false, only the last check finds a mount. `nodes`: where the
  * pods ran; if empty, every node is checked.
  */
@@ -17,15 +26,15 @@ export async function holders(
   desk: Desk,
   claims: readonly Moving[],
   nodes: readonly string[],
-): Promise<string | undefined> {
+): Promise<Holder | undefined> {
   const pods = await podsUsing(desk, claims);
-  if (pods.length > 0) return `pods still use the claims: ${pods.join(", ")}`;
+  if (pods.length > 0) return seen(`pods still use the claims: ${pods.join(", ")}`);
   const volumes = claims.flatMap(each => [each.old, each.fresh]).flatMap(each => each ?? []);
   const names = new Set(volumes.map(each => placeOfObject(each).name));
   const attached = (await desk.list("volumeattachments"))
     .filter(each => names.has(textAt(each, "spec", "source", "persistentVolumeName") ?? ""))
     .map(each => textAt(each, "spec", "nodeName"));
-  if (attached.length > 0) return `volumes are still attached to ${attached.join(", ")}`;
+  if (attached.length > 0) return seen(`volumes are still attached to ${attached.join(", ")}`);
   const handles = [...volumes.map(handleOf), ...claims.map(({ source }) => source)];
   return stagedOn(desk, new Set(handles), nodes);
 }
@@ -50,21 +59,23 @@ async function stagedOn(
   desk: Desk,
   handles: ReadonlySet<string>,
   nodes: readonly string[],
-): Promise<string | undefined> {
+): Promise<Holder | undefined> {
   const pods = (await desk.cluster.pods()).filter(each => isOnNode(each));
   const asked = nodes.length === 0 ? [...new Set(pods.map(({ node }) => node))] : nodes;
   const answers = await mapLimit(asked, width, async node => {
     const here = pods.filter(each => each.node === node);
     if (here.length === 0 && (await desk.get("node", node)) === undefined) return undefined;
-    if (here.length === 0) return `no pod of csimux on node ${node} says whether volumes are staged there`;
+    if (here.length === 0) return unknown(`no pod of csimux on node ${node} says whether volumes are staged there`);
     const lists = await Promise.all(here.map(pod => stagedIn(desk, pod)));
-    if (lists.some(list => list === undefined))
-      return `csimux on node ${node} does not report which volumes are staged; update it if it is older than this csimux`;
-    return lists.flat().some(each => each !== undefined && handles.has(each))
-      ? `node ${node} still has a volume staged`
+    if (lists.flat().some(each => each !== undefined && handles.has(each)))
+      return seen(`node ${node} still has a volume staged`);
+    return lists.some(list => list === undefined)
+      ? unknown(
+          `csimux on node ${node} does not report which volumes are staged; update it if it is older than this csimux`,
+        )
       : undefined;
   });
-  return answers.find(each => each !== undefined);
+  return answers.find(each => each?.isSure) ?? answers.find(each => each !== undefined);
 }
 
 const isOnNode = ({ isController, container }: CsimuxPod): boolean =>

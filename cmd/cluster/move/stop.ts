@@ -54,7 +54,7 @@ export async function stop(work: MoveWork, claims: readonly Moving[]): Promise<r
   const nodes = [...new Set(stopped.flatMap(each => noted(each).note.nodes))];
   await desk.wait("no pod uses the claims, and no node has their volumes staged", stopMs, async () => {
     const missing = await holders(desk, stopped, nodes);
-    return missing === undefined ? "done" : { missing };
+    return missing === undefined ? "done" : { missing: missing.text };
   });
   return stopped;
 }

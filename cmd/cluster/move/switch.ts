@@ -206,7 +206,8 @@ async function swap(work: MoveWork, moving: Moving): Promise<Moving> {
     // Pods may have started since the last pass; the claim's protection would only delay its deletion.
     const missing = desk.isPrint ? undefined : await holders(desk, [moving], note.nodes);
     if (!desk.isPrint) await refusePods(work, moving);
-    if (missing !== undefined) throw new MoveRefusal(`${missing}: ${lost}`);
+    if (missing?.isSure) await withdrawVolume(work, await volumeNow(work, note.volume));
+    if (missing !== undefined) throw new MoveRefusal(`${missing.text}: ${lost}`);
     if (!desk.isPrint) await refuseStarted(work, moving);
     await deleteClaim(work, moving, () => refusePods(work, moving));
   }
