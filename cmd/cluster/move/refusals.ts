@@ -13,6 +13,7 @@ import {
 } from "./objects/objects.ts";
 import type { MoveOptions } from "./options.ts";
 import { templateOf, type Users, usersOf, type Workload, workloadText } from "./users.ts";
+import { otherVolume, stateOf } from "./work.ts";
 import { type Moving, sharersOf, type World } from "./world.ts";
 
 /** The flags with which a person confirms that operators and GitOps tools are paused. */
@@ -50,6 +51,7 @@ function claimRefusals(moving: Moving, target: Mapping, pauses: Pauses): readonl
   if (textAt(claim, "metadata", "deletionTimestamp") !== undefined) return [`${name} is being deleted`];
   if (phase !== "Bound") return [`${name} is ${phase ?? "new"}, not Bound`];
   if (old === undefined) return [`${name} has no PersistentVolume`];
+  if (stateOf(moving) === "other") return [otherVolume(moving)];
   return [
     ...boundRefusals(name, moving, old, target),
     ...ownerRefusals(name, claim, pauses),

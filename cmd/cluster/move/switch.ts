@@ -10,7 +10,17 @@ import { noteStopped, start, startedSince, stop } from "./stop.ts";
 import { createClaim, deleteClaim, withdrawVolume } from "./swap.ts";
 import { setAdvice } from "./templates.ts";
 import { groupsOf, usersOf, workloadText } from "./users.ts";
-import { again, forEachClaim, type MoveWork, noClaim, noted, stateOf, volumeNow, writeNote } from "./work.ts";
+import {
+  again,
+  forEachClaim,
+  type MoveWork,
+  noClaim,
+  noted,
+  otherVolume,
+  stateOf,
+  volumeNow,
+  writeNote,
+} from "./work.ts";
 import { handleOf, type Moving } from "./world.ts";
 
 /** `csimux move switch`: from the stop of the pods to their start on the new volumes. */
@@ -21,9 +31,7 @@ export async function switchClaims(work: MoveWork): Promise<number> {
   for (const claim of claims) if (!pending.includes(claim)) desk.say(`${claimText(claim)}: has its new volume already`);
   // A claim that an interrupted switch has deleted, or given its new volume, was checked before.
   const untouched = pending.filter(claim => stateOf(claim) === "old");
-  for (const claim of pending)
-    if (stateOf(claim) === "other")
-      throw new MoveRefusal(`claim ${claimText(claim)} is for another volume now; delete it, and repeat the command`);
+  for (const claim of pending) if (stateOf(claim) === "other") throw new MoveRefusal(otherVolume(claim));
   const refusals = [...new Set(untouched.map(each => noted(each).note.toClass))].flatMap(toClass =>
     refusalsOf(
       world,
@@ -200,8 +208,7 @@ async function swap(work: MoveWork, moving: Moving): Promise<Moving> {
   const { desk } = work;
   const state = stateOf(moving);
   const { note } = noted(moving);
-  if (state === "other")
-    throw new MoveRefusal(`claim ${claimText(moving)} is for another volume now; delete it, and repeat the command`);
+  if (state === "other") throw new MoveRefusal(otherVolume(moving));
   if (state === "old") {
     // Pods may have started since the last pass; the claim's protection would only delay its deletion.
     const missing = desk.isPrint ? undefined : await holders(desk, [moving], note.nodes);

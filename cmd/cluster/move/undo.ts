@@ -15,6 +15,7 @@ import {
   type MoveWork,
   noClaim,
   noted,
+  otherVolume,
   setPolicy,
   stateOf,
   volumeNow,
@@ -33,8 +34,7 @@ export async function undo(work: MoveWork): Promise<number> {
         `${claimText(claim)}: ${claim.note ? "has its old volume again; csimux move finish ends the move" : "is not being moved"}`,
       );
   for (const claim of moved) {
-    if (stateOf(claim) === "other")
-      throw new MoveRefusal(`claim ${claimText(claim)} is for another volume now; delete it, and repeat the command`);
+    if (stateOf(claim) === "other") throw new MoveRefusal(otherVolume(claim));
     if (stateOf(claim) !== "old" && wasBound(claim.fresh) && !options.losesWrites)
       throw new MoveRefusal(
         `what was written to claim ${claimText(claim)} since the switch would be lost; give --lose-writes-since-switch`,

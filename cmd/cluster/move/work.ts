@@ -64,6 +64,13 @@ export function stateOf(moving: Moving): "old" | "new" | "none" | "other" {
   return volume !== undefined && volume === moving.note?.volume ? "new" : "other";
 }
 
+/**
+ * What to say about a claim in the state "other": a program may have made it again during the switch, with an empty volume, or a person after
+ * the copy had begun, and its data is in the volume that it has now.
+ */
+export const otherVolume = (moving: Moving): string =>
+  `claim ${claimText(moving)} is for another volume now (${textAt(moving.claim, "spec", "volumeName") ?? "none yet"}): if that has data, keep it, and end the move of the earlier volume with kubectl annotate pv ${placeOfObject(moving.old).name} ${annotation}-; if it is empty, delete the claim, and repeat csimux move switch or undo`;
+
 /** Whether a claim was deleted, and exists only until the last pod that uses it has ended. */
 export const isBeingDeleted = ({ claim }: Pick<Moving, "claim">): boolean =>
   textAt(claim, "metadata", "deletionTimestamp") !== undefined;

@@ -87,6 +87,14 @@ describe("a move is refused before anything is changed", () => {
     ["a missing claim", { claims: [] }, "claim shop/data-db-0 does not exist"],
     ["a claim that is being deleted", changedClaim({ metadata: { deletionTimestamp: "now" } }), "is being deleted"],
     ["a pending claim", changedClaim({ status: { phase: "Pending" } }), "is Pending, not Bound"],
+    [
+      "a claim that was made again, with another volume, since its copy began",
+      {
+        ...changedClaim({ spec: { volumeName: "pvc-again" } }),
+        ...changedVolume({ metadata: { annotations: { "csimux.storage/move": note("copy") } } }),
+      },
+      "is for another volume now (pvc-again): if that has data, keep it, and end the move of the earlier volume with kubectl annotate pv pvc-data-db-0 csimux.storage/move-",
+    ],
     ["a claim without a volume", { volumes: [] }, "has no PersistentVolume"],
     [
       "a volume of another driver",
