@@ -2,7 +2,7 @@ import type { Call } from "../../core/call.ts";
 import type { GroupSnapshot, GroupSnapshotAbility } from "../driver.ts";
 import { isSnapshotName, isVolumeId } from "./names.ts";
 import { isSnapshot, otherOwner, ownValue, property, shownValue, tombstoneId } from "./properties.ts";
-import { snapshotOf, throwSnapshotFailure } from "./snapshots.ts";
+import { requireParent, snapshotOf, throwSnapshotFailure } from "./snapshots.ts";
 import { snapshotProperties } from "./sources.ts";
 import type { ZfsStorage } from "./storage.ts";
 import { removeFreed } from "./tombstones.ts";
@@ -102,6 +102,7 @@ export function datasetGroupSnapshots(storage: ZfsStorage): GroupSnapshotAbility
         freed.push(...own.map(({ name }) => name));
         if (settings.dependents !== "tombstone" || (own.length === 0 && read > 1)) break;
       }
+      if (freed.length === 0) await requireParent(storage, names.parent, call);
       await removeFreed(storage, freed, call);
     },
     async get(id, _snapshotIds, call) {

@@ -202,8 +202,9 @@ export function datasetSnapshots(storage: ZfsStorage): SnapshotAbility {
           }
         freed.push(...entries.map(entry => entry.name));
       }
+      const parent = parts.detached ? names.detachedParent : names.parent;
+      if (freed.length === 0) await requireParent(storage, parent, call);
       if (parts.detached) await tidy(volume, name, call);
-      else if (freed.length === 0) await requireParent(storage, call);
       await removeFreed(storage, freed, call);
     },
     async get(id, call) {
@@ -242,10 +243,10 @@ export async function throwSnapshotFailure(
   throw await afterFailure(error, gone, storage, `create snapshot "${name.slice(0, 160)}"`, call);
 }
 
-/** Throws "pool-absent" if the parent of volumes does not exist: then nothing proves that a snapshot of one is gone. */
-async function requireParent({ zfs, names }: ZfsStorage, { signal }: Call): Promise<void> {
-  const found = await zfs.read({ names: [names.pool, names.parent], properties: ["type"] }, signal);
-  if (!found.has(names.parent)) throw parentAbsent(names.parent);
+/** Throws "pool-absent" if the parent of volumes, or of detached snapshots, does not exist: then nothing proves that a snapshot below is gone. */
+export async function requireParent({ zfs, names }: ZfsStorage, parent: string, { signal }: Call): Promise<void> {
+  const found = await zfs.read({ names: [...names.pools, parent], properties: ["type"] }, signal);
+  if (!found.has(parent)) throw parentAbsent(parent);
 }
 
 /** The CSI snapshot of an entry. */

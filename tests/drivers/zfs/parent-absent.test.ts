@@ -59,3 +59,31 @@ test.each(["zfs-generic-nfs", "zfs-generic-iscsi"])(
     }
   },
 );
+
+test.each(["zfs-generic-nfs", "zfs-generic-iscsi"])(
+  "group and detached snapshots of %s are not reported as deleted while the dataset above them has another name",
+  async driver => {
+    const rig = await zfsRig({ driver });
+    try {
+      await rig.open().create(volumeOf("pvc-1"), call);
+      await rig.open().groupSnapshots?.create("group", ["pvc-1"], {}, call);
+      const detached = await snapshotsOf(rig.open()).create("s", "pvc-1", { detachedSnapshots: "true" }, call);
+      const ofGroup = () => rig.open().groupSnapshots?.delete("group", [], call) ?? Promise.reject(new Error("none"));
+      const ofDetached = () => snapshotsOf(rig.open()).delete(detached.id, call);
+      for (const [parent, ask] of [
+        ["tank/k/v", ofGroup],
+        ["tank/k/s", ofDetached],
+      ] as const) {
+        rig.fake.zfs("rename", parent, "tank/old");
+        const gone = { code: "unavailable", message: expect.stringContaining(`${parent}, below which`) };
+        expect(await refusal(ask())).toMatchObject(gone);
+        rig.fake.zfs("rename", "tank/old", parent);
+        await ask();
+      }
+      await rig.open().delete("pvc-1", call);
+      expect(await rig.remains()).toEqual([]);
+    } finally {
+      await rig.close();
+    }
+  },
+);
