@@ -4,7 +4,9 @@
  * snapshots of which a part could not be read. It is a shell, which starts ten times as fast as bun, because a test calls it hundreds of
  * times. A restore keeps modes, owners and times (kopia snapshot restore --help: --[no-]skip-owners, -permissions, -times). Without a
  * policy for its folder or the one above, a snapshot lacks caches and what .kopiaignore names, also as a link (fs/ignorefs/ignorefs.go), and
- * all but the ten latest ones of a folder are deleted (snapshot/policy/expire.go; the policy for hours and days is left out here).
+ * all but the ten latest ones of a folder are deleted (snapshot/policy/expire.go; the policy for hours and days is left out here). Unless it
+ * was connected with --max-list-cache-duration=0s, it does not list again what it has listed, until it changes something itself (kopia:
+ * internal/listcache/listcache.go, for 30 s).
  */
 export const kopiaProgram = String.raw`#!/bin/sh
 fail() {
@@ -16,10 +18,14 @@ if [ "$1" = repository ]; then
   case " $* " in *" --token-stdin "*) ;; *) fail "token is missing" ;; esac
   [ "$(cat)" = "good token" ] || fail "ERROR unable to parse token: invalid token"
   mkdir -p "$FAKE_KOPIA"
+  case " $* " in *" --max-list-cache-duration=0s "*) ;; *) mkdir -p "$KOPIA_CACHE_DIRECTORY" ;; esac
   printf connected >"$KOPIA_CONFIG_PATH"
   exit
 fi
 [ -e "$KOPIA_CONFIG_PATH" ] || fail "ERROR repository is not connected. See https://kopia.io/docs/repositories/"
+
+# The names of the last listing.
+listed="$KOPIA_CACHE_DIRECTORY/blob-list"
 
 # A text in JSON.
 quoted() {
@@ -61,6 +67,7 @@ create() {
   manifest="$manifest\"startTime\":\"$(date -u +%Y-%m-%dT%H:%M:%S.%3NZ)\","
   manifest="$manifest\"rootEntry\":{\"mode\":$((0$(stat -c %a "$first"))),\"summ\":{\"size\":1,\"numFailed\":$failed}},"
   printf '%s"tags":{%s}}\n' "$manifest" "$members" >"$FAKE_KOPIA/$id.json"
+  rm -f "$listed"
   hasPolicy --keep-latest=2147483647 || expire
   cat "$FAKE_KOPIA/$id.json"
 }
@@ -126,10 +133,12 @@ END
 }
 
 list() {
+  [ ! -d "$KOPIA_CACHE_DIRECTORY" ] || [ -e "$listed" ] || ls "$FAKE_KOPIA" >"$listed"
   separator=
   printf '['
   for file in "$FAKE_KOPIA"/*.json; do
     [ -e "$file" ] || continue
+    [ ! -e "$listed" ] || grep -qxF "${"$"}{file##*/}" "$listed" || continue
     IFS= read -r manifest <"$file"
     [ -z "$tags" ] || wanted "$manifest" || continue
     printf '%s%s' "$separator" "$manifest"
@@ -148,6 +157,7 @@ restore() {
 remove() {
   [ -e "$FAKE_KOPIA/$first.json" ] || fail "ERROR no snapshots matched"
   rm -r "$FAKE_KOPIA/$first.json" "$FAKE_KOPIA/$first"
+  rm -f "$listed"
 }
 
 case $command in

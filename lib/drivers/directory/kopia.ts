@@ -36,6 +36,12 @@ export interface KopiaSettings extends ToolSettings {
 /** The user and host of all snapshots, wherever the controller runs. */
 const owner = ["--override-hostname", "csimux", "--override-username", "csimux"] as const;
 
+/**
+ * kopia keeps its list of what the repository has for 30 s (internal/listcache/listcache.go): what another controller has made meanwhile would
+ * look deleted.
+ */
+const listedAgain = "--max-list-cache-duration=0s";
+
 const absent = /no snapshots matched|invalid content hash|not found/i;
 
 /** What `kopia snapshot list` says of what it could not read (LoadSnapshots of snapshot/manager.go). */
@@ -166,7 +172,7 @@ export class Kopia implements BackupTool {
   /** The token contains the credentials of the repository, so it is passed through stdin. */
   async #connect(token: string, call: Call): Promise<string> {
     const folder = await mkdtemp(join(tmpdir(), "csimux-kopia-"));
-    const argv = ["kopia", "repository", "connect", ...owner, "from-config", "--token-stdin"] as const;
+    const argv = ["kopia", "repository", "connect", ...owner, listedAgain, "from-config", "--token-stdin"] as const;
     try {
       const more = { stdin: token, timeoutMs: 90_000 };
       const output = await runTool(this.#context, this.#environment(folder), argv, call, more);

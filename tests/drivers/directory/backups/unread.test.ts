@@ -8,7 +8,7 @@ import { callWith, gib, snapshotIds, snapshotsOf, volumeOf } from "../../../cont
 import { backupTools, hasRestic, type Repository, resticRepository } from "../backup-rig.ts";
 import { openOn, temporaryFolder } from "../directory-rig.ts";
 
-// Lists from which the tools leave out what they cannot read.
+// Lists from which the tools leave out what they cannot read, or have not read again.
 
 const call = callWith();
 let base = "";
@@ -65,6 +65,16 @@ describe.each(backupTools)("snapshots by %s", (tool, repositoryOf) => {
       expect(await codeOf(snapshotIds(blind))).toBe("unavailable");
       expect(await codeOf(blind.create(volumeOf("b", gib, { kind: "snapshot", id }), call))).toBe("unavailable");
     }
+    expect(await snapshotIds(driver)).toEqual([id]);
+  }, 60_000);
+
+  test("that another controller took after the last listing are there, and are deleted", async () => {
+    const { repository, driver, id } = await filled(repositoryOf());
+    const other = through(repository);
+    expect(await snapshotIds(other)).toEqual([id]);
+    const later = (await snapshotsOf(driver).create("t", "a", {}, call)).id;
+    expect(await codeOf(snapshotsOf(other).get(later, call))).toBe("ok");
+    await snapshotsOf(other).delete(later, call);
     expect(await snapshotIds(driver)).toEqual([id]);
   }, 60_000);
 });
