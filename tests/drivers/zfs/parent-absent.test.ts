@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import { callWith, snapshotsOf, volumeOf } from "../../contract/rig.ts";
 import { recentVersions } from "../../fakes/truenas/versions.ts";
-import { on, refusal } from "../truenas/rig.ts";
-import { zfsRig } from "./zfs-rig.ts";
+import { on, parent, refusal } from "../truenas/rig.ts";
+import { around, zfsRig } from "./zfs-rig.ts";
 
 const call = callWith();
 const parents = { datasetParentName: "nopool/k/v", detachedSnapshotsDatasetParentName: "nopool/k/s" };
@@ -85,5 +85,58 @@ test.each(["zfs-generic-nfs", "zfs-generic-iscsi"])(
     } finally {
       await rig.close();
     }
+  },
+);
+
+test.each(["zfs-generic-nfs", "zfs-generic-iscsi", "zfs-local-zvol"])(
+  "a volume and a snapshot of %s are not reported as deleted while their pool is exported between two commands",
+  async driver => {
+    const rig = await zfsRig({ driver });
+    const imported = (isThere: boolean) =>
+      rig.fake.with(({ state }) => Object.assign(state.pools["tank"] ?? {}, { imported: isThere }));
+    const exporting = rig.on(
+      around(rig.host, async (whole, run) => {
+        if (whole.steps.some(({ name }) => name === "destroy")) imported(false);
+        return run();
+      }),
+    );
+    try {
+      await rig.open().create(volumeOf("pvc-1"), call);
+      await snapshotsOf(rig.open()).create("s", "pvc-1", {}, call);
+      for (const remove of [
+        (on: typeof exporting) => snapshotsOf(on).delete("pvc-1@s", call),
+        (on: typeof exporting) => on.delete("pvc-1", call),
+      ]) {
+        expect((await refusal(remove(exporting))).code).toBe("unavailable");
+        imported(true);
+        await remove(rig.open());
+      }
+      expect(await rig.remains()).toEqual([]);
+    } finally {
+      await rig.close();
+    }
+  },
+);
+
+test.each(recentVersions)(
+  "a volume and a snapshot on TrueNAS %s are not reported as deleted while their pool is exported between two requests",
+  async version => {
+    await on({ version }, "nfs", async (driver, double) => {
+      await driver.create(volumeOf("pvc-1"), call);
+      await snapshotsOf(driver).create("s", "pvc-1", {}, call);
+      const { state } = double;
+      for (const remove of [() => snapshotsOf(driver).delete("pvc-1@s", call), () => driver.delete("pvc-1", call)]) {
+        const { datasets, snapshots } = state;
+        double.intercept = method => {
+          if (/\.(?:delete|destroy)$/.test(method)) Object.assign(state, { datasets: {}, snapshots: {} });
+          return undefined;
+        };
+        expect((await refusal(remove())).code).toBe("unavailable");
+        double.intercept = undefined;
+        Object.assign(state, { datasets, snapshots });
+        await remove();
+      }
+      expect(state.datasets[`${parent}/pvc-1`]).toBeUndefined();
+    });
   },
 );

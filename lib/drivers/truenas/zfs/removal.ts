@@ -11,18 +11,27 @@ import {
 } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
 import { isMissing } from "../api-error.ts";
-import { snapshotService, whyNot, withRename, withSnapshotResources, zfsError } from "./queries.ts";
+import { poolOf, snapshotService, whyNot, withRename, withSnapshotResources, zfsError } from "./queries.ts";
 import type { DatasetApi } from "./reading.ts";
 import { isWritten } from "./replication.ts";
 
 // Never recursively: TrueNAS 26 would destroy clones of snapshots, too, and reports success if it fails.
 
-async function gone(api: Api, method: string, params: readonly unknown[], signal: AbortSignal): Promise<void> {
+/** Whether it was done; false if what it is about does not exist. */
+async function isDone(api: Api, method: string, params: readonly unknown[], signal: AbortSignal): Promise<boolean> {
   try {
     await api.call(method, params, signal);
+    return true;
   } catch (error) {
     if (!isMissing(error) && whyNot(error) !== "absent") throw zfsError(error);
+    return false;
   }
+}
+
+/** Throws for a destroyed dataset or snapshot that exists, and "pool-absent" if its pool does not: it may only have been exported. */
+async function proveGone({ reading }: DatasetApi, name: string, method: string, signal: AbortSignal): Promise<void> {
+  const found = await reading.read({ names: [poolOf(name), name], properties: ["type"] }, signal);
+  if (found.has(name)) throw new ZfsError("busy", `${name} still exists after ${method}`);
 }
 
 /** Gives a snapshot whose destruction is deferred another name, if it still exists. One with another guid was taken since then. */
@@ -33,8 +42,8 @@ async function discard({ api, reading }: DatasetApi, name: string, signal: Abort
   const to = `${name.slice(0, name.indexOf("@") + 1)}${discardedName(found ?? "")}`;
   const { number } = await api.version(signal);
   if (number >= withSnapshotResources)
-    return gone(api, "zfs.resource.snapshot.rename", [{ current_name: name, new_name: to }], signal);
-  await gone(api, "pool.snapshot.rename", [name, { new_name: to, force: true }], signal);
+    return void (await isDone(api, "zfs.resource.snapshot.rename", [{ current_name: name, new_name: to }], signal));
+  await isDone(api, "pool.snapshot.rename", [name, { new_name: to, force: true }], signal);
 }
 
 async function destroySnapshot(
@@ -45,9 +54,11 @@ async function destroySnapshot(
   guid?: string,
 ): Promise<void> {
   const { number } = await on.api.version(signal);
-  if (number < withSnapshotResources)
-    return gone(on.api, `${snapshotService(number)}.delete`, [name, { defer }], signal);
-  await gone(on.api, "zfs.resource.snapshot.destroy", [{ path: name, defer }], signal);
+  const isOld = number < withSnapshotResources;
+  const method = isOld ? `${snapshotService(number)}.delete` : "zfs.resource.snapshot.destroy";
+  const params = isOld ? [name, { defer }] : [{ path: name, defer }];
+  if (!(await isDone(on.api, method, params, signal))) return proveGone(on, name, method, signal);
+  if (isOld) return;
   // 26 does not answer that the destruction is deferred.
   if (defer && !isTemporary(name.slice(name.indexOf("@") + 1)) && !isDiscarded(name))
     await discard(on, name, signal, guid);
@@ -73,14 +84,15 @@ export async function nameFreed(on: DatasetApi, name: string, signal: AbortSigna
 export const sharesTaken = async ({ api }: DatasetApi, protocol: Protocol, signal: AbortSignal): Promise<boolean> =>
   protocol === "nfs" && (await api.version(signal)).number < withSnapshotResources;
 
-async function destroyDataset({ api, reading }: DatasetApi, name: string, signal: AbortSignal): Promise<void> {
-  const { number } = await api.version(signal);
+async function destroyDataset(on: DatasetApi, name: string, signal: AbortSignal): Promise<void> {
+  const { number } = await on.api.version(signal);
+  const isOld = number < withSnapshotResources;
+  const method = isOld ? "pool.dataset.delete" : "zfs.resource.destroy";
+  const params = isOld ? [name, { recursive: false, force: true }] : [{ path: name, recursive: false }];
+  if (!(await isDone(on.api, method, params, signal))) return proveGone(on, name, method, signal);
   // Up to 25.10 the answer follows the exit code of zfs destroy (plugins/zfs_/dataset.py); the one of 26 proves nothing.
-  if (number < withSnapshotResources)
-    return gone(api, "pool.dataset.delete", [name, { recursive: false, force: true }], signal);
-  const method = "zfs.resource.destroy";
-  await gone(api, method, [{ path: name, recursive: false }], signal);
-  if (await reading.one(name, ["type"], signal)) throw new ZfsError("busy", `${name} still exists after ${method}`);
+  if (!isOld && (await on.reading.one(name, ["type"], signal)))
+    throw new ZfsError("busy", `${name} still exists after ${method}`);
 }
 
 /**

@@ -167,8 +167,8 @@ export class ZfsCli implements Zfs {
       : await whileUnused(this.#calls(signal), this.#exports, how.served, destroyStep(this.#programs, name, how));
     if (output.exitCode === 0) return;
     if (!isGone(output, name)) throw refusal(output);
-    // One of several commands may have complained, and of something else.
-    const found = await this.read({ names: [name], properties: ["type"] }, signal);
+    // One of several commands may have complained, and of something else; or the whole pool was exported meanwhile.
+    const found = await this.read({ names: [name.split(/[/@]/)[0] ?? "", name], properties: ["type"] }, signal);
     if (found.has(name)) throw incomplete(`${name} exists, and zfs destroy reported that it does not`);
   }
 
