@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { chmod, mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
 import type { Capability } from "../../lib/core/access.ts";
+import type { CommandRunner, Output } from "../../lib/io/runner.ts";
 import { zfsLocal } from "../../lib/node/attach/zfs-local.ts";
 import type { NodeVolumes } from "../../lib/node/volumes.ts";
 import { MountProgram } from "../fakes/mount-program.ts";
@@ -57,12 +58,18 @@ describe.skipIf(!isRoot)("a ZFS dataset of this node", () => {
     expect(await codeOf(stage("tank/k8s/plain", { kind: "block" }))).toBe("failed-precondition");
   });
 
-  test.each([
-    ["tank/k8s/disk", "disk"],
-    ["tank/k8s/my disk", "my+disk"],
-  ])("that is the zvol %j is the device behind the link %j", async (name, link) => {
+  /** Attaches a zvol whose link leads to /dev/null. `zvolId`: what udev's program prints about it; absent where the host has none. */
+  const attach = async (name: string, link: string, zvolId?: Output) => {
     await symlink("/dev/null", lab.at("dev", "zvol", "tank", "k8s", link));
-    const attacher = zfsLocal({ host: mount.runner, devices: lab.at("dev"), hostDatasets });
+    const host: CommandRunner = {
+      where: "host",
+      run: async (command, signal) => {
+        const [program, ...words] = command.argv;
+        if (!program.endsWith("/zvol_id")) return await mount.runner.run(command, signal);
+        expect(words).toEqual(["/dev/null"]);
+        return zvolId && program.startsWith("/usr/") ? zvolId : { exitCode: 127, stdout: "", stderr: "" };
+      },
+    };
     const wanted = {
       volumeId: "a",
       context: { zfs_asset_name: name },
@@ -72,13 +79,23 @@ describe.skipIf(!isRoot)("a ZFS dataset of this node", () => {
       notes: {},
       table: { covering: () => undefined } as never,
     };
-    expect(await attacher.attach(wanted, async () => {}, callOf())).toEqual({
-      kind: "device",
-      path: "/dev/null",
-      number: "1:3",
-      identity: "13",
-      proof: {},
-    });
+    return await zfsLocal({ host, devices: lab.at("dev"), hostDatasets }).attach(wanted, async () => {}, callOf());
+  };
+
+  test.each([
+    ["tank/k8s/disk", "disk", undefined],
+    ["tank/k8s/disk", "disk", { exitCode: 0, stdout: "tank/k8s/disk\n", stderr: "" }],
+    ["tank/k8s/my disk", "my+disk", { exitCode: 0, stdout: "tank/k8s/my+disk\n", stderr: "" }],
+  ])("that is the zvol %j is the device behind the link %j", async (name, link, zvolId) => {
+    const device = { kind: "device", path: "/dev/null", number: "1:3", identity: "13", proof: {} } as const;
+    expect(await attach(name, link, zvolId)).toEqual(device);
+  });
+
+  test.each([
+    ["of another zvol, which has its number by now", { exitCode: 0, stdout: "tank/k8s/other\n", stderr: "" }],
+    ["that the kernel does not name", { exitCode: 1, stdout: "", stderr: "ioctl_get_msg failed: No such device" }],
+  ])("is not the device %s, where udev has left its link", async (_, zvolId) => {
+    expect(await codeOf(attach("tank/k8s/disk", "disk", zvolId))).toBe("unavailable");
   });
 
   test("that does not exist is not found; a failing command is unavailable", async () => {

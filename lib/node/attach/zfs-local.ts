@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { protocols } from "../../core/access.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError, errnoOf } from "../../core/errors.ts";
-import { type CommandRunner, run } from "../../io/runner.ts";
+import { type CommandRunner, failed, run } from "../../io/runner.ts";
 import { deviceNumber } from "../disks/block-device.ts";
 import { bounded } from "../mount/files.ts";
 import { otherFlags } from "../mount/flags.ts";
@@ -11,6 +11,9 @@ import type { Attached, Attacher, AttacherPorts, AttachRequest } from "./attache
 
 /** A dataset below a pool (zfs(8), "ZFS Component Naming Requirements"), not a snapshot or bookmark. */
 const dataset = /^[A-Za-z][A-Za-z0-9_.:-]*(?:\/[A-Za-z0-9_][A-Za-z0-9_.: -]*)+$/;
+
+/** The exit code of the host's runner for a program that does not exist. */
+const missing = 127;
 
 const unknown = /dataset does not exist|no such pool/i;
 
@@ -38,7 +41,7 @@ export const zfsLocal = ({
       throw new CsiError("permission-denied", what);
     }
     const { type, guid, mountpoint } = await properties(name, wanted, host, call);
-    return type === "volume" ? await volume(name, guid, devices, call) : fileSystem(name, mountpoint, wanted);
+    return type === "volume" ? await volume(name, guid, { host, devices }, call) : fileSystem(name, mountpoint, wanted);
   },
 });
 
@@ -67,9 +70,13 @@ function fileSystem(name: string, mountpoint: string, { capability, volumeId }: 
   };
 }
 
+type Ports = Pick<AttacherPorts, "host" | "devices">;
+
 /** udev writes "+" for a blank of the name (OpenZFS, udev/zvol_id.c). */
-async function volume(name: string, guid: string, devices: string, call: Call): Promise<Attached> {
-  const link = join(devices, "zvol", name.replaceAll(" ", "+"));
+const linkOf = (name: string): string => name.replaceAll(" ", "+");
+
+async function volume(name: string, guid: string, { host, devices }: Ports, call: Call): Promise<Attached> {
+  const link = join(devices, "zvol", linkOf(name));
   const absent = (cause: unknown): never => {
     throw new CsiError("unavailable", `${link} does not exist yet (${errnoOf(cause)}); check that udev runs`, {
       cause,
@@ -77,5 +84,31 @@ async function volume(name: string, guid: string, devices: string, call: Call): 
   };
   const path = await bounded(realpath(link).catch(absent), `resolving ${link}`, call.signal);
   const { rdev } = await bounded(stat(path), `checking ${path}`, call.signal);
+  const shown = await zvolAt(path, host, call);
+  if (shown !== undefined && shown !== linkOf(name)) {
+    const text = `${link} leads to ${path}, which is the zvol ${shown}; udev lags behind, check that it runs; retrying`;
+    throw new CsiError("unavailable", text);
+  }
   return { kind: "device", path, number: deviceNumber(rdev), identity: guid, proof: {} };
+}
+
+/** udev's own program for the links of zvols. Hosts keep it in one of these folders. */
+const zvolIds = ["/lib/udev/zvol_id", "/usr/lib/udev/zvol_id"];
+
+/**
+ * The zvol of a device according to the kernel, as the link to it should be named; undefined on a host without that program. While udev
+ * lags behind, the link of a zvol that was destroyed or renamed stays, and its device may be another zvol's by now. Throws "unavailable".
+ */
+async function zvolAt(path: string, host: CommandRunner, call: Call): Promise<string | undefined> {
+  const task = `asking the kernel for the zvol of ${path}`;
+  for (const program of zvolIds) {
+    const output = await run(host, { argv: [program, path] }, task, call.signal).catch((error: unknown) => {
+      if (error instanceof CsiError && error.code === "failed-precondition") return undefined;
+      throw error;
+    });
+    if (!output || output.exitCode === missing) continue;
+    if (output.exitCode === 0) return output.stdout.trim();
+    throw failed(output, task);
+  }
+  return undefined;
 }
