@@ -11,6 +11,7 @@ Rules of configfs: Linux 6.1, fs/configfs/dir.c and symlink.c. LIO: drivers/targ
 target_core_fabric_configfs.c and iscsi/iscsi_target_configfs.c. nvmet: drivers/nvme/target/configfs.c and core.c.
 """
 import errno
+import fcntl
 import glob
 import os
 import re
@@ -341,6 +342,13 @@ class Kernel:
         self.write(inner, data.decode())
         return len(data)
 
+    def zvol_of(self, file, request, _buffer):
+        """BLKZNAME (OpenZFS, include/sys/fs/zfs.h), for the devices that a test has named in the folder zvols."""
+        name = self.read("zvols/%s" % os.path.basename(os.readlink("/proc/self/fd/%d" % file)))
+        if request != 2 << 30 | 256 << 16 | 0x12 << 8 | 125 or not name:
+            raise OSError(errno.ENOTTY, os.strerror(errno.ENOTTY))
+        return name.encode().ljust(256, b"\0")
+
     def patched(self, name):
         """The function of `os`, for paths in configfs the kernel's."""
         def call(*words, **more):
@@ -360,6 +368,7 @@ def run(folder, words, execute=exec):
     for name in ("mkdir", "rmdir", "symlink", "unlink"):
         setattr(os, name, kernel.patched(name))
     os.open, os.write = kernel.open, kernel.written
+    fcntl.ioctl = kernel.zvol_of
     program = words[words.index("-c") + 1]
     sys.argv = ["-c", *words[words.index("-c") + 2 :]]
     names = {"__name__": "__main__"}
@@ -372,7 +381,6 @@ def serve():
     One request a line: {"id", "folder", "path", "words", "stdin"}. One answer a line: {"id", "out", "err", "code"}.
     """
     import builtins
-    import fcntl
     import json
     import traceback
 

@@ -90,8 +90,8 @@ export function targetStep(verb: Verb, settings: LioSettings | NvmetSettings, mo
   };
 }
 
-const described = ({ qualifiedName: name, backstore, device, guid }: ExportedTarget) => ({
-  ...{ name, backstore, device, tagged: bearsTag(backstore, guid) },
+const described = ({ qualifiedName: name, backstore, dataset, device, guid }: ExportedTarget) => ({
+  ...{ name, backstore, dataset, device, tagged: bearsTag(backstore, guid) },
   serial: guid === "" ? crypto.randomUUID() : uuidOf(guid),
 });
 

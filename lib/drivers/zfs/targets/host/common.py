@@ -114,18 +114,37 @@ def loaded(root, module):
         raise Refused("failed", why="%s does not exist: the kernel module %s is not loaded" % (root, module))
 
 
+def zvol_of(device):
+    """The zvol of a device according to the kernel; None for a device that is none, or cannot be opened now (BLKZNAME of OpenZFS)."""
+    try:
+        file = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return fcntl.ioctl(file, 0x8100127D, bytes(256)).split(b"\0")[0].decode(errors="replace")
+    except OSError:
+        return None
+    finally:
+        os.close(file)
+
+
 def require_device(ask):
     """Refuses a target whose device does not exist. Before that, it has udev look again at zvols that udev has given up: a zvol cannot be
     opened while another command keeps the pools for a second (OpenZFS 2.1, module/os/linux/zfs/zvol_os.c, zvol_open), and udev ignores what
     it could not open (systemd 252, udevd.c, worker_process_device): without this, the device would not appear until the host restarts.
+    While udev lags behind, the link of a removed zvol of the same name may lead to another one, which has its number by now.
     """
-    if os.path.exists(ask["target"]["device"]):
-        return
-    for place in (os.path.join(ask["blocks"], name) for name in names(ask["blocks"]) if name.startswith("zd")):
+    device, stale = ask["target"]["device"], None
+    if os.path.exists(device):
+        if zvol_of(device) in (None, ask["target"]["dataset"]):
+            return
+        stale = os.path.basename(os.path.realpath(device))
+    for name in (name for name in names(ask["blocks"]) if name.startswith("zd")):
+        place = os.path.join(ask["blocks"], name)
         number = text_at(os.path.join(place, "dev"))
-        if number and not os.path.exists(os.path.join(ask["udev"], "b" + number)):
+        if number and (name == stale or not os.path.exists(os.path.join(ask["udev"], "b" + number))):
             with contextlib.suppress(OSError):
-                write(os.path.join(place, "uevent"), "add")
+                write(os.path.join(place, "uevent"), "change" if name == stale else "add")
     raise Refused("absent")
 
 
