@@ -6,7 +6,7 @@ import { CsiError, errnoOf } from "../../core/errors.ts";
 import { type CommandRunner, type Output, run } from "../../io/runner.ts";
 import type { AttachedDevice, AttacherPorts } from "../attach/attacher.ts";
 import { bounded } from "../mount/files.ts";
-import { bytesOf, pollUntil, type Sysfs } from "./sysfs.ts";
+import { bytesOf, filtered, pollUntil, type Sysfs } from "./sysfs.ts";
 
 /** One disk made of several paths to it (multipathd(8)). */
 export interface MultipathMap {
@@ -171,11 +171,25 @@ export class Multipath {
   /** Writes a disk back and removes its map. Throws "unavailable" while the disk is in use on this node. */
   async release(paths: readonly string[], call: Call): Promise<void> {
     const map = await this.mapOf(paths);
-    for (const name of map ? [map.device] : paths) {
-      await this.refuseHeld(name, call);
+    const partitions = map ? await this.#partitionsOf(map) : [];
+    const disks = map ? [map.device] : paths;
+    for (const name of partitions.length > 0 ? partitions : disks) await this.refuseHeld(name, call);
+    for (const name of [...partitions, ...disks]) {
       await flushDisk(join(this.#ports.devices, name), this.#ports.runner, call);
     }
     if (map) await this.#flush(map, call);
+  }
+
+  /**
+   * The maps that udev makes of the partitions of a map, as of the disk of a virtual machine (multipath-tools, kpartx.rules): they hold it, and
+   * `multipath -f` removes them with it. None if anything else is built on it, which holds it for a use of its own.
+   */
+  async #partitionsOf({ device }: MultipathMap): Promise<readonly string[]> {
+    const holders = await this.#sysfs.names("class/block", device, "holders");
+    const parts = await filtered(holders, async name =>
+      /^part[0-9]+-mpath-/.test(await this.#sysfs.text("class/block", name, "dm/uuid")),
+    );
+    return parts.length === holders.length ? parts : [];
   }
 
   /** Throws "unavailable" if a device is in use. */
