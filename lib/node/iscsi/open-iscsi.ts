@@ -1,12 +1,12 @@
-import { readdir, readFile, rename, stat, writeFile } from "node:fs/promises";
-import { basename, join } from "node:path";
+import { basename } from "node:path";
 import type { Call } from "../../core/call.ts";
-import { type Code, CsiError, errnoOf } from "../../core/errors.ts";
+import { type Code, CsiError } from "../../core/errors.ts";
 import { Semaphore } from "../../core/semaphore.ts";
 import { type Output, run } from "../../io/runner.ts";
 import type { AttacherPorts } from "../attach/attacher.ts";
 import { addressesOf, pollUntil, type Sysfs } from "../disks/sysfs.ts";
 import type { OpenedSessions } from "../state/record-folder.ts";
+import { attributeOf, changeRecord, commonAttributes, interfaceOf, markedBoot, recordFile } from "./node-record.ts";
 import { type Attributes, goesTo, type Portal, portalText, type Session, sessionsOf, type Target } from "./target.ts";
 
 /** Exit codes of iscsiadm(8). */
@@ -104,12 +104,24 @@ export class OpenIscsi {
   /** Closes the session with a portal and deletes its record, each only if csimux created it. */
   async close(target: Target, portal: Portal, call: Call): Promise<void> {
     const opened = await this.#openedBy(target, portal);
-    if (!opened) return;
+    if (!opened) return await this.#forgetBegun(target, portal, call);
     const session = await this.find(target, portal, call);
     if (session && opened === "before") return await this.#disown(target, portal);
     if (session) await this.#logout(session, call);
     await this.#forget(target, portal, call);
     await this.#ports.opened.remove(keyOf(target, portal));
+  }
+
+  /** Deletes a node record that csimux has begun and not completed: the host could log in with it when it starts. Keeps that of a session. */
+  async #forgetBegun(target: Target, portal: Portal, call: Call): Promise<void> {
+    const begun = begunKey(target, portal);
+    if (!(await this.#ports.opened.has(begun))) return;
+    if (await this.#recordFile(target, portal)) {
+      const output = await this.#run(target, portal, ["-o", "delete"], call.signal);
+      const good: readonly number[] = [0, exit.noRecord, exit.sessionExists];
+      if (!good.includes(output.exitCode)) throw refused(output, `deleting the node record of ${target.iqn}`);
+    }
+    await this.#ports.opened.remove(begun);
   }
 
   /** Deletes csimux's node record, unless it also is the one of csimux's session over another interface. */
@@ -170,16 +182,24 @@ export class OpenIscsi {
       throw new CsiError("unavailable", `${task}: the session still exists; retrying`);
   }
 
-  /** Creates the node record. A record with automatic startup belongs to the host and stays unchanged. */
+  /**
+   * Creates the node record. A record with automatic startup belongs to the host and stays unchanged, unless csimux has begun it: many
+   * hosts have "automatic" for new records (iscsid.conf, node.startup), and csimux changes that in a second step.
+   */
   async #record(target: Target, portal: Portal, attributes: Attributes, call: Call): Promise<void> {
     const before = await this.#recordFile(target, portal);
     const startup = before && (await attributeOf(before, "node.startup"));
-    if (startup && startup !== "manual") return;
+    const begun = begunKey(target, portal);
+    if (startup && startup !== "manual" && !(await this.#ports.opened.has(begun))) return;
+    if (!before) await this.#ports.opened.add(begun);
     const task = `creating the node record of ${target.iqn}`;
     const made = await this.#run(target, portal, ["-o", "new"], call.signal);
     if (made.exitCode !== 0) throw refused(made, task);
     const file = await this.#recordFile(target, portal);
-    if (file) return await changeRecord(file, attributes, await this.#ports.opened.bootId());
+    if (file) {
+      await changeRecord(file, attributes, await this.#ports.opened.bootId());
+      return await this.#ports.opened.remove(begun);
+    }
     const text = `${task}: found no record in the folders of open-iscsi below ${await this.#ports.rootOf("iscsiadm")}`;
     throw new CsiError("failed-precondition", text);
   }
@@ -207,6 +227,9 @@ export class OpenIscsi {
 
 const keyOf = (target: Target, portal: Portal): string => `iscsi ${target.iqn} ${portalText(portal)} ${target.iface}`;
 
+/** Says that csimux was about to create the node record of a portal. */
+const begunKey = (target: Target, portal: Portal): string => `node record of ${keyOf(target, portal)}`;
+
 const codes: Readonly<Record<number, Code>> = { [exit.refused]: "unauthenticated" };
 
 function refused(output: Output, task: string): CsiError {
@@ -218,83 +241,4 @@ function refused(output: Output, task: string): CsiError {
     `iscsiadm failed with exit code ${exitCode}`;
   const advice = exitCode === exit.noDaemon ? "; iscsid on this node does not answer, start it" : "";
   return new CsiError(codes[exitCode] ?? "unavailable", `${task} failed: ${words}${advice}`);
-}
-
-/** The folders of open-iscsi's node records: /etc on Debian and others by build option, /var/lib since 2.1.9. */
-const folders = ["etc/iscsi/nodes", "var/lib/iscsi/nodes"];
-
-/**
- * The file of open-iscsi's node record of a portal of a target, readable by root only. Undefined if there is none. A record whose portal group
- * was not discovered is one file for all interfaces, with the one that was written last (open-iscsi 2.1.8, usr/idbm.c, idbm_rec_write).
- */
-async function recordFile(root: string, target: Target, portal: Portal): Promise<string | undefined> {
-  for (const folder of folders) {
-    const below = join(root, folder, target.iqn);
-    for (const name of await readdir(below).catch(() => [])) {
-      if (!isOf(name, portal)) continue;
-      const found = join(below, name);
-      const file = (await stat(found).catch(() => undefined))?.isDirectory() ? join(found, target.iface) : found;
-      if ((await stat(file).catch(() => undefined))?.isFile()) return file;
-    }
-  }
-  return undefined;
-}
-
-/** Whether a file name "<address>,<port>[,<tpgt>]" is for this portal. */
-const isOf = (name: string, { host, port }: Portal): boolean => {
-  const [address, itsPort] = name.split(",");
-  return address?.replaceAll(/[[\]]/g, "").toLowerCase() === host && itsPort === String(port);
-};
-
-/** The value of an attribute of a record; empty if missing. */
-async function attributeOf(file: string, name: string): Promise<string> {
-  const line = (await readFile(file, "utf8")).split("\n").find(each => each.startsWith(`${name} = `));
-  return line?.slice(name.length + 3).trim() ?? "";
-}
-
-/** The interface of a record. */
-const interfaceOf = async (file: string): Promise<string> =>
-  (await attributeOf(file, "iface.iscsi_ifacename")) || "default";
-
-/** Begins the comment by which csimux knows its sessions. iscsiadm skips comments (open-iscsi 2.1.8, usr/idbm.c, idbm_recinfo_config). */
-const mark = "# opened by csimux in boot ";
-
-/** The id of the boot in which csimux opened a session with this record; undefined without its comment, or if that is for another interface. */
-async function markedBoot(file: string, { iface }: Target): Promise<string | undefined> {
-  const line = (await readFile(file, "utf8")).split("\n").find(each => each.startsWith(mark));
-  return line !== undefined && (await interfaceOf(file)) === iface ? line.slice(mark.length).trim() : undefined;
-}
-
-/**
- * Sets attributes in the record file itself: iscsiadm accepts a password only as an argument, which every process of
- * the node can read. Adds csimux's comment for this boot, or removes it. Writes a new file, readable by root only, and
- * renames it. Throws "failed-precondition".
- */
-async function changeRecord(file: string, attributes: Attributes, boot: string | undefined): Promise<void> {
-  try {
-    const text = await readFile(file, "utf8");
-    const replaced = [...Object.keys(attributes).map(name => `${name} =`), mark];
-    const kept = text.split("\n").filter(line => !replaced.some(start => line.startsWith(start)));
-    const end = kept.findIndex(line => line.startsWith("# END RECORD"));
-    const lines = Object.entries(attributes).map(([name, value]) => `${name} = ${value}`);
-    if (boot !== undefined) lines.push(`${mark}${boot}`);
-    const at = end < 0 ? kept.length : end;
-    const beside = `${file}.csimux`;
-    await writeFile(beside, [...kept.slice(0, at), ...lines, ...kept.slice(at)].join("\n"), { mode: 0o600 });
-    await rename(beside, file);
-  } catch (cause) {
-    const reason = errnoOf(cause) ?? "unknown reason";
-    throw new CsiError("failed-precondition", `cannot write open-iscsi's node record ${file} (${reason})`, { cause });
-  }
-}
-
-/** Matches a line of a record that is the same for all portals of a target; names and addresses are not. */
-const common = /^(node\.(?:session|conn\[0\]\.(?:timeo|iscsi))\.[^ ]+) = (.+)$/;
-
-/** The attributes of a record that apply to every portal; undefined for a record that belongs to the host. */
-async function commonAttributes(file: string): Promise<Attributes | undefined> {
-  if ((await attributeOf(file, "node.startup")) !== "manual") return undefined;
-  const found = (await readFile(file, "utf8")).split("\n").map(line => common.exec(line));
-  const pairs = found.flatMap(match => (match?.[1] && match[2] ? [[match[1], match[2]] as const] : []));
-  return { ...Object.fromEntries(pairs), "node.startup": "manual" };
 }

@@ -1,7 +1,9 @@
 import { expect, test } from "bun:test";
-import { rmSync } from "node:fs";
+import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { CsiError } from "../../../lib/core/errors.ts";
 import { FakeVolume } from "../fake-volume.ts";
+import { codeOf } from "../lab.ts";
 import { FakeHost, iqn } from "./fake-host.ts";
 
 const one = "10.0.0.1:3260";
@@ -57,4 +59,40 @@ test("two volumes of one LUN: the last one that is detached takes the disk and t
   await first.detach(host, second);
   await second.detach(host);
   expect(left(host)).toEqual(nothing);
+});
+
+const auth = "node-db.node.session.auth";
+const secrets = { [`${auth}.username`]: "node", [`${auth}.password`]: "a secret" };
+
+test("a node record whose settings a full disk did not take is csimux's own: none is left, and the next attachment logs in", async () => {
+  for (const [cut, code] of [
+    ["full", "failed-precondition"],
+    ["killed", "unavailable"],
+  ] as const) {
+    using host = new FakeHost(one);
+    host.credentials = { username: "node", password: "a secret" };
+    const beside = join(host.root, "etc/iscsi/nodes", iqn, "10.0.0.1,3260.csimux");
+    if (cut === "full") mkdirSync(beside, { recursive: true });
+    else
+      host.before = line => {
+        if (!line.endsWith("-o new")) return;
+        host.before = () => {};
+        void host.run({ argv: ["iscsiadm", ...line.split(" ").slice(1)] });
+        throw new CsiError("unavailable", "cut");
+      };
+    const volume = volumeOf("a");
+    expect(await codeOf(volume.attach(host, secrets))).toBe(code);
+    expect(host.recordText("10.0.0.1,3260")).toContain("node.startup = automatic");
+    rmSync(beside, { recursive: true, force: true });
+    // The pod goes elsewhere, or the call is repeated.
+    await volume.detach(host);
+    expect({ cut, ...left(host) }).toEqual({ cut, ...nothing });
+    if (cut === "full") mkdirSync(beside, { recursive: true });
+    await codeOf(volume.attach(host, secrets));
+    rmSync(beside, { recursive: true, force: true });
+    expect(await volume.attach(host, secrets)).toMatchObject({ path: `${host.root}/dev/sda` });
+    expect(host.recordText("10.0.0.1,3260")).toContain("node.startup = manual");
+    await volume.detach(host);
+    expect({ cut, ...left(host) }).toEqual({ cut, ...nothing });
+  }
 });
