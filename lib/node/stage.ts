@@ -216,7 +216,7 @@ export class VolumeStaging {
     const attacher = attacherOf(attachers, protocol, volumeId);
     await this.#alone(attacher, record.context, call, async () => {
       // Other volumes of the same protocol that are attached to this node, or were about to be.
-      const others = (await records.all()).filter(other => other.protocol === protocol && other.volumeId !== volumeId);
+      const others = (await records.seen()).filter(other => other.protocol === protocol && other.volumeId !== volumeId);
       if (!wasNeverAttached(attacher, record)) await attacher.detach?.(record, others, call);
       await records.remove(volumeId);
     });

@@ -7,7 +7,7 @@ import { access, type FileHandle, open, readdir, readFile, realpath, stat } from
 import { basename, join } from "node:path";
 import { CsiError, errnoOf } from "../../core/errors.ts";
 import type { AttachedDevice } from "../attach/attacher.ts";
-import { bounded } from "../mount/files.ts";
+import { bounded, unlessExhausted } from "../mount/files.ts";
 
 /** A disk or a partition of this node. */
 export interface BlockDevice {
@@ -90,7 +90,7 @@ export class BlockDevices {
 
   /** The names of devices that are built on this one: maps of LVM, LUKS or multipath, and arrays. */
   async holders(device: BlockDevice): Promise<readonly string[]> {
-    return await readdir(join(this.#sys, "dev/block", device.number, "holders")).catch(() => []);
+    return await readdir(join(this.#sys, "dev/block", device.number, "holders")).catch(unlessExhausted([]));
   }
 
   async #identity(folder: string): Promise<string> {
@@ -133,7 +133,7 @@ const unreadable = (folder: string, cause: unknown): CsiError =>
     cause,
   });
 
-const text = async (file: string): Promise<string> => (await readFile(file, "utf8").catch(() => "")).trim();
+const text = async (file: string): Promise<string> => (await readFile(file, "utf8").catch(unlessExhausted(""))).trim();
 
 /**
  * A disk that is kept open for reading. While it is open, the kernel does not give its name and number to another disk

@@ -5,7 +5,7 @@ import type { Call } from "../../core/call.ts";
 import { CsiError, errnoOf } from "../../core/errors.ts";
 import { type CommandRunner, type Output, run } from "../../io/runner.ts";
 import type { AttachedDevice, AttacherPorts } from "../attach/attacher.ts";
-import { bounded } from "../mount/files.ts";
+import { bounded, unlessExhausted } from "../mount/files.ts";
 import { bytesOf, filtered, pollUntil, type Sysfs } from "./sysfs.ts";
 
 /** One disk made of several paths to it (multipathd(8)). */
@@ -43,7 +43,7 @@ export class Multipath {
 
   /** Whether the daemon runs on this node. */
   async runs(): Promise<boolean> {
-    return (await readFile(join(this.#ports.proc, "net/unix"), "utf8").catch(() => "")).includes(socket);
+    return (await readFile(join(this.#ports.proc, "net/unix"), "utf8").catch(unlessExhausted(""))).includes(socket);
   }
 
   /** The map that is built on one of these disks, or undefined. */
@@ -234,7 +234,8 @@ export class Multipath {
 
 /**
  * Whether a block device is in exclusive use: mounted, in any mount namespace, or the base of another device (open(2),
- * O_EXCL on a block device). False for a device that is missing or cannot be opened.
+ * O_EXCL on a block device). False for a device that is missing or cannot be opened. Throws "unavailable" if this process
+ * cannot open anything.
  */
 export async function isHeld(path: string, signal: AbortSignal): Promise<boolean> {
   const tryOpen = async (): Promise<boolean> => {
@@ -243,7 +244,7 @@ export async function isHeld(path: string, signal: AbortSignal): Promise<boolean
       await handle.close();
       return false;
     } catch (cause) {
-      return errnoOf(cause) === "EBUSY";
+      return errnoOf(cause) === "EBUSY" || unlessExhausted(false)(cause);
     }
   };
   return await bounded(tryOpen(), `opening ${path}`, signal);

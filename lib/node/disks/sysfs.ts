@@ -5,12 +5,15 @@ import { join } from "node:path";
 import { CsiError } from "../../core/errors.ts";
 import { pause } from "../../core/time.ts";
 import { type CommandRunner, run } from "../../io/runner.ts";
-import { bounded } from "../mount/files.ts";
+import { bounded, unlessExhausted } from "../mount/files.ts";
 
 /** Time limit for the kernel to act on a written attribute, in milliseconds: scanning queries the storage. */
 const writeMs = 60_000;
 
-/** Devices, sessions and controllers as the kernel shows them (sysfs(5)). Paths are relative to /sys. */
+/**
+ * Devices, sessions and controllers as the kernel shows them (sysfs(5)). Paths are relative to /sys. Reading throws "unavailable" if this
+ * process can read nothing: a session that seems to be gone would be left open and forgotten.
+ */
 export class Sysfs {
   readonly #root: string;
   readonly #runner: CommandRunner;
@@ -23,18 +26,18 @@ export class Sysfs {
 
   /** The text of an attribute, trimmed; empty if the attribute is missing or unreadable. */
   async text(...path: readonly string[]): Promise<string> {
-    return (await readFile(join(this.#root, ...path), "utf8").catch(() => "")).trim();
+    return (await readFile(join(this.#root, ...path), "utf8").catch(unlessExhausted(""))).trim();
   }
 
   /** The sorted names in a folder; empty if the folder does not exist. */
   async names(...path: readonly string[]): Promise<readonly string[]> {
-    return (await readdir(join(this.#root, ...path)).catch(() => [])).sort();
+    return (await readdir(join(this.#root, ...path)).catch(unlessExhausted([]))).sort();
   }
 
   /** The target of a link, relative to /sys; undefined if it is missing or outside /sys. */
   async target(...path: readonly string[]): Promise<string | undefined> {
     const root = await realpath(this.#root).catch(() => this.#root);
-    const real = await realpath(join(this.#root, ...path)).catch(() => undefined);
+    const real = await realpath(join(this.#root, ...path)).catch(unlessExhausted(undefined));
     return real?.startsWith(`${root}/`) ? real.slice(root.length + 1) : undefined;
   }
 

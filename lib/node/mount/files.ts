@@ -55,6 +55,24 @@ function boundedOn<T>(
   return bounded(slots.run(work, signal), task, signal);
 }
 
+/** The errors that say nothing about a file: this process or machine has no means left to read it. */
+const exhausted: readonly string[] = ["EMFILE", "ENFILE", "ENOMEM"];
+
+/** Handles a failure to read what may be absent: `value` for any error, but throws "unavailable" if this process can read nothing. */
+export const unlessExhausted =
+  <T>(value: T) =>
+  (error: unknown): T => {
+    const errno = errnoOf(error instanceof CsiError ? error.cause : error);
+    if (errno === undefined || !exhausted.includes(errno)) return value;
+    throw new CsiError(
+      "unavailable",
+      `csimux has no file handles or no memory left on this node (${errno}); retrying`,
+      {
+        cause: error,
+      },
+    );
+  };
+
 /** Handles a failed file operation: `value` for one of these errors, throws any other. */
 const unless =
   <T>(errors: readonly string[], value: T) =>

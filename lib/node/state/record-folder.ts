@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { access, lstat, mkdir, open, readdir, readFile, rename, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { CsiError, errnoOf } from "../../core/errors.ts";
-import { fileFailure } from "../mount/files.ts";
+import { fileFailure, unlessExhausted } from "../mount/files.ts";
 
 const ending = ".json";
 
@@ -37,10 +37,16 @@ export class RecordFolder<T> {
     }
   }
 
-  /** The readable records of all keys. */
+  /** The readable records of all keys; none if the folder cannot be read. */
   async all(): Promise<readonly T[]> {
-    const files = await readdir(this.#folder).catch(() => []);
-    const read = async (file: string) => this.#parsed(await textOf(join(this.#folder, file)).catch(() => ""));
+    return await this.seen().catch(() => []);
+  }
+
+  /** Like `all`, but throws "unavailable" if this process can read nothing. */
+  async seen(): Promise<readonly T[]> {
+    const files: readonly string[] = await readdir(this.#folder).catch(unlessExhausted([]));
+    const read = async (file: string) =>
+      this.#parsed(await textOf(join(this.#folder, file)).catch(unlessExhausted("")));
     const records = await Promise.all(files.filter(file => file.endsWith(ending)).map(read));
     return records.filter(record => record !== undefined);
   }
@@ -150,13 +156,13 @@ export class OpenedSessions {
 
   /** The addresses at which csimux opened it since the last boot. */
   async addresses(name: string): Promise<readonly string[]> {
-    const found = (await this.#records.read(name).catch(() => undefined))?.record;
+    const found = (await this.#records.read(name).catch(unlessExhausted(undefined)))?.record;
     return found?.name === name && found.boot === (await this.bootId()) ? (found.addresses ?? []) : [];
   }
 
   /** "now" if csimux opened it since the last boot, "before" if earlier, undefined if csimux did not open it. */
   async has(name: string): Promise<"now" | "before" | undefined> {
-    const found = await this.#records.read(name).catch(() => undefined);
+    const found = await this.#records.read(name).catch(unlessExhausted(undefined));
     if (!found) return undefined;
     return found.record?.name === name && found.record.boot === (await this.bootId()) ? "now" : "before";
   }

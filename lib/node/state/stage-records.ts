@@ -137,12 +137,17 @@ export class StageRecords {
 
   /** Whether the record of another volume names this real path as its staging or target path. Reads all records. */
   async isNamedByOther(path: string, volumeId: string): Promise<boolean> {
-    return (await this.all()).some(record => record.volumeId !== volumeId && namesPath(record, path));
+    return (await this.seen()).some(record => record.volumeId !== volumeId && namesPath(record, path));
   }
 
   /** The readable records of all volumes. */
   all(): Promise<readonly StageRecord[]> {
     return this.#folder.all();
+  }
+
+  /** Like `all`, but throws "unavailable" if this process can read nothing. */
+  seen(): Promise<readonly StageRecord[]> {
+    return this.#folder.seen();
   }
 
   /** The ids of all volumes with a record; undefined if a record cannot be read. */
