@@ -94,12 +94,9 @@ export function folderStore(context: FolderContext): VolumeStore<FolderVolume> {
       await context.refuseChanged(id, folder, call);
       // A half-removed folder must not be mistaken for a half-created one.
       await folders.set(folder, { description: removed.description }, call.signal);
+      await context.refuseChanged(id, removed, call);
     }
-    // An earlier deletion may end at any moment.
-    const still = async () => {
-      if (await context.folder(id, call)) await context.refuseChanged(id, asset ? removed : folder, call);
-    };
-    await folders.delete(folder.name, still, call.signal);
+    await folders.delete(folder.name, call.signal);
     const gone = async () => (isGone(await context.folder(id, call)) ? true : undefined);
     if (await until(context, gone, patienceMs, call)) return;
     throw context.error("aborted", `DSM is still removing the shared folder of volume "${id}"; retrying`);

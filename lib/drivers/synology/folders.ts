@@ -102,9 +102,9 @@ export class Folders {
     await this.#change(shareApi, "set", { name, shareinfo }, signal);
   }
 
-  /** Succeeds if the folder does not exist. `still` runs before each try, and throws if another folder has the name by now. */
-  async delete(name: string, still: () => Promise<void>, signal: AbortSignal): Promise<void> {
-    await this.#change(shareApi, "delete", { name: [name] }, signal, still).catch((error: unknown) => {
+  /** Succeeds if the folder does not exist. */
+  async delete(name: string, signal: AbortSignal): Promise<void> {
+    await this.#change(shareApi, "delete", { name: [name] }, signal).catch((error: unknown) => {
       if (!isNoShare(error)) throw error;
     });
   }
@@ -173,16 +173,9 @@ export class Folders {
   }
 
   /** A change of shared folders: one at a time, and repeated for a while if DSM is busy with another one and did nothing. */
-  async #change(
-    api: string,
-    method: string,
-    params: Row,
-    signal: AbortSignal,
-    before = async (): Promise<void> => {},
-  ): Promise<Row> {
+  async #change(api: string, method: string, params: Row, signal: AbortSignal): Promise<Row> {
     const call: DsmCall = { api, method, params, alone: true };
     for (let tried = 1; ; tried++) {
-      await before();
       try {
         return await this.dsm.call(call, signal);
       } catch (error) {

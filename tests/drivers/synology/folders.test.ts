@@ -81,29 +81,6 @@ describe("shared folders", () => {
     expect(await rig.remains()).toEqual([]);
   });
 
-  test.each([
-    ["at once", []],
-    ["after DSM was busy", [3328]],
-  ])("that another controller has made again are not deleted by a late repeat of the deletion: %s", async (_, busy) => {
-    const { rig, dsm, driver } = await rigOf("nfs");
-    await driver.create(volumeOf("a"), call);
-    const [share] = dsm.state.shares.values();
-    if (!share) throw new Error("no folder");
-    const again = { ...share, uuid: "another" };
-    // The first deletion was interrupted.
-    share.description = share.description.replace(" ok ", " del ");
-    dsm.answers.set("SYNO.Core.Share delete", [...busy]);
-    let [deletions, asked] = [0, busy.length];
-    const late = rig.after((_step, about) => {
-      if (about.includes("SYNO.Core.Share delete")) deletions++;
-      const isLast = deletions === busy.length && about.includes("SYNO.Core.Share list");
-      if ((isLast && asked++ > 0) || deletions > busy.length) dsm.state.shares.set(share.name, again);
-      return "run";
-    });
-    expect(await codeOf(late.delete("a", call))).toBe("aborted");
-    expect(dsm.state.shares.get(share.name)?.uuid).toBe("another");
-  });
-
   test("that an interrupted call has made of a snapshot do not need it any more", async () => {
     const { driver, rig, dsm } = await rigOf("nfs");
     await driver.create(volumeOf("pvc-1"), call);
