@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { wantedBytes } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
-import { CsiError, jointCode } from "../core/errors.ts";
+import { CsiError, isFinal, jointCode } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
 import type { HeldLocks } from "../core/locks.ts";
 import type { Group } from "../core/proxy.ts";
@@ -10,6 +10,7 @@ import type { CreateRequest, RouterContext } from "./context.ts";
 import type { Copies } from "./copies.ts";
 import { type RoutedVolume, volumeLock } from "./handles.ts";
 import { evaluatePlacement, type Placement } from "./placement.ts";
+import { BegunMembers } from "./skipped-members.ts";
 
 /** A running CreateVolume. */
 export interface Creation {
@@ -28,6 +29,8 @@ export interface Selection {
   readonly members: readonly string[];
   /** Members that could not be asked whether they have the volume. */
   readonly skipped: readonly string[];
+  /** Throws the error of a member. It is not final while others, which cannot be asked, may have the volume or take it. */
+  failure(member: string, error: unknown): never;
   /** The error if none of `members` has room; `full`: their refusals. */
   refusal(full: readonly CsiError[]): CsiError;
   /** Further members, if none of these has room. */
@@ -49,11 +52,12 @@ interface MemberLookup {
 
 /**
  * Selects members of a group for a new volume. Every member that can be asked is asked first whether it has the volume, so that a
- * retry finds what an earlier call created. A member that cannot be asked is skipped; if the volume then exists on two members, that
- * is found when the member answers again (SkippedMembers).
+ * retry finds what an earlier call created; so is a former one on which this process has begun it. A member that cannot be asked is
+ * skipped; if the volume then exists on two members, that is found when the member answers again (SkippedMembers).
  */
 export class MemberSelection {
   readonly #context: RouterContext;
+  readonly #begun = new BegunMembers();
 
   constructor(context: RouterContext) {
     this.#context = context;
@@ -64,16 +68,15 @@ export class MemberSelection {
     const { named, request, source } = creation;
     const { groups, skipped: remembered } = this.#context;
     const { members, unknown, policy } = await groups.resolve(named);
-    const lookups = await Promise.all(members.map(member => this.#lookUp(member, creation)));
+    const asked = new Set([...members, ...this.#begun.of(creation)]);
+    const lookups = await Promise.all([...asked].map(member => this.#lookUp(member, creation)));
     const having = (has: MemberLookup["has"]) => lookups.filter(each => each.has === has).map(({ member }) => member);
     const owners = having("volume");
     // Of two, the one that was returned last may already be in use.
     const returned = remembered.createdOn(named, request.name);
     const owner = owners.find(member => member === returned) ?? owners[0];
     if (owner !== undefined) return this.#only(creation, owner);
-    if (members.length + unknown.length === 0)
-      throw new CsiError("failed-precondition", `group "${named}" has no members`);
-    const skipped = [...having("silent"), ...unknown];
+    const skipped = [...new Set([...having("silent"), ...unknown])];
     // The volume may be created on another member than in an interrupted call; nothing of that may remain.
     for (const member of having("unfinished")) {
       const left = await this.#clear(member, creation);
@@ -81,6 +84,8 @@ export class MemberSelection {
       if (left === "volume") return this.#only(creation, member);
       if (left === "silent") skipped.push(member);
     }
+    if (members.length + skipped.length === 0)
+      throw new CsiError("failed-precondition", `group "${named}" has no members`);
     const unable = having("unable");
     if (unable.length > 0) throw cannotLookUp(named, unable);
     // A copy that has begun continues where it is.
@@ -95,8 +100,10 @@ export class MemberSelection {
   }
 
   /** Records a volume that was created or found in a group, and writes into its context which members were skipped. */
-  created({ named, request, call }: Creation, volume: RoutedVolume, skipped: readonly string[]): RoutedVolume {
+  created(creation: Creation, volume: RoutedVolume, skipped: readonly string[]): RoutedVolume {
+    const { named, request, call } = creation;
     const { handles, skipped: remembered } = this.#context;
+    this.#begun.end(creation);
     remembered.created(named, request.name, handles.known(volume.id, "volume"), skipped);
     if (skipped.length === 0) return volume;
     call.log.warn("created a volume while members of its group could not be asked whether they have it", {
@@ -106,9 +113,22 @@ export class MemberSelection {
     return { ...volume, context: { ...volume.context, skipped: skipped.join(",") } };
   }
 
-  #only({ named }: Creation, member: string): Selection {
-    return { members: [member], skipped: [], refusal: full => noMember(named, full, []) };
+  #only(creation: Creation, member: string): Selection {
+    return {
+      ...{ members: [member], skipped: [], failure: this.#failure(creation, []) },
+      refusal: full => noMember(creation.named, full, []),
+    };
   }
+
+  /** As Selection.failure; `silent`: the others. */
+  readonly #failure =
+    (creation: Creation, silent: readonly string[]): Selection["failure"] =>
+    (member, error) => {
+      if (!isFinal(error)) this.#begun.add(creation, member);
+      else if (silent.length === 0) this.#begun.end(creation);
+      else if (error instanceof CsiError) throw unasked(error, silent);
+      throw error;
+    };
 
   /** What a member has of the volume. One that is being checked because it did not answer is not waited for. */
   async #lookUp(member: string, { request, source, call }: Creation): Promise<MemberLookup> {
@@ -146,14 +166,18 @@ export class MemberSelection {
     const asked = members.filter(member => !skipped.includes(member));
     const found = await Promise.all(asked.map(member => this.#candidate(member, creation)));
     const silent = asked.filter((_, index) => found[index] === undefined);
-    // Members that cannot be asked are judged by their files.
-    const excluded = [...skipped, ...silent].map(name => [name, this.#excluded(name, request)] as const);
+    const begun = this.#begun.of(creation);
+    // Members that cannot be asked are judged by their files, unless something of the volume may be on them.
+    const excluded = [...skipped, ...silent].map(
+      name => [name, begun.includes(name) ? undefined : this.#excluded(name, request)] as const,
+    );
     const eligible = excluded.filter(([, why]) => why === undefined).map(([name]) => name);
     const refusals = [...found, ...excluded.map(([, why]) => why)].filter(each => each instanceof CsiError);
     const candidates = found.filter((each): each is Candidate => each !== undefined && !(each instanceof CsiError));
     return {
       members: ordered(candidates, policy, request.name),
       skipped,
+      failure: this.#failure(creation, eligible),
       refusal: full => noMember(named, [...refusals, ...full], eligible),
     };
   }
@@ -204,6 +228,13 @@ function ordered(candidates: readonly Candidate[], policy: Group["policy"], volu
 /** Rendezvous hashing: the rank of a member for a name does not change when other members come or go. */
 const weight = (member: string, volume: string): string =>
   createHash("sha256").update(`${member}\0${volume}`).digest("hex");
+
+/** A final failure of a member that is not final for its group. */
+function unasked(error: CsiError, silent: readonly string[]): CsiError {
+  const others = silent.map(each => `"${each}"`).join(", ");
+  const text = `${error.message}; retry until ${others} can be asked whether the volume is there`;
+  return new CsiError("unavailable", text, { cause: error });
+}
 
 /** The refusal of a whole group. It is not final if a member of `silent` might take the volume once it answers. */
 function noMember(group: string, refusals: readonly CsiError[], silent: readonly string[]): CsiError {

@@ -156,3 +156,38 @@ const doubled = (where: string): readonly Finding[] => [
 ];
 
 const isSettled = ({ members, found }: SkippedVolume): boolean => members.size + found.size === 0;
+
+/** A volume of a group, by the name that was asked for. */
+interface GroupVolume {
+  readonly named: string;
+  readonly request: { readonly name: string };
+}
+
+const keyOf = ({ named, request }: GroupVolume): string => `${named}/${request.name}`;
+
+/**
+ * The members on which this process has begun a volume of a group without a final answer. Such a member may have the volume or a part of it,
+ * also after it was taken out of the group.
+ */
+export class BegunMembers {
+  readonly #members = new Map<string, Set<string>>();
+
+  /** The creation on a member has ended, and something of the volume may be there. */
+  add(volume: GroupVolume, member: string): void {
+    const key = keyOf(volume);
+    const members = this.#members.get(key) ?? new Set();
+    this.#members.set(key, members.add(member));
+    const [oldest] = this.#members.keys();
+    if (this.#members.size > most && oldest !== undefined) this.#members.delete(oldest);
+  }
+
+  /** The members that were added. */
+  of(volume: GroupVolume): readonly string[] {
+    return [...(this.#members.get(keyOf(volume)) ?? [])];
+  }
+
+  /** The request has a final answer. */
+  end(volume: GroupVolume): void {
+    this.#members.delete(keyOf(volume));
+  }
+}

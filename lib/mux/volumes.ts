@@ -213,9 +213,9 @@ export class Volumes {
     let selection: Selection = await this.#selection.select(creation);
     const full: CsiError[] = [];
     for (;;) {
-      const { members, skipped, refusal, others } = selection;
+      const { members, skipped, failure, refusal, others } = selection;
       for (const member of members) {
-        const volume = await this.#onMember(member, creation, full);
+        const volume = await this.#onMember(member, creation, full).catch(error => failure(member, error));
         if (volume) return this.#selection.created(creation, volume, skipped);
       }
       if (!others) throw refusal(full);

@@ -89,6 +89,11 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
       world.memory("b").fail.find = down;
       await create(world, "g");
     },
+    "a member fails, and another does not answer": async world => {
+      world.memory("a").fail.find = down;
+      world.memory("b").fail.create = new CsiError("permission-denied", "the account must not create datasets");
+      await create(world, "g");
+    },
     "the group was removed less than an hour ago": async world => {
       await create(world, "g", {}, "before");
       world.clock.ahead = hour;
