@@ -42,6 +42,8 @@ export interface DsmCall {
   readonly params?: Readonly<Record<string, unknown>>;
   /** Waits until no other call of this kind runs on the system: DSM takes one change of shared folders at a time. */
   readonly alone?: true;
+  /** What is read in the same turn, right before a change, which is not made if `check` throws. */
+  readonly proof?: { readonly read: DsmCall; readonly check: (answer: Row) => void };
 }
 
 interface Session {
@@ -101,7 +103,11 @@ export class DsmClient {
    * ended while it waited.
    */
   call(owner: string, what: DsmCall, signal: AbortSignal): Promise<Row> {
-    const turn = () => this.#turns.run(() => this.#asked(what, signal), signal, owner);
+    const asked = async () => {
+      what.proof?.check(await this.#asked(what.proof.read, signal));
+      return this.#asked(what, signal);
+    };
+    const turn = () => this.#turns.run(asked, signal, owner);
     const work = () => (what.alone ? this.#changes.run(turn, signal, owner) : turn());
     return this.#server.serialize ? this.#one.run(work, signal) : work();
   }

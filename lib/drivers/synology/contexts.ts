@@ -7,7 +7,7 @@ import type { ConnectionIdentity } from "../module.ts";
 import type { StoredVolume } from "../store.ts";
 import { explainDsm } from "./dsm-error.ts";
 import { type FolderMark, FolderNames } from "./folder-names.ts";
-import type { Folders, SharedFolder } from "./folders.ts";
+import type { Folders, SharedFolder, StillSame } from "./folders.ts";
 import { type LunName, type LunNames, parseMark } from "./names.ts";
 import type { Lun, LunSnapshot, San, SanTarget } from "./san.ts";
 
@@ -177,15 +177,15 @@ export class FolderContext implements FailureContext {
     return (await this.folders.list(call.signal)).find(each => each.name.toLowerCase() === name);
   }
 
-  /**
-   * Throws "aborted" unless the folder is what was read, which is asked right before a change: DSM knows a folder by its name alone, and another
-   * controller may have finished it, or removed it and made another one.
-   */
-  async refuseChanged(id: string, { uuid, description }: SharedFolder, call: Call): Promise<void> {
-    const now = await this.folder(id, call);
-    if (now?.uuid === uuid && now.description === description) return;
-    const text = `another controller changed or removed the shared folder of volume "${id}" meanwhile; retrying`;
-    throw this.error("aborted", text);
+  /** Throws "aborted" unless the folder is what was read: another controller may have finished or expanded it, or removed it and made another one. */
+  unchanged(id: string, { uuid, description, bytes }: SharedFolder): StillSame {
+    const name = this.names.share(id);
+    return folders => {
+      const now = folders.find(each => each.name.toLowerCase() === name);
+      if (now?.uuid === uuid && now.description === description && now.bytes === bytes) return;
+      const text = `another controller changed or removed the shared folder of volume "${id}" meanwhile; retrying`;
+      throw this.error("aborted", text);
+    };
   }
 
   /** The volume of a folder; undefined for a foreign folder and for one that is being removed. */

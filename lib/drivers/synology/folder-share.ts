@@ -60,8 +60,7 @@ export function nfsFolders(on: FolderContext, settings: NfsSettings): ShareProto
     async withdraw({ id, folder }, call) {
       const existing = await folders.nfsRules(folder.name, call.signal);
       if (existing.length === 0) return;
-      await on.refuseChanged(id, folder, call);
-      await folders.setNfsRules(folder.name, [], call.signal);
+      await folders.setNfsRules(folder.name, [], call.signal, on.unchanged(id, folder));
     },
   };
 }

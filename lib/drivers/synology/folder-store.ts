@@ -91,12 +91,11 @@ export function folderStore(context: FolderContext): VolumeStore<FolderVolume> {
     const isGone = (now: SharedFolder | undefined) => now?.uuid !== folder.uuid;
     const removed = { ...folder, description: names.mark("del", mark.source) };
     if (asset) {
-      await context.refuseChanged(id, folder, call);
       // A half-removed folder must not be mistaken for a half-created one.
-      await folders.set(folder, { description: removed.description }, call.signal);
-      await context.refuseChanged(id, removed, call);
+      const { description } = removed;
+      await folders.set(folder, { description }, context.unchanged(id, folder), call.signal);
     }
-    await folders.delete(folder.name, call.signal);
+    await folders.delete(folder.name, context.unchanged(id, asset ? removed : folder), call.signal);
     const gone = async () => (isGone(await context.folder(id, call)) ? true : undefined);
     if (await until(context, gone, patienceMs, call)) return;
     throw context.error("aborted", `DSM is still removing the shared folder of volume "${id}"; retrying`);
@@ -134,7 +133,7 @@ export function folderStore(context: FolderContext): VolumeStore<FolderVolume> {
         const volume = await ready(id, call);
         // A clone has the quota of its source, or none; another controller may have finished it.
         const right = spec.source === undefined || volume.finished || volume.bytes === bytes;
-        if (!right) await folders.set(volume.folder, { bytes }, call.signal);
+        if (!right) await folders.set(volume.folder, { bytes }, context.unchanged(id, volume.folder), call.signal);
         return withSource(right ? volume : await known(id, call), spec.source);
       };
       const refuseFinished = async ({ finished }: FolderVolume) => {
@@ -153,8 +152,8 @@ export function folderStore(context: FolderContext): VolumeStore<FolderVolume> {
     async finish(asset, _notes, call) {
       const description = names.mark("ok", asset.mark.source);
       if (!asset.finished) {
-        await context.refuseChanged(asset.id, asset.folder, call);
-        await folders.set(asset.folder, { description }, call.signal).catch((error: unknown) => {
+        const still = context.unchanged(asset.id, asset.folder);
+        await folders.set(asset.folder, { description }, still, call.signal).catch((error: unknown) => {
           if (!isNoShare(error)) throw error;
           throw context.error("aborted", `volume "${asset.id}" was removed while it was created; retrying`);
         });
@@ -173,9 +172,11 @@ export function folderStore(context: FolderContext): VolumeStore<FolderVolume> {
       const mark = { state: "ok", owner: "", source: undefined } as const;
       return { id, folder, mark, bytes: folder.bytes, name: undefined, source: undefined, notes: {}, finished: true };
     },
-    mark: ({ folder }, _notes, call) => folders.set(folder, { description: names.mark("ok", undefined) }, call.signal),
+    mark: ({ id, folder }, _notes, call) =>
+      folders.set(folder, { description: names.mark("ok", undefined) }, context.unchanged(id, folder), call.signal),
     async resize(asset, bytes, limit, call) {
-      await folders.set(asset.folder, { bytes: wholeUnits(bytes, mebibyte, limit) }, call.signal);
+      const still = context.unchanged(asset.id, asset.folder);
+      await folders.set(asset.folder, { bytes: wholeUnits(bytes, mebibyte, limit) }, still, call.signal);
       return known(asset.id, call);
     },
     available: async (_parameters, call) => (await volumeOfDsm(call)).free,

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Dsm, DsmCall, Row } from "./client.ts";
 import { DsmError, isNoShare, isShareBusy, isShareUnsettled } from "./dsm-error.ts";
-import { listed, textOf } from "./rows.ts";
+import { listed, rows, textOf } from "./rows.ts";
 
 /** A shared folder as DSM reports it. */
 export interface SharedFolder {
@@ -36,6 +36,9 @@ export interface NfsRule {
   readonly security_flavor: Readonly<Record<string, boolean>>;
 }
 
+/** Throws if the folder that is to be changed is no longer among those of the system as it was read. */
+export type StillSame = (folders: readonly SharedFolder[]) => void;
+
 const shareApi = "SYNO.Core.Share";
 const snapshotApi = "SYNO.Core.Share.Snapshot";
 const nfsApi = "SYNO.Core.FileServ.NFS.SharePrivilege";
@@ -50,6 +53,19 @@ const hidesConnections: readonly number[] = [102, 103, 104, 105];
 /** DSM's unit of quotas. */
 export const mebibyte = 1n << 20n;
 
+const listing: DsmCall = {
+  ...{ api: shareApi, method: "list" },
+  params: { additional: ["share_quota", "support_snapshot"] },
+};
+
+const folderOf = (row: Row): SharedFolder => ({
+  name: textOf(row["name"]),
+  uuid: textOf(row["uuid"]),
+  location: textOf(row["vol_path"]),
+  description: textOf(row["desc"]),
+  bytes: BigInt(/^\d+$/.exec(textOf(row["quota_value"]))?.[0] ?? 0) * mebibyte,
+});
+
 /** The shared folders of one DSM. Methods throw as Dsm.call. */
 export class Folders {
   readonly dsm: Dsm;
@@ -59,14 +75,7 @@ export class Folders {
   }
 
   async list(signal: AbortSignal): Promise<readonly SharedFolder[]> {
-    const additional = ["share_quota", "support_snapshot"];
-    return (await listed(() => this.#call(shareApi, "list", { additional }, signal), "shares")).map(row => ({
-      name: textOf(row["name"]),
-      uuid: textOf(row["uuid"]),
-      location: textOf(row["vol_path"]),
-      description: textOf(row["desc"]),
-      bytes: BigInt(/^\d+$/.exec(textOf(row["quota_value"]))?.[0] ?? 0) * mebibyte,
-    }));
+    return (await listed(() => this.dsm.call(listing, signal), "shares")).map(folderOf);
   }
 
   async create({ name, location, description, bytes }: NewFolder, signal: AbortSignal): Promise<void> {
@@ -88,10 +97,11 @@ export class Folders {
     await this.#change(shareApi, "clone", { name, snapshot, shareinfo }, signal);
   }
 
-  /** Changes the description or the quota. */
+  /** Changes the description or the quota. Throws what `still` throws. */
   async set(
     { name, location }: SharedFolder,
     to: { readonly description?: string; readonly bytes?: bigint },
+    still: StillSame,
     signal: AbortSignal,
   ): Promise<void> {
     const shareinfo = {
@@ -99,13 +109,18 @@ export class Folders {
       ...(to.description !== undefined && { desc: to.description }),
       ...(to.bytes !== undefined && { share_quota: Number(to.bytes / mebibyte) }),
     };
-    await this.#change(shareApi, "set", { name, shareinfo }, signal);
+    await this.#change(shareApi, "set", { name, shareinfo }, signal, still);
   }
 
-  /** Succeeds if the folder does not exist. */
-  async delete(name: string, signal: AbortSignal): Promise<void> {
-    await this.#change(shareApi, "delete", { name: [name] }, signal).catch((error: unknown) => {
-      if (!isNoShare(error)) throw error;
+  /** Throws what `still` throws. Succeeds if the folder does not exist any more. */
+  async delete(name: string, still: StillSame, signal: AbortSignal): Promise<void> {
+    let isGone = false;
+    const check: StillSame = folders => {
+      isGone = !folders.some(each => each.name === name);
+      still(folders);
+    };
+    await this.#change(shareApi, "delete", { name: [name] }, signal, check).catch((error: unknown) => {
+      if (!isGone && !isNoShare(error)) throw error;
     });
   }
 
@@ -138,8 +153,14 @@ export class Folders {
     return await listed(() => this.#call(nfsApi, "load", { share_name: name }, signal), "rule");
   }
 
-  async setNfsRules(name: string, rule: readonly NfsRule[], signal: AbortSignal): Promise<void> {
-    await this.#change(nfsApi, "save", { share_name: name, rule }, signal);
+  /** Throws what `still` throws. */
+  async setNfsRules(
+    name: string,
+    rule: readonly NfsRule[],
+    signal: AbortSignal,
+    still: StillSame | undefined = undefined,
+  ): Promise<void> {
+    await this.#change(nfsApi, "save", { share_name: name, rule }, signal, still);
   }
 
   /** Allows accounts of DSM, users or groups, to write. */
@@ -172,9 +193,13 @@ export class Folders {
     });
   }
 
-  /** A change of shared folders: one at a time, and repeated for a while if DSM is busy with another one and did nothing. */
-  async #change(api: string, method: string, params: Row, signal: AbortSignal): Promise<Row> {
-    const call: DsmCall = { api, method, params, alone: true };
+  /**
+   * A change of shared folders: one at a time, and repeated for a while if DSM is busy with another one and did nothing. DSM knows a folder by
+   * its name alone, and while a change waits or is repeated, another controller may have made another one, so it is read right before.
+   */
+  async #change(api: string, method: string, params: Row, signal: AbortSignal, still?: StillSame): Promise<Row> {
+    const proof = still && { read: listing, check: (answer: Row) => still(rows(answer, "shares").map(folderOf)) };
+    const call: DsmCall = { api, method, params, alone: true, ...(proof && { proof }) };
     for (let tried = 1; ; tried++) {
       try {
         return await this.dsm.call(call, signal);
