@@ -10,7 +10,7 @@ import { snapshotValues } from "./values.ts";
 import { volumeIn, volumePropertyNames, type ZfsVolume } from "./volume.ts";
 import { type Entry, untrue } from "./zfs.ts";
 
-/** How often a deletion reads which snapshots are left. Each time these are those of volumes that were set aside since the last. */
+/** How often the snapshots of a group are read. A deletion reads each time those of volumes that were set aside since the last. */
 const mostReads = 5;
 
 /** Snapshots of several volumes at one moment: `zfs snapshot a@x b@x` takes all of them or none. */
@@ -37,10 +37,15 @@ export function datasetGroupSnapshots(storage: ZfsStorage): GroupSnapshotAbility
   /** The CSI snapshots of this name, of a group or of a single volume. */
   async function membersOf(own: string, call: Call): Promise<readonly Entry[]> {
     const wanted = { name: own, parent: names.parent, copies: undefined };
-    const { holders } = await zfs.snapshotsNamed(wanted, { names: [names.pool], properties: ["type"] }, call.signal);
-    if (holders.length === 0) return [];
-    const query = { names: [names.pool, ...holders.map(each => `${each}@${own}`)], properties: snapshotProperties };
-    return [...(await zfs.read(query, call.signal)).values()].filter(isSnapshot);
+    for (let read = 1; read <= mostReads; read++) {
+      const { holders } = await zfs.snapshotsNamed(wanted, { names: [names.pool], properties: ["type"] }, call.signal);
+      if (holders.length === 0) return [];
+      const listed = holders.map(each => `${each}@${own}`);
+      const entries = await zfs.read({ names: [names.pool, ...listed], properties: snapshotProperties }, call.signal);
+      // A volume that was set aside in between has taken its snapshot along, under another name.
+      if (listed.every(each => entries.has(each))) return [...entries.values()].filter(isSnapshot);
+    }
+    throw storage.error("aborted", `volumes with the snapshot "${own}" are being deleted; retry`);
   }
 
   /** The snapshots of a group, without one of the same name that was taken of a single volume. */

@@ -37,21 +37,25 @@ test.each(recentVersions)("a volume on TrueNAS %s is UNAVAILABLE while its pool 
 });
 
 test.each(["zfs-generic-nfs", "zfs-generic-iscsi"])(
-  "a volume and a snapshot of %s are not reported as deleted while the dataset above them has another name",
+  "a volume, a snapshot and a group snapshot of %s are not reported as deleted while the dataset above them has another name",
   async driver => {
     const rig = await zfsRig({ driver });
     try {
       await rig.open().create(volumeOf("pvc-1"), call);
       await snapshotsOf(rig.open()).create("s", "pvc-1", {}, call);
+      await rig.open().groupSnapshots?.create("g", ["pvc-1"], {}, call);
       rig.fake.zfs("rename", "tank/k", "tank/old");
       const gone = {
         code: "unavailable",
         message: expect.stringContaining("tank/k/v, below which the connection has"),
       };
       expect(await refusal(snapshotsOf(rig.open()).delete("pvc-1@s", call))).toMatchObject(gone);
+      const group = async () => rig.open().groupSnapshots?.delete("g", [], call);
+      expect(await refusal(group())).toMatchObject(gone);
       expect(await refusal(rig.open().delete("pvc-1", call))).toMatchObject(gone);
       rig.fake.zfs("rename", "tank/old", "tank/k");
       await snapshotsOf(rig.open()).delete("pvc-1@s", call);
+      await group();
       await rig.open().delete("pvc-1", call);
       expect(await rig.remains()).toEqual([]);
     } finally {

@@ -70,3 +70,24 @@ test.each([
     },
   });
 });
+
+test("a group snapshot has all its members, although a volume is set aside meanwhile", async () => {
+  const rig = await open();
+  let members: readonly string[] | undefined;
+  await played(rig, {
+    async prepare(driver) {
+      for (const id of ["pvc-1", "pvc-2"]) await driver.create(volumeOf(id), call);
+      await driver.groupSnapshots?.create("snap", ["pvc-1", "pvc-2"], {}, call);
+    },
+    first: async driver => {
+      members = (await driver.groupSnapshots?.get("snap", [], call))?.snapshots.map(({ id }) => id);
+    },
+    second: driver => driver.delete("pvc-1", call),
+    async check({ plan, first }) {
+      if (first === "ok") expect([plan, members]).toEqual([plan, ["pvc-1@snap", "pvc-2@snap"]]);
+      for (const id of ["pvc-1", "pvc-2"]) await repeated(() => rig.open().delete(id, call));
+      await repeated(async () => rig.open().groupSnapshots?.delete("snap", [], call));
+      expect([plan, await rig.remains()]).toEqual([plan, []]);
+    },
+  });
+});
