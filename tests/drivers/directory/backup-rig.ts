@@ -26,10 +26,30 @@ export async function kopiaRepository(more: Partial<KopiaSettings> = {}): Promis
   const folder = await temporaryFolder();
   await mkdir(join(folder, "bin"));
   await writeFile(join(folder, "bin", "kopia"), kopiaProgram, { mode: 0o755 });
+  await mkdir(join(folder, "repository"));
+  await writeFile(join(folder, "mine.config"), "connected");
   const env = { FAKE_KOPIA: join(folder, "repository") };
   const kopia: KopiaSettings = { token: "good token", flags: [], tags: ["csi"], env, ...more };
   const runner = localRunner({ env: { PATH: `${join(folder, "bin")}:${path}` } });
   return { folder, runner, settings: { snapshotDriver: "kopia", kopia: { ...kopia, env: { ...env, ...more.env } } } };
+}
+
+/** A repository of the real kopia. */
+export async function realKopiaRepository(): Promise<Repository> {
+  const folder = await temporaryFolder();
+  const place = join(folder, "repository");
+  const own = { KOPIA_CONFIG_PATH: join(folder, "mine.config"), KOPIA_CACHE_DIRECTORY: join(folder, "mine.cache") };
+  const env = { KOPIA_LOG_DIR: join(folder, "logs"), KOPIA_CHECK_FOR_UPDATES: "false" };
+  const password = "a secret word";
+  execFileSync("kopia", ["repository", "create", "filesystem", "--path", place], {
+    env: { ...process.env, ...own, ...env, KOPIA_PASSWORD: password },
+    stdio: "ignore",
+  });
+  // What `kopia repository status --reconnect-token-with-password` prints (kopia 0.22.3, repo/token.go).
+  const storage = { type: "filesystem", config: { path: place } };
+  const token = Buffer.from(JSON.stringify({ version: "1", storage, password })).toString("base64url");
+  const kopia: KopiaSettings = { token, flags: [], tags: ["csi"], env };
+  return { folder, runner: localRunner({ env: { PATH: path } }), settings: { snapshotDriver: "kopia", kopia } };
 }
 
 /** A tool as a person calls it at the repository, with that person's tags; answers the id of the new backup. */
@@ -59,22 +79,25 @@ export async function backupBy(
     return JSON.parse(await run(["snapshots", "--json", begin]))[0].id;
   }
   const env = { KOPIA_CONFIG_PATH: join(folder, "mine.config") };
-  await mkdir(join(folder, "repository"), { recursive: true });
-  await writeFile(env.KOPIA_CONFIG_PATH, "connected");
-  const pairs = tags.flatMap(tag => ["--tags", tag.replace("=", ":")]);
+  const pairs = tags.flatMap(tag => ["--tags", tag.includes("=") ? tag.replace("=", ":") : `${tag}:true`]);
   return JSON.parse(await run(["snapshot", "create", "--json", ...pairs, path], env)).id;
 }
 
 /** Whether restic is here; CI has it. */
-export const hasRestic = ((): boolean => {
+export const hasRestic = hasTool("restic", "version");
+
+/** Whether the real kopia is here. Debian has no package of it. */
+export const hasKopia = hasTool("kopia", "--version");
+
+function hasTool(name: string, word: string): boolean {
   try {
-    execFileSync("restic", ["version"], { stdio: "ignore" });
+    execFileSync(name, [word], { stdio: "ignore" });
     return true;
   } catch {
-    process.stderr.write("\n*** NOT RUN: restic is not installed ***\n\n");
+    process.stderr.write(`\n*** NOT RUN: ${name} is not installed ***\n\n`);
     return false;
   }
-})();
+}
 
 /**
  * What `restic init` makes (restic 0.14, repository version 2; restic's design document, "Repository Layout"), in base64, but with a key that
@@ -119,10 +142,16 @@ export async function newResticRepository(): Promise<Repository> {
   };
 }
 
-/** The tools that are here, and what makes a repository of each. */
-export const backupTools: readonly (readonly [string, () => Promise<Repository>])[] = [
-  ["kopia", kopiaRepository],
-  ...(hasRestic ? [["restic", resticRepository] as const] : []),
+/** What makes a repository of the fake kopia, and of the real one where that is here. */
+export const kopias: readonly (readonly [string, () => Promise<Repository>, "kopia"])[] = [
+  ["the fake kopia", kopiaRepository, "kopia"],
+  ...(hasKopia ? [["kopia", realKopiaRepository, "kopia"] as const] : []),
+];
+
+/** The tools that are here, what makes a repository of each, and their names. */
+export const backupTools: readonly (readonly [string, () => Promise<Repository>, "kopia" | "restic"])[] = [
+  ...kopias,
+  ...(hasRestic ? [["restic", resticRepository, "restic"] as const] : []),
 ];
 
 /** The rig of directory drivers whose snapshots go to a repository; what is left there counts. */

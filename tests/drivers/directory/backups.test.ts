@@ -55,7 +55,7 @@ function through({ runner, settings }: Repository, run: CommandRunner["run"]): D
   return driver;
 }
 
-describe.each(backupTools)("snapshots by %s", (tool, repositoryOf) => {
+describe.each(backupTools)("snapshots by %s", (_, repositoryOf, tool) => {
   test("contain the folder of a volume with its whole content, and so does a volume made from one", async () => {
     const driver = await opened(repositoryOf());
     await driver.create(volumeOf("a"), call);

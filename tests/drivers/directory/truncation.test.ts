@@ -16,7 +16,7 @@ const changes = ({ argv }: Command): boolean =>
 
 test.each(backupTools)(
   "a truncated, doubled or late output of %s causes no wrong result and deletes no other backup",
-  async (tool, repositoryOf) => {
+  async (_, repositoryOf, tool) => {
     const [base, repository] = [await temporaryFolder(), await repositoryOf()];
     const opened: Driver[] = [];
     const open = (runner = repository.runner): Driver => {

@@ -52,7 +52,7 @@ const unread: Readonly<Record<string, readonly string[]>> = {
   kopia: ["unable to parse snapshot manifest 5c1e: unable to find manifest entries: blob not found\n"],
 };
 
-describe.each(backupTools)("snapshots by %s", (tool, repositoryOf) => {
+describe.each(backupTools)("snapshots by %s", (_, repositoryOf, tool) => {
   test("do not count as missing when the tool could not read them, and only says so", async () => {
     const { repository, driver, id } = await filled(repositoryOf());
     for (const stderr of unread[tool] ?? []) {
