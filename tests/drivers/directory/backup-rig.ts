@@ -35,7 +35,7 @@ export async function kopiaRepository(more: Partial<KopiaSettings> = {}): Promis
 }
 
 /** A repository of the real kopia. */
-export async function realKopiaRepository(): Promise<Repository> {
+async function realKopiaRepository(): Promise<Repository> {
   const folder = await temporaryFolder();
   const place = join(folder, "repository");
   const own = { KOPIA_CONFIG_PATH: join(folder, "mine.config"), KOPIA_CACHE_DIRECTORY: join(folder, "mine.cache") };
@@ -87,7 +87,7 @@ export async function backupBy(
 export const hasRestic = hasTool("restic", "version");
 
 /** Whether the real kopia is here. Debian has no package of it. */
-export const hasKopia = hasTool("kopia", "--version");
+const hasKopia = hasTool("kopia", "--version");
 
 function hasTool(name: string, word: string): boolean {
   try {
