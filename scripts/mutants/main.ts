@@ -5,7 +5,7 @@ import ts from "typescript";
 import { groupBy } from "../../lib/core/group-by.ts";
 import { unmountBelow } from "../sandbox.ts";
 import { root, spawned, tool } from "../spawned.ts";
-import { reached, readImports } from "../test/imports.ts";
+import { type Imports, readImports } from "../test/imports.ts";
 import { killMarked, marked } from "../test/marked.ts";
 import { testFiles } from "../test/selection.ts";
 
@@ -16,8 +16,8 @@ type Mutant = Readonly<Record<"file" | "kind" | "becomes", string> & Record<"sta
 
 const count = Number(process.env["N"] || 60);
 const seed = process.env["SEED"] || String(Date.now() % 1_000_000);
-/** Expected seconds of the tests of one mutant. */
-const budget = 8;
+/** For how long tests of one mutant are started, in milliseconds. */
+const budgetMs = 20_000;
 
 /** Each becomes its neighbour. */
 const operators = "&& || < <= > >= === !==".split(" ");
@@ -70,24 +70,27 @@ function drawn(texts: ReadonlyMap<string, string>): readonly Mutant[] {
   return chosen;
 }
 
-/** The tests that import a file, those first that are near it, as many as the budget allows. Tests of the executable are left out. */
+/** How many imports lead from a file to each that it imports, directly or not. */
+function distances(imports: Imports, file: string): ReadonlyMap<string, number> {
+  const far = new Map([[file, 0]]);
+  for (const [each, steps] of far)
+    for (const next of imports.get(each) ?? []) if (!far.has(next)) far.set(next, steps + 1);
+  return far;
+}
+
+/** The tests that import a file, those first that are near it. Tests of the executable are left out. */
 function testsBySource(seconds: Readonly<Record<string, number>>): (file: string) => readonly string[] {
-  const cost = (test: string) => seconds[test] ?? 2;
   const imports = readImports();
-  const all = testFiles().map(test => ({ test, reach: reached(imports, test) }));
-  const usable = all.filter(({ reach }) => !reach.has("scripts/build.ts") && !reach.has("scripts/cluster/tools.ts"));
+  const all = testFiles().map(test => ({ test, far: distances(imports, test), cost: seconds[test] ?? 2 }));
+  const usable = all.filter(({ far }) => !far.has("scripts/build.ts") && !far.has("scripts/cluster/tools.ts"));
   return file => {
     const words = file.split(/[/.]/).slice(1, -1);
     const shared = (test: string) => words.filter((word, at) => test.split(/[/.]/)[at + 1] === word).length;
-    const tests = usable.filter(({ reach }) => reach.has(file)).map(({ test }) => test);
-    let left = budget;
-    return tests
-      .sort((a, b) => shared(b) - shared(a) || cost(a) - cost(b))
-      .filter(test => {
-        const fits = cost(test) <= left;
-        if (fits) left -= cost(test);
-        return fits;
-      });
+    return usable
+      .map(({ test, far, cost }) => ({ test, cost, apart: (far.get(file) ?? Infinity) - shared(test) }))
+      .filter(({ apart }) => apart < Infinity)
+      .sort((a, b) => a.apart - b.apart || a.cost - b.cost)
+      .map(({ test }) => test);
   };
 }
 
@@ -108,8 +111,11 @@ async function fails(folder: string, file: string): Promise<boolean> {
 async function killer(folder: string, mutant: Mutant, text: string, tests: readonly string[]) {
   const put = (content: string) => writeFile(join(folder, "copy", mutant.file), content);
   const notices = (file: string) => put(mutated(text, mutant)).then(() => fails(folder, file).finally(() => put(text)));
-  for (const file of tests)
+  const began = performance.now();
+  for (const file of tests) {
     if ((await notices(file)) && !(await fails(folder, file)) && (await notices(file))) return file;
+    if (performance.now() - began > budgetMs) break;
+  }
   return undefined;
 }
 
