@@ -36,8 +36,9 @@ export function snapshotId(id: string): SnapshotId | undefined {
 /** Whether text can be the id of a volume: never a path, an option, a list or a range to zfs. */
 export const isVolumeId = (id: string): boolean => volumeShape.test(id) && !id.startsWith(reserved);
 
-/** Whether text can be the name of one of csimux's snapshots. */
-export const isSnapshotName = (text: string): boolean => snapshotShape.test(text) && !text.startsWith("-");
+/** Whether text can be the name of one of csimux's snapshots, also as a dataset, which "." and ".." cannot be (OpenZFS, zfs_namecheck.c). */
+export const isSnapshotName = (text: string): boolean =>
+  snapshotShape.test(text) && !text.startsWith("-") && text !== "." && text !== "..";
 
 /** Whether csimux took a snapshot of this name for a clone or copy. */
 export const isTemporary = (snapshotName: string): boolean =>
