@@ -141,7 +141,6 @@ test(
       const ours = (key: string, value: string) => ["-o", `democratic-csi:${key}=${value}`];
       const marks = [
         ...ours("managed_resource", "true"),
-        ...ours("provision_success", "true"),
         ...ours("csi_volume_name", "old"),
         ...ours("volume_context_provisioner_driver", "zfs-generic-iscsi"),
         ...ours("iscsi_assets_name", "old"),
@@ -153,6 +152,8 @@ test(
       await run(["targetcli", "/iscsi", "create", iqn]);
       await run(["targetcli", `/iscsi/${iqn}/tpg1/luns`, "create", "/backstores/block/old"]);
       await run(["targetcli", "saveconfig"]);
+      // Last, as democratic-csi does: csimux would give the target of a finished volume its LUN.
+      await run(["zfs", "set", "democratic-csi:provision_success=true", "tank/iscsi/v/old"]);
       expect((await savedNow()).targets.map(({ wwn }) => wwn)).toEqual([iqn]);
       await deleteVolume(world, "v:iscsi/old");
       expect([await savedNow(), isThere(iqn)]).toEqual([{ storage_objects: [], targets: [] }, false]);
