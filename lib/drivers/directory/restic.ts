@@ -191,8 +191,8 @@ export class Restic implements BackupTool {
   }
 
   /**
-   * Runs a command that needs an exclusive lock, and waits for other users while the call lasts. `unlock` removes only the
-   * locks of killed processes (restic-unlock(1)).
+   * Runs a command that needs an exclusive lock, and waits for other users while the call lasts. `unlock` removes the
+   * locks of processes that have ended on a host of this name, and those that are half an hour old (restic, internal/restic/lock.go, Stale).
    */
   async #alone(command: string, words: readonly string[], call: Call): Promise<Output> {
     for (;;) {
