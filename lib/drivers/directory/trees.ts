@@ -13,6 +13,8 @@ const plainMode = 0o755;
 /** The content of a new tree: none, so that one step makes it, or what a function puts into a work folder. */
 export type InitialContent = "empty" | ((folder: string) => Promise<void>);
 
+type TreeIdentity = Pick<FolderFacts, "kind" | "mark">;
+
 /** What `remove` removes. */
 interface Removal {
   /** What `current` has returned. */
@@ -92,7 +94,8 @@ export class Trees {
    * "failed-precondition" if its path is a link or a file.
    */
   async current(name: string, record: string | undefined): Promise<string | undefined> {
-    const found = await this.#identity(this.#path(name), record);
+    const path = this.#path(name);
+    const found = (await this.#identity(path, record)) ?? (await this.#onServer(path, record));
     if (found?.kind === "other") throw this.#notAFolder(name);
     return found?.mark;
   }
@@ -211,11 +214,20 @@ export class Trees {
   }
 
   /** What is at the path of a tree. NFS may answer for an earlier one of the name, but not with its record: opening a file asks the server. */
-  async #identity(path: string, record: string | undefined): Promise<Pick<FolderFacts, "kind" | "mark"> | undefined> {
+  async #identity(path: string, record: string | undefined): Promise<TreeIdentity | undefined> {
     const { files, local } = this.#context;
     const text = local || record === undefined ? undefined : await files.readText(record);
     const facts = await unless(files.facts(path), "ENOENT", "ENOTDIR");
     return facts && { kind: facts.kind, mark: `${facts.mark} ${text ?? ""}` };
+  }
+
+  /** What is at the path of a tree that was not found. A client of NFS may have answered from its cache, or the share was being mounted again. */
+  async #onServer(path: string, record: string | undefined): Promise<TreeIdentity | undefined> {
+    const { files, layout, local } = this.#context;
+    if (local) return undefined;
+    await present(this.#context);
+    await Promise.all([this.#lookAgain(), files.sync(layout.own).catch(() => undefined)]);
+    return this.#identity(path, record);
   }
 
   /**

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { lstat, readFile, rm, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
 import { type Files, localFiles } from "../../../../lib/io/files.ts";
 import { codeOf } from "../../../contract/driver-volumes.ts";
 import { callWith, findVolume, getVolume, gib, volumeOf } from "../../../contract/rig.ts";
@@ -118,6 +119,24 @@ describe("between two steps of a deletion", () => {
     const files = movingAfter(() => remade("new"), caching);
     expect(await codeOf(openOn(base, { ...share, files }).delete("a", call))).toBe("ok");
     expect(await readFile(`${base}/v/a/content`, "utf8")).toBe("new");
+  });
+
+  test("a client that answers from its cache that there is no folder is made to ask its server", async () => {
+    await openOn(base).create(volumeOf("a"), call);
+    const stale = new Set([`${base}/v`, `${base}/.csimux`]);
+    const isHidden = (path: string) => /\/(?:a|v\.a\.json)$/.test(path) && stale.has(dirname(path));
+    const caching: Files = {
+      ...localFiles,
+      entry: async path => (isHidden(path) ? undefined : localFiles.entry(path)),
+      facts: path => (isHidden(path) ? failing("ENOENT")() : localFiles.facts(path)),
+      readText: async (path, most) => (isHidden(path) ? undefined : localFiles.readText(path, most)),
+      sync: async path => {
+        stale.delete(path);
+        return localFiles.sync(path);
+      },
+    };
+    await openOn(base, { ...share, files: caching }).delete("a", call);
+    expect(await leftOn(base)).toEqual([]);
   });
 
   test("a folder whose number changes by itself is neither removed nor said to be", async () => {
