@@ -74,18 +74,24 @@ const without = (record: StageRecord, path: string): readonly FurtherStaging[] =
   (record.further ?? []).filter(staging => staging.path !== path);
 
 /**
- * Throws "failed-precondition" while a mount in Nomad's folder of this plugin shows the volume although its record does not name it:
- * a record that was lost and made again does not know the older targets.
+ * Throws "failed-precondition" while a mount in Nomad's folder of this plugin shows the volume although no record names it:
+ * a record that was lost and made again does not know the older targets. Two volumes can be the same folder or share, and
+ * what the record of the other one names is the other one's.
  */
-export function refuseUnrecorded({ volumeId, shows }: StageRecord, at: string, table: MountTable): void {
+export async function refuseUnrecorded(
+  { records }: Pick<NodeParts, "records">,
+  { volumeId, shows }: StageRecord,
+  at: string,
+  table: MountTable,
+): Promise<void> {
   const folder = nomadFolderOf(at, table);
   if (folder === undefined || shows === undefined) return;
-  const used = table
-    .points()
-    .find(point => point !== at && point.startsWith(`${folder}/`) && table.shows(point, shows));
-  if (used === undefined) return;
-  throw new CsiError(
-    "failed-precondition",
-    `volume "${volumeId}" is still mounted at ${used}; unpublish it there first`,
-  );
+  const isShown = (point: string) => point !== at && point.startsWith(`${folder}/`) && table.shows(point, shows);
+  for (const used of table.points().filter(isShown)) {
+    if (await records.isNamedByOther(used, volumeId)) continue;
+    throw new CsiError(
+      "failed-precondition",
+      `volume "${volumeId}" is still mounted at ${used}; unpublish it there first`,
+    );
+  }
 }

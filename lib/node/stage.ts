@@ -170,7 +170,7 @@ export class VolumeStaging {
     const at = recorded ? stagedAt({ kind: recorded.kind, stagingPath: path }) : mountedIn(path, table);
     if (!(await ownership.owns(volumeId, record, at, table))) return refuseForeign(volumeId, at, table);
     const kept = recorded && (await this.#keptAfter(recorded, path, table));
-    if (recorded && !kept) refuseUnrecorded(recorded, at, table);
+    if (recorded && !kept) await refuseUnrecorded(this.#parts, recorded, at, table);
     await mounts.unmount(at, table, call);
     if (at !== path) await removeMountPoint(at, call.signal);
     if (kept) await records.save(withoutFurther(kept, path));

@@ -138,6 +138,21 @@ describe.skipIf(!isRoot)("a volume that Nomad stages for a writer and for a read
     expect(await lab.mounted()).toEqual([staging("rw")]);
   });
 
+  test("is unstaged while another volume, which is the same folder, is used", async () => {
+    await lab.source("a");
+    const ofOther = (path: string) => lab.at(path.replace("/data/", "/other/"));
+    const other = { ...stage("rw"), volumeId: "b", stagingPath: ofOther(staging("rw")) };
+    const targetPath = ofOther(target("two", "rw"));
+    const node = lab.node();
+    for (const each of [stage("rw"), other]) await node.stage(each, callOf());
+    await node.publish({ ...other, targetPath, readonly: false }, callOf());
+    await node.unstage(unstage("rw"), callOf());
+    expect((await lab.mounted()).map(at => lab.at(at))).toEqual([targetPath, other.stagingPath]);
+    await node.unpublish({ volumeId: "b", targetPath }, callOf());
+    await node.unstage({ volumeId: "b", stagingPath: other.stagingPath }, callOf());
+    expect(await lab.mounted()).toEqual([]);
+  });
+
   test("takes nothing over that is mounted at the second path", async () => {
     await lab.source("a");
     const node = lab.node();
