@@ -95,14 +95,20 @@ test("a volume of democratic-csi keeps the name of its target, whether it noted 
   });
 });
 
-test("the target of an interrupted creation gets the access that the file says now", async () => {
+test.each([
+  ["an interrupted creation gets the access that the file says now", false],
+  ["a finished volume keeps the access that its administrator has given it", true],
+])("the target of %s", async (_, isFinished) => {
   await on({ version: "25.10" }, "iscsi", async (driver, double) => {
     await driver.create(volumeOf("pvc-1"), call);
     const [target] = double.state.tables.target;
-    const groups = target?.["groups"];
-    Object.assign(target ?? {}, { groups: [{ portal: 1, initiator: null, authmethod: "NONE", auth: null }] });
+    const ofFile = target?.["groups"];
+    const others = [{ portal: 1, initiator: null, authmethod: "CHAP", auth: 7 }];
+    Object.assign(target ?? {}, { groups: others });
+    const user = double.state.datasets[`${parent}/pvc-1`]?.user;
+    if (!isFinished) delete user?.["democratic-csi:provision_success"];
     await driver.create(volumeOf("pvc-1"), call);
-    expect(double.state.tables.target[0]?.["groups"]).toEqual(groups);
+    expect(double.state.tables.target[0]?.["groups"]).toEqual(isFinished ? others : ofFile);
   });
 });
 

@@ -100,7 +100,10 @@ export function iscsi(context: ShareContext, settings: IscsiSection): DiskProtoc
   const extentsOf = async (target: TableRow, call: Call): Promise<readonly number[]> =>
     (await table("targetextent", call).find(["target", "=", target.id])).map(link => Number(link["extent"]));
 
-  /** The volume's target, with the access that the file says. Throws for a target of this name that is not proved to be the volume's. */
+  /**
+   * The volume's target; for an unfinished volume, with the access that the file says. That of a finished one is up to its administrator.
+   * Throws for a target of this name that is not proved to be the volume's.
+   */
   async function targetFor(volume: ZfsVolume, name: string, extent: TableRow, call: Call): Promise<TableRow> {
     const targets = table("target", call);
     const groups = await groupsOf(call);
@@ -112,7 +115,7 @@ export function iscsi(context: ShareContext, settings: IscsiSection): DiskProtoc
     const what = `the iSCSI target "${name}"`;
     if (extents.some(id => id !== extent.id)) throw taken(context, what, "another extent");
     if (extents.length === 0 && !isProved(volume, row, targetNote)) throw taken(context, what, "no extent");
-    if (isSameAccess(row["groups"] as readonly object[], groups)) return row;
+    if (volume.finished || isSameAccess(row["groups"] as readonly object[], groups)) return row;
     return (await api.call("iscsi.target.update", [row.id, { groups }], call.signal)) as TableRow;
   }
 
