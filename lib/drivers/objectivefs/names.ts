@@ -77,6 +77,12 @@ export class FilesystemNames {
     if (!this.#owners.some(owner => mark(owner, id, size) === found)) return undefined;
     return { id, bytes: [...size].reduce((sum, digit) => sum * 36n + BigInt(Number.parseInt(digit, 36)), 0n) };
   }
+
+  /** Whether the first owner has made this file system. */
+  isOfFirst(filesystem: string): boolean {
+    const volume = this.parse(filesystem);
+    return volume !== undefined && this.filesystem(volume.id, volume.bytes) === filesystem;
+  }
 }
 
 const mark = (owner: string, id: string, size: string): string =>

@@ -19,6 +19,8 @@ export interface ObjectiveFsVolume extends StoredVolume {
 /** The file systems of an id: one with this connection's mark, or an unmarked one with exactly this name. */
 interface ExistingFilesystems {
   readonly marked: ObjectiveFsVolume | undefined;
+  /** Names of further ones with a mark of this connection. */
+  readonly more: readonly string[];
   readonly bare: ObjectiveFsVolume | undefined;
 }
 
@@ -75,7 +77,8 @@ export class ObjectiveFsStore implements VolumeStore<ObjectiveFsVolume>, Failure
 
   async remove(id: string, before: (asset: ObjectiveFsVolume) => Promise<void>, call: Call): Promise<void> {
     if (!isVolumeId(id)) return;
-    const { marked, bare } = await this.#existing(id, call);
+    const { marked, more, bare } = await this.#existing(id, call);
+    if (marked && more.length > 0) throw this.#ambiguous(id, [marked.filesystem, ...more]);
     if (!marked && bare && !isOfClaim(id))
       throw this.#error(
         "failed-precondition",
@@ -100,16 +103,22 @@ export class ObjectiveFsStore implements VolumeStore<ObjectiveFsVolume>, Failure
     await this.#cli.list(call.signal);
   }
 
-  /** Of several marked ones, which only two concurrent processes can create, the first by name counts. */
+  /**
+   * Of several marked ones, the first of the present owner by name counts. Concurrent processes can create them, and so can two clusters whose
+   * connections have one name, of which one got an `instance_id`.
+   */
   async #existing(id: string, call: Call): Promise<ExistingFilesystems> {
     const isMarked = (each: string): boolean => this.#names.parse(each)?.id === id;
     const listed = await this.#cli.list(call.signal);
     // Only two listings together prove that there is none, or none with the mark.
     const all = [...(listed.some(isMarked) ? listed : [...listed, ...(await this.#cli.list(call.signal))])].sort();
-    const marked = all.find(isMarked);
+    const [marked, ...more] = [...new Set(all.filter(isMarked))].sort(
+      (a, b) => Number(this.#names.isOfFirst(b)) - Number(this.#names.isOfFirst(a)),
+    );
     const bare = all.find(each => each === id && !this.#names.parse(each));
     return {
       marked: marked === undefined ? undefined : this.#asset(id, marked),
+      more,
       bare: bare === undefined ? undefined : this.#asset(id, bare),
     };
   }
@@ -140,6 +149,12 @@ export class ObjectiveFsStore implements VolumeStore<ObjectiveFsVolume>, Failure
       if (!isVariable(name)) throw wrong(`${key} is not a variable that a class may set`);
     }
     return Object.fromEntries(variables.map(([name, value]) => [`env.${name}`, value]));
+  }
+
+  /** No mark tells which of them the PersistentVolume names: one can be another cluster's. */
+  #ambiguous(id: string, filesystems: readonly string[]): CsiError {
+    const text = `several file systems are the volume "${id}": ${filesystems.join(", ")}; none is destroyed; find the one that nodes have mounted in the PersistentVolume, and run mount.objectivefs destroy for those that are not needed`;
+    return this.#error("failed-precondition", text);
   }
 
   #error(code: Code, text: string): CsiError {

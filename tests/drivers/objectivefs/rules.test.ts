@@ -104,6 +104,23 @@ test("a connection that gets an instance_id keeps its earlier volumes", async ()
   expect((await rig.remains()).length).toBe(1);
 });
 
+test("a connection that gets an instance_id destroys none of two file systems of an id: one can be another cluster's", async () => {
+  const later = rig.open({ identity: { instanceId: "one" } });
+  for (const bytes of [gib, 3n * gib]) {
+    const { id, context } = await later.create(volumeOf("a", 2n * gib), call);
+    const theirs = await driver.create(volumeOf("a", bytes), call);
+    expect((await getVolume(later, id)).context).toEqual(context);
+    await expect(later.delete(id, call)).rejects.toMatchObject({
+      code: "failed-precondition",
+      message: expect.stringContaining(`the volume "a": ${context["filesystem"]?.split("/")[1]}, `),
+    });
+    expect((await rig.remains()).length).toBe(2);
+    await driver.delete(theirs.id, call);
+    await later.delete(id, call);
+    expect(await rig.remains()).toEqual([]);
+  }
+});
+
 describe("a listing", () => {
   test("contains only the volumes of the connection's own pool and bucket", async () => {
     const { id } = await driver.create(volumeOf("a"), call);
