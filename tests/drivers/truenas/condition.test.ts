@@ -3,7 +3,7 @@ import type { Driver } from "../../../lib/drivers/driver.ts";
 import { callWith, reasonsOf, volumeOf } from "../../contract/rig.ts";
 import { type Double, startDouble } from "../../fakes/truenas/double.ts";
 import type { tableNames } from "../../fakes/truenas/state.ts";
-import { openOn, type Protocol } from "./rig.ts";
+import { openOn, type Protocol, parent } from "./rig.ts";
 
 const call = callWith();
 let double: Double;
@@ -123,4 +123,18 @@ test("what depends on the class's parameters is not made again, because health c
   double.state.tables.smb.length = 0;
   await expect(driver.health?.restore?.(id, call)).rejects.toMatchObject({ code: "failed-precondition" });
   expect(double.state.tables.smb).toEqual([]);
+});
+
+test("nor after a failed deletion, where the share would admit every host", async () => {
+  double = await startDouble({ version: "25.10" });
+  const smb = { shareHost: "nas", shareAuxiliaryConfigurationTemplate: "hosts allow = {{ parameters.hosts }}" };
+  driver = openOn(double, "smb", { more: { smb } });
+  const spec = { ...volumeOf("pvc-1"), parameters: { hosts: "10.0.0.1" } };
+  const { id } = await driver.create(spec, call);
+  double.busy.add(`${parent}/${id}`);
+  await expect(driver.delete(id, call)).rejects.toMatchObject({ code: expect.any(String) });
+  expect(double.state.tables.smb).toEqual([]);
+  double.busy.clear();
+  await driver.create(spec, call);
+  expect(double.state.tables.smb).toMatchObject([{ options: { auxsmbconf: "hosts allow = 10.0.0.1" } }]);
 });

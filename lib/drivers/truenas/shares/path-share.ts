@@ -96,7 +96,7 @@ export class PathShare implements ShareProtocol<ZfsVolume> {
     };
     const create = () => this.#table(call).create(request);
     const clash = async () => kind.refuseClash?.(request, call);
-    const row = (await find()) ?? (await createdOrFound(create, find, clash)).row;
+    const row = (await find()) ?? (await createdOrFound(this.#remade(volume, spec, create), find, clash)).row;
     // The context of a finished volume never changes.
     const now = { ...this.reach, share: kind.shareOf(row, path), ...this.context(volume) };
     return { [noteKeys[kind.protocol][0]]: String(row.id), ...now };
@@ -123,10 +123,8 @@ export class PathShare implements ShareProtocol<ZfsVolume> {
     return apiErrorMapping(error);
   }
 
-  async restore(volume: ZfsVolume, call: Call): Promise<void> {
-    const why = this.#kind().whyLost?.(volume);
-    if (why !== undefined) throw unusable(this.#on, `the share of ${pathOf(volume)} cannot be made again: ${why}`);
-    await restored(this.#on, this, volume, call);
+  restore(volume: ZfsVolume, call: Call): Promise<void> {
+    return restored(this.#on, this, volume, call);
   }
 
   async look(volumes: readonly ZfsVolume[], call: Call): Promise<VolumeFindings> {
@@ -137,6 +135,14 @@ export class PathShare implements ShareProtocol<ZfsVolume> {
 
   check(call: Call): Promise<void> {
     return checkService(this.#on, this.#kind().service, call);
+  }
+
+  /** `create`, which throws for a share that was lost, or removed before a failed deletion, and would be another one without the parameters. */
+  #remade(volume: ZfsVolume, { parameters }: VolumeSpec, create: () => Promise<TableRow>): () => Promise<TableRow> {
+    const isRepeat = !volume.finished || Object.keys(parameters).length > 0;
+    const why = isRepeat ? undefined : this.#kind().whyLost?.(volume);
+    if (why === undefined) return create;
+    throw unusable(this.#on, `the share of ${pathOf(volume)} cannot be made again: ${why}`);
   }
 
   #table(call: Call): Table {
