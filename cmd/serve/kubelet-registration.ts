@@ -56,12 +56,14 @@ function registrationsOf({ name, aliases, endpoints, registration }: ServeOption
 }
 
 /**
- * Alive: csimux answers on its own socket. Ready: additionally, kubelet has accepted the registration if csimux
- * registers itself.
+ * Alive: csimux answers on its own socket, and nobody has removed its registration socket: kubelet has no driver then, and finds it again
+ * only when csimux starts again. Ready: additionally, kubelet has accepted the registration if csimux registers itself.
  */
 function healthPages({ endpoints: [endpoint = ""] }: ServeOptions, registrations: readonly Registration[]) {
   const alive = shared(async (): Promise<HttpPage> => {
     try {
+      if (registrations.some(each => each.isLost))
+        return { status: 503, text: "the registration socket was removed, so kubelet does not know the driver\n" };
       return (await probe(endpoint, probeMs)) ? { status: 200, text: "ok\n" } : { status: 503, text: "not ready\n" };
     } catch (error) {
       return { status: 503, text: `${error instanceof Error ? error.message : String(error)}\n` };

@@ -47,6 +47,14 @@ export class Registration {
     return this.#registered;
   }
 
+  /**
+   * Whether someone has removed its socket, as an emptied folder of kubelet shows: kubelet has then forgotten the driver, and tells nobody.
+   * Never true while the socket is about to be created again.
+   */
+  get isLost(): boolean {
+    return this.#server?.isThere === false;
+  }
+
   /** Creates the socket. Throws "failed-precondition" if it cannot be created. */
   async begin(): Promise<void> {
     const server = new GrpcServer({ maxRequestBytes });
@@ -60,7 +68,13 @@ export class Registration {
     this.#ended = true;
     this.#registered = false;
     clearTimeout(this.#timer);
-    await this.#server?.stop(0);
+    await this.#close();
+  }
+
+  async #close(): Promise<void> {
+    const server = this.#server;
+    this.#server = undefined;
+    await server?.stop(0);
   }
 
   #service(): Partial<ServiceImpl<typeof Service>> {
@@ -89,11 +103,11 @@ export class Registration {
   }
 
   async #again(): Promise<void> {
-    await this.#server?.stop(0);
+    await this.#close();
     if (this.#ended) return;
     try {
       await this.begin();
-      if (this.#ended) await this.#server?.stop(0);
+      if (this.#ended) await this.#close();
     } catch (error) {
       this.#reported(false, error instanceof Error ? error.message : String(error));
     }

@@ -51,6 +51,11 @@ export class GrpcServer {
     return this.#calls.size;
   }
 
+  /** Whether clients find all of its socket files, which others may remove while it listens. */
+  get isThere(): boolean {
+    return this.#files.every(file => file.isThere());
+  }
+
   /**
    * Starts to listen and returns the address, with the real port if 0 was requested. `socketMode` is the permission of
    * a Unix socket file. Throws "failed-precondition" if the address cannot be used; the server is unusable afterwards.

@@ -8,6 +8,8 @@ import { CsiError, errnoOf } from "../core/errors.ts";
 export interface SocketFile {
   /** Removes the file, unless another file has replaced it. */
   release(): void;
+  /** Whether clients find it: nobody has removed the file, or put another one in its place. */
+  isThere(): boolean;
 }
 
 /** The longest path in bytes that bind(2) accepts on Linux: sun_path of unix(7) without its final null byte. */
@@ -101,9 +103,11 @@ export async function putSocketFile(
     });
     chmodSync(own, mode);
     const placed = publish(own, path);
+    const isThere = () => sameFile(look(path), placed);
     return {
+      isThere,
       release: () => {
-        if (sameFile(look(path), placed)) unlinkSync(path);
+        if (isThere()) unlinkSync(path);
       },
     };
   } finally {

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { existsSync, statSync } from "node:fs";
-import { mkdir } from "node:fs/promises";
+import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Registration } from "../../lib/csi/gen/pluginregistration/v1/registration_pb.ts";
 import { build } from "../../scripts/build.ts";
@@ -88,6 +88,23 @@ test("csimux registers again through a new socket after kubelet rejected the dri
     await told(true);
     expect(await health("/readyz")).toBe(200);
     expect(await world.daemon.log()).toContain("the label of the node is not there yet");
+  } finally {
+    await world.end();
+  }
+}, 60_000);
+
+test("csimux is not alive once its registration socket was removed, because kubelet has no driver until it starts again", async () => {
+  const { world, socket, told, info, health } = await registering();
+  try {
+    await told(true);
+    expect([await health("/healthz"), await health("/readyz")]).toEqual([200, 200]);
+    await rm(socket);
+    expect([await health("/healthz"), await health("/readyz")]).toEqual([503, 503]);
+    // As kubelet does after three failed probes.
+    expect((await world.daemon.stop()).code).toBe(0);
+    await world.restart();
+    await until(async () => existsSync(socket) || undefined);
+    expect((await info()).name).toBe("csimux.example");
   } finally {
     await world.end();
   }
