@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { readdir, readFile } from "node:fs/promises";
+import { mkdir, readdir, readFile } from "node:fs/promises";
 import type { AccessMode, Capability } from "../../lib/core/access.ts";
-import { callOf, codeOf, isRoot, Lab, spying, writer } from "./lab.ts";
+import { callOf, calm, codeOf, isRoot, Lab, local, spying, writer } from "./lab.ts";
 
 let lab: Lab;
 beforeEach(async () => {
@@ -103,4 +103,22 @@ describe.skipIf(!isRoot)("a second call with other arguments", () => {
     gate.resolve();
     await first;
   });
+});
+
+test.skipIf(!isRoot)("a mount whose preparation another csimux removes, as one that starts does, shows no folder of the node", async () => {
+  const source = await lab.source("a");
+  const { mounts } = lab.parts();
+  const stage = () => mounts.bind({ source, at: lab.at("target"), flags: ["noatime"] }, before, calm);
+  const before = await mounts.table();
+  const read = mounts.table.bind(mounts);
+  let reads = 0;
+  // The first table that has the preparation proves it. Before the next one, the other process unmounts it; it removes the folder later.
+  mounts.table = async () => {
+    const made = (await lab.mounted()).find(at => at.startsWith("records/"));
+    if (made !== undefined && reads++ > 0) await local.run({ argv: ["umount", lab.at(made)] }, calm);
+    return await read();
+  };
+  await mkdir(lab.at("target"));
+  expect(await codeOf(stage())).not.toBe("ok");
+  expect(await lab.mounted()).toEqual([]);
 });

@@ -90,13 +90,15 @@ export class Mounts {
     before: MountTable,
     signal: AbortSignal,
   ): Promise<void> {
+    const wanted = before.identity(bind.source);
     const at = await this.#preparationFolder(bind.at, before, signal);
     await this.#clear(at, before, signal);
     await ensureFolder(at, signal);
     try {
       if (options === "lifted") await this.#attachLifted({ ...bind, at }, await this.table(), signal);
       else await this.#attach({ ...bind, at }, options, await this.table(), signal);
-      await this.#attach({ ...bind, source: at }, [], await this.table(), signal);
+      // Another process that starts with this folder removes preparations, and what is left is a folder of the node.
+      await this.#attach({ ...bind, source: at }, [], await this.table(), signal, wanted);
     } finally {
       // The next bind or unmount of the same mount point clears what a failure leaves here.
       const clear = async () => this.#clear(at, await this.table(), signal);
@@ -132,10 +134,15 @@ export class Mounts {
     await removeMountPoint(preparation, signal).catch(() => {});
   }
 
-  /** Binds with these options; without any, the mount is a plain copy of the source's. */
-  async #attach(bind: BindMount, options: readonly string[], before: MountTable, signal: AbortSignal): Promise<void> {
+  /** Binds with these options; without any, the mount is a plain copy of the source's. `wanted` is what it must show. */
+  async #attach(
+    bind: BindMount,
+    options: readonly string[],
+    before: MountTable,
+    signal: AbortSignal,
+    wanted = before.identity(bind.source),
+  ): Promise<void> {
     const task = `binding ${bind.source} to ${bind.at}`;
-    const wanted = before.identity(bind.source);
     const argv: Argv = ["mount", "-n", "-o", ["bind", ...options].join(","), bind.source, bind.at];
     const output = await run(this.#runner, { argv }, task, signal);
     const after = await this.table();
