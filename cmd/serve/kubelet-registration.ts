@@ -56,8 +56,8 @@ function registrationsOf({ name, aliases, endpoints, registration }: ServeOption
 }
 
 /**
- * Alive: csimux answers on its own socket, and nobody has removed its registration socket: kubelet has no driver then, and finds it again
- * only when csimux starts again. Ready: additionally, kubelet has accepted the registration if csimux registers itself.
+ * Alive: csimux answers on its own socket, and its registration socket is in place: once it was removed, kubelet has no driver until csimux
+ * starts again. Ready: additionally, kubelet has accepted the registration if csimux registers itself.
  */
 function healthPages({ endpoints: [endpoint = ""] }: ServeOptions, registrations: readonly Registration[]) {
   const alive = shared(async (): Promise<HttpPage> => {

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import type { Log } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
+import { staleSocket } from "../../lib/csi/socket-file.ts";
 import { MainFile } from "../../lib/daemon/main-file.ts";
 import { localRunner } from "../../lib/io/local.ts";
 import { isLoopback } from "../../lib/observe/page-access.ts";
@@ -82,7 +83,6 @@ async function start(options: ServeOptions, host: Host, output: ReturnType<typeo
   // A node without connection files knows only the storage systems of its own volumes.
   const elsewhere = async () => (isController ? controller.examples((await own.info()).segments ?? {}) : []);
   const node = openNode(options, host, main, resolver, own, controller.inline, observation.commands, elsewhere);
-  if (modes.has("node")) await node.begin(log);
   const observed: Observed = {
     names: () => ({ single: main.config.single, known: isController ? controller.known : undefined }),
     views: () => ({
@@ -97,6 +97,10 @@ async function start(options: ServeOptions, host: Host, output: ReturnType<typeo
     staged: modes.has("node") ? () => node.parts.volumes.staged() : undefined,
   };
   const doors = driverEndpoints(options, { main, node, controller }, observation, log);
+  // Before the node begins, which removes what an earlier process left: another one that still serves is not that.
+  for (const { endpoints } of doors)
+    for (const each of endpoints) if (each.kind === "unix") await staleSocket(each.path);
+  if (modes.has("node")) await node.begin(log);
   const presence = openRegistration(options, log);
   let endCommands = () => {};
   const stop = async () => {

@@ -48,8 +48,8 @@ export class Registration {
   }
 
   /**
-   * Whether someone has removed its socket, as an emptied folder of kubelet shows: kubelet has then forgotten the driver, and tells nobody.
-   * Never true while the socket is about to be created again.
+   * Whether its socket was removed, as by emptying kubelet's folder: kubelet then has no such driver, and does not tell csimux. Never true
+   * while the socket is about to be created again.
    */
   get isLost(): boolean {
     return this.#server?.isThere === false;

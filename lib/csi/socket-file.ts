@@ -8,7 +8,7 @@ import { CsiError, errnoOf } from "../core/errors.ts";
 export interface SocketFile {
   /** Removes the file, unless another file has replaced it. */
   release(): void;
-  /** Whether clients find it: nobody has removed the file, or put another one in its place. */
+  /** Whether clients find it: the file was neither removed nor replaced. */
   isThere(): boolean;
 }
 
@@ -41,13 +41,22 @@ const answers = (path: string): Promise<boolean> =>
     });
   });
 
-/** Removes a socket file that has no listener; refuses to remove a live one or a file of another type. */
-async function removeStale(path: string): Promise<void> {
+/**
+ * The socket file at `path` that has no listener; undefined if there is none. Throws "failed-precondition" if another process listens on it,
+ * or it is not a socket.
+ */
+export async function staleSocket(path: string): Promise<Stats | undefined> {
   const found = look(path);
-  if (!found) return;
+  if (!found) return undefined;
   if (!found.isSocket()) throw refused(`${path} exists and is not a socket; move it or choose another endpoint`);
   if (await answers(path)) throw refused(`${path} is in use by another process; stop it or choose another endpoint`);
-  if (sameFile(look(path), found)) unlinkSync(path);
+  return found;
+}
+
+/** Removes a socket file that has no listener; refuses to remove a live one or a file of another type. */
+async function removeStale(path: string): Promise<void> {
+  const found = await staleSocket(path);
+  if (found && sameFile(look(path), found)) unlinkSync(path);
 }
 
 /** Creates a folder next to the socket that only this user can enter. */

@@ -105,20 +105,23 @@ describe.skipIf(!isRoot)("a second call with other arguments", () => {
   });
 });
 
-test.skipIf(!isRoot)("a mount whose preparation another csimux removes, as one that starts does, shows no folder of the node", async () => {
-  const source = await lab.source("a");
-  const { mounts } = lab.parts();
-  const stage = () => mounts.bind({ source, at: lab.at("target"), flags: ["noatime"] }, before, calm);
-  const before = await mounts.table();
-  const read = mounts.table.bind(mounts);
-  let reads = 0;
-  // The first table that has the preparation proves it. Before the next one, the other process unmounts it; it removes the folder later.
-  mounts.table = async () => {
-    const made = (await lab.mounted()).find(at => at.startsWith("records/"));
-    if (made !== undefined && reads++ > 0) await local.run({ argv: ["umount", lab.at(made)] }, calm);
-    return await read();
-  };
-  await mkdir(lab.at("target"));
-  expect(await codeOf(stage())).not.toBe("ok");
-  expect(await lab.mounted()).toEqual([]);
-});
+test.skipIf(!isRoot)(
+  "a mount whose preparation another csimux removes, as one that starts does, shows no folder of the node",
+  async () => {
+    const source = await lab.source("a");
+    const { mounts } = lab.parts();
+    const stage = () => mounts.bind({ source, at: lab.at("target"), flags: ["noatime"] }, before, calm);
+    const before = await mounts.table();
+    const read = mounts.table.bind(mounts);
+    let reads = 0;
+    // The first table that has the preparation proves it. Before the next one, the other process unmounts it; it removes the folder later.
+    mounts.table = async () => {
+      const made = (await lab.mounted()).find(at => at.startsWith("records/"));
+      if (made !== undefined && reads++ > 0) await local.run({ argv: ["umount", lab.at(made)] }, calm);
+      return await read();
+    };
+    await mkdir(lab.at("target"));
+    expect(await codeOf(stage())).not.toBe("ok");
+    expect(await lab.mounted()).toEqual([]);
+  },
+);

@@ -8,7 +8,7 @@ import { Controller, Identity, Node } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
 import { preface } from "../../lib/csi/http2/http2-frames.ts";
 import { build } from "../../scripts/build.ts";
 import { csiClient, mountCapability } from "../../scripts/client.ts";
-import { startDaemon } from "../../scripts/daemon.ts";
+import { serveArguments, startDaemon } from "../../scripts/daemon.ts";
 import { makeSandbox, type Sandbox } from "../../scripts/sandbox.ts";
 import { acknowledge, headers, ping, raw, settings } from "../csi/raw.ts";
 import { pause } from "../waiting.ts";
@@ -43,6 +43,18 @@ test.each([
   expect(stderr).toContain("cannot start");
   expect(status).toBe(1);
   expect(existsSync(socket)).toBe(false);
+});
+
+test("a second csimux on the socket of one that serves ends before it touches what that one has prepared", async () => {
+  const sandbox = await sandboxed();
+  const daemon = await startDaemon({ command: [await build()], sandbox });
+  const { status, stderr } = await ended(serveArguments(sandbox));
+  expect((await daemon.stop()).code).toBe(0);
+  expect(stderr).toContain(`${sandbox.socket} is in use by another process`);
+  // What the node logs when it has removed the preparations in its state folder.
+  expect(stderr).not.toContain("volumes on this node");
+  expect(await daemon.log()).toContain("volumes on this node");
+  expect(status).toBe(1);
 });
 
 test("a second signal, of either kind, ends csimux without waiting, and the log says so", async () => {
