@@ -181,8 +181,9 @@ export function datasetSnapshots(storage: ZfsStorage): SnapshotAbility {
       const { volume, name } = parts;
       const freed: string[] = [];
       // A volume that is set aside meanwhile takes its snapshot along, under another name. So those that were set aside are read when the
-      // snapshot is no longer in the volume itself, and not before.
+      // snapshot is no longer in the volume itself, and not before. Where none is set aside, an earlier file may have said otherwise.
       for (const found of [liveSnapshots, snapshotsAside]) {
+        if (freed.length > 0 && settings.dependents !== "tombstone") break;
         const entries = await found(storage, id, call);
         for (const entry of entries) {
           const owner = whoseSnapshot(id, entry, marks);

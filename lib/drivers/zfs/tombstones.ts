@@ -25,10 +25,9 @@ const among = ({ names, settings }: ZfsStorage, datasets: readonly Entry[]): rea
     .filter(each => names.isTombstone(each.name) && otherOwner(each, settings.marks) === undefined)
     .sort((a, b) => Number(shownValue(b, "creation") ?? 0) - Number(shownValue(a, "creation") ?? 0));
 
-/** All tombstones, the newest first. One request; none where this connection makes no tombstones. */
+/** All tombstones, the newest first, also where the connection does not make them any more. One request. */
 export async function tombstones(storage: ZfsStorage, signal: AbortSignal): Promise<readonly Tombstone[]> {
   const { names, settings, zfs } = storage;
-  if (settings.dependents !== "tombstone") return [];
   const properties = ["creation", property.tombstone, ...markProperties];
   const datasets = await zfs.below(names.parent, [settings.volumes.type], properties, 1, signal);
   return among(storage, datasets).flatMap(entry => {

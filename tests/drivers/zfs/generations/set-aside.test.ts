@@ -1,11 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import { perTest } from "../../../contract/per-test.ts";
-import { callWith, snapshotIds, snapshotsOf, volumeOf } from "../../../contract/rig.ts";
+import { callWith, gib, snapshotIds, snapshotsOf, volumeOf } from "../../../contract/rig.ts";
 import { type Meeting, played, repeated } from "../../../contract/second-writer/meeting.ts";
-import { type ZfsRig, zfsRig } from "../zfs-rig.ts";
+import { from, openZfs, type ZfsRig, zfsRig } from "../zfs-rig.ts";
 
 const call = callWith();
-const open = perTest(() => zfsRig({ driver: "zfs-generic-nfs", zfs: { deleteWithDependents: "tombstone" } }));
+const driver = "zfs-generic-nfs";
+const aside = { deleteWithDependents: "tombstone" };
+const open = perTest((zfs: object = aside) => zfsRig({ driver, zfs }));
 
 describe("a deletion answers when nothing is left, although the volume is set aside meanwhile:", () => {
   test("of a snapshot", async () => {
@@ -90,4 +92,20 @@ test("a group snapshot has all its members, although a volume is set aside meanw
       expect([plan, await rig.remains()]).toEqual([plan, []]);
     },
   });
+});
+
+test("the snapshot of a volume that was set aside exists until it is deleted, also after the file says to set none aside", async () => {
+  const rig = await open({});
+  const earlier = openZfs({ driver, zfs: aside, folder: rig.fake.folder }, rig.host);
+  await rig.write(await earlier.create(volumeOf("pvc-1"), call), "kept");
+  await snapshotsOf(earlier).create("snap", "pvc-1", {}, call);
+  await earlier.delete("pvc-1", call);
+  const now = rig.open();
+  expect((await snapshotsOf(now).get("pvc-1@snap", call)).id).toBe("pvc-1@snap");
+  for (const of of [undefined, "pvc-1"]) expect(await snapshotIds(now, of)).toEqual(["pvc-1@snap"]);
+  expect(await rig.read(await now.create(volumeOf("r", gib, from("pvc-1@snap")), call))).toBe("kept");
+  await now.delete("r", call);
+  await snapshotsOf(now).delete("pvc-1@snap", call);
+  await earlier.health?.look(call);
+  expect(await rig.remains()).toEqual([]);
 });
