@@ -98,7 +98,11 @@ export async function finishCopy(
     if (!entry) throw untrue(`received ${target}`);
     await prove(entry, entries.get(`${target}@${receivedName(snapshot.proof)}`));
     await removeReceived();
-    await zfs.set(target, closedValues(entry), signal);
+    const values = closedValues(entry);
+    // Another process that has become the holder since then may have received a larger round; ZFS would cut off what is behind the size.
+    const { volsize } = values;
+    const grows = volsize === undefined ? {} : { grows: { property: "volsize", bytes: BigInt(volsize) } };
+    await zfs.set(target, values, signal, { guid: shownValue(entry, "guid"), ...grows });
     const name = names.record(id);
     const record = (await zfs.read({ names: [name], properties: ["guid", property.copy] }, signal)).get(name);
     await stillHeld();

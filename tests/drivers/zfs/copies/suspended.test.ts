@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { CsiError } from "../../../../lib/core/errors.ts";
 import { perTest } from "../../../contract/per-test.ts";
-import { callWith, volumeOf } from "../../../contract/rig.ts";
+import { callWith, gib, volumeOf } from "../../../contract/rig.ts";
 import { codeOf, copyOf, copyRig, copySource, copyTarget, joined, namesIn, streamsOf, targetOf } from "./copy-rig.ts";
 
 const call = callWith();
@@ -50,4 +50,40 @@ test("a process that was suspended at any step while it made a target the volume
     expect([at, code, isVolume]).toEqual([at, code, false]);
   }
   expect([...codes]).toEqual(["aborted"]);
+});
+
+test("a process that was suspended while it finished a copy cuts nothing off that the next holder has received", async () => {
+  for (let at = 1; ; at++) {
+    const zvol = { driver: "zfs-generic-iscsi" } as const;
+    const { source: there, target: here } = await opened({ from: zvol, to: zvol });
+    const [a, b] = [there.open(), here.open()];
+    await a.create(volumeOf("v"), call);
+    const [first, other] = [await copySource(a).protect(source, targetOf("c"), 0, call), copyTarget(b)];
+    await other.begin(spec, first, "one", call);
+    const { source: from, target: to } = streamsOf(a, b);
+    await joined(from.open(first, { kind: "whole" }, false), to.open("c", first, false));
+    const sizes: (string | undefined)[] = [];
+    const size = () => here.fake.find("tank/k/v/csimux-land-c")?.own["volsize"]?.value;
+    const takeOver = async () => {
+      await a.expand?.expand("v", { required: 2n * gib, limit: undefined }, call);
+      const next = await copySource(a).protect(source, targetOf("c"), 1, call);
+      const start = { kind: "since" as const, snapshot: first };
+      await joined(from.open(next, start, false), to.open("c", next, true)).catch(() => {});
+      sizes.push(size());
+    };
+    let steps = 0;
+    let second: Promise<void> | undefined;
+    const suspended = here.after(async now => {
+      steps = now;
+      if (now === at) second = takeOver();
+      await second;
+      return "run" as const;
+    });
+    const lost = async () => {
+      throw new CsiError("aborted", "another process is the holder");
+    };
+    await codeOf(copyTarget(suspended).finish("c", spec, first, lost, call));
+    if (steps < at) break;
+    expect([at, size()]).toEqual([at, sizes[0]]);
+  }
 });
