@@ -129,6 +129,7 @@ function subsystems({ zfs: section, nvmeof }: SubsystemConfig, { host, programs 
         zfs,
         privileged: spdk.sudoEnabled ? sudoOf(section) : [],
         socket: spdk.rpcSocket,
+        blocks: paths.blocks,
         configPath: spdk.configPath,
         bdev: { type: spdk.bdev.type, attributes: texts(spdk.bdev.attributes) },
         attributes: texts(spdk.subsystem?.attributes),

@@ -23,10 +23,18 @@ export interface RpcSaving {
   readonly own: string;
 }
 
+/** The zvol that a device has to be, and where the kernel shows its block devices. */
+export interface RpcZvol {
+  readonly device: string;
+  readonly dataset: string;
+  readonly blocks: string;
+}
+
 /**
- * A JSON-RPC client in Python, which SPDK's own tools need, too. Reads {"socket", "calls", "save"}; writes a JSON list of answers up
+ * A JSON-RPC client in Python, which SPDK's own tools need, too. Reads {"socket", "calls", "save", "zvol"}; writes a JSON list of answers up
  * to the first error. "save": the file that then receives the configuration, as SPDK's rpc.py save_config writes it. Other subsystems that
- * are saved and that SPDK lacks stay saved, with their devices: it may have been restarted, and not have loaded them yet.
+ * are saved and that SPDK lacks stay saved, with their devices: it may have been restarted, and not have loaded them yet. "zvol": as
+ * require_device of host/common.py, no call is made while the link of a removed zvol of the same name leads to another one.
  */
 const client = `import json, os, socket, sys
 ask = json.load(sys.stdin)
@@ -44,6 +52,20 @@ def kept(before, parts, own):
         old = before.get(part["subsystem"], [])
         more = [one for one in old if said(one, "nqn") in lost or said(one, "name") in disks]
         if more: part["config"] = (part["config"] or []) + more
+def zvol_of(device):
+    import fcntl
+    try: file = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError: return None
+    try: return fcntl.ioctl(file, 0x8100127D, bytes(256)).split(b"\\0")[0].decode(errors="replace")
+    except OSError: return None
+    finally: os.close(file)
+zvol = ask.get("zvol")
+if zvol and zvol_of(zvol["device"]) not in (None, zvol["dataset"]):
+    disk = os.path.basename(os.path.realpath(zvol["device"]))
+    try:
+        with open(os.path.join(zvol["blocks"], disk, "uevent"), "w") as out: out.write("change")
+    except OSError: pass
+    sys.exit("%s still leads to another zvol, until udev has looked again" % zvol["device"])
 saved = {}
 if ask.get("save"):
     try:
@@ -96,14 +118,15 @@ export interface SpdkSocket {
   readonly socket: string;
 }
 
-/** Makes calls one after another, alone on their host. `save`: where the configuration is saved after them. */
+/** Makes calls one after another, alone on their host. `save`: where the configuration is saved after them. `zvol`: what is proved before. */
 export function rpcStep(
   name: string,
   { privileged, socket }: SpdkSocket,
   calls: readonly RpcCall[],
   save?: RpcSaving,
+  zvol?: RpcZvol,
 ): PlainStep {
-  const stdin = JSON.stringify({ socket, calls, save });
+  const stdin = JSON.stringify({ socket, calls, save, zvol });
   return toolStep(name, "spdk", behind(privileged, "python3", "-c", client), { maxBytes: 4 << 20, stdin });
 }
 

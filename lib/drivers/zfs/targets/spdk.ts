@@ -12,6 +12,8 @@ import { type RpcAnswer, type RpcCall, type RpcSaving, rpcAnswers, rpcStep, type
 export interface SpdkHost extends SpdkSocket {
   /** As Programs.zfs. */
   readonly zfs: Programs["zfs"];
+  /** As LioSettings.blocks. */
+  readonly blocks: string;
   /** Where its configuration is saved; undefined: nowhere. */
   readonly configPath: string | undefined;
   readonly bdev: { readonly type: "uring" | "aio"; readonly attributes: Readonly<Record<string, string>> };
@@ -82,14 +84,15 @@ export function spdkTool(host: StorageHost, settings: SpdkHost): TargetTool {
     return parts;
   }
 
-  /** `proved`: only if this zvol is still what it was. */
+  /** `proved`: only if this zvol is still what it was, and its device leads to it. */
   async function ask(
     calls: readonly RpcCall[],
     call: Call,
     save?: RpcSaving,
     proved?: ExportedTarget,
   ): Promise<readonly RpcAnswer[]> {
-    const step = rpcStep("ask", settings, calls, save);
+    const zvol = proved && { device: proved.device, dataset: proved.dataset, blocks: settings.blocks };
+    const step = rpcStep("ask", settings, calls, save, zvol);
     const outputs = await host.script({ steps: [proved ? whileSame(settings, proved, step) : step] }, call.signal);
     if (proved) refuseChanged(outputs, "ask");
     return rpcAnswers(outputs, "ask");

@@ -10,10 +10,14 @@ const call = callWith();
 const opened = perTest(zfsRig);
 const at = ({ fake }: ZfsRig, ...parts: readonly string[]): string => join(fake.folder, ...parts);
 
-test.each(["zfs-generic-iscsi", "zfs-generic-nvmeof"])(
-  "%s serves no other zvol to which udev has left the link of an earlier one, and has udev look again",
-  async driver => {
-    const rig = await opened({ driver });
+test.each([
+  ["zfs-generic-iscsi", "LIO"],
+  ["zfs-generic-nvmeof", "the kernel"],
+  ["zfs-generic-nvmeof", "SPDK"],
+])(
+  "%s by %s serves no other zvol to which udev has left the link of an earlier one, and has udev look again",
+  async (driver, by) => {
+    const rig = await opened({ driver, spdk: by === "SPDK" });
     const disk = at(rig, "blocks", "zd0");
     mkdirSync(disk, { recursive: true });
     writeFileSync(join(disk, "dev"), "230:0\n");
