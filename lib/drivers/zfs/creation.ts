@@ -7,7 +7,7 @@ import { sizeFrom, wholeUnits } from "../sizes.ts";
 import { refuseCopy, refusePlainClone } from "./copy-refusal.ts";
 import { markValues, shownValue, whyNotVolume } from "./properties.ts";
 import { refuseSameShare } from "./shares/properties.ts";
-import { type CloneSource, copySourceOf, takeSource } from "./sources.ts";
+import { type CloneSource, copySourceOf, removeStaging, takeSource } from "./sources.ts";
 import type { ZfsStorage } from "./storage.ts";
 import {
   blockBytes,
@@ -166,7 +166,13 @@ export async function makeVolume(storage: ZfsStorage, spec: VolumeSpec, call: Ca
     const changes = filesystem ? { canmount: "on" } : { volsize: String(plan.bytes) };
     const of = filesystem ? {} : { grows: { property: "volsize", bytes: plan.bytes } };
     await zfs.set(staging, { ...changes, ...valuesFrom(plan, source) }, signal, of);
-    await zfs.rename(staging, dataset, signal);
+    // Another controller's copy has the name, so that this one becomes no volume any more. A rename in steps may itself have been interrupted.
+    const superseded = async (error: ZfsError) => {
+      if (zfs.finishRename) throw error;
+      await removeStaging(storage, staging, call);
+      if (from !== source.name) await zfs.destroy(from, { deferred: true }, signal);
+    };
+    await zfs.rename(staging, dataset, signal).catch(on(["exists"], superseded));
     return ensureComplete(plan, { made: false, entries: await zfs.read(query, signal) });
   }
 

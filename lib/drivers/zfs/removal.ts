@@ -3,7 +3,7 @@ import { belowProperties, destroyWith, type Family, familyOf, obstacle } from ".
 import { isVolumeId } from "./names.ts";
 import { otherOwner, ownValue, property, shownValue, whyNotVolume } from "./properties.ts";
 import { refuseWhileCopied } from "./protected.ts";
-import { dropSources, removeStaging } from "./sources.ts";
+import { dropSourceOf, dropSources, removeStaging } from "./sources.ts";
 import type { ZfsStorage } from "./storage.ts";
 import { removeFreed, renameToTombstone } from "./tombstones.ts";
 import { volumeIn, volumeQuery, type ZfsVolume } from "./volume.ts";
@@ -73,7 +73,9 @@ async function removeInspected(
     else await destroyWith(storage, id, family, call);
   }
   if (entries.has(staging)) await removeStaging(storage, staging, call);
+  const volume = family && volumeIn(id, family.entry, storage.settings);
   if (!family || isUnfinishedCopy(family.entry)) await dropSources(storage, id, call);
+  else if (volume) await dropSourceOf(storage, volume, call);
 }
 
 const isUnfinishedCopy = (entry: Entry): boolean =>

@@ -16,7 +16,7 @@ import { refuseWhileCopied } from "./protected.ts";
 import type { ZfsStorage } from "./storage.ts";
 import { tombstones } from "./tombstones.ts";
 import { listProperties, type NewValues } from "./values.ts";
-import { volumeIn, volumeQuery } from "./volume.ts";
+import { volumeIn, volumeQuery, type ZfsVolume } from "./volume.ts";
 import { type Entries, type Entry, type Zfs, ZfsError } from "./zfs.ts";
 
 /** The dataset or snapshot that a volume is made from. */
@@ -211,4 +211,21 @@ export async function dropSources({ zfs, names, settings }: ZfsStorage, id: stri
   const query = { names: holders.map(each => `${each}@${own}`), properties: ["type", ...markProperties] };
   for (const entry of (await zfs.read(query, signal)).values())
     if (otherOwner(entry, settings.marks) === undefined) await zfs.destroy(entry.name, { deferred: true }, signal);
+}
+
+/**
+ * Removes the snapshot that a finished full copy was made from, if there is one again: another controller may have taken it for the same volume,
+ * and ended, or found that finished.
+ */
+export async function dropSourceOf(
+  { zfs, names, settings }: ZfsStorage,
+  { id, source, origin }: Pick<ZfsVolume, "id" | "source" | "origin">,
+  { signal }: Call,
+): Promise<void> {
+  if (!source || origin !== undefined) return;
+  const parts = source.kind === "snapshot" ? snapshotId(source.id) : undefined;
+  if (source.kind === "snapshot" ? !parts?.detached : !isVolumeId(source.id)) return;
+  const name = names.sourceFor(parts ? names.snapshot(parts) : names.dataset(source.id), id);
+  const entry = (await zfs.read({ names: [name], properties: ["type", ...markProperties] }, signal)).get(name);
+  if (entry && otherOwner(entry, settings.marks) === undefined) await zfs.destroy(name, { deferred: true }, signal);
 }

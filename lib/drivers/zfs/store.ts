@@ -290,6 +290,8 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
       }
     } catch (error) {
       if (error !== others) throw error;
+      // What this call has copied after that becomes no volume any more.
+      if (isFinished && source) await removeStaging(this.#storage, this.#storage.names.staging(id), call);
     }
     return !isFinished;
   }
