@@ -155,7 +155,14 @@ export class GroupSnapshots {
       using lease = await connections.lease(only, "retry");
       const groups = ability(lease.connection, "groupSnapshots");
       const made = await calls.make(lease.connection, () => groups.create(name, ids, parameters, own));
-      return handles.groupSnapshot(lease.connection, made);
+      const group = handles.groupSnapshot(lease.connection, made);
+      // In the words of the request, as by CreateSnapshot: snapshot-controller looks for the PersistentVolume that has this id.
+      const asked = new Map(sources.map((source, index) => [encodeHandle(source), volumes[index]]));
+      const snapshots = group.snapshots.map(each => {
+        const source = handles.parse(each.volumeId, "volume");
+        return { ...each, volumeId: (source && asked.get(encodeHandle(source))) ?? each.volumeId };
+      });
+      return { ...group, snapshots };
     });
   }
 
