@@ -46,12 +46,29 @@ export function unmet(access: Access, wanted: Capability): string | undefined {
   if (wanted.mode === "multi-node-multi-writer" && wanted.kind === "mount" && !access.sharedWriters) {
     return "several nodes cannot write to this kind of volume at once";
   }
+  // NodeStageVolume does not say which node is the writer, so each would mount the disk to write.
+  if (wanted.mode === "multi-node-single-writer" && isOneNodes(access, wanted)) return notRead;
   return undefined;
 }
 
-/** The first reason why `access` does not satisfy all of `wanted`, or undefined if it does. */
-export const firstUnmet = (access: Access, wanted: readonly Capability[]): string | undefined =>
-  wanted.map(each => unmet(access, each)).find(reason => reason !== undefined);
+/** Whether only one node at a time may mount the volume to write. */
+const isOneNodes = ({ sharedWriters }: Access, { kind }: Capability): boolean => kind === "mount" && !sharedWriters;
+
+const notRead =
+  "other nodes cannot read this kind of volume while one writes to it; request one of these uses, such as ReadWriteOnce without ReadOnlyMany";
+
+/**
+ * The first reason why `access` does not satisfy all of `wanted`, or undefined if it does. Kubernetes gives a claim with ReadWriteOnce and
+ * ReadOnlyMany to several nodes (IsMultiAttachAllowed), and kubelet stages it on each with the mode that is named first (MountDevice): a disk
+ * would be mounted to write on all of them, and its file system destroyed.
+ */
+export function firstUnmet(access: Access, wanted: readonly Capability[]): string | undefined {
+  const alone = wanted.map(each => unmet(access, each)).find(reason => reason !== undefined);
+  const mounted = wanted.filter(each => isOneNodes(access, each));
+  const isReadElsewhere = mounted.some(({ mode }) => mode === "multi-node-reader-only");
+  const isWritten = mounted.some(({ mode }) => !mode.endsWith("reader-only"));
+  return alone ?? (isReadElsewhere && isWritten ? notRead : undefined);
+}
 
 /** One location of a CSI topology: keys with their full prefix → values, which must all match (CSI "Topology"). */
 export type Segments = Readonly<Record<string, string>>;

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { type Access, type Capability, firstUnmet } from "../../lib/core/access.ts";
+import { type Access, type Capability, disk, firstUnmet, protocols } from "../../lib/core/access.ts";
 
 const folder: Access = { kinds: ["mount"], filesystems: ["xfs"], sharedWriters: false };
 const mount: Capability = {
@@ -22,6 +22,19 @@ test.each([
   ],
 ] as const)("of all requested capabilities: %s", (_, wanted, reason) => {
   expect(firstUnmet(folder, wanted)).toBe(reason);
+});
+
+test("a mounted disk is never for readers on other nodes than its writer, because every node would mount it to write", () => {
+  const reader = { ...mount, mode: "multi-node-reader-only" } as const;
+  const single = { ...mount, mode: "multi-node-single-writer" } as const;
+  const reason = expect.stringContaining("other nodes cannot read this kind of volume while one writes to it");
+  for (const wanted of [[mount, reader], [reader, mount], [single]]) {
+    expect(firstUnmet(disk, wanted)).toEqual(reason);
+    expect(firstUnmet(protocols.nfs, wanted)).toBeUndefined();
+    const block = wanted.map(each => ({ ...each, kind: "block" }) as const);
+    expect(firstUnmet(disk, block)).toBeUndefined();
+  }
+  expect(firstUnmet(disk, [reader, { ...mount, mode: "single-node-reader-only" }])).toBeUndefined();
 });
 
 test("a mode that the connection file omits is refused, wherever it is in the list", () => {
