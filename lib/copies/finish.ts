@@ -3,6 +3,7 @@ import type { StillHeld } from "../drivers/copying.ts";
 import type { Volume } from "../drivers/driver.ts";
 import type { CopyRequest } from "./begin.ts";
 import { retried } from "./copy-work.ts";
+import { seconds } from "./lease.ts";
 import { nextStep } from "./next-step.ts";
 import { assurance, type CopyRecord, currentRecord, type RecordPlace, whyEnded } from "./record.ts";
 import type { CopyingParts } from "./running-copies.ts";
@@ -20,12 +21,14 @@ export async function finishCopy(
   record: CopyRecord,
   call: Call,
 ): Promise<Volume> {
+  // Noted although this may fail: the clean-up must not take a complete copy for forgotten while its claim asks for it.
+  const begin = { asked: seconds() };
   const end = { state: "finished", fault: "" } as const;
   const made: Volume[] = [];
   const work = async (own: Call, stillHeld: StillHeld): Promise<void> => {
     made.push(await place.use(to => to.finish(target.id, spec, record.snapshot, stillHeld, own)));
   };
-  const error: unknown = await copies.withLease({ target, place, record, end }, call, work).catch(why => why);
+  const error: unknown = await copies.withLease({ target, place, record, begin, end }, call, work).catch(why => why);
   const [volume] = made;
   if (!volume) {
     // In doubt, the copy has not ended.

@@ -110,6 +110,20 @@ describe("what is forgotten", () => {
     await three.stop(1_000);
   });
 
+  test("does not go: a complete copy that its claim asks for, and that cannot become the volume yet", async () => {
+    const { one, on, record, remains } = await complete();
+    on("b").step = what => {
+      if (what === "finish") throw new CsiError("unavailable", "the share cannot be made");
+    };
+    on("b").records.set("copy", writeRecord({ ...record(), asked: seconds() - 73 * 3_600 }));
+    expect(await codeOf(make(one))).toBe("unavailable");
+    await one.copies.cleanUp(call);
+    expect(remains()).toEqual(["snapshot v:b/copy", "record copy", "target copy"]);
+    on("b").step = () => {};
+    expect((await asked(() => make(one))).id).toBe("v:b/copy");
+    await one.stop(1_000);
+  });
+
   test("a deletion keeps the record of a target that cannot be removed and is not a volume", async () => {
     const { one, on, remains } = await complete();
     on("b").step = what => {
