@@ -188,7 +188,8 @@ async function byFiles(attempt: CopyAttempt, { tree: read }: CopySource, folder:
     // The copy of a claim has one pass, and the files of a snapshot are compared anyway.
     const changed = stable || lease.record.role !== "move" ? "all" : await attempt.files.compared(tree, folder, call);
     const compare = attempt.compare ? changed : [];
-    await copyFiles({ tree, folder, stable, compare, progress, copied: () => attempt.copied() }, call);
+    const files = { tree, folder, stable, stopped: isStopped, compare };
+    await copyFiles({ ...files, progress, copied: () => attempt.copied() }, call);
   };
   await read(snapshot, call, copy, isStopped);
   if (!stable && !isStopped)

@@ -13,6 +13,8 @@ export interface FilesWork {
   readonly folder: string;
   /** Whether the tree does not change while it is copied. */
   readonly stable: boolean;
+  /** Whether nothing should write to the tree any more, so that the copy must equal it like that of a stable one. */
+  readonly stopped?: boolean | undefined;
   /**
    * The files whose existing content is compared by checksum instead of by size and time. All, if another process has written it: after a loss
    * of power, files that have their final size and time may lack content.
@@ -57,8 +59,8 @@ const vanished = 24;
 
 /**
  * Copies a tree into a folder with rsync: content, holes, hard links, times, and, except to SMB, owners, modes, ACLs and extended
- * attributes. Removes what is not in the tree. A repetition skips the files that are complete. A stable tree is then compared with its
- * copy, which must be equal. Omits device nodes, and logs their number. Throws "failed-precondition" without rsync, "invalid-argument" for a path
+ * attributes. Removes what is not in the tree. A repetition skips the files that are complete. A stable or stopped tree is then compared with
+ * its copy, which must be equal. Omits device nodes, and logs their number. Throws "failed-precondition" without rsync, "invalid-argument" for a path
  * that no repetition copies, and "unavailable" for every other failure, after which the folder keeps its progress; the message names the first path that rsync reports.
  */
 export async function copyFiles(work: FilesWork, call: Call): Promise<void> {
@@ -66,7 +68,8 @@ export async function copyFiles(work: FilesWork, call: Call): Promise<void> {
   let compare = work.compare ?? [];
   for (let time = 1; ; time++) {
     await copyOnce(work, flags, compare, call);
-    if (!work.stable) return;
+    // Without an error of rsync, a target that does not distinguish capitals (SMB) keeps one file of "A" and "a".
+    if (!work.stable && !work.stopped) return;
     const difference = await firstDifference(work, flags, call);
     if (difference === undefined) return;
     if (time < times) {

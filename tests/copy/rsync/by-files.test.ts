@@ -155,6 +155,28 @@ describe.skipIf(!isHostRoot || !Bun.which("rsync"))("a copy by files", () => {
     expect(told).toEqual([["device nodes are not copied", { devices: 2 }]]);
   });
 
+  test("reports a file that a target without capitals has replaced by another one, once nothing writes to the source", async () => {
+    await writeFile(`${from}/Name`, "one");
+    await writeFile(`${from}/name`, "another");
+    await utimes(from, 1e9, 1e9);
+    const folding: CommandRunner = {
+      where: "test",
+      async run(command, signal) {
+        const output = await local.run(command, signal);
+        // What a server of SMB shares has then, by either name.
+        if (!command.argv.includes("rsync") || command.argv.includes("--dry-run")) return output;
+        await rm(`${to}/Name`, { force: true });
+        await link(`${to}/name`, `${to}/Name`);
+        await utimes(to, 1e9, 1e9);
+        return output;
+      },
+    };
+    expect(await codeAndText(copyFiles(work({ stable: false }, folding), call))).toBe("done");
+    expect(await codeAndText(copyFiles(work({ stable: false, stopped: true }, folding), call))).toMatch(
+      /^unavailable: the copy differs from its source, first at ".*Name"/,
+    );
+  });
+
   test("reports a stable source that differs after the copy, and copies what was lost meanwhile", async () => {
     await writeFile(`${from}/file`, "x");
     const spoil = async ({ argv }: Command) => {
