@@ -41,10 +41,10 @@ describe.each(["zfs-generic-nfs", "zfs-local-zvol"])("%s: a full copy", driver =
       second: async other => rig.write(await create(other), "of the second"),
       check: met => cleared(rig, before, met, met.second === "ok" ? "of the second" : "content"),
     });
-  });
+  }, 600_000);
 
   test("that is deleted while it is made is whole or gone", async () => {
     const { rig, before } = await withOrigin(driver);
     await played(rig, { first: create, second: remove, check: met => cleared(rig, before, met, "content") });
-  });
+  }, 600_000);
 });
