@@ -156,7 +156,7 @@ export class GroupSnapshots {
       const groups = ability(lease.connection, "groupSnapshots");
       const made = await calls.make(lease.connection, () => groups.create(name, ids, parameters, own));
       const group = handles.groupSnapshot(lease.connection, made);
-      // In the words of the request, as by CreateSnapshot: snapshot-controller looks for the PersistentVolume that has this id.
+      // As the request writes it, like CreateSnapshot: snapshot-controller looks for the PersistentVolume that has this id.
       const asked = new Map(sources.map((source, index) => [encodeHandle(source), volumes[index]]));
       const snapshots = group.snapshots.map(each => {
         const source = handles.parse(each.volumeId, "volume");

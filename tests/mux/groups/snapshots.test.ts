@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
-import { testCall } from "../fakes/memory-driver.ts";
-import { muxWorld, request } from "./world.ts";
+import { testCall } from "../../fakes/memory-driver.ts";
+import { muxWorld, request } from "../world.ts";
 
 const call = testCall();
 
