@@ -241,4 +241,5 @@ export class DatasetNames {
   }
 }
 
-const poolOf = (dataset: string): string => dataset.split("/")[0] ?? "";
+/** The pool of a dataset or snapshot (zfs(8)). */
+export const poolOf = (name: string): string => name.split(/[/@]/)[0] ?? "";

@@ -17,9 +17,6 @@ export const withSnapshotResources = 2600;
 export const snapshotService = (version: number): string =>
   version >= withResources ? "pool.snapshot" : "zfs.snapshot";
 
-/** The pool of a dataset or snapshot. */
-export const poolOf = (name: string): string => name.split(/[/@]/)[0] ?? "";
-
 /** The name of the dataset or snapshot in a row. */
 export const nameOf = (row: ApiRow): string => String(row["id"] ?? row["name"]);
 

@@ -1,3 +1,4 @@
+import { poolOf } from "../../zfs/names.ts";
 import {
   type DatasetType,
   type Depth,
@@ -13,7 +14,6 @@ import { gathering } from "./gathering.ts";
 import {
   datasetFields,
   nameOf,
-  poolOf,
   present,
   rowsOf,
   type System,

@@ -1,5 +1,5 @@
 import type { Protocol } from "../../../core/access.ts";
-import { discardedName, isDiscarded, isStaging, isTemporary } from "../../zfs/names.ts";
+import { discardedName, isDiscarded, isStaging, isTemporary, poolOf } from "../../zfs/names.ts";
 import { bytesOf, ownValue, property, shownValue } from "../../zfs/properties.ts";
 import {
   type DestroyOptions,
@@ -11,7 +11,7 @@ import {
 } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
 import { isMissing } from "../api-error.ts";
-import { poolOf, snapshotService, whyNot, withRename, withSnapshotResources, zfsError } from "./queries.ts";
+import { snapshotService, whyNot, withRename, withSnapshotResources, zfsError } from "./queries.ts";
 import type { DatasetApi } from "./reading.ts";
 import { isWritten } from "./replication.ts";
 

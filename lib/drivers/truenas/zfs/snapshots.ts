@@ -1,9 +1,9 @@
+import { poolOf } from "../../zfs/names.ts";
 import type { Api } from "../api.ts";
 import type { ApiRow } from "../api-error.ts";
 import {
   nameOf,
   otherVersion,
-  poolOf,
   present,
   resourceFields,
   rowsOf,

@@ -1,5 +1,6 @@
 import type { Argv, Output } from "../../../io/runner.ts";
 import type { Outputs, Step, StorageHost } from "../../../io/script.ts";
+import { poolOf } from "../names.ts";
 import {
   type CloneOrigin,
   type Copy,
@@ -69,8 +70,7 @@ export class ZfsCli implements Zfs {
     const { name, volsize, permissions, values, finished } = dataset;
     const size = volsize === undefined ? [] : ["-V", String(volsize)];
     // -p only for the parents: zfs would accept an existing dataset as made, without its properties.
-    const above = this.#step("parents", "create", "-p", name.slice(0, name.lastIndexOf("/")));
-    const before = parents ? [above] : [];
+    const before = parents ? [this.#step("parents", "create", "-p", name.slice(0, name.lastIndexOf("/")))] : [];
     if (finished) return makeWhole(this.#calls(signal), before, dataset, finished, asked);
     const make = this.#step("make", "create", ...options(values), ...size, name);
     const after = permissionSteps(this.#programs, name, permissions, "make");
@@ -168,7 +168,7 @@ export class ZfsCli implements Zfs {
     if (output.exitCode === 0) return;
     if (!isGone(output, name)) throw refusal(output);
     // One of several commands may have complained, and of something else; or the whole pool was exported meanwhile.
-    const found = await this.read({ names: [name.split(/[/@]/)[0] ?? "", name], properties: ["type"] }, signal);
+    const found = await this.read({ names: [poolOf(name), name], properties: ["type"] }, signal);
     if (found.has(name)) throw incomplete(`${name} exists, and zfs destroy reported that it does not`);
   }
 

@@ -11,6 +11,7 @@ import lioParts from "./host/lio_parts.py" with { type: "text" };
 import nvmet from "./host/nvmet.py" with { type: "text" };
 import nvmetClosing from "./host/nvmet_closing.py" with { type: "text" };
 import saved from "./host/saved.py" with { type: "text" };
+import zvol from "./host/zvol.py" with { type: "text" };
 import { answerOf, type HostAnswer, lackingOf, notGiven, refused } from "./host-answers.ts";
 import { bearsTag, uuidOf } from "./names.ts";
 import { noteSteps, refuseChanged, refuseUnnoted } from "./note.ts";
@@ -60,8 +61,8 @@ export interface NvmetSettings extends HostSettings {
 }
 
 const programs = {
-  lio: [common, saved, lioDump, lioParts, lio].join("\n\n"),
-  nvmet: [common, saved, nvmetClosing, nvmet].join("\n\n"),
+  lio: [common, zvol, saved, lioDump, lioParts, lio].join("\n\n"),
+  nvmet: [common, zvol, saved, nvmetClosing, nvmet].join("\n\n"),
 };
 
 /**

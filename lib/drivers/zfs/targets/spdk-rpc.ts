@@ -2,6 +2,7 @@ import { CsiError } from "../../../core/errors.ts";
 import type { Outputs } from "../../../io/script.ts";
 import { behind } from "../cli/steps.ts";
 import { type PlainStep, toolStep } from "./guard.ts";
+import zvol from "./host/zvol.py" with { type: "text" };
 
 /** One call of SPDK's JSON-RPC (spdk.io, "JSON-RPC"). */
 export interface RpcCall {
@@ -36,7 +37,8 @@ export interface RpcZvol {
  * are saved and that SPDK lacks stay saved, with their devices: it may have been restarted, and not have loaded them yet. "zvol": as
  * require_device of host/common.py, no call is made while the link of a removed zvol of the same name leads to another one.
  */
-const client = `import json, os, socket, sys
+const client = `${zvol}
+import json, os, socket, sys
 ask = json.load(sys.stdin)
 def listed(parts):
     return {one.get("subsystem"): one.get("config") or [] for one in parts}
@@ -52,13 +54,6 @@ def kept(before, parts, own):
         old = before.get(part["subsystem"], [])
         more = [one for one in old if said(one, "nqn") in lost or said(one, "name") in disks]
         if more: part["config"] = (part["config"] or []) + more
-def zvol_of(device):
-    import fcntl
-    try: file = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError: return None
-    try: return fcntl.ioctl(file, 0x8100127D, bytes(256)).split(b"\\0")[0].decode(errors="replace")
-    except OSError: return None
-    finally: os.close(file)
 zvol = ask.get("zvol")
 if zvol and zvol_of(zvol["device"]) not in (None, zvol["dataset"]):
     disk = os.path.basename(os.path.realpath(zvol["device"]))

@@ -1,6 +1,6 @@
 """What LIO and nvmet have in common: configfs, the lock of the host, requests and answers.
 
-csimux sends this file, saved.py and lio.py or nvmet.py, one behind the other, to python3 of the storage host (host-targets.ts). They
+csimux sends this file, zvol.py, saved.py and lio.py or nvmet.py, one behind the other, to python3 of the storage host (host-targets.ts). They
 read one request from their input and print one answer. They run with Python 3.6 and newer.
 """
 import contextlib
@@ -112,20 +112,6 @@ def loaded(root, module):
                 subprocess.call(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
     if not os.path.isdir(root):
         raise Refused("failed", why="%s does not exist: the kernel module %s is not loaded" % (root, module))
-
-
-def zvol_of(device):
-    """The zvol of a device according to the kernel; None for a device that is none, or cannot be opened now (BLKZNAME of OpenZFS)."""
-    try:
-        file = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        return fcntl.ioctl(file, 0x8100127D, bytes(256)).split(b"\0")[0].decode(errors="replace")
-    except OSError:
-        return None
-    finally:
-        os.close(file)
 
 
 def require_device(ask):
