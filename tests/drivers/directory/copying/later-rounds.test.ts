@@ -61,6 +61,7 @@ async function moving(times: Partial<CopyTimes>) {
   const { copySource } = abilities(from);
   let listed = async () => {};
   let read = async () => {};
+  let synced = async () => {};
   const tree: CopySource["tree"] = async (snapshot, call, copy, isStopped) => {
     const copied = await needed(copySource.tree)(
       snapshot,
@@ -73,6 +74,7 @@ async function moving(times: Partial<CopyTimes>) {
             run: async (command, signal) => {
               const output = await each.runner.run(command, signal);
               if (command.argv.includes("find")) await listed();
+              if (command.argv.includes("--exclude-from=-")) await synced();
               return output;
             },
           },
@@ -90,10 +92,12 @@ async function moving(times: Partial<CopyTimes>) {
   const wanted = { source: "v:a/origin", name: "moved", bytes: 1n << 30n, parameters: { connection: "b" } };
   return {
     ...{ origin, drivers },
-    /** Runs after the files have been listed, and after they have been read, from now on. */
-    during: (change: { readonly listed?: () => Promise<void>; readonly read?: () => Promise<void> }) => {
-      [listed, read] = [change.listed ?? (async () => {}), change.read ?? (async () => {})];
+    /** Runs after the files have been listed, after the last rsync of a pass that compares them, and after they have been read, from now on. */
+    during: (change: Readonly<Partial<Record<"listed" | "synced" | "read", () => Promise<void>>>>) => {
+      const nothing = async () => {};
+      [listed, synced, read] = [change.listed ?? nothing, change.synced ?? nothing, change.read ?? nothing];
     },
+    freeze: () => commanded(one, { command: "freeze", volume: "v:a/origin" }),
     begin: () => commanded(one, { command: "begin", ...wanted, capabilities: [], mutable: {} }),
     pass: (by = one) => commanded(by, { command: "pass", target: "v:b/moved" }),
     /** The unfinished volume. */
@@ -193,4 +197,22 @@ describe.skipIf(!isHostRoot || !Bun.which("rsync"))("a later pass of a move by f
       await move.end();
     },
   );
+
+  test("after the stop copies again what the target has lost while rsync reported no error", async () => {
+    const move = await moving({});
+    await put(`${move.origin}/file`, "content");
+    await move.begin();
+    await move.pass();
+    await move.freeze();
+    let isLost = false;
+    const lose = async () => {
+      if (!isLost) await rm(await move.copied("file"));
+      isLost = true;
+    };
+    move.during({ synced: lose });
+    await move.pass();
+    expect(await (await move.landed())("file")).toBe("content");
+    expect(isLost).toBe(true);
+    await move.end();
+  });
 });
