@@ -17,6 +17,9 @@ const inFolder: Step = { name: "usershares", argv: ["ls", "/var/lib/samba/usersh
 /** Samba's own answer, also where smb.conf(5) has another `usershare path`; it takes much longer. */
 const ofSamba: Step = { name: "usershares", argv: ["net", "usershare", "list", "--long"], ...reading };
 
+/** Volumes without a usershare. */
+type UnsharedVolumes = Readonly<Record<"proved" | "unproved", readonly ZfsVolume[]>>;
+
 const fileOf = ({ dataset }: ZfsVolume): string => usershareFile(dataset);
 
 /**
@@ -38,22 +41,23 @@ export function withUsershares(
     return output?.exitCode === 0 ? new Set(output.stdout.split("\n").map(line => line.toLowerCase())) : undefined;
   }
 
-  /** The volumes that have no usershare. */
-  async function unshared(volumes: readonly ZfsVolume[], signal: AbortSignal): Promise<readonly ZfsVolume[]> {
+  /** The volumes that have no usershare; `unproved`: those that have none in the folder, and of which Samba did not answer. */
+  async function unshared(volumes: readonly ZfsVolume[], signal: AbortSignal): Promise<UnsharedVolumes> {
     const without = (names: ReadonlySet<string>) => volumes.filter(volume => !names.has(fileOf(volume)));
     const found = await listed(inFolder, signal);
-    if (found && without(found).length === 0) return [];
+    const unproved = found ? without(found) : [];
+    if (found && unproved.length === 0) return { proved: [], unproved };
     const all = await listed(ofSamba, signal);
-    return all ? without(all) : [];
+    return all ? { proved: without(all), unproved: [] } : { proved: [], unproved };
   }
 
   return {
     ...share,
     async publish(volume, spec, keep, call) {
-      const isUnshared = async () => (await unshared([volume], call.signal)).length > 0;
-      if (await isUnshared()) {
+      const { proved, unproved } = await unshared([volume], call.signal);
+      if (proved.length + unproved.length > 0) {
         await zfs.share?.(volume.dataset, call.signal);
-        if (await isUnshared())
+        if ((await unshared([volume], call.signal)).proved.length > 0)
           throw new CsiError(
             "unavailable",
             `Samba has no usershare ${usershareName(volume.dataset)} for ${volume.dataset}, although zfs share reports success; check that smbd runs and answers, and that usershares are allowed (net usershare list)`,
@@ -65,7 +69,7 @@ export function withUsershares(
       if (volumes.length === 0) return new Map();
       const message = (volume: ZfsVolume) => `Samba has no usershare ${usershareName(volume.dataset)}`;
       return findingsOf(
-        (await unshared(volumes, signal)).map(volume => [
+        (await unshared(volumes, signal)).proved.map(volume => [
           volume.id,
           [{ reason: "ShareMissing" as const, message: message(volume) }],
         ]),
