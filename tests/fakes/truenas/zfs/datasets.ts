@@ -147,7 +147,8 @@ export function listsForSmb(nas: Nas, [data]: readonly unknown[]) {
 
 export function update(nas: Nas, [id, data]: readonly unknown[]): unknown {
   const fields = changeOf(nas, data);
-  if (nas.elsewhere && fields.volsize !== undefined) {
+  // One that was destroyed meanwhile is answered like any other that does not exist.
+  if (nas.elsewhere?.has(String(id)) && fields.volsize !== undefined) {
     nas.elsewhere.grow(String(id), fields.volsize);
     return { id, name: id, type: "VOLUME" };
   }
