@@ -97,7 +97,7 @@ export class Restic implements BackupTool {
       const id = await whileAnswering(at, call, attended =>
         sealed(at, folder, attended, ({ source, runner }) => this.#backup(source, tags, runner, attended)),
       );
-      const marked = await this.#alone("tag", ["--add", completeTag, id], call);
+      const marked = await this.#unlocked(() => this.#run("tag", ["--add", completeTag, id], call, unlimitedMs), call);
       if (marked.exitCode !== 0) throw this.#failure("mark a snapshot as complete", marked);
     }, call.signal);
   }
@@ -114,7 +114,8 @@ export class Restic implements BackupTool {
 
   async forget(id: string, call: Call): Promise<void> {
     const words = [...(this.#settings.prune ? ["--prune"] : []), id];
-    const output = await this.#turns.run(() => this.#alone("forget", words, call), call.signal);
+    const forget = () => this.#run("forget", words, call, unlimitedMs);
+    const output = await this.#turns.run(() => this.#unlocked(forget, call), call.signal);
     if (output.exitCode !== 0) throw this.#failure("forget a snapshot", output);
     // Before 0.17 restic exits with 0 even if the storage refused the removal (an append-only server, a locked object).
     if (await this.#read(id, call)) throw this.#failure("forget a snapshot", output);
@@ -129,7 +130,8 @@ export class Restic implements BackupTool {
     const within = this.#context.local ? [] : ["--one-file-system"];
     const words = ["backup", "--json", ...flags, "--host", host, ...within, ...tags, "--", basename(source)];
     const argv = ["env", "-C", dirname(source), "restic", ...words] as const;
-    const output = await runTool(this.#context, env, argv, call, { runner, timeoutMs: unlimitedMs });
+    const backup = () => runTool(this.#context, env, argv, call, { runner, timeoutMs: unlimitedMs });
+    const output = await this.#unlocked(backup, call);
     const id = idIn(output.stdout);
     if (output.exitCode === someUnread && id && onlyVanished(output.stderr)) return id;
     if (output.exitCode === 0 && id) return id;
@@ -191,13 +193,15 @@ export class Restic implements BackupTool {
   }
 
   /**
-   * Runs a command that needs an exclusive lock, and waits for other users while the call lasts. `unlock` removes the
+   * Runs a command, which does nothing while other users have the lock that it needs, again while the call lasts. `unlock` removes the
    * locks of processes that have ended on a host of this name, and those that are half an hour old (restic, internal/restic/lock.go, Stale).
    */
-  async #alone(command: string, words: readonly string[], call: Call): Promise<Output> {
+  async #unlocked(run: () => Promise<Output>, call: Call): Promise<Output> {
     for (;;) {
-      const output = await this.#run(command, words, call, unlimitedMs);
-      if (output.exitCode === 0 || !isLocked.test(output.stderr) || call.signal.aborted) return output;
+      const output = await run();
+      // A backup that missed files prints their names, which pods choose.
+      const isDone = output.exitCode === 0 || output.exitCode === someUnread;
+      if (isDone || !isLocked.test(output.stderr) || call.signal.aborted) return output;
       await this.#run("unlock", [], call);
       await pause(againMs, call.signal).catch(() => {});
     }

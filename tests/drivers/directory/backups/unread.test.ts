@@ -115,3 +115,30 @@ test.skipIf(!hasRestic)(
   },
   60_000,
 );
+
+test.skipIf(!hasRestic)(
+  "restic's backup waits for another user's lock, and for nothing that a file is called",
+  async () => {
+    const { repository } = await filled(resticRepository());
+    let backups = 0;
+    const answering = (stderr: string, exitCode: number) =>
+      through(repository, async (command, signal) => {
+        if (!command.argv.includes("backup") || backups++ > 0) return repository.runner.run(command, signal);
+        return { stdout: "", stderr, exitCode };
+      });
+    // restic 0.14, cmd/restic/lock.go, and 0.17, whose exit code is 11.
+    for (const exitCode of [1, 11]) {
+      backups = 0;
+      const locked = answering(
+        "unable to create lock in backend: repository is already locked exclusively by PID 1 on x\n",
+        exitCode,
+      );
+      await snapshotsOf(locked).create(`t${exitCode}`, "a", {}, call);
+      expect(backups).toBe(2);
+    }
+    backups = 0;
+    const named = answering('{"message_type":"error","error":{"Op":"open","Path":"already locked","Err":5}}\n', 3);
+    expect(await codeOf(snapshotsOf(named).create("u", "a", {}, call))).not.toBe("ok");
+    expect(backups).toBe(1);
+  },
+);
