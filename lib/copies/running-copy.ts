@@ -23,6 +23,7 @@ import { type CopyRecord, type RecordPlace, writeRecord } from "./record.ts";
 import { CopyRemoval } from "./removal.ts";
 import type { PassFiles } from "./rsync/unchanged-files.ts";
 import { ensureSourceSnapshot } from "./source-snapshot.ts";
+import { TurnLength } from "./turn-length.ts";
 
 /** A copy that runs in this process or waits for its turn. Only `finishCopy` makes its target the volume. */
 export class RunningCopy {
@@ -46,10 +47,9 @@ export class RunningCopy {
    */
   #mustCompare = false;
   readonly #files: PassFiles;
-  /** How many times as long as usual its next turn is. */
-  #longer = 1;
-  /** Its present turn, and how many files have been copied in it. */
-  #present = { moved: () => {}, files: 0 };
+  readonly #turnLength: TurnLength;
+  /** Tells its present turn that data has arrived. */
+  #moved = (): void => {};
   #claiming: Promise<void> | undefined;
   /** Resolves when it has ended and given up its lease; never rejects. */
   readonly done: Promise<CopyOutcome>;
@@ -62,6 +62,7 @@ export class RunningCopy {
     this.#work = work;
     this.#snapshot = record.snapshot;
     this.#stall = new StallDetector(record.done, parts.times.stalled);
+    this.#turnLength = new TurnLength(parts.times.turn);
     this.#due = new ProgressDue(parts.times.progressLogEvery);
     this.#files = parts.listings.take(target, record);
     const log = parts.log.with({ copy: target, from: record.origin.handle });
@@ -192,19 +193,18 @@ export class RunningCopy {
     const told = (before: number) => {
       this.#ahead = before;
     };
-    const { turns, times } = this.#parts;
-    const turn = await turns.take(machines, times.turn * this.#longer, this.#call.signal, told);
+    const turn = await this.#parts.turns.take(machines, this.#turnLength.ms, this.#call.signal, told);
     if (this.#ahead !== undefined) this.#stall.start();
     this.#ahead = undefined;
-    this.#present = { moved: () => turn.moved(), files: 0 };
+    this.#moved = () => turn.moved();
+    this.#turnLength.moved();
     try {
       const signal = AbortSignal.any([this.#call.signal, turn.signal]);
       await this.#withBoth((copySource, copyTarget) => this.#copy(copySource, copyTarget, { ...this.#call, signal }));
       return true;
     } catch (error) {
       if (!turn.signal.aborted || this.#call.signal.aborted) throw error;
-      // rsync begins again with the file that it was copying, which may need a longer turn.
-      this.#longer = this.record.method === "rsync" && this.#present.files === 0 ? 2 * this.#longer : 1;
+      if (this.record.method === "rsync") this.#turnLength.cut();
       this.#call.log.info("the copy waits while others have their turn", { done: this.record.done });
       return false;
     } finally {
@@ -233,7 +233,7 @@ export class RunningCopy {
     const attempt: CopyAttempt = {
       ...{ work: this.#work, snapshot: this.#snapshot, lease: this.#lease, stream: this.#parts.stream },
       ...{ compare: this.#mustCompare, files: this.#files },
-      copied: () => this.#present.files++,
+      copied: () => this.#turnLength.moved(),
       emptyTarget: () => this.#emptyTarget(),
       arrived: bytes => this.#arrived(bytes),
     };
@@ -244,7 +244,7 @@ export class RunningCopy {
   #arrived(bytes: bigint): void {
     const { total } = this.record;
     this.#rate.add(bytes);
-    if (bytes > 0n) this.#present.moved();
+    if (bytes > 0n) this.#moved();
     this.#count(bytes);
     this.#lease.set({ done: bytes, ...(bytes > 0n && { dirty: true, fault: "" }) });
     if (this.#due.isDue(bytes, total)) this.#call.log.info(this.text);
