@@ -1,13 +1,13 @@
-import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import ts from "typescript";
 import { groupBy } from "../../lib/core/group-by.ts";
 import { unmountBelow } from "../sandbox.ts";
-import { root, spawned, tool } from "../spawned.ts";
-import { type Imports, readImports } from "../test/imports.ts";
-import { killMarked, marked } from "../test/marked.ts";
-import { testFiles } from "../test/selection.ts";
+import { root, spawned } from "../spawned.ts";
+import { readImports } from "../test/imports.ts";
+import { killMarked } from "../test/marked.ts";
+import { fails, testRuns, testsOf } from "./test-runs.ts";
 
 // Do the tests notice when csimux is wrong? Makes N changes of lib and cmd, drawn by SEED, one at a time in a copy of the last commit.
 
@@ -70,43 +70,6 @@ function drawn(texts: ReadonlyMap<string, string>): readonly Mutant[] {
   return chosen;
 }
 
-/** How many imports lead from a file to each that it imports, directly or not. */
-function distances(imports: Imports, file: string): ReadonlyMap<string, number> {
-  const far = new Map([[file, 0]]);
-  for (const [each, steps] of far)
-    for (const next of imports.get(each) ?? []) if (!far.has(next)) far.set(next, steps + 1);
-  return far;
-}
-
-/** The tests that import a file, those first that are near it. Tests of the executable are left out. */
-function testsBySource(seconds: Readonly<Record<string, number>>): (file: string) => readonly string[] {
-  const imports = readImports();
-  const all = testFiles().map(test => ({ test, far: distances(imports, test), cost: seconds[test] ?? 2 }));
-  const usable = all.filter(({ far }) => !far.has("scripts/build.ts") && !far.has("scripts/cluster/tools.ts"));
-  return file => {
-    const words = file.split(/[/.]/).slice(1, -1);
-    const shared = (test: string) => words.filter((word, at) => test.split(/[/.]/)[at + 1] === word).length;
-    return usable
-      .map(({ test, far, cost }) => ({ test, cost, apart: (far.get(file) ?? Infinity) - shared(test) }))
-      .filter(({ apart }) => apart < Infinity)
-      .sort((a, b) => a.apart - b.apart || a.cost - b.cost)
-      .map(({ test }) => test);
-  };
-}
-
-/** Whether a file of tests fails in the copy, or does not end. */
-async function fails(folder: string, file: string): Promise<boolean> {
-  const temporary = join(folder, "t");
-  await mkdir(temporary, { mode: 0o711 });
-  const options = { cwd: join(folder, "copy"), env: { ...process.env, TMPDIR: temporary }, timeout: 150_000 };
-  const argv = marked(process.pid, [tool("bun"), "test", "--bail=1", "--timeout=30000", `./${file}`]);
-  const code = await Bun.spawn([...argv], { ...options, stderr: "ignore", stdout: "ignore" }).exited;
-  killMarked(process.pid);
-  await unmountBelow(temporary);
-  await rm(temporary, { recursive: true, force: true });
-  return code !== 0;
-}
-
 /** The test that fails with the change, passes without it, and fails with it again; undefined if there is none. */
 async function killer(folder: string, mutant: Mutant, text: string, tests: readonly string[]) {
   const put = (content: string) => writeFile(join(folder, "copy", mutant.file), content);
@@ -128,13 +91,13 @@ async function main(folder: string): Promise<void> {
   for (const file of readImports().keys())
     if (/^(?:lib|cmd)\/(?!csi\/gen\/)/.test(file)) texts.set(file, await readFile(join(copy, file), "utf8"));
   const mutants = drawn(texts);
-  const testsOf = testsBySource(JSON.parse(await readFile(`${root}/scripts/test/seconds.json`, "utf8")));
-  console.log(`${mutants.length} changes, SEED=${seed}`);
+  const all = await testRuns(folder);
+  console.log(`${mutants.length} changes, SEED=${seed}, ${all.length} files of tests`);
   let killed = 0;
   for (const mutant of mutants) {
     const text = texts.get(mutant.file) ?? "";
-    const by = await killer(folder, mutant, text, testsOf(mutant.file));
     const line = text.slice(0, mutant.start).split("\n").length;
+    const by = await killer(folder, mutant, text, testsOf(all, mutant.file, line));
     const [was, is] = [text, mutated(text, mutant)].map(all => all.split("\n")[line - 1]?.trim());
     const [what, rest] = by ? ["killed", `, by ${by}`] : ["SURVIVED", `\n  - ${was}\n  + ${is}`];
     console.log(`${what} ${mutant.file}:${line} ${mutant.kind}${rest}`);
