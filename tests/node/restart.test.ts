@@ -96,6 +96,26 @@ describe.skipIf(!isRoot)("after a restart", () => {
     expect(await lab.mounted()).toEqual(["pods/a/mount", "staging/a"]);
   });
 
+  test("a volume whose record was made again by a publication is staged again in its place, with the same access only", async () => {
+    await lab.source("a");
+    const stagingPath = lab.at("plugins/kubernetes.io/csi/driver/x/globalmount");
+    const targetPath = lab.at("pods/1/volumes/kubernetes.io~csi/pv/mount");
+    await lab.node().stage(lab.stage("a", { stagingPath }), callOf());
+    await mkdir(dirname(targetPath), { recursive: true });
+    for (const at of [stagingPath, targetPath])
+      await writeFile(`${dirname(at)}/vol_data.json`, JSON.stringify({ volumeHandle: "a", driverName: "csimux" }));
+    for (const file of await readdir(lab.at("records"))) await unlink(lab.at("records", file));
+    await lab.node().publish(lab.publish("a", { stagingPath, targetPath }), callOf());
+    const again = (more: Partial<Capability> = {}) =>
+      codeOf(lab.node().stage(lab.stage("a", { stagingPath, capability: { ...writer, ...more } }), callOf()));
+    expect(await again({ mode: "multi-node-reader-only" })).toBe("already-exists");
+    for (let twice = 0; twice < 2; twice++) expect(await again()).toBe("ok");
+    expect(await again({ mountFlags: ["noexec"] })).toBe("already-exists");
+    await lab.node().unpublish({ volumeId: "a", targetPath }, callOf());
+    await lab.node().unstage({ volumeId: "a", stagingPath }, callOf());
+    expect(await lab.mounted()).toEqual([]);
+  });
+
   test("a volume is never published from another volume's staging path", async () => {
     await lab.source("a");
     await lab.source("b");

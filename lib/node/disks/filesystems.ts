@@ -160,3 +160,8 @@ export const filesystemName = (asked: string): string | undefined => {
   const name = asked === "ext4dev" ? "ext4" : asked;
   return Object.hasOwn(filesystems, name) ? name : undefined;
 };
+
+/** Whether the mount table shows a file system of the requested type; any that csimux knows if none is requested. */
+export const isMountedAs = (asked: string | undefined, fsType: string): boolean =>
+  filesystemMountedAs(fsType) !== undefined &&
+  (asked === undefined || filesystems[filesystemName(asked) ?? ""]?.mountType === fsType);

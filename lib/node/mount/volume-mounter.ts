@@ -4,6 +4,7 @@ import { mkfsOptionsKey } from "../../core/mkfs-options.ts";
 import type { Attached, AttachedDevice, AttachedShare, AttachRequest } from "../attach/attacher.ts";
 import type { ExclusiveDisk } from "../disks/block-device.ts";
 import type { Disks } from "../disks/disk-filesystems.ts";
+import { isMountedAs } from "../disks/filesystems.ts";
 import type { NodeParts } from "../parts.ts";
 import { nomadFolderOf } from "../state/mount-points.ts";
 import {
@@ -139,12 +140,20 @@ export class VolumeMounter {
     return mounted;
   }
 
-  /** Accepts a mounted file system unprepared, because it is in use. It must be the recorded one on the same disk. */
+  /**
+   * Accepts a mounted file system unprepared, because it is in use. It must be the recorded one on the same disk; where none is recorded, as
+   * of what democratic-csi has staged, it must be on the disk that is attached now.
+   */
   async #mountedDisk(device: AttachedDevice, step: StagingStep): Promise<MountedFilesystem> {
     const { writer, table, at } = step;
-    const { attached, shows } = writer.record;
-    const mounted = attached?.kind === "device" && attached.identity === device.identity ? attached.mounted : undefined;
+    const { attached, shows, fsType } = writer.record;
     const top = table.top(at);
+    if (!attached && top && isWholeOf(device, top) && isMountedAs(fsType, top.fsType)) {
+      const found = { source: device.path, number: device.number, fsType: top.fsType };
+      await this.#mounted({ device: top.device, root: top.root }, { ...keptDevice(device), mounted: found }, step);
+      return found;
+    }
+    const mounted = attached?.kind === "device" && attached.identity === device.identity ? attached.mounted : undefined;
     const isOurs = mounted && (top?.device === mounted.number || table.isOf(at, mounted));
     await this.#mounted((isOurs ? top : undefined) ?? shows ?? matchesNothing(device.path), attached, step);
     if (mounted) return mounted;
@@ -229,6 +238,10 @@ export class VolumeMounter {
  */
 const wasInterrupted = ({ program, source }: AttachedShare, before: StageRecord | undefined): boolean =>
   program !== undefined && before?.attached?.kind === "share" && before.attached.source === source && !before.shows;
+
+/** Whether a mount shows the whole file system of a disk: only file systems on one device have its number (proc_pid_mountinfo(5)). */
+const isWholeOf = ({ number }: AttachedDevice, { device, root }: Identity): boolean =>
+  device === number && root === "/";
 
 const keptDevice = ({ kind, path, number, identity }: AttachedDevice) => ({ kind, path, number, identity });
 
