@@ -93,6 +93,35 @@ describe.each(kinds.map(kind => [kind.driver, kind] as const))("%s", (driver, ki
     await open.delete("PVC-1", call);
     expect(await rig.remains()).toEqual([]);
   });
+
+  /** A zvol whose creation ended between the target and the note of its name. */
+  function leftUnfinished(rig: ZfsRig, device: string): void {
+    const marks = [`${ours("managed_resource")}=true`, `${ours("csi_volume_name")}=PVC-1`];
+    rig.fake.zfs("create", "-p", "tank/k/v");
+    for (const id of ["PVC-1", "other"])
+      rig.fake.zfs("create", ...marks.flatMap(mark => ["-o", mark]), "-V", String(gib), `tank/k/v/${id}`);
+    kind.export(rig, `${kind.base}:pvc-1`, join(rig.fake.folder, "dev/tank/k/v", device));
+  }
+  const newName = (rig: ZfsRig): string => `${kind.base}:pvc-1-${tagOf(rig.fake.find("tank/k/v/PVC-1")?.guid ?? "")}`;
+
+  test("a volume that it left with a target, and without the name of that, is made, and deleted with all of it", async () => {
+    const rig = await opened({ driver });
+    leftUnfinished(rig, "PVC-1");
+    const { context } = await rig.open().create(volumeOf("PVC-1"), call);
+    expect(context[kind.key]).toBe(newName(rig));
+    await rig.open().delete("PVC-1", call);
+    rig.fake.zfs("destroy", "tank/k/v/other");
+    expect(await rig.remains()).toEqual([]);
+  });
+
+  test("a target of that name that leads to another zvol stays", async () => {
+    const rig = await opened({ driver });
+    leftUnfinished(rig, "other");
+    const { context } = await rig.open().create(volumeOf("PVC-1"), call);
+    expect(context[kind.key]).toBe(newName(rig));
+    await rig.open().delete("PVC-1", call);
+    expect((await rig.remains()).join()).toContain("pvc-1");
+  });
 });
 
 describe("a pool that democratic-csi wrote", () => {

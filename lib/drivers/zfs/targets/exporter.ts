@@ -1,5 +1,6 @@
 import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
+import type { TargetName } from "./names.ts";
 
 /** A target or subsystem with one device. */
 export interface ExportedTarget {
@@ -13,6 +14,8 @@ export interface ExportedTarget {
   readonly device: string;
   /** Tells this zvol from every other one, also from a later one of the same name; empty when unknown. */
   readonly guid: string;
+  /** The names that democratic-csi gives the target: it makes that before it notes them. Only of a volume that is not finished. */
+  readonly unnoted?: TargetName | undefined;
 }
 
 /** Properties that a zvol gets before its target is made, in the same script. */
@@ -24,7 +27,7 @@ export interface TargetExporter {
    * Makes a target, or the parts that it lacks, and saves it for a restart of the host. `finished`: it was complete before, so that a
    * complete one needs nothing. Throws "failed-precondition" for a name that another device has, "unavailable" when the target does not
    * become complete, and "changed" for a zvol that another controller has removed, or removed and made again. `note`: properties that the
-   * zvol gets before anything else happens.
+   * zvol gets before anything else happens. Removes an unnoted target of the zvol, as `remove` does, where the kernel serves it.
    */
   make(target: ExportedTarget, finished: boolean, call: Call, note?: Note): Promise<void>;
   /**

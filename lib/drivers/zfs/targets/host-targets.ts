@@ -91,9 +91,10 @@ export function targetStep(verb: Verb, settings: LioSettings | NvmetSettings, mo
   };
 }
 
-const described = ({ qualifiedName: name, backstore, dataset, device, guid }: ExportedTarget) => ({
+const described = ({ qualifiedName: name, backstore, dataset, device, guid, unnoted }: ExportedTarget) => ({
   ...{ name, backstore, dataset, device, tagged: bearsTag(backstore, guid) },
   serial: guid === "" ? crypto.randomUUID() : uuidOf(guid),
+  ...(unnoted && { unnoted: { name: unnoted.qualifiedName, backstore: unnoted.backstore } }),
 });
 
 /**

@@ -57,7 +57,9 @@ export class TargetShare implements ShareProtocol<ZfsVolume> {
     const name = kept === undefined ? targetName(naming, volume, spec) : checkedName(naming, kept);
     const noted = kept === undefined ? { [note]: name.backstore } : {};
     const values = Object.fromEntries(Object.entries(noted).map(([each, text]) => [noteProperty(each), text]));
-    await this.#exporter().make(this.#targetOf(volume, name), false, call, values);
+    const plain = targetName(naming, { id: volume.id, guid: "" }, spec);
+    const unnoted = plain.qualifiedName === name.qualifiedName ? undefined : plain;
+    await this.#exporter().make({ ...this.#targetOf(volume, name), unnoted }, false, call, values);
     return { ...noted, ...reach, [key]: name.qualifiedName };
   }
 

@@ -134,6 +134,12 @@ def require_device(ask):
     raise Refused("absent")
 
 
+def unnoted_of(target):
+    """The same zvol under the names that democratic-csi gives, which notes them only afterwards; None where they are the target's own."""
+    unnoted = target.get("unnoted")
+    return unnoted and dict(target, tagged=False, **unnoted)
+
+
 def caller_left():
     """Whether nobody reads the answer any more."""
     poll = select.poll()

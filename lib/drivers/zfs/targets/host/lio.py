@@ -97,6 +97,10 @@ class Lio:
                 raise Refused("foreign", device=foreign)
             if "target" in parts and not (finished or target["tagged"] or "backstore" in parts):
                 raise Refused("unproved")
+            # A zvol can be in one backstore only.
+            unnoted = unnoted_of(target)
+            if unnoted and os.path.isdir(os.path.join(self.iscsi, unnoted["name"])) and "backstore" in self.state(unnoted)[0]:
+                self.take_away(unnoted)
             saved = self.saved_of(target, self.read_saved(finished))
             self.complete(target, *saved)
             parts, foreign, _ = self.state(target)
@@ -207,27 +211,30 @@ class Lio:
 
     def remove(self):
         """Removes a target with its backstore, unless an initiator is logged in."""
-        target = self.ask["target"]
         with alone(self.ask["lock"], self.ask["seconds"]):
-            parts, foreign, others = self.state(target)
-            if not parts & {"target", "backstore", "blank"}:
-                self.forget(target)
-                return {"done": True}
-            if foreign is not None and "backstore" not in parts:
-                return {"done": True}
-            if foreign is not None:
-                raise Refused("foreign", device=foreign)
-            if others:
-                raise Refused("others", lun=others[0])
-            if "target" in parts and not (target["tagged"] or parts & {"backstore", "lun"}):
-                raise Refused("unproved")
-            self.file.read()
-            self.close(target)
-            take_apart(os.path.join(self.iscsi, target["name"]), self.backstores(target["backstore"]))
-            if self.state(target)[0] & {"target", "backstore"}:
-                raise Refused("remains")
-            self.forget(target)
+            self.take_away(self.ask["target"])
         return {"done": True}
+
+    def take_away(self, target):
+        """The same, under the lock."""
+        parts, foreign, others = self.state(target)
+        if not parts & {"target", "backstore", "blank"}:
+            self.forget(target)
+            return
+        if foreign is not None and "backstore" not in parts:
+            return
+        if foreign is not None:
+            raise Refused("foreign", device=foreign)
+        if others:
+            raise Refused("others", lun=others[0])
+        if "target" in parts and not (target["tagged"] or parts & {"backstore", "lun"}):
+            raise Refused("unproved")
+        self.file.read()
+        self.close(target)
+        take_apart(os.path.join(self.iscsi, target["name"]), self.backstores(target["backstore"]))
+        if self.state(target)[0] & {"target", "backstore"}:
+            raise Refused("remains")
+        self.forget(target)
 
     def sessions(self, place):
         """The initiators that are logged in: those without an access list behind a NUL each (target_core_tpg.c), others in its `info`."""

@@ -132,6 +132,10 @@ class Nvmet:
             absent = [each for each in self.ask["ports"] if not os.path.isdir(self.port(each))]
             if absent:
                 raise Refused("lacking", parts=["port %s" % each for each in absent], why="the host has no such port of NVMe")
+            # Two subsystems would lead to one zvol, of which only the noted one goes with it.
+            unnoted = unnoted_of(target)
+            if unnoted and "namespace" in self.state(unnoted)[0]:
+                self.take_away(unnoted)
             self.complete(target, parts)
             parts, foreign = self.state(target)
             if foreign is not None:
@@ -196,24 +200,27 @@ class Nvmet:
 
     def remove(self):
         """Removes a subsystem, unless a host is connected."""
-        target = self.ask["target"]
         self.require_loaded()
         with alone(self.ask["lock"], self.ask["seconds"]):
-            parts, foreign = self.state(target)
-            if "subsystem" not in parts:
-                self.forget(target)
-                return {"done": True}
-            if foreign is not None and "namespace" not in parts:
-                return {"done": True}
-            if foreign is not None:
-                raise Refused("foreign", device=foreign)
-            if not (target["tagged"] or "namespace" in parts):
-                raise Refused("unproved")
-            self.file.read()
-            Closing(self, target).close()
-            self.take_apart(target)
-            self.forget(target)
+            self.take_away(self.ask["target"])
         return {"done": True}
+
+    def take_away(self, target):
+        """The same, under the lock."""
+        parts, foreign = self.state(target)
+        if "subsystem" not in parts:
+            self.forget(target)
+            return
+        if foreign is not None and "namespace" not in parts:
+            return
+        if foreign is not None:
+            raise Refused("foreign", device=foreign)
+        if not (target["tagged"] or "namespace" in parts):
+            raise Refused("unproved")
+        self.file.read()
+        Closing(self, target).close()
+        self.take_apart(target)
+        self.forget(target)
 
     def take_apart(self, target):
         """The namespace goes last: until then it proves whose the subsystem is."""
