@@ -40,6 +40,9 @@ const host = "csimux";
 /** The tag of a complete backup. One without it was left by an interrupted call. */
 const completeTag = "csi_complete";
 
+/** The number of digits of an id. */
+const completeDigits = 64;
+
 /** The exit code of `restic backup` if some files could not be read (restic, "Exit status codes"). */
 const someUnread = 3;
 
@@ -113,7 +116,7 @@ export class Restic implements BackupTool {
   }
 
   async forget(id: string, call: Call): Promise<void> {
-    const words = [...(this.#settings.prune ? ["--prune"] : []), id];
+    const words = [...(this.#settings.prune ? ["--prune"] : []), searched(id)];
     const forget = () => this.#run("forget", words, call, unlimitedMs);
     const output = await this.#turns.run(() => this.#unlocked(forget, call), call.signal);
     if (output.exitCode !== 0) throw this.#failure("forget a snapshot", output);
@@ -171,7 +174,7 @@ export class Restic implements BackupTool {
   async #read(id: string, call: Call): Promise<Read | undefined> {
     const missing = await this.#missing(call);
     if (missing) throw this.#failure("open the repository", missing);
-    const found = await this.#list([id], call);
+    const found = await this.#list([searched(id)], call);
     return onlyMatch(this.#context, "restic", found, id);
   }
 
@@ -220,6 +223,12 @@ export class Restic implements BackupTool {
     return new CsiError("not-found", `connection "${this.#context.connection}": restic has no snapshot "${id}"`);
   }
 }
+
+/**
+ * An id as restic looks for it: without its last digit if it is complete. From 0.15 on restic does not look for a complete one, and says of
+ * one that does not exist what it says of one that it cannot read (internal/restic/snapshot_find.go, FindSnapshot).
+ */
+const searched = (id: string): string => id.slice(0, completeDigits - 1);
 
 const nameTag = (key: string): string => `csi_snapshot_name=${key}`;
 
