@@ -105,6 +105,13 @@ export async function runTool(
   throw new CsiError("failed-precondition", text);
 }
 
+/**
+ * What restic says where there is no repository. Before 0.17 these are the messages of the object store, and the sentences around them are the same
+ * for any other failure, up to 0.18 (cmd/restic/global.go, open): a repository whose storage does not answer is not missing.
+ */
+export const noRepository =
+  /repository does not exist|unable to open config file: [\s\S]*(?:does(?:n't| not) exist|no such file|not ?found)[\s\S]*\nIs there a repository/i;
+
 /** Error texts of the tools, and their meaning. The complete texts may contain names of files and addresses, so only the log gets them. */
 const meanings: readonly (readonly [RegExp, CsiError["code"], string])[] = [
   [/wrong password|no key found|invalid repository password/i, "failed-precondition", "its password is wrong"],
@@ -115,7 +122,8 @@ const meanings: readonly (readonly [RegExp, CsiError["code"], string])[] = [
     "failed-precondition",
     "its configuration does not match its key, as after two concurrent creations; if it has no backups yet, remove it and run `restic init`",
   ],
-  [/repository is not connected|unable to open config file/i, "failed-precondition", "there is no repository"],
+  [/repository is not connected/i, "failed-precondition", "there is no repository"],
+  [noRepository, "failed-precondition", "there is no repository"],
   [/invalid token|unable to parse token/i, "failed-precondition", "config_token cannot be read"],
 ];
 

@@ -15,6 +15,7 @@ import {
   foreignMaker,
   type JsonObject,
   momentOf,
+  noRepository,
   onlyMatch,
   ownOnes,
   rowsOf,
@@ -53,8 +54,6 @@ const isLocked = /already locked|unable to create lock/;
 
 /** What `restic snapshots` says of what it could not read (FindFilteredSnapshots of cmd/restic/find.go); of an id that does not exist, it says something else. */
 const unread = /^(?:Ignoring "[^"]*"(?!: (?:no matching|multiple) IDs? )|could not load snapshot)/m;
-
-const noRepository = /Is there a repository at the following location|repository does not exist/;
 
 /**
  * Serializes the creation of repositories for all connections of this process. Two concurrent `restic init` would both find

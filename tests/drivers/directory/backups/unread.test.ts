@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { chmod, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { noRepository } from "../../../../lib/drivers/directory/backup-tool.ts";
 import type { Driver } from "../../../../lib/drivers/driver.ts";
 import type { CommandRunner } from "../../../../lib/io/runner.ts";
 import { codeOf } from "../../../contract/driver-volumes.ts";
@@ -146,6 +147,43 @@ test.skipIf(!hasRestic)(
   },
   60_000,
 );
+
+/** restic 0.14 to 0.18, cmd/restic/global.go, open; the messages of its object stores are in internal/backend. */
+const unopened = (why: string) =>
+  `Fatal: unable to open config file: ${why}\nIs there a repository at the following location?\nrest:http://nas/\n`;
+
+test.skipIf(!hasRestic)(
+  "a repository whose storage does not answer is neither empty nor made again",
+  async () => {
+    const { repository, id } = await filled(resticRepository());
+    for (const why of [
+      'Head "http://nas/config": dial tcp 192.0.2.1:80: connect: connection refused',
+      "unexpected HTTP response (503): 503 Service Unavailable",
+      "Stat: Please reduce your request rate.",
+    ]) {
+      const begun: unknown[] = [];
+      const away = through(repository, async (command, signal) => {
+        if (command.argv.includes("init")) begun.push(command.argv);
+        if (!command.argv.includes("cat")) return await repository.runner.run(command, signal);
+        return { exitCode: 1, stdout: "", stderr: unopened(why) };
+      });
+      expect(await codeOf(snapshotIds(away))).toBe("unavailable");
+      expect(await codeOf(snapshotsOf(away).create("t", "a", {}, call))).toBe("unavailable");
+      expect(await codeOf(snapshotsOf(away).delete(id, call))).toBe("unavailable");
+      expect(begun).toEqual([]);
+    }
+  },
+  60_000,
+);
+
+test.each([
+  unopened("stat /srv/backups/config: no such file or directory"),
+  unopened("Stat: The specified key does not exist."),
+  unopened("<config/> does not exist"),
+  unopened("storage: object doesn't exist"),
+  unopened("Object Not Found"),
+  "Fatal: repository does not exist: unable to open config file: <config/> does not exist\nIs there a repository at the following location?\nrest:http://nas/\n",
+])("%j means that there is no repository", stderr => expect(noRepository.test(stderr)).toBe(true));
 
 test.skipIf(!hasRestic)(
   "restic's backup waits for another user's lock, and for nothing that a file is called",
