@@ -143,6 +143,14 @@ test("an answer with complaints about absent names alone tells which names are a
   expect(() => absent("")).toThrow(expect.objectContaining({ failure: "incomplete" }));
 });
 
+test("a list that zfs could not complete does not count, although it exits with 0", () => {
+  const listed = (stderr: string) => missingNames({ exitCode: 0, stdout: "tank/a\ntank\n", stderr });
+  const cut = expect.objectContaining({ failure: "incomplete", message: expect.stringContaining("I/O error") });
+  expect(() => listed("cannot iterate filesystems: I/O error\n")).toThrow(cut);
+  const suspended = "cannot iterate filesystems: pool I/O is currently suspended\n";
+  expect(() => listed(suspended)).toThrow(expect.objectContaining({ failure: "suspended" }));
+});
+
 const answer = (stdout: string, exitCode = 0): ReadonlyMap<string, Output> =>
   new Map([["look", { stdout, stderr: "", exitCode }]]);
 const complete = `${JSON.stringify({ lacking: { "iqn.2024-01.org.example:a": ["lun", "portal"] } })}\n`;

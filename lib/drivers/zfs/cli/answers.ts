@@ -74,8 +74,18 @@ export const isGone = ({ stderr }: Output, name: string): boolean =>
 /** The complaint that a name does not exist (OpenZFS 2.1 to 2.3, lib/libzfs/libzfs_util.c, zfs_standard_error). */
 const absence = /^cannot open '([^']*)': dataset does not exist$/;
 
+/**
+ * What zfs says when it cannot continue a list, as behind a damaged dataset. What follows is missing, also in a second list, but it exits
+ * with 0 (OpenZFS 2.0 to 2.4, lib/libzfs/libzfs_iter.c, zfs_do_list_ioctl; cmd/zfs/zfs_iter.c, zfs_callback).
+ */
+const cutShort = /^cannot iterate filesystems: /m;
+
 /** The names reported as absent. Throws ZfsError for any other complaint, and "incomplete" for a failure without a message. */
 export function missingNames(output: Output): ReadonlySet<string> {
+  if (cutShort.test(output.stderr)) {
+    const refused = refusal(output);
+    throw refused.failure === "suspended" ? refused : incomplete(refused.message);
+  }
   if (output.exitCode === 0) return new Set();
   const lines = complaints(output.stderr);
   if (lines.length === 0)
