@@ -95,12 +95,28 @@ async function copyWithRsync(context: OperationContext, { source, runner }: Seal
 
 const removals = 4;
 
+/** The machines whose rm is GNU's. */
+const withGnuRm = new WeakSet<CommandRunner>();
+
+/**
+ * Throws "failed-precondition" for an rm that takes `--one-file-system` and removes on other file systems nevertheless, as that of uutils before
+ * 0.10 (src/uu/rm/src/rm.rs). One without `--version` does not take it.
+ */
+async function requireGnuRm(context: OperationContext, call: Call): Promise<void> {
+  if (withGnuRm.has(context.runner)) return;
+  const output = await run(context.runner, ["rm", "--version"], call);
+  if (output?.exitCode !== 0) return;
+  if (!output.stdout.startsWith("rm (GNU coreutils) ")) throw missing(context, absent("rm"));
+  withGnuRm.add(context.runner);
+}
+
 /**
  * Removes a tree and everything in it, but nothing that is mounted there. GNU rm walks by open folders and follows no link, whatever
  * is exchanged meanwhile (fts(3), openat(2) with O_NOFOLLOW). Tried a few times, because a pod may still use it, and a copy whose
  * csimux was killed may still be writing into it. Throws "aborted" when it keeps coming back.
  */
 export async function removeTree(context: OperationContext, path: string, call: Call): Promise<void> {
+  await requireGnuRm(context, call);
   for (let attempt = 1; attempt <= removals; attempt++) {
     const argv: Argv = ["rm", "-rf", "--one-file-system", "--", path];
     const output = await whileAnswering(context, call, attended => run(context.runner, argv, attended));
@@ -133,6 +149,7 @@ export async function checkTools(context: OperationContext, call: Call): Promise
   };
   if (!(await found("cp")) && !(await found("rsync"))) throw missing(context, noCopyTool);
   for (const name of ["rm", "sync"]) if (!(await found(name))) throw missing(context, absent(name));
+  await requireGnuRm(context, call);
   await checkSeal(context, call);
   checkedAt.set(context.runner, performance.now());
 }

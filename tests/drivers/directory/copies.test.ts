@@ -274,7 +274,7 @@ test("a delete makes the removal of the content durable before it removes the re
     removeFile: file => localFiles.removeFile(file).then(() => void told("remove", file)),
   };
   const rm: Answer = (command, signal) => {
-    steps.push("rm");
+    if (!command.argv.includes("--version")) steps.push("rm");
     return systemRunner.run(command, signal);
   };
   const driver = openOn(base, { files, runner: runnerWith({ rm }) });

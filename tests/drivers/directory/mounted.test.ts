@@ -200,3 +200,23 @@ describe("a base folder whose parts are on several file systems or in several qu
     expect(await codeOf(driver.create(volumeOf("c"), call))).toBe("ok");
   });
 });
+
+test("an rm that takes the option for other file systems and ignores it removes nothing", async () => {
+  const removals: unknown[] = [];
+  // uutils before 0.10, src/uu/rm/locales/en-US.ftl: "NOT IMPLEMENTED".
+  const run: CommandRunner["run"] = (command, signal) => {
+    if (command.argv[0] !== "rm") return systemRunner.run(command, signal);
+    if (command.argv[1] === "--version")
+      return Promise.resolve({ stdout: "rm (uutils coreutils) 0.8.0\n", stderr: "", exitCode: 0 });
+    removals.push(command.argv);
+    return systemRunner.run(command, signal);
+  };
+  const driver = openOn(base, { runner: { ...systemRunner, run } });
+  await driver.create(volumeOf("a"), call);
+  await writeFile(`${base}/v/a/file`, "content");
+  expect(await codeOf(driver.check?.(call) ?? Promise.resolve())).toBe("failed-precondition");
+  expect(await codeOf(driver.delete("a", call))).toBe("failed-precondition");
+  expect(removals).toEqual([]);
+  await openOn(base).delete("a", call);
+  expect(await leftOn(base)).toEqual([]);
+});
