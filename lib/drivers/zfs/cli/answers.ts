@@ -90,13 +90,10 @@ export function missingNames(output: Output): ReadonlySet<string> {
   const lines = complaints(output.stderr);
   if (lines.length === 0)
     throw new ZfsError("incomplete", `zfs ended with ${output.exitCode} and no message; its answer does not count`);
-  return new Set(
-    lines.map(line => {
-      const name = absence.exec(line)?.[1];
-      if (name === undefined) throw refusal(output);
-      return name;
-    }),
-  );
+  // Another complaint next to that of an absent name does not mean that something is absent.
+  const others = lines.filter(line => !absence.test(line));
+  if (others.length > 0) throw refusal({ ...output, stderr: others.join("\n") });
+  return new Set(lines.flatMap(line => absence.exec(line)?.[1] ?? []));
 }
 
 /** What the last cell of a row can be (OpenZFS 2.1 to 2.3, lib/libzfs/libzfs_util.c, zprop_print_one_property). */
