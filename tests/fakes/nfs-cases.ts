@@ -42,7 +42,7 @@ function serverOf({ runner, dataset, place }: CaseHost) {
         .sort()
         .join(", ");
     },
-    flush: () => new ExportCache(host, []).flushed(signal),
+    flush: () => new ExportCache().of(host, []).flushed(signal),
   };
 }
 

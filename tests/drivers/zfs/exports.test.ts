@@ -37,13 +37,13 @@ async function pass(ms: number): Promise<void> {
 
 test("an export cache whose last flush is over is flushed immediately", async () => {
   const { host, flushes } = hostWith(() => -2);
-  await new ExportCache(host, []).flushed(never);
+  await new ExportCache().of(host, []).flushed(never);
   expect(flushes).toEqual([1_000_000_000]);
 });
 
 test("exports that change continuously are flushed after ten seconds, once for all waiting calls", async () => {
   const { host, flushes } = hostWith(() => 5);
-  const cache = new ExportCache(host, []);
+  const cache = new ExportCache().of(host, []);
   const waiting = [cache.flushed(never), cache.flushed(never)];
   await pass(9_900);
   expect(flushes).toEqual([]);
@@ -54,7 +54,7 @@ test("exports that change continuously are flushed after ten seconds, once for a
 
 test("a call that stops waiting for a flush leaves it to the others", async () => {
   const { host, flushes } = hostWith(() => 3);
-  const cache = new ExportCache(host, []);
+  const cache = new ExportCache().of(host, []);
   const stop = new AbortController();
   const first = cache.flushed(stop.signal).catch((error: Error) => error.message);
   const second = cache.flushed(never);
@@ -68,7 +68,7 @@ test("a call that stops waiting for a flush leaves it to the others", async () =
 
 test("where the time of the last flush is unknown, a flush is delayed by two seconds", async () => {
   const { host, flushes } = hostWith(() => undefined);
-  const flushed = new ExportCache(host, []).flushed(never);
+  const flushed = new ExportCache().of(host, []).flushed(never);
   await pass(2_000);
   expect(flushes).toEqual([]);
   await pass(300);

@@ -21,7 +21,7 @@ import { becauseOf, incomplete, isGone, outputOf, poolStates, readEntries, refus
 import { destroyStep, freeNameStep, refuseUsed, renameStep, whileUnused } from "./destroy.ts";
 import { listBelow, listFamilies, listFamily, namesBelow, snapshotSteps, TakenNames } from "./listing.ts";
 import { onlyIf, unlessLarger } from "./lock.ts";
-import { ExportCache, exportedIn, exportsStep } from "./nfs.ts";
+import { ExportCache, exportedIn, exportsStep, type FlushedExports } from "./nfs.ts";
 import {
   copyStep,
   mountProperties,
@@ -227,8 +227,8 @@ export class ZfsCli implements Zfs {
       throw incomplete(`the copy to ${to} has ended, but ${end} does not exist`);
   }
 
-  get #exports(): ExportCache {
-    return this.#host.shared("nfs exports", () => new ExportCache(this.#host, this.#programs.privileged));
+  get #exports(): FlushedExports {
+    return this.#host.shared("nfs exports", () => new ExportCache()).of(this.#host, this.#programs.privileged);
   }
 
   #argv(...words: readonly string[]): Argv {

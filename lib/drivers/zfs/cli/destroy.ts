@@ -5,7 +5,7 @@ import { property } from "../properties.ts";
 import { type DestroyOptions, type RenameOptions, type ServedFilesystem, type Zfs, ZfsError } from "../zfs.ts";
 import { outputOf, refusal } from "./answers.ts";
 import { type Compared, onlyIf, underLock, whileStill } from "./lock.ts";
-import { clientsIn, clientsText, type ExportCache, infoStep, usersText } from "./nfs.ts";
+import { clientsIn, clientsText, type FlushedExports, infoStep, usersText } from "./nfs.ts";
 import type { Programs, ZfsCalls } from "./steps.ts";
 
 /** The number of snapshots in one word: a word has up to 128 KiB (execve(2)), a name up to 255 bytes. */
@@ -128,7 +128,7 @@ export function renameStep(programs: Programs, from: string, to: string, how: Pa
  */
 export async function whileUnused(
   { programs, run, signal }: ZfsCalls,
-  exports: ExportCache,
+  exports: FlushedExports,
   served: ServedFilesystem | undefined,
   step: Step,
 ): Promise<Output> {
@@ -152,7 +152,7 @@ export async function whileUnused(
 /** Throws "used" or "busy" while NFS clients use a file system. Changes nothing. */
 export async function refuseUsed(
   calls: ZfsCalls,
-  exports: ExportCache,
+  exports: FlushedExports,
   name: string,
   served: ServedFilesystem,
 ): Promise<void> {

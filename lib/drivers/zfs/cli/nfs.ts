@@ -132,24 +132,34 @@ const unknownMs = 2_100;
 /** The time limit of a round in milliseconds. */
 const roundMs = 60_000;
 
+/** How one connection reaches the NFS server. */
+interface ReachedServer {
+  readonly host: StorageHost;
+  /** Precedes programs that only root may run. */
+  readonly privileged: readonly string[];
+}
+
+/** The export cache of a server, as one connection flushes it. */
+export interface FlushedExports {
+  /** Resolves after a flush; only active clients fill the cache again. An aborted signal ends this wait, not the flush. */
+  flushed(signal: AbortSignal): Promise<void>;
+}
+
 /**
  * The export cache of a host's NFS server. Each change of exports flushes it, and its clock counts whole seconds: more than one
  * flush a second moves the time of the flush ahead of the clock, and until then nothing leaves the cache (sunrpc, cache_flush). So all
  * who need a flush wait together until that time has passed, and then flush once.
  */
 export class ExportCache {
-  readonly #host: StorageHost;
-  readonly #privileged: readonly string[];
   #round: Promise<void> | undefined;
 
-  constructor(host: StorageHost, privileged: readonly string[]) {
-    this.#host = host;
-    this.#privileged = privileged;
+  /** For one connection. It outlives those that use it, whose logins end with them, so each round is made with that of the caller that begins it. */
+  of(host: StorageHost, privileged: readonly string[]): FlushedExports {
+    return { flushed: signal => this.#flushed({ host, privileged }, signal) };
   }
 
-  /** Resolves after a flush; only active clients fill the cache again. An aborted signal ends this wait, not the flush. */
-  async flushed(signal: AbortSignal): Promise<void> {
-    this.#round ??= this.#flush(AbortSignal.timeout(roundMs)).finally(() => {
+  async #flushed(server: ReachedServer, signal: AbortSignal): Promise<void> {
+    this.#round ??= this.#flush(server, AbortSignal.timeout(roundMs)).finally(() => {
       this.#round = undefined;
     });
     const over = new AbortController();
@@ -158,22 +168,22 @@ export class ExportCache {
     await Promise.race([this.#round, left]).finally(() => over.abort());
   }
 
-  async #flush(signal: AbortSignal): Promise<void> {
+  async #flush(server: ReachedServer, signal: AbortSignal): Promise<void> {
     const latest = performance.now() + latestMs;
-    for (let known = await this.#ahead(signal); ; known = await this.#ahead(signal)) {
+    for (let known = await this.#ahead(server, signal); ; known = await this.#ahead(server, signal)) {
       const left = Math.min(known ?? unknownMs, latest - performance.now());
       if (left > 0) await pause(left, signal);
       if (left <= 0 || known === undefined) break;
     }
-    const argv = behind(this.#privileged, "exportfs", "-f");
-    await this.#host.script({ steps: [{ name: "flush", argv, onFailure: "go-on" }] }, signal);
+    const argv = behind(server.privileged, "exportfs", "-f");
+    await server.host.script({ steps: [{ name: "flush", argv, onFailure: "go-on" }] }, signal);
   }
 
   /** For how many milliseconds a flush has no effect yet; undefined where that is unknown. */
-  async #ahead(signal: AbortSignal): Promise<number | undefined> {
-    const last: Step = { name: "last", argv: behind(this.#privileged, "cat", flushTime), onFailure: "go-on" };
+  async #ahead({ host, privileged }: ReachedServer, signal: AbortSignal): Promise<number | undefined> {
+    const last: Step = { name: "last", argv: behind(privileged, "cat", flushTime), onFailure: "go-on" };
     const clock: Step = { name: "clock", argv: ["date", "+%s"], onFailure: "go-on" };
-    const outputs = await this.#host.script({ steps: [last, clock] }, signal);
+    const outputs = await host.script({ steps: [last, clock] }, signal);
     const [at, now] = [last, clock].map(({ name }) => outputs.get(name)?.stdout.trim() ?? "");
     if (!/^\d+$/.test(at ?? "") || !/^\d+$/.test(now ?? "")) return undefined;
     return (Number(at) - Number(now) + 1) * 1000;
