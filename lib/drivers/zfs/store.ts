@@ -181,7 +181,9 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
     const zvol = settings.volumes.type === "volume" ? settings.volumes : undefined;
     const size = zvol ? wholeUnits(bytes, volume.block || 1n, limit) : bytes;
     const thick = zvol?.thick ? { refreservation: "auto" } : {};
-    const values: NewValues = zvol ? { volsize: String(size), ...thick } : sizeValues(settings, size);
+    // The file may have asked for a quota only when the volume was made.
+    const limited = volume.bytes > 0n;
+    const values: NewValues = zvol ? { volsize: String(size), ...thick } : sizeValues(settings, size, limited);
     // Another controller may have expanded it further meanwhile; ZFS would cut off what is behind the size.
     const property = ["volsize", "refquota", "refreservation"].find(each => values[each] !== undefined) ?? "";
     await this.#set(volume, values, call, { guid: volume.guid, grows: { property, bytes: size } });

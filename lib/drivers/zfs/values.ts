@@ -106,11 +106,11 @@ const renderedAll = (templates: NewValues, name: string, parameters: Context): N
     Object.entries(templates).map(([key, template]) => [key, rendered(template, { name, parameters })]),
   );
 
-/** The properties that keep a volume at its size in bytes. */
-export function sizeValues({ volumes }: StoreSettings, bytes: bigint): NewValues {
+/** The properties that keep a volume at its size in bytes. `limited`: it has a quota, whether or not new volumes get one. */
+export function sizeValues({ volumes }: StoreSettings, bytes: bigint, limited = false): NewValues {
   if (volumes.type === "volume") return { refreservation: volumes.thick ? "auto" : "0" };
   return {
-    ...(volumes.quotas && { refquota: String(bytes) }),
+    ...((volumes.quotas || limited) && { refquota: String(bytes) }),
     ...(volumes.reservation && { refreservation: String(bytes) }),
   };
 }

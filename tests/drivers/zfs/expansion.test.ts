@@ -3,7 +3,7 @@ import { codeOf } from "../../contract/driver-volumes.ts";
 import { perTest } from "../../contract/per-test.ts";
 import { callWith, getVolume, gib, volumeOf } from "../../contract/rig.ts";
 import { atEachStep } from "../../contract/steps.ts";
-import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
+import { openZfs, type ZfsRig, zfsRig } from "./zfs-rig.ts";
 
 const call = callWith();
 const open = perTest(() =>
@@ -57,3 +57,22 @@ test("a volume of which less than its size is reserved, from before, is reserved
   await rig.open().expand?.expand("a", larger, call);
   expect(sizesOf(rig)).toEqual([5n, 0n]);
 });
+
+const withQuotas = perTest((driver: string) => zfsRig({ driver }));
+
+test.each(["zfs-generic-nfs", "zfs-generic-smb", "zfs-local-dataset"])(
+  "without datasetEnableQuotas, the quota that a volume got with it grows, and others get none, with %s",
+  async driver => {
+    const rig = await withQuotas(driver);
+    await rig.open().create(volumeOf("a"), call);
+    const later = openZfs({ driver, folder: rig.fake.folder, zfs: { datasetEnableQuotas: false } }, rig.host);
+    await later.create(volumeOf("b"), call);
+    const quotas = [];
+    for (const id of ["a", "b"]) {
+      expect(await later.expand?.expand(id, larger, call)).toEqual({ bytes: larger.required, onNode: false });
+      quotas.push(rig.fake.find(`tank/k/v/${id}`)?.own["refquota"]?.value);
+    }
+    expect(quotas).toEqual([String(larger.required), undefined]);
+    expect((await getVolume(later, "a")).bytes).toBe(larger.required);
+  },
+);
