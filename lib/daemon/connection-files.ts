@@ -4,12 +4,21 @@ import { parseHandle } from "../core/handle.ts";
 import { ConnectionFolder } from "../io/folder.ts";
 import type { ValueResolver } from "../schema/value-resolver.ts";
 import type { MainFile } from "./main-file.ts";
+import { comparing } from "./named-files.ts";
 
 /** What a connection's file says to nodes. */
 interface FileForNodes {
   readonly mountFlags: readonly string[];
   /** The addresses of its storage, as in contexts; empty if it names none. */
   readonly addresses: readonly string[];
+}
+
+/** What was read of a text, and whether the files that it names, such as that of mount_flags, are still the same. */
+interface KnownFile {
+  readonly text: string;
+  readonly defaults: object;
+  readonly areEqual: () => boolean;
+  readonly read: FileForNodes;
 }
 
 /**
@@ -21,7 +30,7 @@ export function connectionFiles(main: MainFile, resolver: ValueResolver) {
   const { single, configFolder } = main.config;
   const folder = new ConnectionFolder(single === undefined ? configFolder : main.folder);
   // Parsing the YAML again for each volume would be a quarter of the cost of staging a folder.
-  const known = new Map<string, { readonly text: string; readonly defaults: object; readonly read: FileForNodes }>();
+  const known = new Map<string, KnownFile>();
   const fileOf = async (name: string): Promise<FileForNodes | undefined> => {
     const { defaults } = main.config;
     try {
@@ -31,11 +40,12 @@ export function connectionFiles(main: MainFile, resolver: ValueResolver) {
         return undefined;
       }
       const last = known.get(name);
-      if (last?.text === text && last.defaults === defaults) return last.read;
+      if (last?.text === text && last.defaults === defaults && last.areEqual()) return last.read;
       const { nodeAddresses, readPlacement } = await import("../config/placement.ts");
-      const { mountFlags } = readPlacement(`${name}.yaml`, text, defaults, resolver);
+      const files = comparing(resolver);
+      const { mountFlags } = readPlacement(`${name}.yaml`, text, defaults, files.resolver);
       const read = { mountFlags, addresses: nodeAddresses(`${name}.yaml`, text, defaults, resolver) };
-      known.set(name, { text, defaults, read });
+      known.set(name, { text, defaults, areEqual: files.areEqual, read });
       return read;
     } catch (error) {
       if (error instanceof CsiError) return undefined;

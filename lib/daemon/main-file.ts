@@ -12,6 +12,7 @@ import { TimeLimit } from "../core/time.ts";
 import { readSmallFile } from "../io/small-file.ts";
 import { inWords, reasons } from "../schema/finding.ts";
 import type { ValueResolver } from "../schema/value-resolver.ts";
+import { comparing } from "./named-files.ts";
 
 /** The minimum interval in milliseconds at which calls read the main file again. */
 const freshMs = 1_000;
@@ -33,6 +34,8 @@ export class MainFile {
   readonly #log: Log;
   /** The text that was parsed last, and its error. */
   #text: string;
+  /** Whether the files that it names, such as that of mount_flags, are as they were read. */
+  #areEqual: () => boolean;
   #fault: unknown;
   #config: ProxyConfig;
   #readAt = performance.now();
@@ -41,9 +44,15 @@ export class MainFile {
   readonly #limit = new TimeLimit(readMs);
   #last: Promise<void> = Promise.resolve();
 
-  private constructor(path: string, text: string, config: ProxyConfig, resolver: ValueResolver, log: Log) {
+  private constructor(
+    path: string,
+    { text, config, areEqual }: { text: string; config: ProxyConfig; areEqual: () => boolean },
+    resolver: ValueResolver,
+    log: Log,
+  ) {
     this.#path = path;
     this.#text = text;
+    this.#areEqual = areEqual;
     this.#config = config;
     this.#resolver = resolver;
     this.#log = log;
@@ -52,10 +61,11 @@ export class MainFile {
   /** Throws "failed-precondition" when the file cannot be read or used. */
   static async load(path: string, resolver: ValueResolver, log: Log): Promise<MainFile> {
     const text = await readMainText(path);
-    const config = await parsed(path, text, resolver, log);
+    const files = comparing(resolver);
+    const config = await parsed(path, text, files.resolver, log);
     if (config.single !== undefined)
       log.info("the main file configures one driver, which is the only connection", { path });
-    return new MainFile(path, text, config, resolver, log);
+    return new MainFile(path, { text, config, areEqual: files.areEqual }, resolver, log);
   }
 
   get config(): ProxyConfig {
@@ -110,11 +120,13 @@ export class MainFile {
 
   /** Parses each text once, because that is slow. Throws its error. */
   async #use(text: string): Promise<void> {
-    if (text !== this.#text) {
+    if (text !== this.#text || !this.#areEqual()) {
+      const files = comparing(this.#resolver);
       this.#text = text;
+      this.#areEqual = files.areEqual;
       this.#fault = undefined;
       try {
-        this.#apply(await parsed(this.#path, text, this.#resolver, this.#log));
+        this.#apply(await parsed(this.#path, text, files.resolver, this.#log));
       } catch (error) {
         this.#fault = error;
       }

@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import { type ConnectionConfig, type ReadConnection, readConnection } from "../config/connection.ts";
 import { accessibleTopologyOf } from "../config/placement.ts";
 import type { ProxyConfig } from "../config/proxy.ts";
@@ -15,6 +14,7 @@ import type { Open } from "../mux/connections.ts";
 import { isMapping } from "../schema/mapping.ts";
 import type { ValueResolver } from "../schema/value-resolver.ts";
 import type { AccessibleTopology } from "../topology/accessible-topology.ts";
+import { comparing } from "./named-files.ts";
 
 /** The dependencies of an opener. */
 export interface OpenOptions {
@@ -70,22 +70,6 @@ function poolOf({ territory }: DriverFacts, file: unknown): string | undefined {
   const [host = "this node"] = territory.hosts.map(at).filter(each => typeof each === "string");
   const [dataset] = territory.trees.map(at).filter(each => typeof each === "string");
   return dataset && `${dataset.split("/")[0]} on ${host.toLowerCase()}`;
-}
-
-/** A resolver, and whether all files that it has read are still the same. Keeps no content. */
-function comparing({ env, file }: ValueResolver) {
-  const read = new Map<string, string>();
-  const digest = (content: string | undefined) =>
-    content === undefined ? "" : createHash("sha256").update(content).digest("base64");
-  const reading = (path: string): string | undefined => {
-    const content = file(path);
-    read.set(path, digest(content));
-    return content;
-  };
-  return {
-    resolver: { env, file: reading },
-    areEqual: () => [...read].every(([path, before]) => digest(file(path)) === before),
-  };
 }
 
 /** Reachable from every node. */

@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, expect, setSystemTime, test } from "bun:test";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { valueResolver } from "../../cmd/host.ts";
+import { connectionFiles } from "../../lib/daemon/connection-files.ts";
 import { MainFile } from "../../lib/daemon/main-file.ts";
 import type { Connection } from "../../lib/mux/connection.ts";
 import { Connections } from "../../lib/mux/connections.ts";
@@ -101,4 +102,26 @@ test("a changed main file is read also after the clock was set back", async () =
   } finally {
     setSystemTime();
   }
+});
+
+test("the flags of mounts that are in files of their own are those that the files have now", async () => {
+  const at = (name: string) => join(folder, name);
+  await mkdir(at("connections"));
+  const node = (name: string) => `node: { mount: { mount_flagsFile: ${at(name)} } }\n`;
+  await writeFile(at("proxy.yaml"), `driver: proxy\nproxy: { configFolder: ${at("connections")} }\n${node("all")}`);
+  const nas = "driver: smb-client\nsmb: { shareHost: nas, shareBasePath: data, controllerBasePath: /x }\n";
+  await writeFile(at("connections/nas.yaml"), nas + node("own"));
+  const write = async (password: string) => {
+    for (const name of ["all", "own"]) await writeFile(at(name), `username=${name},password=${password}`);
+  };
+  await write("old");
+  const resolver = valueResolver({});
+  const main = await MainFile.load(at("proxy.yaml"), resolver, log);
+  const { mountFlags } = connectionFiles(main, resolver);
+  const flags = async () => [await mountFlags("v:nas/a"), await mountFlags("v:other/a")];
+  const flagsWith = (password: string) => ["own", "all"].map(name => [`username=${name}`, `password=${password}`]);
+  expect(await flags()).toEqual(flagsWith("old"));
+  await write("new");
+  await main.reread();
+  expect(await flags()).toEqual(flagsWith("new"));
 });
