@@ -8,7 +8,7 @@ import type { StoredVolume } from "../store.ts";
 import { explainDsm } from "./dsm-error.ts";
 import { type FolderMark, FolderNames } from "./folder-names.ts";
 import type { Folders, SharedFolder, StillSame } from "./folders.ts";
-import { type LunName, type LunNames, parseMark } from "./names.ts";
+import { isUnique, type LunName, type LunNames, parseMark } from "./names.ts";
 import type { Lun, LunSnapshot, San, SanTarget } from "./san.ts";
 
 /** Owners whose volumes belong to a connection: its instance, and itself for volumes made before it had an `instance_id`. */
@@ -127,6 +127,15 @@ export class LunContext implements FailureContext {
     };
   }
 
+  /** Throws "failed-precondition" for a LUN of this id with another prefix or suffix, which an earlier file has given it. */
+  refuseOtherwise(id: string, luns: readonly Lun[]): void {
+    const isMarked = ({ description }: Lun) => this.#owners.includes(parseMark(description)?.owner ?? "");
+    const found = luns.find(lun => this.names.isOtherwise(id, lun.name, isMarked(lun)));
+    if (!found) return;
+    const text = `the LUN "${found.name}" is volume "${id}" with another namePrefix or nameSuffix, and is kept; restore them in the file, or rename or delete it in SAN Manager`;
+    throw this.error("failed-precondition", text);
+  }
+
   /** The id of a snapshot in democratic-csi's form; with the LUN's number if the UUID would make it too long. */
   snapshotId(lun: Lun, { uuid }: LunSnapshot): string {
     const id = `/lun/${lun.uuid}/${uuid}`;
@@ -175,6 +184,17 @@ export class FolderContext implements FailureContext {
     if (!this.names.isId(id)) return undefined;
     const name = this.names.share(id);
     return (await this.folders.list(call.signal)).find(each => each.name.toLowerCase() === name);
+  }
+
+  /** The folder of this volume with another prefix, which an earlier file has given it. */
+  async otherwise(id: string, call: Call): Promise<SharedFolder | undefined> {
+    if (!isUnique(id)) return undefined;
+    const isIt = ({ name, description }: SharedFolder) => {
+      const mark = this.names.parse(description);
+      const isNamed = name.toLowerCase().endsWith(id) && name.toLowerCase() !== this.names.share(id);
+      return mark !== undefined && mark.state !== "del" && isNamed;
+    };
+    return (await this.folders.list(call.signal)).find(isIt);
   }
 
   /** Throws "aborted" unless the folder is what was read: another controller may have finished or expanded it, or removed it and made another one. */

@@ -70,10 +70,13 @@ export async function findSnapshot(context: FolderContext, id: string, call: Cal
   return (await namesakesOf(context, id, call))[0];
 }
 
-/** Throws "failed-precondition" for a snapshot that DSM has, although this connection has no such volume: a person may have changed the folder's description. */
+/**
+ * Throws "failed-precondition" for a snapshot that DSM has, although this connection has no such volume: a person may have changed the folder's
+ * description, or the prefix in the file.
+ */
 async function refuseKept(context: FolderContext, id: string, call: Call): Promise<void> {
   const parts = parseFolderSnapshot(id);
-  const folder = parts && (await context.folder(parts.volume, call));
+  const folder = parts && ((await context.folder(parts.volume, call)) ?? (await context.otherwise(parts.volume, call)));
   if (!folder) return;
   const all = await context.folders.snapshots(folder.name, call.signal);
   if (!all.some(({ time }) => time === parts.time)) return;

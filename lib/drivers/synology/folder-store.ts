@@ -77,9 +77,16 @@ export function folderStore(context: FolderContext): VolumeStore<FolderVolume> {
     throw context.error("failed-precondition", text);
   }
 
+  async function refuseOtherwise(id: string, call: Call): Promise<void> {
+    const found = await context.otherwise(id, call);
+    if (!found) return;
+    const text = `the shared folder "${found.name}" is volume "${id}" with another namePrefix, and is kept; restore that in the file, or rename or delete the folder in DSM`;
+    throw context.error("failed-precondition", text);
+  }
+
   async function remove(id: string, before: (asset: FolderVolume) => Promise<void>, call: Call): Promise<void> {
     const folder = await context.folder(id, call);
-    if (!folder) return;
+    if (!folder) return refuseOtherwise(id, call);
     const mark = names.parse(folder.description);
     if (!mark) {
       const text = `the shared folder "${folder.name}" does not belong to this connection and is kept; if it is yours, delete it in DSM`;

@@ -37,6 +37,12 @@ const literal = (text: string): string => text.replaceAll(".", "\\.");
 /** Whether a text can be the id of a volume. */
 export const isVolumeId = (text: string): boolean => idShape.test(text);
 
+/** A UUID, as in the names of claims' volumes, or the digest of `backendName`. */
+const uniqueEnding = /(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{20})$/i;
+
+/** Whether an id occurs in no name but those of its volume, whatever stands around it. */
+export const isUnique = (id: string): boolean => uniqueEnding.test(id);
+
 /**
  * The names of volumes on a DSM, which stores little else about a LUN. So the name shows the state: `pvc-1.new` is being
  * created, `pvc-1` is finished, `pvc-1.<digits>.del` is being removed. A clone has a tag after its name with digests of its
@@ -123,6 +129,14 @@ export class LunNames {
   /** Whether a tag belongs to this connection. */
   isOwn({ owner }: { readonly owner: string }): boolean {
     return this.#owners.includes(owner);
+  }
+
+  /** Whether a LUN of this name is the volume of this id, finished or not, made with another prefix or suffix. `isMarked`: its mark is this connection's. */
+  isOtherwise(id: string, name: string, isMarked: boolean): boolean {
+    if (!isUnique(id) || !name.toLowerCase().includes(id.toLowerCase())) return false;
+    const [, owner, ending] = /(?:\.c([0-9a-f]{6})[0-9a-f]{12})?(\.new|\.[0-9a-f]{8}\.del)?$/.exec(name) ?? [];
+    const isOwn = owner === undefined ? isMarked : this.isOwn({ owner });
+    return isOwn && !ending?.endsWith(".del") && this.parse(name)?.id !== id.toLowerCase();
   }
 
   /** Undefined for a name that no volume of this connection can have. */

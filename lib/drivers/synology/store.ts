@@ -106,6 +106,7 @@ export function lunStore(context: LunContext, templates: TemplateSources): Volum
       if (!isVolumeId(id)) return;
       const { luns, targets } = await context.look(call);
       const seen = removable(context, id, luns, targets);
+      if (seen.length === 0) context.refuseOtherwise(id, luns);
       const asset = among(id, luns, targets);
       if (asset) await refuseRemoval(asset, call);
       if (asset) await before(asset);

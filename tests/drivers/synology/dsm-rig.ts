@@ -15,6 +15,8 @@ export interface DsmOptions {
   readonly version?: 6 | 7;
   readonly http?: object;
   readonly iscsi?: object;
+  /** More of the block `nfs` or `smb`. */
+  readonly folders?: object;
   readonly synology?: object;
   readonly identity?: Partial<ConnectionIdentity>;
 }

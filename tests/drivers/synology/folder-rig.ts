@@ -32,7 +32,7 @@ function moduleOf(protocol: Protocol): DriverModule {
 /** Opens a driver as its module does. */
 export function openFolderDriver(dsm: Dsm, protocol: Protocol, options: DsmOptions = {}): Driver {
   const module = moduleOf(protocol);
-  const file = { httpConnection: httpOf(dsm, options.http), [protocol]: sections[protocol] };
+  const file = { httpConnection: httpOf(dsm, options.http), [protocol]: { ...sections[protocol], ...options.folders } };
   const parsed = safeParse(module.schema, file);
   if (!parsed.success) throw new Error(JSON.stringify(parsed.issues));
   const identity = { ...identityOf(options), driver: `synology-${protocol}` };
