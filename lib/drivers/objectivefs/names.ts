@@ -78,6 +78,11 @@ export class FilesystemNames {
     return { id, bytes: [...size].reduce((sum, digit) => sum * 36n + BigInt(Number.parseInt(digit, 36)), 0n) };
   }
 
+  /** Whether this file system has this id and a mark, of whatever connection. */
+  isOfAny(filesystem: string, id: string): boolean {
+    return form.exec(filesystem)?.[1] === id;
+  }
+
   /** Whether the first owner has made this file system. */
   isOfFirst(filesystem: string): boolean {
     const volume = this.parse(filesystem);

@@ -22,6 +22,8 @@ interface ExistingFilesystems {
   /** Names of further ones with a mark of this connection. */
   readonly more: readonly string[];
   readonly bare: ObjectiveFsVolume | undefined;
+  /** The name of one with the mark of another connection. */
+  readonly foreign: string | undefined;
 }
 
 /**
@@ -77,7 +79,7 @@ export class ObjectiveFsStore implements VolumeStore<ObjectiveFsVolume>, Failure
 
   async remove(id: string, before: (asset: ObjectiveFsVolume) => Promise<void>, call: Call): Promise<void> {
     if (!isVolumeId(id)) return;
-    const { marked, more, bare } = await this.#existing(id, call);
+    const { marked, more, bare, foreign } = await this.#existing(id, call);
     if (marked && more.length > 0) throw this.#ambiguous(id, [marked.filesystem, ...more]);
     if (!marked && bare && !isOfClaim(id))
       throw this.#error(
@@ -85,6 +87,12 @@ export class ObjectiveFsStore implements VolumeStore<ObjectiveFsVolume>, Failure
         `the file system "${bare.filesystem}" has no mark of this connection and is kept; if it is yours, run mount.objectivefs destroy`,
       );
     const asset = marked ?? bare;
+    // Its id occurs nowhere else, so it is the volume, made when the connection had another instance_id.
+    if (!asset && foreign !== undefined && isOfClaim(id))
+      throw this.#error(
+        "failed-precondition",
+        `the file system "${foreign}" has the mark of another connection or instance_id and is kept; restore the instance_id, or run mount.objectivefs destroy if it is yours`,
+      );
     if (!asset) return;
     await before(asset);
     await this.#cli.destroy(asset.filesystem, call.signal);
@@ -120,6 +128,7 @@ export class ObjectiveFsStore implements VolumeStore<ObjectiveFsVolume>, Failure
       marked: marked === undefined ? undefined : this.#asset(id, marked),
       more,
       bare: bare === undefined ? undefined : this.#asset(id, bare),
+      foreign: all.find(each => !isMarked(each) && this.#names.isOfAny(each, id)),
     };
   }
 

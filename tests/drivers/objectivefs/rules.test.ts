@@ -70,10 +70,15 @@ describe("a file system without the connection's mark", () => {
     expect((await rig.fake.calls()).filter(line => line.startsWith("destroy"))).toEqual([]);
   });
 
-  test("is never destroyed if it has the mark of another connection", async () => {
+  test("is never destroyed if it has the mark of another connection, and not reported as deleted if its id is a claim's", async () => {
     const other = rig.open({ identity: { connection: "c2" } });
     const volume = await other.create(volumeOf(claim), call);
-    await driver.delete(claim, call);
+    await other.create(volumeOf("same"), call);
+    await driver.delete("same", call);
+    await expect(driver.delete(claim, call)).rejects.toMatchObject({
+      code: "failed-precondition",
+      message: expect.stringContaining("has the mark of another connection or instance_id and is kept"),
+    });
     await driver.delete((volume.context["filesystem"] ?? "").split("/")[1] ?? "", call).catch(() => {});
     expect(await getVolume(other, claim)).toEqual(volume);
     expect(await findVolume(driver, claim)).toBeUndefined();
