@@ -11,6 +11,7 @@ import {
   capacityRange,
   contentSource,
   isSize,
+  mutableParameters,
   pageSize,
   required,
   requiredList,
@@ -93,7 +94,8 @@ export const controllerService = (parts: ControllerParts): Partial<Instrumented<
   },
 
   controllerModifyVolume: async (request, call) => {
-    await parts.volumes.modify(required(request.volumeId, "volume_id"), request.mutableParameters, call);
+    const properties = mutableParameters(request.mutableParameters);
+    await parts.volumes.modify(required(request.volumeId, "volume_id"), properties, call);
     return {};
   },
 

@@ -122,6 +122,10 @@ export function contentSource(wire: VolumeContentSource | undefined): Source | u
   return source;
 }
 
+/** The properties to change, without the names of claim and volume that external-resizer adds (--extra-modify-metadata). */
+export const mutableParameters = (wire: Readonly<Record<string, string>>): Readonly<Record<string, string>> =>
+  Object.fromEntries(Object.entries(wire).filter(([key]) => !key.startsWith("csi.storage.k8s.io/")));
+
 /** Converts a TopologyRequirement; terms without a key are meaningless and left out. */
 export function accessibilityRequirements(wire: TopologyRequirement | undefined): {
   requisite: readonly Segments[];

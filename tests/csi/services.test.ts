@@ -104,6 +104,16 @@ describe("the Controller service", () => {
     expect(await codeOf(world(["c"]).client.createVolume(request))).toBe(Code.InvalidArgument);
   });
 
+  test("changes the properties of a volume, also where external-resizer adds the names of claim and volume", async () => {
+    const { client } = world(["c"]);
+    await client.createVolume(wanted("pvc-1"));
+    const named = { "csi.storage.k8s.io/pvc/name": "a", "csi.storage.k8s.io/pvc/namespace": "b" };
+    const modify = (mutableParameters: Record<string, string>) =>
+      codeOf(client.controllerModifyVolume({ volumeId: "v:c/pvc-1", mutableParameters }));
+    expect(await modify({ speed: "slow", ...named, "csi.storage.k8s.io/pv/name": "pvc-1" })).toBeUndefined();
+    expect(await modify({ colour: "red", ...named })).toBe(Code.InvalidArgument);
+  });
+
   test("answers a foreign id as the specification says: nothing to read, nothing to delete", async () => {
     const { client } = world(["c"]);
     expect(await codeOf(client.controllerGetVolume({ volumeId: "foreign" }))).toBe(Code.NotFound);
