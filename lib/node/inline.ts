@@ -80,8 +80,10 @@ export class InlineVolumes {
       await this.#records.save(known, true);
       await this.#mount(known, made.source, table, call);
     } catch (error) {
-      if (!before && isFinal(error)) throw await this.#undone(volumeId, error, call);
-      throw error;
+      if (!isFinal(error)) throw error;
+      // Once it was mounted, a pod may use it, as when the kubelet has restarted. What an earlier attempt has begun is of no use to anyone.
+      const mayBeUsed = before !== undefined && (before.shows !== undefined || table.layers(target) > 0);
+      throw mayBeUsed ? notFinal(volumeId, error, "it stays") : await this.#undone(volumeId, error, call);
     }
   }
 
@@ -128,19 +130,25 @@ export class InlineVolumes {
       const text = `volume "${record.volumeId}" is published at ${target} with other arguments`;
       throw new CsiError("already-exists", text);
     }
+    if (!record.shows) await this.#records.save({ ...record, shows: { device: top.device, root: top.root } });
   }
 
-  /** The error to throw: final only if nothing is left, because the CO does not unpublish after a final error. */
+  /** The error to throw: final only if nothing is left. */
   async #undone(volumeId: string, error: unknown, call: Call): Promise<unknown> {
     try {
       const record = await this.#records.find(volumeId, call.log);
       if (record) await this.#remove(record, await this.#mounts.table(), call);
       return error;
     } catch (cause) {
-      const what = error instanceof CsiError ? error.message : `publishing volume "${volumeId}" failed`;
-      return new CsiError("unavailable", `${what}; a part of the volume was created: retrying`, { cause });
+      return notFinal(volumeId, error, "a part of the volume was created", cause);
     }
   }
+}
+
+/** The error for a volume of which something is left: after a final one, the CO does not unpublish it. */
+function notFinal(volumeId: string, error: unknown, left: string, cause = error): CsiError {
+  const what = error instanceof CsiError ? error.message : `publishing volume "${volumeId}" failed`;
+  return new CsiError("unavailable", `${what}; ${left}: retrying`, { cause });
 }
 
 /** Whether the volume is mounted at its target: by name, or by recorded identity, as a dataset can be renamed. */

@@ -121,10 +121,30 @@ describe.skipIf(!isRoot)("an inline volume", () => {
   test("keeps its content when publishing it again fails", async () => {
     await publish();
     maker.fault = { at: "make", code: "invalid-argument" };
-    expect(await codeOf(publish())).toBe("invalid-argument");
+    // After a final error, the kubelet may never unpublish it.
+    expect(await codeOf(publish())).toBe("unavailable");
     expect(maker.volumes.size).toBe(1);
     maker.fault = undefined;
     await unpublish();
+  });
+
+  test("leaves nothing of an interrupted attempt when a later one is refused for good", async () => {
+    const interrupted = async () => {
+      maker.fault = { at: "made", code: "unavailable" };
+      expect(await codeOf(publish())).toBe("unavailable");
+      expect([maker.volumes.size, (await records()).length]).toEqual([1, 1]);
+    };
+    for (const at of ["make", "made"] as const) {
+      await interrupted();
+      maker.fault = { at, code: "invalid-argument" };
+      expect(await codeOf(publish())).toBe("invalid-argument");
+      expect([[...maker.volumes], await records()]).toEqual([[], []]);
+    }
+    await interrupted();
+    maker.fault = undefined;
+    await mount.answer("mount: wrong fs type, bad option");
+    expect(await codeOf(publish())).toBe("failed-precondition");
+    expect([[...maker.volumes], await records(), await lab.mounted()]).toEqual([[], [], []]);
   });
 
   test("is not removed while its target has a foreign mount, or another target uses it", async () => {
