@@ -223,8 +223,9 @@ export class VolumeStaging {
   }
 
   /**
-   * Cleans up after a failed call that mounted nothing, and keeps what was staged or published before. If the cleanup
-   * fails, throws a retryable code although the failure was final, so that the kubelet unstages the volume.
+   * Cleans up after a failed call, and keeps what was staged or published before. Throws a retryable code instead of the final one if
+   * the cleanup fails, or if the volume is mounted at its staging path: after a final one, the kubelet forgets a staging of which it was
+   * uncertain (markDeviceErrorState) and never unstages it, and the volume goes to another node while it is still mounted here.
    */
   async #undo(
     failure: unknown,
@@ -233,16 +234,26 @@ export class VolumeStaging {
     attacher: Attacher,
     call: Call,
   ): Promise<void> {
+    const { mounts, records } = this.#parts;
+    const { record } = writer;
+    let left: string | undefined;
     try {
+      const table = await mounts.table();
+      if ([record, kept].some(each => each && isShown(each, table))) left = `it stays mounted at ${stagedAt(record)}`;
       if (kept) await writer.restore(kept);
-      else if (attacher.detach) await this.#detach(writer.record, call);
-      else await this.#parts.records.remove(writer.record.volumeId);
+      else if (left) await writer.save();
+      else if (attacher.detach) await this.#detach(record, call);
+      else await records.remove(record.volumeId);
     } catch (error) {
-      const left = `the cleanup failed as well (${messageOf(error)}); unstage the volume`;
-      throw new CsiError("unavailable", `${messageOf(failure)}; ${left}`, { cause: failure });
+      left = `the cleanup failed as well (${messageOf(error)}); unstage the volume`;
     }
+    if (left) throw new CsiError("unavailable", `${messageOf(failure)}; ${left}`, { cause: failure });
   }
 }
+
+/** Whether the staged mount is what the record says. */
+const isShown = (record: StageRecord, table: MountTable): boolean =>
+  record.shows !== undefined && table.shows(stagedAt(record), record.shows);
 
 /** Whether nothing was attached, because the attacher rejects the context; a record of it must not stay forever. */
 function wasNeverAttached(attacher: Attacher, { attached, context, volumeId }: StageRecord): boolean {

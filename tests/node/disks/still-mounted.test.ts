@@ -1,0 +1,72 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { mkdir, readdir, unlink } from "node:fs/promises";
+import { protocols } from "../../../lib/core/access.ts";
+import { CsiError } from "../../../lib/core/errors.ts";
+import type { Attached, Attacher } from "../../../lib/node/attach/attacher.ts";
+import type { Disks } from "../../../lib/node/disks/disk-filesystems.ts";
+import type { NodeVolumes } from "../../../lib/node/volumes.ts";
+import { callOf, codeOf, isRoot, Lab, local, mountinfo, writer } from "../lab.ts";
+import { Disk, hasLoops, sh } from "./disk.ts";
+
+let lab: Lab;
+beforeEach(async () => {
+  lab = await Lab.open();
+});
+afterEach(() => lab.close());
+
+const context = { node_attach_driver: "toy" };
+const share: Attached = { kind: "share", fsType: "tmpfs", source: "server:/a", options: ["size=1m"] };
+
+/** A node with attached volumes; `fails` is what attaching throws. */
+function nodeOf(what: () => Attached, disks: Disks = lab.disks(local), detaches = true) {
+  const state: { fails?: CsiError; detached: number } = { detached: 0 };
+  const toy: Attacher = {
+    access: { ...protocols.iscsi, filesystems: "any" },
+    async attach() {
+      if (state.fails) throw state.fails;
+      return what();
+    },
+    grow: async () => 42n,
+    ...(detaches && { detach: async () => void state.detached++ }),
+  };
+  return { node: lab.node(local, mountinfo, { attachers: new Map([["toy", toy]]), disks }), state };
+}
+const stage = (node: NodeVolumes) => node.stage(lab.stage("a", { context }), callOf());
+const unstage = (node: NodeVolumes) => node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
+const records = () => readdir(lab.at("records"));
+
+test.skipIf(!isRoot)("no failure is final while the volume is mounted, so that the kubelet unstages it", async () => {
+  const { node, state } = nodeOf(() => share);
+  await stage(node);
+  state.fails = new CsiError("permission-denied", "wrong password");
+  expect(await codeOf(stage(node))).toBe("unavailable");
+  expect([state.detached, await lab.mounted(), (await records()).length]).toEqual([0, ["staging/a"], 1]);
+  await unstage(node);
+  expect([state.detached, await lab.mounted(), (await records()).length]).toEqual([1, [], 0]);
+  // Nothing is mounted.
+  expect(await codeOf(stage(node))).toBe("permission-denied");
+});
+
+for (const detaches of [true, false])
+  test.skipIf(!hasLoops)(
+    `a disk that cannot be grown stays a staged volume (its protocol detaches: ${detaches})`,
+    async () => {
+      using disk = new Disk();
+      sh('mkfs.ext4 -q "$1"', disk.path);
+      const disks: Disks = {
+        hold: async () => ({ prove: async () => {}, release: async () => {} }),
+        prepare: async () => ({ source: disk.path, number: disk.device.number, fsType: "ext4", options: [] }),
+        grow: () => Promise.reject(new CsiError("failed-precondition", "resize2fs: not found")),
+        protect: async () => {},
+        isGone: async () => false,
+        bytes: async () => 64n << 20n,
+      };
+      const { node, state } = nodeOf(() => disk.device, disks, detaches);
+      for (let times = 0; times < 3; times++) {
+        expect(await codeOf(stage(node))).toBe("unavailable");
+        expect([state.detached, await lab.mounted(), (await records()).length]).toEqual([0, ["staging/a"], 1]);
+      }
+      await unstage(node);
+      expect([state.detached, await lab.mounted(), (await records()).length]).toEqual([detaches ? 1 : 0, [], 0]);
+    },
+  );
