@@ -102,7 +102,7 @@ export class VolumePublishing {
     if (!record) {
       call.log.warn("rebuilding the missing record of a staged volume", { volumeId, stagingPath: staging });
       const made = stageRecord({ volumeId, stagingPath: staging, capability, context }, protocol, attacher, staging);
-      return { ...made, flags: bindFlags(top.options), shows: { device: top.device, root: top.root }, rebuilt: true };
+      return { ...made, flags: bindFlags(top.options), shows: { device: top.device, root: top.root } };
     }
     return record;
   }

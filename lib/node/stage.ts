@@ -16,7 +16,7 @@ import {
   blockFile,
   contextWithoutPodInfo,
   furtherAt,
-  isSameStaging,
+  isSameUse,
   isStagingPath,
   isTarget,
   mountPointsOf,
@@ -87,7 +87,7 @@ const stillUsed = (record: StageRecord | undefined, table: MountTable): StageRec
 
 /** Throws for a second staging path or capability: a staged volume has one of each (CSI NodeStageVolume). */
 function refuseSecond(record: StageRecord, earlier: StageRecord | undefined): void {
-  if (!earlier || isSameStaging(earlier, record)) return;
+  if (!earlier || isSameUse(earlier, record)) return;
   const { volumeId, stagingPath } = earlier;
   if (stagingPath !== record.stagingPath) {
     const text = `volume "${volumeId}" is already staged at ${stagingPath}; unstage it there first`;
@@ -273,7 +273,7 @@ function recordAfter(record: StageRecord, before: StageRecord | undefined): Stag
   if (!before) return record;
   const { published, notes, shows, attached, further } = before;
   const kept = { ...record, published, notes, ...(further && { further }) };
-  return isSameStaging(before, record) ? { ...kept, shows, attached } : kept;
+  return isSameUse(before, record) ? { ...kept, shows, attached } : kept;
 }
 
 /** The mount point in the staging folder of a volume without a record. */

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { mkdir, readdir, readFile } from "node:fs/promises";
 import type { AccessMode, Capability } from "../../lib/core/access.ts";
-import { callOf, calm, codeOf, isRoot, Lab, local, spying, writer } from "./lab.ts";
+import { callOf, calm, codeOf, isRoot, Lab, local, mountinfo, spying, writer } from "./lab.ts";
 
 let lab: Lab;
 beforeEach(async () => {
@@ -63,6 +63,25 @@ describe.skipIf(!isRoot)("a second call with other arguments", () => {
     expect(await codeOf(node.stage(lab.stage("a", { capability: { ...writer, fsType: "xfs" } }), callOf()))).toBe("ok");
     await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
     expect(await codeOf(node.stage(lab.stage("a", { capability }), callOf()))).toBe("ok");
+  });
+
+  test("of stage is none where only the flags of the node have changed, as when the kubelet has restarted", async () => {
+    await lab.source("a");
+    let flags: readonly string[] = ["noatime", "nodev"];
+    const stage = () => lab.node(local, mountinfo, { mountFlags: async () => flags }).stage(lab.stage("a"), callOf());
+    const options = async () => (await lab.mounts()).find(({ at }) => at === lab.at("staging", "a"))?.options ?? [];
+    await stage();
+    await lab.node().publish(lab.publish("a"), callOf());
+    for (const changed of [["nodev"], [], ["nosuid"]]) {
+      flags = changed;
+      for (let twice = 0; twice < 2; twice++) expect(await codeOf(stage())).toBe("ok");
+      await lab.node().publish(lab.publish("a"), callOf());
+      for (const flag of changed) expect(await options()).toContain(flag);
+    }
+    expect(await lab.mounted()).toEqual(["pods/a/mount", "staging/a"]);
+    await lab.node().unpublish({ volumeId: "a", targetPath: lab.at("pods", "a", "mount") }, callOf());
+    await lab.node().unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
+    expect(await lab.mounted()).toEqual([]);
   });
 
   test("of stage at a second path answers failed-precondition until the first is free", async () => {

@@ -1,6 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError, isFinal } from "../../core/errors.ts";
 import { mkfsOptionsKey } from "../../core/mkfs-options.ts";
+import type { Mount } from "../../core/mountinfo.ts";
 import type { Attached, AttachedDevice, AttachedShare, AttachRequest } from "../attach/attacher.ts";
 import type { ExclusiveDisk } from "../disks/block-device.ts";
 import type { Disks } from "../disks/disk-filesystems.ts";
@@ -9,7 +10,7 @@ import type { NodeParts } from "../parts.ts";
 import { nomadFolderOf } from "../state/mount-points.ts";
 import {
   type AttachedAs,
-  isSameStaging,
+  isSameUse,
   type MountedFilesystem,
   type StageRecord,
   type StageRecordWriter,
@@ -141,21 +142,19 @@ export class VolumeMounter {
   }
 
   /**
-   * Accepts a mounted file system unprepared, because it is in use. It must be the recorded one on the same disk; where none is recorded, as
-   * of what democratic-csi has staged, it must be on the disk that is attached now.
+   * Accepts a mounted file system unprepared, because it is in use. It must be the recorded one on the same disk; without a record, as for a
+   * volume that democratic-csi has staged, one that the kernel has mounted from this disk.
    */
   async #mountedDisk(device: AttachedDevice, step: StagingStep): Promise<MountedFilesystem> {
     const { writer, table, at } = step;
     const { attached, shows, fsType } = writer.record;
     const top = table.top(at);
-    if (!attached && top && isWholeOf(device, top) && isMountedAs(fsType, top.fsType)) {
-      const found = { source: device.path, number: device.number, fsType: top.fsType };
-      await this.#mounted({ device: top.device, root: top.root }, { ...keptDevice(device), mounted: found }, step);
-      return found;
-    }
-    const mounted = attached?.kind === "device" && attached.identity === device.identity ? attached.mounted : undefined;
+    const recorded =
+      attached?.kind === "device" && attached.identity === device.identity ? attached.mounted : undefined;
+    const mounted = attached ? recorded : mountOf(device, top, fsType);
     const isOurs = mounted && (top?.device === mounted.number || table.isOf(at, mounted));
-    await this.#mounted((isOurs ? top : undefined) ?? shows ?? matchesNothing(device.path), attached, step);
+    const known = attached ?? (mounted && { ...keptDevice(device), mounted });
+    await this.#mounted((isOurs ? top : undefined) ?? shows ?? matchesNothing(device.path), known, step);
     if (mounted) return mounted;
     throw new CsiError("already-exists", `${at} shows a different disk from ${device.path}; unmount it first`);
   }
@@ -223,7 +222,7 @@ export class VolumeMounter {
     const top = table.top(at);
     const wrong = mountMismatch(top, shows, flags);
     const unprotected = top && sameFolder(top, shows) && lackingFlags(flags, top.options).length > 0;
-    if (wrong && !(unprotected && isSameStaging(before, writer.record))) {
+    if (wrong && !(unprotected && isSameUse(before, writer.record))) {
       const text = `${at} is mounted, but not as volume "${volumeId}" requires: ${wrong}; unmount it first`;
       throw new CsiError("already-exists", text);
     }
@@ -239,9 +238,15 @@ export class VolumeMounter {
 const wasInterrupted = ({ program, source }: AttachedShare, before: StageRecord | undefined): boolean =>
   program !== undefined && before?.attached?.kind === "share" && before.attached.source === source && !before.shows;
 
-/** Whether a mount shows the whole file system of a disk: only file systems on one device have its number (proc_pid_mountinfo(5)). */
-const isWholeOf = ({ number }: AttachedDevice, { device, root }: Identity): boolean =>
-  device === number && root === "/";
+/** The file system of a whole disk that is mounted, if it is of the requested type. One on several disks has a number of its own. */
+const mountOf = (
+  { path, number }: AttachedDevice,
+  top: Mount | undefined,
+  asked: string | undefined,
+): MountedFilesystem | undefined =>
+  top?.device === number && top.root === "/" && isMountedAs(asked, top.fsType)
+    ? { source: path, number, fsType: top.fsType }
+    : undefined;
 
 const keptDevice = ({ kind, path, number, identity }: AttachedDevice) => ({ kind, path, number, identity });
 

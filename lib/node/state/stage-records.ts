@@ -70,11 +70,6 @@ export interface StageRecord {
   readonly notes: AttachmentNotes;
   readonly published: readonly PublishedTarget[];
   readonly further?: readonly FurtherStaging[];
-  /**
-   * Made from a publication, because nothing was recorded, as of what democratic-csi has staged: `flags` are those that the mount shows, and
-   * more than were asked for.
-   */
-  readonly rebuilt?: true;
 }
 
 /** The parts of a record that are known only later. */
@@ -195,8 +190,7 @@ const isRecord = (value: Readonly<Record<string, unknown>>): value is Readonly<R
   isTexts(value["notes"]) &&
   Array.isArray(value["published"]) &&
   value["published"].every(isPublished) &&
-  (value["further"] === undefined || (Array.isArray(value["further"]) && value["further"].every(isFurther))) &&
-  (value["rebuilt"] === undefined || value["rebuilt"] === true);
+  (value["further"] === undefined || (Array.isArray(value["further"]) && value["further"].every(isFurther)));
 
 const isFlags = (value: unknown): boolean => Array.isArray(value) && value.every(flag => typeof flag === "string");
 
@@ -224,9 +218,16 @@ const isPublished = (value: unknown): boolean =>
 const terms = ({ stagingPath, protocol, kind, fsType, mode, flags }: StageRecord): string =>
   digest({ stagingPath, protocol, kind, fsType, mode, flags });
 
-/** Whether two records were made by equal staging calls. The flags of the first are unknown if it was rebuilt. */
+/** Whether two records were made by equal staging calls. */
 export const isSameStaging = (before: StageRecord | undefined, record: StageRecord): boolean =>
-  before !== undefined && terms(before) === terms(before.rebuilt ? { ...record, flags: before.flags } : record);
+  before !== undefined && terms(before) === terms(record);
+
+/**
+ * Whether two records were made by staging calls for the same use. Their flags may differ: those of a file of the node (`node.mount.mount_flags`)
+ * may have changed meanwhile, and the kubelet stages every volume in use again when it has restarted.
+ */
+export const isSameUse = (before: StageRecord | undefined, record: StageRecord): boolean =>
+  before !== undefined && isSameStaging({ ...before, flags: record.flags }, record);
 
 const rest = ({ shows, context, attached, notes }: StageRecord) => ({
   shows: { ...shows },

@@ -70,3 +70,33 @@ for (const detaches of [true, false])
       expect([state.detached, await lab.mounted(), (await records()).length]).toEqual([detaches ? 1 : 0, [], 0]);
     },
   );
+
+test.skipIf(!hasLoops)("a disk stays staged where the flags of the node have changed", async () => {
+  using disk = new Disk();
+  const attacher: Attacher = { access: protocols.iscsi, attach: async () => disk.device };
+  const known = new Map([["toy", attacher]]);
+  for (const flags of [[], ["noatime", "nosuid"], []]) {
+    const node = lab.node(local, mountinfo, { attachers: known, mountFlags: async () => flags });
+    expect(await codeOf(stage(node))).toBe("ok");
+    expect(await lab.mounted()).toEqual(["staging/a"]);
+  }
+  await unstage(lab.node(local, mountinfo, { attachers: known }));
+});
+
+test.skipIf(!hasLoops)(
+  "a disk that was staged without a record, as by democratic-csi, is staged, and no other one is",
+  async () => {
+    using disk = new Disk();
+    using other = new Disk();
+    const { node } = nodeOf(() => disk.device);
+    await stage(node);
+    for (const file of await records()) await unlink(lab.at("records", file));
+    expect(await codeOf(stage(nodeOf(() => other.device).node))).toBe("already-exists");
+    expect((await records()).length).toBe(0);
+    for (let twice = 0; twice < 2; twice++) await stage(node);
+    expect(await node.expand({ volumeId: "a", path: lab.at("staging", "a") }, undefined, callOf())).toBe(42n);
+    expect(await lab.mounted()).toEqual(["staging/a"]);
+    await unstage(node);
+    expect([await lab.mounted(), await records()]).toEqual([[], []]);
+  },
+);
