@@ -27,7 +27,7 @@ import type {
 import { VolumeStaging } from "./stage.ts";
 import { OrphanedVolumes, PathRestorer, reconcile } from "./state/maintenance.ts";
 import { type DriverName, MountOwnership } from "./state/ownership.ts";
-import { type StageRecord, StageRecords } from "./state/stage-records.ts";
+import { type StageRecord, StageRecords, stagedAt } from "./state/stage-records.ts";
 
 /** Time limit for reconciling at the start, in milliseconds: the node is not served before. */
 const reconcileMs = 10_000;
@@ -220,7 +220,7 @@ export class NodeVolumes {
   async expand(request: VolumeAtPath, least: bigint | undefined, call: Call): Promise<bigint | undefined> {
     const path = normalPath(request.path) ?? request.path;
     return await this.#hold(request.volumeId, path, async () => {
-      const { record, path: real } = await this.#mountedAt(request, call);
+      const { record, path: real } = (await this.#lastDevice(request, call)) ?? (await this.#mountedAt(request, call));
       if (!record) {
         const text = `volume "${request.volumeId}" has no record on this node; publish it again, then expand it`;
         throw new CsiError("failed-precondition", text);
@@ -233,6 +233,21 @@ export class NodeVolumes {
     if (this.#inline) return await this.#inline.publish(request, call);
     const text = `volume "${request.volumeId}": this node does not provide inline volumes`;
     throw new CsiError("failed-precondition", text);
+  }
+
+  /**
+   * The staging of a block volume, if nothing is at the path. The kubelet keeps the path of the pod that was the last to get the device
+   * (DevicePath of its operation_generator.go), and sends that for the volume of another pod when the last one has ended.
+   */
+  async #lastDevice({ volumeId, path }: VolumeAtPath, call: Call) {
+    const { mounts, ownership, records } = this.#parts;
+    const normal = normalPath(path);
+    const found = normal === undefined ? undefined : await records.find(volumeId, call.log);
+    if (normal === undefined || found?.kind !== "block") return undefined;
+    const table = await mounts.table();
+    const record = await ownership.stillStaged(found, table);
+    const isMounted = table.layers(await resolveParents(normal, table, call.signal)) > 0;
+    return record && !isMounted ? { record, path: stagedAt(record) } : undefined;
   }
 
   async #mountedAt({ volumeId, path }: VolumeAtPath, call: Call) {

@@ -100,3 +100,24 @@ test.skipIf(!hasLoops)(
     expect([await lab.mounted(), await records()]).toEqual([[], []]);
   },
 );
+
+test.skipIf(!hasLoops)("a block volume is grown although the pod is gone that was the last to get it", async () => {
+  using disk = new Disk();
+  const { node } = nodeOf(() => disk.device);
+  const capability = { ...writer, kind: "block" } as const;
+  await mkdir(lab.at("pods"));
+  const at = (pod: string) => lab.at("pods", pod);
+  await node.stage(lab.stage("a", { context, capability }), callOf());
+  for (const pod of ["first", "last"])
+    await node.publish(lab.publish("a", { context, capability, targetPath: at(pod) }), callOf());
+  await node.unpublish({ volumeId: "a", targetPath: at("last") }, callOf());
+  const expand = (path: string) => node.expand({ volumeId: "a", path }, 42n, callOf());
+  expect(await expand(at("last"))).toBe(42n);
+  // Something else is there.
+  await lab.source("b");
+  await lab.bind(lab.at("base", "b"), at("other"));
+  expect(await codeOf(expand(at("other")))).toBe("not-found");
+  await node.unpublish({ volumeId: "a", targetPath: at("first") }, callOf());
+  await unstage(node);
+  expect(await codeOf(expand(at("last")))).toBe("not-found");
+});
