@@ -1,4 +1,4 @@
-import type { Code } from "../../core/errors.ts";
+import { type Code, CsiError } from "../../core/errors.ts";
 import { HttpError, httpCodes } from "../../io/dial.ts";
 import type { ErrorMapping } from "../failure.ts";
 
@@ -106,8 +106,9 @@ export const isBusy = (error: unknown): boolean => hasErrno(error, errnos.busy);
 /** Whether the server refused the request; what exists there says why. */
 export const isRefused = (error: unknown): error is ApiError => error instanceof ApiError;
 
-/** Whether the caller is not logged in, or lacks a role. */
-export const isDenied = (error: unknown): boolean => hasErrno(error, errnos.denied, errnos.notLoggedIn);
+/** Whether the caller is not logged in, or lacks a role; also where a connection has named itself in the error. */
+export const isDenied = (error: unknown): boolean =>
+  hasErrno(error instanceof CsiError ? error.cause : error, errnos.denied, errnos.notLoggedIn);
 
 /** Whether space is lacking, or the server's rule of 80 % for volumes is broken. */
 export const isFull = (error: unknown): boolean =>

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { rolesFor } from "../../../lib/drivers/truenas/requirements.ts";
-import { callWith, gib, snapshotsOf, volumeOf } from "../../contract/rig.ts";
+import { callWith, gib, reasonsOf, snapshotsOf, volumeOf } from "../../contract/rig.ts";
 import { on, openOn, type Protocol, refusal, remainsOf } from "./rig.ts";
 
 const call = callWith();
@@ -26,6 +26,8 @@ describe.each(cases)("on TrueNAS %s, shared over %s", (version, protocol) => {
       const driver = openOn(double, protocol, { key: "5-least", ...zfs(protocol) });
       await driver.check?.(call);
       const { id } = await driver.create(volumeOf("pvc-1"), call);
+      // The states of pools need one more role, and without it are left out.
+      expect(await reasonsOf(driver)).toEqual({});
       const snapshots = snapshotsOf(driver);
       const snapshot = await snapshots.create("s1", id, {}, call);
       const clone = await driver.create(volumeOf("pvc-2", gib, { kind: "snapshot", id: snapshot.id }), call);
