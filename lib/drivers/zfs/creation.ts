@@ -209,6 +209,7 @@ export async function makeVolume(storage: ZfsStorage, spec: VolumeSpec, call: Ca
     const equal = volume.name === undefined || volume.name === spec.name;
     const sameSource = volume.source?.kind === spec.source?.kind && volume.source?.id === spec.source?.id;
     if (made || volume.finished || !equal || !sameSource || volume.copyOf) return volume;
+    if (!spec.source) await zfs.proveUsable?.(entry, newDataset(plan, plan.values), signal);
     const bytes = volume.bytes > plan.bytes ? volume.bytes : plan.bytes;
     const size = filesystem ? {} : { volsize: String(bytes) };
     // A volume made from a source has got these with its content.

@@ -29,6 +29,7 @@ export async function removeVolume(storage: ZfsStorage, id: string, before: Befo
   if (family) {
     await refuseWhileCopied(storage, `volume "${id}"`, family.below, call);
     refuse(storage, id, family);
+    await refuseRename(storage, id, family, call);
     const volume = volumeIn(id, family.entry, settings);
     if (volume) await before(volume, withShare);
   }
@@ -43,6 +44,15 @@ function refuse(storage: ZfsStorage, id: string, family: Family): void {
   const found = obstacle(storage, family);
   if (found && !(found.passing && storage.settings.dependents === "tombstone"))
     throw storage.error("failed-precondition", `volume "${id}" cannot be deleted: ${found.why}`);
+}
+
+/** Throws "failed-precondition" for a volume that something needs, and that cannot wait for its end under another name. */
+async function refuseRename(storage: ZfsStorage, id: string, family: Family, call: Call): Promise<void> {
+  const found = obstacle(storage, family);
+  const why = found && (await storage.zfs.whyNotRenamed?.(family.entry.name, call.signal));
+  if (why === undefined) return;
+  const text = `${found?.why}; it cannot be set aside until then, because it ${why}`;
+  throw storage.error("failed-precondition", `volume "${id}" cannot be deleted: ${text}`);
 }
 
 /** Throws "changed" for a volume that another controller has made or finished since it was inspected. */
@@ -69,6 +79,7 @@ async function removeInspected(
     return removeInspected(storage, id, await inspect(storage, id, [staging], call), call);
   if (family) {
     refuse(storage, id, family);
+    await refuseRename(storage, id, family, call);
     if (obstacle(storage, family)) await renameToTombstone(storage, id, family.entry, call);
     else await destroyWith(storage, id, family, call);
   }

@@ -241,6 +241,10 @@ export interface Zfs {
   destroy(name: string, how: DestroyOptions, signal: AbortSignal): Promise<void>;
   /** Whether it deletes the shares of this protocol together with a dataset. Absent: never. */
   takesShares?(protocol: Protocol, signal: AbortSignal): Promise<boolean>;
+  /** Throws "invalid" for the beginning of an empty volume that is of no use and must be made again. Absent: any can be completed. */
+  proveUsable?(begun: Entry, wanted: NewDataset, signal: AbortSignal): Promise<void>;
+  /** Why a dataset must keep its name, in words that follow "it"; undefined where it may be renamed. Absent: any may be. */
+  whyNotRenamed?(name: string, signal: AbortSignal): Promise<string | undefined>;
   /** Renames a dataset, with its snapshots and children; throws "exists" if the new name is taken. With `how`, throws like `destroy`. */
   rename(from: string, to: string, signal: AbortSignal, how?: RenameOptions | Inspected): Promise<void>;
   /** Throws where volumes cannot be made at all, before a creation changes anything. Absent where that needs no question. */

@@ -170,6 +170,71 @@ describe.each(sampled(interrupted, ({ protocol, version }) => protocol === "iscs
   },
 );
 
+test.each(recentVersions.filter(each => numberOf(each) >= 2510))(
+  "on TrueNAS %s a volume with a key of its own keeps its name, under which TrueNAS keeps the key, while a clone needs it",
+  async version => {
+    const rig = await truenasRig("nfs", { version }, { zfs: { deleteWithDependents: "tombstone" } });
+    const driver = rig.open();
+    const parameters = { "zfs.encryption": "on" };
+    await driver.create({ ...volumeOf("a"), parameters }, call);
+    await driver.create(volumeOf("plain"), call);
+    for (const id of ["a", "plain"]) await driver.create(volumeOf(`clone-of-${id}`, gib, { kind: "volume", id }), call);
+    const before = await rig.state?.();
+    const { code, message } = await refusal(driver.delete("a", call));
+    expect([code, message]).toEqual(["failed-precondition", expect.stringContaining("encryption key of its own")]);
+    expect(await rig.state?.()).toEqual(before);
+    // What has the key of another dataset is set aside as ever.
+    await driver.delete("plain", call);
+    for (const id of ["clone-of-a", "a", "clone-of-plain"]) await driver.delete(id, call);
+    expect(await rig.remains()).toEqual([]);
+    await rig.close();
+  },
+);
+
+describe.each(recentVersions.filter(each => numberOf(each) >= 2504))("on TrueNAS %s", version => {
+  test.each<readonly ["keyLost" | "unmounted", number, string]>([
+    ["keyLost", 2504, "has not kept the key"],
+    ["unmounted", 2510, "has not mounted"],
+  ])("a volume whose creation ended early is completed, or made again if it is %s", async (what, since, text) => {
+    const rig = await truenasRig("nfs", { version });
+    const driver = rig.open();
+    await driver.create(volumeOf("first"), call);
+    const dataset = (id: string) => rig.double.state.datasets[`${parent}/${id}`];
+    const begun = async (id: string) => {
+      rig.double.faults.loseOnce(/^pool\.dataset\.create$/, "after");
+      const spec = { ...volumeOf(id), parameters: { "zfs.encryption": "on" } };
+      expect((await refusal(driver.create(spec, call))).code).toBe("unavailable");
+      return { spec, guid: dataset(id)?.guid };
+    };
+    const whole = await begun("whole");
+    await driver.create(whole.spec, call);
+    expect(dataset("whole")?.guid).toBe(whole.guid);
+    const left = await begun("left");
+    Object.assign(dataset("left") ?? {}, { [what]: true });
+    // Before, the API does not show it.
+    if (numberOf(version) >= since) {
+      expect((await refusal(driver.create(left.spec, call))).message).toContain(text);
+      expect(dataset("left")).toBeUndefined();
+      await driver.create(left.spec, call);
+      expect(dataset("left")).not.toHaveProperty(what);
+    }
+    await rig.close();
+  });
+
+  test("a volume for SMB whose creation ended before its access control list was set is made again", async () => {
+    const rig = await truenasRig("smb", { version });
+    const driver = rig.open();
+    await driver.create(volumeOf("first"), call);
+    rig.double.faults.loseOnce(/^pool\.dataset\.create$/, "after");
+    expect((await refusal(driver.create(volumeOf("left"), call))).code).toBe("unavailable");
+    delete rig.double.state.datasets[`${parent}/left`]?.acl;
+    expect((await refusal(driver.create(volumeOf("left"), call))).message).toContain("access control list");
+    await driver.create(volumeOf("left"), call);
+    expect(rig.double.state.datasets[`${parent}/left`]).toHaveProperty("acl");
+    await rig.close();
+  });
+});
+
 test("a speed as the web interface spells it is sent as the API spells it", async () => {
   const more = { iscsi: { ...(sections.iscsi["iscsi"] as object), extentRpm: "Unknown", extentAvailThreshold: 99 } };
   await on(

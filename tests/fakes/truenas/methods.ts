@@ -61,6 +61,7 @@ const snapshotMethods = (name: string, limits: Partial<Method>): Methods => ({
 const storage: Methods = {
   ...crud("pool.dataset", "DATASET_WRITE", { update: datasets.update, query: datasets.query }),
   "pool.dataset.create": { run: datasets.create, role: "DATASET_WRITE", starts: datasets.listsForSmb },
+  "pool.dataset.encryption_summary": { run: datasets.encryptionSummary, role: "DATASET_READ", job: true },
   "pool.dataset.get_instance": { run: datasets.getInstance, role: "DATASET_READ" },
   "pool.dataset.delete": { run: removal.remove, role: "DATASET_DELETE" },
   "pool.dataset.rename": { run: removal.rename, role: "DATASET_WRITE", since: 2510 },

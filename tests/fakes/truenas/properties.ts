@@ -83,16 +83,24 @@ export function property(
   return { raw: ownDefaults[key] ?? ownValue(nas, dataset, key), from: undefined };
 }
 
+/** The dataset with the key of an encrypted one; a clone has the key of its origin (zfsprops(7), zfs-load-key(8)). */
+function encryptionRoot(nas: Nas, dataset: Dataset): string {
+  const { raw, from } = property(nas, dataset, "encryption");
+  const origin = nas.state.datasets[dataset.origin?.split("@")[0] ?? ""];
+  return raw === "off" ? "" : origin ? encryptionRoot(nas, origin) : (from ?? "");
+}
+
 function ownValue(nas: Nas, dataset: Dataset, key: string): string {
   const referenced = String(Math.max(emptyBytes[dataset.type], (dataset.content ?? "").length));
   const values: Readonly<Record<string, () => string>> = {
     available: () => String(available(nas, dataset)),
     createtxg: () => String(dataset.createtxg),
+    encryptionroot: () => encryptionRoot(nas, dataset),
     creation: () => String(dataset.creation),
     guid: () => dataset.guid,
     logicalreferenced: () => referenced,
     logicalused: () => referenced,
-    mounted: () => (dataset.type === "FILESYSTEM" ? "yes" : "-"),
+    mounted: () => (dataset.type === "VOLUME" ? "-" : dataset.unmounted ? "no" : "yes"),
     mountpoint: () => mountpoint(dataset) ?? "",
     origin: () => dataset.origin ?? "",
     referenced: () => referenced,
@@ -104,9 +112,9 @@ function ownValue(nas: Nas, dataset: Dataset, key: string): string {
 }
 
 const common = [
-  ...["available", "checksum", "compression", "copies", "createtxg", "creation", "dedup", "encryption", "guid"],
-  ...["logicalreferenced", "logicalused", "origin", "readonly", "referenced", "refreservation", "reservation"],
-  ...["snapdev", "special_small_blocks", "sync", "type", "used", "written"],
+  ...["available", "checksum", "compression", "copies", "createtxg", "creation", "dedup", "encryption"],
+  ...["encryptionroot", "guid", "logicalreferenced", "logicalused", "origin", "readonly", "referenced"],
+  ...["refreservation", "reservation", "snapdev", "special_small_blocks", "sync", "type", "used", "written"],
 ];
 const ofVolumes = [...common, "volsize", "volblocksize", "volthreading"];
 const ofFilesystems = [

@@ -24,6 +24,10 @@ export interface Dataset {
   partOf?: { readonly guid: string; readonly snapshot: string };
   /** Its encryption key is not loaded. */
   locked?: true;
+  /** The database has no key under its name. */
+  keyLost?: true;
+  /** Made, and not mounted, because the server was ended or has failed in between. */
+  unmounted?: true;
 }
 
 export interface Snapshot {

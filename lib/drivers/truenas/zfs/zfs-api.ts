@@ -16,6 +16,7 @@ import {
 } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
 import { copied, moved } from "./copy.ts";
+import { usableProved, whyNotRenamed } from "./keys.ts";
 import { permitted } from "./permissions.ts";
 import {
   ofVersion,
@@ -42,6 +43,9 @@ export class ZfsApi implements Zfs, DatasetApi {
   readonly snapshotsTogether = false;
   readonly api: Api;
   readonly reading: DatasetReader;
+  readonly proveUsable: NonNullable<Zfs["proveUsable"]> = (...asked) =>
+    usableProved(this, this.#shareType === "SMB", ...asked);
+  readonly whyNotRenamed: NonNullable<Zfs["whyNotRenamed"]> = (...asked) => whyNotRenamed(this, ...asked);
   readonly #shareType: "GENERIC" | "SMB";
   #names: SnapshotNames | undefined;
 
@@ -99,9 +103,8 @@ export class ZfsApi implements Zfs, DatasetApi {
     const result = await this.#created(dataset.name, make, dataset.permissions, query, signal);
     if (!result.made || dataset.volsize === undefined) return result;
     // From 25.10 on a target is named after the guid of its zvol, which this answer does not have.
-    return (await this.#version(signal)) < withResources
-      ? result
-      : { ...result, entries: await this.read(query, signal) };
+    const isNamed = (await this.#version(signal)) >= withResources;
+    return isNamed ? { ...result, entries: await this.read(query, signal) } : result;
   }
 
   /** In one visible step: the request of 26 has no user properties, so there the clone gets its name last. */

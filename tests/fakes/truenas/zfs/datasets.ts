@@ -225,6 +225,23 @@ export function isLocked(nas: Nas, dataset: Dataset): boolean {
   return dataset.locked === true || root?.locked === true;
 }
 
+/** The datasets with keys of their own, at and below a name (encryption_summary in plugins/pool_/dataset_encryption_info.py of TS-25.10.6). */
+export function encryptionSummary(nas: Nas, [id]: readonly unknown[]): unknown {
+  const top = existing(nas, String(id)).name;
+  const roots = Object.values(nas.state.datasets).filter(
+    each => `${each.name}/`.startsWith(`${top}/`) && property(nas, each, "encryptionroot").raw === each.name,
+  );
+  return roots.map(each => ({
+    name: each.name,
+    key_format: "HEX",
+    key_present_in_database: !each.keyLost,
+    valid_key: !each.keyLost,
+    locked: isLocked(nas, each),
+    unlock_error: null,
+    unlock_successful: true,
+  }));
+}
+
 /** A dataset as `pool.dataset.query` shows it. */
 function entry(nas: Nas, dataset: Dataset, extra: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const { name, type } = dataset;

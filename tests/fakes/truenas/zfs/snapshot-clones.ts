@@ -54,13 +54,14 @@ export function cloned(nas: Nas, id: string, target: string, properties: Readonl
     else user[key] = String(value);
   }
   const source = existing(nas, snapshot.dataset);
-  const block = source.native["volblocksize"];
+  const { volblocksize: block, encryption } = source.native;
   made(nas, target, source.type, {
     origin: id,
     user,
     native: {
       ...(snapshot.volsize === undefined ? {} : { volsize: snapshot.volsize }),
       ...(block === undefined ? {} : { volblocksize: block }),
+      ...(encryption === undefined ? {} : { encryption }),
       ...native,
     },
     mode: source.mode,
