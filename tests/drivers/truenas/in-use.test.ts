@@ -63,6 +63,25 @@ describe.each([
   );
 });
 
+test.each(["25.10", "26.0"] as const)(
+  "a volume with a connected node is not deleted after the server has got another base NQN on TrueNAS %s",
+  version =>
+    on({ version }, "nvmeof", async (driver, double) => {
+      const { id } = await driver.create(volumeOf("pvc-1"), call);
+      const { basenqn } = double.state;
+      const [row] = double.state.tables.nvmetSubsys;
+      double.sessions.add(String(row?.["name"]));
+      double.state.basenqn = "nqn.2011-06.com.example:other";
+      const before = structuredClone(double.state.tables);
+      expect(await refusal(driver.delete(id, call))).toMatchObject({ code: "failed-precondition" });
+      expect(double.state.tables).toEqual(before);
+      double.sessions.clear();
+      double.state.basenqn = basenqn;
+      await driver.delete(id, call);
+      expect(remainsOf(double)).toEqual([]);
+    }),
+);
+
 test.each(["24.10", "25.10", "26.0"] as const)(
   "the target of a clone, of a restored volume and of a copy has the tag of its own zvol on TrueNAS %s",
   version =>

@@ -41,12 +41,12 @@ const upTo2504: Partial<Record<Protocol, readonly number[]>> = {
   iscsi: [10, 2, 13, 16, 2, 7],
 };
 
-/** The pool of a snapshot's volume is read with a request of its own. */
+/** The pool of a snapshot's volume is read with a request of its own. So is the base NQN, without which sessions of a subsystem may be missed. */
 const in2510: typeof upTo2504 = {
   nfs: [4, 2, 9, 10, 3, 4],
   smb: [4, 2, 9, 10, 3, 6],
   iscsi: [8, 2, 11, 13, 2, 8],
-  nvmeof: [8, 2, 11, 13, 2, 9],
+  nvmeof: [8, 2, 11, 13, 2, 10],
 };
 
 /**

@@ -11,11 +11,9 @@ import { inserted, type Nas, placeOf, type Row, removed, type TableName } from "
  * service/crud_service.py, _ensure_unique.
  */
 
-const baseNqn = "nqn.2011-06.com.truenas:uuid:68bf9433-63ef-49f5-a921-4c0f8190fd94";
-
-export const globalConfig = (): unknown => ({
+export const globalConfig = ({ state }: Nas): unknown => ({
   id: 1,
-  basenqn: baseNqn,
+  basenqn: state.basenqn,
   kernel: true,
   ana: false,
   rdma: false,
@@ -31,7 +29,7 @@ interface Subsystem {
 
 export function createSubsys(nas: Nas, [data]: readonly unknown[]): unknown {
   const fields = completed<Subsystem>(nas, "nvmet.subsys.create", data);
-  const subnqn = fields.subnqn ?? `${baseNqn}:${fields.name}`.slice(0, 223);
+  const subnqn = fields.subnqn ?? `${nas.state.basenqn}:${fields.name}`.slice(0, 223);
   const taken = nas.state.tables.nvmetSubsys.some(each => each["name"] === fields.name || each["subnqn"] === subnqn);
   if (taken) throw new Invalid(["nvmet_subsys_create.name", "Object with this name already exists", 22]);
   // Without a licence for two controllers (__validate in plugins/nvmet/subsys.py of TS-25.10.6).
@@ -43,12 +41,13 @@ export function createSubsys(nas: Nas, [data]: readonly unknown[]): unknown {
 
 /**
  * Hosts that are connected, by the subsystem's id (middleware 25.10.1, plugins/nvmet/global.py, sessions and local_sessions). Deleting
- * a subsystem does not ask for them (plugins/nvmet/subsys.py, do_delete).
+ * a subsystem does not ask for them (plugins/nvmet/subsys.py, do_delete). Up to TS-25.10.6 they are looked for under the present basenqn.
  */
 export const sessions = (nas: Nas, [filters, options]: readonly unknown[]): unknown =>
   queried(
     nas.state.tables.nvmetSubsys
       .filter(each => nas.sessions.has(String(each["name"])))
+      .filter(each => nas.number >= 2600 || each["subnqn"] === `${nas.state.basenqn}:${each["name"]}`)
       .map(({ id }) => ({
         subsys_id: id,
         hostnqn: "nqn.2014-08.org:node-1",

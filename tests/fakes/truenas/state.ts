@@ -76,6 +76,8 @@ export interface State {
   services: Record<string, "RUNNING" | "STOPPED">;
   /** What is on in the settings of the network and of SMB. */
   settings: { mdns: boolean; aapl_extensions: boolean };
+  /** With what the names of new NVMe subsystems begin. */
+  basenqn: string;
   txg: number;
 }
 
@@ -153,6 +155,7 @@ export function freshState(): State {
     tables,
     services: Object.fromEntries(services),
     settings: { mdns: true, aapl_extensions: false },
+    basenqn: "nqn.2011-06.com.truenas:uuid:68bf9433-63ef-49f5-a921-4c0f8190fd94",
     txg: 100,
   };
 }

@@ -3,7 +3,7 @@ import { CsiError } from "../../../core/errors.ts";
 import { inUse } from "../../failure.ts";
 import type { Notes } from "../../store.ts";
 import type { ZfsVolume } from "../../zfs/volume.ts";
-import { listOf } from "../api-error.ts";
+import { type ApiRow, listOf } from "../api-error.ts";
 import type { NvmeofSection } from "../sections.ts";
 import {
   type ChoiceOptions,
@@ -32,6 +32,9 @@ type NvmeHost = NvmeofSection["hosts"][number];
 const [subsystemNote, namespaceNote, nameNote] = noteKeys.nvmeof;
 const idIn = (row: TableRow, key: string): number | undefined => (row[key] as TableRow | null | undefined)?.id;
 
+/** The first version that looks for the hosts of a subsystem under its own NQN. */
+const withStoredNqn = 2600;
+
 /** Volumes as NVMe subsystems, each with one namespace. */
 export function nvmeof(context: ShareContext, settings: NvmeofSection): DiskProtocol {
   const { api } = context;
@@ -40,12 +43,24 @@ export function nvmeof(context: ShareContext, settings: NvmeofSection): DiskProt
   const wantedPorts = portsOf(settings);
   const table = (name: string, call: Call) => tableOf(context, `nvmet.${name}`, call);
 
-  /** Throws "failed-precondition" while a host is connected to a subsystem (middleware, plugins/nvmet/global.py, sessions, since 25.10). */
-  async function refuseSessions(subsystem: number, call: Call): Promise<void> {
+  /**
+   * Throws "failed-precondition" while a host is connected to a subsystem, and where the server cannot know: up to 25.10 it looks for hosts under
+   * its present base NQN, and finds none of a subsystem from before a change of that (plugins/nvmet/global.py of TS-25.10.6, local_sessions).
+   */
+  async function refuseSessions({ id, name, subnqn }: TableRow, call: Call): Promise<void> {
     const method = "nvmet.global.sessions";
-    const found = listOf(method, await api.call(method, [[["subsys_id", "=", subsystem]]], call.signal));
-    const names = new Set(found.map(each => String(each["hostnqn"])));
-    if (names.size > 0) throw inUse(`the NVMe subsystem ${subsystem} of ${api.where}`, [...names]);
+    const isKnown = async () => {
+      if ((await api.version(call.signal)).number >= withStoredNqn) return true;
+      const { basenqn } = (await api.call("nvmet.global.config", [], call.signal)) as ApiRow;
+      return subnqn === `${basenqn}:${name}`;
+    };
+    const [known, sessions] = await Promise.all([isKnown(), api.call(method, [[["subsys_id", "=", id]]], call.signal)]);
+    const hosts = new Set(listOf(method, sessions).map(each => String(each["hostnqn"])));
+    const what = `the NVMe subsystem "${name}" of ${api.where}`;
+    if (hosts.size > 0) throw inUse(what, [...hosts]);
+    if (known) return;
+    const text = `before version 26, TrueNAS does not report which hosts use ${what}, because its NQN ${subnqn} is not the present base NQN with its name; set the base NQN back, update TrueNAS, or delete the subsystem yourself`;
+    throw new CsiError("failed-precondition", text);
   }
 
   /** Whether a subsystem has the volume's namespace alone, or none and is proved to be the volume's. */
@@ -139,8 +154,9 @@ export function nvmeof(context: ShareContext, settings: NvmeofSection): DiskProt
         name === undefined ? [] : subsystems.find(["name", "=", name]),
       ]);
       const mine = subsystem && (await isMine(volume, subsystem, call)) ? subsystem : undefined;
-      const used = new Set([mine?.id, ...own.map(each => idIn(each, "subsys"))]);
-      for (const id of used) if (id !== undefined) await refuseSessions(id, call);
+      const all = [mine, ...own.map(each => each["subsys"] as TableRow | null)];
+      const used = new Map(all.flatMap(each => (each ? [[each.id, each]] : [])));
+      for (const each of used.values()) await refuseSessions(each, call);
       // With force a subsystem is deleted with its namespaces, and sessions are ignored (middleware, plugins/nvmet/subsys.py).
       if (mine) await subsystems.delete(mine.id, { force: true });
       for (const each of own)
