@@ -1,5 +1,6 @@
 import { basename } from "node:path";
 import { Command } from "commander";
+import { messageOf } from "../lib/core/errors.ts";
 import { answersSsh } from "./askpass.ts";
 import { pluginName } from "./cluster/kubectl/plugin-name.ts";
 import { type Host, realHost } from "./host.ts";
@@ -53,6 +54,6 @@ main().catch((error: unknown) => {
     process.exitCode = "exitCode" in error && error.exitCode === 0 ? 0 : 2;
     return;
   }
-  process.stderr.write(`csimux: ${error instanceof Error ? error.message : String(error)}\n`);
+  process.stderr.write(`csimux: ${messageOf(error)}\n`);
   process.exitCode = 1;
 });

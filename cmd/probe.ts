@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { messageOf } from "../lib/core/errors.ts";
 import type { Host } from "./host.ts";
 import { exit } from "./terminal/terminal.ts";
 
@@ -40,7 +41,7 @@ async function run(flags: ProbeFlags, [unknown]: readonly string[], host: Host):
     if (await probe(endpoint, seconds * 1000)) return 0;
     host.err("csimux: not ready\n");
   } catch (error) {
-    host.err(`csimux: ${error instanceof Error ? error.message : String(error)}\n`);
+    host.err(`csimux: ${messageOf(error)}\n`);
   }
   return 1;
 }

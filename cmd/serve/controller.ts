@@ -3,6 +3,7 @@ import type { CopyAnswer, CopyCommand } from "../../lib/copies/protocol.ts";
 import { copyByStream } from "../../lib/copies/zfs-send.ts";
 import type { Segments } from "../../lib/core/access.ts";
 import type { Log } from "../../lib/core/call.ts";
+import { messageOf } from "../../lib/core/errors.ts";
 import type { CommandObserver } from "../../lib/core/observer.ts";
 import { within } from "../../lib/core/time.ts";
 import { movedHosts } from "../../lib/daemon/connection-files.ts";
@@ -33,7 +34,7 @@ function surveyor(main: MainFile, connections: Connections, path: string, then: 
       if (unread !== undefined) log.info(`the folder of connection files ${path} is readable again`);
       unread = undefined;
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       if (reason !== unread) log.warn(`cannot read the connections: ${reason}`);
       unread = reason;
     }

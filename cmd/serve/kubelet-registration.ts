@@ -1,5 +1,5 @@
 import type { Log } from "../../lib/core/call.ts";
-import { CsiError } from "../../lib/core/errors.ts";
+import { CsiError, messageOf } from "../../lib/core/errors.ts";
 import { probe } from "../../lib/csi/probe.ts";
 import { Registration } from "../../lib/csi/registration.ts";
 import { type HttpPage, servePages, shared } from "../../lib/observe/page-server.ts";
@@ -66,7 +66,7 @@ function healthPages({ endpoints: [endpoint = ""] }: ServeOptions, registrations
         return { status: 503, text: "the registration socket was removed, so kubelet does not know the driver\n" };
       return (await probe(endpoint, probeMs)) ? { status: 200, text: "ok\n" } : { status: 503, text: "not ready\n" };
     } catch (error) {
-      return { status: 503, text: `${error instanceof Error ? error.message : String(error)}\n` };
+      return { status: 503, text: `${messageOf(error)}\n` };
     }
   });
   const ready = async (): Promise<HttpPage> =>

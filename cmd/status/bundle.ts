@@ -1,7 +1,7 @@
 import { open, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { unknownFolder } from "../../lib/config/proxy.ts";
-import { errnoOf } from "../../lib/core/errors.ts";
+import { errnoOf, messageOf } from "../../lib/core/errors.ts";
 import { masked } from "../../lib/core/secrets.ts";
 import { readMain } from "../../lib/daemon/main-file.ts";
 import { modules } from "../../lib/drivers/index.ts";
@@ -85,7 +85,7 @@ async function metricsText({ host, port }: { readonly host: string; readonly por
   try {
     return await (await fetch(at, { signal: AbortSignal.timeout(metricsMs) })).text();
   } catch (error) {
-    return `${at} does not answer: ${error instanceof Error ? error.message : String(error)}`;
+    return `${at} does not answer: ${messageOf(error)}`;
   }
 }
 

@@ -1,6 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
-import { CsiError, errnoOf } from "../../lib/core/errors.ts";
+import { CsiError, errnoOf, messageOf } from "../../lib/core/errors.ts";
 import { parseEndpoint } from "../../lib/csi/endpoint.ts";
 import type { Status } from "../../lib/observe/status.ts";
 import { askStatus, statusSocketOf } from "../../lib/observe/status-socket.ts";
@@ -68,8 +68,6 @@ async function writing(file: string, host: Host, work: () => Promise<number>): P
     return 2;
   }
 }
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 async function look(socket: string, options: StatusOptions, host: Host): Promise<number> {
   // Only a terminal can be cleared; other outputs get one status after the other.

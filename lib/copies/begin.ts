@@ -1,7 +1,7 @@
 import { randomInt } from "node:crypto";
 import { wantedBytes } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
-import { CsiError, isFinal } from "../core/errors.ts";
+import { CsiError, isFinal, messageOf } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
 import type { CopySettings } from "../core/proxy.ts";
 import { type CopyMethod, type CopySpec, copyAbilities, type SourceSnapshot } from "../drivers/copying.ts";
@@ -144,8 +144,11 @@ function newRecord({ spec, role }: CopyRequest, method: CopyMethod, snapshot: So
 
 /** The error after a refusal if the source is still protected: the code makes the caller retry. */
 const notFinal = (refusal: unknown) => (cause: unknown) => {
-  const text = refusal instanceof Error ? refusal.message : String(refusal);
-  throw new CsiError("unavailable", `${text}; the protection of its source could not be removed yet; retrying`, {
-    cause,
-  });
+  throw new CsiError(
+    "unavailable",
+    `${messageOf(refusal)}; the protection of its source could not be removed yet; retrying`,
+    {
+      cause,
+    },
+  );
 };

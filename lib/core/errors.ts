@@ -60,6 +60,9 @@ export function ignoreNotFound(error: unknown): undefined {
 export const jointCode = (refusals: readonly CsiError[]): Code =>
   refusals.every(({ code }) => code === "invalid-argument") ? "invalid-argument" : "resource-exhausted";
 
+/** The message of anything that was thrown, for a sentence about it. */
+export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
 /**
  * An unexpected failure for the log, with its stack if there is one. Never for a client, which gets only the CsiError.
  */

@@ -1,5 +1,6 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { Log } from "../core/call.ts";
+import { messageOf } from "../core/errors.ts";
 import { Registration as Service } from "./gen/pluginregistration/v1/registration_pb.ts";
 import { GrpcServer } from "./server.ts";
 
@@ -109,7 +110,7 @@ export class Registration {
       await this.begin();
       if (this.#ended) await this.#close();
     } catch (error) {
-      this.#reported(false, error instanceof Error ? error.message : String(error));
+      this.#reported(false, messageOf(error));
     }
   }
 }

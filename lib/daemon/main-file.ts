@@ -7,7 +7,7 @@ import { dirname } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { type ProxyConfig, type ReadProxy, readProxyConfig } from "../config/proxy.ts";
 import type { Log } from "../core/call.ts";
-import { CsiError, errnoOf } from "../core/errors.ts";
+import { CsiError, errnoOf, messageOf } from "../core/errors.ts";
 import { TimeLimit } from "../core/time.ts";
 import { readSmallFile } from "../io/small-file.ts";
 import { inWords, reasons } from "../schema/finding.ts";
@@ -100,7 +100,7 @@ export class MainFile {
       await this.#use(await this.#read());
       this.#reason = undefined;
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       if (reason !== this.#reason)
         this.#log.warn("the main file is invalid; still using the last valid version", { reason });
       this.#reason = reason;

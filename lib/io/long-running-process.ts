@@ -1,3 +1,4 @@
+import { messageOf } from "../core/errors.ts";
 import { Capture } from "./capture.ts";
 import { startGroup } from "./process-group.ts";
 import { type Argv, type BackgroundProcess, CommandError, type CommandFailure } from "./runner.ts";
@@ -33,7 +34,7 @@ export function startProcess(
     write: text => void stdin?.write(text),
     ended: ended.then(
       exit => exit?.signal ?? `exit code ${exit?.code}`,
-      (error: unknown) => `could not be started: ${error instanceof Error ? error.message : String(error)}`,
+      (error: unknown) => `could not be started: ${messageOf(error)}`,
     ),
   };
 }

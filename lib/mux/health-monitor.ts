@@ -1,6 +1,6 @@
 import type { Segments } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
-import { CsiError, detailOf } from "../core/errors.ts";
+import { CsiError, detailOf, messageOf } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
 import { mapLimit } from "../core/semaphore.ts";
 import type { Context, StorageFindings } from "../drivers/driver.ts";
@@ -188,7 +188,7 @@ export class HealthMonitor {
       health.failures = 0;
       this.#log(name, record(health.conditions, { ...found, volumes }, isFirst), call);
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       health.failures++;
       if (health.failures === loggedFailures)
         call.log.warn("cannot check the health of a storage", { connection: name, reason });

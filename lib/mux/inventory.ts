@@ -1,5 +1,6 @@
 import type { CopyState } from "../copies/protocol.ts";
 import type { Call } from "../core/call.ts";
+import { messageOf } from "../core/errors.ts";
 import { placeOf } from "../core/place.ts";
 import { mapLimit } from "../core/semaphore.ts";
 import type { Page, PageRequest } from "../drivers/driver.ts";
@@ -67,7 +68,7 @@ async function ofConnection(
     );
   let problem: string | undefined;
   const failed = (what: string) => (error: unknown) => {
-    problem ??= `the ${what} cannot be listed: ${error instanceof Error ? error.message : String(error)}`;
+    problem ??= `the ${what} cannot be listed: ${messageOf(error)}`;
     return undefined;
   };
   const volumes = await read(({ driver }, page, own) => driver.inventory?.list(page, own)).catch(failed("volumes"));

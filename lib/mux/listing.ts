@@ -1,5 +1,5 @@
 import type { Call } from "../core/call.ts";
-import { CsiError } from "../core/errors.ts";
+import { CsiError, messageOf } from "../core/errors.ts";
 import type { Page, PageRequest } from "../drivers/driver.ts";
 import type { Connection, StorageFigures } from "./connection.ts";
 import type { RouterContext } from "./context.ts";
@@ -235,7 +235,7 @@ export class Listing {
       );
     } catch (error) {
       if (error instanceof CsiError && error.code === "aborted") throw error;
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       if (this.#context.settings().listing === "partial") {
         call.log.warn("a connection is missing from the listing", { connection: name, reason });
         return undefined;

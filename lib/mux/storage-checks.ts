@@ -1,5 +1,5 @@
 import type { Call } from "../core/call.ts";
-import { CsiError, detailOf } from "../core/errors.ts";
+import { CsiError, detailOf, messageOf } from "../core/errors.ts";
 import type { TryLocks } from "../core/locks.ts";
 import type { VolumeFindings } from "../health/finding.ts";
 import type { Reason } from "../health/reasons.ts";
@@ -85,8 +85,10 @@ export async function restoreExports(
       await health.restore(id, call);
       call.log.info("restored the missing export or target of a volume", fields);
     } catch (error) {
-      const detail = error instanceof Error ? error.message : String(error);
-      call.log.warn("cannot restore the missing export or target of a volume", { ...fields, detail });
+      call.log.warn("cannot restore the missing export or target of a volume", {
+        ...fields,
+        detail: messageOf(error),
+      });
       // A person is in the way of this volume only.
       if (!(error instanceof CsiError && error.code === "failed-precondition")) return;
     }

@@ -1,6 +1,6 @@
 import { dirname } from "node:path";
 import type { Call } from "../core/call.ts";
-import { CsiError, isFinal } from "../core/errors.ts";
+import { CsiError, isFinal, messageOf } from "../core/errors.ts";
 import { attacherOf, protocolKey } from "./attach/attachers.ts";
 import { hasLostDisk } from "./health/findings.ts";
 import { ensureFile, ensureFolder, removeMountPoint, resolveParents } from "./mount/files.ts";
@@ -77,7 +77,7 @@ export class VolumePublishing {
    */
   async #removeTarget(record: StageRecord, target: string, call: Call): Promise<void> {
     await this.#parts.records.save(without(record, target)).catch((error: unknown) => {
-      const seen = { volumeId: record.volumeId, target, reason: reasonOf(error) };
+      const seen = { volumeId: record.volumeId, target, reason: messageOf(error) };
       call.log.warn("cannot write the record of an unpublished volume; it still names the target", seen);
     });
   }
@@ -168,7 +168,7 @@ export class VolumePublishing {
       await this.#parts.records.save(without(staged, entry.target));
     } catch (error) {
       const { volumeId } = staged;
-      call.log.warn("cannot undo a failed publish", { volumeId, target: entry.target, reason: reasonOf(error) });
+      call.log.warn("cannot undo a failed publish", { volumeId, target: entry.target, reason: messageOf(error) });
     }
   }
 
@@ -201,8 +201,6 @@ export class VolumePublishing {
 /** The other targets at which the volume is published. */
 const othersThan = (target: string, staged: StageRecord, table: MountTable): readonly PublishedTarget[] =>
   staged.published.filter(each => each.target !== target && table.layers(each.target) > 0);
-
-const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : "unknown");
 
 /** As ensureFile, but also creates the parent folder: the kubelet does (CSI NodePublishVolume), other COs may not. */
 async function ensureFileIn(path: string, signal: AbortSignal): Promise<boolean> {

@@ -1,4 +1,4 @@
-import { CsiError } from "../core/errors.ts";
+import { CsiError, messageOf } from "../core/errors.ts";
 import type { RuleConfig, TopologyConfig } from "./config.ts";
 import { groupsIn, type Pattern, type PatternCompiler, patternCompiler } from "./pattern.ts";
 
@@ -42,7 +42,7 @@ function compileRule(rule: RuleConfig, index: number, compile: PatternCompiler):
   try {
     compiled = compile(rule.pattern);
   } catch (error) {
-    const reason = error instanceof Error ? error.message.replace(/^error parsing regexp: /, "") : String(error);
+    const reason = messageOf(error).replace(/^error parsing regexp: /, "");
     const why = refusedByRe2(rule.pattern) ?? `${reason} (syntax: RE2)`;
     return { rule: index, field: "pattern", message: `the pattern cannot be used: ${why}` };
   }

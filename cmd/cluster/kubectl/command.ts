@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { messageOf } from "../../../lib/core/errors.ts";
 import { mapLimit } from "../../../lib/core/semaphore.ts";
 import type { Host } from "../../host.ts";
 import { exit, UsageError } from "../../terminal/terminal.ts";
@@ -102,7 +103,7 @@ async function guarded(host: Host, flags: ClusterFlags, work: (cluster: Cluster)
     const { Cluster } = await import("../cluster.ts");
     exit(await work(new Cluster(flags, host)));
   } catch (error) {
-    host.err(`csimux: ${error instanceof Error ? error.message : String(error)}\n`);
+    host.err(`csimux: ${messageOf(error)}\n`);
     exit(2);
   }
 }

@@ -1,3 +1,4 @@
+import { messageOf } from "../../../lib/core/errors.ts";
 import { parseHandle } from "../../../lib/core/handle.ts";
 import { isNodeName } from "../../../lib/core/name.ts";
 import { listAt, mappingAt, textAt } from "../../../lib/lint/lint-input.ts";
@@ -31,7 +32,7 @@ export async function explain(name: string, given: string | undefined, cluster: 
     try {
       return await cluster.read(kind, ...(name === undefined ? [] : [name]), ...flags);
     } catch (error) {
-      const [text = ""] = (error instanceof Error ? error.message : String(error)).split("\n");
+      const [text = ""] = messageOf(error).split("\n");
       if (!/NotFound/.test(text)) findings.add("(unknown)", text);
       return {};
     }

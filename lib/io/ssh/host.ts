@@ -1,5 +1,5 @@
 import type { Log } from "../../core/call.ts";
-import { CsiError } from "../../core/errors.ts";
+import { CsiError, messageOf } from "../../core/errors.ts";
 import { keepSecret } from "../../core/secrets.ts";
 import { FairQueue } from "../../core/semaphore.ts";
 import type { Closable } from "../lease.ts";
@@ -235,7 +235,7 @@ export class SshHost implements Closable {
 
   /** Delays the next login. Jobs that can wait for an existing shell keep waiting; otherwise all fail. */
   #failed(error: unknown): CommandError {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     const pauseMs = Math.min(backOffMs.most, backOffMs.first * 2 ** this.#failures++);
     const failed = new CommandError(this.where, "ssh", "unreachable", reason, {
       cause: error,

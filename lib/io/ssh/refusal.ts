@@ -1,3 +1,4 @@
+import { messageOf } from "../../core/errors.ts";
 import { masked } from "../../core/secrets.ts";
 import { type SshSettings, secretsOf } from "./settings.ts";
 
@@ -36,7 +37,7 @@ const known: readonly (readonly [RegExp, string])[] = [
 export function refusal(settings: SshSettings, messages: string, error: unknown): LoginFailed {
   const secrets = secretsOf(settings);
   const lines = messages.split(/[\r\n]+/).filter(line => line.trim() !== "" && !/^@+|^debug/.test(line));
-  const reason = error instanceof Error ? error.message : String(error);
+  const reason = messageOf(error);
   const found = known.find(([words]) => words.test(messages));
   const said = masked(lines.at(-1) ?? "", secrets).slice(0, 300);
   const text = ["cannot log in to the host", found?.[1], said, masked(reason, secrets)].filter(Boolean).join(": ");

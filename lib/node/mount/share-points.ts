@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import type { Call, Log } from "../../core/call.ts";
+import { messageOf } from "../../core/errors.ts";
 import { Semaphore } from "../../core/semaphore.ts";
 import { type Lease, SharedInstances } from "../../io/lease.ts";
 import type { SharePoint, ShareSettings } from "../../io/share-point.ts";
@@ -159,8 +160,9 @@ class MountedShare implements SharePoint {
       if (table.layers(at) > 0) await mounts.unmount(at, table, call);
       await removeMountPoint(at, call.signal);
     } catch (error) {
-      const reason = error instanceof Error ? error.message : "unknown";
-      log.warn("cannot unmount a share of the controller; the next process reuses it", { reason });
+      log.warn("cannot unmount a share of the controller; the next process reuses it", {
+        reason: messageOf(error),
+      });
     }
   }
 }
