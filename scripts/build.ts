@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
+import { messageOf } from "../lib/core/errors.ts";
 import { below } from "./check/below.ts";
 import { root, spawned, tool } from "./spawned.ts";
 import { train } from "./training.ts";
@@ -71,7 +72,7 @@ async function compileTrained(folder: string): Promise<string> {
     await train(first, `${folder}/order`);
     return await compileTo(`${folder}/second`, program, `--bytecode-order=${folder}/order`);
   } catch (error) {
-    console.error(`no trained build: ${error instanceof Error ? error.message : String(error)}`);
+    console.error(`no trained build: ${messageOf(error)}`);
     return first;
   }
 }

@@ -1,3 +1,4 @@
+import { messageOf } from "../lib/core/errors.ts";
 import { checkConventions } from "./check/conventions.ts";
 import { checkDriverNames } from "./check/driver-names.ts";
 import { checkDrivers } from "./check/drivers.ts";
@@ -52,7 +53,7 @@ const checks: readonly Check[] = [
 ];
 
 const problemsOf = (check: Check): Promise<readonly string[]> =>
-  check.run().catch((error: unknown) => [error instanceof Error ? error.message : String(error)]);
+  check.run().catch((error: unknown) => [messageOf(error)]);
 
 function holds({ title }: Check, problems: readonly string[]): boolean {
   console.log(`${problems.length === 0 ? "ok  " : "FAIL"} ${title}`);

@@ -1,2 +1,10 @@
+import { messageOf } from "../lib/core/errors.ts";
+
 /** Prints progress to stderr, with the time of day; stdout is for results. */
 export const say = (text: string): void => console.error(`${new Date().toTimeString().slice(0, 8)} ${text}`);
+
+/** Ends a script that has failed: prints why, without a stack, and sets its exit code. */
+export function fail(error: unknown): void {
+  console.error(messageOf(error));
+  process.exitCode = 1;
+}

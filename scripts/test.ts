@@ -1,6 +1,7 @@
 import { chmod, mkdir, mkdtemp, readFile, rm, statfs, writeFile } from "node:fs/promises";
 import { availableParallelism, freemem, tmpdir } from "node:os";
 import { join } from "node:path";
+import { messageOf } from "../lib/core/errors.ts";
 import { widenPath } from "./packages.ts";
 import { root, spawned, tool } from "./spawned.ts";
 import { plus, tallyLine } from "./tally.ts";
@@ -115,6 +116,6 @@ widenPath();
 try {
   process.exitCode = await asRoot(process.argv.slice(2).flatMap(words => words.split(/\s+/).filter(Boolean)));
 } catch (error) {
-  console.error(error instanceof Error ? error.message : String(error));
+  console.error(messageOf(error));
   process.exitCode = 2;
 }

@@ -3,6 +3,7 @@ import { Controller, Identity } from "../lib/csi/gen/csi/v1/csi_pb.ts";
 import { type CsiClient, csiClient, mountCapability } from "./client.ts";
 import { connects } from "./daemon.ts";
 import { quickstart } from "./run.ts";
+import { fail } from "./say.ts";
 
 type Said = (call: string, answer: string) => void;
 
@@ -83,9 +84,8 @@ async function main(): Promise<void> {
       given,
     );
   } catch (error) {
-    console.error(error instanceof Error ? error.message : String(error));
+    fail(error);
     if (!(await connects(`${quickstart}/csi.sock`))) console.error('Is "make run" running in another terminal?');
-    process.exitCode = 1;
   }
 }
 

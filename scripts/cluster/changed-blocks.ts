@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { cp, mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { messageOf } from "../../lib/core/errors.ts";
 import { onPath } from "../packages.ts";
 import { say } from "../say.ts";
 import { goFlags, runGo } from "./go.ts";
@@ -74,7 +75,7 @@ export async function buildChangedBlocks(): Promise<void> {
       await buildProgram(name);
     }
   } catch (error) {
-    say(`tests of changed blocks are skipped: ${error instanceof Error ? error.message : error}`);
+    say(`tests of changed blocks are skipped: ${messageOf(error)}`);
   }
 }
 

@@ -4,7 +4,7 @@ import { Command } from "commander";
 import { ownArchitecture } from "../image/executables.ts";
 import { imageArchive, makeImage } from "../image/main.ts";
 import { widenPath } from "../packages.ts";
-import { say } from "../say.ts";
+import { fail, say } from "../say.ts";
 import { buildChangedBlocks } from "./changed-blocks.ts";
 import { furnish } from "./furnish.ts";
 import { buildImages } from "./images.ts";
@@ -85,9 +85,4 @@ program
   .description("runs all tests of the cluster, or the named ones")
   .action(test);
 
-try {
-  await program.parseAsync();
-} catch (error) {
-  console.error(error instanceof Error ? error.message : String(error));
-  process.exitCode = 1;
-}
+await program.parseAsync().catch(fail);

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { messageOf } from "../../lib/core/errors.ts";
 import { onPath } from "../packages.ts";
 import { say } from "../say.ts";
 import { goFlags, runGo } from "./go.ts";
@@ -52,9 +53,7 @@ export async function buildGoPrograms(): Promise<void> {
       await mkdir(folder, { recursive: true });
       await buildProgram(name);
     } catch (error) {
-      say(
-        `${name} cannot be built, so tests that need it are skipped: ${error instanceof Error ? error.message : error}`,
-      );
+      say(`${name} cannot be built, so tests that need it are skipped: ${messageOf(error)}`);
     }
   }
 }

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { chmod, copyFile, cp, mkdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { messageOf } from "../../lib/core/errors.ts";
 import { onPath } from "../packages.ts";
 import { say } from "../say.ts";
 import { goFlags, runGo } from "./go.ts";
@@ -73,7 +74,7 @@ export async function buildVolsync(): Promise<void> {
       if (name === "volsync" && !existsSync(join(bin, chart))) await copySources(folder);
     }
   } catch (error) {
-    say(`tests of VolSync are skipped: ${error instanceof Error ? error.message : error}`);
+    say(`tests of VolSync are skipped: ${messageOf(error)}`);
   }
 }
 

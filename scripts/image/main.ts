@@ -3,7 +3,7 @@ import { chmod, copyFile, mkdir, readFile, rm, writeFile } from "node:fs/promise
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { engineSettings } from "../engine.ts";
-import { say } from "../say.ts";
+import { fail, say } from "../say.ts";
 import { root, spawned } from "../spawned.ts";
 import { type Architecture, type Variant, writeArchive } from "./archive.ts";
 import { executableFor, ownArchitecture } from "./executables.ts";
@@ -108,8 +108,4 @@ async function main(): Promise<void> {
   }
 }
 
-if (import.meta.main)
-  await main().catch((error: unknown) => {
-    console.error(error instanceof Error ? error.message : String(error));
-    process.exitCode = 1;
-  });
+if (import.meta.main) await main().catch(fail);

@@ -1,6 +1,7 @@
 import type { ChildProcess } from "node:child_process";
 import { readFile, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { messageOf } from "../../lib/core/errors.ts";
 import { say } from "../say.ts";
 import { spawned } from "../spawned.ts";
 import { acceleratorOf, buildImage } from "./build.ts";
@@ -71,7 +72,7 @@ export async function up(options: UpOptions): Promise<Guest> {
   } catch (error) {
     const log = await readFile(join(guestFolder(number), "qemu.log"), "utf8").catch(() => "");
     await remove(number, ssh, machine.pid);
-    throw new Error(`guest ${number} did not come up: ${error instanceof Error ? error.message : error}\n${log}`);
+    throw new Error(`guest ${number} did not come up: ${messageOf(error)}\n${log}`);
   }
   say(`guest ${number} is up after ${((performance.now() - from) / 1000).toFixed(1)} s`);
   return { number, ssh };

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { Command, InvalidArgumentError } from "commander";
 import { widenPath } from "../packages.ts";
+import { fail } from "../say.ts";
 import { tallyLine } from "../tally.ts";
 import { buildImage } from "./build.ts";
 import { down, sshToRunning, up } from "./guest.ts";
@@ -108,9 +109,4 @@ withGuest(program.command("test"))
   .action(test);
 program.command("status").description("shows the image and the running guests").action(status);
 
-try {
-  await program.parseAsync();
-} catch (error) {
-  console.error(error instanceof Error ? error.message : String(error));
-  process.exitCode = 1;
-}
+await program.parseAsync().catch(fail);

@@ -2,6 +2,7 @@ import { existsSync, rmSync } from "node:fs";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { messageOf } from "../../lib/core/errors.ts";
 import { build } from "../build.ts";
 import { installSanity } from "../sanity/program.ts";
 import { say } from "../say.ts";
@@ -118,7 +119,7 @@ class LabRun {
       const from = Date.now();
       console.log(`\n--- lab: ${test.name}`);
       const tally = await this.one(test, boundMs).catch((error: unknown) => {
-        console.log(`FAILED: ${error instanceof Error ? error.message : error}`);
+        console.log(`FAILED: ${messageOf(error)}`);
         return oneFailure;
       });
       if (this.stop.signal.aborted) return;
@@ -198,7 +199,7 @@ export async function runLabTests(wish: LabTests): Promise<Tally> {
     await run.all(tests);
     return run.total;
   } catch (error) {
-    console.log(`FAILED: ${error instanceof Error ? error.message : error}`);
+    console.log(`FAILED: ${messageOf(error)}`);
     return plus(run.total, oneFailure);
   } finally {
     await clearBench(bench);

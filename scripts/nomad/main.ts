@@ -3,7 +3,7 @@ import { copyFile, rename } from "node:fs/promises";
 import { Command } from "commander";
 import { build as buildCsimux } from "../build.ts";
 import { widenPath } from "../packages.ts";
-import { say } from "../say.ts";
+import { fail, say } from "../say.ts";
 import { loadImages } from "./images.ts";
 import { clientsReady, inMachine, machinePid, nomadCommand, startMachine, stopMachine } from "./machine.ts";
 import { built, clientNames, executable } from "./place.ts";
@@ -76,9 +76,4 @@ program
   .description("runs all tests of Nomad, or the named ones")
   .action(test);
 
-try {
-  await program.parseAsync();
-} catch (error) {
-  console.error(error instanceof Error ? error.message : String(error));
-  process.exitCode = 1;
-}
+await program.parseAsync().catch(fail);

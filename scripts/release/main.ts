@@ -5,7 +5,7 @@ import { buildGoPrograms } from "../cluster/tools.ts";
 import { executableFor } from "../image/executables.ts";
 import { imageArchive, imageFolder, makeImage } from "../image/main.ts";
 import { widenPath } from "../packages.ts";
-import { say } from "../say.ts";
+import { fail, say } from "../say.ts";
 import { root, spawned } from "../spawned.ts";
 import { packPlugin } from "./krew.ts";
 import { archiveName, packChart, publish, type Run } from "./publish.ts";
@@ -79,7 +79,4 @@ async function push({ IMAGE: image }: NodeJS.ProcessEnv): Promise<void> {
 }
 
 widenPath();
-await (process.argv[2] === "publish" ? push : makeRelease)(process.env).catch((error: unknown) => {
-  console.error(error instanceof Error ? error.message : String(error));
-  process.exitCode = 1;
-});
+await (process.argv[2] === "publish" ? push : makeRelease)(process.env).catch(fail);

@@ -1,5 +1,6 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { below } from "../check/below.ts";
+import { fail } from "../say.ts";
 import { root } from "../spawned.ts";
 
 const escaped = (text: string): string => text.replace(/[.+]/g, "\\$&");
@@ -57,8 +58,4 @@ async function setVersion(version: string): Promise<void> {
   }
 }
 
-if (import.meta.main)
-  await setVersion(process.argv[2] ?? "").catch((error: unknown) => {
-    console.error(error instanceof Error ? error.message : String(error));
-    process.exitCode = 1;
-  });
+if (import.meta.main) await setVersion(process.argv[2] ?? "").catch(fail);
