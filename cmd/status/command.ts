@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import type { Host } from "../host.ts";
-import { exit, UsageError } from "../terminal/terminal.ts";
+import { exit, unlessMisused } from "../terminal/terminal.ts";
 import { type StatusFlags, statusOptions } from "./options.ts";
 
 /** `csimux status`: the status of a running csimux. */
@@ -34,14 +34,9 @@ used, and no call has failed because of a storage system since the last success;
     .action(async (flags: StatusFlags) => exit(await run(flags, host)));
 }
 
-async function run(flags: StatusFlags, host: Host): Promise<number> {
-  try {
+const run = (flags: StatusFlags, host: Host): Promise<number> =>
+  unlessMisused(host, async () => {
     const options = statusOptions(flags, host.env);
     const { showStatus } = await import("./status.ts");
     return await showStatus(options, host);
-  } catch (error) {
-    if (!(error instanceof UsageError)) throw error;
-    host.err(`csimux: ${error.message}\n`);
-    return 2;
-  }
-}
+  });

@@ -1,4 +1,5 @@
-import { UsageError } from "../terminal/terminal.ts";
+import { defaults } from "../serve/options.ts";
+import { milliseconds, UsageError } from "../terminal/terminal.ts";
 
 /** The flags of `status`, under commander's names. */
 export interface StatusFlags {
@@ -28,9 +29,6 @@ export interface StatusOptions {
   readonly cluster: string | undefined;
 }
 
-/** The default endpoint of csimux serve. */
-const usualEndpoint = "unix:///csi/csi.sock";
-
 /** Validates the flags. Throws UsageError. */
 export function statusOptions(flags: StatusFlags, env: Readonly<Record<string, string | undefined>>): StatusOptions {
   const { endpoint, statusSocket, output, watch, bundle, html, cluster } = flags;
@@ -44,16 +42,10 @@ export function statusOptions(flags: StatusFlags, env: Readonly<Record<string, s
   if (cluster !== undefined && html === undefined) throw new UsageError("--cluster requires --html");
   const from =
     statusSocket === undefined
-      ? { endpoint: endpoint ?? (env["CSI_ENDPOINT"] || usualEndpoint) }
+      ? { endpoint: endpoint ?? (env["CSI_ENDPOINT"] || defaults.endpoint) }
       : { socket: statusSocket };
   const everyMs = watch === undefined ? undefined : milliseconds("--watch", watch === true ? "2" : watch);
   // For a page, the process lists the volumes of all storage systems first.
   const timeoutMs = milliseconds("--timeout", flags.timeout ?? (html === undefined ? "10" : "60"));
   return { from, output, everyMs, timeoutMs, bundle, html, cluster };
-}
-
-function milliseconds(flag: string, text: string): number {
-  const seconds = Number(text);
-  if (seconds > 0 && seconds <= 86_400) return seconds * 1000;
-  throw new UsageError(`${flag} must be a number of seconds above 0, not "${text}"`);
 }

@@ -1,9 +1,9 @@
 import { writeFile } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
 import { CsiError, errnoOf, messageOf } from "../../lib/core/errors.ts";
-import { parseEndpoint } from "../../lib/csi/endpoint.ts";
 import type { Status } from "../../lib/observe/status.ts";
 import { askStatus, statusSocketOf } from "../../lib/observe/status-socket.ts";
+import { csiSocketOf } from "../csi-socket.ts";
 import type { Host } from "../host.ts";
 import { textOf, UsageError } from "../terminal/terminal.ts";
 import type { StatusOptions } from "./options.ts";
@@ -97,13 +97,5 @@ async function shown(status: Status, { output, everyMs }: StatusOptions, host: H
 /** The path of the status socket. Throws UsageError for an endpoint without one. */
 export function socketOf({ from }: Pick<StatusOptions, "from">): string {
   if ("socket" in from) return from.socket;
-  let endpoint: ReturnType<typeof parseEndpoint>;
-  try {
-    endpoint = parseEndpoint(from.endpoint);
-  } catch (error) {
-    if (error instanceof CsiError) throw new UsageError(error.message);
-    throw error;
-  }
-  if (endpoint.kind === "unix") return statusSocketOf(endpoint.path);
-  throw new UsageError(`${from.endpoint} is not a Unix socket; give the status socket with --status-socket`);
+  return statusSocketOf(csiSocketOf(from.endpoint, "; give the status socket with --status-socket"));
 }

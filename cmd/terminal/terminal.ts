@@ -33,6 +33,13 @@ export async function textOf(path: string, host: Host): Promise<string> {
   }
 }
 
+/** The milliseconds of a flag with seconds. Throws UsageError unless they are above 0 and at most a day. */
+export function milliseconds(flag: string, text: string): number {
+  const seconds = Number(text);
+  if (seconds > 0 && seconds <= 86_400) return seconds * 1000;
+  throw new UsageError(`${flag} must be a number of seconds above 0, not "${text}"`);
+}
+
 /** Collects the values of a flag that may be repeated. */
 export const collect = (value: string, before: readonly string[] | undefined): readonly string[] => [
   ...(before ?? []),

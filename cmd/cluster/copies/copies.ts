@@ -6,9 +6,10 @@ import {
   writeLine,
 } from "../../../lib/copies/protocol.ts";
 import { CsiError } from "../../../lib/core/errors.ts";
-import { parseEndpoint } from "../../../lib/csi/endpoint.ts";
+import { csiSocketOf } from "../../csi-socket.ts";
 import type { Host } from "../../host.ts";
-import { UsageError, visible } from "../../terminal/terminal.ts";
+import { defaults } from "../../serve/options.ts";
+import { milliseconds, UsageError, visible } from "../../terminal/terminal.ts";
 import type { CopiesFlags, CopiesVerb } from "./options.ts";
 import { askCopies, type CommandOutcome } from "./socket.ts";
 import { copiesText, doneText } from "./text.ts";
@@ -36,7 +37,8 @@ export async function copies(
     else if (answer.kind === "progress") host.out(`${visible(answer.text)}\n`);
   };
   try {
-    const outcome = await askCopies(path, request, milliseconds(flags.wait), tell);
+    const waitMs = flags.wait === undefined ? undefined : milliseconds("--wait", flags.wait);
+    const outcome = await askCopies(path, request, waitMs, tell);
     if (verb === "list" && outcome.kind === "done")
       host.out(output === "json" ? listJson(states, outcome) : listText(states, outcome));
     else show(verb, outcome, output, host);
@@ -92,27 +94,7 @@ function parsed(text: string): unknown {
   throw new UsageError("standard input is not a JSON object; it must have source, name, bytes and parameters");
 }
 
-function milliseconds(text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
-  const seconds = Number(text);
-  if (seconds > 0 && seconds <= 86_400) return seconds * 1000;
-  throw new UsageError(`--wait must be a number of seconds above 0, not "${text}"`);
-}
-
 function socketOf({ endpoint }: CopiesFlags, { env }: Pick<Host, "env">): string {
-  const given = endpoint ?? (env["CSI_ENDPOINT"] || "unix:///csi/csi.sock");
-  const { kind, ...rest } = endpointOf(given);
-  if (kind === "unix" && "path" in rest) return commandSocketOf(rest.path);
-  throw new UsageError(
-    `${given} is not a Unix socket, so it has no command socket; give --endpoint unix:///…/csi.sock`,
-  );
-}
-
-function endpointOf(text: string): ReturnType<typeof parseEndpoint> {
-  try {
-    return parseEndpoint(text);
-  } catch (error) {
-    if (error instanceof CsiError) throw new UsageError(error.message);
-    throw error;
-  }
+  const given = endpoint ?? (env["CSI_ENDPOINT"] || defaults.endpoint);
+  return commandSocketOf(csiSocketOf(given, ", so it has no command socket; give --endpoint unix:///…/csi.sock"));
 }

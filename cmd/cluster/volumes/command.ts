@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import type { Host } from "../../host.ts";
-import { exit, UsageError } from "../../terminal/terminal.ts";
+import { exit, unlessMisused } from "../../terminal/terminal.ts";
 import type { VolumesFlags } from "./flags.ts";
 
 const about =
@@ -25,13 +25,13 @@ export function addVolumes(program: Command, host: Host): void {
       "\nExit code 0: every volume has its PersistentVolume and vice versa, or no --pvs is given; 1: some have not; 2: something could not be listed.",
     )
     .action(async (flags: VolumesFlags) =>
-      exit(await run(host, async () => (await import("./volumes.ts")).list(flags, host))),
+      exit(await unlessMisused(host, async () => (await import("./volumes.ts")).list(flags, host))),
     );
   listing(volumes.command("orphans"))
     .description("list the volumes without a PersistentVolume; needs --pvs; deletes nothing")
     .option("--print-delete", "print manifests with which a person can have csimux delete them")
     .action(async (flags: VolumesFlags) =>
-      exit(await run(host, async () => (await import("./volumes.ts")).orphans(flags, host))),
+      exit(await unlessMisused(host, async () => (await import("./volumes.ts")).orphans(flags, host))),
     );
   common(volumes.command("adopt"))
     .description("print a PersistentVolume and a claim for a volume, dataset, folder, LUN or share that exists")
@@ -47,16 +47,6 @@ export function addVolumes(program: Command, host: Host): void {
       "mark an object that a person made as a volume of the connection, or a volume as no longer that of the claim that gave it up; nothing else is changed",
     )
     .action(async (connection: string | undefined, object: string | undefined, flags: VolumesFlags) =>
-      exit(await run(host, async () => (await import("./adopt.ts")).adopt(flags, host, connection, object))),
+      exit(await unlessMisused(host, async () => (await import("./adopt.ts")).adopt(flags, host, connection, object))),
     );
-}
-
-async function run(host: Host, work: () => Promise<number>): Promise<number> {
-  try {
-    return await work();
-  } catch (error) {
-    if (!(error instanceof UsageError)) throw error;
-    host.err(`csimux: ${error.message}\n`);
-    return 2;
-  }
 }

@@ -19,7 +19,7 @@ import { ownNode } from "../../serve/node-info.ts";
 import { defaults } from "../../serve/options.ts";
 import { statusOptions } from "../../status/options.ts";
 import { socketOf } from "../../status/status.ts";
-import { UsageError } from "../../terminal/terminal.ts";
+import { milliseconds, UsageError } from "../../terminal/terminal.ts";
 import { type Duplicate, duplicatesOf, type MemberListing } from "./duplicates.ts";
 import type { VolumesFlags } from "./flags.ts";
 
@@ -62,12 +62,6 @@ export interface Site {
   close(): Promise<void>;
 }
 
-const milliseconds = (text: string): number => {
-  const seconds = Number(text);
-  if (seconds > 0 && seconds <= 86_400) return seconds * 1000;
-  throw new UsageError(`--timeout must be a number of seconds above 0, not "${text}"`);
-};
-
 /** The main file and driver name of the flags, or of the running csimux. Throws UsageError. */
 async function mainOf({ config, name, endpoint, timeout }: VolumesFlags, host: Host) {
   if (config !== undefined) return { config, name: name ?? defaults.name };
@@ -83,7 +77,7 @@ async function mainOf({ config, name, endpoint, timeout }: VolumesFlags, host: H
 
 /** Opens the connections of the flags' main file. Throws UsageError, and CsiError for a main file that cannot be used. */
 export async function openSite(flags: VolumesFlags, host: Host): Promise<Site> {
-  const limitMs = milliseconds(flags.timeout);
+  const limitMs = milliseconds("--timeout", flags.timeout);
   const { config, name } = await mainOf(flags, host);
   const log = leveledLog("error", () => {});
   const resolver = valueResolver(host.env);
