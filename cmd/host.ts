@@ -95,6 +95,9 @@ export const valueResolver = (env: Readonly<Record<string, string | undefined>>)
   },
 });
 
+/** The beginning of the path of the program inside a compiled executable. */
+export const compiledProgram = "/$bunfs/";
+
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /** The environment of external tools: where programs are, and nothing that may hold a secret. */

@@ -10,10 +10,7 @@ import type { SshSettings } from "../lib/io/ssh/settings.ts";
 import { shareAttachers } from "../lib/node/attach/attachers.ts";
 import { Mounts } from "../lib/node/mount/mounts.ts";
 import { SharePoints } from "../lib/node/mount/share-points.ts";
-import { type Host, toolEnvironment } from "./host.ts";
-
-/** The path of the program inside a compiled executable. */
-const compiledProgram = "/$bunfs/";
+import { compiledProgram, type Host, toolEnvironment } from "./host.ts";
 
 /** The argv that starts this program again: its executable, and from sources their first file too. */
 function ownArgv(): readonly string[] {

@@ -1,8 +1,7 @@
+import { compiledProgram } from "../host.ts";
+
 /** The variable with which the engine sizes its thread pool, once, when a process starts. */
 const variable = "UV_THREADPOOL_SIZE";
-
-/** The path of the program inside a compiled executable. */
-const compiledProgram = "/$bunfs/";
 
 /**
  * Restarts the compiled executable (execve(2): same pid, same descriptors) with 12 threads for file system calls, unless

@@ -3,6 +3,7 @@ import { Client, credentials, type ServiceError, status } from "@grpc/grpc-js";
 import { CsiError } from "../core/errors.ts";
 import { parseEndpoint } from "./endpoint.ts";
 import { ProbeRequestSchema, ProbeResponseSchema } from "./gen/csi/v1/csi_pb.ts";
+import { unreached } from "./socket-file.ts";
 
 /** Why a call failed, in our own words: the library's texts describe its internals. */
 function reasonOf({ code, details }: ServiceError, timeoutMs: number): string {
@@ -10,10 +11,7 @@ function reasonOf({ code, details }: ServiceError, timeoutMs: number): string {
   if (code === status.UNIMPLEMENTED) return "is not a CSI endpoint (Probe is not implemented)";
   if (code !== status.UNAVAILABLE) return `reports a failure: ${details}`;
   const errno = /\b(E[A-Z]{3,})\b/.exec(details)?.[1];
-  if (errno === "ENOENT") return "does not exist; is csimux running, and is this its --endpoint?";
-  if (errno === "ECONNREFUSED") return "exists, but no process listens on it; has csimux stopped?";
-  if (errno === "EACCES") return "is not accessible to this user";
-  return errno === undefined ? "cannot be reached" : `cannot be reached (${errno})`;
+  return unreached(errno, "is csimux running, and is this its --endpoint?");
 }
 
 /**

@@ -4,6 +4,14 @@ import { connect } from "node:net";
 import { dirname } from "node:path";
 import { CsiError, errnoOf } from "../core/errors.ts";
 
+/** Why a socket of csimux cannot be reached, and what to do. `absent`: the question to a person if it does not exist. */
+export function unreached(errno: string | undefined, absent: string): string {
+  if (errno === "ENOENT") return `does not exist; ${absent}`;
+  if (errno === "ECONNREFUSED") return "exists, but no process listens on it; has csimux stopped?";
+  if (errno === "EACCES") return "is not accessible to this user; run this as the user that runs csimux";
+  return errno === undefined ? "cannot be reached" : `cannot be reached (${errno})`;
+}
+
 /** A socket file created by this process. */
 export interface SocketFile {
   /** Removes the file, unless another file has replaced it. */

@@ -2,6 +2,7 @@ import { connect, type Socket } from "node:net";
 import type { Log } from "../core/call.ts";
 import { CsiError, detailOf, errnoOf } from "../core/errors.ts";
 import { jsonWithoutSecrets } from "../core/secrets.ts";
+import { unreached } from "../csi/socket-file.ts";
 import { type OwnSocket, serveOwnSocket } from "./own-socket.ts";
 import type { StatusAnswer } from "./status.ts";
 
@@ -85,6 +86,8 @@ export async function askStatus(
   }
 }
 
+const absent = "is csimux running, and is this its --endpoint or --status-socket?";
+
 function received(path: string, timeoutMs: number, request: StatusRequest): Promise<string> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
@@ -102,7 +105,7 @@ function received(path: string, timeoutMs: number, request: StatusRequest): Prom
       bytes += chunk.length;
       if (bytes > maxBytes) fail("sent more data than a status can have");
     });
-    peer.on("error", error => fail(reasons[errnoOf(error) ?? ""] ?? `cannot be reached (${errnoOf(error)})`, error));
+    peer.on("error", error => fail(unreached(errnoOf(error), absent), error));
     peer.on("end", () => {
       clearTimeout(timer);
       peer.destroy();
@@ -110,9 +113,3 @@ function received(path: string, timeoutMs: number, request: StatusRequest): Prom
     });
   });
 }
-
-const reasons: Readonly<Record<string, string>> = {
-  ENOENT: "does not exist; is csimux running, and is this its --endpoint or --status-socket?",
-  ECONNREFUSED: "exists, but no process listens on it; has csimux stopped?",
-  EACCES: "is not accessible to this user; run this as the user that runs csimux",
-};

@@ -10,14 +10,11 @@ import { csiSocketOf } from "../../csi-socket.ts";
 import type { Host } from "../../host.ts";
 import { defaults } from "../../serve/options.ts";
 import { milliseconds, UsageError, visible } from "../../terminal/terminal.ts";
-import type { CopiesFlags, CopiesVerb } from "./options.ts";
+import { type CopiesFlags, type CopiesVerb, stillRunning } from "./options.ts";
 import { askCopies, type CommandOutcome } from "./socket.ts";
 import { copiesText, doneText } from "./text.ts";
 
 type ListDone = Extract<CopyAnswer, { readonly kind: "done" }>;
-
-/** The exit code for work that continues after `--wait`. */
-export const stillRunning = 3;
 
 /** Sends one request to the controller next to this process. Returns the exit code of the help. Throws UsageError. */
 export async function copies(

@@ -7,3 +7,6 @@ export interface CopiesFlags {
 
 /** A subcommand of `csimux copies`. */
 export type CopiesVerb = "pass" | "finish" | "cancel" | "freeze" | "thaw" | "plan" | "begin" | "list";
+
+/** The exit code of `csimux copies` for work that continues after `--wait`. */
+export const stillRunning = 3;

@@ -1,9 +1,12 @@
 import { connect } from "node:net";
 import { type CopyAnswer, type CopyCommandInput, readAnswer } from "../../../lib/copies/protocol.ts";
 import { CsiError, errnoOf } from "../../../lib/core/errors.ts";
+import { unreached } from "../../../lib/csi/socket-file.ts";
 
 /** The longest line of an answer, in bytes. */
 const maxLineBytes = 1 << 20;
+
+const absent = "is a controller of csimux running, and is this its --endpoint?";
 
 /** How a request ended: its last answer, or "running" if the time to wait passed before. */
 export type CommandOutcome = Extract<CopyAnswer, { readonly kind: "done" | "failed" }> | { readonly kind: "running" };
@@ -46,14 +49,8 @@ export function askCopies(
         settle(() => reject(error));
       }
     });
-    peer.on("error", error => fail(reasons[errnoOf(error) ?? ""] ?? `cannot be reached (${errnoOf(error)})`, error));
+    peer.on("error", error => fail(unreached(errnoOf(error), absent), error));
     peer.on("close", () => fail("was closed before the answer; see the log of csimux"));
     peer.write(`${JSON.stringify(request)}\n`);
   });
 }
-
-const reasons: Readonly<Record<string, string>> = {
-  ENOENT: "does not exist; is a controller of csimux running, and is this its --endpoint?",
-  ECONNREFUSED: "exists, but no process listens on it; has csimux stopped?",
-  EACCES: "is not accessible to this user; run this as the user that runs csimux",
-};

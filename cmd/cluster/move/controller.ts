@@ -4,6 +4,7 @@ import { parseHandle } from "../../../lib/core/handle.ts";
 import { listAt, textAt } from "../../../lib/lint/lint-input.ts";
 import { visible } from "../../terminal/terminal.ts";
 import { type CsimuxPod, inPodOf, kubectlWords } from "../cluster.ts";
+import { stillRunning } from "../copies/options.ts";
 import type { Desk } from "./desk.ts";
 import { listOfTexts } from "./objects/objects.ts";
 import { MoveRefusal } from "./refusal.ts";
@@ -162,9 +163,6 @@ export class CopyingController {
     throw new MoveRefusal(`no ready controller of csimux serves the driver ${this.#driver}`);
   }
 }
-
-/** The exit code of `csimux copies` for work that continues after `--wait`. */
-const stillRunning = 3;
 
 function answerOf(line: string): readonly CopyAnswer[] {
   try {

@@ -1,8 +1,8 @@
 import { textAt } from "../../../lib/lint/lint-input.ts";
 import type { Mapping } from "../../../lib/schema/mapping.ts";
-import { claimOfVolume, claimText, listOfTexts, placeOfObject } from "./objects/objects.ts";
+import { claimOfVolume, claimText, listOfTexts, noClaim, placeOfObject } from "./objects/objects.ts";
 import { MoveRefusal } from "./refusal.ts";
-import { type MoveWork, noClaim, volumeNow, wasBound } from "./work.ts";
+import { type MoveWork, volumeNow, wasBound } from "./work.ts";
 import type { Moving } from "./world.ts";
 
 /** How long Kubernetes may take to delete and to bind a claim, in milliseconds. */

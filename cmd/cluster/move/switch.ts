@@ -2,7 +2,7 @@ import { textAt } from "../../../lib/lint/lint-input.ts";
 import { CopyRefusal } from "./controller.ts";
 import { mustBeCopied, pass, targetClass } from "./copy.ts";
 import { claimManifest, type LandedVolume, volumeManifest } from "./objects/manifests.ts";
-import { claimOfVolume, claimText } from "./objects/objects.ts";
+import { claimOfVolume, claimText, noClaim } from "./objects/objects.ts";
 import { MoveRefusal } from "./refusal.ts";
 import { refusalsOf } from "./refusals.ts";
 import { holders, podsUsing } from "./staged.ts";
@@ -10,17 +10,7 @@ import { noteStopped, start, startedSince, stop } from "./stop.ts";
 import { createClaim, deleteClaim, withdrawVolume } from "./swap.ts";
 import { setAdvice } from "./templates.ts";
 import { groupsOf, usersOf, workloadText } from "./users.ts";
-import {
-  again,
-  forEachClaim,
-  type MoveWork,
-  noClaim,
-  noted,
-  otherVolume,
-  stateOf,
-  volumeNow,
-  writeNote,
-} from "./work.ts";
+import { again, forEachClaim, type MoveWork, noted, otherVolume, stateOf, volumeNow, writeNote } from "./work.ts";
 import { handleOf, type Moving } from "./world.ts";
 
 /** `csimux move switch`: from the stop of the pods to their start on the new volumes. */

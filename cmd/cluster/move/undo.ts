@@ -2,7 +2,7 @@ import { textAt } from "../../../lib/lint/lint-input.ts";
 import { CopyRefusal } from "./controller.ts";
 import { targetClass } from "./copy.ts";
 import { claimManifest, type LandedVolume, volumeManifest } from "./objects/manifests.ts";
-import { claimOfVolume, claimText, placeOfObject, textsAt } from "./objects/objects.ts";
+import { claimOfVolume, claimText, noClaim, placeOfObject, textsAt } from "./objects/objects.ts";
 import { MoveRefusal } from "./refusal.ts";
 import { start, stop } from "./stop.ts";
 import { createClaim, deleteClaim, offerVolume, withdrawVolume } from "./swap.ts";
@@ -13,7 +13,6 @@ import {
   forEachClaim,
   isBeingDeleted,
   type MoveWork,
-  noClaim,
   noted,
   otherVolume,
   setPolicy,

@@ -5,7 +5,7 @@ import type { Host } from "../../host.ts";
 import { CopyingController, CopyRefusal } from "./controller.ts";
 import type { Desk } from "./desk.ts";
 import { annotation, type MoveNote, noteOf, noteText } from "./objects/note.ts";
-import { type ClaimName, claimOfVolume, claimText, placeOfObject } from "./objects/objects.ts";
+import { type ClaimName, claimOfVolume, claimText, noClaim, placeOfObject } from "./objects/objects.ts";
 import type { MoveOptions } from "./options.ts";
 import { Progress } from "./progress.ts";
 import { MoveRefusal } from "./refusal.ts";
@@ -146,6 +146,3 @@ export const wasBound = (volume: Mapping | undefined): boolean => {
   const uid = claimOfVolume(volume)?.uid ?? "";
   return uid !== "" && uid !== noClaim;
 };
-
-/** A UID that no claim has, so that Kubernetes takes the claim for deleted (RFC 9562, "Nil UUID"). */
-export const noClaim = "00000000-0000-0000-0000-000000000000";

@@ -3,6 +3,7 @@ import { type Access, type AccessMode, unmet } from "../../../lib/core/access.ts
 import type { RoutedVolume } from "../../../lib/mux/handles.ts";
 import { yamlText } from "../../../lib/yaml/print.ts";
 import { visible } from "../../terminal/terminal.ts";
+import { noClaim } from "../move/objects/objects.ts";
 
 /** A PersistentVolume: `claim` as <namespace>/<name>. */
 export interface PvRequest {
@@ -123,9 +124,6 @@ export function adoptionsText(driver: string, requests: readonly PvRequest[], le
   });
   return `${comments(head)}${each.join("---\n")}`;
 }
-
-/** A UID that no claim has, so that Kubernetes takes the claim for deleted (RFC 9562, "Nil UUID"). */
-const noClaim = "00000000-0000-0000-0000-000000000000";
 
 /**
  * A PersistentVolume whose claim is gone and whose policy is Delete: csi-provisioner has csimux delete it as soon as it is created, with all

@@ -47,6 +47,9 @@ export const classOf = (object: unknown): string =>
   textAt(object, "spec", "storageClassName") ??
   "";
 
+/** A UID that no claim has, so that Kubernetes takes the claim for deleted (RFC 9562, "Nil UUID"). */
+export const noClaim = "00000000-0000-0000-0000-000000000000";
+
 /** The claim that a volume is reserved for or bound to. */
 export function claimOfVolume(volume: unknown): (ClaimName & { readonly uid: string }) | undefined {
   const { name, namespace, uid } = textsAt(volume, "spec", "claimRef");
