@@ -3,11 +3,9 @@ import { CsiError } from "../core/errors.ts";
 import { type Handle, parseHandle } from "../core/handle.ts";
 import { mapLimit } from "../core/semaphore.ts";
 import type { Connection } from "../mux/connection.ts";
+import { connectionsAtOnce } from "../mux/storage-calls.ts";
 import type { CopyAnswer, CopyState } from "./protocol.ts";
 import type { CopyingParts } from "./running-copies.ts";
-
-/** How many connections are asked for their copies at once. */
-const width = 16;
 
 /**
  * Lists the copies to all connections, and what copies have left on one connection for as long as that of their other end has no file: the
@@ -33,7 +31,7 @@ export async function listCopies(
       return undefined;
     }
   };
-  await mapLimit(names, width, async name => {
+  await mapLimit(names, connectionsAtOnce, async name => {
     const stored = await listing(name, async ({ driver }, own) => driver.copyTarget?.copies(own));
     if (stored) listed.push(name);
     for (const state of stored?.map(each => copies.state(name, each)) ?? []) {

@@ -7,6 +7,7 @@ import type { Context } from "../drivers/driver.ts";
 import type { RouterContext } from "./context.ts";
 import { fingerprint } from "./jobs.ts";
 import { evaluatePlacement } from "./placement.ts";
+import { connectionsAtOnce } from "./storage-calls.ts";
 import type { WhenUnavailable } from "./unusable.ts";
 
 /** The answer for storage systems that cannot tell, so that capacity tracking does not exclude them: exact in every JSON reader. */
@@ -14,9 +15,6 @@ export const infiniteBytes = 9007199254740991n;
 
 /** How long an answer about all connections is reused, in milliseconds. */
 const reuseMs = 5_000;
-
-/** How many connections are asked at once. */
-const width = 16;
 
 /** The volume for which the capacity is requested (CSI GetCapacity). */
 export interface CapacityRequest {
@@ -76,7 +74,7 @@ export class Capacity {
   }
 
   async #onEach(names: readonly string[], request: CapacityRequest, call: Call, when: WhenUnavailable) {
-    const answers = await mapLimit(names, width, name =>
+    const answers = await mapLimit(names, connectionsAtOnce, name =>
       this.#on(name, request, call, when).catch((error: unknown) => {
         if (error instanceof CsiError) return { name, error };
         throw error;

@@ -145,6 +145,9 @@ export interface OpenConnection extends Pick<ValidFile, "text" | "defaults" | "v
   idleSince: number;
 }
 
+/** How many connection files are read at once. */
+export const filesAtOnce = 64;
+
 /** A removed connection is forgotten when no call has asked for it for this long, in milliseconds. */
 export const forgetMs = 3_600_000;
 

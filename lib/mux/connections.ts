@@ -9,6 +9,7 @@ import {
   type Connection,
   ConnectionRecord,
   fileOf,
+  filesAtOnce,
   forgetMs,
   newVersion,
   type OpenConnection,
@@ -41,9 +42,6 @@ interface ReadFile {
   readonly text: string | undefined | CsiError;
   readonly open: Open;
 }
-
-/** How many files are read at once. */
-const width = 64;
 
 /**
  * The connections by name, and all that is known of each. The file is checked on each use and compared by content, so a changed
@@ -138,7 +136,7 @@ export class Connections {
   /** Whether a usable connection has an ability. Throws "unavailable" if the folder cannot be read. */
   async anyCan(ability: Ability): Promise<boolean> {
     let found = false;
-    const failures = await mapLimit(await this.names(), width, async name => {
+    const failures = await mapLimit(await this.names(), filesAtOnce, async name => {
       // One is enough; the others need not be opened for this.
       if (found) return undefined;
       const has = this.useIfHealthy(name, async ({ driver }) => driver[ability] !== undefined);
@@ -159,7 +157,7 @@ export class Connections {
     const names = new Set(await this.names());
     for (const { name, state } of this.#records.values()) if (state !== "gone") names.add(name);
     // Many at once, because each may be on a mount that hangs; not all, because validating one takes time.
-    await mapLimit([...names], width, name => this.#review(name));
+    await mapLimit([...names], filesAtOnce, name => this.#review(name));
   }
 
   /**

@@ -1,11 +1,8 @@
 import { CsiError } from "../core/errors.ts";
 import { type Group, selects } from "../core/proxy.ts";
 import { mapLimit } from "../core/semaphore.ts";
-import { forgetMs } from "./connection.ts";
+import { filesAtOnce, forgetMs } from "./connection.ts";
 import type { Connections } from "./connections.ts";
-
-/** How many files are read at once. */
-const width = 64;
 
 /** The groups of the main file at present. */
 export type ConfiguredGroups = () => Promise<ReadonlyMap<string, Group>>;
@@ -74,7 +71,7 @@ export class Groups {
     const { from, policy } = group;
     if (from.kind === "members") return { members: from.members, unknown: [], policy };
     const names = await this.#connections.names();
-    const chosen = await mapLimit(names, width, async each => {
+    const chosen = await mapLimit(names, filesAtOnce, async each => {
       const labels = await this.#connections.labels(each).catch(unknownLabels);
       return labels && selects(from.selector, labels);
     });

@@ -10,11 +10,9 @@ import { reasonText, severityWords } from "../health/reasons.ts";
 import { isReachableFrom } from "../topology/accessible-topology.ts";
 import type { CheckResult, Connection, ConnectionHealth, ConnectionRecord } from "./connection.ts";
 import type { RouterContext } from "./context.ts";
+import { connectionsAtOnce } from "./storage-calls.ts";
 import { checkStorage, restoreExports } from "./storage-checks.ts";
 import { checkResult } from "./unusable.ts";
-
-/** How many connections are checked at once. */
-const width = 16;
 
 /** The subjects that are not volumes, the storage system and the connection itself: ids of volumes are not empty, without line breaks. */
 const storage = "";
@@ -59,7 +57,7 @@ export class HealthMonitor {
     if (this.#checkingNew) return;
     this.#checkingNew = true;
     const due = this.#context.connections.seen().filter(({ lastValid, check }) => lastValid && check.at === undefined);
-    await mapLimit(due, width, ({ name }) =>
+    await mapLimit(due, connectionsAtOnce, ({ name }) =>
       this.#used(name, each => checkStorage(this.#context, each, call), call),
     ).finally(() => {
       this.#checkingNew = false;
@@ -76,7 +74,7 @@ export class HealthMonitor {
       // Nothing is known any more about what is behind it.
       if (record.state === "gone" || record.state === "bad") forgetStorage(health);
     }
-    await mapLimit(names, width, name => this.#used(name, each => this.#survey(each, call), call));
+    await mapLimit(names, connectionsAtOnce, name => this.#used(name, each => this.#survey(each, call), call));
   }
 
   /** The conditions of a volume. Throws why its storage system cannot be checked: that is not a condition. */

@@ -6,15 +6,13 @@ import { mapLimit } from "../core/semaphore.ts";
 import type { Page, PageRequest } from "../drivers/driver.ts";
 import type { Connection } from "./connection.ts";
 import type { RouterContext } from "./context.ts";
+import { connectionsAtOnce } from "./storage-calls.ts";
 
 /** The most volumes, and the most snapshots, that are read from one connection: more do not fit the status page. */
 const most = 10_000;
 
 /** The size of the pages that a driver is asked for. */
 const pageSize = 1_000;
-
-/** How many connections are listed at once. */
-const width = 16;
 
 /** A volume in an inventory. */
 export interface InventoryVolume {
@@ -54,7 +52,7 @@ export interface ConnectionInventory {
 export async function inventory(context: RouterContext, call: Call): Promise<readonly ConnectionInventory[]> {
   const { single } = context.settings();
   const names = single === undefined ? await context.connections.names() : [single];
-  return mapLimit(names, width, name => ofConnection(context, name, call));
+  return mapLimit(names, connectionsAtOnce, name => ofConnection(context, name, call));
 }
 
 async function ofConnection(

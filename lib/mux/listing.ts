@@ -6,6 +6,7 @@ import type { RouterContext } from "./context.ts";
 import type { RoutedSnapshot, RoutedVolume } from "./handles.ts";
 import type { HealthMonitor } from "./health-monitor.ts";
 import { type UnhealthyVolume, unhealthyPage } from "./health-pages.ts";
+import { connectionsAtOnce } from "./storage-calls.ts";
 import {
   badToken,
   filterTokens,
@@ -22,9 +23,6 @@ const largestPage = 800;
 const pageOf = (max: number): number => Math.min(max || largestPage, largestPage);
 
 const emptyPage = { items: [], next: undefined };
-
-/** How many connections are listed at once. */
-const width = 16;
 
 /** The requested page of a listing. */
 export interface ListRequest {
@@ -205,7 +203,7 @@ export class Listing {
     };
     for (const [index, name] of names.entries()) {
       const isFull = () => [...running.keys()].reduce((sum, each) => sum + expected(each), known) >= max;
-      while (running.size > 0 && (running.size >= width || isFull())) await Promise.race(running.values());
+      while (running.size > 0 && (running.size >= connectionsAtOnce || isFull())) await Promise.race(running.values());
       // More follows. Without this bound, pages would pile up behind a slow connection.
       if (ends || known > max) break;
       const asked = ask(name, index);

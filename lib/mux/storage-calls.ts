@@ -6,6 +6,9 @@ import type { Connection, ConnectionRecord } from "./connection.ts";
 import type { Connections } from "./connections.ts";
 import { checkResult, isLoginRefused } from "./unusable.ts";
 
+/** How many connections are asked at once for a request that concerns all of them. */
+export const connectionsAtOnce = 16;
+
 /** How long a connection may take, in milliseconds; to look something up, less than the 15 s that sidecars wait. Tests use shorter times. */
 export interface ResponseTimes {
   /** To look up one volume, or to list all. */

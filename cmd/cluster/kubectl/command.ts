@@ -8,7 +8,7 @@ import { addMove } from "../move/command.ts";
 import { pluginName } from "./plugin-name.ts";
 
 /** How many pods write their part of a bug report at once. */
-const width = 4;
+const atOnce = 4;
 
 interface PodFlags extends ClusterFlags {
   readonly node?: string;
@@ -89,7 +89,7 @@ export function addKubectl(program: Command, host: Host): void {
 async function bundle(cluster: Cluster, file: string, host: Host): Promise<number> {
   const pods = await cluster.pods();
   if (pods.length === 0) throw new UsageError(cluster.nonePods);
-  const parts = await mapLimit(pods, width, async pod => {
+  const parts = await mapLimit(pods, atOnce, async pod => {
     const { stdout, stderr } = await cluster.exec(pod, ["status", "--bundle", "-"]);
     return `######## pod ${pod.namespace}/${pod.name} on ${pod.node} ########\n${stdout}${stderr}`;
   });

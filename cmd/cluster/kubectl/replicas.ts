@@ -8,7 +8,7 @@ import { UsageError, visible } from "../../terminal/terminal.ts";
 import type { Cluster, CsimuxPod } from "../cluster.ts";
 
 /** How many replicas are asked at once. */
-const width = 4;
+const atOnce = 4;
 
 /**
  * The names of the leases by which the sidecars of a driver elect their leaders (csi-provisioner 6.3 and csi-snapshotter 8.6 in their main.go,
@@ -47,7 +47,7 @@ export async function showStatus(
   const format = formatOf(words);
   const [one, another] = pods;
   if (one && (!another || format === undefined)) return cluster.show(one, ["status", ...words]);
-  const asked = await mapLimit(pods, width, async pod => {
+  const asked = await mapLimit(pods, atOnce, async pod => {
     const { stdout, stderr } = await cluster.exec(pod, ["status", ...withoutFormat(words), "-o", "json"]);
     try {
       return { pod, status: JSON.parse(stdout) as Status };

@@ -26,7 +26,7 @@ const inNamespace = [
 ] as const;
 
 /** How many checks run at once. */
-const width = 6;
+const atOnce = 6;
 
 /** Throws MoveRefusal with every missing right, before anything is changed. */
 export async function checkRights(desk: Desk, namespaces: readonly string[]): Promise<void> {
@@ -37,7 +37,7 @@ export async function checkRights(desk: Desk, namespaces: readonly string[]): Pr
     ...namespaces.flatMap(namespace => inNamespace.map(([verb, resource]) => [verb, resource, "-n", namespace])),
     ...own.map(namespace => ["create", "pods/exec", "-n", namespace]),
   ];
-  const missing = await mapLimit(needed, width, async words => {
+  const missing = await mapLimit(needed, atOnce, async words => {
     const { exitCode, stdout } = await desk.run(["auth", "can-i", ...subresource(words)]);
     return exitCode === 0 && stdout.trim() === "yes" ? [] : [words.join(" ").replace(" -n ", " in namespace ")];
   });

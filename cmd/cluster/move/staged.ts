@@ -6,7 +6,7 @@ import { claimsInPod, placeOfObject } from "./objects/objects.ts";
 import { handleOf, type Moving } from "./world.ts";
 
 /** How many nodes are checked at once. */
-const width = 8;
+const atOnce = 8;
 
 /** What may still use volumes, in words; `isSure`: it was seen, and not only that it could not be asked. */
 interface Holder {
@@ -62,7 +62,7 @@ async function stagedOn(
 ): Promise<Holder | undefined> {
   const pods = (await desk.cluster.pods()).filter(each => isOnNode(each));
   const asked = nodes.length === 0 ? [...new Set(pods.map(({ node }) => node))] : nodes;
-  const answers = await mapLimit(asked, width, async node => {
+  const answers = await mapLimit(asked, atOnce, async node => {
     const here = pods.filter(each => each.node === node);
     if (here.length === 0 && (await desk.get("node", node)) === undefined) return undefined;
     if (here.length === 0) return unknown(`no pod of csimux on node ${node} says whether volumes are staged there`);

@@ -13,7 +13,7 @@ import { checkRights } from "./rights.ts";
 import { claimsMeant, type Moving, movingOf, readWorld, type World, withoutAlias } from "./world.ts";
 
 /** How many claims are worked on at once. */
-const width = 4;
+const atOnce = 4;
 
 /** What every command uses: the cluster, the controller, and the claims to move. */
 export interface MoveWork {
@@ -100,7 +100,7 @@ export async function forEachClaim<R>(
   claims: readonly Moving[],
   task: (claim: Moving) => Promise<R>,
 ): Promise<readonly R[]> {
-  const ended = await mapLimit(claims, width, async claim => {
+  const ended = await mapLimit(claims, atOnce, async claim => {
     try {
       return { value: await task(claim) };
     } catch (error) {

@@ -9,7 +9,7 @@ import { adoptionsText, type PvRequest, pvName } from "./manifests.ts";
 import type { Listed, Site, SiteVolume } from "./site.ts";
 
 /** How many volumes are asked about at once. */
-const width = 8;
+const atOnce = 8;
 
 /** Whether a text names a claim: <namespace>/<name>. */
 export const isClaim = (text: string): boolean => /^[a-z0-9-]+\/[a-z0-9.-]+$/.test(text);
@@ -40,7 +40,7 @@ export async function adoptAll(site: Site, given: Given, host: Host): Promise<nu
     return 2;
   }
   const free = freeOf(listed, duplicates, given);
-  const found = await mapLimit(verdicts(free, given), width, ([each, verdict]) => request(site, each, verdict));
+  const found = await mapLimit(verdicts(free, given), atOnce, ([each, verdict]) => request(site, each, verdict));
   const requests = named(
     found.filter(each => "volume" in each),
     given,

@@ -4,7 +4,7 @@ import { size } from "../../status/problems.ts";
 import { linesOf, someOf } from "../../terminal/table.ts";
 import { visible } from "../../terminal/terminal.ts";
 import type { VolumeRow } from "./compare.ts";
-import { type Listed, type Site, width } from "./site.ts";
+import { atOnce, type Listed, type Site } from "./site.ts";
 
 /** The most things of one connection, what needs each, and how long a text from a storage may be; the text shows fewer things. */
 const most = { things: 1_000, needing: 100, characters: 512, lines: 20 };
@@ -46,7 +46,7 @@ export function keptOn(
 ): Promise<readonly KeptOn[]> {
   const claims = new Map(rows.flatMap(({ handle, pv }) => (pv?.claim === undefined ? [] : [[handle, pv.claim]])));
   const able = listed.filter(({ problem }) => problem === undefined);
-  return mapLimit(able, width, async ({ name: connection }): Promise<KeptOn> => {
+  return mapLimit(able, atOnce, async ({ name: connection }): Promise<KeptOn> => {
     const needing = ({ kind, name }: Needing) => {
       const ofKind = kind === "deleted-volume" ? "volume" : kind;
       const isOwn = ofKind === "volume" || ofKind === "snapshot";

@@ -24,7 +24,7 @@ import { type Duplicate, duplicatesOf, type MemberListing } from "./duplicates.t
 import type { VolumesFlags } from "./flags.ts";
 
 /** How many connections are asked at once. */
-export const width = 8;
+export const atOnce = 8;
 
 /** A volume of a connection: `own` is the driver's id, `id` the handle. */
 export interface SiteVolume extends RoutedVolume {
@@ -103,7 +103,7 @@ export async function openSite(flags: VolumesFlags, host: Host): Promise<Site> {
   };
   const ask: Site["ask"] = (each, work) => asked(each, connections, call(), limitMs, work);
   const list = async () => {
-    const pairs = await mapLimit(await connections.names(), width, each => listed(each, ask, handles));
+    const pairs = await mapLimit(await connections.names(), atOnce, each => listed(each, ask, handles));
     const members = new Map(pairs.flatMap(({ member }) => (member ? [[member.member, member] as const] : [])));
     const groups = new Groups(connections, opened.configured);
     const duplicates: Duplicate[] = [];

@@ -13,8 +13,8 @@ import type { VolumeContext } from "../requests.ts";
 import { type StageRecord, stagedAt } from "../state/stage-records.ts";
 import { hasLostDisk, lostDisk, mountFindings } from "./findings.ts";
 
-/** How many volumes are checked at the same time. */
-const width = 8;
+/** How many volumes are checked at once. */
+const atOnce = 8;
 
 /** A volume and its problems on this node. */
 export interface VolumeHealth {
@@ -53,7 +53,7 @@ export class VolumeHealthMonitor {
     const records = await this.#parts.records.all();
     this.#forgetOthers(records);
     const seen: VolumeReport[] = [];
-    await mapLimit(records, width, async record => {
+    await mapLimit(records, atOnce, async record => {
       const findings = await this.#check(record, log, signal);
       if (findings) seen.push({ context: record.context, findings });
     });
