@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { maxInt64 } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError, codes } from "../core/errors.ts";
 import { type Handle, parseHandle } from "../core/handle.ts";
@@ -14,14 +15,11 @@ import { unclaimed } from "../drivers/tenure.ts";
 /** The version of the records that this csimux writes, and the only one that it reads. */
 const version = 1;
 
-/** The largest size that CSI and storage systems can express: int64. */
-const mostBytes = 2n ** 63n - 1n;
-
 const bytes = v.pipe(
   v.string(),
   v.regex(/^[0-9]{1,19}$/),
   v.transform((digits: string) => BigInt(digits)),
-  v.check(size => size <= mostBytes, "the size is too large"),
+  v.check(size => size <= maxInt64, "the size is too large"),
 );
 const texts = v.record(v.string(), v.string());
 

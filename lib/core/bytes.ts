@@ -9,8 +9,8 @@ export interface CapacityRange {
 /** The default size of a volume: 1 GiB, as in democratic-csi. */
 const defaultBytes = 1n << 30n;
 
-/** The largest size that an answer can name (CSI Volume.capacity_bytes is an int64). */
-export const mostBytes = 2n ** 63n - 1n;
+/** The largest number that a field of CSI can have: sizes and counts are of the type int64 (csi.proto). */
+export const maxInt64 = 2n ** 63n - 1n;
 
 /**
  * The size in bytes requested by a range: `required`, else `limit`, else 1 GiB. Throws "out-of-range" if required exceeds limit, or a
@@ -19,8 +19,8 @@ export const mostBytes = 2n ** 63n - 1n;
 export function wantedBytes(range: CapacityRange): bigint {
   const { required, limit } = range;
   for (const bytes of [required, limit])
-    if (bytes !== undefined && (bytes < 1n || bytes > mostBytes))
-      throw new CsiError("out-of-range", `capacity_range contains ${bytes} bytes; a volume has from 1 to ${mostBytes}`);
+    if (bytes !== undefined && (bytes < 1n || bytes > maxInt64))
+      throw new CsiError("out-of-range", `capacity_range contains ${bytes} bytes; a volume has from 1 to ${maxInt64}`);
   if (required !== undefined && limit !== undefined && required > limit) {
     throw new CsiError("out-of-range", `required_bytes ${required} exceeds limit_bytes ${limit}`);
   }

@@ -1,7 +1,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { type Timestamp, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { AccessMode, Capability, Segments } from "../core/access.ts";
-import type { CapacityRange } from "../core/bytes.ts";
+import { type CapacityRange, maxInt64 } from "../core/bytes.ts";
 import type { Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { RepeatedLines } from "../core/log.ts";
@@ -136,11 +136,8 @@ export function accessibilityRequirements(wire: TopologyRequirement | undefined)
   return { requisite: terms(wire?.requisite), preferred: terms(wire?.preferred) };
 }
 
-/** The largest size that CSI can express, in bytes (int64). */
-const mostBytes = 2n ** 63n - 1n;
-
 /** Whether CSI can express this size. */
-export const isSize = (bytes: bigint): boolean => bytes >= 0n && bytes <= mostBytes;
+export const isSize = (bytes: bigint): boolean => bytes >= 0n && bytes <= maxInt64;
 
 /**
  * Limits log lines about impossible values from storage systems, because each listing would repeat them every minute.

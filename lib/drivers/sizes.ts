@@ -1,4 +1,4 @@
-import { type CapacityRange, insideRange, mostBytes, wantedBytes } from "../core/bytes.ts";
+import { type CapacityRange, insideRange, maxInt64, wantedBytes } from "../core/bytes.ts";
 import { CsiError } from "../core/errors.ts";
 import type { VolumeSpec } from "./driver.ts";
 import type { StoredVolume, VolumeStore } from "./store.ts";
@@ -31,7 +31,7 @@ export function grownSize(id: string, current: bigint, range: CapacityRange): bi
  */
 export function wholeUnits(bytes: bigint, unit: bigint, limit: bigint | undefined): bigint {
   const whole = ((bytes + unit - 1n) / unit) * unit;
-  const most = limit ?? mostBytes;
+  const most = limit ?? maxInt64;
   if (whole <= most) return whole;
   throw new CsiError(
     "out-of-range",

@@ -6,6 +6,9 @@ export type Argv = readonly [string, ...string[]];
 /** The default limit of a command's stdout, in bytes. */
 export const defaultMaxBytes = 64 * 1024;
 
+/** The time limit of a command whose duration depends on a tree: the longest timer. The signal of the call ends it earlier. */
+export const unlimitedMs = 2_147_483_647;
+
 /** A command to execute. */
 export interface Command {
   readonly argv: Argv;

@@ -1,7 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { ReadableTree } from "../../drivers/copying.ts";
-import { type Argv, CommandError, complaint, type Output } from "../../io/runner.ts";
+import { type Argv, CommandError, complaint, type Output, unlimitedMs } from "../../io/runner.ts";
 import { isWhole, typesOf } from "./file-system-type.ts";
 import { copySparse, exclusion, largeBytes, skippedFile } from "./sparse-files.ts";
 import type { ComparedFiles } from "./unchanged-files.ts";
@@ -25,9 +25,6 @@ export interface FilesWork {
   /** Called when files are complete. */
   copied?: (() => void) | undefined;
 }
-
-/** The longest timer, because the duration depends on the tree. The caller's signal ends rsync earlier. */
-const unlimitedMs = 2_147_483_647;
 
 /**
  * The kernel kills rsync when this process ends for any reason, so that nothing writes into a target without a holder (setpriv(1), which

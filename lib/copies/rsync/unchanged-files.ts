@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Call } from "../../core/call.ts";
 import type { ReadableTree } from "../../drivers/copying.ts";
-import { CommandError } from "../../io/runner.ts";
+import { CommandError, unlimitedMs } from "../../io/runner.ts";
 import type { CopyRecord } from "../record.ts";
 import { isWhole, typesOf } from "./file-system-type.ts";
 
@@ -20,9 +20,6 @@ const mostTrees = 4;
 
 /** The most bytes of the paths that are compared one by one; with more, all files are compared. */
 const mostPathBytes = 16 << 20;
-
-/** The longest timer, because the duration depends on the tree; the caller's signal ends it earlier. */
-const unlimitedMs = 2_147_483_647;
 
 /** What a tree was like when a pass began. */
 interface Listing {

@@ -74,9 +74,6 @@ export interface ToolSettings {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** The longest timer: the duration depends on the tree, and whileAnswering() ends the work if the base folder does not answer. */
-export const unlimitedMs = 2_147_483_647;
-
 /** A repository may hold very many snapshots. */
 const maxBytes = 64 << 20;
 

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import type { CommandRunner, Output } from "../../io/runner.ts";
+import { type CommandRunner, type Output, unlimitedMs } from "../../io/runner.ts";
 import {
   type Backup,
   type BackupRequest,
@@ -20,7 +20,6 @@ import {
   runTool,
   type ToolSettings,
   textOf,
-  unlimitedMs,
   wholeList,
 } from "./backup-tool.ts";
 import type { OperationContext } from "./operation-context.ts";

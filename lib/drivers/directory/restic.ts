@@ -4,7 +4,7 @@ import { CsiError } from "../../core/errors.ts";
 import { Semaphore, semaphores } from "../../core/semaphore.ts";
 import { pause } from "../../core/time.ts";
 import { omittedLine } from "../../io/capture.ts";
-import type { CommandRunner, Output } from "../../io/runner.ts";
+import { type CommandRunner, type Output, unlimitedMs } from "../../io/runner.ts";
 import {
   ambiguous,
   type Backup,
@@ -22,7 +22,6 @@ import {
   runTool,
   type ToolSettings,
   textOf,
-  unlimitedMs,
   wholeList,
 } from "./backup-tool.ts";
 import type { OperationContext } from "./operation-context.ts";

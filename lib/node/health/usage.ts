@@ -1,5 +1,6 @@
 import type { BigIntStatsFs } from "node:fs";
 import { statfs } from "node:fs/promises";
+import { maxInt64 } from "../../core/bytes.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { isLocalName, type Mount } from "../../core/mountinfo.ts";
@@ -25,12 +26,10 @@ export interface Usage {
 /** The counters of statfs(2); blocks are counted in `bsize`. */
 export type StatfsCounts = Pick<BigIntStatsFs, "bsize" | "blocks" | "bfree" | "bavail" | "files" | "ffree">;
 
-/** The largest number that the response can hold; file systems without limits report more (csi.proto, VolumeUsage). */
-const most = 2n ** 63n - 1n;
-
+/** A count as the response can hold it; file systems without limits report more. */
 const carried = (count: bigint): bigint => {
   if (count < 0n) return 0n;
-  return count > most ? most : count;
+  return count > maxInt64 ? maxInt64 : count;
 };
 
 /** The usage from a file system's counters. Omits inodes if the file system does not count them. */
