@@ -1,6 +1,6 @@
 import { type RawData, WebSocket } from "ws";
 import { dial, HttpError, type HttpFailure, type HttpSettings, originOf } from "./dial.ts";
-import { NotJson, parsedJson } from "./json.ts";
+import { isJsonObject, NotJson, parsedJson } from "./json.ts";
 
 /** The server's `error` for one call (JSON-RPC 2.0, 5.1). */
 export class RpcError extends Error {
@@ -186,7 +186,7 @@ class JsonRpcSocket implements RpcSocket {
   }
 
   #heard(message: unknown): void {
-    if (!isObject(message)) {
+    if (!isJsonObject(message)) {
       this.#broken("the server did not send a JSON object");
       return;
     }
@@ -243,9 +243,6 @@ class JsonRpcSocket implements RpcSocket {
     });
   }
 }
-
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 function rpcError(error: unknown): RpcError {
   const { code, message, data } = (error ?? {}) as Record<string, unknown>;

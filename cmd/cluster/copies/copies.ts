@@ -6,6 +6,7 @@ import {
   writeLine,
 } from "../../../lib/copies/protocol.ts";
 import { CsiError } from "../../../lib/core/errors.ts";
+import { isJsonObject, type JsonObject } from "../../../lib/io/json.ts";
 import { csiSocketOf } from "../../csi-socket.ts";
 import type { Host } from "../../host.ts";
 import { defaults } from "../../serve/options.ts";
@@ -73,18 +74,17 @@ function show(verb: CopiesVerb, outcome: CommandOutcome, output: "text" | "json"
 async function requestOf(verb: CopiesVerb, volume: string | undefined, host: Host): Promise<CopyCommandInput> {
   if (verb === "list") return { command: "list" };
   if (verb === "plan" || verb === "begin") {
-    const wanted: unknown = parsed(await host.stdin());
     // The controller validates the rest.
-    return { ...(wanted as object), command: verb } as CopyCommandInput;
+    return { ...parsed(await host.stdin()), command: verb } as CopyCommandInput;
   }
   const id = volume ?? "";
   return verb === "freeze" || verb === "thaw" ? { command: verb, volume: id } : { command: verb, target: id };
 }
 
-function parsed(text: string): unknown {
+function parsed(text: string): JsonObject {
   try {
     const value: unknown = JSON.parse(text);
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
+    if (isJsonObject(value)) return value;
   } catch {
     // Reported below.
   }

@@ -1,6 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { omittedLine } from "../../io/capture.ts";
+import { isJsonObject, type JsonObject } from "../../io/json.ts";
 import { type Argv, CommandError, type CommandRunner, type Output } from "../../io/runner.ts";
 import type { OperationContext } from "./operation-context.ts";
 
@@ -199,13 +200,11 @@ function parsedOutput(context: OperationContext, tool: string, text: string): un
 const unreadable = ({ connection }: OperationContext, tool: string, cause?: unknown): CsiError =>
   new CsiError("unavailable", `connection "${connection}": the answer of ${tool} is unreadable`, { cause });
 
-export type JsonObject = Readonly<Record<string, unknown>>;
-
 const isBackupId = (id: unknown): boolean => typeof id === "string" && /^[0-9a-f]{32,64}$/.test(id);
 
 /** The mappings in a list; none if it is not a list. */
 export const fieldsIn = (value: unknown): readonly JsonObject[] =>
-  Array.isArray(value) ? value.filter((each): each is JsonObject => typeof each === "object" && each !== null) : [];
+  Array.isArray(value) ? value.filter(isJsonObject) : [];
 
 export const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
 

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
+import type { JsonObject } from "../../io/json.ts";
 import { type CommandRunner, type Output, unlimitedMs } from "../../io/runner.ts";
 import {
   type Backup,
@@ -12,7 +13,6 @@ import {
   bytesIn,
   fieldsIn,
   foreignMaker,
-  type JsonObject,
   momentOf,
   onlyMatch,
   ownOnes,

@@ -4,6 +4,7 @@ import { CsiError } from "../../core/errors.ts";
 import { Semaphore, semaphores } from "../../core/semaphore.ts";
 import { pause } from "../../core/time.ts";
 import { omittedLine } from "../../io/capture.ts";
+import type { JsonObject } from "../../io/json.ts";
 import { type CommandRunner, type Output, unlimitedMs } from "../../io/runner.ts";
 import {
   ambiguous,
@@ -13,7 +14,6 @@ import {
   backupFailure,
   bytesIn,
   foreignMaker,
-  type JsonObject,
   momentOf,
   noRepository,
   onlyMatch,

@@ -1,4 +1,5 @@
 import type { Finding } from "../../health/finding.ts";
+import { isJsonObject } from "../../io/json.ts";
 import type { Dsm, Row } from "./client.ts";
 import { NotDsm } from "./dsm-error.ts";
 
@@ -8,12 +9,10 @@ export const textOf = (value: unknown): string =>
 /** A size in bytes; 0 for anything else. */
 export const bytesOf = (value: unknown): bigint => (/^\d+$/.test(textOf(value)) ? BigInt(textOf(value)) : 0n);
 
-const isRow = (value: unknown): value is Row => typeof value === "object" && value !== null && !Array.isArray(value);
-
 /** A list in an answer; DSM omits some empty ones. Throws NotDsm for anything but a list of mappings. */
 export function rows(data: Row, key: string): readonly Row[] {
   const list = data[key] ?? [];
-  if (Array.isArray(list) && list.every(isRow)) return list;
+  if (Array.isArray(list) && list.every(isJsonObject)) return list;
   throw new NotDsm(`DSM did not answer with a list of ${key}`);
 }
 
@@ -42,7 +41,7 @@ export interface DsmVolume {
 export async function dsmVolume(dsm: Dsm, location: string, signal: AbortSignal): Promise<DsmVolume> {
   const params = { volume_path: location };
   const { volume } = await dsm.call({ api: "SYNO.Core.Storage.Volume", method: "get", params }, signal);
-  const row = isRow(volume) ? volume : {};
+  const row = isJsonObject(volume) ? volume : {};
   if (!/^\d+$/.test(textOf(row["size_free_byte"]))) throw new NotDsm("DSM did not report the free space of the volume");
   return { free: bytesOf(row["size_free_byte"]), status: textOf(row["status"]) };
 }

@@ -1,13 +1,12 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { rendered } from "../../core/template.ts";
+import type { JsonObject } from "../../io/json.ts";
 import { parseYaml } from "../../yaml/parse.ts";
 import type { Context } from "../driver.ts";
 import type { ConnectionIdentity } from "../module.ts";
 import { parameter } from "../parameters.ts";
 import { lunSnapshotTemplate, lunTemplate, targetTemplate, templateFault } from "./sections.ts";
-
-type JsonObject = Readonly<Record<string, unknown>>;
 
 const schemas = { lunTemplate, targetTemplate, lunSnapshotTemplate };
 

@@ -1,5 +1,6 @@
 import { type Code, CsiError } from "../../core/errors.ts";
 import { HttpError, httpCodes } from "../../io/dial.ts";
+import { isJsonObject } from "../../io/json.ts";
 import type { ErrorMapping } from "../failure.ts";
 
 /** What a TrueNAS answers instead of a result, over either protocol, and what that means to a caller. */
@@ -75,11 +76,9 @@ export class LoginRefused extends Error {
 /** An object in an answer of the API, by the names of its fields. */
 export type ApiRow = Readonly<Record<string, unknown>>;
 
-const isRow = (value: unknown): value is ApiRow => typeof value === "object" && value !== null && !Array.isArray(value);
-
 /** The rows that a query answers. Throws NotTrueNas for anything else: an empty list would mean that the object does not exist. */
 export function listOf<R extends ApiRow = ApiRow>(method: string, answer: unknown): readonly R[] {
-  if (Array.isArray(answer) && answer.every(isRow)) return answer as readonly ApiRow[] as readonly R[];
+  if (Array.isArray(answer) && answer.every(isJsonObject)) return answer as readonly ApiRow[] as readonly R[];
   throw new NotTrueNas(`TrueNAS has answered ${method} with something other than a list`);
 }
 

@@ -1,4 +1,5 @@
 import { CsiError } from "../../core/errors.ts";
+import { isJsonObject } from "../../io/json.ts";
 import type { ProtectedSnapshot } from "../copying.ts";
 import type { ConnectionIdentity } from "../module.ts";
 import type { ForeignSource } from "../volume.ts";
@@ -105,7 +106,7 @@ export function parseContext(text: string | undefined): Readonly<Record<string, 
   if (text === undefined) return undefined;
   try {
     const value: unknown = JSON.parse(text);
-    if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
+    if (!isJsonObject(value)) return undefined;
     return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, String(each)]));
   } catch {
     return undefined;

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { access, lstat, mkdir, open, readdir, readFile, rename, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { CsiError, errnoOf } from "../../core/errors.ts";
+import { isJsonObject } from "../../io/json.ts";
 import { fileFailure, unlessExhausted } from "../mount/files.ts";
 
 const ending = ".json";
@@ -116,10 +117,6 @@ const exists = (file: string): Promise<boolean> =>
     () => true,
     () => false,
   );
-
-/** Whether a value of JSON is an object, not a list. */
-export const isJsonObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** Whether a value is an object of which these keys hold texts. */
 export const hasTexts = <K extends string, V>(value: V, keys: readonly K[]): value is V & Readonly<Record<K, string>> =>

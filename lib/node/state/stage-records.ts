@@ -3,11 +3,12 @@ import { rename } from "node:fs/promises";
 import { join } from "node:path";
 import { type AccessMode, accessModes } from "../../core/access.ts";
 import type { Log } from "../../core/call.ts";
+import { isJsonObject } from "../../io/json.ts";
 import type { AttachmentNotes, SaveNotes } from "../attach/attacher.ts";
 import { fileFailure } from "../mount/files.ts";
 import type { Identity } from "../mount/mount-table.ts";
 import type { VolumeContext } from "../requests.ts";
-import { hasTexts, isJsonObject, RecordFolder } from "./record-folder.ts";
+import { hasTexts, RecordFolder } from "./record-folder.ts";
 
 /** A target path at which a volume was published, or was about to be. */
 export interface PublishedTarget {

@@ -1,6 +1,7 @@
 import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
 import { unless } from "../../../io/files.ts";
+import type { JsonObject } from "../../../io/json.ts";
 import type { CommandRunner } from "../../../io/runner.ts";
 import {
   type CopySource,
@@ -13,7 +14,7 @@ import type { Source } from "../../volume.ts";
 import type { VolumeContent } from "../creation.ts";
 import { isVolumeId } from "../layout.ts";
 import { type OperationContext, present } from "../operation-context.ts";
-import { ownSource, type RecordFields } from "../records.ts";
+import { ownSource } from "../records.ts";
 import { discard } from "../removal.ts";
 import { sealed } from "../sealed.ts";
 import { partsOfTree } from "../snapshot-ids.ts";
@@ -48,7 +49,7 @@ export interface CopiedSourceParts {
   sameSource(a: Source, b: Source): boolean;
 }
 
-function protection(fields: RecordFields): Protection | undefined {
+function protection(fields: JsonObject): Protection | undefined {
   const { target, since, name, connection } = fields;
   const source = ownSource(fields["source"]);
   if (typeof target !== "string" || typeof since !== "number" || typeof name !== "string") return undefined;

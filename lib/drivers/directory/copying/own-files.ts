@@ -2,9 +2,9 @@ import { randomBytes } from "node:crypto";
 import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
 import { unless } from "../../../io/files.ts";
+import { isJsonObject, type JsonObject } from "../../../io/json.ts";
 import { maxRecordBytes } from "../../copying.ts";
 import { type OperationContext, withFolders } from "../operation-context.ts";
-import { isFields, type RecordFields } from "../records.ts";
 
 const ending = ".json";
 
@@ -24,10 +24,10 @@ const version = 1;
 export class OwnFiles<T> {
   readonly #context: OperationContext;
   readonly #folder: string;
-  readonly #read: (fields: RecordFields) => T | undefined;
+  readonly #read: (fields: JsonObject) => T | undefined;
 
   /** `read` returns undefined for fields that are not a `T`. */
-  constructor(context: OperationContext, folder: string, read: (fields: RecordFields) => T | undefined) {
+  constructor(context: OperationContext, folder: string, read: (fields: JsonObject) => T | undefined) {
     this.#context = context;
     this.#folder = folder;
     this.#read = read;
@@ -132,7 +132,7 @@ export class OwnFiles<T> {
   #parsed(text: string): T | undefined {
     try {
       const fields: unknown = JSON.parse(text);
-      return isFields(fields) && fields["version"] === version ? this.#read(fields) : undefined;
+      return isJsonObject(fields) && fields["version"] === version ? this.#read(fields) : undefined;
     } catch {
       return undefined;
     }

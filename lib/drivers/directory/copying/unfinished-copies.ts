@@ -2,6 +2,7 @@ import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
 import { mapLimit } from "../../../core/semaphore.ts";
 import { unless } from "../../../io/files.ts";
+import type { JsonObject } from "../../../io/json.ts";
 import type { CopyMethod, CopySpec, SourceSnapshot, StillHeld, StoredCopy } from "../../copying.ts";
 import { failure, throwIfCancelled } from "../../failure.ts";
 import { sizeFrom } from "../../sizes.ts";
@@ -10,7 +11,7 @@ import { recorded } from "../creation.ts";
 import { isVolumeId } from "../layout.ts";
 import { type OperationContext, present } from "../operation-context.ts";
 import type { OwnershipAndMode } from "../owner.ts";
-import { foreignSource, type RecordFields, type TreeRecords, type VolumeRecord } from "../records.ts";
+import { foreignSource, type TreeRecords, type VolumeRecord } from "../records.ts";
 import { checkTools, copied } from "../tools.ts";
 import type { Trees } from "../trees.ts";
 import { OwnFiles, short } from "./own-files.ts";
@@ -34,7 +35,7 @@ export interface UnfinishedCopyParts {
   idOf(name: string): string;
 }
 
-function copyFile(fields: RecordFields): CopyFile | undefined {
+function copyFile(fields: JsonObject): CopyFile | undefined {
   const { name, connection, record } = fields;
   const copyOf = foreignSource(fields["copyOf"]);
   if (typeof name !== "string" || typeof connection !== "string" || typeof record !== "string") return undefined;

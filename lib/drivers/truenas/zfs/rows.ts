@@ -1,21 +1,19 @@
+import { isJsonObject, type JsonObject } from "../../../io/json.ts";
 import { property } from "../../zfs/properties.ts";
 import type { Entry, Property } from "../../zfs/zfs.ts";
 import { isSettable, isUserProperty, ownedName, zfsName } from "./values.ts";
 
 /** Rows of the API about datasets and snapshots, as entries of the port. */
 
-type JsonObject = Readonly<Record<string, unknown>>;
-
 /** User properties of the parent dataset; undefined if each property has its own source. */
 type Inherited = JsonObject | undefined;
 
-const fieldsIn = (value: unknown): JsonObject =>
-  typeof value === "object" && value !== null ? (value as JsonObject) : {};
+const fieldsIn = (value: unknown): JsonObject => (isJsonObject(value) ? value : {});
 
 const local: ReadonlySet<unknown> = new Set(["LOCAL", "RECEIVED"]);
 
 function sourceOf(source: unknown): unknown {
-  return typeof source === "object" && source !== null ? (source as JsonObject)["type"] : source;
+  return isJsonObject(source) ? source["type"] : source;
 }
 
 const text = (value: unknown): string | undefined => {

@@ -1,4 +1,5 @@
 import { CsiError } from "../../../core/errors.ts";
+import { isJsonObject, type JsonObject } from "../../../io/json.ts";
 import type { Outputs } from "../../../io/script.ts";
 import { inUse } from "../../failure.ts";
 import { absentDevice, type ExportedTarget, foreignDevice, incomplete, unproved } from "./exporter.ts";
@@ -11,11 +12,6 @@ export interface HostAnswer {
   /** Values that the kernel did not take, and that it can do without. */
   readonly ignored: readonly string[];
 }
-
-type JsonObject = Readonly<Record<string, unknown>>;
-
-const isObject = (value: unknown): value is JsonObject =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 const texts = (value: unknown): readonly string[] =>
   Array.isArray(value) ? value.filter((each): each is string => typeof each === "string") : [];
@@ -34,12 +30,12 @@ function parsed(text: string): unknown {
 export function answerOf(outputs: Outputs, name: string): HostAnswer {
   const output = outputs.get(name);
   const answer = output?.exitCode === 0 ? parsed(output.stdout) : undefined;
-  if (!isObject(answer) || !("done" in answer || "lacking" in answer || "refused" in answer)) {
+  if (!isJsonObject(answer) || !("done" in answer || "lacking" in answer || "refused" in answer)) {
     const line = output?.stderr.trim().split("\n").at(-1)?.slice(0, 300) || "a part of the answer is missing";
     throw new CsiError("unavailable", `cannot inspect the target with python3: ${line}`);
   }
   const refused = "refused" in answer ? textOf(answer["refused"]) : undefined;
-  if (refused === undefined && answer["done"] !== true && !isObject(answer["lacking"]))
+  if (refused === undefined && answer["done"] !== true && !isJsonObject(answer["lacking"]))
     throw new CsiError("unavailable", "cannot inspect the target with python3: its answer says nothing");
   return { refused, more: answer, ignored: texts(answer["ignored"]) };
 }
@@ -47,7 +43,7 @@ export function answerOf(outputs: Outputs, name: string): HostAnswer {
 /** What a check found, by qualified name. */
 export function lackingOf({ refused: reason, more }: HostAnswer): ReadonlyMap<string, readonly string[]> {
   if (reason !== undefined) throw general(reason, more);
-  const lacking = isObject(more["lacking"]) ? more["lacking"] : {};
+  const lacking = isJsonObject(more["lacking"]) ? more["lacking"] : {};
   return new Map(Object.entries(lacking).map(([name, parts]) => [name, texts(parts)]));
 }
 

@@ -1,4 +1,5 @@
 import { CsiError } from "../../../core/errors.ts";
+import { isJsonObject } from "../../../io/json.ts";
 import type { Outputs } from "../../../io/script.ts";
 import { behind } from "../cli/steps.ts";
 import { type PlainStep, toolStep } from "./guard.ts";
@@ -125,11 +126,9 @@ export function rpcStep(
   return toolStep(name, "spdk", behind(privileged, "python3", "-c", client), { maxBytes: 4 << 20, stdin });
 }
 
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null;
-
 const isAnswer = (value: unknown): value is RpcAnswer =>
-  isObject(value) && ("result" in value || (isObject(value["error"]) && typeof value["error"]["message"] === "string"));
+  isJsonObject(value) &&
+  ("result" in value || (isJsonObject(value["error"]) && typeof value["error"]["message"] === "string"));
 
 /** The answers to the calls of a step. Throws "unavailable" when SPDK was not reached or its answer cannot be read. */
 export function rpcAnswers(outputs: Outputs, name: string): readonly RpcAnswer[] {

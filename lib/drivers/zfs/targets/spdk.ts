@@ -1,5 +1,6 @@
 import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
+import type { JsonObject } from "../../../io/json.ts";
 import type { StorageHost } from "../../../io/script.ts";
 import { inUse } from "../../failure.ts";
 import type { Programs } from "../cli/steps.ts";
@@ -20,8 +21,6 @@ export interface SpdkHost extends SpdkSocket {
   readonly attributes: Readonly<Record<string, string>>;
   readonly listeners: readonly Readonly<Record<string, string>>[];
 }
-
-type JsonObject = Readonly<Record<string, unknown>>;
 
 const booleans = new Set(["allow_any_host", "ana_reporting", "readonly", "fallocate"]);
 const numbers = new Set(["block_size", "max_namespaces", "min_cntlid", "max_cntlid"]);
