@@ -1,15 +1,9 @@
 import type { Call } from "../../core/call.ts";
-import { markProperties, otherOwner, shownValue } from "./properties.ts";
+import { datasetOf } from "./names.ts";
+import { isEncrypted, markProperties, otherOwner } from "./properties.ts";
 import type { ZfsStorage } from "./storage.ts";
-import type { Entries } from "./zfs.ts";
 
 // Why the content of a dataset must not become that of another one of the same connection.
-
-/** Undefined if the storage does not show it. */
-function isEncrypted(entries: Entries, dataset: string): boolean | undefined {
-  const value = shownValue(entries.get(dataset), "encryption");
-  return value === undefined ? undefined : value !== "off";
-}
 
 /**
  * Throws "aborted" when another connection makes a copy of this name, and "failed-precondition" when the copy would not be encrypted although
@@ -23,7 +17,7 @@ export async function refuseCopy(
   call: Call,
 ): Promise<void> {
   const { zfs, settings } = storage;
-  const [dataset = "", parent] = [source.split("@")[0], staging.slice(0, staging.lastIndexOf("/"))];
+  const [dataset, parent] = [datasetOf(source), staging.slice(0, staging.lastIndexOf("/"))];
   const names = [...new Set([staging, dataset, parent])];
   const entries = await zfs.read({ names, properties: ["encryption", ...markProperties] }, call.signal);
   const left = entries.get(staging);
@@ -33,7 +27,7 @@ export async function refuseCopy(
       `another connection makes the copy ${staging}; give each connection a dataset of its own`,
     );
   const why = wanted ? "the class asks for encryption" : `${dataset} is encrypted`;
-  if ((wanted || isEncrypted(entries, dataset) === true) && isEncrypted(entries, parent) !== true)
+  if ((wanted || isEncrypted(entries.get(dataset)) === true) && isEncrypted(entries.get(parent)) !== true)
     throw storage.error(
       "failed-precondition",
       `${why}, and a copy below ${parent} would not be encrypted; encrypt that dataset`,
@@ -42,9 +36,9 @@ export async function refuseCopy(
 
 /** Throws "failed-precondition" for a clone of what is not encrypted, as clones keep that: for a class that asks for encryption. */
 export async function refusePlainClone(storage: ZfsStorage, source: string, call: Call): Promise<void> {
-  const [dataset = ""] = source.split("@");
+  const dataset = datasetOf(source);
   const entries = await storage.zfs.read({ names: [dataset], properties: ["encryption"] }, call.signal);
-  if (isEncrypted(entries, dataset) === true) return;
+  if (isEncrypted(entries.get(dataset)) === true) return;
   throw storage.error(
     "failed-precondition",
     `the class asks for encryption, and a clone of ${dataset} would not be encrypted, as that is not; use a class without zfs.encryption`,

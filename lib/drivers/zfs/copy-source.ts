@@ -1,9 +1,18 @@
 import type { Call } from "../../core/call.ts";
 import { type CopySource, copyKey, type ProtectedSnapshot, type SourceSnapshot, type StreamStart } from "../copying.ts";
 import type { Source } from "../driver.ts";
-import { copySnapshotBefore, copySnapshotName, copyTag, isVolumeId, keyOfCopySnapshot, snapshotId } from "./names.ts";
+import {
+  copySnapshotBefore,
+  copySnapshotName,
+  copyTag,
+  datasetOf,
+  isVolumeId,
+  keyOfCopySnapshot,
+  snapshotId,
+} from "./names.ts";
 import {
   bytesOf,
+  isEncrypted,
   markProperties,
   markValues,
   otherOwner,
@@ -62,7 +71,7 @@ export function datasetCopySource({ storage, streams }: CopyAccess): CopySource 
     }
     const entry = (await findSnapshot(storage, source.id, call)) ?? (await deletedSnapshot(source, key, call));
     if (!entry) throw missing(source);
-    const [dataset = ""] = entry.name.split("@");
+    const dataset = datasetOf(entry.name);
     const properties = ["type", protectedProperty(key)];
     const found = (await zfs.read({ names: [entry.name], properties }, call.signal)).get(entry.name);
     const since = protectedIn(ownValue(found, protectedProperty(key)));
@@ -187,7 +196,7 @@ export function datasetCopySource({ storage, streams }: CopyAccess): CopySource 
         each => shownValue(each, "userrefs") !== "0" || keyOfCopySnapshot(each.name) !== undefined,
       );
       return [...(await protectedOf(storage, streams, kept, call))].flatMap(([name, all]) => {
-        const id = name.slice(names.parent.length + 1).split("@")[0] ?? "";
+        const id = datasetOf(name.slice(names.parent.length + 1));
         const volume = name.startsWith(`${names.parent}/`) && isVolumeId(id) ? id : undefined;
         return all.map(each => ({ volume, ...each }));
       });
@@ -215,10 +224,4 @@ export function datasetCopySource({ storage, streams }: CopyAccess): CopySource 
       isTokenOf: async (token, { proof }, { signal }) => (await streams.guidOf(token, signal)) === proof,
     },
   };
-}
-
-/** Undefined if the storage does not say it. */
-function isEncrypted(entry: Entry): boolean | undefined {
-  const value = shownValue(entry, "encryption");
-  return value === undefined ? undefined : value !== "off";
 }

@@ -5,6 +5,7 @@ import { pause } from "../../core/time.ts";
 import type { Source, VolumeSpec } from "../driver.ts";
 import { sizeFrom, wholeUnits } from "../sizes.ts";
 import { refuseCopy, refusePlainClone } from "./copy-refusal.ts";
+import { snapshotNameOf } from "./names.ts";
 import { markValues, shownValue, whyNotVolume } from "./properties.ts";
 import { refuseSameShare } from "./shares/properties.ts";
 import { type CloneSource, copySourceOf, removeStaging, takeSource } from "./sources.ts";
@@ -229,7 +230,7 @@ export async function makeVolume(storage: ZfsStorage, spec: VolumeSpec, call: Ca
     const source = await copySourceOf(storage, from, call).catch(ignoreNotFound);
     if (source) {
       const snapshot = snapshotOf(source);
-      await zfs.destroy(`${dataset}@${snapshot.slice(snapshot.indexOf("@") + 1)}`, {}, signal);
+      await zfs.destroy(`${dataset}@${snapshotNameOf(snapshot)}`, {}, signal);
       if (snapshot !== source.name) await zfs.destroy(snapshot, { deferred: true }, signal);
     }
     // zfs refuses to mount what its node mounts (mountpoint=legacy).

@@ -1,6 +1,6 @@
 import type { Call } from "../../core/call.ts";
 import { pause } from "../../core/time.ts";
-import { isDiscarded, isTemporary, stagingOf } from "./names.ts";
+import { isDiscarded, isTemporary, snapshotNameOf, stagingOf } from "./names.ts";
 import { isSnapshot, ownValue, property, shownValue } from "./properties.ts";
 import type { ZfsStorage } from "./storage.ts";
 import { type DestroyOptions, type Entries, type Entry, type ServedFilesystem, ZfsError } from "./zfs.ts";
@@ -21,7 +21,7 @@ export const belowProperties = [
   ...["type", "guid", "clones", "defer_destroy", "userrefs", property.snapshotName, property.managed],
 ];
 
-const nameOf = ({ name }: Entry): string => name.slice(name.indexOf("@") + 1);
+const nameOf = ({ name }: Entry): string => snapshotNameOf(name);
 
 /** The snapshots that neither csimux nor democratic-csi took. */
 const foreignOf = (below: readonly Entry[]): readonly Entry[] =>

@@ -1,6 +1,6 @@
 import type { Call } from "../../core/call.ts";
 import type { GroupSnapshot, GroupSnapshotAbility } from "../driver.ts";
-import { isSnapshotName, isVolumeId } from "./names.ts";
+import { datasetOf, isSnapshotName, isVolumeId } from "./names.ts";
 import { isSnapshot, otherOwner, ownValue, property, shownValue, tombstoneId } from "./properties.ts";
 import { requireParent, snapshotOf, throwSnapshotFailure } from "./snapshots.ts";
 import { snapshotProperties } from "./sources.ts";
@@ -66,7 +66,7 @@ export function datasetGroupSnapshots(storage: ZfsStorage): GroupSnapshotAbility
   function groupOf(id: string, members: readonly Entry[]): GroupSnapshot {
     const snapshots = members
       .map(entry => {
-        const volume = names.volumeOf(entry.name.split("@")[0] ?? "") ?? tombstoneId(entry) ?? "";
+        const volume = names.volumeOf(datasetOf(entry.name)) ?? tombstoneId(entry) ?? "";
         return snapshotOf(`${volume}@${id}`, entry);
       })
       .sort((a, b) => (a.id < b.id ? -1 : 1));

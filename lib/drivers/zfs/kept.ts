@@ -3,7 +3,16 @@ import { quoted } from "../../io/script.ts";
 import type { Kept, KeptAbility, Needing } from "../kept.ts";
 import type { Source } from "../volume.ts";
 import { belowProperties } from "./dependents.ts";
-import { isDiscarded, isVolumeId, keyOfCopySnapshot, keyOfTag, longestName, temporaryFor } from "./names.ts";
+import {
+  datasetOf,
+  isDiscarded,
+  isVolumeId,
+  keyOfCopySnapshot,
+  keyOfTag,
+  longestName,
+  snapshotNameOf,
+  temporaryFor,
+} from "./names.ts";
 import { bytesOf, isSnapshot, markProperties, otherOwner, ownValue, property, shownValue } from "./properties.ts";
 import { protectedOf } from "./protected.ts";
 import type { ZfsStorage } from "./storage.ts";
@@ -100,8 +109,6 @@ function deletedId(entry: Entry): string | undefined {
   return isVolumeId(id) ? id : undefined;
 }
 
-const nameOf = ({ name }: Entry): string => name.slice(name.indexOf("@") + 1);
-
 /** What needs a snapshot: its clones, holds and copies. */
 function needsOf({ storage, all, holds }: Known, entry: Entry): readonly Needing[] {
   const { names } = storage;
@@ -136,7 +143,7 @@ function deletedVolume(known: Known, entry: Entry): Kept {
     const stays = what === "snapshot" || (what === "foreign-snapshot" && settings.foreignSnapshots === "keep");
     const self: Needing =
       what === "snapshot" && id !== undefined
-        ? { kind: what, name: `${id}@${nameOf(each)}` }
+        ? { kind: what, name: `${id}@${snapshotNameOf(each.name)}` }
         : { kind: "object", name: each.name };
     return [...(stays ? [self] : []), ...needsOf(known, each)];
   });
@@ -176,10 +183,10 @@ function keptSnapshot(known: Known, entry: Entry): Kept | undefined {
 /** The CSI snapshot that a snapshot is or was, or what it was taken for. */
 function ofSnapshot({ names }: ZfsStorage, entry: Entry): Source | undefined {
   const own = ownValue(entry, property.snapshotName);
-  const volume = names.volumeOf(entry.name.slice(0, entry.name.indexOf("@")));
+  const volume = names.volumeOf(datasetOf(entry.name));
   if (own === undefined || volume === undefined) return temporaryFor(entry.name);
   return {
     kind: "snapshot",
-    id: `${volume}@${isDiscarded(entry.name) ? names.snapshotName(own, volume) : nameOf(entry)}`,
+    id: `${volume}@${isDiscarded(entry.name) ? names.snapshotName(own, volume) : snapshotNameOf(entry.name)}`,
   };
 }

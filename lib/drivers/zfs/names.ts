@@ -241,5 +241,11 @@ export class DatasetNames {
   }
 }
 
+/** The dataset of a snapshot, by its whole name; that of a dataset is its own (zfs(8)). */
+export const datasetOf = (name: string): string => name.split("@")[0] ?? "";
+
+/** What the whole name of a snapshot has after "@". */
+export const snapshotNameOf = (snapshot: string): string => snapshot.slice(snapshot.indexOf("@") + 1);
+
 /** The pool of a dataset or snapshot (zfs(8)). */
 export const poolOf = (name: string): string => name.split(/[/@]/)[0] ?? "";

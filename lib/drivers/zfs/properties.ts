@@ -72,6 +72,12 @@ export function ownValue(entry: Entry | undefined, name: string): string | undef
   return found?.own ? found.value : undefined;
 }
 
+/** Whether a dataset is encrypted; undefined if the storage does not show it. */
+export function isEncrypted(entry: Entry | undefined): boolean | undefined {
+  const value = shownValue(entry, "encryption");
+  return value === undefined ? undefined : value !== "off";
+}
+
 /** The id of the deleted volume that a tombstone was, or that a snapshot is of, which inherits it. */
 export const tombstoneId = (entry: Entry): string | undefined => shownValue(entry, property.tombstone);
 

@@ -3,7 +3,7 @@ import type { Snapshot, SnapshotAbility } from "../driver.ts";
 import { afterFailure } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { refuseCopy } from "./copy-refusal.ts";
-import { isVolumeId, snapshotId } from "./names.ts";
+import { datasetOf, isVolumeId, snapshotId, snapshotNameOf } from "./names.ts";
 import {
   isSnapshot,
   markValues,
@@ -64,7 +64,7 @@ export function datasetSnapshots(storage: ZfsStorage): SnapshotAbility {
     { signal }: Call,
   ): Promise<void> {
     for (const entry of (await zfs.read({ names: others, properties: snapshotProperties }, signal)).values()) {
-      const [dataset = ""] = entry.name.split("@");
+      const dataset = datasetOf(entry.name);
       const volume =
         dataset === entry.name
           ? snapshotId(names.detachedIdOf(entry.name))?.volume
@@ -114,7 +114,7 @@ export function datasetSnapshots(storage: ZfsStorage): SnapshotAbility {
     const isThere = (await zfs.read(query, signal)).has(target);
     const finished = async () => {
       await (isThere ? zfs.finishRename?.(staging, target, signal) : copy());
-      await zfs.destroy(`${target}@${from.slice(from.indexOf("@") + 1)}`, {}, signal);
+      await zfs.destroy(`${target}@${snapshotNameOf(from)}`, {}, signal);
       await zfs.destroy(from, { deferred: true }, signal);
       return (await zfs.read(query, signal)).get(target);
     };

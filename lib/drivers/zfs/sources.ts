@@ -1,7 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import type { CsiError } from "../../core/errors.ts";
 import type { Source } from "../driver.ts";
-import { isVolumeId, snapshotId } from "./names.ts";
+import { datasetOf, isVolumeId, snapshotId } from "./names.ts";
 import {
   bytesOf,
   isSnapshot,
@@ -118,7 +118,6 @@ async function readAll(
   { signal }: Call,
 ): Promise<readonly LocatedSnapshot[]> {
   if (wanted.length === 0) return [];
-  const datasetOf = (name: string) => name.split("@")[0] ?? "";
   const all = [...names.pools, ...(more.length > 0 ? wanted.map(datasetOf) : []), ...wanted];
   const query = { names: [...new Set(all)], properties: [...snapshotProperties, ...more] };
   const entries = await zfs.read(query, signal);

@@ -1,5 +1,6 @@
 import type { Call } from "../../core/call.ts";
 import { belowProperties, destroyWith, familyOf, obstacle, servedOf } from "./dependents.ts";
+import { datasetOf } from "./names.ts";
 import { markProperties, otherOwner, ownValue, property, shownValue } from "./properties.ts";
 import type { StoreSettings, ZfsStorage } from "./storage.ts";
 import { volumePropertyNames } from "./volume.ts";
@@ -68,7 +69,7 @@ export async function renameToTombstone(storage: ZfsStorage, id: string, entry: 
 
 /** The tombstone that a snapshot is in; undefined for another snapshot. */
 function holderOf({ names, settings }: ZfsStorage, snapshot: string | undefined): string | undefined {
-  const [dataset = ""] = snapshot?.split("@") ?? [];
+  const dataset = datasetOf(snapshot ?? "");
   return settings.dependents === "tombstone" && names.isTombstone(dataset) ? dataset : undefined;
 }
 

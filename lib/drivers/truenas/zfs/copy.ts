@@ -1,3 +1,4 @@
+import { snapshotNameOf } from "../../zfs/names.ts";
 import { ownValue, property } from "../../zfs/properties.ts";
 import { type Copy, notOurCopy, type Values, ZfsError } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
@@ -33,7 +34,7 @@ async function landingOf(
   { from, to }: Copy,
   signal: AbortSignal,
 ): Promise<"absent" | "partial" | "outdated" | "whole"> {
-  const end = `${to}${from.slice(from.indexOf("@"))}`;
+  const end = `${to}@${snapshotNameOf(from)}`;
   const entries = await reading.read({ names: [to, end, from], properties: ["guid", property.managed] }, signal);
   const [sent, got] = [from, end].map(name => entries.get(name)?.properties.get("guid")?.value);
   const landing = entries.get(to);

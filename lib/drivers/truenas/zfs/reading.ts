@@ -1,4 +1,4 @@
-import { poolOf } from "../../zfs/names.ts";
+import { datasetOf, poolOf, snapshotNameOf } from "../../zfs/names.ts";
 import {
   type DatasetType,
   type Depth,
@@ -30,7 +30,7 @@ import { snapshotRow, snapshotRows, snapshotsNamed } from "./snapshots.ts";
 const isSnapshot = (name: string): boolean => name.includes("@");
 /** The dataset that a dataset or snapshot inherits from. */
 const above = (name: string): string =>
-  isSnapshot(name) ? name.slice(0, name.indexOf("@")) : name.slice(0, Math.max(0, name.lastIndexOf("/")));
+  isSnapshot(name) ? datasetOf(name) : name.slice(0, Math.max(0, name.lastIndexOf("/")));
 
 /** How long the ancestors of volumes are assumed not to change, in milliseconds. */
 const recentMs = 3000;
@@ -119,7 +119,7 @@ export class DatasetReader {
   /** The names of all snapshots of datasets directly below `parent`, and a few more. */
   async snapshotNames(parent: string, signal: AbortSignal): Promise<readonly string[]> {
     const rows = await snapshotsNamed(await systemOf(this.#api, signal), parent, undefined);
-    return rows.map(row => nameOf(row)).map(name => name.slice(name.indexOf("@") + 1));
+    return rows.map(row => snapshotNameOf(nameOf(row)));
   }
 
   /** Rows by name, also of the parents, for what is inherited. If one is missing, its pool is read again, not remembered. */

@@ -1,5 +1,13 @@
 import type { Protocol } from "../../../core/access.ts";
-import { discardedName, isDiscarded, isStaging, isTemporary, poolOf } from "../../zfs/names.ts";
+import {
+  datasetOf,
+  discardedName,
+  isDiscarded,
+  isStaging,
+  isTemporary,
+  poolOf,
+  snapshotNameOf,
+} from "../../zfs/names.ts";
 import { bytesOf, ownValue, property, shownValue } from "../../zfs/properties.ts";
 import {
   type DestroyOptions,
@@ -39,7 +47,7 @@ async function discard({ api, reading }: DatasetApi, name: string, signal: Abort
   const waiting = await reading.one(name, ["guid"], signal);
   const found = waiting && shownValue(waiting, "guid");
   if (!waiting || (guid !== undefined && found !== guid)) return;
-  const to = `${name.slice(0, name.indexOf("@") + 1)}${discardedName(found ?? "")}`;
+  const to = `${datasetOf(name)}@${discardedName(found ?? "")}`;
   const { number } = await api.version(signal);
   if (number >= withSnapshotResources)
     return void (await isDone(api, "zfs.resource.snapshot.rename", [{ current_name: name, new_name: to }], signal));
@@ -60,8 +68,7 @@ async function destroySnapshot(
   if (!(await isDone(on.api, method, params, signal))) return proveGone(on, name, method, signal);
   if (isOld) return;
   // 26 does not answer that the destruction is deferred.
-  if (defer && !isTemporary(name.slice(name.indexOf("@") + 1)) && !isDiscarded(name))
-    await discard(on, name, signal, guid);
+  if (defer && !isTemporary(snapshotNameOf(name)) && !isDiscarded(name)) await discard(on, name, signal, guid);
 }
 
 /** As Zfs.freeName. Before 25.10 the API cannot rename a snapshot, so one with clones or holds is refused. */
@@ -160,7 +167,7 @@ export async function copyDestroyed(on: DatasetApi, dataset: string, signal: Abo
   const cloned = below.find(({ properties }) => properties.has("clones"));
   if (cloned)
     throw new ZfsError("dependents", `${cloned.name} has the clone ${cloned.properties.get("clones")?.value}`);
-  const snapshots = below.flatMap(({ name }) => (name.includes("@") ? [name.slice(name.indexOf("@") + 1)] : []));
+  const snapshots = below.flatMap(({ name }) => (name.includes("@") ? [snapshotNameOf(name)] : []));
   await destroyed(on, dataset, { snapshots }, signal);
 }
 

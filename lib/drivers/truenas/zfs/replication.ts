@@ -1,4 +1,5 @@
 import { pause } from "../../../core/time.ts";
+import { datasetOf, snapshotNameOf } from "../../zfs/names.ts";
 import { property } from "../../zfs/properties.ts";
 import { type Copy, ZfsError } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
@@ -28,9 +29,9 @@ const escaped = (text: string): string => text.replaceAll(/[\\^$.*+?()[\]{}|]/g,
 export const copyRequest = ({ from, to, values }: Copy, fresh: boolean, encrypted: boolean): object => ({
   direction: "PUSH",
   transport: "LOCAL",
-  source_datasets: [from.slice(0, from.indexOf("@"))],
+  source_datasets: [datasetOf(from)],
   target_dataset: to,
-  name_regex: `^${escaped(from.slice(from.indexOf("@") + 1))}$`,
+  name_regex: `^${escaped(snapshotNameOf(from))}$`,
   recursive: false,
   retention_policy: "NONE",
   readonly: "IGNORE",
@@ -51,7 +52,7 @@ export async function inheritsEncryption(api: Api, { from, to }: Copy, signal: A
     (await rowsOf({ api, signal }, "pool.dataset.query", [["id", "=", name]], alone))[0];
   const above = to.split("/").map((_, depth, parts) => parts.slice(0, depth).join("/"));
   const ancestors = above.filter(name => name !== "").reverse();
-  const rows = await Promise.all([from.slice(0, from.indexOf("@")), ...ancestors].map(rowOf));
+  const rows = await Promise.all([datasetOf(from), ...ancestors].map(rowOf));
   const locked = rows.slice(0, 2).find(row => row?.["locked"] === true);
   if (locked) throw new ZfsError("locked", `${locked["id"]} is encrypted and locked, so ${to} cannot be copied`);
   return rows.slice(1).some(row => row?.["encrypted"] === true);

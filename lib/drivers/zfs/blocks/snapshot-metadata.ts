@@ -1,6 +1,6 @@
 import type { Call } from "../../../core/call.ts";
 import type { SnapshotMetadataAbility } from "../../driver.ts";
-import { snapshotId } from "../names.ts";
+import { datasetOf, snapshotId } from "../names.ts";
 import { bytesOf, ownValue, property, shownValue } from "../properties.ts";
 import { findSnapshot } from "../sources.ts";
 import type { CopyAccess } from "../storage.ts";
@@ -39,7 +39,7 @@ export function datasetSnapshotMetadata({ storage, streams, blocks }: CopyAccess
       throw storage.error("invalid-argument", `snapshots "${base}" and "${id}" are not of one volume`);
     const snapshot = await named(id, call);
     const earlier = base === undefined ? undefined : await named(base, call);
-    const [of = ""] = snapshot.split("@");
+    const of = datasetOf(snapshot);
     if (earlier !== undefined && !earlier.startsWith(`${of}@`)) {
       const text = `${earlier} and ${snapshot} are of two volumes, one of which was deleted; make a full backup`;
       throw storage.error("failed-precondition", text);

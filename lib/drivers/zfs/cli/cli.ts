@@ -1,6 +1,6 @@
 import type { Argv, Output } from "../../../io/runner.ts";
 import type { Outputs, Step, StorageHost } from "../../../io/script.ts";
-import { poolOf } from "../names.ts";
+import { poolOf, snapshotNameOf } from "../names.ts";
 import {
   type CloneOrigin,
   type Copy,
@@ -204,7 +204,7 @@ export class ZfsCli implements Zfs {
   /** `receive -s` keeps what has been received, and a token to continue. While another process copies, the target is busy. */
   async copy(copy: Copy, signal: AbortSignal): Promise<void> {
     const { from, to, values } = copy;
-    const snapshot = from.slice(from.indexOf("@") + 1);
+    const snapshot = snapshotNameOf(from);
     const end = `${to}@${snapshot}`;
     const tokenProperty = "receive_resume_token";
     // Set with the first byte: a dataset without them is not csimux's.

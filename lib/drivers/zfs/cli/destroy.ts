@@ -1,6 +1,6 @@
 import type { Argv, Output } from "../../../io/runner.ts";
 import { quoted, type Step } from "../../../io/script.ts";
-import { discardedName } from "../names.ts";
+import { datasetOf, discardedName } from "../names.ts";
 import { property } from "../properties.ts";
 import { type DestroyOptions, type RenameOptions, type ServedFilesystem, type Zfs, ZfsError } from "../zfs.ts";
 import { outputOf, refusal } from "./answers.ts";
@@ -94,7 +94,7 @@ exec "$@" rename "$snapshot" "$other$guid"`;
 
 /** Frees the name of a snapshot, which the success of taking one of this name proves. Fails also where the dataset is absent. */
 export const freeNameStep = ({ zfs }: Programs, snapshot: string): Step => {
-  const other = `${snapshot.slice(0, snapshot.indexOf("@") + 1)}${discardedName("")}`;
+  const other = `${datasetOf(snapshot)}@${discardedName("")}`;
   return { name: "free", argv: ["sh", "-c", freeNameText, "sh", snapshot, other, ...zfs], onFailure: "go-on" };
 };
 

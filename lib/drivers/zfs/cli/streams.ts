@@ -2,6 +2,7 @@ import { pause } from "../../../core/time.ts";
 import type { Argv, Output } from "../../../io/runner.ts";
 import { quoted, type Step, type StorageHost } from "../../../io/script.ts";
 import type { StreamEnd } from "../../copying.ts";
+import { datasetOf, snapshotNameOf } from "../names.ts";
 import type { Held, StreamBase, Taken, ZfsStreams } from "../streams.ts";
 import { type PropertyQuery, ZfsError } from "../zfs.ts";
 import { outputOf, readEntries, refusal } from "./answers.ts";
@@ -71,7 +72,7 @@ export function streamsCli(host: StorageHost, programs: Programs, machine: strin
   }
 
   const baseWords = (base: StreamBase | undefined): readonly string[] =>
-    base === undefined ? [] : ["-i", base.slice(base.indexOf("@"))];
+    base === undefined ? [] : ["-i", `@${snapshotNameOf(base)}`];
 
   const estimateStep = (snapshot: string, base: StreamBase | undefined): Step =>
     step("estimate", zfs("send", "-n", "-P", ...flags, ...baseWords(base), snapshot), { reads: true });
@@ -112,7 +113,7 @@ export function streamsCli(host: StorageHost, programs: Programs, machine: strin
     resume: (token, tells) => ({ host, argv: zfs("send", ...telling(tells), "-t", token) }),
     receive: (snapshot, values) => ({ host, argv: zfs("receive", "-u", "-s", ...options(values), snapshot) }),
     receiveLater(snapshot, property, value) {
-      const dataset = snapshot.slice(0, snapshot.indexOf("@"));
+      const dataset = datasetOf(snapshot);
       const argv = zfs("receive", "-u", "-s", "-F", snapshot);
       return { host, argv: guarded(programs.zfs, dataset, property, value, argv) };
     },
