@@ -118,6 +118,14 @@ export class CommandError extends Error {
   }
 }
 
+/** Throws every other error than that of a program that does not exist. */
+export function ignoreMissing(error: unknown): undefined {
+  if (!(error instanceof CommandError && error.failure === "missing")) throw error;
+}
+
+/** The exit code of a shell, env(1), nsenter(1) or setpriv(1) for a program that does not exist (POSIX.1-2017, Shell 2.8.2). */
+export const notFoundExit = 127;
+
 /** The status code for each failure: final only for a missing or forbidden program, after which nothing has happened. */
 export const commandCodes: Readonly<Record<CommandFailure, Code>> = {
   missing: "failed-precondition",

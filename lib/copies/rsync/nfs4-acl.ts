@@ -1,7 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { ReadableTree } from "../../drivers/copying.ts";
-import { CommandError } from "../../io/runner.ts";
+import { ignoreMissing } from "../../io/runner.ts";
 
 /** The attribute in which Linux shows the NFSv4 ACL of a file (linux/fs/nfs/nfs4proc.c, XATTR_NAME_NFSV4_ACL). */
 const attribute = "system.nfs4_acl";
@@ -40,7 +40,7 @@ export async function refuseAcls({ path, runner }: ReadableTree, connection: str
     const names = namesInAcl(Buffer.from(digits, "hex"));
     if (names?.every(name => ofMode.has(name))) return;
   } catch (error) {
-    if (!(error instanceof CommandError) || error.failure !== "missing") throw error;
+    ignoreMissing(error);
     call.log.info(
       "getfattr is not installed, so NFSv4 ACLs of copied files are lost without a message; install it where csimux runs",
       { connection },

@@ -1,7 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { ReadableTree } from "../../drivers/copying.ts";
-import { type Argv, CommandError, complaint, type Output, unlimitedMs } from "../../io/runner.ts";
+import { type Argv, complaint, ignoreMissing, notFoundExit, type Output, unlimitedMs } from "../../io/runner.ts";
 import { isWhole, typesOf } from "./file-system-type.ts";
 import { copySparse, exclusion, largeBytes, skippedFile } from "./sparse-files.ts";
 import type { ComparedFiles } from "./unchanged-files.ts";
@@ -27,11 +27,10 @@ export interface FilesWork {
 }
 
 /**
- * The kernel kills rsync when this process ends for any reason, so that nothing writes into a target without a holder (setpriv(1), which
- * exits with 127 if the program is missing). Its other processes end a moment later, when the pipe to that one does.
+ * The kernel kills rsync when this process ends for any reason, so that nothing writes into a target without a holder (setpriv(1)).
+ * Its other processes end a moment later, when the pipe to that one does.
  */
 const withThisProcess = ["setpriv", "--pdeathsig", "KILL"] as const;
-const notFound = 127;
 
 /** Magic numbers of the file systems of SMB shares (statfs(2)), in which owners, modes, ACLs and attributes come from mount options. */
 const smbTypes: ReadonlySet<string> = new Set(["517b", "ff534d42", "fe534d42"]);
@@ -166,9 +165,9 @@ async function rsync(
     const command = { argv, stdin, env: { LC_ALL: "C" }, timeoutMs: unlimitedMs, onOutput };
     const output = await tree.runner.run(command, call.signal);
     lines.end();
-    if (output.exitCode !== notFound) return output;
+    if (output.exitCode !== notFoundExit) return output;
   } catch (error) {
-    if (!(error instanceof CommandError) || error.failure !== "missing") throw error;
+    ignoreMissing(error);
   }
   const text = "rsync or setpriv (util-linux), which copy files, is not installed; install both where csimux runs";
   throw new CsiError("failed-precondition", text);

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Call } from "../../core/call.ts";
 import type { ReadableTree } from "../../drivers/copying.ts";
-import { CommandError, unlimitedMs } from "../../io/runner.ts";
+import { ignoreMissing, unlimitedMs } from "../../io/runner.ts";
 import type { CopyRecord } from "../record.ts";
 import { isWhole, typesOf } from "./file-system-type.ts";
 
@@ -103,8 +103,7 @@ export class PassFiles {
       const isTrusted = trustedTypes.has(types.tree) && trustedTypes.has(types.target);
       return isTrusted ? await this.#list(tree, isWhole(types.tree), began, call) : undefined;
     } catch (error) {
-      if (error instanceof CommandError && error.failure === "missing") return undefined;
-      throw error;
+      return ignoreMissing(error);
     }
   }
 

@@ -2,7 +2,7 @@ import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { omittedLine } from "../../io/capture.ts";
 import { isJsonObject, type JsonObject } from "../../io/json.ts";
-import { type Argv, CommandError, type CommandRunner, type Output } from "../../io/runner.ts";
+import { type Argv, type CommandRunner, ignoreMissing, notFoundExit, type Output } from "../../io/runner.ts";
 import type { OperationContext } from "./operation-context.ts";
 
 /** The programs that keep snapshots in a repository of their own; values of `snapshots.default_driver`. */
@@ -94,10 +94,9 @@ export async function runTool(
   const tool = argv[0] === "env" ? (argv[3] ?? "") : argv[0];
   try {
     const output = await runner.run({ argv, env, secret: secretsOf(env), maxBytes, ...rest }, call.signal);
-    // 127: the program does not exist (env(1)).
-    if (argv[0] !== "env" || output.exitCode !== 127) return output;
+    if (argv[0] !== "env" || output.exitCode !== notFoundExit) return output;
   } catch (error) {
-    if (!(error instanceof CommandError) || error.failure !== "missing") throw error;
+    ignoreMissing(error);
   }
   const text = `connection "${context.connection}": ${tool} is not installed; install it where csimux runs`;
   throw new CsiError("failed-precondition", text);

@@ -1,7 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { type Mount, parseMountinfo } from "../../core/mountinfo.ts";
-import { type BackgroundProcess, CommandError, type CommandRunner } from "../../io/runner.ts";
+import { type BackgroundProcess, CommandError, type CommandRunner, notFoundExit } from "../../io/runner.ts";
 import { refuseMountsBelow } from "./mounted.ts";
 import type { OperationContext } from "./operation-context.ts";
 
@@ -51,8 +51,7 @@ function entered(local: CommandRunner, { pid }: BackgroundProcess): CommandRunne
     async run(command, signal) {
       const argv = ["nsenter", `--mount=/proc/${pid}/ns/mnt`, "--", ...command.argv] as const;
       const output = await local.run({ ...command, argv }, signal);
-      // 127: the program does not exist (nsenter(1), "EXIT STATUS").
-      if (output.exitCode !== 127 || !output.stderr.startsWith("nsenter: failed to execute")) return output;
+      if (output.exitCode !== notFoundExit || !output.stderr.startsWith("nsenter: failed to execute")) return output;
       throw new CommandError(local.where, command.argv[0], "missing", "there is no such program");
     },
   };

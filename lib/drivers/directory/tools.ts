@@ -1,6 +1,6 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import { type Argv, CommandError, type CommandRunner, type Output } from "../../io/runner.ts";
+import { type Argv, type CommandRunner, ignoreMissing, notFoundExit, type Output } from "../../io/runner.ts";
 import { toolFailure } from "../file-failures.ts";
 import type { OperationContext } from "./operation-context.ts";
 import { checkSeal, type SealedTree, sealed } from "./sealed.ts";
@@ -10,14 +10,8 @@ import { whileAnswering } from "./while-answering.ts";
 const treeMs = 24 * 60 * 60_000;
 
 /** Runs a tool whose duration depends on the size of a tree; undefined if it is not installed. */
-async function run(runner: CommandRunner, argv: Argv, call: Call): Promise<Output | undefined> {
-  try {
-    return await runner.run({ argv, timeoutMs: treeMs }, call.signal);
-  } catch (error) {
-    if (error instanceof CommandError && error.failure === "missing") return undefined;
-    throw error;
-  }
-}
+const run = (runner: CommandRunner, argv: Argv, call: Call): Promise<Output | undefined> =>
+  runner.run({ argv, timeoutMs: treeMs }, call.signal).catch(ignoreMissing);
 
 /** The errors of a cp, rm or sync that lacks the options of GNU. */
 const unknownOption = /^[a-z]+: (unrecognized|unrecognised|invalid|illegal|unknown) option/m;
@@ -41,9 +35,6 @@ export function onlyVanished(stderr: string, source: string): boolean {
 /** Runs a program and appends a line to its errors, which proves that none is missing. */
 const endedText = '"$@"; code=$?; echo "end of words" >&2; exit "$code"';
 const lastLine = "end of words\n";
-
-/** The exit code of a shell for a missing program (POSIX.1-2017, Shell 2.8.2). */
-const notFound = 127;
 
 /** Whether GNU cp copied everything that still existed. */
 const isCopied = ({ exitCode, stderr }: Output, source: string): boolean =>
@@ -78,7 +69,7 @@ async function copySealed(context: OperationContext, { source, runner }: SealedT
   const attributes = context.local ? ["--preserve=xattr"] : [];
   const cp: Argv = ["cp", "-a", ...attributes, "--reflink=auto", "--sparse=auto", "-T", "--", source, target];
   const output = await run(runner, ["sh", "-c", endedText, "sh", ...cp], call);
-  if (output === undefined || output.exitCode === notFound || unknownOption.test(output.stderr)) {
+  if (output === undefined || output.exitCode === notFoundExit || unknownOption.test(output.stderr)) {
     await copyWithRsync(context, { source, runner }, target, call);
   } else if (!isCopied(output, source))
     throw toolFailure(context.connection, "copy", "cp", { ...output, stderr: wordsIn(output.stderr) });
@@ -139,14 +130,8 @@ const checkedAt = new WeakMap<CommandRunner, number>();
 export async function checkTools(context: OperationContext, call: Call): Promise<void> {
   const last = checkedAt.get(context.runner);
   if (last !== undefined && performance.now() - last < checkedForMs) return;
-  const found = async (name: string): Promise<boolean> => {
-    try {
-      return (await context.runner.run({ argv: [name, "--version"] }, call.signal)).exitCode === 0;
-    } catch (error) {
-      if (error instanceof CommandError && error.failure === "missing") return false;
-      throw error;
-    }
-  };
+  const found = async (name: string): Promise<boolean> =>
+    (await context.runner.run({ argv: [name, "--version"] }, call.signal).catch(ignoreMissing))?.exitCode === 0;
   if (!(await found("cp")) && !(await found("rsync"))) throw missing(context, noCopyTool);
   for (const name of ["rm", "sync"]) if (!(await found(name))) throw missing(context, absent(name));
   await requireGnuRm(context, call);

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { protocols } from "../../core/access.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError, errnoOf } from "../../core/errors.ts";
-import { type CommandRunner, failed, run } from "../../io/runner.ts";
+import { type CommandRunner, failed, notFoundExit, run } from "../../io/runner.ts";
 import { deviceNumber } from "../disks/block-device.ts";
 import { bounded } from "../mount/files.ts";
 import { otherFlags } from "../mount/flags.ts";
@@ -11,9 +11,6 @@ import type { Attached, Attacher, AttacherPorts, AttachRequest } from "./attache
 
 /** A dataset below a pool (zfs(8), "ZFS Component Naming Requirements"), not a snapshot or bookmark. */
 const dataset = /^[A-Za-z][A-Za-z0-9_.:-]*(?:\/[A-Za-z0-9_][A-Za-z0-9_.: -]*)+$/;
-
-/** The exit code of the host's runner for a program that does not exist. */
-const missing = 127;
 
 const unknown = /dataset does not exist|no such pool/i;
 
@@ -106,7 +103,7 @@ async function zvolAt(path: string, host: CommandRunner, call: Call): Promise<st
       if (error instanceof CsiError && error.code === "failed-precondition") return undefined;
       throw error;
     });
-    if (!output || output.exitCode === missing) continue;
+    if (!output || output.exitCode === notFoundExit) continue;
     if (output.exitCode === 0) return output.stdout.trim();
     throw failed(output, task);
   }
