@@ -1,5 +1,5 @@
 import type { Call } from "../core/call.ts";
-import { CsiError, detailOf, ignoreNotFound } from "../core/errors.ts";
+import { CsiError, detailOf, hasCode, ignoreNotFound } from "../core/errors.ts";
 import { encodeHandle, type Handle, parseHandle } from "../core/handle.ts";
 import { pause, TimeLimit } from "../core/time.ts";
 import type { ProtectedSnapshot, StoredCopy } from "../drivers/copying.ts";
@@ -124,7 +124,7 @@ export class CleanUp {
     try {
       await this.#removal.remove(target, record, call);
     } catch (error) {
-      if (!(error instanceof CsiError && error.code === "failed-precondition")) throw error;
+      if (!hasCode(error, "failed-precondition")) throw error;
       // The target became the volume, but its process ended before it wrote that into the record.
       if (await this.#parts.use(target.connection, driver => isVolume(driver, target, call)))
         return this.#removal.forgetFinished(target, record, call);
@@ -224,7 +224,7 @@ export async function beforeDelete(
   try {
     await removal.remove(target, record, call);
   } catch (error) {
-    if (!(error instanceof CsiError && error.code === "failed-precondition")) throw error;
+    if (!hasCode(error, "failed-precondition")) throw error;
     // Perhaps it became the volume, but its process ended before it wrote that into the record. Without a record, no call finds a target again.
     if (!(await calls.make(connection, () => isVolume(connection.driver, target, call)))) throw error;
     await removal.forgetDeleted(target, record, call);

@@ -1,5 +1,5 @@
 import type { Call } from "../core/call.ts";
-import { CsiError } from "../core/errors.ts";
+import { CsiError, ignoreNotFound } from "../core/errors.ts";
 import { encodeHandle, type Handle, parseHandle } from "../core/handle.ts";
 import type { Driver } from "../drivers/driver.ts";
 import type { CopyCreation } from "./create-volume.ts";
@@ -56,10 +56,7 @@ export async function freezeSource(
  * still bind it, as `csimux move undo` does.
  */
 async function disown({ reading, adoption }: Driver, id: string, call: Call): Promise<void> {
-  const found = await reading?.get(id, call).catch((error: unknown) => {
-    if (error instanceof CsiError && error.code === "not-found") return undefined;
-    throw error;
-  });
+  const found = await reading?.get(id, call).catch(ignoreNotFound);
   if (found?.tenure?.claim !== undefined) await adoption?.adopt(id, true, call);
 }
 

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Call } from "../core/call.ts";
-import { CsiError, detailOf } from "../core/errors.ts";
+import { CsiError, detailOf, hasCode } from "../core/errors.ts";
 import { pause } from "../core/time.ts";
 import { type CopyRecord, currentRecord, heldElsewhere, type RecordPlace, replaceRecord } from "./record.ts";
 
@@ -243,7 +243,7 @@ export class CopyLease {
     try {
       await replaceRecord(this.#place, record, call);
     } catch (error) {
-      if (!(error instanceof CsiError && error.code === "not-found")) throw error;
+      if (!hasCode(error, "not-found")) throw error;
       const why = cancelled(this.#place.target);
       this.#lose(why);
       throw why;

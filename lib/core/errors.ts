@@ -48,9 +48,13 @@ const pending: ReadonlySet<Code> = new Set<Code>(["aborted", "unavailable", "dea
  */
 export const isFinal = (error: unknown): boolean => !(error instanceof CsiError && pending.has(error.code));
 
+/** Whether an error has this code. */
+export const hasCode = (error: unknown, code: Code): error is CsiError =>
+  error instanceof CsiError && error.code === code;
+
 /** Throws every other error than "not-found". */
 export function ignoreNotFound(error: unknown): undefined {
-  if (!(error instanceof CsiError && error.code === "not-found")) throw error;
+  if (!hasCode(error, "not-found")) throw error;
 }
 
 /**

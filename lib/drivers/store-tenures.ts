@@ -1,5 +1,5 @@
 import type { Call } from "../core/call.ts";
-import { CsiError } from "../core/errors.ts";
+import { CsiError, hasCode } from "../core/errors.ts";
 import type { ClaimedVolume, ClaimsAbility, RetentionAbility } from "./driver.ts";
 import type { StoredVolume } from "./store.ts";
 import { absent, type VolumeParts, volumeOf } from "./store-adoption.ts";
@@ -46,7 +46,7 @@ export async function removedOrReleased<A extends StoredVolume>(
     await remove(check);
   } catch (error) {
     // What hinders a removal, such as snapshots, does not hinder this.
-    const isHindered = error instanceof CsiError && error.code === "failed-precondition";
+    const isHindered = hasCode(error, "failed-precondition");
     if (!parts.store.tenures || (error !== stays && !isHindered)) throw error;
     const asset = kept ?? (await parts.store.find(id, call));
     if (!asset?.tenure || !isKept(asset)) throw error;

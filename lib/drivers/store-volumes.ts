@@ -1,6 +1,6 @@
 import type { CapacityRange } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
-import { CsiError } from "../core/errors.ts";
+import { CsiError, hasCode } from "../core/errors.ts";
 import { TryLocks } from "../core/locks.ts";
 import { joined } from "../health/finding.ts";
 import type { CopySpec, SourceSnapshot, StillHeld } from "./copying.ts";
@@ -224,7 +224,7 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
       if (withShare) return;
       await this.#share.withdraw(asset, call).catch((error: unknown) => {
         // Refused before anything changed, see ShareProtocol.withdraw.
-        if (error instanceof CsiError && error.code === "failed-precondition") withdrawn = undefined;
+        if (hasCode(error, "failed-precondition")) withdrawn = undefined;
         throw error;
       });
     };

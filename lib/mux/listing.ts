@@ -1,5 +1,5 @@
 import type { Call } from "../core/call.ts";
-import { CsiError, messageOf } from "../core/errors.ts";
+import { CsiError, hasCode, messageOf } from "../core/errors.ts";
 import type { Page, PageRequest } from "../drivers/driver.ts";
 import type { Connection, StorageFigures } from "./connection.ts";
 import type { RouterContext } from "./context.ts";
@@ -123,7 +123,7 @@ export class Listing {
       const isWanted = filter.volume === "" || this.#isSame(filter.volume, found.volumeId);
       return isWanted ? [found] : [];
     } catch (error) {
-      if (error instanceof CsiError && error.code === "not-found") return [];
+      if (hasCode(error, "not-found")) return [];
       throw error;
     }
   }
@@ -232,7 +232,7 @@ export class Listing {
         this.#context.calls.read("listing", connection, call, own => list(connection, { token, max: page.max }, own)),
       );
     } catch (error) {
-      if (error instanceof CsiError && error.code === "aborted") throw error;
+      if (hasCode(error, "aborted")) throw error;
       const reason = messageOf(error);
       if (this.#context.settings().listing === "partial") {
         call.log.warn("a connection is missing from the listing", { connection: name, reason });

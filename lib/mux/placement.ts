@@ -1,5 +1,5 @@
 import { type Access, type Capability, firstUnmet, type Segments } from "../core/access.ts";
-import { CsiError } from "../core/errors.ts";
+import { CsiError, hasCode } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
 import type { Ability, Driver, Source } from "../drivers/driver.ts";
 import { deleteStrategyKey } from "../drivers/tenure.ts";
@@ -134,7 +134,7 @@ export async function notInUse<T>(expanding: Promise<T>): Promise<T> {
   try {
     return await expanding;
   } catch (error) {
-    if (!(error instanceof CsiError && error.code === "failed-precondition")) throw error;
+    if (!hasCode(error, "failed-precondition")) throw error;
     throw new CsiError("unavailable", error.message, { cause: error });
   }
 }

@@ -1,5 +1,5 @@
 import type { Call } from "../core/call.ts";
-import { CsiError, detailOf, messageOf } from "../core/errors.ts";
+import { CsiError, detailOf, hasCode, messageOf } from "../core/errors.ts";
 import type { TryLocks } from "../core/locks.ts";
 import type { VolumeFindings } from "../health/finding.ts";
 import type { Reason } from "../health/reasons.ts";
@@ -90,7 +90,7 @@ export async function restoreExports(
         detail: messageOf(error),
       });
       // A person is in the way of this volume only.
-      if (!(error instanceof CsiError && error.code === "failed-precondition")) return;
+      if (!hasCode(error, "failed-precondition")) return;
     }
   }
 }

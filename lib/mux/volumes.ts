@@ -2,7 +2,7 @@ import { type Capability, firstUnmet, type Segments } from "../core/access.ts";
 import { addressesIn, foreignAddress, foreignAddressRemedy } from "../core/addresses.ts";
 import { type CapacityRange, wantedBytes } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
-import { CsiError } from "../core/errors.ts";
+import { CsiError, hasCode } from "../core/errors.ts";
 import { encodeHandle, type Handle } from "../core/handle.ts";
 import { Said } from "../core/log.ts";
 import { mkfsContext } from "../core/mkfs-options.ts";
@@ -229,7 +229,7 @@ export class Volumes {
       return await this.#on(member, "retry", creation);
     } catch (error) {
       // Only this code proves that nothing was created.
-      if (!(error instanceof CsiError && error.code === "resource-exhausted")) throw error;
+      if (!hasCode(error, "resource-exhausted")) throw error;
       const text = "a member of the group is full, trying the next";
       creation.call.log.info(text, { connection: member, reason: error.message });
       full.push(error);

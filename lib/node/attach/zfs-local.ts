@@ -2,7 +2,7 @@ import { realpath, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { protocols } from "../../core/access.ts";
 import type { Call } from "../../core/call.ts";
-import { CsiError, errnoOf } from "../../core/errors.ts";
+import { CsiError, errnoOf, hasCode } from "../../core/errors.ts";
 import { type CommandRunner, failed, notFoundExit, run } from "../../io/runner.ts";
 import { deviceNumber } from "../disks/block-device.ts";
 import { bounded } from "../mount/files.ts";
@@ -100,7 +100,7 @@ async function zvolAt(path: string, host: CommandRunner, call: Call): Promise<st
   const task = `asking the kernel for the zvol of ${path}`;
   for (const program of zvolIds) {
     const output = await run(host, { argv: [program, path] }, task, call.signal).catch((error: unknown) => {
-      if (error instanceof CsiError && error.code === "failed-precondition") return undefined;
+      if (hasCode(error, "failed-precondition")) return undefined;
       throw error;
     });
     if (!output || output.exitCode === notFoundExit) continue;

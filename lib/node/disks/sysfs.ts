@@ -2,7 +2,7 @@ import { lookup } from "node:dns/promises";
 import { readdir, readFile, realpath } from "node:fs/promises";
 import { isIP } from "node:net";
 import { join } from "node:path";
-import { CsiError } from "../../core/errors.ts";
+import { CsiError, hasCode } from "../../core/errors.ts";
 import { pause } from "../../core/time.ts";
 import { type CommandRunner, run } from "../../io/runner.ts";
 import { bounded, unlessExhausted } from "../mount/files.ts";
@@ -121,7 +121,7 @@ export async function openPaths<P, T>(
     signal.throwIfAborted();
   } else for (const path of paths) if (opened.length === 0) await attempt(path).catch(none);
   if (opened.length > 0) return [...opened];
-  const refused = failures.find(error => error instanceof CsiError && error.code === "unauthenticated");
+  const refused = failures.find(error => hasCode(error, "unauthenticated"));
   throw refused ?? failures[0] ?? signal.reason;
 }
 

@@ -1,5 +1,5 @@
 import type { Call } from "../../../core/call.ts";
-import { CsiError } from "../../../core/errors.ts";
+import { CsiError, hasCode } from "../../../core/errors.ts";
 import { unless } from "../../../io/files.ts";
 import type { JsonObject } from "../../../io/json.ts";
 import type { CommandRunner } from "../../../io/runner.ts";
@@ -97,7 +97,7 @@ export class CopiedSources {
       // A deletion that began before did not see the file.
       await this.#parts.content(source, call);
     } catch (error) {
-      if (!isKept && error instanceof CsiError && error.code === "not-found") await this.#files.drop(copyKey(target));
+      if (!isKept && hasCode(error, "not-found")) await this.#files.drop(copyKey(target));
       throw error;
     }
     return {
