@@ -23,6 +23,12 @@ const numbers = /^[0-9]+$/;
 const device = /^[0-9]+:[0-9]+$/;
 
 /**
+ * Whether a number is not that of one device: file systems without a device have such numbers, and those with several, such as btrfs, whose
+ * source then names one (Linux, admin-guide/devices.txt, major 0).
+ */
+export const hasNoDevice = (number: string): boolean => number.startsWith("0:");
+
+/**
  * File systems whose mountinfo root is always "/", with the folder in the source instead (nfs_show_path,
  * nfs_show_devname).
  */

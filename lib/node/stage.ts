@@ -1,6 +1,7 @@
 import { type AccessMode, type Capability, unmet } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
+import { hasNoDevice } from "../core/mountinfo.ts";
 import type { Attacher } from "./attach/attacher.ts";
 import { attacherOf, protocolKey, withTargetLock } from "./attach/attachers.ts";
 import { filesystemMountedAs } from "./disks/filesystems.ts";
@@ -74,7 +75,7 @@ function mountedDisk({ access }: Attacher, volumeId: string, at: string, table: 
   const top = table.top(at);
   if (access.filesystems === "any" || !top || !filesystemMountedAs(top.fsType)) return undefined;
   const { source, device: number, fsType } = top;
-  if (!number.startsWith("0:")) return { source, number, fsType };
+  if (!hasNoDevice(number)) return { source, number, fsType };
   const text = `volume "${volumeId}": csimux has no record of mounting its disk here, so its ${fsType} is not grown; it grows when the volume is staged again: end all pods that use the volume on this node, then start them`;
   throw new CsiError("failed-precondition", text);
 }

@@ -26,7 +26,7 @@ export function ownSecrets(secrets: Secrets, context: VolumeContext): Secrets {
 }
 
 /** Names and IPv4 addresses (RFC 1123, plus underscores). The first character cannot begin an option. */
-const name = /^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$/;
+export const hostForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$/;
 
 /** Whether a text contains a line break or another control character. */
 export const holdsControl = (text: string): boolean =>
@@ -37,6 +37,25 @@ type ServerRequest = Pick<AttachRequest, "volumeId" | "context">;
 const invalid = ({ volumeId }: ServerRequest, what: string): CsiError =>
   new CsiError("invalid-argument", `volume "${volumeId}": ${what}`);
 
+/** Reads the context of a volume on a disk. What it throws is "invalid-argument" and names the volume. */
+export function contextReader(context: VolumeContext, volumeId: string) {
+  return {
+    invalid: (what: string): CsiError => invalid({ volumeId, context }, what),
+    /** The value of a key in this form, `usual` without one. Throws that it is not `what`. */
+    value(key: string, form: RegExp, what: string, usual = ""): string {
+      const value = context[key] || usual;
+      if (form.test(value)) return value;
+      throw invalid({ volumeId, context }, `${key} ${JSON.stringify(value.slice(0, 250))} is not ${what}`);
+    },
+    /** The addresses in these keys, separated by commas. */
+    addresses: (...keys: readonly string[]): readonly string[] =>
+      keys
+        .flatMap(key => (context[key] ?? "").split(","))
+        .map(text => text.trim())
+        .filter(text => text !== ""),
+  };
+}
+
 /** The address without the zone of a link-local one ("fe80::1%eth0"). */
 const withoutZone = (address: string): string => address.replace(/%[A-Za-z0-9._-]{1,15}$/, "");
 
@@ -44,7 +63,7 @@ const withoutZone = (address: string): string => address.replace(/%[A-Za-z0-9._-
 function serverName(text: string): string | undefined {
   const bare = text.startsWith("[") && text.endsWith("]") ? text.slice(1, -1) : text;
   if (isIPv6(withoutZone(bare))) return `[${bare}]`;
-  return name.test(text) ? text : undefined;
+  return hostForm.test(text) ? text : undefined;
 }
 
 /** The servers of a volume: `server` of its context, separated by commas. Throws "invalid-argument". */

@@ -1,6 +1,7 @@
 import { isIPv6 } from "node:net";
 import type { Secrets } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
+import { contextReader, hostForm } from "../attach/context.ts";
 import { bytesOf, type Sysfs } from "../disks/sysfs.ts";
 import type { VolumeContext } from "../requests.ts";
 
@@ -24,7 +25,6 @@ const defaultPort = 3260;
 
 /** RFC 3720, 3.2.6.3; other characters that open-iscsi accepts are excluded, because the name is used in paths. */
 const iqnForm = /^(?:iqn\.[0-9]{4}-[0-9]{2}\.[A-Za-z0-9._:-]{1,210}|eui\.[0-9A-Fa-f]{16}|naa\.[0-9A-Fa-f]{16,32})$/;
-const hostForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$/;
 const ifaceForm = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$/;
 
 /** The form of a portal for iscsiadm(8), -p. */
@@ -32,17 +32,12 @@ export const portalText = ({ host, port }: Portal): string => `${isIPv6(host) ? 
 
 /** The target of a volume context, with the keys of democratic-csi. Throws "invalid-argument". */
 export function targetOf(context: VolumeContext, volumeId: string): Target {
-  const invalid = (what: string) => new CsiError("invalid-argument", `volume "${volumeId}": ${what}`);
-  const shown = (key: string) => `${key} ${JSON.stringify((context[key] ?? "").slice(0, 250))}`;
-  const iqn = context["iqn"] ?? "";
-  if (!iqnForm.test(iqn)) throw invalid(`${shown("iqn")} is not a target name`);
-  const lun = context["lun"] ?? "";
-  if (!/^[0-9]{1,5}$/.test(lun)) throw invalid(`${shown("lun")} is not a LUN`);
-  const iface = context["interface"] || "default";
-  if (!ifaceForm.test(iface)) throw invalid(`${shown("interface")} is not an interface name`);
-  const texts = `${context["portal"] ?? ""},${context["portals"] ?? ""}`.split(",").map(text => text.trim());
+  const { invalid, value, addresses } = contextReader(context, volumeId);
+  const iqn = value("iqn", iqnForm, "a target name");
+  const lun = value("lun", /^[0-9]{1,5}$/, "a LUN");
+  const iface = value("interface", ifaceForm, "an interface name", "default");
   const portals = new Map<string, Portal>();
-  for (const text of texts.filter(each => each !== "")) {
+  for (const text of addresses("portal", "portals")) {
     const portal = portalOf(text);
     if (!portal) throw invalid(`the portal ${JSON.stringify(text.slice(0, 250))} is not of the form host:port`);
     portals.set(portalText(portal), portal);

@@ -3,7 +3,7 @@ import { stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import type { Mount } from "../../core/mountinfo.ts";
+import { hasNoDevice, type Mount } from "../../core/mountinfo.ts";
 import { type Argv, type CommandRunner, type Output, run } from "../../io/runner.ts";
 import type { AttachedShare, MountFailure } from "../attach/attacher.ts";
 import { deviceNumber } from "../disks/block-device.ts";
@@ -231,12 +231,9 @@ export function mountMismatch(
   return mount.options.includes("ro") && !flags.includes("ro") ? "it is read-only" : undefined;
 }
 
-/** The device numbers of file systems on several devices, such as btrfs; their source then names the device. */
-const anonymous = /^0:/;
-
 /** The difference of a mount from the device with this number, for messages; undefined if there is none. */
 async function deviceMismatch({ device, source }: Mount, number: string): Promise<string | undefined> {
-  const shown = anonymous.test(device) ? await numberOf(source) : device;
+  const shown = hasNoDevice(device) ? await numberOf(source) : device;
   return shown === number ? undefined : `it shows the device ${shown ?? "of no number"} instead of ${number}`;
 }
 

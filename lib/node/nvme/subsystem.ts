@@ -1,5 +1,5 @@
 import { isIPv6 } from "node:net";
-import { CsiError } from "../../core/errors.ts";
+import { contextReader, hostForm } from "../attach/context.ts";
 import type { Sysfs } from "../disks/sysfs.ts";
 import type { VolumeContext } from "../requests.ts";
 
@@ -25,7 +25,6 @@ const defaultPort = "4420";
 
 /** NVMe Base Specification, 4.7: at most 223 bytes; characters that separate connection options are excluded. */
 const nqnForm = /^nqn\.[0-9]{4}-[0-9]{2}\.[A-Za-z0-9._:-]{1,208}$/;
-const hostForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$/;
 const fibreForm = /^nn-0x[0-9a-f]{16}:pn-0x[0-9a-f]{16}$/i;
 const valueForm = /^[A-Za-z0-9._:%-]{0,256}$/;
 
@@ -55,15 +54,11 @@ export const transportText = ({ type, address, service }: Transport): string =>
 
 /** The namespace of a volume context, with the keys of democratic-csi. Throws "invalid-argument". */
 export function namespaceOf(context: VolumeContext, volumeId: string): Namespace {
-  const invalid = (what: string) => new CsiError("invalid-argument", `volume "${volumeId}": ${what}`);
-  const shown = (key: string) => `${key} ${JSON.stringify((context[key] ?? "").slice(0, 250))}`;
-  const nqn = context["nqn"] ?? "";
-  if (!nqnForm.test(nqn)) throw invalid(`${shown("nqn")} is not a subsystem name`);
-  const nsid = context["nsid"] ?? "";
-  if (!/^[1-9][0-9]{0,9}$/.test(nsid)) throw invalid(`${shown("nsid")} is not a namespace id`);
-  const texts = `${context["transport"] ?? ""},${context["transports"] ?? ""}`.split(",").map(text => text.trim());
+  const { invalid, value, addresses } = contextReader(context, volumeId);
+  const nqn = value("nqn", nqnForm, "a subsystem name");
+  const nsid = value("nsid", /^[1-9][0-9]{0,9}$/, "a namespace id");
   const transports = new Map<string, Transport>();
-  for (const text of texts.filter(each => each !== "")) {
+  for (const text of addresses("transport", "transports")) {
     const transport = transportOf(text);
     if (typeof transport === "string")
       throw invalid(`the transport ${JSON.stringify(text.slice(0, 250))} ${transport}`);

@@ -1,5 +1,6 @@
 import { CsiError } from "../../core/errors.ts";
 import { parseHandle } from "../../core/handle.ts";
+import { hasNoDevice } from "../../core/mountinfo.ts";
 import type { MountTable } from "../mount/mount-table.ts";
 import { isKubeletMountPoint, type KubeletVolume, kubeletVolumeAt, nomadFolderOf } from "./mount-points.ts";
 import { namesPath, type StageRecord, type StageRecords, stagedAt } from "./stage-records.ts";
@@ -59,9 +60,6 @@ export class MountOwnership {
   }
 }
 
-/** Matches device numbers of file systems that are not on one device. */
-const anonymous = /^0:/;
-
 /** Whether the mount at a path shows what the record contains. */
 function wasSeen(record: StageRecord, path: string, table: MountTable): boolean {
   const published = record.published.find(({ target }) => target === path);
@@ -78,7 +76,7 @@ function canBe({ attached, shows }: StageRecord, path: string, table: MountTable
   if (attached.kind === "share") return table.isOf(path, attached) || (!shows && table.isOfType(path, attached.fsType));
   const { mounted } = attached;
   if (!mounted) return false;
-  return anonymous.test(top.device) ? table.isOf(path, mounted) : top.device === mounted.number;
+  return hasNoDevice(top.device) ? table.isOf(path, mounted) : top.device === mounted.number;
 }
 
 /** Throws "failed-precondition" if a path has a mount that is not known to belong to this volume. */
