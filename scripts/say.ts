@@ -1,4 +1,5 @@
 import { messageOf } from "../lib/core/errors.ts";
+import type { Spawned } from "./spawned.ts";
 
 /** Prints progress to stderr, with the time of day; stdout is for results. */
 export const say = (text: string): void => console.error(`${new Date().toTimeString().slice(0, 8)} ${text}`);
@@ -7,4 +8,11 @@ export const say = (text: string): void => console.error(`${new Date().toTimeStr
 export function fail(error: unknown): void {
   console.error(messageOf(error));
   process.exitCode = 1;
+}
+
+/** Prints what a program has printed, and ends this one with its exit code. */
+export function passOn({ code, stdout, stderr }: Spawned): void {
+  process.stdout.write(stdout);
+  process.stderr.write(stderr);
+  process.exitCode = code;
 }

@@ -1,4 +1,6 @@
 import { spawn } from "node:child_process";
+import { homedir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 /** The checkout, without a trailing slash. */
@@ -6,6 +8,10 @@ export const root = fileURLToPath(new URL("..", import.meta.url)).replace(/\/$/,
 
 /** A program of node_modules/.bin. */
 export const tool = (name: string): string => `${root}/node_modules/.bin/${name}`;
+
+/** A folder of files that are kept between runs, outside the checkout, so that all checkouts share them. */
+export const cacheFolder = (name: string): string =>
+  join(process.env["XDG_CACHE_HOME"] || join(homedir(), ".cache"), name);
 
 /** The result of a program. */
 export interface Spawned {

@@ -4,14 +4,14 @@ import { Command } from "commander";
 import { ownArchitecture } from "../image/executables.ts";
 import { imageArchive, makeImage } from "../image/main.ts";
 import { widenPath } from "../packages.ts";
-import { fail, say } from "../say.ts";
+import { fail, passOn, say } from "../say.ts";
 import { buildChangedBlocks } from "./changed-blocks.ts";
 import { furnish } from "./furnish.ts";
 import { buildImages } from "./images.ts";
 import { importImages, inMachine, kubectl, machinePid, startMachine, stopMachine } from "./machine.ts";
 import { built } from "./place.ts";
 import { buildPrograms } from "./programs.ts";
-import { missing } from "./requirements.ts";
+import { requireAll } from "./requirements.ts";
 import { runClusterTests } from "./test.ts";
 import { buildGoPrograms } from "./tools.ts";
 import { buildVolsync } from "./volsync.ts";
@@ -19,8 +19,7 @@ import { buildVolsync } from "./volsync.ts";
 widenPath();
 
 async function build(): Promise<void> {
-  const lacks = await missing(!existsSync(built.crds));
-  if (lacks.length > 0) throw new Error(`this machine lacks:\n  ${lacks.join("\n  ")}`);
+  await requireAll({ ctr: "containerd", openssl: "openssl" }, !existsSync(built.crds));
   await buildPrograms();
   await buildGoPrograms();
   await buildChangedBlocks();
@@ -39,13 +38,6 @@ async function up(): Promise<void> {
   await importImages(imageArchive);
   await furnish();
   say("the cluster is running");
-}
-
-async function show(argv: readonly string[], run: typeof kubectl): Promise<void> {
-  const { code, stdout, stderr } = await run(argv);
-  process.stdout.write(stdout);
-  process.stderr.write(stderr);
-  process.exitCode = code;
 }
 
 async function test(only: readonly string[], { keep }: { readonly keep?: boolean }): Promise<void> {
@@ -70,14 +62,14 @@ program
   .argument("[arguments...]")
   .passThroughOptions()
   .description("runs kubectl against the cluster")
-  .action((argv: readonly string[]) => show(argv, kubectl));
+  .action(async (argv: readonly string[]) => passOn(await kubectl(argv)));
 program
   .command("exec")
   .allowUnknownOption()
   .argument("<command...>")
   .passThroughOptions()
   .description("runs a program on the cluster's machine")
-  .action((argv: readonly string[]) => show(argv, inMachine));
+  .action(async (argv: readonly string[]) => passOn(await inMachine(argv)));
 program
   .command("test")
   .argument("[names...]")

@@ -1,5 +1,5 @@
-import { homedir } from "node:os";
 import { join } from "node:path";
+import { cacheFolder } from "../spawned.ts";
 
 /** The versions of the cluster's parts. Kubernetes' libraries have the same version with 0 for 1. */
 export const versions = {
@@ -21,7 +21,7 @@ export const testImages = {
 } as const;
 
 /** The files of the cluster, outside the checkout. The path is short, because it contains sockets (108 bytes, unix(7)). */
-export const cache = join(process.env["XDG_CACHE_HOME"] || join(homedir(), ".cache"), "csimux-cluster");
+export const cache = cacheFolder("csimux-cluster");
 
 /** Slow builds, which are kept. */
 export const built = {

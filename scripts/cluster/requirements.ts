@@ -1,18 +1,16 @@
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { missingPackages, onPath } from "../packages.ts";
+import { missingPackages, onPath, type Packages } from "../packages.ts";
 
-/** Programs of the host with their Debian packages. */
-const programs = {
+/** Programs of the host that every machine in namespaces needs, with their Debian packages. */
+const common = {
   containerd: "containerd",
-  ctr: "containerd",
   runc: "runc",
   busybox: "busybox-static",
   ip: "iproute2",
   unshare: "util-linux",
   nsenter: "util-linux",
   mount: "mount",
-  openssl: "openssl",
   "dpkg-deb": "dpkg",
   tar: "tar",
 } as const;
@@ -26,15 +24,21 @@ async function kernelLacks(): Promise<readonly string[]> {
   return lacks;
 }
 
-/** What this machine lacks for a cluster, one text each. `building`: including what compiling needs. */
-export async function missing(building: boolean): Promise<readonly string[]> {
-  if (process.platform !== "linux") return [`the cluster requires Linux, not ${process.platform}`];
+/** What this machine lacks for a machine in namespaces, one text each. `building`: including what compiling needs. */
+export async function missing(more: Packages, building: boolean): Promise<readonly string[]> {
+  if (process.platform !== "linux") return [`Linux: this is ${process.platform}`];
   const lacks = [];
-  if (process.getuid?.() !== 0) lacks.push("root: the cluster creates namespaces, mounts and containers");
-  const packages = missingPackages(programs);
+  if (process.getuid?.() !== 0) lacks.push("root, who makes namespaces, mounts and containers");
+  const packages = missingPackages({ ...more, ...common });
   if (packages.length > 0) lacks.push(`Debian packages: ${packages.join(" ")}`);
   if (building && !onPath("go")) lacks.push("Go 1.26 or newer, on PATH");
   const kernel = await kernelLacks();
   if (kernel.length > 0) lacks.push(`kernel features: ${kernel.join(", ")}`);
   return lacks;
+}
+
+/** Throws for a machine that lacks something; the parameters are those of `missing`. */
+export async function requireAll(more: Packages, building: boolean): Promise<void> {
+  const lacks = await missing(more, building);
+  if (lacks.length > 0) throw new Error(`this machine lacks:\n  ${lacks.join("\n  ")}`);
 }

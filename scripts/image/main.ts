@@ -1,10 +1,9 @@
 import { createHash } from "node:crypto";
 import { chmod, copyFile, mkdir, readFile, rm, writeFile } from "node:fs/promises";
-import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { engineSettings } from "../engine.ts";
 import { fail, say } from "../say.ts";
-import { root, spawned } from "../spawned.ts";
+import { cacheFolder, root, spawned } from "../spawned.ts";
 import { type Architecture, type Variant, writeArchive } from "./archive.ts";
 import { executableFor, ownArchitecture } from "./executables.ts";
 import { billOfMaterials } from "./sbom.ts";
@@ -30,7 +29,7 @@ const config = {
 } as const;
 
 /** Files of Debian that were put together, for every checkout. */
-const cache = join(process.env["XDG_CACHE_HOME"] || join(homedir(), ".cache"), "csimux-image");
+const cache = cacheFolder("csimux-image");
 
 const debianFiles = (architecture: Architecture): string => `${cache}/${architecture}/debian`;
 const ownFiles = (architecture: Architecture): string => `${imageFolder}/${architecture}/csimux`;

@@ -1,6 +1,5 @@
-import { existsSync } from "node:fs";
-import { delimiter, join } from "node:path";
 import { startDaemon } from "../daemon.ts";
+import { onPath } from "../packages.ts";
 import { makeSandbox, zoneEnvironment } from "../sandbox.ts";
 import { walk } from "../try.ts";
 import type { Architecture } from "./archive.ts";
@@ -10,9 +9,6 @@ const emulators: Readonly<Record<Architecture, string>> = {
   amd64: "qemu-x86_64-static",
   arm64: "qemu-aarch64-static",
 };
-
-const onPath = (program: string): boolean =>
-  (process.env["PATH"] ?? "").split(delimiter).some(folder => existsSync(join(folder, program)));
 
 /**
  * Starts an executable for another processor under emulation, with the libraries of its image, and walks it through what

@@ -1,16 +1,15 @@
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
-import { homedir } from "node:os";
 import { join } from "node:path";
 import { below } from "../check/below.ts";
-import { spawned } from "../spawned.ts";
+import { cacheFolder, spawned } from "../spawned.ts";
 import { machineShape } from "./machine.ts";
 
 /** The recipe of the machine's disk: package lists, files and scripts that run in it. */
 export const recipe = join(import.meta.dirname, "image");
 
 /** Images and running guests, outside the checkout, so that all checkouts share an image. */
-export const cache = join(process.env["XDG_CACHE_HOME"] || join(homedir(), ".cache"), "csimux-lab");
+export const cache = cacheFolder("csimux-lab");
 
 /** The paths of one image. It is complete if `finished` exists. */
 export interface Image {

@@ -2,20 +2,19 @@ import { existsSync } from "node:fs";
 import { copyFile, rename } from "node:fs/promises";
 import { Command } from "commander";
 import { build as buildCsimux } from "../build.ts";
+import { requireAll } from "../cluster/requirements.ts";
 import { widenPath } from "../packages.ts";
-import { fail, say } from "../say.ts";
+import { fail, passOn, say } from "../say.ts";
 import { loadImages } from "./images.ts";
 import { clientsReady, inMachine, machinePid, nomadCommand, startMachine, stopMachine } from "./machine.ts";
 import { built, clientNames, executable } from "./place.ts";
 import { buildNomad } from "./program.ts";
-import { missing } from "./requirements.ts";
 import { runNomadTests } from "./test.ts";
 
 widenPath();
 
 async function build(): Promise<void> {
-  const lacks = await missing(!existsSync(built.nomad));
-  if (lacks.length > 0) throw new Error(`this machine lacks:\n  ${lacks.join("\n  ")}`);
+  await requireAll({ docker: "docker.io", dockerd: "docker.io" }, !existsSync(built.nomad));
   await buildNomad();
 }
 
@@ -30,13 +29,6 @@ async function up(): Promise<void> {
   await loadImages();
   await clientsReady(...clientNames);
   say("Nomad is running");
-}
-
-async function show(argv: readonly string[], run: typeof nomadCommand): Promise<void> {
-  const { code, stdout, stderr } = await run(argv);
-  process.stdout.write(stdout);
-  process.stderr.write(stderr);
-  process.exitCode = code;
 }
 
 async function test(only: readonly string[], { keep }: { readonly keep?: boolean }): Promise<void> {
@@ -61,14 +53,14 @@ program
   .argument("[arguments...]")
   .passThroughOptions()
   .description("runs nomad against the server")
-  .action((argv: readonly string[]) => show(argv, nomadCommand));
+  .action(async (argv: readonly string[]) => passOn(await nomadCommand(argv)));
 program
   .command("exec")
   .allowUnknownOption()
   .argument("<command...>")
   .passThroughOptions()
   .description("runs a program on the server's machine")
-  .action((argv: readonly string[]) => show(argv, inMachine));
+  .action(async (argv: readonly string[]) => passOn(await inMachine(argv)));
 program
   .command("test")
   .argument("[names...]")

@@ -1,11 +1,11 @@
-import { homedir } from "node:os";
 import { join } from "node:path";
+import { cacheFolder } from "../spawned.ts";
 
 /** Nomad's version, and that of its API's module, which is published as commits only: the commit of this version. */
 export const versions = { nomad: "v1.11.3", api: "v0.0.0-20260324203407-b27b0c2e019a" } as const;
 
 /** The files of Nomad's machine, outside the checkout. */
-export const cache = join(process.env["XDG_CACHE_HOME"] || join(homedir(), ".cache"), "csimux-nomad");
+export const cache = cacheFolder("csimux-nomad");
 
 /** The folder in which Nomad is compiled, and the program of this version. */
 export const built = { source: join(cache, "build"), nomad: join(cache, `nomad-${versions.nomad}`) } as const;
