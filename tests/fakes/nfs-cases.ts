@@ -1,7 +1,8 @@
-import { clientsIn, ExportCache, exportedIn, exportsStep, infoStep, usersStep } from "../../lib/drivers/zfs/cli/nfs.ts";
+import { clientsIn, ExportCache, exportedIn, exportsStep, infoStep } from "../../lib/drivers/zfs/cli/nfs.ts";
 import { localHost } from "../../lib/io/local-host.ts";
 import type { Step } from "../../lib/io/script.ts";
 import type { CaseHost, HostCase } from "./host-cases.ts";
+import { usersStep } from "./zfs/nfsd.ts";
 
 /** What csimux asks the NFS server of a host (lib/drivers/zfs/cli/nfs.ts), in the same words. */
 

@@ -4,13 +4,13 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, wr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { locked } from "../../../lib/drivers/zfs/cli/lock.ts";
-import { usersStep } from "../../../lib/drivers/zfs/cli/nfs.ts";
 import { namedArgv, options, permissionSteps, poolStep } from "../../../lib/drivers/zfs/cli/steps.ts";
 import { deviceStep } from "../../../lib/drivers/zfs/targets/device.ts";
 import { type LioSettings, targetStep } from "../../../lib/drivers/zfs/targets/host-targets.ts";
 import { rpcStep } from "../../../lib/drivers/zfs/targets/spdk-rpc.ts";
 import { piped, type Step } from "../../../lib/io/script.ts";
 import { clockText, scriptText } from "../../../lib/io/ssh/frame.ts";
+import { usersStep } from "../../fakes/zfs/nfsd.ts";
 
 // Whatever builds a command is run as the host runs it, through a real shell, with words that would do harm in one. The programs
 // only write down what they were called with.

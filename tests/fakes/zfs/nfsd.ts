@@ -1,5 +1,7 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { usersText } from "../../../lib/drivers/zfs/cli/nfs.ts";
+import type { Step } from "../../../lib/io/script.ts";
 
 /**
  * The NFS server of a host as Linux shows it below /proc, in files below the folder of its pools (Linux 6.1, fs/nfsd/nfs4state.c and
@@ -108,3 +110,17 @@ done
   );
   chmodSync(path, 0o755);
 }
+
+/** Asks as csimux does before it destroys a dataset; succeeds when there is a user, or when the folder is in the export cache. */
+export const usersStep = (mountpoint: string, privileged: readonly string[]): Step => ({
+  name: "users",
+  argv: [
+    "sh",
+    "-c",
+    `place=$1; shift\n${usersText}\n[ -n "$found" ] && printf '%s\\n' "$found"`,
+    "sh",
+    mountpoint,
+    ...privileged,
+  ],
+  onFailure: "go-on",
+});

@@ -2,12 +2,11 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "no
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { usersStep } from "../../../lib/drivers/zfs/cli/nfs.ts";
 import { type Argv, type Command, CommandError, type CommandRunner, type Output } from "../../../lib/io/runner.ts";
 import { answeredPrograms, type ProgramCall } from "../answered.ts";
 import { putPython, pythonIn } from "../configfs.ts";
 import type { RunningStreams } from "./child.ts";
-import { flushed, madeByHand, mounted } from "./nfsd.ts";
+import { flushed, madeByHand, mounted, usersStep } from "./nfsd.ts";
 import { type Faults, Pools, type Thing } from "./pool.ts";
 import { locked, type Result, run } from "./run.ts";
 import { isLarger, isSize, isStill, named, piped, pipeIn, shell, still } from "./shell.ts";

@@ -42,15 +42,6 @@ BEGIN {
  */
 export const usersText = `found=$("$@" sh -c ${quoted(`exec awk "$@" ${clientsFolder}/*/states`)} sh ${quoted(usersProgram)} "$place")`;
 
-const printText = `[ -n "$found" ] && printf '%s\\n' "$found"`;
-
-/** Finds users of an exported file system; succeeds when there is one, or when it is in the export cache. */
-export const usersStep = (mountpoint: string, privileged: readonly string[]): Step => ({
-  name: "users",
-  argv: ["sh", "-c", `place=$1; shift\n${usersText}\n${printText}`, "sh", mountpoint, ...privileged],
-  onFailure: "go-on",
-});
-
 /** Reads what the server shows about clients, by their folders. */
 export function infoStep(clients: readonly string[], privileged: readonly string[]): Step {
   const files = clients.slice(0, named).map(client => `${client}/info`);
@@ -59,7 +50,7 @@ export function infoStep(clients: readonly string[], privileged: readonly string
   return { name: "info", argv, onFailure: "go-on" };
 }
 
-/** The folders of the NFSv4 clients that hold files open, from the output of the step "users": a file, a colon and a line of it. */
+/** The folders of the NFSv4 clients that hold files open, from what `usersText` finds: a file, a colon and a line of it. */
 export const clientsIn = (text: string): readonly string[] => [
   ...new Set(text.split("\n").flatMap(line => /^(\/proc\/fs\/nfsd\/clients\/\d+)\/states:/.exec(line)?.[1] ?? [])),
 ];

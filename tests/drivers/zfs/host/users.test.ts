@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { clientsIn, usersStep } from "../../../../lib/drivers/zfs/cli/nfs.ts";
-import { mounted, nfsCache, nfsClients } from "../../../fakes/zfs/nfsd.ts";
+import { clientsIn } from "../../../../lib/drivers/zfs/cli/nfs.ts";
+import { mounted, nfsCache, nfsClients, usersStep } from "../../../fakes/zfs/nfsd.ts";
 
 // Who uses a file system, by each awk that hosts have: mawk (Debian), gawk (Red Hat) and that of busybox, where they are installed.
 
