@@ -4,6 +4,9 @@ import { rendered, templateFault } from "./template.ts";
 
 const plain = /^[A-Za-z0-9][A-Za-z0-9_-]*$/;
 
+/** Whether a text is a plain name of at most `maxBytes` bytes, as backendName() makes them: never a path, an option or a hidden file. */
+export const isPlainName = (text: string, maxBytes = 128): boolean => plain.test(text) && text.length <= maxBytes;
+
 const digestOf = (name: string): string => createHash("sha256").update(name).digest("hex").slice(0, 20);
 
 /**
@@ -12,7 +15,7 @@ const digestOf = (name: string): string => createHash("sha256").update(name).dig
  * output. Plain: letters, digits, "_" and "-", starting with a letter or digit. `maxBytes` must be at least 24.
  */
 export function backendName(name: string, maxBytes: number): string {
-  if (plain.test(name) && name.length <= maxBytes) return name;
+  if (isPlainName(name, maxBytes)) return name;
   const digest = digestOf(name);
   const head = name
     .replace(/[^A-Za-z0-9_-]+/g, "-")

@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import { CsiError } from "../../core/errors.ts";
+import { isPlainName } from "../../core/name.ts";
 
 /** The two kinds of trees: volumes below `v`, snapshots below `s`, as in democratic-csi. */
 export type TreeKind = "v" | "s";
@@ -113,7 +114,5 @@ const tagOf = (mark: string): string =>
     .digest("hex")
     .slice(0, 16);
 
-const volumeShape = /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/;
-
 /** Whether a text is a valid volume id: a plain folder name, never a path, an option or a hidden file. */
-export const isVolumeId = (id: string): boolean => volumeShape.test(id);
+export const isVolumeId = (id: string): boolean => isPlainName(id);

@@ -1,6 +1,6 @@
-import { createHash } from "node:crypto";
 import { backendName } from "../../core/name.ts";
 import type { Source } from "../driver.ts";
+import { digest, plain } from "./names.ts";
 
 /** The longest name of a shared folder. */
 const longestShare = 32;
@@ -16,10 +16,6 @@ export interface FolderMark {
   readonly source: string | undefined;
 }
 
-const digest = (text: string, digits: number): string =>
-  createHash("sha256").update(text).digest("hex").slice(0, digits);
-
-const plain = /^[a-z0-9][a-z0-9-]*$/;
 const markShape = /^csimux (new|ok|del) ([0-9a-f]{10})(?: ([0-9a-f]{12}))?$/;
 
 /** Names and descriptions of the shared folders of one connection. */

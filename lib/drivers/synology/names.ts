@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { backendName } from "../../core/name.ts";
+import { backendName, isPlainName } from "../../core/name.ts";
 import type { Source } from "../driver.ts";
 
 /** The fixed parts of the names of targets and LUNs. */
@@ -27,15 +27,16 @@ const longestEnding = 2 + 18 + 1 + 8 + 4;
 /** Digits of a LUN's UUID in the name of its target. */
 const tagLength = 8;
 
-const digest = (text: string, digits: number): string =>
+/** The beginning of a SHA-256. */
+export const digest = (text: string, digits: number): string =>
   createHash("sha256").update(text).digest("hex").slice(0, digits);
 
-const plain = /^[a-z0-9][a-z0-9-]*$/;
-const idShape = /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/;
+/** A name that needs no digest: DSM ignores case. */
+export const plain = /^[a-z0-9][a-z0-9-]*$/;
 const literal = (text: string): string => text.replaceAll(".", "\\.");
 
 /** Whether a text can be the id of a volume. */
-export const isVolumeId = (text: string): boolean => idShape.test(text);
+export const isVolumeId = (text: string): boolean => isPlainName(text);
 
 /** A UUID, as in the names of claims' volumes, or the digest of `backendName`. */
 const uniqueEnding = /(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{20})$/i;

@@ -1,5 +1,5 @@
 import { CsiError } from "../../core/errors.ts";
-import { backendName } from "../../core/name.ts";
+import { backendName, isPlainName } from "../../core/name.ts";
 import type { Source } from "../volume.ts";
 
 /** The longest name of a dataset with its snapshot, in bytes (zfs(8), "the maximum length of a dataset name"). */
@@ -8,7 +8,6 @@ export const longestName = 255;
 /** Begins the names of csimux's own datasets that are not volumes. */
 const reserved = "csimux-";
 
-const volumeShape = /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/;
 const snapshotShape = /^[A-Za-z0-9_:.+-]{1,128}$/;
 
 /** The length of the shortest text that backendName() can make. */
@@ -34,7 +33,7 @@ export function snapshotId(id: string): SnapshotId | undefined {
 }
 
 /** Whether text can be the id of a volume: never a path, an option, a list or a range to zfs. */
-export const isVolumeId = (id: string): boolean => volumeShape.test(id) && !id.startsWith(reserved);
+export const isVolumeId = (id: string): boolean => isPlainName(id) && !id.startsWith(reserved);
 
 /** Whether text can be the name of one of csimux's snapshots, also as a dataset, which "." and ".." cannot be (OpenZFS, zfs_namecheck.c). */
 export const isSnapshotName = (text: string): boolean =>
