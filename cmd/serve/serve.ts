@@ -10,7 +10,7 @@ import { version } from "../version.ts";
 import { refuseAliases } from "./aliases.ts";
 import { openController } from "./controller.ts";
 import { beginCommands, lockedIdOf } from "./copies.ts";
-import { driverEndpoints } from "./driver-endpoints.ts";
+import { type DriverEndpoint, driverEndpoints } from "./driver-endpoints.ts";
 import { openRegistration } from "./kubelet-registration.ts";
 import { catchDefects, openLog } from "./logging.ts";
 import { openNode, stateFolder } from "./node.ts";
@@ -67,6 +67,15 @@ const controllerFolders = ({ stateDir, name }: ServeOptions) => ({
   knownHosts: join(stateDir ?? join("/var/lib/csimux", name), "known-hosts"),
 });
 
+async function listen({ server, name, endpoints }: DriverEndpoint, { socketMode, modes }: ServeOptions, log: Log) {
+  for (const endpoint of endpoints) {
+    const address = await server.listen(endpoint, socketMode);
+    log.info("listening", { address, name, modes: [...modes], version });
+    if (endpoint.kind === "tcp" && !isLoopback(endpoint.host))
+      log.warn("anyone who reaches this address can delete every volume, without a login; use a socket", { address });
+  }
+}
+
 async function start(options: ServeOptions, host: Host, output: ReturnType<typeof openLog>) {
   const { modes } = options;
   const { log } = output;
@@ -96,9 +105,9 @@ async function start(options: ServeOptions, host: Host, output: ReturnType<typeo
     copyMethods: isController ? controller.copyMethods : undefined,
     staged: modes.has("node") ? () => node.parts.volumes.staged() : undefined,
   };
-  const doors = driverEndpoints(options, { main, node, controller }, observation, log);
+  const served = driverEndpoints(options, { main, node, controller }, observation, log);
   // Before the node begins, which removes what an earlier process left: another one that still serves is not that.
-  for (const { endpoints } of doors)
+  for (const { endpoints } of served)
     for (const each of endpoints) if (each.kind === "unix") await staleSocket(each.path);
   if (modes.has("node")) await node.begin(log);
   const presence = openRegistration(options, log);
@@ -107,7 +116,7 @@ async function start(options: ServeOptions, host: Host, output: ReturnType<typeo
     endCommands();
     const from = performance.now();
     await presence.end();
-    const stops = await Promise.all(doors.map(({ server }) => server.stop(drainMs)));
+    const stops = await Promise.all(served.map(({ server }) => server.stop(drainMs)));
     const cut = stops.reduce((sum, each) => sum + each.cut, 0);
     node.parts.volumes.end();
     observation.close();
@@ -115,16 +124,7 @@ async function start(options: ServeOptions, host: Host, output: ReturnType<typeo
     return { cut };
   };
   try {
-    for (const { server, name, endpoints } of doors) {
-      for (const endpoint of endpoints) {
-        const address = await server.listen(endpoint, options.socketMode);
-        log.info("listening", { address, name, modes: [...modes], version });
-        if (endpoint.kind === "tcp" && !isLoopback(endpoint.host))
-          log.warn("anyone who reaches this address can delete every volume, without a login; use a socket", {
-            address,
-          });
-      }
-    }
+    for (const each of served) await listen(each, options, log);
     await observation.begin(log);
     if (isController) endCommands = await beginCommands(options, controller.command, log);
     await presence.begin();
