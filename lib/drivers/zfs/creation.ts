@@ -4,7 +4,7 @@ import { ignoreNotFound } from "../../core/errors.ts";
 import { pause } from "../../core/time.ts";
 import type { Source, VolumeSpec } from "../driver.ts";
 import { sizeFrom, wholeUnits } from "../sizes.ts";
-import { refuseCopy, refusePlainClone } from "./copy-refusal.ts";
+import { refuseCopy, refusePlainClone } from "./copies/refusal.ts";
 import { snapshotNameOf } from "./names.ts";
 import { markValues, shownValue, whyNotVolume } from "./properties.ts";
 import { refuseSameShare } from "./shares/properties.ts";

@@ -2,7 +2,7 @@ import type { Call } from "../../core/call.ts";
 import type { Snapshot, SnapshotAbility } from "../driver.ts";
 import { afterFailure } from "../failure.ts";
 import { pageOf } from "../pages.ts";
-import { refuseCopy } from "./copy-refusal.ts";
+import { refuseCopy } from "./copies/refusal.ts";
 import { datasetOf, isVolumeId, snapshotId, snapshotNameOf } from "./names.ts";
 import {
   isSnapshot,

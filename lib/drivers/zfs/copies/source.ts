@@ -1,6 +1,12 @@
-import type { Call } from "../../core/call.ts";
-import { type CopySource, copyKey, type ProtectedSnapshot, type SourceSnapshot, type StreamStart } from "../copying.ts";
-import type { Source } from "../driver.ts";
+import type { Call } from "../../../core/call.ts";
+import {
+  type CopySource,
+  copyKey,
+  type ProtectedSnapshot,
+  type SourceSnapshot,
+  type StreamStart,
+} from "../../copying.ts";
+import type { Source } from "../../driver.ts";
 import {
   copySnapshotBefore,
   copySnapshotName,
@@ -9,7 +15,7 @@ import {
   isVolumeId,
   keyOfCopySnapshot,
   snapshotId,
-} from "./names.ts";
+} from "../names.ts";
 import {
   bytesOf,
   isEncrypted,
@@ -22,14 +28,14 @@ import {
   protectedProperty,
   protectedText,
   shownValue,
-} from "./properties.ts";
-import { protectedOf } from "./protected.ts";
-import { copySourceOf, findSnapshot, snapshotBytes, snapshotProperties, volumeBytes } from "./sources.ts";
-import type { CopyAccess } from "./storage.ts";
-import { whyNotSent } from "./streams.ts";
-import { removeFreed } from "./tombstones.ts";
-import { volumeIn, volumeQuery } from "./volume.ts";
-import { type Entry, untrue, ZfsError } from "./zfs.ts";
+} from "../properties.ts";
+import { protectedOf } from "../protected.ts";
+import { copySourceOf, findSnapshot, snapshotBytes, snapshotProperties, volumeBytes } from "../sources.ts";
+import type { CopyAccess } from "../storage.ts";
+import { whyNotSent } from "../streams.ts";
+import { removeFreed } from "../tombstones.ts";
+import { volumeIn, volumeQuery } from "../volume.ts";
+import { type Entry, untrue, ZfsError } from "../zfs.ts";
 
 /** What a stream forces on its receiver, or can be sent at all. */
 const traitProperties = [

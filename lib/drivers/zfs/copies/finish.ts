@@ -1,12 +1,12 @@
-import type { Call } from "../../core/call.ts";
-import type { CopySpec, SourceSnapshot, StillHeld } from "../copying.ts";
-import type { CreationPlan } from "./creation.ts";
-import { isReceived, receivedName } from "./names.ts";
-import { bytesOf, otherOwner, ownValue, property, shownValue, whyNotVolume } from "./properties.ts";
-import type { ZfsStorage } from "./storage.ts";
-import { laterValues } from "./values.ts";
-import { volumeIn, volumePropertyNames, type ZfsVolume } from "./volume.ts";
-import { type Entry, untrue, type Values } from "./zfs.ts";
+import type { Call } from "../../../core/call.ts";
+import type { CopySpec, SourceSnapshot, StillHeld } from "../../copying.ts";
+import type { CreationPlan } from "../creation.ts";
+import { isReceived, receivedName } from "../names.ts";
+import { bytesOf, otherOwner, ownValue, property, shownValue, whyNotVolume } from "../properties.ts";
+import type { ZfsStorage } from "../storage.ts";
+import { laterValues } from "../values.ts";
+import { volumeIn, volumePropertyNames, type ZfsVolume } from "../volume.ts";
+import { type Entry, untrue, type Values } from "../zfs.ts";
 
 /** The volume that a target becomes. */
 interface FinishedCopy {

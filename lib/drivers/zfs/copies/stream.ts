@@ -1,9 +1,9 @@
-import type { StreamTarget } from "../copying.ts";
-import type { CopyDatasets } from "./copy-datasets.ts";
-import { isReceived, receivedName } from "./names.ts";
-import { markValues, ownValue, property, shownValue } from "./properties.ts";
-import type { CopyAccess } from "./storage.ts";
-import type { Entry } from "./zfs.ts";
+import type { StreamTarget } from "../../copying.ts";
+import { isReceived, receivedName } from "../names.ts";
+import { markValues, ownValue, property, shownValue } from "../properties.ts";
+import type { CopyAccess } from "../storage.ts";
+import type { Entry } from "../zfs.ts";
+import type { CopyDatasets } from "./datasets.ts";
 
 /** Nothing mounts or shares a record, or a target: `zfs mount -a` passes both over. */
 export const unreachable = { mountpoint: "none", sharenfs: "off", sharesmb: "off" } as const;

@@ -1,10 +1,10 @@
-import type { Call } from "../../core/call.ts";
-import { CsiError } from "../../core/errors.ts";
-import { maxRecordBytes, type StoredCopy } from "../copying.ts";
-import { isVolumeId } from "./names.ts";
-import { markProperties, otherOwner, ownValue, property, shownValue } from "./properties.ts";
-import type { ZfsStorage } from "./storage.ts";
-import type { Entry } from "./zfs.ts";
+import type { Call } from "../../../core/call.ts";
+import { CsiError } from "../../../core/errors.ts";
+import { maxRecordBytes, type StoredCopy } from "../../copying.ts";
+import { isVolumeId } from "../names.ts";
+import { markProperties, otherOwner, ownValue, property, shownValue } from "../properties.ts";
+import type { ZfsStorage } from "../storage.ts";
+import type { Entry } from "../zfs.ts";
 
 /** What is read of the record of a copy. */
 export const recordProperties = ["type", property.copy, property.cancelled, ...markProperties] as const;

@@ -1,7 +1,7 @@
-import type { Call } from "../../core/call.ts";
-import { datasetOf } from "./names.ts";
-import { isEncrypted, markProperties, otherOwner } from "./properties.ts";
-import type { ZfsStorage } from "./storage.ts";
+import type { Call } from "../../../core/call.ts";
+import { datasetOf } from "../names.ts";
+import { isEncrypted, markProperties, otherOwner } from "../properties.ts";
+import type { ZfsStorage } from "../storage.ts";
 
 // Why the content of a dataset must not become that of another one of the same connection.
 

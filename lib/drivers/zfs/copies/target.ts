@@ -1,20 +1,20 @@
-import type { Call } from "../../core/call.ts";
-import { CsiError } from "../../core/errors.ts";
-import { type CopyMethod, type CopySpec, type SourceSnapshot, whyNotPlain } from "../copying.ts";
-import type { CopyTargetStore } from "../store.ts";
-import { CopyDatasets, recordProperties, recordText } from "./copy-datasets.ts";
-import { receivingTargets, unreachable } from "./copy-stream.ts";
-import { type CreationPlan, creationPlan } from "./creation.ts";
-import { finishCopy } from "./finish-copy.ts";
-import { isVolumeId } from "./names.ts";
-import { bytesOf, isFinishedCopy, markValues, property, shownValue } from "./properties.ts";
-import { refuseSameShare } from "./shares/properties.ts";
-import { destroyFamily } from "./sources.ts";
-import type { CopyAccess } from "./storage.ts";
-import { receivingProperties, spaceFor, whyNotReceived } from "./streams.ts";
-import { blockBytes, blockSizeOf } from "./values.ts";
-import type { ZfsVolume } from "./volume.ts";
-import { type Entry, untrue, ZfsError } from "./zfs.ts";
+import type { Call } from "../../../core/call.ts";
+import { CsiError } from "../../../core/errors.ts";
+import { type CopyMethod, type CopySpec, type SourceSnapshot, whyNotPlain } from "../../copying.ts";
+import type { CopyTargetStore } from "../../store.ts";
+import { type CreationPlan, creationPlan } from "../creation.ts";
+import { isVolumeId } from "../names.ts";
+import { bytesOf, isFinishedCopy, markValues, property, shownValue } from "../properties.ts";
+import { refuseSameShare } from "../shares/properties.ts";
+import { destroyFamily } from "../sources.ts";
+import type { CopyAccess } from "../storage.ts";
+import { receivingProperties, spaceFor, whyNotReceived } from "../streams.ts";
+import { blockBytes, blockSizeOf } from "../values.ts";
+import type { ZfsVolume } from "../volume.ts";
+import { type Entry, untrue, ZfsError } from "../zfs.ts";
+import { CopyDatasets, recordProperties, recordText } from "./datasets.ts";
+import { finishCopy } from "./finish.ts";
+import { receivingTargets, unreachable } from "./stream.ts";
 
 /**
  * Targets of copies: a dataset with the record, which holds no data, and next to it the dataset that receives the content. Neither is ever a
