@@ -2,7 +2,7 @@ import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { closeSync, existsSync, openSync } from "node:fs";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { built } from "../../../scripts/cluster/place.ts";
 import { type Spawned, spawned } from "../../../scripts/spawned.ts";
 import { freePort } from "../../io/ssh/sshd.ts";
@@ -37,6 +37,13 @@ export class Kubernetes {
       ...[`--listen-client-urls=${url}`, `--advertise-client-urls=${url}`],
       `--listen-peer-urls=http://127.0.0.1:${peers}`,
     ]);
+    // The API server ends if its store does not answer in time.
+    const isHealthy = () =>
+      fetch(`${url}/health`).then(
+        ({ ok }) => ok,
+        () => false,
+      );
+    await api.until("the store", isHealthy);
     // The flags of scripts/cluster/machine/init.sh.
     api.run("kube-apiserver", [
       ...[program("kube-apiserver"), `--etcd-servers=${url}`, "--bind-address=127.0.0.1", `--secure-port=${port}`],
@@ -109,8 +116,9 @@ export class Kubernetes {
     const end = Date.now() + 120_000;
     while (!(await look())) {
       const gone = this.#children.find(({ exitCode }) => exitCode !== null);
-      if (gone || Date.now() > end)
-        throw new Error(gone ? `${gone.spawnfile} has ended; its log is in ${this.folder}` : `no ${what}`);
+      if (gone)
+        throw new Error(`${gone.spawnfile} has ended:\n${(await this.log(basename(gone.spawnfile))).slice(-2000)}`);
+      if (Date.now() > end) throw new Error(`no ${what}`);
       await pause(100);
     }
   }
