@@ -91,3 +91,15 @@ test.each([[["--html", "-"]], [["--bundle", "-"]], [["--node", "w1"]], [["--watc
     expect(calls.filter(({ argv }) => argv.includes("exec"))).toHaveLength(1);
   },
 );
+
+test("the exit code is 0 when all replicas answer and all that they serve is well", async () => {
+  const healthy = statusOf({ connections: [connection("nas1")] });
+  const replicas = ["csimux-controller-1", "csimux-controller-2"];
+  const asked = replicas.map(name => ({ to: `exec -n storage ${name}`, out: healthy }));
+  const { code, out } = await run(["status"], [
+    pods,
+    ...asked,
+    { to: "get leases -n storage", out: list() },
+  ] as typeof answers);
+  expect([code, out]).toEqual([0, expect.stringContaining("nas1")]);
+});
