@@ -19,7 +19,7 @@ function counted(base: string) {
   return { files: Object.fromEntries(counting) as unknown as Files, taken: () => calls.splice(0) };
 }
 
-/** No mount of this machine has it in its path, which would be looked at. */
+/** No mount of this machine has it in its path, where csimux would have to resolve the folder. */
 const name = "volume-whose-calls-count";
 
 test("a volume and its deletion take these calls of files, each of which waits for a thread, and no other", async () => {
