@@ -104,22 +104,24 @@ describe.each(kinds.map(kind => [kind.driver, kind] as const))("%s", (driver, ki
   }
   const newName = (rig: ZfsRig): string => `${kind.base}:pvc-1-${tagOf(rig.fake.find("tank/k/v/PVC-1")?.guid ?? "")}`;
 
-  test("a volume that it left with a target, and without the name of that, is made, and deleted with all of it", async () => {
+  /** Makes and deletes PVC-1, whose creation left a target that leads to `device`. */
+  async function madeAndDeleted(device: string): Promise<ZfsRig> {
     const rig = await opened({ driver });
-    leftUnfinished(rig, "PVC-1");
+    leftUnfinished(rig, device);
     const { context } = await rig.open().create(volumeOf("PVC-1"), call);
     expect(context[kind.key]).toBe(newName(rig));
     await rig.open().delete("PVC-1", call);
+    return rig;
+  }
+
+  test("a volume that it left with a target, and without the name of that, is made, and deleted with all of it", async () => {
+    const rig = await madeAndDeleted("PVC-1");
     rig.fake.zfs("destroy", "tank/k/v/other");
     expect(await rig.remains()).toEqual([]);
   });
 
   test("a target of that name that leads to another zvol stays", async () => {
-    const rig = await opened({ driver });
-    leftUnfinished(rig, "other");
-    const { context } = await rig.open().create(volumeOf("PVC-1"), call);
-    expect(context[kind.key]).toBe(newName(rig));
-    await rig.open().delete("PVC-1", call);
+    const rig = await madeAndDeleted("other");
     expect((await rig.remains()).join()).toContain("pvc-1");
   });
 });
