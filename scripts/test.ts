@@ -9,7 +9,7 @@ import { readImports } from "./test/imports.ts";
 import { prepare, seedOfCommit } from "./test/prepare.ts";
 import { lastScreen, repeat, runJobs } from "./test/run.ts";
 import { affected, changedSince, type Selection, select, testFiles } from "./test/selection.ts";
-import type { Seconds } from "./test/unit.ts";
+import { type Seconds, unhurried } from "./test/unit.ts";
 
 /** The path of a Unix socket has at most 107 bytes (unix(7)), of which the tests need 45 below the folder of a job. */
 const temporary = (): string => (Buffer.byteLength(tmpdir()) > 56 ? "/tmp" : tmpdir());
@@ -40,12 +40,13 @@ const workersHere = (): number =>
 
 /** How long everything took in the last run on this machine, and on another one where it never ran. */
 const recorded = `${root}/.cache/test-seconds.json`;
+const elsewhere = `${root}/scripts/test/seconds.json`;
 
 const readSeconds = async (path: string): Promise<Seconds> =>
   JSON.parse(await readFile(path, "utf8").catch(() => "{}"));
 
 async function record(seconds: Seconds): Promise<void> {
-  const all = { ...(await readSeconds(recorded)), ...seconds };
+  const all = { ...(await readSeconds(recorded)), ...unhurried(seconds, await readSeconds(elsewhere)) };
   const rounded = Object.entries(all).map(([name, each]) => [name, Math.round(each * 10) / 10] as const);
   await mkdir(`${root}/.cache`, { recursive: true });
   await writeFile(recorded, JSON.stringify(Object.fromEntries(rounded.sort()), undefined, 1));
@@ -74,7 +75,7 @@ async function main(words: readonly string[]): Promise<number> {
   const seed = await seedOfCommit();
   process.env["CSIMUX_SEED"] = String(seed);
   const cases = process.env["CASES"] || undefined;
-  const seconds = { ...(await readSeconds(`${root}/scripts/test/seconds.json`)), ...(await readSeconds(recorded)) };
+  const seconds = { ...(await readSeconds(elsewhere)), ...(await readSeconds(recorded)) };
   const { jobs, skipped } = await prepare(selection, { imports, seconds, ...(cases !== undefined && { cases }) });
   const workers = workersHere();
   console.log(`${jobs.length} jobs, ${workers} at a time; seed ${seed} (CSIMUX_SEED)`);

@@ -14,6 +14,17 @@ const unknown = 5;
 /** How long files took in an earlier run, in seconds. */
 export type Seconds = Readonly<Record<string, number>>;
 
+/**
+ * These durations as on an idle machine: together as long as the same files in a record of one. Otherwise a run on a busy machine would
+ * give more files a process of their own in the next run.
+ */
+export function unhurried(seconds: Seconds, idle: Seconds): Seconds {
+  const sum = (of: Seconds): number =>
+    Object.keys(seconds).reduce((all, file) => all + (file in idle ? (of[file] ?? 0) : 0), 0);
+  const scale = Math.min(1, sum(idle) / sum(seconds) || 1);
+  return Object.fromEntries(Object.entries(seconds).map(([file, each]) => [file, each * scale]));
+}
+
 /** Groups of files for one process each. Files of one folder, which import the same, stay together. */
 export function grouped(files: readonly string[], seconds: Seconds): readonly (readonly string[])[] {
   const weight = (file: string): number => seconds[file] ?? unknown;

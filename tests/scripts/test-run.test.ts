@@ -7,7 +7,7 @@ import type { Failure, Job } from "../../scripts/test/job.ts";
 import { partJob } from "../../scripts/test/part.ts";
 import { lastScreen, repeat, runJobs } from "../../scripts/test/run.ts";
 import { affected, select } from "../../scripts/test/selection.ts";
-import { grouped, unitJob } from "../../scripts/test/unit.ts";
+import { grouped, unhurried, unitJob } from "../../scripts/test/unit.ts";
 
 let folder = "";
 beforeAll(async () => {
@@ -176,5 +176,13 @@ describe("the selection of tests", () => {
     const groups = grouped(many, Object.fromEntries(many.map(file => [file, 1])));
     expect(groups.flat()).toEqual(many);
     expect(Math.max(...groups.map(group => group.length))).toBeLessThan(14);
+  });
+
+  test("what a busy machine measured is recorded as on an idle one, in the same proportions", () => {
+    const idle = { a: 1, b: 3, gone: 50 };
+    expect(unhurried({ a: 4, b: 8, new: 6 }, idle)).toEqual({ a: 4 / 3, b: 8 / 3, new: 2 });
+    expect(unhurried({ a: 0.5, b: 1 }, idle)).toEqual({ a: 0.5, b: 1 });
+    expect(unhurried({ new: 6 }, idle)).toEqual({ new: 6 });
+    expect(unhurried({ a: 0 }, idle)).toEqual({ a: 0 });
   });
 });
