@@ -28,6 +28,10 @@ export function addTopology(program: Command, host: Host): void {
     .option("--svg <file>", "write the map as a picture (SVG) to a file or to standard output (-), instead of text")
     .option("--changes-from <file>", "the main file before a change: print the label commands that the change needs")
     .option("-o, --output <format>", "text, json or yaml", "text")
+    .addHelpText(
+      "after",
+      "\nExit code 0: everything works; 1: a node cannot register, a class cannot be used, or a file is wrong; 2: invalid usage, or something could not be checked.",
+    )
     .action(async (flags: TopologyFlags) => exit(await run(flags, host)));
 }
 

@@ -31,6 +31,8 @@ export function addMove(program: Command, host: Host): void {
       .option("--all", "all claims of the connection")
       .option("--to-class <name>", "the StorageClass to which the claims move")
       .option("--print", "print the commands and manifests instead of applying them")
+      .option("--context <name>", "the context of kubectl's configuration")
+      .option("--kubeconfig <file>", "kubectl's configuration")
       .option("--kubectl <command>", 'kubectl with its flags, such as "kubectl --context prod"', "kubectl")
       .option("--yes", "do not ask before pods are stopped or data is deleted")
       .option("--owner-paused", "the operator that owns the claims or workloads is paused")

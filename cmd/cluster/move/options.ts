@@ -17,6 +17,8 @@ export interface MoveFlags {
   readonly toClass?: string;
   readonly print?: true;
   readonly kubectl?: string;
+  readonly context?: string;
+  readonly kubeconfig?: string;
   readonly yes?: true;
   readonly loseWritesSinceSwitch?: true;
   readonly ownerPaused?: true;
@@ -52,6 +54,9 @@ export function moveOptions(command: MoveCommand, claims: readonly string[], fla
     throw new UsageError(`csimux move ${command} needs --to-class, the StorageClass to which the claims move`);
   const [program, ...words] = (flags.kubectl ?? "kubectl").split(/\s+/).filter(word => word !== "");
   if (program === undefined) throw new UsageError("--kubectl is empty");
+  const { context, kubeconfig } = flags;
+  if (context !== undefined) words.push("--context", context);
+  if (kubeconfig !== undefined) words.push("--kubeconfig", kubeconfig);
   return {
     command,
     what: whatOf(claims, from, flags.all === true, namespace),

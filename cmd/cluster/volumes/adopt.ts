@@ -3,10 +3,11 @@ import type { AdoptedVolume } from "../../../lib/drivers/driver.ts";
 import type { Host } from "../../host.ts";
 import { UsageError } from "../../terminal/terminal.ts";
 import { adoptAll, isClaim } from "./adopt-all.ts";
-import { atSite } from "./at-site.ts";
+import { atSite, type Given } from "./at-site.ts";
 import { pvFinder } from "./compare.ts";
 import type { VolumesFlags } from "./flags.ts";
 import { adoptionText, pvName } from "./manifests.ts";
+import type { Site } from "./site.ts";
 
 /** `csimux volumes adopt`: prints PersistentVolumes and claims. Changes nothing without `--mark`. Throws UsageError. */
 export async function adopt(
@@ -27,8 +28,8 @@ export async function adopt(
   });
 }
 
-const adoptOne = (flags: VolumesFlags, host: Host, connection: string, object: string): Promise<number> =>
-  atSite(flags, host, (site, given) =>
+const adoptOne = (flags: VolumesFlags, host: Host, connection: string, object: string): Promise<number> => {
+  const work = (site: Site, given: Given | undefined) =>
     site.connections.use(connection, "refuse", async opened => {
       const { driver, driverName } = opened;
       const { adoption } = driver;
@@ -60,8 +61,9 @@ const adoptOne = (flags: VolumesFlags, host: Host, connection: string, object: s
       const request = { driver: site.name, volume, access: opened.access, name, claim };
       host.out(adoptionText(request, marked, look.id));
       return 0;
-    }),
-  );
+    });
+  return atSite(flags, host, work, 1);
+};
 
 /** The claim that a class may give the volume to, now or once it is given up, although it is bound by hand to `claim`. */
 function otherClaim({ tenure }: AdoptedVolume, claim: string, isRetained: boolean): string | undefined {

@@ -15,11 +15,15 @@ export interface Given {
   readonly claims: ReadonlySet<string>;
 }
 
-/** Opens the connections for a command. Returns its exit code, or that of a failure, which it says. Throws UsageError. */
+/**
+ * Opens the connections for a command. Returns its exit code, or that of a failure, which it says: `refused`, by default 2, because nothing was
+ * listed. Throws UsageError.
+ */
 export async function atSite(
   flags: VolumesFlags,
   host: Host,
   work: (site: Site, given: Given | undefined) => Promise<number>,
+  refused = 2,
 ): Promise<number> {
   const { output = "text" } = flags;
   if (output !== "text" && output !== "json") throw new UsageError(`--output must be text or json, not "${output}"`);
@@ -31,7 +35,7 @@ export async function atSite(
   } catch (error) {
     if (!(error instanceof CsiError)) throw error;
     host.err(`csimux: ${error.message}\n`);
-    return error.code === "invalid-argument" ? 2 : 1;
+    return error.code === "invalid-argument" ? 2 : refused;
   } finally {
     await site?.close();
   }

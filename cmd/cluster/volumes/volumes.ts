@@ -52,10 +52,13 @@ function show(
   host.out(asJson ? data() : listingText(rows, listed, kept));
 }
 
-const codeOf = (rows: readonly VolumeRow[], listed: readonly Listed[]): number => {
-  if (listed.some(each => each.problem !== undefined && !each.isUnlisted)) return 2;
+/** The exit code. A PersistentVolume whose connection has no file is as unknown as one whose connection does not answer. */
+function codeOf(rows: readonly VolumeRow[], listed: readonly Listed[]): number {
+  const isAbsent = ({ state, connection }: VolumeRow) =>
+    state === "unknown" && !listed.some(({ name }) => name === connection);
+  if (rows.some(isAbsent) || listed.some(each => each.problem !== undefined && !each.isUnlisted)) return 2;
   return rows.some(each => noPv(each) || each.state === "lost") ? 1 : 0;
-};
+}
 
 function deletions(rows: readonly VolumeRow[], listed: readonly Listed[], driver: string): string {
   const kept = new Set(listed.filter(({ retain }) => retain).map(({ name }) => name));

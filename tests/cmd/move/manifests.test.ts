@@ -224,6 +224,13 @@ describe("the command line of csimux move", () => {
     expect(() => moveOptions("copy", claims, flags)).toThrow(text);
   });
 
+  test("the context and the configuration of kubectl are those of every command of kubectl", () => {
+    const flags = { toClass: "fast", context: "prod", kubeconfig: "k.yaml" };
+    const words = ["--context", "prod", "--kubeconfig", "k.yaml"];
+    expect(moveOptions("copy", ["a"], flags).kubectl).toEqual(["kubectl", ...words]);
+    expect(moveOptions("copy", ["a"], { ...flags, kubectl: "oc -v 1" }).kubectl).toEqual(["oc", "-v", "1", ...words]);
+  });
+
   test("kubectl may have flags, and a claim named twice is meant once", () => {
     const options = moveOptions("copy", ["a", "a"], { toClass: "fast", kubectl: "kubectl --context x" });
     expect(options.kubectl).toEqual(["kubectl", "--context", "x"]);

@@ -80,7 +80,25 @@ describe("csimux volumes", () => {
       lists: false,
       keptProblem: null,
     });
-    expect(code).toBe(1);
+    // The connection of one has no file.
+    expect(code).toBe(2);
+  });
+
+  test("does not say that each has its volume while a connection has no file, or nothing can be listed", async () => {
+    const codeOf = async (list: string, ...words: readonly string[]) =>
+      (await volumes(list, ...words, "--pvs", "-")).code;
+    const [present, absent] = [pv("pvc-1", "v:one/pvc-1"), pv("pvc-8", "v:elsewhere/pvc-8")];
+    const [own, other] = ["one", "two"].map(name => {
+      const base = file(`alone-${name}/${name}.yaml`, "driver: node-manual\n");
+      return file(`alone-${name}.yaml`, `driver: proxy\nproxy: { configFolder: ${dirname(base)} }\n`);
+    });
+    expect(await codeOf(listOf(present), "--config", own ?? "")).toBe(0);
+    expect(await codeOf(listOf(present), "--config", other ?? "")).toBe(2);
+    expect(await codeOf(listOf(absent), "--config", main)).toBe(2);
+    const lost = file("lost.yaml", `driver: proxy\nproxy: { configFolder: ${folder}/lost }\n`);
+    for (const words of [[], ["orphans"], ["adopt", "--all"]])
+      for (const config of [lost, join(folder, "no.yaml")])
+        expect(await codeOf(listOf(present), ...words, "--config", config)).toBe(2);
   });
 
   test("shows people a summary and a table, and without PersistentVolumes where the storage is", async () => {
