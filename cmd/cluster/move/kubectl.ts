@@ -23,7 +23,7 @@ export type Waited = "done" | { readonly missing: string };
  * The cluster through kubectl, and the terminal: reads objects, changes them or prints the commands that would (`--print`), and talks to the
  * person. Methods throw MoveRefusal with kubectl's message.
  */
-export class Desk {
+export class Kubectl {
   readonly cluster: Cluster;
   readonly isPrint: boolean;
   readonly #host: Host;
