@@ -87,11 +87,12 @@ async function start(options: ServeOptions, host: Host, output: ReturnType<typeo
   const observation = await openObservation(options, stateFolder(options, host), () => observed, output, host);
   const lockedId = () => lockedIdOf(options, localRunner({ env: toolEnvironment(host.env) }));
   const settings = { ...controllerFolders(options), healthMs: options.healthMs, lockedId };
-  const controller = openController(host, main, resolver, own.ownSegments, settings, observation.commands, log);
+  const parts = { host, main, resolver, tell: observation.commands };
+  const controller = openController({ ...parts, ownSegments: own.ownSegments, log }, settings);
   const isController = modes.has("controller");
   // A node without connection files knows only the storage systems of its own volumes.
   const elsewhere = async () => (isController ? controller.examples((await own.info()).segments ?? {}) : []);
-  const node = openNode(options, host, main, resolver, own, controller.inline, observation.commands, elsewhere);
+  const node = openNode({ ...parts, options, own, inline: controller.inline, elsewhere });
   const observed: Observed = {
     names: () => ({ single: main.config.single, known: isController ? controller.known : undefined }),
     views: () => ({
