@@ -1,6 +1,6 @@
 import { isScalar, Scalar } from "yaml";
+import type { Mapping } from "../core/mapping.ts";
 import type { Path, Position } from "../schema/finding.ts";
-import type { Mapping } from "../schema/mapping.ts";
 import { fileBudget } from "../yaml/budget.ts";
 import { parseYamlDocuments, type YamlSource } from "../yaml/parse.ts";
 import { type DocumentDiagnostic, nameOf, type SourceDocument } from "./document.ts";

@@ -1,9 +1,9 @@
 import { messageOf } from "../../../lib/core/errors.ts";
 import { parseHandle } from "../../../lib/core/handle.ts";
+import { isMapping, type Mapping } from "../../../lib/core/mapping.ts";
 import { isNodeName } from "../../../lib/core/name.ts";
 import { listAt, mappingAt, textAt } from "../../../lib/lint/lint-input.ts";
 import type { Status } from "../../../lib/observe/status.ts";
-import { isMapping, type Mapping } from "../../../lib/schema/mapping.ts";
 import type { Host } from "../../host.ts";
 import { memberText, problemsOf } from "../../status/problems.ts";
 import { UsageError, visible } from "../../terminal/terminal.ts";

@@ -1,6 +1,6 @@
 import { encodeHandle, parseHandle } from "../../../lib/core/handle.ts";
+import type { Mapping } from "../../../lib/core/mapping.ts";
 import { textAt } from "../../../lib/lint/lint-input.ts";
-import type { Mapping } from "../../../lib/schema/mapping.ts";
 import type { Kubectl } from "./kubectl.ts";
 import { type MoveNote, notedVolume, noteOf } from "./objects/note.ts";
 import { type ClaimName, claimOfVolume, claimText, placeOfObject } from "./objects/objects.ts";

@@ -1,6 +1,6 @@
+import type { Mapping } from "../../../lib/core/mapping.ts";
 import { volumeName } from "../../../lib/core/name.ts";
 import { textAt } from "../../../lib/lint/lint-input.ts";
-import type { Mapping } from "../../../lib/schema/mapping.ts";
 import { size } from "../../status/problems.ts";
 import type { Moving } from "./cluster-objects.ts";
 import type { CopyDone, WantedCopy } from "./controller.ts";

@@ -1,5 +1,5 @@
+import type { Mapping } from "../../../lib/core/mapping.ts";
 import { textAt } from "../../../lib/lint/lint-input.ts";
-import type { Mapping } from "../../../lib/schema/mapping.ts";
 import { handleOf, type Moving, sharersOf } from "./cluster-objects.ts";
 import { CopyRefusal } from "./controller.ts";
 import { claimOfVolume, claimText, placeOfObject } from "./objects/objects.ts";

@@ -1,7 +1,7 @@
+import { isMapping, type Mapping } from "../../../lib/core/mapping.ts";
 import { escapeHidden } from "../../../lib/core/visible.ts";
 import type { Output } from "../../../lib/io/runner.ts";
 import { quoted } from "../../../lib/io/script.ts";
-import { isMapping, type Mapping } from "../../../lib/schema/mapping.ts";
 import { yamlText } from "../../../lib/yaml/print.ts";
 import type { Host } from "../../host.ts";
 import { visible } from "../../terminal/terminal.ts";

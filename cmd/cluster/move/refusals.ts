@@ -1,6 +1,6 @@
 import { parseHandle } from "../../../lib/core/handle.ts";
+import type { Mapping } from "../../../lib/core/mapping.ts";
 import { textAt } from "../../../lib/lint/lint-input.ts";
-import type { Mapping } from "../../../lib/schema/mapping.ts";
 import { type ClusterObjects, type Moving, sharersOf } from "./cluster-objects.ts";
 import { maxClaimBytes } from "./objects/note.ts";
 import {

@@ -1,5 +1,5 @@
+import type { Mapping } from "../../../lib/core/mapping.ts";
 import { textAt } from "../../../lib/lint/lint-input.ts";
-import type { Mapping } from "../../../lib/schema/mapping.ts";
 import { yamlText } from "../../../lib/yaml/print.ts";
 import type { Moving } from "./cluster-objects.ts";
 import { claimText, isBlock, isObjectName, modesOf, placeOfObject } from "./objects/objects.ts";

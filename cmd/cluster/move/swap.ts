@@ -1,5 +1,5 @@
+import type { Mapping } from "../../../lib/core/mapping.ts";
 import { textAt } from "../../../lib/lint/lint-input.ts";
-import type { Mapping } from "../../../lib/schema/mapping.ts";
 import type { Moving } from "./cluster-objects.ts";
 import { claimOfVolume, claimText, listOfTexts, noClaim, placeOfObject } from "./objects/objects.ts";
 import { MoveRefusal } from "./refusal.ts";

@@ -1,5 +1,5 @@
+import type { Mapping } from "../../../lib/core/mapping.ts";
 import { mappingAt, textAt } from "../../../lib/lint/lint-input.ts";
-import type { Mapping } from "../../../lib/schema/mapping.ts";
 import type { ClusterObjects } from "./cluster-objects.ts";
 import { workloadKinds } from "./objects/note.ts";
 import {

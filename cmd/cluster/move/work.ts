@@ -1,6 +1,6 @@
+import type { Mapping } from "../../../lib/core/mapping.ts";
 import { mapLimit } from "../../../lib/core/semaphore.ts";
 import { textAt } from "../../../lib/lint/lint-input.ts";
-import type { Mapping } from "../../../lib/schema/mapping.ts";
 import type { Host } from "../../host.ts";
 import {
   type ClusterObjects,

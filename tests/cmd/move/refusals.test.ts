@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { type ClusterObjects, movingOf } from "../../../cmd/cluster/move/cluster-objects.ts";
 import { refusalsOf } from "../../../cmd/cluster/move/refusals.ts";
 import { groupsOf, usersOf } from "../../../cmd/cluster/move/users.ts";
-import { isMapping, type Mapping } from "../../../lib/schema/mapping.ts";
+import { isMapping, type Mapping } from "../../../lib/core/mapping.ts";
 import { merged } from "../../fakes/cluster/objects.ts";
 import { claimAndVolume, statefulSet, storageClass } from "./world.ts";
 
