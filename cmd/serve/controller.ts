@@ -70,9 +70,11 @@ export function openController(
       isMapped: movedHosts(main),
     };
   };
-  const copySettings = { stream: copyByStream, settings: () => main.config.copies, log, lockedId };
   const { stop, overview, scopedTo, checkHealth, askSkipped, checkNew, examples, inline, inventory, copies, ...parts } =
-    openRouter(connections, configured, settings, log, undefined, healthTimes(healthMs), openCopies(copySettings));
+    openRouter({
+      ...{ connections, configured, settings, log, healthTimes: healthTimes(healthMs) },
+      openCopies: openCopies({ stream: copyByStream, settings: () => main.config.copies, log, lockedId }),
+    });
   const cleanUps = cleanUpRounds(async call => copies?.cleanUp(call), log);
   const offered = {
     modifies: () => connections.anyCan("modify"),
