@@ -5,12 +5,28 @@ import type { StoppedWorkload } from "./objects/note.ts";
 import { claimText, numberAt, placeOfObject, textsAt } from "./objects/objects.ts";
 import { MoveRefusal } from "./refusal.ts";
 import { holders } from "./staged.ts";
-import { usersOf, type Workload, workloadText } from "./users.ts";
+import { type Users, usersOf, type Workload, workloadText } from "./users.ts";
 import { type MoveWork, noted, stateOf, writeNote } from "./work.ts";
 
 /** How long pods may take to end and to become ready, in milliseconds. */
 const stopMs = 900_000;
 const startMs = 900_000;
+
+/** Notes the workloads and nodes that use a claim. Returns it with its new note. */
+function noteStop(work: MoveWork, claim: Moving, users: Users): Promise<Moving> {
+  const { note, old } = noted(claim);
+  const nodes = users.pods.flatMap(pod => textAt(pod, "spec", "nodeName") ?? []);
+  return writeNote(work, claim, {
+    ...(note.step === "copy" && { step: "stop" }),
+    workloads: joined(note.workloads, users.workloads),
+    nodes: [...new Set([...note.nodes, ...nodes])].sort(),
+    // The claim as it is at the stop: labels may have changed since the copy began.
+    ...(claim.claim !== undefined &&
+      stateOf(claim) === "old" && {
+        claim: claimManifest(claim.claim, classNameOf(claim), placeOfObject(old).name),
+      }),
+  });
+}
 
 /**
  * Stops everything that uses these claims, and waits until it is proved that nothing holds their volumes. The number of pods is noted before
@@ -31,20 +47,7 @@ export async function stop(work: MoveWork, claims: readonly Moving[]): Promise<r
       );
     for (const each of users.workloads)
       if (each.replicas > 0) running.set(`${each.namespace}/${workloadText(each)}`, each);
-    const { note, old } = noted(claim);
-    const nodes = users.pods.flatMap(pod => textAt(pod, "spec", "nodeName") ?? []);
-    stopped.push(
-      await writeNote(work, claim, {
-        ...(note.step === "copy" && { step: "stop" }),
-        workloads: joined(note.workloads, users.workloads),
-        nodes: [...new Set([...note.nodes, ...nodes])].sort(),
-        // The claim as it is at the stop: labels may have changed since the copy began.
-        ...(claim.claim !== undefined &&
-          stateOf(claim) === "old" && {
-            claim: claimManifest(claim.claim, classNameOf(claim), placeOfObject(old).name),
-          }),
-      }),
-    );
+    stopped.push(await noteStop(work, claim, users));
   }
   for (const each of running.values())
     await kubectl.change([
