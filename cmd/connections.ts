@@ -18,19 +18,24 @@ function once<T>(work: () => Promise<T>): () => Promise<T> {
   };
 }
 
+/** What the connections of a main file are opened with. */
+export interface ConnectionParts {
+  readonly host: Host;
+  readonly main: MainFile;
+  readonly resolver: ValueResolver;
+  readonly ownSegments: (() => Segments) | undefined;
+  /** Where shares are mounted for this process, and where host keys are kept. */
+  readonly folders: { readonly shares?: string; readonly knownHosts?: string };
+  /** Gets the commands of the connections. */
+  readonly tell: CommandObserver;
+  readonly log: Log;
+}
+
 /**
- * The connections of a main file: their files, opened with the machine's programs, logins and mounts. Commands are reported to `tell`.
- * `close` ends the logins and mounts; the connections themselves are closed before.
+ * The connections of a main file: their files, opened with the machine's programs, logins and mounts. `close` ends the logins and mounts; the
+ * connections themselves are closed before.
  */
-export function openConnections(
-  host: Host,
-  main: MainFile,
-  resolver: ValueResolver,
-  ownSegments: (() => Segments) | undefined,
-  folders: { readonly shares?: string; readonly knownHosts?: string },
-  tell: CommandObserver,
-  log: Log,
-) {
+export function openConnections({ host, main, resolver, ownSegments, folders, tell, log }: ConnectionParts) {
   const { single } = main.config;
   const folder = new ConnectionFolder(single === undefined ? main.config.configFolder : main.folder);
   const { ports, close } = openPorts(host, folders, log, tell);

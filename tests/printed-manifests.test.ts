@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parse } from "yaml";
-import { Desk } from "../cmd/cluster/move/desk.ts";
+import { Kubectl } from "../cmd/cluster/move/kubectl.ts";
 import { adoptionsText, adoptionText, deletionText } from "../cmd/cluster/volumes/manifests.ts";
 import { visible } from "../lib/core/visible.ts";
 import { manifestText } from "../lib/takeover/manifests.ts";
@@ -83,7 +83,7 @@ function printedByMove(): string {
     pause: async () => {},
     env: {},
   };
-  new Desk({ kubectl: ["kubectl"], isPrint: true }, host).print(["create", "-f", "-"], [claim]);
+  new Kubectl({ kubectl: ["kubectl"], isPrint: true }, host).print(["create", "-f", "-"], [claim]);
   return text.split("\n").slice(1, -2).join("\n");
 }
 

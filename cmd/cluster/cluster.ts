@@ -1,7 +1,7 @@
+import { isMapping, type Mapping } from "../../lib/core/mapping.ts";
 import { localRunner } from "../../lib/io/local.ts";
 import type { Argv, CommandRunner, Output } from "../../lib/io/runner.ts";
 import { listAt, mappingAt, textAt } from "../../lib/lint/lint-input.ts";
-import { isMapping, type Mapping } from "../../lib/schema/mapping.ts";
 import type { Host } from "../host.ts";
 import { UsageError } from "../terminal/terminal.ts";
 

@@ -1,10 +1,8 @@
 import { openCopies } from "../../lib/copies/open.ts";
 import type { CopyAnswer, CopyCommand } from "../../lib/copies/protocol.ts";
 import { copyByStream } from "../../lib/copies/zfs-send.ts";
-import type { Segments } from "../../lib/core/access.ts";
 import type { Log } from "../../lib/core/call.ts";
 import { messageOf } from "../../lib/core/errors.ts";
-import type { CommandObserver } from "../../lib/core/observer.ts";
 import { within } from "../../lib/core/time.ts";
 import { movedHosts } from "../../lib/daemon/connection-files.ts";
 import type { MainFile } from "../../lib/daemon/main-file.ts";
@@ -13,9 +11,7 @@ import { FolderWatch } from "../../lib/io/folder-watch.ts";
 import type { Connections } from "../../lib/mux/connections.ts";
 import type { RouterSettings } from "../../lib/mux/context.ts";
 import { openRouter } from "../../lib/mux/router.ts";
-import type { ValueResolver } from "../../lib/schema/value-resolver.ts";
-import { openConnections } from "../connections.ts";
-import type { Host } from "../host.ts";
+import { type ConnectionParts, openConnections } from "../connections.ts";
 import { cleanUpRounds } from "./copies.ts";
 import { healthRounds, healthTimes } from "./health-rounds.ts";
 
@@ -55,20 +51,15 @@ export interface ControllerSettings {
   readonly lockedId: () => Promise<string | undefined>;
 }
 
-/** Builds the controller half: files → connections → routing. Commands are reported to `tell`. */
+/** Builds the controller half: files → connections → routing. */
 export function openController(
-  host: Host,
-  main: MainFile,
-  resolver: ValueResolver,
-  ownSegments: (() => Segments) | undefined,
+  given: Omit<ConnectionParts, "folders">,
   { healthMs, lockedId, ...folders }: ControllerSettings,
-  tell: CommandObserver,
-  log: Log,
 ) {
+  const { main, log } = given;
   const { single } = main.config;
   const { prefix } = main.config.defaults;
-  const opened = openConnections(host, main, resolver, ownSegments, folders, tell, log);
-  const { connections, folder, configured, close } = opened;
+  const { connections, folder, configured, close } = openConnections({ ...given, folders });
   const settings = (): RouterSettings => {
     const { topologyMatch, reportTopology, honourPreferred, legacyConnection, listing } = main.config;
     return {
@@ -79,9 +70,11 @@ export function openController(
       isMapped: movedHosts(main),
     };
   };
-  const copySettings = { stream: copyByStream, settings: () => main.config.copies, log, lockedId };
   const { stop, overview, scopedTo, checkHealth, askSkipped, checkNew, examples, inline, inventory, copies, ...parts } =
-    openRouter(connections, configured, settings, log, undefined, healthTimes(healthMs), openCopies(copySettings));
+    openRouter({
+      ...{ connections, configured, settings, log, healthTimes: healthTimes(healthMs) },
+      openCopies: openCopies({ stream: copyByStream, settings: () => main.config.copies, log, lockedId }),
+    });
   const cleanUps = cleanUpRounds(async call => copies?.cleanUp(call), log);
   const offered = {
     modifies: () => connections.anyCan("modify"),

@@ -5,9 +5,7 @@ import { addressesFor } from "../../lib/config/node.ts";
 import type { Log } from "../../lib/core/call.ts";
 import { errnoOf } from "../../lib/core/errors.ts";
 import { type Mount, parseMountinfo } from "../../lib/core/mountinfo.ts";
-import type { CommandObserver } from "../../lib/core/observer.ts";
 import { connectionFiles } from "../../lib/daemon/connection-files.ts";
-import type { MainFile } from "../../lib/daemon/main-file.ts";
 import { answersTcp } from "../../lib/io/dial.ts";
 import { hostPrograms } from "../../lib/io/host-programs.ts";
 import { localRunner } from "../../lib/io/local.ts";
@@ -18,7 +16,7 @@ import { DiskFilesystems } from "../../lib/node/disks/disk-filesystems.ts";
 import type { InlineProvisioner } from "../../lib/node/inline.ts";
 import { MountTable } from "../../lib/node/mount/mount-table.ts";
 import { NodeVolumes } from "../../lib/node/volumes.ts";
-import type { ValueResolver } from "../../lib/schema/value-resolver.ts";
+import type { ConnectionParts } from "../connections.ts";
 import { type Host, toolEnvironment } from "../host.ts";
 import { healthTimes } from "./health-rounds.ts";
 import type { NodeReport } from "./node-info.ts";
@@ -89,20 +87,19 @@ export function goesWithContainer(
   return mount?.at === "/" && mount.fsType === "overlay";
 }
 
-/**
- * Builds the node half. `inline` provisions ephemeral inline volumes; commands are reported to `tell`; `elsewhere`
- * returns contexts of volumes that the node might get.
- */
-export function openNode(
-  options: ServeOptions,
-  host: Host,
-  main: MainFile,
-  resolver: ValueResolver,
-  { info, keys, evaluateKeys }: NodeReport,
-  inline: InlineProvisioner,
-  tell: CommandObserver,
-  elsewhere: () => Promise<readonly Readonly<Record<string, string>>[]>,
-) {
+/** What the node half is built of. */
+interface NodeParts extends Pick<ConnectionParts, "host" | "main" | "resolver" | "tell"> {
+  readonly options: ServeOptions;
+  readonly own: NodeReport;
+  /** Provisions ephemeral inline volumes. */
+  readonly inline: InlineProvisioner;
+  /** Contexts of volumes that the node might get. */
+  readonly elsewhere: () => Promise<readonly Readonly<Record<string, string>>[]>;
+}
+
+/** Builds the node half. */
+export function openNode({ options, host, main, resolver, tell, own, inline, elsewhere }: NodeParts) {
+  const { info, keys, evaluateKeys } = own;
   const runner = measured(localRunner({ env: toolEnvironment(host.env) }), tell);
   const state = stateFolder(options, host);
   const root = mountedHost(host);

@@ -76,6 +76,30 @@ async function listen({ server, name, endpoints }: DriverEndpoint, { socketMode,
   }
 }
 
+/** What `csimux status`, metrics and the page show of the halves that these modes serve. */
+function observedParts(
+  modes: ServeOptions["modes"],
+  main: MainFile,
+  controller: ReturnType<typeof openController>,
+  node: ReturnType<typeof openNode>,
+): Observed {
+  const isController = modes.has("controller");
+  const isNode = modes.has("node");
+  return {
+    names: () => ({ single: main.config.single, known: isController ? controller.known : undefined }),
+    views: () => ({
+      mux: isController ? controller.overview() : undefined,
+      node: isNode ? node.parts.volumes.healthView() : undefined,
+      folderProblem: isController ? controller.folderProblem() : undefined,
+      single: main.config.single,
+    }),
+    prefix: () => main.config.defaults.prefix,
+    inventory: isController ? controller.inventory : undefined,
+    copyMethods: isController ? controller.copyMethods : undefined,
+    staged: isNode ? () => node.parts.volumes.staged() : undefined,
+  };
+}
+
 async function start(options: ServeOptions, host: Host, output: ReturnType<typeof openLog>) {
   const { modes } = options;
   const { log } = output;
@@ -87,24 +111,13 @@ async function start(options: ServeOptions, host: Host, output: ReturnType<typeo
   const observation = await openObservation(options, stateFolder(options, host), () => observed, output, host);
   const lockedId = () => lockedIdOf(options, localRunner({ env: toolEnvironment(host.env) }));
   const settings = { ...controllerFolders(options), healthMs: options.healthMs, lockedId };
-  const controller = openController(host, main, resolver, own.ownSegments, settings, observation.commands, log);
+  const parts = { host, main, resolver, tell: observation.commands };
+  const controller = openController({ ...parts, ownSegments: own.ownSegments, log }, settings);
   const isController = modes.has("controller");
   // A node without connection files knows only the storage systems of its own volumes.
   const elsewhere = async () => (isController ? controller.examples((await own.info()).segments ?? {}) : []);
-  const node = openNode(options, host, main, resolver, own, controller.inline, observation.commands, elsewhere);
-  const observed: Observed = {
-    names: () => ({ single: main.config.single, known: isController ? controller.known : undefined }),
-    views: () => ({
-      mux: isController ? controller.overview() : undefined,
-      node: modes.has("node") ? node.parts.volumes.healthView() : undefined,
-      folderProblem: isController ? controller.folderProblem() : undefined,
-      single: main.config.single,
-    }),
-    prefix: () => main.config.defaults.prefix,
-    inventory: isController ? controller.inventory : undefined,
-    copyMethods: isController ? controller.copyMethods : undefined,
-    staged: modes.has("node") ? () => node.parts.volumes.staged() : undefined,
-  };
+  const node = openNode({ ...parts, options, own, inline: controller.inline, elsewhere });
+  const observed = observedParts(modes, main, controller, node);
   const served = driverEndpoints(options, { main, node, controller }, observation, log);
   // Before the node begins, which removes what an earlier process left: another one that still serves is not that.
   for (const { endpoints } of served)

@@ -1,6 +1,6 @@
+import { isMapping, type Mapping } from "../core/mapping.ts";
 import type { DriverModule } from "../drivers/module.ts";
 import { failure, type SchemaFinding } from "../schema/finding.ts";
-import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { meant, nearest } from "../schema/nearest.ts";
 import { keysOf } from "../schema/shape.ts";
 

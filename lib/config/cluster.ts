@@ -1,7 +1,7 @@
 import { CsiError } from "../core/errors.ts";
+import { isMapping, type Mapping } from "../core/mapping.ts";
 import { isNodeName } from "../core/name.ts";
 import { placeOf } from "../core/place.ts";
-import { isMapping, type Mapping } from "../schema/mapping.ts";
 import type { Budget } from "../yaml/budget.ts";
 import { parseYamlDocuments } from "../yaml/parse.ts";
 

@@ -1,9 +1,9 @@
 import type { GenericSchema } from "valibot";
 import { connectionNameForm, isConnectionName } from "../core/handle.ts";
+import { isMapping, type Mapping } from "../core/mapping.ts";
 import type { DriverModule } from "../drivers/module.ts";
 import { type Applied, apply } from "../schema/apply.ts";
 import { type Diagnostic, failure, type Path, type SchemaFinding } from "../schema/finding.ts";
-import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { inheritable, merge } from "../schema/merge.ts";
 import { keysOf } from "../schema/shape.ts";
 import { whereElse } from "../schema/unknown-keys.ts";

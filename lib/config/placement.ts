@@ -1,7 +1,7 @@
 import { CsiError } from "../core/errors.ts";
+import { isMapping, type Mapping } from "../core/mapping.ts";
 import { apply } from "../schema/apply.ts";
 import { inWords, type SchemaFinding } from "../schema/finding.ts";
-import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { merge } from "../schema/merge.ts";
 import { keysOf } from "../schema/shape.ts";
 import { expanded, type ValueResolver } from "../schema/value-resolver.ts";

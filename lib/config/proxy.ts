@@ -1,8 +1,8 @@
 import type { InferOutput } from "valibot";
+import { isMapping, type Mapping } from "../core/mapping.ts";
 import { type CacheTimeout, type CopySettings, type Group, usualCopies } from "../core/proxy.ts";
 import { apply } from "../schema/apply.ts";
 import { type Diagnostic, failure, type SchemaFinding } from "../schema/finding.ts";
-import { isMapping, type Mapping } from "../schema/mapping.ts";
 import type { ValueResolver } from "../schema/value-resolver.ts";
 import type { NodeIdConfig, TopologyConfig } from "../topology/config.ts";
 import { parseYaml, withPosition, type YamlSource } from "../yaml/parse.ts";

@@ -1,8 +1,8 @@
+import { isMapping } from "../core/mapping.ts";
 import { usualCopies } from "../core/proxy.ts";
 import type { DriverModule } from "../drivers/module.ts";
 import { apply } from "../schema/apply.ts";
 import { failure, type SchemaFinding } from "../schema/finding.ts";
-import { isMapping } from "../schema/mapping.ts";
 import { meant, nearest } from "../schema/nearest.ts";
 import { record } from "../schema/parts.ts";
 import type { ValueResolver } from "../schema/value-resolver.ts";

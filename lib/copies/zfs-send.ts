@@ -1,5 +1,6 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
+import { pause } from "../core/time.ts";
 import type { ReceivedState, SourceSnapshot, StreamSource, StreamStart, StreamTarget } from "../drivers/copying.ts";
 import { CommandError, commandFailure } from "../io/runner.ts";
 import { progressLine, type StreamFailure, type Transferred, transfer, transferHere } from "./stream-pipe.ts";
@@ -93,21 +94,10 @@ async function idleState(work: StreamWork, call: Call): Promise<Exclude<Received
         `${taskOf(work)}: a program of an earlier attempt still receives and does not end; retrying`,
       );
     if (!isStopped) await target.stop(id, call);
-    else await pause(500, call.signal);
+    else await pause(500, call.signal).catch(() => {});
     isStopped = true;
   }
 }
-
-const pause = (ms: number, signal: AbortSignal): Promise<void> =>
-  new Promise(resolve => {
-    const timer = setTimeout(done, ms);
-    signal.addEventListener("abort", done, { once: true });
-    function done(): void {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", done);
-      resolve();
-    }
-  });
 
 /** Why a stream failed; `kind` is set if a stream with another start or other features may succeed. */
 interface StreamFailed {

@@ -29,6 +29,12 @@ export function backendName(name: string, maxBytes: number): string {
  */
 export const isNodeName = (text: string): boolean => /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/.test(text);
 
+/**
+ * Before the keys of parameters and secrets that apply to one instance or driver (`democratic-csi.org/<instance or driver>/<key>`), or to all
+ * (`democratic-csi.org/<key>`).
+ */
+export const keyPrefix = "democratic-csi.org/";
+
 /** The class parameter with a template for the names of datasets, disks and folders. */
 export const nameTemplateKey = "nameTemplate";
 

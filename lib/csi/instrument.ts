@@ -16,9 +16,9 @@ export type Instrumented<T> = {
     : T[K];
 };
 
-type JsonObject = Readonly<Record<string, unknown>>;
-type Method = (request: Message & JsonObject, call: Call) => Promise<JsonObject>;
-type Streaming = (request: Message & JsonObject, call: Call) => AsyncIterable<JsonObject>;
+type Mapping = Readonly<Record<string, unknown>>;
+type Method = (request: Message & Mapping, call: Call) => Promise<Mapping>;
+type Streaming = (request: Message & Mapping, call: Call) => AsyncIterable<Mapping>;
 
 /** Methods that are polled or called at every start: not worth a log line at "info". */
 const quiet: ReadonlySet<string> = new Set([
@@ -60,7 +60,7 @@ export function instrument<S extends DescService>(
 
 function observed(method: DescMethod, run: Method, { log, verbose, calls }: CallObservation) {
   const silent = !verbose && quiet.has(method.name);
-  return async (request: Message & JsonObject, context: HandlerContext) => {
+  return async (request: Message & Mapping, context: HandlerContext) => {
     const call = new RequestCall(method, request, context, log);
     const end = calls?.(call.begun());
     if (verbose) call.log.debug("called", { method: method.name, request: withoutSecrets(method.input, request) });
@@ -79,7 +79,7 @@ function observed(method: DescMethod, run: Method, { log, verbose, calls }: Call
 
 /** Like `observed`, for a stream of answers: one line at its end, also if the client ends it. */
 function observedStream(method: DescMethod, run: Streaming, { log, verbose, calls }: CallObservation) {
-  return async function* (request: Message & JsonObject, context: HandlerContext) {
+  return async function* (request: Message & Mapping, context: HandlerContext) {
     const call = new RequestCall(method, request, context, log);
     const end = calls?.(call.begun());
     if (verbose) call.log.debug("called", { method: method.name, request: withoutSecrets(method.input, request) });
@@ -145,13 +145,13 @@ let calls = 0;
 class RequestCall implements Call {
   readonly #start = performance.now();
   readonly #method: DescMethod;
-  readonly #request: JsonObject;
+  readonly #request: Mapping;
   readonly #context: Pick<HandlerContext, "signal">;
   readonly #common: Log;
   #id: string | undefined;
   #log: Log | undefined;
 
-  constructor(method: DescMethod, request: JsonObject, context: Pick<HandlerContext, "signal">, log: Log) {
+  constructor(method: DescMethod, request: Mapping, context: Pick<HandlerContext, "signal">, log: Log) {
     this.#method = method;
     this.#request = request;
     this.#context = context;
@@ -185,14 +185,14 @@ class RequestCall implements Call {
     return { method: this.#method.name, connection, object: objectOf(this.#request) };
   }
 
-  end(code: CallEnd["code"], message: string | undefined, answer?: JsonObject): CallEnd {
+  end(code: CallEnd["code"], message: string | undefined, answer?: Mapping): CallEnd {
     const connection = connectionOf(this.#request, answer);
     const shown = message === undefined ? undefined : masked(message, Object.values(this.secrets));
     return { connection, code, message: shown, seconds: (performance.now() - this.#start) / 1000 };
   }
 
   /** The fields of the log line at the end of the call; `ms` since its start. */
-  facts(code: string, answer?: JsonObject): object {
+  facts(code: string, answer?: Mapping): object {
     const ms = Math.round((performance.now() - this.#start) * 100) / 100;
     const connection = connectionOf(this.#request, answer);
     return { method: this.#method.name, object: objectOf(this.#request), connection, code, ms };
@@ -200,19 +200,19 @@ class RequestCall implements Call {
 }
 
 /** The connection of a request: from the answer, else from the handle in the request, else from its class. */
-function connectionOf(request: JsonObject, answer: JsonObject | undefined): string | undefined {
-  const made = answer?.["volume"] as JsonObject | undefined;
+function connectionOf(request: Mapping, answer: Mapping | undefined): string | undefined {
+  const made = answer?.["volume"] as Mapping | undefined;
   const { volumeId, sourceVolumeId, snapshotId, targetSnapshotId } = request;
   for (const id of [made?.["volumeId"], volumeId, sourceVolumeId, snapshotId, targetSnapshotId]) {
     if (typeof id !== "string") continue;
     const handle = parseHandle(id, "volume") ?? parseHandle(id, "snapshot");
     if (handle) return handle.connection;
   }
-  return (request["parameters"] as JsonObject | undefined)?.["connection"] as string | undefined;
+  return (request["parameters"] as Mapping | undefined)?.["connection"] as string | undefined;
 }
 
 /** The volume or snapshot of a request as the cluster names it: the name of a new one, else the handle. */
-function objectOf({ name, snapshotId, targetSnapshotId, volumeId }: JsonObject): string | undefined {
+function objectOf({ name, snapshotId, targetSnapshotId, volumeId }: Mapping): string | undefined {
   const [named] = [name, snapshotId, targetSnapshotId, volumeId].filter(id => typeof id === "string" && id !== "");
   // The longest name or handle that CSI allows.
   return typeof named === "string" ? named.slice(0, 128) : undefined;

@@ -1,7 +1,7 @@
 import { type ClusterFacts, claimsOf } from "../config/cluster.ts";
 import { CsiError } from "../core/errors.ts";
+import { isMapping } from "../core/mapping.ts";
 import type { ClusterAccess } from "../io/kube.ts";
-import { isMapping } from "../schema/mapping.ts";
 
 /** Asks the cluster's API for its nodes and for the PersistentVolumes of a driver, with the rights of the pod. Never throws. */
 export async function clusterFacts(

@@ -1,13 +1,12 @@
+import { keyPrefix } from "../core/name.ts";
 import type { Context } from "./driver.ts";
 import type { ConnectionIdentity } from "./module.ts";
 
-const prefix = "democratic-csi.org/";
-
 /** Prefixes of a parameter, in order of precedence: this instance, this driver, every driver, no prefix. */
 const forms = ({ instanceId, driver }: ConnectionIdentity, key: string): readonly string[] => [
-  ...(instanceId === undefined ? [] : [`${prefix}${instanceId}/${key}`]),
-  `${prefix}${driver}/${key}`,
-  `${prefix}${key}`,
+  ...(instanceId === undefined ? [] : [`${keyPrefix}${instanceId}/${key}`]),
+  `${keyPrefix}${driver}/${key}`,
+  `${keyPrefix}${key}`,
   key,
 ];
 

@@ -14,13 +14,6 @@ const mostValues = 3_000_000;
 /** A longer text is never parsed at once, in bytes. */
 const longBytes = 8 << 20;
 
-/** An object of JSON, by the names of its members. */
-export type JsonObject = Readonly<Record<string, unknown>>;
-
-/** Whether a value of JSON is an object, not a list. */
-export const isJsonObject = (value: unknown): value is JsonObject =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
 /** A text that is not JSON, or that no storage system would answer. */
 export class NotJson extends Error {
   override readonly name = "NotJson";

@@ -1,6 +1,7 @@
 import { type RawData, WebSocket } from "ws";
+import { isMapping } from "../core/mapping.ts";
 import { dial, HttpError, type HttpFailure, type HttpSettings, originOf } from "./dial.ts";
-import { isJsonObject, NotJson, parsedJson } from "./json.ts";
+import { NotJson, parsedJson } from "./json.ts";
 
 /** The server's `error` for one call (JSON-RPC 2.0, 5.1). */
 export class RpcError extends Error {
@@ -186,7 +187,7 @@ class JsonRpcSocket implements RpcSocket {
   }
 
   #heard(message: unknown): void {
-    if (!isJsonObject(message)) {
+    if (!isMapping(message)) {
       this.#broken("the server did not send a JSON object");
       return;
     }

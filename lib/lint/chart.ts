@@ -1,5 +1,5 @@
+import { isMapping, type Mapping } from "../core/mapping.ts";
 import type { Path } from "../schema/finding.ts";
-import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { parseYaml } from "../yaml/parse.ts";
 import { partOf, type SourceDocument, secretByName } from "./document.ts";
 import { type ClassObject, listAt, type ManifestObject, mappingAt, textAt } from "./lint-input.ts";

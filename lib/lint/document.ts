@@ -1,5 +1,5 @@
+import type { Mapping } from "../core/mapping.ts";
 import type { Diagnostic, Path, Position } from "../schema/finding.ts";
-import type { Mapping } from "../schema/mapping.ts";
 import type { YamlSource } from "../yaml/parse.ts";
 
 /** A YAML document to check: one of a file, a part of one, or a file inside a Secret or ConfigMap. */

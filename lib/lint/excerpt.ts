@@ -1,7 +1,7 @@
 import { isAlias, isMap, isScalar, isSeq, type Node, type Pair } from "yaml";
+import { isMapping } from "../core/mapping.ts";
 import { hasHidden } from "../core/visible.ts";
 import type { Path, Position } from "../schema/finding.ts";
-import { isMapping } from "../schema/mapping.ts";
 import { manifestBudget } from "../yaml/budget.ts";
 import type { SourceDocument } from "./document.ts";
 

@@ -1,5 +1,5 @@
+import { isMapping, type Mapping } from "../core/mapping.ts";
 import type { Path } from "../schema/finding.ts";
-import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { at, listAt, type ManifestObject, textAt } from "./lint-input.ts";
 
 /** Values of a chart in a HelmRelease of Flux, an Application of Argo CD or a HelmChart of k3s: a mapping, or YAML as text. */

@@ -1,5 +1,5 @@
+import { isMapping } from "../core/mapping.ts";
 import { failure, located } from "../schema/finding.ts";
-import { isMapping } from "../schema/mapping.ts";
 import { fileBudget, manifestBudget, textOverBudget } from "../yaml/budget.ts";
 import { syntaxErrors } from "../yaml/errors.ts";
 import { parseYaml, parseYamlDocuments, type YamlSource } from "../yaml/parse.ts";

@@ -1,4 +1,4 @@
-import { isMapping, type Mapping } from "../schema/mapping.ts";
+import { isMapping, type Mapping } from "../core/mapping.ts";
 import { nearest } from "../schema/nearest.ts";
 import { sections } from "./facts.ts";
 

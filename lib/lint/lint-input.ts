@@ -1,8 +1,8 @@
 import type { ReadConnection } from "../config/connection.ts";
 import type { ReadProxy } from "../config/proxy.ts";
+import { isMapping, type Mapping } from "../core/mapping.ts";
 import type { DriverModule } from "../drivers/module.ts";
 import type { Path } from "../schema/finding.ts";
-import { isMapping, type Mapping } from "../schema/mapping.ts";
 import type { ValueResolver } from "../schema/value-resolver.ts";
 import type { PatternCompiler } from "../topology/pattern.ts";
 import type { SourceDocument } from "./document.ts";

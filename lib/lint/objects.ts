@@ -1,5 +1,5 @@
+import { isMapping, type Mapping } from "../core/mapping.ts";
 import type { Path } from "../schema/finding.ts";
-import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { parseYaml } from "../yaml/parse.ts";
 import { chartParts } from "./chart.ts";
 import { type DocumentDiagnostic, nameOf, partOf, type SourceDocument, secretByName } from "./document.ts";

@@ -1,6 +1,6 @@
 import { isScalar, Scalar } from "yaml";
+import type { Mapping } from "../core/mapping.ts";
 import type { Path, Position } from "../schema/finding.ts";
-import type { Mapping } from "../schema/mapping.ts";
 import { fileBudget } from "../yaml/budget.ts";
 import { parseYamlDocuments, type YamlSource } from "../yaml/parse.ts";
 import { type DocumentDiagnostic, nameOf, type SourceDocument } from "./document.ts";
@@ -113,20 +113,36 @@ export function* secretEntries(document: SourceDocument, secret: Mapping, path: 
     }),
   ];
   const beside = entries.some(({ text }) => kindIn(text) === "connection");
-  for (const { name, section, text, other, inOther } of entries) {
-    const isYaml = isFileName(name);
-    const fault = isConfiguration(kindIn(text))
-      ? isYaml || !isConnection(text)
-        ? undefined
-        : [`"${name}" is ignored: connection files end in .yaml or .yml`, `rename it to "${nameOf(name)}.yaml"`]
-      : isConfiguration(kindIn(inOther))
-        ? [`"${name}" cannot be read: "data" holds base64, and "stringData" plain text`, `move it to "${other}"`]
-        : beside && isYaml
-          ? [`"${name}" is not a configuration`, 'start a connection with "driver: <name>"; otherwise remove the entry']
-          : undefined;
-    if (fault)
-      yield report(document, readingRules["secret-entry"], [...path, section, name], fault[0] ?? "", fault[1], "key");
+  for (const entry of entries) {
+    const [message, fix] = entryFault(entry, beside) ?? [];
+    const at = [...path, entry.section, entry.name];
+    if (message !== undefined) yield report(document, readingRules["secret-entry"], at, message, fix, "key");
   }
+}
+
+interface SecretEntry {
+  readonly name: string;
+  readonly section: string;
+  /** What csimux reads, and what it would read in the other section. */
+  readonly text: unknown;
+  readonly other: string;
+  readonly inOther: unknown;
+}
+
+/** What is wrong with an entry, and what to do. `beside`: another one is a connection file. */
+function entryFault(
+  { name, text, other, inOther }: SecretEntry,
+  beside: boolean,
+): readonly [string, string] | undefined {
+  const isYaml = isFileName(name);
+  if (isConfiguration(kindIn(text))) {
+    if (isYaml || !isConnection(text)) return undefined;
+    return [`"${name}" is ignored: connection files end in .yaml or .yml`, `rename it to "${nameOf(name)}.yaml"`];
+  }
+  if (isConfiguration(kindIn(inOther)))
+    return [`"${name}" cannot be read: "data" holds base64, and "stringData" plain text`, `move it to "${other}"`];
+  if (!beside || !isYaml) return undefined;
+  return [`"${name}" is not a configuration`, 'start a connection with "driver: <name>"; otherwise remove the entry'];
 }
 
 const decodedText = (value: unknown): string | undefined => (typeof value === "string" ? decoded(value) : undefined);

@@ -56,20 +56,23 @@ const inlineVolumes = ({ connections, settings }: RouterContext) => ({
     connections.use(name, "retry", connection => ability(connection, "inline").remove(...args)),
 });
 
+/** What a router is opened with. Without `openCopies`, nothing is copied between connections. */
+interface RouterParts<C extends Copies> {
+  readonly connections: Connections;
+  readonly configured: ConfiguredGroups;
+  readonly settings: () => RouterSettings;
+  readonly log: Log;
+  readonly times?: Partial<ResponseTimes> | undefined;
+  readonly healthTimes?: HealthTimes | undefined;
+  readonly openCopies?: ((parts: CopiesParts) => C) | undefined;
+}
+
 /**
  * Opens the router over these connections and groups. A call runs as a job (jobs.ts), which holds its locks (core/locks.ts) and a lease
- * of its connection (connections.ts, pool.ts), and calls the driver with time limit and breaker (storage-calls.ts). Without `openCopies`,
- * nothing is copied between connections.
+ * of its connection (connections.ts, pool.ts), and calls the driver with time limit and breaker (storage-calls.ts).
  */
-export function openRouter<C extends Copies>(
-  connections: Connections,
-  configured: ConfiguredGroups,
-  settings: () => RouterSettings,
-  log: Log,
-  times: Partial<ResponseTimes> = {},
-  healthTimes: HealthTimes = usualHealth,
-  openCopies?: (parts: CopiesParts) => C,
-) {
+export function openRouter<C extends Copies>(own: RouterParts<C>) {
+  const { connections, configured, settings, log, times = {}, healthTimes = usualHealth, openCopies } = own;
   const jobs = new Jobs();
   const calls = new StorageCalls(connections, times, log);
   const groups = new Groups(connections, configured);

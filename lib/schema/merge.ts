@@ -1,6 +1,6 @@
 import type { GenericSchema } from "valibot";
+import { isMapping, type Mapping } from "../core/mapping.ts";
 import type { Path } from "./finding.ts";
-import { isMapping, type Mapping } from "./mapping.ts";
 import { aboutOf, schemaAt, shapeOf } from "./shape.ts";
 
 /** The canonical key of a spelling: the target of an alias, the secret of `<key>File`, else the key itself. */

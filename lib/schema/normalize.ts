@@ -1,6 +1,6 @@
 import type { GenericSchema } from "valibot";
+import { isMapping, type Mapping } from "../core/mapping.ts";
 import { failure, type Path, type SchemaFinding, warning } from "./finding.ts";
-import { isMapping, type Mapping } from "./mapping.ts";
 import { meant, nearest } from "./nearest.ts";
 import { holdsPlaceholder, isPlaceholder } from "./parts.ts";
 import { aboutOf, shapeOf } from "./shape.ts";

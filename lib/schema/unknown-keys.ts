@@ -1,6 +1,6 @@
 import type { GenericSchema } from "valibot";
+import type { Mapping } from "../core/mapping.ts";
 import { failure, type Path, problem, type SchemaFinding, shownKey, warning } from "./finding.ts";
-import type { Mapping } from "./mapping.ts";
 import { meant, nearest } from "./nearest.ts";
 import { aboutOf, shapeOf } from "./shape.ts";
 import type { ValueResolver } from "./value-resolver.ts";

@@ -2,8 +2,8 @@
 // classes.ts convert it, volumes.ts its PersistentVolumes, manifests.ts writes the new one, left.ts lists what is left
 // to do.
 
+import { isMapping, type Mapping } from "../core/mapping.ts";
 import { at, listAt, mappingAt, textAt } from "../lint/lint-input.ts";
-import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { cut, fullName, type OldDeployment, type Release } from "./old.ts";
 
 /** A Kubernetes object. */

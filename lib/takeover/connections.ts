@@ -1,9 +1,9 @@
 import { isMap, isScalar, type Pair, parseDocument, stringify } from "yaml";
 import { singleName } from "../config/single.ts";
 import { isConnectionName } from "../core/handle.ts";
+import { isMapping, type Mapping } from "../core/mapping.ts";
 import { type LintProblem, type LintSettings, lint } from "../lint/lint.ts";
 import { textAt } from "../lint/lint-input.ts";
-import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { isOff, type OldDeployment } from "./old.ts";
 
 /** An old deployment as a connection. */

@@ -1,6 +1,6 @@
 import { hostPath, iscsiadmVariable } from "../core/host-path.ts";
+import { isMapping, type Mapping } from "../core/mapping.ts";
 import { textAt } from "../lint/lint-input.ts";
-import { isMapping, type Mapping } from "../schema/mapping.ts";
 
 /** Values that are carried over and need no message. */
 const carried: readonly string[] = [

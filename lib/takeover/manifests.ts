@@ -1,6 +1,6 @@
 import { parseAllDocuments, stringify } from "yaml";
+import { isMapping, type Mapping } from "../core/mapping.ts";
 import { at, listAt, mappingAt, textAt } from "../lint/lint-input.ts";
-import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { yamlText } from "../yaml/print.ts";
 import type { Manifest } from "./classes.ts";
 import type { TakenOverConnection } from "./connections.ts";

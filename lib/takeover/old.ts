@@ -1,9 +1,9 @@
+import { isMapping, type Mapping } from "../core/mapping.ts";
 import { isNodeName } from "../core/name.ts";
 import { releaseValues } from "../lint/gitops.ts";
 import { isEncrypted } from "../lint/input.ts";
 import { helmBelow, kindOf } from "../lint/kinds.ts";
 import { at, listAt, mappingAt, textAt } from "../lint/lint-input.ts";
-import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { manifestBudget } from "../yaml/budget.ts";
 import { parseYaml, parseYamlDocuments } from "../yaml/parse.ts";
 

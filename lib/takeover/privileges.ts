@@ -1,6 +1,6 @@
+import type { Mapping } from "../core/mapping.ts";
 import type { LintSettings } from "../lint/lint.ts";
 import { listAt, mappingAt, textAt } from "../lint/lint-input.ts";
-import type { Mapping } from "../schema/mapping.ts";
 import type { Manifest } from "./classes.ts";
 import type { TakenOverConnection } from "./connections.ts";
 

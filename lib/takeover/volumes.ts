@@ -1,8 +1,8 @@
 import { encodeHandle, idBytes } from "../core/handle.ts";
+import { isMapping, type Mapping } from "../core/mapping.ts";
 import { isNodeName } from "../core/name.ts";
 import { visible } from "../core/visible.ts";
 import { listAt, mappingAt, textAt } from "../lint/lint-input.ts";
-import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { manifestBudget } from "../yaml/budget.ts";
 import { parseYaml } from "../yaml/parse.ts";
 import type { Manifest } from "./classes.ts";

@@ -1,6 +1,6 @@
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { spawned } from "../spawned.ts";
+import { goInModule } from "./go.ts";
 import { built, versions } from "./place.ts";
 
 interface GoMod {
@@ -21,14 +21,8 @@ const required: readonly (readonly [string, string])[] = [
   ["github.com/containernetworking/plugins", versions.cni],
 ];
 
-/** Runs go in the build folder and returns its output. Throws with the end of its error output. */
-export async function go(args: readonly string[], more: { readonly modfile?: string; readonly show?: boolean } = {}) {
-  const flags = ["-mod=mod", "-buildvcs=false", ...(more.modfile ? [`-modfile=${more.modfile}`] : [])];
-  const env = { GOFLAGS: flags.join(" "), CGO_ENABLED: "0", GOTOOLCHAIN: "local" };
-  const result = await spawned(["go", ...args], { cwd: built.source, env, timeoutMs: 3 * 3_600_000 });
-  if (result.code !== 0) throw new Error(`go ${args[0]}: ${result.stderr.slice(-3000)}`);
-  return result.stdout;
-}
+/** Runs go in the build folder, with another go.mod if one is named; as goInModule. */
+export const go = (args: readonly string[], modfile?: string) => goInModule(built.source, args, modfile);
 
 async function kubernetesGoMod(): Promise<GoMod> {
   const { GoMod } = JSON.parse(await go(["mod", "download", "-json", `k8s.io/kubernetes@v${versions.kubernetes}`]));

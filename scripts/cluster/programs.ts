@@ -58,9 +58,9 @@ async function compile({ name, package: path, kubernetes, tests }: Program): Pro
   const target = join(built.programs, name);
   // Renamed when complete, so that a partial file is never used.
   const partial = `${target}.partial`;
-  const more = kubernetes ? { modfile: "kubernetes.mod" } : {};
+  const modfile = kubernetes ? "kubernetes.mod" : undefined;
   const command = tests ? ["test", "-c", "-vet=off"] : ["build"];
-  await go([...command, "-p", jobs, "-trimpath", "-ldflags", linked, "-o", partial, path], more);
+  await go([...command, "-p", jobs, "-trimpath", "-ldflags", linked, "-o", partial, path], modfile);
   await rename(partial, target);
   say(`built ${name} in ${Math.round((Date.now() - began) / 1000)} s`);
 }

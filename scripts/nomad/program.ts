@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
 import { mkdir, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { goInModule } from "../cluster/go.ts";
 import { say } from "../say.ts";
-import { spawned } from "../spawned.ts";
 import { built, cache, versions } from "./place.ts";
 
 const nomad = "github.com/hashicorp/nomad";
@@ -12,13 +12,7 @@ interface Replacement {
   readonly New: { readonly Path: string; readonly Version?: string };
 }
 
-/** Runs go in the build folder and returns its output. Throws with the end of its error output. */
-async function go(...args: readonly string[]): Promise<string> {
-  const env = { GOFLAGS: "-mod=mod -buildvcs=false", CGO_ENABLED: "0", GOTOOLCHAIN: "local" };
-  const result = await spawned(["go", ...args], { cwd: built.source, env, timeoutMs: 3 * 3_600_000 });
-  if (result.code !== 0) throw new Error(`go ${args[0]}: ${result.stderr.slice(-3000)}`);
-  return result.stdout;
-}
+const go = (...args: readonly string[]) => goInModule(built.source, args);
 
 const goMod = (lines: readonly string[]): Promise<void> =>
   writeFile(join(built.source, "go.mod"), ["module csimux.test/nomad", "go 1.26.0", ...lines, ""].join("\n"));

@@ -80,18 +80,19 @@ export function copyProcess({
     { kind: "forever" },
     log,
   );
-  const router = openRouter(
+  const copying = { stream, settings: () => present, log, lockedId: async () => lockedId };
+  const router = openRouter({
     connections,
-    async () => groups ?? new Map(),
-    () => ({
+    configured: async () => groups ?? new Map(),
+    settings: () => ({
       policy: { match: "lenient", report: "all", honourPreferred: "off", prefix: "t.example" },
       ...{ legacyConnection, single: undefined, listing: "complete", isMapped: () => false },
     }),
     log,
-    { look, capacity: 5_000 },
-    { hold: 0, fresh: 0 },
-    openCopies({ stream, settings: () => present, log, lockedId: async () => lockedId, times: { ...quick, ...times } }),
-  );
+    times: { look, capacity: 5_000 },
+    healthTimes: { hold: 0, fresh: 0 },
+    openCopies: openCopies({ ...copying, times: { ...quick, ...times } }),
+  });
   const { copies } = router;
   if (!copies) throw new Error("it copies");
   return { ...router, copies, connections };

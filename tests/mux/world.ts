@@ -50,14 +50,10 @@ export function muxWorld(
     log,
     () => performance.now() + clock.ahead,
   );
-  const mux = openRouter(
-    connections,
-    async () => groups,
-    () => settings,
-    log,
-    patience,
-    health,
-  );
+  const mux = openRouter({
+    ...{ connections, configured: async () => groups, settings: () => settings, log },
+    ...{ times: patience, healthTimes: health },
+  });
   return {
     memories,
     traits,

@@ -6,7 +6,7 @@ import {
   writeLine,
 } from "../../../lib/copies/protocol.ts";
 import { CsiError } from "../../../lib/core/errors.ts";
-import { isJsonObject, type JsonObject } from "../../../lib/io/json.ts";
+import { isMapping, type Mapping } from "../../../lib/core/mapping.ts";
 import { csiSocketOf } from "../../csi-socket.ts";
 import type { Host } from "../../host.ts";
 import { defaults } from "../../serve/options.ts";
@@ -81,10 +81,10 @@ async function requestOf(verb: CopiesVerb, volume: string | undefined, host: Hos
   return verb === "freeze" || verb === "thaw" ? { command: verb, volume: id } : { command: verb, target: id };
 }
 
-function parsed(text: string): JsonObject {
+function parsed(text: string): Mapping {
   try {
     const value: unknown = JSON.parse(text);
-    if (isJsonObject(value)) return value;
+    if (isMapping(value)) return value;
   } catch {
     // Reported below.
   }

@@ -1,9 +1,9 @@
 import { messageOf } from "../../../lib/core/errors.ts";
 import { parseHandle } from "../../../lib/core/handle.ts";
+import { isMapping, type Mapping } from "../../../lib/core/mapping.ts";
 import { isNodeName } from "../../../lib/core/name.ts";
 import { listAt, mappingAt, textAt } from "../../../lib/lint/lint-input.ts";
 import type { Status } from "../../../lib/observe/status.ts";
-import { isMapping, type Mapping } from "../../../lib/schema/mapping.ts";
 import type { Host } from "../../host.ts";
 import { memberText, problemsOf } from "../../status/problems.ts";
 import { UsageError, visible } from "../../terminal/terminal.ts";
@@ -52,8 +52,9 @@ export async function explain(name: string, given: string | undefined, cluster: 
     `${namespace}/${claim} is ${phase}${volume === undefined ? "" : `, with the PersistentVolume ${volume}`}`,
     lost,
   );
-  if (phase === "Pending") await pending(pvc, events, users, status, look, findings);
-  else if (volume !== undefined) await bound(volume, { cluster, csimux, status, users, namespace, look, findings });
+  const parts = { cluster, csimux, status, users, namespace, look, findings };
+  if (phase === "Pending") await pending(pvc, events, parts);
+  else if (volume !== undefined) await bound(volume, parts);
   host.out(findings.text());
   return findings.wrong.length > 0 ? 1 : 0;
 }
@@ -127,15 +128,20 @@ const unscheduled = (pod: Mapping): string | undefined => {
     : undefined;
 };
 
+/** What is known about a claim and its pods. */
+interface ClaimParts {
+  readonly cluster: Cluster;
+  readonly csimux: readonly CsimuxPod[];
+  readonly status: Status | undefined;
+  readonly users: readonly Mapping[];
+  readonly namespace: string;
+  readonly look: Look;
+  readonly findings: Findings;
+}
+
 /** Why a claim has no volume: class, connection, topology, or the last error of the provisioner. */
-async function pending(
-  pvc: Mapping,
-  events: readonly string[],
-  users: readonly Mapping[],
-  status: Status | undefined,
-  look: Look,
-  findings: Findings,
-): Promise<void> {
+async function pending(pvc: Mapping, events: readonly string[], parts: ClaimParts): Promise<void> {
+  const { users, status, look, findings } = parts;
   const name = textAt(pvc, "spec", "storageClassName");
   if (name === undefined)
     return findings.add("class", "none", "the claim names no class, and the cluster had no default class");
@@ -183,18 +189,8 @@ function connectionStation(name: string, status: Status, creates: boolean, findi
     findings.add("connection", name, `csimux has no connection or group "${name}": add its file, or correct the class`);
 }
 
-interface BoundParts {
-  readonly cluster: Cluster;
-  readonly csimux: readonly CsimuxPod[];
-  readonly status: Status | undefined;
-  readonly users: readonly Mapping[];
-  readonly namespace: string;
-  readonly look: Look;
-  readonly findings: Findings;
-}
-
 /** From a PersistentVolume to its storage, and to the pods that use it. */
-async function bound(volume: string, parts: BoundParts): Promise<void> {
+async function bound(volume: string, parts: ClaimParts): Promise<void> {
   const { cluster, csimux, status, users, look, findings } = parts;
   const pv = await look("pv", volume);
   const handle = textAt(pv, "spec", "csi", "volumeHandle");
@@ -236,33 +232,27 @@ async function storage(
   else findings.add("storage", `${id} on ${connection}`, why || "the volume cannot be read");
 }
 
-/** A pod that uses the volume: its node, the attachment, csimux there, and what kubelet reports. */
-async function user(
-  pod: Mapping,
-  volume: string,
-  driver: string,
-  connection: string | undefined,
-  parts: BoundParts,
-): Promise<void> {
-  const { cluster, csimux, namespace, look, findings } = parts;
-  const name = textAt(pod, "metadata", "name") ?? "";
-  const phase = textAt(pod, "status", "phase");
-  const node = textAt(pod, "spec", "nodeName");
-  const isReady = listAt(pod, "status", "conditions").some(
-    each => textAt(each, "type") === "Ready" && textAt(each, "status") === "True",
-  );
-  findings.add("pod", `${name} is ${phase}${node === undefined ? "" : ` on ${node}`}`, unscheduled(pod));
-  if (node === undefined || (phase === "Running" && isReady)) return;
-  const attachments = listAt(await look("volumeattachments"), "items").filter(
+/** Where the volume is attached, while a pod on `node` waits for it. */
+async function attachments(volume: string, node: string, { look, findings }: ClaimParts): Promise<void> {
+  const all = listAt(await look("volumeattachments"), "items").filter(
     each => textAt(each, "spec", "source", "persistentVolumeName") === volume,
   );
-  for (const each of attachments) {
+  for (const each of all) {
     const at = textAt(each, "spec", "nodeName") ?? "";
     const isAttached = mappingAt(each, "status")["attached"] === true;
     const error = textAt(each, "status", "attachError", "message") ?? textAt(each, "status", "detachError", "message");
     const elsewhere = at === node ? undefined : `it is still attached to ${at}; its pod there must end first`;
     findings.add("attachment", `${isAttached ? "attached" : "not attached"} to ${at}`, error, elsewhere);
   }
+}
+
+/** Whether csimux on a node can be used, and what it says about the connection. */
+async function csimuxOn(
+  node: string,
+  driver: string,
+  connection: string | undefined,
+  { cluster, csimux, look, findings }: ClaimParts,
+): Promise<void> {
   const own =
     csimux.find(each => each.node === node && each.container && !each.isController) ??
     csimux.find(each => each.node === node);
@@ -281,6 +271,27 @@ async function user(
   const found = status?.connections.find(each => each.name === connection);
   if (status && found)
     findings.add("node", "csimux there answers", ...problemsOf(found, status.now).map(({ text }) => text));
+}
+
+/** A pod that uses the volume: its node, the attachment, csimux there, and what kubelet reports. */
+async function user(
+  pod: Mapping,
+  volume: string,
+  driver: string,
+  connection: string | undefined,
+  parts: ClaimParts,
+): Promise<void> {
+  const { namespace, look, findings } = parts;
+  const name = textAt(pod, "metadata", "name") ?? "";
+  const phase = textAt(pod, "status", "phase");
+  const node = textAt(pod, "spec", "nodeName");
+  const isReady = listAt(pod, "status", "conditions").some(
+    each => textAt(each, "type") === "Ready" && textAt(each, "status") === "True",
+  );
+  findings.add("pod", `${name} is ${phase}${node === undefined ? "" : ` on ${node}`}`, unscheduled(pod));
+  if (node === undefined || (phase === "Running" && isReady)) return;
+  await attachments(volume, node, parts);
+  await csimuxOn(node, driver, connection, parts);
   const events = await warnings("Pod", name, namespace, look);
   findings.add("kubelet", events.length === 0 ? "reports nothing" : "reports", events[0], ...waitingIn(pod));
 }

@@ -5,10 +5,10 @@ import { listAt, textAt } from "../../../lib/lint/lint-input.ts";
 import { visible } from "../../terminal/terminal.ts";
 import { type CsimuxPod, inPodOf, kubectlWords } from "../cluster.ts";
 import { stillRunning } from "../copies/options.ts";
-import type { Desk } from "./desk.ts";
+import type { ServedDriver } from "./cluster-objects.ts";
+import type { Kubectl } from "./kubectl.ts";
 import { listOfTexts } from "./objects/objects.ts";
 import { MoveRefusal } from "./refusal.ts";
-import type { ServedDriver } from "./world.ts";
 
 /** The last answer of a successful request. */
 export type CopyDone = Extract<CopyAnswer, { readonly kind: "done" }>;
@@ -44,14 +44,14 @@ interface ServingPod {
 
 /** The controller of csimux, through `csimux copies` in its pod. Methods throw CopyRefusal, and MoveRefusal if it does not answer. */
 export class CopyingController {
-  readonly #desk: Desk;
+  readonly #kubectl: Kubectl;
   readonly #driver: string;
   /** How long one `kubectl exec` waits for a pass, in seconds; connections that last for hours break. */
   readonly #waitSeconds: number;
   #pod: ServingPod | undefined;
 
-  constructor(desk: Desk, driver: string, waitSeconds: number) {
-    this.#desk = desk;
+  constructor(kubectl: Kubectl, driver: string, waitSeconds: number) {
+    this.#kubectl = kubectl;
     this.#driver = driver;
     this.#waitSeconds = waitSeconds;
   }
@@ -102,7 +102,7 @@ export class CopyingController {
 
   /** Prints the command of kubectl that sends a request. */
   async print(words: readonly string[], stdin?: string): Promise<void> {
-    this.#desk.print(inPodOf((await this.#found()).pod, ["copies", ...words], stdin !== undefined), stdin);
+    this.#kubectl.print(inPodOf((await this.#found()).pod, ["copies", ...words], stdin !== undefined), stdin);
   }
 
   async #ask(words: readonly string[], tell?: (progress: PassProgress) => void, stdin?: string): Promise<CopyDone> {
@@ -114,7 +114,7 @@ export class CopyingController {
       if (last?.kind === "done") return last;
       if (last?.kind !== "failed") continue;
       if (last.code !== "aborted" || performance.now() > end) throw new CopyRefusal(last.code, visible(last.message));
-      await this.#desk.pause(pauseMs);
+      await this.#kubectl.pause(pauseMs);
     }
   }
 
@@ -137,7 +137,7 @@ export class CopyingController {
   ): Promise<{ readonly stdout: string }> {
     for (let attempt = 1; ; attempt++) {
       const { pod } = await this.#found();
-      const output = await this.#desk.run(inPodOf(pod, [...words, "-o", "json"], stdin !== undefined), stdin);
+      const output = await this.#kubectl.run(inPodOf(pod, [...words, "-o", "json"], stdin !== undefined), stdin);
       if (isComplete(output)) return output;
       this.#pod = undefined;
       const why = visible(kubectlWords(output).split("\n")[0] ?? "");
@@ -145,16 +145,16 @@ export class CopyingController {
         throw new MoveRefusal(
           `the controller ${pod.namespace}/${pod.name} does not answer csimux ${words.slice(0, 2).join(" ")}: ${why}`,
         );
-      await this.#desk.pause(pauseMs);
+      await this.#kubectl.pause(pauseMs);
     }
   }
 
   /** A ready controller that serves the driver. */
   async #found(): Promise<ServingPod> {
     if (this.#pod) return this.#pod;
-    const pods = await this.#desk.cluster.pods();
+    const pods = await this.#kubectl.cluster.pods();
     for (const pod of pods.filter(each => each.isController && each.isReady)) {
-      const { stdout } = await this.#desk.run(inPodOf(pod, ["status", "-o", "json"], false));
+      const { stdout } = await this.#kubectl.run(inPodOf(pod, ["status", "-o", "json"], false));
       const served = servedIn(stdout);
       if (served?.name !== this.#driver && !served?.aliases.has(this.#driver)) continue;
       this.#pod = { pod, served };

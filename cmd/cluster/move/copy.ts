@@ -1,7 +1,8 @@
+import type { Mapping } from "../../../lib/core/mapping.ts";
 import { volumeName } from "../../../lib/core/name.ts";
 import { textAt } from "../../../lib/lint/lint-input.ts";
-import type { Mapping } from "../../../lib/schema/mapping.ts";
 import { size } from "../../status/problems.ts";
+import type { Moving } from "./cluster-objects.ts";
 import type { CopyDone, WantedCopy } from "./controller.ts";
 import { claimManifest } from "./objects/manifests.ts";
 import { annotation, type MoveNote, noteText } from "./objects/note.ts";
@@ -10,7 +11,6 @@ import { createParameters } from "./objects/secrets.ts";
 import { MoveRefusal } from "./refusal.ts";
 import { refusalsOf } from "./refusals.ts";
 import { again, forEachClaim, type MoveWork, noted, setPolicy, stateOf, writeNote } from "./work.ts";
-import type { Moving } from "./world.ts";
 
 /** The most passes of one command, and how short a pass must be so that no further one follows. */
 const shortSeconds = 60;
@@ -56,30 +56,30 @@ export function wantedCopy(
 }
 
 /** The object of the claim's VolumeAttributesClass. */
-export const attributesOf = async ({ desk }: MoveWork, { claim }: Moving): Promise<Mapping | undefined> => {
+export const attributesOf = async ({ kubectl }: MoveWork, { claim }: Moving): Promise<Mapping | undefined> => {
   const name = textAt(claim, "spec", "volumeAttributesClassName");
-  return name === undefined || name === "" ? undefined : desk.get("volumeattributesclass", name);
+  return name === undefined || name === "" ? undefined : kubectl.get("volumeattributesclass", name);
 };
 
 /** The class to which claims move. Throws MoveRefusal if it does not exist. */
-export function targetClass({ world }: Pick<MoveWork, "world">, name: string | undefined): Mapping {
-  const found = world.classes.find(each => placeOfObject(each).name === name);
+export function targetClass({ objects }: Pick<MoveWork, "objects">, name: string | undefined): Mapping {
+  const found = objects.classes.find(each => placeOfObject(each).name === name);
   if (found) return found;
   throw new MoveRefusal(`the StorageClass ${name} does not exist`);
 }
 
 /** `csimux move copy`: begins each copy and makes passes while the pods run. Nothing is stopped. */
 export async function copy(work: MoveWork): Promise<number> {
-  const { options, world, claims, desk } = work;
+  const { options, objects, claims, kubectl } = work;
   const { toClass = "" } = options;
-  const refusals = refusalsOf(world, claims, toClass, options);
+  const refusals = refusalsOf(objects, claims, toClass, options);
   if (refusals.length > 0) throw new MoveRefusal(...refusals);
   await forEachClaim(claims, async claim => checkPlan(work, claim));
   await forEachClaim(claims, async claim => {
     const begun = await begin(work, await note(work, claim, toClass));
     await passes(work, begun);
   });
-  if (!desk.isPrint) desk.say(`next: csimux move switch, which stops the pods for the last pass`);
+  if (!kubectl.isPrint) kubectl.say(`next: csimux move switch, which stops the pods for the last pass`);
   return 0;
 }
 
@@ -94,10 +94,10 @@ const nameOf = ({ claim }: Pick<Moving, "claim">, attempt: number): string =>
   `moved-${textAt(claim, "metadata", "uid")}-${attempt}`;
 
 /** A name that no earlier move of this claim has used: the record of a cancelled copy may still exist. */
-async function freeName({ controller, world }: MoveWork, moving: Moving): Promise<string> {
+async function freeName({ controller, objects }: MoveWork, moving: Moving): Promise<string> {
   const used = new Set([
     ...(await controller.list()).map(each => each.name),
-    ...world.volumes.map(each => placeOfObject(each).name),
+    ...objects.volumes.map(each => placeOfObject(each).name),
   ]);
   let attempt = 1;
   while (used.has(nameOf(moving, attempt))) attempt++;
@@ -106,7 +106,7 @@ async function freeName({ controller, world }: MoveWork, moving: Moving): Promis
 
 /** Writes the annotation of the move and the policy Retain to the old PersistentVolume, in one change. */
 async function note(work: MoveWork, moving: Moving, toClass: string): Promise<Moving> {
-  const { desk } = work;
+  const { kubectl } = work;
   const { claim, old } = moving;
   if (moving.note !== undefined && old !== undefined) {
     await setPolicy(work, old, "Retain");
@@ -124,34 +124,34 @@ async function note(work: MoveWork, moving: Moving, toClass: string): Promise<Mo
     nodes: [],
     claim: claimManifest(claim, classOf(claim), placeOfObject(old).name),
   };
-  await desk.patch("pv", old, {
+  await kubectl.patch("pv", old, {
     metadata: { annotations: { [annotation]: noteText(made) } },
     spec: { persistentVolumeReclaimPolicy: "Retain" },
   });
-  return desk.isPrint ? { ...moving, note: made } : again(work, moving);
+  return kubectl.isPrint ? { ...moving, note: made } : again(work, moving);
 }
 
 /** Begins the copy, or finds it. */
 async function begin(work: MoveWork, moving: Moving): Promise<Moving> {
   const { note } = noted(moving);
   const wanted = wantedCopy(moving, note.volume, targetClass(work, note.toClass), await attributesOf(work, moving));
-  if (work.desk.isPrint) {
+  if (work.kubectl.isPrint) {
     await work.controller.print(["begin"], JSON.stringify(wanted));
-    if (note.target === "") work.desk.say("this prints the id of the new volume; replace TARGET by it");
+    if (note.target === "") work.kubectl.say("this prints the id of the new volume; replace TARGET by it");
     return moving;
   }
   const { target, method, instead } = await work.controller.begin(wanted);
   if (target === undefined)
     throw new MoveRefusal(`csimux did not say the id of the copy of claim ${claimText(moving)}`);
   if (note.target === "")
-    work.desk.say(
+    work.kubectl.say(
       `${claimText(moving)}: copying to ${target} (${method ?? "unknown method"})${instead?.length ? `; ${instead.join("; ")}` : ""}`,
     );
   return writeNote(work, moving, { target });
 }
 
 async function passes(work: MoveWork, moving: Moving): Promise<void> {
-  if (work.desk.isPrint) return work.controller.print(["pass", noted(moving).note.target || "TARGET"]);
+  if (work.kubectl.isPrint) return work.controller.print(["pass", noted(moving).note.target || "TARGET"]);
   let claim = moving;
   for (let each = 0; each < maxRounds; each++) {
     const { seconds } = await pass(work, claim);

@@ -1,10 +1,10 @@
+import type { Mapping } from "../../../lib/core/mapping.ts";
 import { textAt } from "../../../lib/lint/lint-input.ts";
-import type { Mapping } from "../../../lib/schema/mapping.ts";
+import { handleOf, type Moving, sharersOf } from "./cluster-objects.ts";
 import { CopyRefusal } from "./controller.ts";
 import { claimOfVolume, claimText, placeOfObject } from "./objects/objects.ts";
 import { MoveRefusal } from "./refusal.ts";
 import { endMove, forEachClaim, isBeingDeleted, type MoveWork, noted, setPolicy, stateOf, volumeNow } from "./work.ts";
-import { handleOf, type Moving, sharersOf } from "./world.ts";
 
 /** How long a deletion may take before a message says that it continues, in milliseconds. */
 const deletionMs = 60_000;
@@ -14,14 +14,14 @@ const kept = "deleteStrategy: retain keeps it";
 
 /** `csimux move finish`: gives the unused volume its old policy, or deletes it after an undo, and ends the move. */
 export async function finish(work: MoveWork): Promise<number> {
-  const { claims, desk, options } = work;
+  const { claims, kubectl, options } = work;
   const moved = claims.filter(each => each.note !== undefined);
-  for (const claim of claims) if (claim.note === undefined) desk.say(`${claimText(claim)}: is not being moved`);
+  for (const claim of claims) if (claim.note === undefined) kubectl.say(`${claimText(claim)}: is not being moved`);
   for (const claim of moved) checkFinished(claim);
   for (const volume of moved.flatMap(loser)) checkUnshared(work, volume);
   const doomed = moved.flatMap(loser).map(each => `${placeOfObject(each).name} (${handleOf(each)})`);
-  if (doomed.length > 0 && !desk.isPrint && !options.isSure)
-    await desk.confirm(
+  if (doomed.length > 0 && !kubectl.isPrint && !options.isSure)
+    await kubectl.confirm(
       `These volumes will be deleted, with their data unless ${kept}: ${doomed.join(", ")}. Continue?`,
     );
   await forEachClaim(moved, each => (noted(each).note.step === "switched" ? keepNew(work, each) : keepOld(work, each)));
@@ -55,9 +55,9 @@ function checkFinished(moving: Moving): void {
 }
 
 /** Throws MoveRefusal if another PersistentVolume has the storage that is to be deleted. */
-function checkUnshared({ world }: MoveWork, volume: Mapping): void {
+function checkUnshared({ objects }: MoveWork, volume: Mapping): void {
   const { name } = placeOfObject(volume);
-  const [other] = sharersOf(world, volume);
+  const [other] = sharersOf(objects, volume);
   if (other !== undefined)
     throw new MoveRefusal(
       `the PersistentVolume ${other} has the same storage as ${name}; nothing is deleted. If that storage is not needed any more, set ${other} to the policy Retain, delete it, and repeat the command`,
@@ -66,16 +66,16 @@ function checkUnshared({ world }: MoveWork, volume: Mapping): void {
 
 async function keepNew(work: MoveWork, moving: Moving): Promise<void> {
   const { note, old } = noted(moving);
-  const { desk, world } = work;
-  const target = world.classes.find(each => placeOfObject(each).name === note.toClass);
+  const { kubectl, objects } = work;
+  const target = objects.classes.find(each => placeOfObject(each).name === note.toClass);
   // The class's policy; without one it is Delete (Kubernetes API reference, StorageClass).
   const policy = textAt(target, "reclaimPolicy") ?? "Delete";
   await thawUnlessGone(work, moving.source);
   if (moving.fresh !== undefined && target !== undefined) await setPolicy(work, moving.fresh, policy);
   await endMove(work, old);
   if (note.policy === "Delete") await gone(work, moving, placeOfObject(old).name);
-  else if (!desk.isPrint)
-    desk.say(
+  else if (!kubectl.isPrint)
+    kubectl.say(
       `${claimText(moving)}: ${placeOfObject(old).name} had the policy ${note.policy} before the move, and stays`,
     );
 }
@@ -86,12 +86,12 @@ async function keepOld(work: MoveWork, moving: Moving): Promise<void> {
     await setPolicy(work, moving.fresh, "Delete");
     await gone(work, moving, note.volume);
   }
-  await endMove(work, work.desk.isPrint ? old : await volumeNow(work, placeOfObject(old).name));
+  await endMove(work, work.kubectl.isPrint ? old : await volumeNow(work, placeOfObject(old).name));
 }
 
 /** Sets a volume back to writable: storage may refuse to delete a read-only one, and one that stays must be writable. */
-async function thawUnlessGone({ controller, desk }: MoveWork, handle: string): Promise<void> {
-  if (desk.isPrint) return controller.print(["thaw", handle]);
+async function thawUnlessGone({ controller, kubectl }: MoveWork, handle: string): Promise<void> {
+  if (kubectl.isPrint) return controller.print(["thaw", handle]);
   try {
     await controller.thaw(handle);
   } catch (error) {
@@ -100,15 +100,15 @@ async function thawUnlessGone({ controller, desk }: MoveWork, handle: string): P
 }
 
 /** Waits for a deletion, which the provisioner repeats until it succeeds. */
-async function gone({ desk }: MoveWork, moving: Moving, name: string): Promise<void> {
+async function gone({ kubectl }: MoveWork, moving: Moving, name: string): Promise<void> {
   try {
-    await desk.wait(`the PersistentVolume ${name} is gone`, deletionMs, async () =>
-      (await desk.get("pv", name)) === undefined ? "done" : { missing: "it is still there" },
+    await kubectl.wait(`the PersistentVolume ${name} is gone`, deletionMs, async () =>
+      (await kubectl.get("pv", name)) === undefined ? "done" : { missing: "it is still there" },
     );
-    if (!desk.isPrint) desk.say(`${claimText(moving)}: ${name} is deleted, with its data unless ${kept}`);
+    if (!kubectl.isPrint) kubectl.say(`${claimText(moving)}: ${name} is deleted, with its data unless ${kept}`);
   } catch (error) {
     if (!(error instanceof MoveRefusal)) throw error;
-    desk.say(
+    kubectl.say(
       `${claimText(moving)}: ${name} is being deleted; snapshots of it delay that (kubectl describe pv ${name})`,
     );
   }

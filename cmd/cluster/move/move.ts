@@ -4,8 +4,8 @@ import type { Host } from "../../host.ts";
 import { UsageError, visible } from "../../terminal/terminal.ts";
 import { CopyRefusal } from "./controller.ts";
 import { copy } from "./copy.ts";
-import { Desk } from "./desk.ts";
 import { finish } from "./finish.ts";
+import { Kubectl } from "./kubectl.ts";
 import { type MoveCommand, type MoveFlags, type MoveOptions, moveOptions } from "./options.ts";
 import { plan } from "./plan.ts";
 import { MoveRefusal } from "./refusal.ts";
@@ -33,8 +33,8 @@ export async function move(
   const options = optionsOf(command, claims, flags, host);
   if (options === undefined) return 2;
   try {
-    const desk = new Desk(options, host);
-    const work = await beginWork(await withNamespace(options, flags, desk), desk, host);
+    const kubectl = new Kubectl(options, host);
+    const work = await beginWork(await withNamespace(options, flags, kubectl), kubectl, host);
     return await commands[command](work, host.out);
   } catch (error) {
     const reasons = reasonsOf(error);
@@ -60,7 +60,11 @@ function optionsOf(
 }
 
 /** Named claims without a namespace are those of the namespace of kubectl's context, as with kubectl. */
-async function withNamespace(options: MoveOptions, { namespace }: MoveFlags, { cluster }: Desk): Promise<MoveOptions> {
+async function withNamespace(
+  options: MoveOptions,
+  { namespace }: MoveFlags,
+  { cluster }: Kubectl,
+): Promise<MoveOptions> {
   if (namespace !== undefined || !("claims" in options.what)) return options;
   return { ...options, what: { ...options.what, namespace: await cluster.contextNamespace() } };
 }

@@ -2,19 +2,19 @@ import { textAt } from "../../../lib/lint/lint-input.ts";
 import { size } from "../../status/problems.ts";
 import { table } from "../../terminal/table.ts";
 import { visible } from "../../terminal/terminal.ts";
+import type { Moving } from "./cluster-objects.ts";
 import { attributesOf, targetClass, wantedCopy } from "./copy.ts";
 import { claimText, mappingsAt, placeOfObject } from "./objects/objects.ts";
 import { MoveRefusal } from "./refusal.ts";
 import { refusalsOf } from "./refusals.ts";
 import { usersOf, workloadText } from "./users.ts";
 import { forEachClaim, type MoveWork } from "./work.ts";
-import type { Moving } from "./world.ts";
 
 /** `csimux move plan`: what would be moved and how. Throws MoveRefusal with every reason against it. */
 export async function plan(work: MoveWork, out: (text: string) => void): Promise<number> {
-  const { options, world, claims, desk, controller } = work;
+  const { options, objects, claims, kubectl, controller } = work;
   const { toClass = "" } = options;
-  const refusals = refusalsOf(world, claims, toClass, options);
+  const refusals = refusalsOf(objects, claims, toClass, options);
   if (refusals.length > 0) throw new MoveRefusal(...refusals);
   const target = targetClass(work, toClass);
   const rows = await forEachClaim(claims, async claim => {
@@ -25,7 +25,7 @@ export async function plan(work: MoveWork, out: (text: string) => void): Promise
       await attributesOf(work, claim),
     );
     const { method, instead } = await controller.plan(wanted);
-    const users = usersOf(world, claim).workloads.map(each => `${workloadText(each)} (${each.replicas})`);
+    const users = usersOf(objects, claim).workloads.map(each => `${workloadText(each)} (${each.replicas})`);
     const cells = [
       claimText(claim),
       claim.source,
@@ -36,15 +36,15 @@ export async function plan(work: MoveWork, out: (text: string) => void): Promise
     return { cells: cells.map(visible), instead: (instead ?? []).map(each => `${claimText(claim)}: ${each}`) };
   });
   out(table([["CLAIM", "VOLUME", "SIZE", "METHOD", "STOPS"], ...rows.map(({ cells }) => cells)]));
-  for (const line of [...rows.flatMap(({ instead }) => instead), ...(await warnings(work))]) desk.say(line);
-  desk.say(`nothing was changed; next: csimux move copy --to-class ${toClass}`);
+  for (const line of [...rows.flatMap(({ instead }) => instead), ...(await warnings(work))]) kubectl.say(line);
+  kubectl.say(`nothing was changed; next: csimux move copy --to-class ${toClass}`);
   return 0;
 }
 
 /** What does not prevent a move. */
-async function warnings({ desk, claims, world, options }: MoveWork): Promise<readonly string[]> {
-  const found = await Promise.all(claims.map(async claim => ({ claim, snapshots: await snapshotsOf(desk, claim) })));
-  const target = world.classes.find(each => placeOfObject(each).name === options.toClass);
+async function warnings({ kubectl, claims, objects, options }: MoveWork): Promise<readonly string[]> {
+  const found = await Promise.all(claims.map(async claim => ({ claim, snapshots: await snapshotsOf(kubectl, claim) })));
+  const target = objects.classes.find(each => placeOfObject(each).name === options.toClass);
   return [
     ...found.flatMap(({ claim, snapshots }) =>
       snapshots.length === 0
@@ -64,8 +64,8 @@ async function warnings({ desk, claims, world, options }: MoveWork): Promise<rea
 }
 
 /** The snapshots of a claim; none in a cluster without them. */
-async function snapshotsOf(desk: MoveWork["desk"], claim: Moving): Promise<readonly string[]> {
-  const { exitCode, stdout } = await desk.run([
+async function snapshotsOf(kubectl: MoveWork["kubectl"], claim: Moving): Promise<readonly string[]> {
+  const { exitCode, stdout } = await kubectl.run([
     "get",
     "volumesnapshots.snapshot.storage.k8s.io",
     "-n",

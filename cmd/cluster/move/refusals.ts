@@ -1,6 +1,7 @@
 import { parseHandle } from "../../../lib/core/handle.ts";
+import type { Mapping } from "../../../lib/core/mapping.ts";
 import { textAt } from "../../../lib/lint/lint-input.ts";
-import type { Mapping } from "../../../lib/schema/mapping.ts";
+import { type ClusterObjects, type Moving, sharersOf } from "./cluster-objects.ts";
 import { maxClaimBytes } from "./objects/note.ts";
 import {
   claimText,
@@ -14,30 +15,29 @@ import {
 import type { MoveOptions } from "./options.ts";
 import { templateOf, type Users, usersOf, type Workload, workloadText } from "./users.ts";
 import { otherVolume, stateOf } from "./work.ts";
-import { type Moving, sharersOf, type World } from "./world.ts";
 
 /** The flags with which a person confirms that operators and GitOps tools are paused. */
 export type Pauses = Pick<MoveOptions, "isOwnerPaused" | "isGitopsPaused">;
 
 /** Why these claims cannot be moved to a class, one line for each reason; empty if they can. Pure. */
 export function refusalsOf(
-  world: World,
+  objects: ClusterObjects,
   claims: readonly Moving[],
   toClass: string,
   pauses: Pauses,
 ): readonly string[] {
-  const target = world.classes.find(each => placeOfObject(each).name === toClass);
+  const target = objects.classes.find(each => placeOfObject(each).name === toClass);
   if (target === undefined) return [`the StorageClass ${toClass} does not exist`];
-  const users = new Map(claims.map(each => [each, usersOf(world, each)]));
+  const users = new Map(claims.map(each => [each, usersOf(objects, each)]));
   const workloads = [
     ...new Map([...users.values()].flatMap(each => each.workloads).map(each => [keyOf(each), each])).values(),
   ];
   return [
     ...claims.flatMap(each => claimRefusals(each, target, pauses)),
-    ...claims.flatMap(each => sharedRefusals(each, world)),
-    ...claims.flatMap(each => userRefusals(each, users.get(each), world)),
-    ...workloads.flatMap(each => workloadRefusals(each, world, pauses)),
-    ...workloads.flatMap(each => missingOrdinals(each, claims, world, toClass)),
+    ...claims.flatMap(each => sharedRefusals(each, objects)),
+    ...claims.flatMap(each => userRefusals(each, users.get(each), objects)),
+    ...workloads.flatMap(each => workloadRefusals(each, objects, pauses)),
+    ...workloads.flatMap(each => missingOrdinals(each, claims, objects, toClass)),
   ];
 }
 
@@ -66,8 +66,8 @@ function claimRefusals(moving: Moving, target: Mapping, pauses: Pauses): readonl
 }
 
 /** Pods of another claim with the same storage are not stopped, and what they write after the last pass would be lost. */
-const sharedRefusals = (moving: Moving, world: World): readonly string[] =>
-  sharersOf(world, moving.old).map(
+const sharedRefusals = (moving: Moving, objects: ClusterObjects): readonly string[] =>
+  sharersOf(objects, moving.old).map(
     other =>
       `claim ${claimText(moving)} has the same storage as the PersistentVolume ${other}, whose users csimux does not stop: delete that first (with the policy Retain)`,
   );
@@ -121,7 +121,7 @@ function isExpanding(claim: Mapping): boolean {
   return wanted > has || conditions.includes("Resizing") || conditions.includes("FileSystemResizePending");
 }
 
-function userRefusals(moving: Moving, users: Users | undefined, { nodes }: World): readonly string[] {
+function userRefusals(moving: Moving, users: Users | undefined, { nodes }: ClusterObjects): readonly string[] {
   const name = claimText(moving);
   const unready = nodes
     .filter(
@@ -151,7 +151,7 @@ function userRefusals(moving: Moving, users: Users | undefined, { nodes }: World
   ];
 }
 
-function workloadRefusals(workload: Workload, { autoscalers }: World, pauses: Pauses): readonly string[] {
+function workloadRefusals(workload: Workload, { autoscalers }: ClusterObjects, pauses: Pauses): readonly string[] {
   const { object, kind, name, namespace } = workload;
   const text = `${kind} ${namespace}/${name}`;
   const owner = controllerOf(object);
@@ -202,7 +202,7 @@ function markedBy(object: Mapping): readonly string[] {
 function missingOrdinals(
   set: Workload,
   moved: readonly Moving[],
-  { claims }: World,
+  { claims }: ClusterObjects,
   toClass: string,
 ): readonly string[] {
   const isMoved = (name: string): boolean => moved.some(each => each.namespace === set.namespace && each.name === name);

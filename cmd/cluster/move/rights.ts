@@ -1,5 +1,5 @@
 import { mapLimit } from "../../../lib/core/semaphore.ts";
-import type { Desk } from "./desk.ts";
+import type { Kubectl } from "./kubectl.ts";
 import { MoveRefusal } from "./refusal.ts";
 
 /**
@@ -29,8 +29,8 @@ const inNamespace = [
 const atOnce = 6;
 
 /** Throws MoveRefusal with every missing right, before anything is changed. */
-export async function checkRights(desk: Desk, namespaces: readonly string[]): Promise<void> {
-  const pods = await desk.cluster.pods();
+export async function checkRights(kubectl: Kubectl, namespaces: readonly string[]): Promise<void> {
+  const pods = await kubectl.cluster.pods();
   const own = [...new Set(pods.map(({ namespace }) => namespace))];
   const needed: readonly (readonly string[])[] = [
     ...everywhere.map(([verb, resource]) => [verb, resource]),
@@ -38,7 +38,7 @@ export async function checkRights(desk: Desk, namespaces: readonly string[]): Pr
     ...own.map(namespace => ["create", "pods/exec", "-n", namespace]),
   ];
   const missing = await mapLimit(needed, atOnce, async words => {
-    const { exitCode, stdout } = await desk.run(["auth", "can-i", ...subresource(words)]);
+    const { exitCode, stdout } = await kubectl.run(["auth", "can-i", ...subresource(words)]);
     return exitCode === 0 && stdout.trim() === "yes" ? [] : [words.join(" ").replace(" -n ", " in namespace ")];
   });
   const all = missing.flat();

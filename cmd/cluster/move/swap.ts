@@ -1,9 +1,9 @@
+import type { Mapping } from "../../../lib/core/mapping.ts";
 import { textAt } from "../../../lib/lint/lint-input.ts";
-import type { Mapping } from "../../../lib/schema/mapping.ts";
+import type { Moving } from "./cluster-objects.ts";
 import { claimOfVolume, claimText, listOfTexts, noClaim, placeOfObject } from "./objects/objects.ts";
 import { MoveRefusal } from "./refusal.ts";
 import { type MoveWork, volumeNow, wasBound } from "./work.ts";
-import type { Moving } from "./world.ts";
 
 /** How long Kubernetes may take to delete and to bind a claim, in milliseconds. */
 const limitMs = 300_000;
@@ -17,21 +17,21 @@ export async function deleteClaim(
   { namespace, name, claim }: Moving,
   waits = async (): Promise<void> => {},
 ): Promise<void> {
-  const { desk } = work;
+  const { kubectl } = work;
   if (claim === undefined) return;
   const volume = textAt(claim, "spec", "volumeName") ?? "";
   const kept = textAt(await volumeNow(work, volume), "spec", "persistentVolumeReclaimPolicy");
-  if (kept !== "Retain" && !desk.isPrint)
+  if (kept !== "Retain" && !kubectl.isPrint)
     throw new MoveRefusal(`the PersistentVolume ${volume} has the reclaim policy ${kept}, not Retain`);
   const uid = textAt(claim, "metadata", "uid");
-  if (desk.isPrint) desk.print(["delete", "pvc", name, "-n", namespace]);
+  if (kubectl.isPrint) kubectl.print(["delete", "pvc", name, "-n", namespace]);
   else if (textAt(claim, "metadata", "deletionTimestamp") === undefined) {
     const options = { apiVersion: "v1", kind: "DeleteOptions", preconditions: { uid } };
     const path = `/api/v1/namespaces/${namespace}/persistentvolumeclaims/${name}`;
-    await desk.change(["delete", `--raw=${path}`, "-f", "-"], JSON.stringify(options));
+    await kubectl.change(["delete", `--raw=${path}`, "-f", "-"], JSON.stringify(options));
   }
-  await desk.wait(`claim ${namespace}/${name} is gone`, limitMs, async () => {
-    const now = await desk.get("pvc", name, namespace);
+  await kubectl.wait(`claim ${namespace}/${name} is gone`, limitMs, async () => {
+    const now = await kubectl.get("pvc", name, namespace);
     if (now === undefined || textAt(now, "metadata", "uid") !== uid) return "done";
     await waits();
     return {
@@ -42,17 +42,17 @@ export async function deleteClaim(
 
 /** Makes a claim that asks for its volume by name, and waits until both are bound. Throws MoveRefusal if another claim has its name. */
 export async function createClaim(work: MoveWork, moving: Moving, manifest: Mapping): Promise<void> {
-  const { desk } = work;
+  const { kubectl } = work;
   const { namespace, name } = moving;
   const volume = textAt(manifest, "spec", "volumeName");
-  const now = desk.isPrint ? undefined : await desk.get("pvc", name, namespace);
-  if (now === undefined) await desk.change(["create", "-f", "-"], [manifest]);
+  const now = kubectl.isPrint ? undefined : await kubectl.get("pvc", name, namespace);
+  if (now === undefined) await kubectl.change(["create", "-f", "-"], [manifest]);
   else if (textAt(now, "spec", "volumeName") !== volume)
     throw new MoveRefusal(
       `another claim ${claimText(moving)} was made meanwhile, for another volume; delete it, and repeat the command`,
     );
-  await desk.wait(`claim ${claimText(moving)} is Bound`, limitMs, async () => {
-    const claim = await desk.get("pvc", name, namespace);
+  await kubectl.wait(`claim ${claimText(moving)} is Bound`, limitMs, async () => {
+    const claim = await kubectl.get("pvc", name, namespace);
     const phase = textAt(claim, "status", "phase") ?? "gone";
     return phase === "Bound" ? "done" : { missing: `claim ${claimText(moving)} is ${phase}, not Bound to ${volume}` };
   });
@@ -60,19 +60,19 @@ export async function createClaim(work: MoveWork, moving: Moving, manifest: Mapp
 
 /** Makes a volume available to the next claim of its name: its last claim is gone. Throws MoveRefusal if it is not. */
 export async function offerVolume(work: MoveWork, volume: Mapping): Promise<void> {
-  const { desk } = work;
+  const { kubectl } = work;
   const owner = claimOfVolume(volume);
   if (owner === undefined || owner.uid === "") return;
-  const now = desk.isPrint ? undefined : await desk.get("pvc", owner.name, owner.namespace);
+  const now = kubectl.isPrint ? undefined : await kubectl.get("pvc", owner.name, owner.namespace);
   if (now !== undefined && textAt(now, "metadata", "uid") === owner.uid)
     throw new MoveRefusal(
       `the PersistentVolume ${placeOfObject(volume).name} is still bound to claim ${claimText(owner)}`,
     );
-  await desk.patch("pv", volume, { spec: { claimRef: { uid: null, resourceVersion: null } } });
+  await kubectl.patch("pv", volume, { spec: { claimRef: { uid: null, resourceVersion: null } } });
 }
 
 /** Makes sure that no later claim of its name takes a volume. */
 export async function withdrawVolume(work: MoveWork, volume: Mapping): Promise<void> {
   if (!wasBound(volume) && claimOfVolume(volume)?.uid !== noClaim)
-    await work.desk.patch("pv", volume, { spec: { claimRef: { uid: noClaim } } });
+    await work.kubectl.patch("pv", volume, { spec: { claimRef: { uid: noClaim } } });
 }

@@ -1,4 +1,5 @@
 import { textAt } from "../../../lib/lint/lint-input.ts";
+import { handleOf, type Moving } from "./cluster-objects.ts";
 import { CopyRefusal } from "./controller.ts";
 import { mustBeCopied, pass, targetClass } from "./copy.ts";
 import { claimManifest, type LandedVolume, volumeManifest } from "./objects/manifests.ts";
@@ -11,20 +12,20 @@ import { createClaim, deleteClaim, withdrawVolume } from "./swap.ts";
 import { setAdvice } from "./templates.ts";
 import { groupsOf, usersOf, workloadText } from "./users.ts";
 import { again, forEachClaim, type MoveWork, noted, otherVolume, stateOf, volumeNow, writeNote } from "./work.ts";
-import { handleOf, type Moving } from "./world.ts";
 
 /** `csimux move switch`: from the stop of the pods to their start on the new volumes. */
 export async function switchClaims(work: MoveWork): Promise<number> {
-  const { claims, world, options, desk } = work;
+  const { claims, objects, options, kubectl } = work;
   for (const claim of claims) mustBeCopied(claim);
   const pending = claims.filter(claim => noted(claim).note.step !== "switched");
-  for (const claim of claims) if (!pending.includes(claim)) desk.say(`${claimText(claim)}: has its new volume already`);
+  for (const claim of claims)
+    if (!pending.includes(claim)) kubectl.say(`${claimText(claim)}: has its new volume already`);
   // A claim that an interrupted switch has deleted, or given its new volume, was checked before.
   const untouched = pending.filter(claim => stateOf(claim) === "old");
   for (const claim of pending) if (stateOf(claim) === "other") throw new MoveRefusal(otherVolume(claim));
   const refusals = [...new Set(untouched.map(each => noted(each).note.toClass))].flatMap(toClass =>
     refusalsOf(
-      world,
+      objects,
       untouched.filter(each => noted(each).note.toClass === toClass),
       toClass,
       options,
@@ -32,23 +33,23 @@ export async function switchClaims(work: MoveWork): Promise<number> {
   );
   if (refusals.length > 0) throw new MoveRefusal(...refusals);
   let code = 0;
-  for (const group of groupsOf(pending, each => usersOf(world, each)))
+  for (const group of groupsOf(pending, each => usersOf(objects, each)))
     code = Math.max(code, await switchGroup(work, group));
   return code;
 }
 
 /** Claims that are stopped together. */
 async function switchGroup(work: MoveWork, group: readonly Moving[]): Promise<number> {
-  const { desk, options, world } = work;
+  const { kubectl, options, objects } = work;
   const workloads = new Set(
-    group.flatMap(each => usersOf(world, each).workloads.map(each => `${each.namespace}/${workloadText(each)}`)),
+    group.flatMap(each => usersOf(objects, each).workloads.map(each => `${each.namespace}/${workloadText(each)}`)),
   );
   const isSwapped = group.every(each => stateOf(each) === "new" && textAt(each.claim, "status", "phase") === "Bound");
   let claims = group;
   const times = new Stopwatch();
   if (!isSwapped) {
-    if (!desk.isPrint && !options.isSure)
-      await desk.confirm(
+    if (!kubectl.isPrint && !options.isSure)
+      await kubectl.confirm(
         `${workloads.size === 0 ? "Nothing" : [...workloads].join(", ")} will be stopped for the switch of ${group.map(claimText).join(", ")}. Continue?`,
       );
     await forEachClaim(
@@ -69,10 +70,10 @@ async function switchGroup(work: MoveWork, group: readonly Moving[]): Promise<nu
   const missing = await start(work, claims);
   times.lap("the pods' start");
   await forEachClaim(claims, async each => void (await writeNote(work, each, { step: "switched" })));
-  if (!desk.isPrint) desk.say(`${group.map(claimText).join(", ")}: switched${times.text()}`);
+  if (!kubectl.isPrint) kubectl.say(`${group.map(claimText).join(", ")}: switched${times.text()}`);
   if (missing !== undefined)
-    desk.say(`${missing}; the claims have their new volumes, and csimux move undo gives the old ones back`);
-  for (const line of setAdvice(world, group)) desk.say(line);
+    kubectl.say(`${missing}; the claims have their new volumes, and csimux move undo gives the old ones back`);
+  for (const line of setAdvice(objects, group)) kubectl.say(line);
   return missing === undefined ? 0 : 1;
 }
 
@@ -82,13 +83,13 @@ async function switchGroup(work: MoveWork, group: readonly Moving[]): Promise<nu
  */
 async function prepare(work: MoveWork, moving: Moving): Promise<void> {
   const { target } = noted(moving).note;
-  if (work.desk.isPrint && target === "") return;
+  if (work.kubectl.isPrint && target === "") return;
   const isUnlanded = moving.fresh === undefined && (await unlanded(work, moving)) !== undefined;
   if (isUnlanded) {
-    if (!work.desk.isPrint) await pass(work, moving);
+    if (!work.kubectl.isPrint) await pass(work, moving);
     return;
   }
-  const { pods, workloads } = usersOf(work.world, moving);
+  const { pods, workloads } = usersOf(work.objects, moving);
   if (pods.length === 0 && workloads.every(each => each.replicas === 0)) return refuseStarted(work, moving);
   throw new MoveRefusal(
     `pods use claim ${claimText(moving)} again since its copy became the volume ${target}, which lacks what they write; ${copyAgain}`,
@@ -118,16 +119,16 @@ async function unlanded({ controller }: MoveWork, moving: Moving) {
 
 /** Freezes the old volume, copies what is left, and makes the PersistentVolume of the new one. */
 async function land(work: MoveWork, moving: Moving): Promise<Moving> {
-  const { desk, controller } = work;
+  const { kubectl, controller } = work;
   const { note, old } = noted(moving);
   if (stateOf(moving) === "new") return moving;
   const target = note.target || "TARGET";
   if (moving.fresh === undefined) await freeze(work, moving);
-  if (desk.isPrint) {
+  if (kubectl.isPrint) {
     const isLanded = note.target !== "" && (await unlanded(work, moving)) === undefined;
     if (!isLanded && moving.fresh === undefined) {
       await controller.print(["pass", target]);
-      desk.say("repeat csimux copies pass while it says that the pass began before this command");
+      kubectl.say("repeat csimux copies pass while it says that the pass began before this command");
       await controller.print(["finish", target]);
       throw new MoveRefusal(
         "the manifests need the answer of csimux copies finish: run that, then repeat this command",
@@ -138,8 +139,8 @@ async function land(work: MoveWork, moving: Moving): Promise<Moving> {
     const volume = await landed(work, moving);
     const toClass = targetClass(work, note.toClass);
     const manifest = volumeManifest({ ...note, name: note.volume, old, toClass, volume });
-    await desk.change(["create", "-f", "-"], [manifest]);
-    if (desk.isPrint) return { ...moving, fresh: manifest };
+    await kubectl.change(["create", "-f", "-"], [manifest]);
+    if (kubectl.isPrint) return { ...moving, fresh: manifest };
   }
   const now = await again(work, moving);
   checkFresh(now);
@@ -148,9 +149,9 @@ async function land(work: MoveWork, moving: Moving): Promise<Moving> {
 
 /** The volume of a copy that holds everything that was written before the stop. */
 async function landed(work: MoveWork, moving: Moving): Promise<LandedVolume> {
-  const { controller, desk } = work;
+  const { controller, kubectl } = work;
   const { target } = noted(moving).note;
-  if (!desk.isPrint) {
+  if (!kubectl.isPrint) {
     // A pass that was begun before the freeze has a snapshot from before it; one with a higher number has not.
     let last = await passUnlessFinished(work, moving);
     const { before } = last;
@@ -183,33 +184,33 @@ function checkFresh(moving: Moving): void {
 
 async function freeze(work: MoveWork, moving: Moving): Promise<void> {
   const handle = moving.source;
-  if (work.desk.isPrint) return work.controller.print(["freeze", handle]);
+  if (work.kubectl.isPrint) return work.controller.print(["freeze", handle]);
   const { instead } = await work.controller.freeze(handle).catch((error: unknown) => {
     if (!(error instanceof CopyRefusal) || error.code !== "failed-precondition") throw error;
     return { instead: [error.message] };
   });
   // No node has the volume mounted; read-only would only turn a mistaken write into an error.
   if (instead?.length)
-    work.desk.say(`${claimText(moving)}: ${handle} stays writable, because its storage cannot set it to read-only`);
+    work.kubectl.say(`${claimText(moving)}: ${handle} stays writable, because its storage cannot set it to read-only`);
 }
 
 /** Replaces the claim by one of the same name with the new volume. */
 async function swap(work: MoveWork, moving: Moving): Promise<Moving> {
-  const { desk } = work;
+  const { kubectl } = work;
   const state = stateOf(moving);
   const { note } = noted(moving);
   if (state === "other") throw new MoveRefusal(otherVolume(moving));
   if (state === "old") {
     // Pods may have started since the last pass; the claim's protection would only delay its deletion.
-    const missing = desk.isPrint ? undefined : await holders(desk, [moving], note.nodes);
-    if (!desk.isPrint) await refusePods(work, moving);
+    const missing = kubectl.isPrint ? undefined : await holders(kubectl, [moving], note.nodes);
+    if (!kubectl.isPrint) await refusePods(work, moving);
     if (missing?.isSure) await withdrawVolume(work, await volumeNow(work, note.volume));
     if (missing !== undefined) throw new MoveRefusal(`${missing.text}: ${lost}`);
-    if (!desk.isPrint) await refuseStarted(work, moving);
+    if (!kubectl.isPrint) await refuseStarted(work, moving);
     await deleteClaim(work, moving, () => refusePods(work, moving));
   }
   await createClaim(work, moving, claimManifest(note.claim, note.toClass, note.volume));
-  return desk.isPrint ? moving : again(work, moving);
+  return kubectl.isPrint ? moving : again(work, moving);
 }
 
 const copyAgain = "run csimux move undo and finish, and copy it again";
@@ -217,7 +218,7 @@ const lost = `their writes would not be in the new volume; ${copyAgain}`;
 
 /** Throws MoveRefusal if pods use the old volume. Withdraws the new one before: a repetition may come after they have written and ended. */
 async function refusePods(work: MoveWork, moving: Moving): Promise<void> {
-  const pods = await podsUsing(work.desk, [moving]);
+  const pods = await podsUsing(work.kubectl, [moving]);
   if (pods.length === 0) return;
   await withdrawVolume(work, await volumeNow(work, noted(moving).note.volume));
   throw new MoveRefusal(`pods still use the claims: ${pods.join(", ")}: ${lost}`);

@@ -1,17 +1,17 @@
 import { quoted } from "../../../lib/io/script.ts";
+import type { ClusterObjects, Moving } from "./cluster-objects.ts";
 import { claimText } from "./objects/objects.ts";
 import { templateOf, usersOf } from "./users.ts";
 import { noted } from "./work.ts";
-import type { Moving, World } from "./world.ts";
 
 /**
  * What a person must do so that a StatefulSet makes its next claims in the new class. Its templates cannot be changed
  * (Kubernetes 1.36, pkg/apis/apps/validation, ValidateStatefulSetUpdate), so it is made again without its pods noticing.
  */
-export function setAdvice(world: World, claims: readonly Moving[]): readonly string[] {
+export function setAdvice(objects: ClusterObjects, claims: readonly Moving[]): readonly string[] {
   const lines = new Map<string, string>();
   for (const claim of claims)
-    for (const { kind, name, namespace, object } of usersOf(world, claim).workloads) {
+    for (const { kind, name, namespace, object } of usersOf(objects, claim).workloads) {
       const template = kind === "StatefulSet" ? templateOf(object, claim.name) : undefined;
       if (template === undefined) continue;
       const set = claimText({ namespace, name });

@@ -1,4 +1,5 @@
 import { textAt } from "../../../lib/lint/lint-input.ts";
+import type { Moving } from "./cluster-objects.ts";
 import { CopyRefusal } from "./controller.ts";
 import { targetClass } from "./copy.ts";
 import { claimManifest, type LandedVolume, volumeManifest } from "./objects/manifests.ts";
@@ -21,15 +22,14 @@ import {
   wasBound,
   writeNote,
 } from "./work.ts";
-import type { Moving } from "./world.ts";
 
 /** `csimux move undo`: every claim has its old volume again, whatever the move has done so far. No data is deleted. */
 export async function undo(work: MoveWork): Promise<number> {
-  const { claims, world, options, desk } = work;
+  const { claims, objects, options, kubectl } = work;
   const moved = claims.filter(({ note }) => note !== undefined && note.step !== "undone");
   for (const claim of claims)
     if (!moved.includes(claim))
-      desk.say(
+      kubectl.say(
         `${claimText(claim)}: ${claim.note ? "has its old volume again; csimux move finish ends the move" : "is not being moved"}`,
       );
   for (const claim of moved) {
@@ -40,18 +40,18 @@ export async function undo(work: MoveWork): Promise<number> {
       );
   }
   let code = 0;
-  for (const group of groupsOf(moved, each => usersOf(world, each)))
+  for (const group of groupsOf(moved, each => usersOf(objects, each)))
     code = Math.max(code, await undoGroup(work, group));
   return code;
 }
 
 async function undoGroup(work: MoveWork, group: readonly Moving[]): Promise<number> {
-  const { desk, options } = work;
+  const { kubectl, options } = work;
   const isSwapped = group.some(each => !keepsOld(each));
   let claims = group;
   if (isSwapped) {
-    if (!desk.isPrint && !options.isSure)
-      await desk.confirm(
+    if (!kubectl.isPrint && !options.isSure)
+      await kubectl.confirm(
         `The pods of ${group.map(claimText).join(", ")} will be stopped, and what was written since the switch is lost to them. Continue?`,
       );
     claims = await stop(work, group);
@@ -61,7 +61,7 @@ async function undoGroup(work: MoveWork, group: readonly Moving[]): Promise<numb
   await forEachClaim(claims, each => thaw(work, each));
   const missing = await start(work, claims);
   await forEachClaim(claims, each => endOrKeep(work, each));
-  if (missing !== undefined) desk.say(missing);
+  if (missing !== undefined) kubectl.say(missing);
   return missing === undefined ? 0 : 1;
 }
 
@@ -79,19 +79,19 @@ async function swapBack(work: MoveWork, moving: Moving): Promise<Moving> {
   await offerVolume(work, await volumeNow(work, placeOfObject(old).name));
   const oldClass = textsAt(note.claim, "spec")["storageClassName"] ?? "";
   await createClaim(work, moving, claimManifest(note.claim, oldClass, placeOfObject(old).name));
-  return work.desk.isPrint ? moving : again(work, moving);
+  return work.kubectl.isPrint ? moving : again(work, moving);
 }
 
 /** Removes an unfinished copy. A finished one becomes a volume without a claim, which `finish` deletes. */
 async function giveUp(work: MoveWork, moving: Moving): Promise<Moving> {
-  const { desk, controller } = work;
+  const { kubectl, controller } = work;
   const { note, old } = noted(moving);
   if (moving.fresh !== undefined) {
     await withdrawVolume(work, moving.fresh);
     return moving;
   }
   if (note.target === "") return moving;
-  if (desk.isPrint) {
+  if (kubectl.isPrint) {
     await controller.print(["cancel", note.target]);
     return moving;
   }
@@ -107,7 +107,7 @@ async function giveUp(work: MoveWork, moving: Moving): Promise<Moving> {
     volume,
   });
   const spec = { ...textsOf(manifest["spec"]), claimRef: { ...claimOfVolume(manifest), uid: noClaim } };
-  await desk.change(["create", "-f", "-"], [{ ...manifest, spec }]);
+  await kubectl.change(["create", "-f", "-"], [{ ...manifest, spec }]);
   return again(work, moving);
 }
 
@@ -134,7 +134,7 @@ async function finished({ controller }: MoveWork, target: string): Promise<Lande
 const textsOf = (value: unknown): object => (typeof value === "object" && value !== null ? value : {});
 
 async function thaw(work: MoveWork, { source }: Moving): Promise<void> {
-  if (work.desk.isPrint) return work.controller.print(["thaw", source]);
+  if (work.kubectl.isPrint) return work.controller.print(["thaw", source]);
   try {
     await work.controller.thaw(source);
   } catch (error) {
@@ -145,16 +145,16 @@ async function thaw(work: MoveWork, { source }: Moving): Promise<void> {
 
 /** The move is over, unless there is a new volume to delete. */
 async function endOrKeep(work: MoveWork, moving: Moving): Promise<void> {
-  const { desk } = work;
+  const { kubectl } = work;
   if (moving.fresh === undefined) {
-    await endMove(work, desk.isPrint ? noted(moving).old : await volumeNow(work, placeOfObject(moving.old).name));
-    if (!desk.isPrint)
-      desk.say(`${claimText(moving)}: has its volume ${placeOfObject(moving.old).name} as before the move`);
+    await endMove(work, kubectl.isPrint ? noted(moving).old : await volumeNow(work, placeOfObject(moving.old).name));
+    if (!kubectl.isPrint)
+      kubectl.say(`${claimText(moving)}: has its volume ${placeOfObject(moving.old).name} as before the move`);
     return;
   }
   await writeNote(work, moving, { step: "undone" });
-  if (!desk.isPrint)
-    desk.say(
+  if (!kubectl.isPrint)
+    kubectl.say(
       `${claimText(moving)}: has its old volume ${placeOfObject(moving.old).name}; ${textAt(moving.fresh, "metadata", "name")} stays until csimux move finish deletes it`,
     );
 }

@@ -1,5 +1,6 @@
+import type { Mapping } from "../../../lib/core/mapping.ts";
 import { mappingAt, textAt } from "../../../lib/lint/lint-input.ts";
-import type { Mapping } from "../../../lib/schema/mapping.ts";
+import type { ClusterObjects } from "./cluster-objects.ts";
 import { workloadKinds } from "./objects/note.ts";
 import {
   type ClaimName,
@@ -10,7 +11,6 @@ import {
   numberAt,
   placeOfObject,
 } from "./objects/objects.ts";
-import type { World } from "./world.ts";
 
 /** A workload that can be stopped and started by its number of pods. */
 export interface Workload extends ClaimName {
@@ -55,7 +55,7 @@ const usesClaim = (object: Mapping, claim: string): boolean => {
 };
 
 /** Everything in its namespace that uses a claim, also without a running pod. */
-export function usersOf({ pods, workloads }: Pick<World, "pods" | "workloads">, claim: ClaimName): Users {
+export function usersOf({ pods, workloads }: Pick<ClusterObjects, "pods" | "workloads">, claim: ClaimName): Users {
   const here = (object: Mapping): boolean => placeOfObject(object).namespace === claim.namespace;
   const near = workloads.filter(here);
   const using = pods.filter(here).filter(pod => claimsInPod(pod["spec"]).includes(claim.name));

@@ -1,36 +1,43 @@
+import type { Mapping } from "../../../lib/core/mapping.ts";
 import { mapLimit } from "../../../lib/core/semaphore.ts";
 import { textAt } from "../../../lib/lint/lint-input.ts";
-import type { Mapping } from "../../../lib/schema/mapping.ts";
 import type { Host } from "../../host.ts";
+import {
+  type ClusterObjects,
+  claimsMeant,
+  type Moving,
+  movingOf,
+  readObjects,
+  withoutAlias,
+} from "./cluster-objects.ts";
 import { CopyingController, CopyRefusal } from "./controller.ts";
-import type { Desk } from "./desk.ts";
+import type { Kubectl } from "./kubectl.ts";
 import { annotation, type MoveNote, noteOf, noteText } from "./objects/note.ts";
 import { type ClaimName, claimOfVolume, claimText, noClaim, placeOfObject } from "./objects/objects.ts";
 import type { MoveOptions } from "./options.ts";
 import { Progress } from "./progress.ts";
 import { MoveRefusal } from "./refusal.ts";
 import { checkRights } from "./rights.ts";
-import { claimsMeant, type Moving, movingOf, readWorld, type World, withoutAlias } from "./world.ts";
 
 /** How many claims are worked on at once. */
 const atOnce = 4;
 
 /** What every command uses: the cluster, the controller, and the claims to move. */
 export interface MoveWork {
-  readonly desk: Desk;
+  readonly kubectl: Kubectl;
   readonly controller: CopyingController;
   readonly options: MoveOptions;
   readonly progress: Progress;
   readonly claims: readonly Moving[];
-  readonly world: World;
+  readonly objects: ClusterObjects;
 }
 
 /** Reads the cluster. Throws MoveRefusal if a right is missing, or the claims have volumes of several drivers. */
-export async function beginWork(options: MoveOptions, desk: Desk, host: Host): Promise<MoveWork> {
-  const names = await claimsMeant(desk, options);
+export async function beginWork(options: MoveOptions, kubectl: Kubectl, host: Host): Promise<MoveWork> {
+  const names = await claimsMeant(kubectl, options);
   const namespaces = [...new Set(names.map(({ namespace }) => namespace))];
-  await checkRights(desk, namespaces);
-  const found = await readWorld(desk, namespaces);
+  await checkRights(kubectl, namespaces);
+  const found = await readObjects(kubectl, namespaces);
   const claims = names.map(each => movingOf(found, each));
   const drivers = [...new Set(claims.flatMap(each => textAt(each.old, "spec", "csi", "driver") ?? []))];
   if (drivers.length > 1) throw new MoveRefusal(`the claims have volumes of several drivers: ${drivers.join(", ")}`);
@@ -38,11 +45,11 @@ export async function beginWork(options: MoveOptions, desk: Desk, host: Host): P
   if (driver === undefined)
     throw new MoveRefusal(...claims.map(each => `claim ${claimText(each)} ${withoutVolume(each)}`));
   // A terminal shows a progress bar, which needs frequent calls; without one, few calls are enough.
-  const controller = new CopyingController(desk, driver, host.colour ? 2 : 20);
+  const controller = new CopyingController(kubectl, driver, host.colour ? 2 : 20);
   const served = await controller.served();
   const known = claims.map(each => withoutAlias(each, served));
-  const world = { ...found, served };
-  return { desk, controller, options, claims: known, world, progress: new Progress(host) };
+  const objects = { ...found, served };
+  return { kubectl, controller, options, claims: known, objects, progress: new Progress(host) };
 }
 
 const withoutVolume = ({ claim }: Moving): string =>
@@ -76,11 +83,11 @@ export const isBeingDeleted = ({ claim }: Pick<Moving, "claim">): boolean =>
   textAt(claim, "metadata", "deletionTimestamp") !== undefined;
 
 /** Reads a claim and its volumes again. */
-export async function again({ desk }: Pick<MoveWork, "desk">, moving: Moving): Promise<Moving> {
+export async function again({ kubectl }: Pick<MoveWork, "kubectl">, moving: Moving): Promise<Moving> {
   const { old, fresh, note } = moving;
   const names = [placeOfObject(old).name, note?.volume ?? placeOfObject(fresh).name].filter(name => name !== "");
-  const found = await Promise.all(names.map(name => desk.get("pv", name)));
-  const claim = await desk.get("pvc", moving.name, moving.namespace);
+  const found = await Promise.all(names.map(name => kubectl.get("pv", name)));
+  const claim = await kubectl.get("pvc", moving.name, moving.namespace);
   const volumes = found.filter(each => each !== undefined);
   const { source, driver } = moving;
   return { ...movingOf({ claims: claim ? [claim] : [], volumes }, moving), source, driver };
@@ -91,8 +98,8 @@ export async function writeNote(work: MoveWork, moving: Moving, change: Partial<
   const { note, old } = noted(moving);
   const next = { ...note, ...change };
   if (noteText(next) === noteText(note)) return moving;
-  await work.desk.patch("pv", old, { metadata: { annotations: { [annotation]: noteText(next) } } });
-  return work.desk.isPrint ? { ...moving, note: next } : again(work, moving);
+  await work.kubectl.patch("pv", old, { metadata: { annotations: { [annotation]: noteText(next) } } });
+  return work.kubectl.isPrint ? { ...moving, note: next } : again(work, moving);
 }
 
 /** Works on several claims at once, and throws the first refusal after all have ended. */
@@ -119,8 +126,8 @@ function namedAfter(claim: ClaimName, error: unknown): unknown {
 }
 
 /** A volume that is still as it was read when it is changed. Throws MoveRefusal if it was deleted. */
-export async function volumeNow({ desk }: Pick<MoveWork, "desk">, name: string): Promise<Mapping> {
-  const found = await desk.get("pv", name);
+export async function volumeNow({ kubectl }: Pick<MoveWork, "kubectl">, name: string): Promise<Mapping> {
+  const found = await kubectl.get("pv", name);
   if (found === undefined) throw new MoveRefusal(`the PersistentVolume ${name} is gone`);
   return found;
 }
@@ -128,14 +135,14 @@ export async function volumeNow({ desk }: Pick<MoveWork, "desk">, name: string):
 /** Sets the reclaim policy, if it is another one. */
 export async function setPolicy(work: MoveWork, volume: Mapping, policy: string): Promise<void> {
   if (textAt(volume, "spec", "persistentVolumeReclaimPolicy") === policy) return;
-  await work.desk.patch("pv", volume, { spec: { persistentVolumeReclaimPolicy: policy } });
+  await work.kubectl.patch("pv", volume, { spec: { persistentVolumeReclaimPolicy: policy } });
 }
 
 /** Ends a move: the old volume gets its reclaim policy back and loses its note. */
 export async function endMove(work: MoveWork, old: Mapping): Promise<void> {
   const note = noteOf(old);
   if (note === undefined) return;
-  await work.desk.patch("pv", old, {
+  await work.kubectl.patch("pv", old, {
     metadata: { annotations: { [annotation]: null } },
     spec: { persistentVolumeReclaimPolicy: note.policy },
   });

@@ -1,7 +1,7 @@
 import { readObjects } from "../../../lib/config/cluster.ts";
 import { CsiError } from "../../../lib/core/errors.ts";
+import type { Mapping } from "../../../lib/core/mapping.ts";
 import { textAt } from "../../../lib/lint/lint-input.ts";
-import type { Mapping } from "../../../lib/schema/mapping.ts";
 import type { Host } from "../../host.ts";
 import { textOf, UsageError } from "../../terminal/terminal.ts";
 import { type ListedPv, pvsIn } from "./compare.ts";

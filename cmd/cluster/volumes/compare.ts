@@ -1,8 +1,8 @@
 import { addressesIn, addressKeys, foreignAddress } from "../../../lib/core/addresses.ts";
+import { isMapping, type Mapping } from "../../../lib/core/mapping.ts";
 import { claimFinder, placeOf } from "../../../lib/core/place.ts";
 import { textAt } from "../../../lib/lint/lint-input.ts";
 import type { Handles } from "../../../lib/mux/handles.ts";
-import { isMapping, type Mapping } from "../../../lib/schema/mapping.ts";
 import type { Duplicate } from "./duplicates.ts";
 import type { Listed, SiteVolume } from "./site.ts";
 

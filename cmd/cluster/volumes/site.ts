@@ -88,7 +88,7 @@ export async function openSite(flags: VolumesFlags, host: Host): Promise<Site> {
   const shares = await mkdtemp(join(tmpdir(), "csimux-volumes-")).catch(() => undefined);
   const knownHosts = join("/var/lib/csimux", name, "known-hosts");
   const folders = { ...(shares !== undefined && { shares }), ...(isFolder(knownHosts) && { knownHosts }) };
-  const opened = openConnections(host, main, resolver, ownSegments, folders, () => {}, log);
+  const opened = openConnections({ host, main, resolver, ownSegments, folders, tell: () => {}, log });
   const { connections } = opened;
   const handles = new Handles(
     () => legacyConnection ?? single,

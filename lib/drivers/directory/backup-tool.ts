@@ -1,7 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
+import { isMapping, type Mapping } from "../../core/mapping.ts";
 import { omittedLine } from "../../io/capture.ts";
-import { isJsonObject, type JsonObject } from "../../io/json.ts";
 import { type Argv, type CommandRunner, ignoreMissing, notFoundExit, type Output } from "../../io/runner.ts";
 import type { OperationContext } from "./operation-context.ts";
 
@@ -180,7 +180,7 @@ export function ambiguous({ connection }: OperationContext, tool: string, id: st
 }
 
 /** The mappings in a JSON list of a tool; restic before 0.10 prints an empty one as `null`. Throws "unavailable" for anything else. */
-export function rowsOf(context: OperationContext, tool: string, text: string): readonly JsonObject[] {
+export function rowsOf(context: OperationContext, tool: string, text: string): readonly Mapping[] {
   const value = parsedOutput(context, tool, text) ?? [];
   const rows = fieldsIn(value);
   if (Array.isArray(value) && rows.length === value.length && rows.every(({ id }) => isBackupId(id))) return rows;
@@ -202,8 +202,7 @@ const unreadable = ({ connection }: OperationContext, tool: string, cause?: unkn
 const isBackupId = (id: unknown): boolean => typeof id === "string" && /^[0-9a-f]{32,64}$/.test(id);
 
 /** The mappings in a list; none if it is not a list. */
-export const fieldsIn = (value: unknown): readonly JsonObject[] =>
-  Array.isArray(value) ? value.filter(isJsonObject) : [];
+export const fieldsIn = (value: unknown): readonly Mapping[] => (Array.isArray(value) ? value.filter(isMapping) : []);
 
 export const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
 

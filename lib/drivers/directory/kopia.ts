@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import type { JsonObject } from "../../io/json.ts";
+import type { Mapping } from "../../core/mapping.ts";
 import { type CommandRunner, type Output, unlimitedMs } from "../../io/runner.ts";
 import {
   type Backup,
@@ -201,8 +201,8 @@ export class Kopia implements BackupTool {
 /** Tags of kopia have a name and a value. */
 const asTag = (tag: string): string => (tag.includes(":") ? tag : `${tag}:true`);
 
-function readBackup(context: OperationContext, fields: JsonObject): Backup {
-  const mapping = (value: unknown): JsonObject => fieldsIn([value])[0] ?? {};
+function readBackup(context: OperationContext, fields: Mapping): Backup {
+  const mapping = (value: unknown): Mapping => fieldsIn([value])[0] ?? {};
   const tags = mapping(fields["tags"]);
   const valued = (name: string) => textOf(tags[`tag:${name}`] ?? tags[name]);
   const source = valued("source");

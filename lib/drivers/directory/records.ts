@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { errnoOf } from "../../core/errors.ts";
-import { isJsonObject, type JsonObject } from "../../io/json.ts";
+import { isMapping, type Mapping } from "../../core/mapping.ts";
 import type { Source } from "../driver.ts";
 import type { ForeignSource } from "../volume.ts";
 import type { TreeKind } from "./layout.ts";
@@ -41,7 +41,7 @@ function date(value: unknown): Date | undefined {
 
 /** A source on another connection, as records have it; undefined for anything else. */
 export function foreignSource(value: unknown): ForeignSource | undefined {
-  if (!isJsonObject(value)) return undefined;
+  if (!isMapping(value)) return undefined;
   const handle = text(value["handle"]);
   const kind = value["kind"];
   return handle !== undefined && (kind === "volume" || kind === "snapshot") ? { kind, handle } : undefined;
@@ -49,41 +49,41 @@ export function foreignSource(value: unknown): ForeignSource | undefined {
 
 /** A source on this connection, as records have it; undefined for anything else. */
 export function ownSource(value: unknown): Source | undefined {
-  if (!isJsonObject(value)) return undefined;
+  if (!isMapping(value)) return undefined;
   const id = text(value["id"]);
   const kind = value["kind"];
   return id !== undefined && (kind === "volume" || kind === "snapshot") ? { kind, id } : undefined;
 }
 
-function treeRecord(fields: JsonObject): TreeRecord | undefined {
+function treeRecord(fields: Mapping): TreeRecord | undefined {
   const bytes = size(fields["bytes"]);
   const created = date(fields["created"]);
   const connection = text(fields["connection"]);
   return bytes === undefined || !created || connection === undefined ? undefined : { bytes, created, connection };
 }
 
-function copied(fields: JsonObject): Pick<VolumeRecord, "copyOf"> {
+function copied(fields: Mapping): Pick<VolumeRecord, "copyOf"> {
   const copyOf = foreignSource(fields["copyOf"]);
   return copyOf ? { copyOf } : {};
 }
 
-function volumeRecord(fields: JsonObject): VolumeRecord | undefined {
+function volumeRecord(fields: Mapping): VolumeRecord | undefined {
   const common = treeRecord(fields);
   return common && { ...common, name: text(fields["name"]), source: ownSource(fields["source"]), ...copied(fields) };
 }
 
-function snapshotRecord(fields: JsonObject): SnapshotRecord | undefined {
+function snapshotRecord(fields: Mapping): SnapshotRecord | undefined {
   const common = treeRecord(fields);
   const name = text(fields["name"]);
   const volumeId = text(fields["volumeId"]);
   return common && name !== undefined && volumeId !== undefined ? { ...common, name, volumeId } : undefined;
 }
 
-function lastOf<R>(content: string, read: (fields: JsonObject) => R | undefined): R | undefined {
+function lastOf<R>(content: string, read: (fields: Mapping) => R | undefined): R | undefined {
   for (const line of content.split("\n").reverse()) {
     try {
       const fields: unknown = JSON.parse(line);
-      const record = isJsonObject(fields) ? read(fields) : undefined;
+      const record = isMapping(fields) ? read(fields) : undefined;
       if (record) return record;
     } catch {
       // An interrupted append leaves half a line; the line before it is still valid.
@@ -99,9 +99,9 @@ const line = (record: VolumeRecord | SnapshotRecord, creation?: string): string 
 export class TreeRecords<R extends VolumeRecord | SnapshotRecord> {
   readonly #context: OperationContext;
   readonly #kind: TreeKind;
-  readonly #read: (fields: JsonObject) => R | undefined;
+  readonly #read: (fields: Mapping) => R | undefined;
 
-  constructor(context: OperationContext, kind: TreeKind, read: (fields: JsonObject) => R | undefined) {
+  constructor(context: OperationContext, kind: TreeKind, read: (fields: Mapping) => R | undefined) {
     this.#context = context;
     this.#kind = kind;
     this.#read = read;

@@ -1,10 +1,10 @@
 import { basename, dirname, join, normalize } from "node:path";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
+import type { Mapping } from "../../core/mapping.ts";
 import { Semaphore, semaphores } from "../../core/semaphore.ts";
 import { pause } from "../../core/time.ts";
 import { omittedLine } from "../../io/capture.ts";
-import type { JsonObject } from "../../io/json.ts";
 import { type CommandRunner, type Output, unlimitedMs } from "../../io/runner.ts";
 import {
   ambiguous,
@@ -252,7 +252,7 @@ export function onlyVanished(stderr: string): boolean {
 const instanceIn = (tags: readonly string[]): string | undefined =>
   tags.map(tag => /csi_instance_id=(.*)$/.exec(tag)?.[1]).find(name => name !== undefined);
 
-function readBackup(context: OperationContext, fields: JsonObject): Read {
+function readBackup(context: OperationContext, fields: Mapping): Read {
   const tags = Array.isArray(fields["tags"]) ? fields["tags"].map(textOf) : [];
   const valued = (name: string) => tags.find(tag => tag.startsWith(`${name}=`))?.slice(name.length + 1);
   const source = valued("source");

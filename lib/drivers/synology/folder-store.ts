@@ -8,7 +8,7 @@ import type { VolumeStore } from "../store.ts";
 import { type FolderContext, type FolderVolume, unknownSource, until } from "./contexts.ts";
 import { errors, explainDsm, isAnswer, isNoShare } from "./dsm-error.ts";
 import { findSnapshot, folderSnapshots, snapshotsOf } from "./folder-snapshots.ts";
-import { mebibyte, type NewFolder, type SharedFolder } from "./folders.ts";
+import { mebibyte, type NewFolder } from "./folders.ts";
 import { type DsmVolume, dsmFindings, dsmVolume } from "./rows.ts";
 
 /** How long a call waits for DSM, in milliseconds; sidecars wait 15 s and then retry. */
@@ -64,10 +64,36 @@ export function folderStore(context: FolderContext): VolumeStore<FolderVolume> {
     return { share: volume.folder.name, snapshot: undefined, bytes: volume.bytes };
   }
 
+  /** The source and the size of a new volume. */
+  async function contentOf({ source, range }: VolumeSpec, existing: FolderVolume | undefined, call: Call) {
+    const lost = (error: unknown) => {
+      // A clone of an earlier call has the whole content of its source already.
+      if (!existing) throw error;
+      return ignoreNotFound(error);
+    };
+    const origin = source && (await originOf(source, call).catch(lost));
+    const least = source ? (origin ?? existing)?.bytes : undefined;
+    return { origin, bytes: wholeUnits(sizeFrom(range, least ?? 0n), mebibyte, range.limit) };
+  }
+
   async function ready(id: string, call: Call): Promise<FolderVolume> {
     const found = await until(context, () => find(id, call), patienceMs, call);
     if (found) return found;
     throw context.error("aborted", `DSM is still creating the shared folder of volume "${id}"; retrying`);
+  }
+
+  /** The new volume, with its size. */
+  async function ofSize(id: string, { source }: VolumeSpec, bytes: bigint, call: Call): Promise<FolderVolume> {
+    const volume = await ready(id, call);
+    // A clone has the quota of its source, or none; another controller may have finished it.
+    const right = source === undefined || volume.finished || volume.bytes === bytes;
+    if (!right) await folders.set(volume.folder, { bytes }, context.unchanged(id, volume.folder), call.signal);
+    return withSource(right ? volume : await known(id, call), source);
+  }
+
+  async function refuseFinished({ id, finished }: FolderVolume): Promise<void> {
+    if (finished)
+      throw context.error("aborted", `volume "${id}" was finished by another controller meanwhile and is kept`);
   }
 
   async function refuseRemoval(asset: FolderVolume, call: Call): Promise<void> {
@@ -95,7 +121,6 @@ export function folderStore(context: FolderContext): VolumeStore<FolderVolume> {
     const asset = context.asset(folder);
     if (asset) await refuseRemoval(asset, call);
     if (asset) await before(asset);
-    const isGone = (now: SharedFolder | undefined) => now?.uuid !== folder.uuid;
     const removed = { ...folder, description: names.mark("del", mark.source) };
     if (asset) {
       // A half-removed folder must not be mistaken for a half-created one.
@@ -103,7 +128,7 @@ export function folderStore(context: FolderContext): VolumeStore<FolderVolume> {
       await folders.set(folder, { description }, context.unchanged(id, folder), call.signal);
     }
     await folders.delete(folder.name, context.unchanged(id, asset ? removed : folder), call.signal);
-    const gone = async () => (isGone(await context.folder(id, call)) ? true : undefined);
+    const gone = async () => ((await context.folder(id, call))?.uuid !== folder.uuid ? true : undefined);
     if (await until(context, gone, patienceMs, call)) return;
     throw context.error("aborted", `DSM is still removing the shared folder of volume "${id}"; retrying`);
   }
@@ -125,27 +150,12 @@ export function folderStore(context: FolderContext): VolumeStore<FolderVolume> {
         throw context.error("already-exists", text);
       }
       if (folder && !existing) await remove(id, async () => {}, call);
-      const lost = (error: unknown) => {
-        // A clone of an earlier call has the whole content of its source already.
-        if (!existing) throw error;
-        return ignoreNotFound(error);
-      };
       let accepted = false;
       const made = async () => {
-        const origin = spec.source && (await originOf(spec.source, call).catch(lost));
-        const least = spec.source ? (origin ?? existing)?.bytes : undefined;
-        const bytes = wholeUnits(sizeFrom(spec.range, least ?? 0n), mebibyte, spec.range.limit);
+        const { origin, bytes } = await contentOf(spec, existing, call);
         if (!existing) await make(id, spec, bytes, origin, call);
         accepted = true;
-        const volume = await ready(id, call);
-        // A clone has the quota of its source, or none; another controller may have finished it.
-        const right = spec.source === undefined || volume.finished || volume.bytes === bytes;
-        if (!right) await folders.set(volume.folder, { bytes }, context.unchanged(id, volume.folder), call.signal);
-        return withSource(right ? volume : await known(id, call), spec.source);
-      };
-      const refuseFinished = async ({ finished }: FolderVolume) => {
-        if (finished)
-          throw context.error("aborted", `volume "${id}" was finished by another controller meanwhile and is kept`);
+        return ofSize(id, spec, bytes, call);
       };
       const undo = async () => {
         // DSM lists a folder some time after the request, so an absent one may still appear.

@@ -1,5 +1,5 @@
+import { isMapping } from "../../core/mapping.ts";
 import type { Finding } from "../../health/finding.ts";
-import { isJsonObject } from "../../io/json.ts";
 import type { Dsm, Row } from "./client.ts";
 import { NotDsm } from "./dsm-error.ts";
 
@@ -12,7 +12,7 @@ export const bytesOf = (value: unknown): bigint => (/^\d+$/.test(textOf(value)) 
 /** A list in an answer; DSM omits some empty ones. Throws NotDsm for anything but a list of mappings. */
 export function rows(data: Row, key: string): readonly Row[] {
   const list = data[key] ?? [];
-  if (Array.isArray(list) && list.every(isJsonObject)) return list;
+  if (Array.isArray(list) && list.every(isMapping)) return list;
   throw new NotDsm(`DSM did not answer with a list of ${key}`);
 }
 
@@ -41,7 +41,7 @@ export interface DsmVolume {
 export async function dsmVolume(dsm: Dsm, location: string, signal: AbortSignal): Promise<DsmVolume> {
   const params = { volume_path: location };
   const { volume } = await dsm.call({ api: "SYNO.Core.Storage.Volume", method: "get", params }, signal);
-  const row = isJsonObject(volume) ? volume : {};
+  const row = isMapping(volume) ? volume : {};
   if (!/^\d+$/.test(textOf(row["size_free_byte"]))) throw new NotDsm("DSM did not report the free space of the volume");
   return { free: bytesOf(row["size_free_byte"]), status: textOf(row["status"]) };
 }

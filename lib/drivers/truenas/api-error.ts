@@ -1,6 +1,6 @@
 import { type Code, CsiError } from "../../core/errors.ts";
+import { isMapping } from "../../core/mapping.ts";
 import { HttpError, httpCodes } from "../../io/dial.ts";
-import { isJsonObject } from "../../io/json.ts";
 import type { ErrorMapping } from "../failure.ts";
 
 /** What a TrueNAS answers instead of a result, over either protocol, and what that means to a caller. */
@@ -78,7 +78,7 @@ export type ApiRow = Readonly<Record<string, unknown>>;
 
 /** The rows that a query answers. Throws NotTrueNas for anything else: an empty list would mean that the object does not exist. */
 export function listOf<R extends ApiRow = ApiRow>(method: string, answer: unknown): readonly R[] {
-  if (Array.isArray(answer) && answer.every(isJsonObject)) return answer as readonly ApiRow[] as readonly R[];
+  if (Array.isArray(answer) && answer.every(isMapping)) return answer as readonly ApiRow[] as readonly R[];
   throw new NotTrueNas(`TrueNAS has answered ${method} with something other than a list`);
 }
 

@@ -58,7 +58,8 @@ export function openTrueNas(
   };
   const sharing = { protocol: kind.protocol, noteKeys: noteKeys[kind.protocol] };
   const section = overSsh ? config.zfs : apiSection(config.zfs, kind.protocol);
-  const store = storeOn(zfs, identity, section, kind.volumes, sharing, close, copying?.tools);
+  const { volumes } = kind;
+  const store = storeOn(zfs, identity, section, { volumes, sharing, close, tools: copying?.tools });
   return new StoreDriver(identity, store, kind.share({ api, connection, driver, use }));
 }
 

@@ -33,19 +33,24 @@ const local = (family: string, more: Partial<DriverFacts>): DriverFacts =>
 
 const localDatasets: Access = { kinds: ["mount"], filesystems: ["zfs"], sharedWriters: true };
 
-/** Opens file systems that ZFS shares because of `values`, or, where `isBehindExport`, an export above them. */
+/** How nodes reach file systems: ZFS shares them because of `values`, or, where `isBehindExport`, an export above them. */
+interface SharedFilesystems {
+  readonly protocol: "nfs" | "smb";
+  readonly server: string;
+  readonly values: Readonly<Record<string, string>>;
+  readonly isBehindExport: boolean;
+}
+
 function openShared(
-  protocol: "nfs" | "smb",
-  server: string,
-  values: Readonly<Record<string, string>>,
   identity: ConnectionIdentity,
   { zfs: section, sshConnection }: SharedConfig,
   ports: DriverPorts,
-  isBehindExport = false,
+  { protocol, server, values, isBehindExport }: SharedFilesystems,
 ): StoreDriver<ZfsVolume> {
   const { zfs, host, tools, close } = cliOf(section, sshConnection, ports);
   const address = protocol === "nfs" && !isBehindExport ? nfsAddress(server) : undefined;
-  const store = storeOn(zfs, identity, section, filesystems(section), { protocol, values, address }, close, tools);
+  const sharing = { protocol, values, address };
+  const store = storeOn(zfs, identity, section, { volumes: filesystems(section), sharing, close, tools });
   const share = propertyShare(protocol, server, zfs);
   if ((values["sharesmb"] ?? "off") !== "off")
     return new StoreDriver(identity, store, withUsershares(share, zfs, host));
@@ -62,7 +67,8 @@ export const zfs: readonly DriverModule[] = [
       const { shareHost, shareStrategy, shareStrategySetDatasetProperties: set } = config.nfs;
       const isBehindExport = shareStrategy === "crossmnt";
       const sharenfs = isBehindExport ? "off" : set?.properties?.sharenfs;
-      return openShared("nfs", shareHost, sharenfs ? { sharenfs } : {}, identity, config, ports, isBehindExport);
+      const values = sharenfs ? { sharenfs } : {};
+      return openShared(identity, config, ports, { protocol: "nfs", server: shareHost, values, isBehindExport });
     },
   }),
   driverModule({
@@ -72,7 +78,8 @@ export const zfs: readonly DriverModule[] = [
     open(identity, config, ports) {
       const { shareHost, shareStrategySetDatasetProperties: set } = config.smb;
       const sharesmb = set?.properties?.sharesmb;
-      return openShared("smb", shareHost, sharesmb ? { sharesmb } : {}, identity, config, ports);
+      const values = sharesmb ? { sharesmb } : {};
+      return openShared(identity, config, ports, { protocol: "smb", server: shareHost, values, isBehindExport: false });
     },
   }),
   driverModule({
@@ -96,7 +103,7 @@ export const zfs: readonly DriverModule[] = [
       // Its node mounts it; until then it is mounted nowhere, so its owner and mode are the node's to set.
       const volumes = { ...filesystems(section), permissions: undefined };
       const sharing = { protocol: "zfs-local", values: { mountpoint: "legacy" } } as const;
-      const store = storeOn(zfs, identity, section, volumes, sharing, close, tools);
+      const store = storeOn(zfs, identity, section, { volumes, sharing, close, tools });
       return new StoreDriver(identity, store, localShare(localDatasets, false));
     },
   }),
@@ -106,7 +113,8 @@ export const zfs: readonly DriverModule[] = [
     schema: schemas.localZvol,
     open(identity, { zfs: section }, ports) {
       const { zfs, tools, close } = cliOf(section, undefined, ports);
-      const store = storeOn(zfs, identity, section, devices(section), { protocol: "zfs-local" }, close, tools);
+      const sharing = { protocol: "zfs-local" } as const;
+      const store = storeOn(zfs, identity, section, { volumes: devices(section), sharing, close, tools });
       return new StoreDriver(identity, store, localShare(disk, true));
     },
   }),

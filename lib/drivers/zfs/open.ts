@@ -98,18 +98,22 @@ export const devices = (section: Pick<ZvolSection, ZvolKeys>): ZvolSettings => (
   thick: section.zvolEnableReservation,
 });
 
-/**
- * The store of a section on a host. Does no I/O; `close` is called when the store is not needed any more. Without `tools` it gives and
- * takes no copies.
- */
+/** What a store has, besides its section. */
+interface StoreParts {
+  readonly volumes: FilesystemSettings | ZvolSettings;
+  readonly sharing: SharedVolumes;
+  /** Called when the store is not needed any more. */
+  readonly close: () => Promise<void>;
+  /** Without them, the store gives and takes no copies. */
+  readonly tools: (() => CopyTools) | undefined;
+}
+
+/** The store of a section on a host. Does no I/O. */
 export function storeOn(
   zfs: Zfs,
   identity: ConnectionIdentity,
   section: StoreSection,
-  volumes: FilesystemSettings | ZvolSettings,
-  sharing: SharedVolumes,
-  close: () => Promise<void>,
-  tools?: () => CopyTools,
+  { volumes, sharing, close, tools }: StoreParts,
 ): VolumeStore<ZfsVolume> {
   const { datasetParentName, detachedSnapshotsDatasetParentName } = section;
   const { driver, instanceId, maxIdBytes } = identity;

@@ -1,5 +1,5 @@
 import { CsiError } from "../../core/errors.ts";
-import { isJsonObject } from "../../io/json.ts";
+import { isMapping } from "../../core/mapping.ts";
 import type { ProtectedSnapshot } from "../copying.ts";
 import type { ConnectionIdentity } from "../module.ts";
 import type { ForeignSource } from "../volume.ts";
@@ -112,7 +112,7 @@ export function parseContext(text: string | undefined): Readonly<Record<string, 
   if (text === undefined) return undefined;
   try {
     const value: unknown = JSON.parse(text);
-    if (!isJsonObject(value)) return undefined;
+    if (!isMapping(value)) return undefined;
     return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, String(each)]));
   } catch {
     return undefined;

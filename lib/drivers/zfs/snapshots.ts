@@ -133,6 +133,21 @@ export function datasetSnapshots(storage: ZfsStorage): SnapshotAbility {
     });
   }
 
+  async function removeDetached(volume: string, name: string, dataset: string, call: Call): Promise<void> {
+    await zfs.finishRename?.(names.snapshotStaging(volume, name), dataset, call.signal);
+    await removeCopy(storage, dataset, call);
+  }
+
+  /** `isFirst`: nothing else was removed since the snapshot was read. */
+  async function removeAttached(id: string, entry: Entry, isFirst: boolean, call: Call): Promise<void> {
+    // The API of TrueNAS renames a snapshot whose destruction it defers, and then its stream would not be found.
+    const isApi = storage.copying?.storage !== storage;
+    if (isApi) await refuseWhileCopied(storage, `snapshot "${id}"`, [entry], call);
+    // Without copies it was read right now, and nothing was asked since then.
+    const fresh = isFirst && storage.copying === undefined;
+    await zfs.destroy(entry.name, { deferred: true, guid: shownValue(entry, "guid"), fresh }, call.signal);
+  }
+
   async function attached(volumeId: string | undefined, { signal }: Call): Promise<readonly IdAndEntry[]> {
     const below = (parent: string, depth: 1 | 2) => zfs.below(parent, ["snapshot"], snapshotProperties, depth, signal);
     const live = await (volumeId === undefined ? below(names.parent, 2) : below(names.dataset(volumeId), 1));
@@ -190,17 +205,8 @@ export function datasetSnapshots(storage: ZfsStorage): SnapshotAbility {
           if (owner !== undefined) throw storage.notOwn(`the snapshot ${entry.name} belongs to ${owner}`);
         }
         for (const entry of entries)
-          if (parts.detached) {
-            await zfs.finishRename?.(names.snapshotStaging(volume, name), entry.name, call.signal);
-            await removeCopy(storage, entry.name, call);
-          } else {
-            // The API of TrueNAS renames a snapshot whose destruction it defers, and then its stream would not be found.
-            const isApi = storage.copying?.storage !== storage;
-            if (isApi) await refuseWhileCopied(storage, `snapshot "${id}"`, [entry], call);
-            // Without copies it was read right now, and nothing was asked since then.
-            const fresh = entry === entries[0] && storage.copying === undefined;
-            await zfs.destroy(entry.name, { deferred: true, guid: shownValue(entry, "guid"), fresh }, call.signal);
-          }
+          if (parts.detached) await removeDetached(volume, name, entry.name, call);
+          else await removeAttached(id, entry, entry === entries[0], call);
         freed.push(...entries.map(entry => entry.name));
       }
       const parent = parts.detached ? names.detachedParent : names.parent;

@@ -1,7 +1,7 @@
 import { defaultFilesystem } from "../../core/access.ts";
 import { CsiError } from "../../core/errors.ts";
 import { mkfsOptions, mkfsOptionsKey } from "../../core/mkfs-options.ts";
-import { nameTemplateKey, nameTemplateRefusal } from "../../core/name.ts";
+import { keyPrefix, nameTemplateKey, nameTemplateRefusal } from "../../core/name.ts";
 import { adoptKey, deleteStrategyKey, tenancyRefusal } from "../../drivers/tenure.ts";
 import type { Path } from "../../schema/finding.ts";
 import { meant, nearest } from "../../schema/nearest.ts";
@@ -92,8 +92,9 @@ const snapshotMethods = ["filecopy", "restic", "kopia"];
 /** Parameters of an unreleased branch of democratic-csi, with other names in csimux. */
 const unread: readonly string[] = ["config", "load-config-from-pvc"];
 
-/** `democratic-csi.org/<instance or driver>/key` and `democratic-csi.org/key` mean `key`. */
-const plainKey = (key: string): string => key.replace(/^democratic-csi\.org\/(?:[^/]+\/)?/, "");
+/** A key without its keyPrefix, and without the instance or driver after that. */
+const plainKey = (key: string): string =>
+  key.startsWith(keyPrefix) ? key.slice(keyPrefix.length).replace(/^[^/]+\//, "") : key;
 
 function* parameters(each: ClassObject, members: readonly ConnectionFile[]): Found {
   const { document, kind } = each;

@@ -1,3 +1,5 @@
+import type { Path } from "../../schema/finding.ts";
+import type { SourceDocument } from "../document.ts";
 import { bothKinds, factsOf } from "../facts.ts";
 import { at, type ConnectionFile, type LintInput, listAt, mappingAt, textAt, textOf } from "../lint-input.ts";
 import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
@@ -73,24 +75,22 @@ function* keys({ document, read: { normalized } }: ConnectionFile): Found {
     yield report(document, readingRules["ignored-key"], ["service"], message, "remove it", "key");
   }
   for (const section of Object.keys(normalized)) {
-    for (const key of ["targetPortals", "transports"]) {
-      const portals = listAt(normalized, section, key).map(textOf);
-      const plain = portals.map(portal => portal.toLowerCase().replace(/:3260$/, ""));
-      for (const [index, portal] of portals.entries())
-        if (plain.indexOf(plain[index] ?? "") < index)
-          yield report(
-            document,
-            rule["duplicate-portal"],
-            [section, key, index],
-            `"${portal}" is in this list twice`,
-            "remove it",
-          );
-    }
+    for (const key of ["targetPortals", "transports"])
+      yield* portalsGivenTwice(document, [section, key], listAt(normalized, section, key).map(textOf));
     const path = [section, "snapshots", "default_driver"];
     const method = textAt(normalized, ...path) ?? "";
     if (!["restic", "kopia"].includes(method) || at(normalized, section, "snapshots", method) !== undefined) continue;
     const message = `without settings for ${method}, every snapshot is refused`;
     yield report(document, rule["snapshot-method-without-settings"], path, message, `add snapshots.${method}`);
+  }
+}
+
+function* portalsGivenTwice(document: SourceDocument, path: Path, portals: readonly string[]): Found {
+  const plain = portals.map(portal => portal.toLowerCase().replace(/:3260$/, ""));
+  for (const [index, portal] of portals.entries()) {
+    const message = `"${portal}" is in this list twice`;
+    if (plain.indexOf(plain[index] ?? "") < index)
+      yield report(document, rule["duplicate-portal"], [...path, index], message, "remove it");
   }
 }
 

@@ -1,19 +1,14 @@
 import { isIPv6 } from "node:net";
 import type { Secrets } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
+import { keyPrefix } from "../../core/name.ts";
 import type { VolumeContext } from "../requests.ts";
 import type { AttachRequest, StorageAddresses } from "./attacher.ts";
 
-const prefix = "democratic-csi.org/";
-
-/**
- * The secrets for a volume under their bare keys. As in democratic-csi, a key may apply to one instance, one driver or
- * all: `democratic-csi.org/<instance or driver>/<key>`, `democratic-csi.org/<key>`. The narrower scope wins, in any
- * order.
- */
+/** The secrets for a volume under their bare keys. As in democratic-csi, a key may have a keyPrefix; the narrower scope wins, in any order. */
 export function ownSecrets(secrets: Secrets, context: VolumeContext): Secrets {
   const names = [context["provisioner_driver_instance_id"], context["provisioner_driver"]];
-  const scopes = [...names.flatMap(name => (name ? [`${prefix}${name}/`] : [])), prefix];
+  const scopes = [...names.flatMap(name => (name ? [`${keyPrefix}${name}/`] : [])), keyPrefix];
   const found = new Map<string, string>();
   for (const scope of scopes) {
     for (const [key, value] of Object.entries(secrets)) {
@@ -21,7 +16,7 @@ export function ownSecrets(secrets: Secrets, context: VolumeContext): Secrets {
       if (bare && !bare.includes("/") && !found.has(bare)) found.set(bare, value);
     }
   }
-  const plain = Object.entries(secrets).filter(([key]) => !key.startsWith(prefix) && !found.has(key));
+  const plain = Object.entries(secrets).filter(([key]) => !key.startsWith(keyPrefix) && !found.has(key));
   return Object.fromEntries([...plain, ...found]);
 }
 

@@ -3,9 +3,9 @@
 // is the protocol's Attacher.
 
 import { protocols } from "../../core/access.ts";
-import { allEnded } from "../../core/all-ended.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
+import { allEnded } from "../../core/semaphore.ts";
 import type { Finding } from "../../health/finding.ts";
 import type {
   AttachedDevice,

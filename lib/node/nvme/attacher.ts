@@ -4,9 +4,9 @@
 
 import { join } from "node:path";
 import { protocols } from "../../core/access.ts";
-import { allEnded } from "../../core/all-ended.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
+import { allEnded } from "../../core/semaphore.ts";
 import type { Finding } from "../../health/finding.ts";
 import type {
   AttachedDevice,

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { access, lstat, mkdir, open, readdir, readFile, rename, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { CsiError, errnoOf } from "../../core/errors.ts";
-import { isJsonObject } from "../../io/json.ts";
+import { isMapping } from "../../core/mapping.ts";
 import { fileFailure, unlessExhausted } from "../mount/files.ts";
 
 const ending = ".json";
@@ -120,7 +120,7 @@ const exists = (file: string): Promise<boolean> =>
 
 /** Whether a value is an object of which these keys hold texts. */
 export const hasTexts = <K extends string, V>(value: V, keys: readonly K[]): value is V & Readonly<Record<K, string>> =>
-  isJsonObject(value) && keys.every(key => typeof value[key] === "string");
+  isMapping(value) && keys.every(key => typeof value[key] === "string");
 
 interface OpenedSession {
   readonly name: string;
@@ -180,7 +180,7 @@ export class OpenedSessions {
 }
 
 function openedIn(value: unknown): OpenedSession | undefined {
-  if (!isJsonObject(value) || !hasTexts(value, ["name", "boot"])) return undefined;
+  if (!isMapping(value) || !hasTexts(value, ["name", "boot"])) return undefined;
   const { name, boot } = value;
   const addresses: readonly unknown[] = Array.isArray(value["addresses"]) ? value["addresses"] : [];
   return { name, boot, addresses: addresses.filter(each => typeof each === "string") };

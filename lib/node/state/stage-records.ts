@@ -3,7 +3,7 @@ import { rename } from "node:fs/promises";
 import { join } from "node:path";
 import { type AccessMode, accessModes } from "../../core/access.ts";
 import type { Log } from "../../core/call.ts";
-import { isJsonObject } from "../../io/json.ts";
+import { isMapping } from "../../core/mapping.ts";
 import type { AttachmentNotes, SaveNotes } from "../attach/attacher.ts";
 import { fileFailure } from "../mount/files.ts";
 import type { Identity } from "../mount/mount-table.ts";
@@ -170,10 +170,10 @@ export class StageRecords {
 
 const modes: ReadonlySet<unknown> = new Set(accessModes);
 
-const isTexts = (value: unknown): boolean => isJsonObject(value) && hasTexts(value, Object.keys(value));
+const isTexts = (value: unknown): boolean => isMapping(value) && hasTexts(value, Object.keys(value));
 
 function parse(value: unknown): StageRecord | undefined {
-  if (!isJsonObject(value)) return undefined;
+  if (!isMapping(value)) return undefined;
   const whole = { ...value, attached: value["attached"], notes: value["notes"] ?? {} };
   return isRecord(whole) ? whole : undefined;
 }
@@ -196,20 +196,20 @@ const isRecord = (value: Readonly<Record<string, unknown>>): value is Readonly<R
 const isFlags = (value: unknown): boolean => Array.isArray(value) && value.every(flag => typeof flag === "string");
 
 const isFurther = (value: unknown): boolean =>
-  isJsonObject(value) && hasTexts(value, ["path"]) && modes.has(value["mode"]) && isFlags(value["flags"]);
+  isMapping(value) && hasTexts(value, ["path"]) && modes.has(value["mode"]) && isFlags(value["flags"]);
 
 const isIdentity = (value: unknown): boolean => value === undefined || hasTexts(value, ["device", "root"]);
 
 function isAttached(value: unknown): boolean {
   if (value === undefined) return true;
-  if (!isJsonObject(value)) return false;
+  if (!isMapping(value)) return false;
   const { kind, mounted, ...texts } = value;
   const keys = kind === "share" ? ["fsType", "source"] : kind === "device" ? ["path", "number", "identity"] : undefined;
   return keys !== undefined && isTexts(texts) && hasTexts(texts, keys) && (mounted === undefined || isTexts(mounted));
 }
 
 const isPublished = (value: unknown): boolean =>
-  isJsonObject(value) &&
+  isMapping(value) &&
   hasTexts(value, ["target", "digest"]) &&
   isIdentity(value["shows"]) &&
   typeof value["readonly"] === "boolean" &&

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
+import { type ClusterObjects, movingOf } from "../../../cmd/cluster/move/cluster-objects.ts";
 import { refusalsOf } from "../../../cmd/cluster/move/refusals.ts";
 import { groupsOf, usersOf } from "../../../cmd/cluster/move/users.ts";
-import { movingOf, type World } from "../../../cmd/cluster/move/world.ts";
-import { isMapping, type Mapping } from "../../../lib/schema/mapping.ts";
+import { isMapping, type Mapping } from "../../../lib/core/mapping.ts";
 import { merged } from "../../fakes/cluster/objects.ts";
 import { claimAndVolume, statefulSet, storageClass } from "./world.ts";
 
@@ -28,7 +28,7 @@ const deployment = (more: object = {}): Mapping => ({
   spec: { replicas: 2, template: { spec: { volumes: [{ persistentVolumeClaim: { claimName: "data-db-0" } }] } } },
 });
 
-const usual: World = {
+const usual: ClusterObjects = {
   claims: [boundClaim],
   volumes: [boundVolume],
   pods: [pod("db-0", owned("StatefulSet", "db"))],
@@ -41,14 +41,18 @@ const usual: World = {
 
 const noPause = { isOwnerPaused: false, isGitopsPaused: false };
 
-const refused = (change: Partial<World>, toClass = "fast", pauses = noPause): readonly string[] => {
-  const world = { ...usual, ...change };
-  return refusalsOf(world, [movingOf(world, { namespace: "shop", name: "data-db-0" })], toClass, pauses);
+const refused = (change: Partial<ClusterObjects>, toClass = "fast", pauses = noPause): readonly string[] => {
+  const objects = { ...usual, ...change };
+  return refusalsOf(objects, [movingOf(objects, { namespace: "shop", name: "data-db-0" })], toClass, pauses);
 };
 
-const changedClaim = (patch: object): Partial<World> => ({ claims: [merged(boundClaim, patch) as Mapping] });
-const changedVolume = (patch: object): Partial<World> => ({ volumes: [merged(boundVolume, patch) as Mapping] });
-const changedSet = (patch: object): Partial<World> => ({ workloads: [merged(statefulSet(1), patch) as Mapping] });
+const changedClaim = (patch: object): Partial<ClusterObjects> => ({ claims: [merged(boundClaim, patch) as Mapping] });
+const changedVolume = (patch: object): Partial<ClusterObjects> => ({
+  volumes: [merged(boundVolume, patch) as Mapping],
+});
+const changedSet = (patch: object): Partial<ClusterObjects> => ({
+  workloads: [merged(statefulSet(1), patch) as Mapping],
+});
 
 const note = (step: string, toClass = "fast"): string =>
   JSON.stringify({
@@ -81,7 +85,7 @@ describe("a move is refused before anything is changed", () => {
     expect(refused({ pods: [], workloads: [deployment()] })).toEqual([]);
   });
 
-  const table: readonly (readonly [string, Partial<World>, string, string?])[] = [
+  const table: readonly (readonly [string, Partial<ClusterObjects>, string, string?])[] = [
     ["a class that does not exist", {}, "the StorageClass none does not exist", "none"],
     ["a class of the same connection", {}, "is on connection a already, to which class same leads", "same"],
     ["a missing claim", { claims: [] }, "claim shop/data-db-0 does not exist"],
@@ -266,8 +270,10 @@ describe("a note that csimux did not write is refused, because its names are sto
     ["an unknown policy", JSON.stringify({ ...good, policy: "Recycle" })],
     ["an unknown step", JSON.stringify({ ...good, step: "format" })],
   ])("%s", (_, text) => {
-    const world = { ...usual, ...changedVolume({ metadata: { annotations: { "csimux.storage/move": text } } }) };
-    expect(() => movingOf(world, { namespace: "shop", name: "data-db-0" })).toThrow("is damaged or of a newer csimux");
+    const objects = { ...usual, ...changedVolume({ metadata: { annotations: { "csimux.storage/move": text } } }) };
+    expect(() => movingOf(objects, { namespace: "shop", name: "data-db-0" })).toThrow(
+      "is damaged or of a newer csimux",
+    );
   });
 });
 

@@ -1,3 +1,4 @@
+import { afterEach, beforeEach } from "bun:test";
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
@@ -10,13 +11,41 @@ import { localRunner } from "../../../lib/io/local.ts";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
 import type { DriverRig } from "../../contract/rig.ts";
 import { kopiaProgram } from "../../fakes/kopia.ts";
-import { directoryRig, type OpenOptions, temporaryFolder } from "./directory-rig.ts";
+import { directoryRig, type OpenOptions, openOn, temporaryFolder } from "./directory-rig.ts";
 
 /** A repository of a tool, empty at first, and what a connection needs to use it. */
 export interface Repository {
   readonly folder: string;
   readonly runner: CommandRunner;
   readonly settings: Partial<DirectorySettings>;
+}
+
+/** The storage of a test: a new base folder, and repositories and drivers that are closed and removed after it. */
+export function backupStorage() {
+  let base = "";
+  const repositories: Repository[] = [];
+  const drivers: Driver[] = [];
+  beforeEach(async () => {
+    base = await temporaryFolder();
+  });
+  afterEach(async () => {
+    for (const driver of drivers.splice(0)) await driver.close?.();
+    for (const folder of [base, ...repositories.splice(0).map(each => each.folder)])
+      await rm(folder, { recursive: true, force: true });
+  });
+  /** A driver on the storage, through `run`. */
+  function through({ runner, settings }: Repository, run: CommandRunner["run"] = runner.run): Driver {
+    const driver = openOn(base, { runner: { ...runner, run }, settings });
+    drivers.push(driver);
+    return driver;
+  }
+  /** The first driver of a repository. */
+  async function opened(made: Promise<Repository>): Promise<Driver & { readonly repository: Repository }> {
+    const repository = await made;
+    repositories.push(repository);
+    return Object.assign(through(repository), { repository });
+  }
+  return { base: () => base, through, opened };
 }
 
 const path = process.env["PATH"] ?? "/usr/bin:/bin";

@@ -1,10 +1,9 @@
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmod, lstat, mkdir, readdir, readFile, readlink, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { chmod, lstat, mkdir, readdir, readFile, readlink, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Driver } from "../../../lib/drivers/driver.ts";
-import type { Command, CommandRunner } from "../../../lib/io/runner.ts";
+import type { Command } from "../../../lib/io/runner.ts";
 import { driverContract } from "../../contract/driver.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, gib, snapshotIds, snapshotsOf, volumeOf } from "../../contract/rig.ts";
@@ -12,14 +11,14 @@ import { pause } from "../../waiting.ts";
 import {
   backupBy,
   backupRig,
+  backupStorage,
   backupTools,
   hasRestic,
   kopiaRepository,
   newResticRepository,
-  type Repository,
   resticRepository,
 } from "./backup-rig.ts";
-import { leftOn, openOn, temporaryFolder } from "./directory-rig.ts";
+import { leftOn, openOn } from "./directory-rig.ts";
 
 driverContract("local-hostpath with kopia", async () => backupRig(await kopiaRepository()), {
   ...{ "snapshots hold their volume": "snapshots are copies", kept: "copies need nothing" },
@@ -28,58 +27,33 @@ driverContract("local-hostpath with kopia", async () => backupRig(await kopiaRep
 });
 
 const call = callWith();
-let base = "";
-const repositories: Repository[] = [];
-const drivers: Driver[] = [];
-beforeEach(async () => {
-  base = await temporaryFolder();
-});
-afterEach(async () => {
-  for (const driver of drivers.splice(0)) await driver.close?.();
-  for (const folder of [base, ...repositories.splice(0).map(each => each.folder)])
-    await rm(folder, { recursive: true, force: true });
-});
-
-async function opened(made: Promise<Repository>): Promise<Driver & { readonly repository: Repository }> {
-  const repository = await made;
-  repositories.push(repository);
-  const driver = openOn(base, { runner: repository.runner, settings: repository.settings });
-  drivers.push(driver);
-  return Object.assign(driver, { repository });
-}
-
-/** Another driver on the same storage, through `run`. */
-function through({ runner, settings }: Repository, run: CommandRunner["run"]): Driver {
-  const driver = openOn(base, { runner: { ...runner, run }, settings });
-  drivers.push(driver);
-  return driver;
-}
+const { base, opened, through } = backupStorage();
 
 describe.each(backupTools)("snapshots by %s", (_, repositoryOf, tool) => {
   test("contain the folder of a volume with its whole content, and so does a volume made from one", async () => {
     const driver = await opened(repositoryOf());
     await driver.create(volumeOf("a"), call);
-    await mkdir(`${base}/v/a/sub`);
-    await writeFile(`${base}/v/a/sub/file`, "then");
-    await symlink("/etc/passwd", `${base}/v/a/link`);
-    await chmod(`${base}/v/a`, 0o750);
+    await mkdir(`${base()}/v/a/sub`);
+    await writeFile(`${base()}/v/a/sub/file`, "then");
+    await symlink("/etc/passwd", `${base()}/v/a/link`);
+    await chmod(`${base()}/v/a`, 0o750);
     const snapshot = await snapshotsOf(driver).create("s", "a", {}, call);
     expect(snapshot).toMatchObject({ volumeId: "a", bytes: gib, ready: true });
-    await writeFile(`${base}/v/a/sub/file`, "now");
+    await writeFile(`${base()}/v/a/sub/file`, "now");
     const source = { kind: "snapshot", id: snapshot.id } as const;
     expect((await driver.create(volumeOf("b", gib, source), call)).bytes).toBe(gib);
-    expect(await readFile(`${base}/v/b/sub/file`, "utf8")).toBe("then");
-    expect([(await lstat(`${base}/v/b/link`)).isSymbolicLink(), await readlink(`${base}/v/b/link`)]).toEqual([
+    expect(await readFile(`${base()}/v/b/sub/file`, "utf8")).toBe("then");
+    expect([(await lstat(`${base()}/v/b/link`)).isSymbolicLink(), await readlink(`${base()}/v/b/link`)]).toEqual([
       true,
       "/etc/passwd",
     ]);
-    expect((await stat(`${base}/v/b`)).mode & 0o777).toBe(0o750);
-    expect((await readdir(`${base}/v/b`)).sort()).toEqual(["link", "sub"]);
+    expect((await stat(`${base()}/v/b`)).mode & 0o777).toBe(0o750);
+    expect((await readdir(`${base()}/v/b`)).sort()).toEqual(["link", "sub"]);
     expect(await codeOf(driver.create(volumeOf("c", gib / 2n, source), call))).toBe("out-of-range");
     await snapshotsOf(driver).delete(snapshot.id, call);
     expect(await snapshotIds(driver)).toEqual([]);
     for (const id of ["a", "b"]) await driver.delete(id, call);
-    expect(await leftOn(base)).toEqual([]);
+    expect(await leftOn(base())).toEqual([]);
   }, 60_000);
 
   test("coexist with copies, have ids of their own, and are listed in the same pages", async () => {
@@ -141,7 +115,7 @@ describe.each(backupTools)("snapshots by %s", (_, repositoryOf, tool) => {
         expect(String(error)).toContain(`"${id}" was made by`);
       }
       await driver.create(volumeOf("b", gib, { kind: "snapshot", id: handles[0] ?? "" }), call);
-      expect(await readFile(`${base}/v/b/file`, "utf8")).toBe("precious");
+      expect(await readFile(`${base()}/v/b/file`, "utf8")).toBe("precious");
       expect(await snapshotIds(driver)).toEqual([]);
     },
     60_000,
@@ -265,7 +239,7 @@ test.skipIf(!hasRestic)(
     const handle = `snapshot_driver=restic&snapshot_id=${id}`;
     expect(await snapshotsOf(driver).get(handle, call)).toMatchObject({ id: handle, volumeId: "pvc-1", bytes: 0n });
     await driver.create(volumeOf("b", gib, { kind: "snapshot", id: handle }), call);
-    expect(await readdir(`${base}/v/b`)).toEqual(["file"]);
+    expect(await readdir(`${base()}/v/b`)).toEqual(["file"]);
     expect(await snapshotIds(driver)).toEqual([]);
     await snapshotsOf(driver).delete(handle, call);
     expect(JSON.parse((await restic("snapshots", "--json")).stdout)).toEqual([]);
@@ -298,7 +272,7 @@ test.skipIf(!hasRestic)("a repository with another password is not changed", asy
   const { runner, settings } = right.repository;
   const env = { ...settings.restic?.env, RESTIC_PASSWORD: "another word" };
   const restic = { flags: [], tags: [], prune: false, env };
-  const wrong = openOn(base, { runner, settings: { ...settings, restic } });
+  const wrong = openOn(base(), { runner, settings: { ...settings, restic } });
   expect(await codeOf(snapshotsOf(wrong).create("t", "a", {}, call))).toBe("failed-precondition");
   expect(await snapshotIds(right)).toHaveLength(1);
 });

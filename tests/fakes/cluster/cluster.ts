@@ -1,4 +1,4 @@
-import { isMapping, type Mapping } from "../../../lib/schema/mapping.ts";
+import { isMapping, type Mapping } from "../../../lib/core/mapping.ts";
 import type { ProgramCall, ProgramReply } from "../answered.ts";
 import { Controllers } from "./controllers.ts";
 import { CopiesDouble } from "./copies.ts";

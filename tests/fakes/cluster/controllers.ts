@@ -1,4 +1,4 @@
-import { isMapping } from "../../../lib/schema/mapping.ts";
+import { isMapping } from "../../../lib/core/mapping.ts";
 import { type ApiObjects, made, type Stored, text, valueAt } from "./objects.ts";
 
 /** The volumes of the storage systems, which the provisioner and kubelet reach. */

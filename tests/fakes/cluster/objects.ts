@@ -1,4 +1,4 @@
-import { isMapping, type Mapping } from "../../../lib/schema/mapping.ts";
+import { isMapping, type Mapping } from "../../../lib/core/mapping.ts";
 
 /** An object as the API server keeps it; fakes may change it. */
 export type Stored = { [key: string]: unknown };

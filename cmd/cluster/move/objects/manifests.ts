@@ -1,5 +1,5 @@
+import { isMapping, type Mapping } from "../../../../lib/core/mapping.ts";
 import { textAt } from "../../../../lib/lint/lint-input.ts";
-import { isMapping, type Mapping } from "../../../../lib/schema/mapping.ts";
 import { annotation } from "./note.ts";
 import { type ClaimName, isBlock, modesOf, quantityBytes, quantityText, textsAt } from "./objects.ts";
 import { secretAnnotations, secretReferences } from "./secrets.ts";

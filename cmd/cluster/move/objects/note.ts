@@ -1,6 +1,6 @@
 import { parseHandle } from "../../../../lib/core/handle.ts";
+import { isMapping, type Mapping } from "../../../../lib/core/mapping.ts";
 import { textAt } from "../../../../lib/lint/lint-input.ts";
-import { isMapping, type Mapping } from "../../../../lib/schema/mapping.ts";
 import { MoveRefusal } from "../refusal.ts";
 import { type ClaimName, claimOfVolume, claimText, isObjectName, mappingsAt, textsAt } from "./objects.ts";
 

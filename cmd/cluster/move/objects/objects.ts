@@ -1,5 +1,5 @@
+import { isMapping, type Mapping } from "../../../../lib/core/mapping.ts";
 import { at, listAt, mappingAt, textAt } from "../../../../lib/lint/lint-input.ts";
-import { isMapping, type Mapping } from "../../../../lib/schema/mapping.ts";
 
 /** A claim by its place in the cluster. */
 export interface ClaimName {

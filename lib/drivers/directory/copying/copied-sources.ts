@@ -1,7 +1,7 @@
 import type { Call } from "../../../core/call.ts";
 import { CsiError, hasCode } from "../../../core/errors.ts";
+import type { Mapping } from "../../../core/mapping.ts";
 import { unless } from "../../../io/files.ts";
-import type { JsonObject } from "../../../io/json.ts";
 import type { CommandRunner } from "../../../io/runner.ts";
 import {
   type CopySource,
@@ -49,7 +49,7 @@ export interface CopiedSourceParts {
   sameSource(a: Source, b: Source): boolean;
 }
 
-function protection(fields: JsonObject): Protection | undefined {
+function protection(fields: Mapping): Protection | undefined {
   const { target, since, name, connection } = fields;
   const source = ownSource(fields["source"]);
   if (typeof target !== "string" || typeof since !== "number" || typeof name !== "string") return undefined;

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
+import { isMapping, type Mapping } from "../../../core/mapping.ts";
 import { unless } from "../../../io/files.ts";
-import { isJsonObject, type JsonObject } from "../../../io/json.ts";
 import { maxRecordBytes } from "../../copying.ts";
 import { type OperationContext, withFolders } from "../operation-context.ts";
 
@@ -24,10 +24,10 @@ const version = 1;
 export class OwnFiles<T> {
   readonly #context: OperationContext;
   readonly #folder: string;
-  readonly #read: (fields: JsonObject) => T | undefined;
+  readonly #read: (fields: Mapping) => T | undefined;
 
   /** `read` returns undefined for fields that are not a `T`. */
-  constructor(context: OperationContext, folder: string, read: (fields: JsonObject) => T | undefined) {
+  constructor(context: OperationContext, folder: string, read: (fields: Mapping) => T | undefined) {
     this.#context = context;
     this.#folder = folder;
     this.#read = read;
@@ -132,7 +132,7 @@ export class OwnFiles<T> {
   #parsed(text: string): T | undefined {
     try {
       const fields: unknown = JSON.parse(text);
-      return isJsonObject(fields) && fields["version"] === version ? this.#read(fields) : undefined;
+      return isMapping(fields) && fields["version"] === version ? this.#read(fields) : undefined;
     } catch {
       return undefined;
     }

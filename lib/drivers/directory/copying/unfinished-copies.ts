@@ -1,8 +1,8 @@
 import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
+import type { Mapping } from "../../../core/mapping.ts";
 import { mapLimit } from "../../../core/semaphore.ts";
 import { unless } from "../../../io/files.ts";
-import type { JsonObject } from "../../../io/json.ts";
 import type { CopyMethod, CopySpec, SourceSnapshot, StillHeld, StoredCopy } from "../../copying.ts";
 import { failure, throwIfCancelled } from "../../failure.ts";
 import { sizeFrom } from "../../sizes.ts";
@@ -35,7 +35,7 @@ export interface UnfinishedCopyParts {
   idOf(name: string): string;
 }
 
-function copyFile(fields: JsonObject): CopyFile | undefined {
+function copyFile(fields: Mapping): CopyFile | undefined {
   const { name, connection, record } = fields;
   const copyOf = foreignSource(fields["copyOf"]);
   if (typeof name !== "string" || typeof connection !== "string" || typeof record !== "string") return undefined;

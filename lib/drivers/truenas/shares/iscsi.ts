@@ -8,7 +8,8 @@ import type { ZfsVolume } from "../../zfs/volume.ts";
 import type { Api } from "../api.ts";
 import { ApiError, errnos } from "../api-error.ts";
 import type { IscsiSection } from "../sections.ts";
-import { type ChoiceOptions, chosen, type DiskProtocol, deviceOf, idsOf, isProved } from "./disk-share.ts";
+import { type DiskProtocol, deviceOf, isProved } from "./disk-share.ts";
+import { iscsiAccess, isSameAccess } from "./iscsi-access.ts";
 import {
   checkService,
   createdOrFound,
@@ -35,27 +36,10 @@ const basenames = new WeakMap<Api, { readonly basename: string; readonly until: 
 /** Volumes as iSCSI targets, each with one extent as LUN 0. The extent has the name of its target. */
 export function iscsi(context: ShareContext, settings: IscsiSection): DiskProtocol {
   const { api } = context;
-  const { targetPortal: portal, targetPortals, targetGroups } = settings;
+  const { targetPortal: portal, targetPortals } = settings;
   const reach = { portal, portals: targetPortals.join(","), interface: settings.interface };
-  const wantedInitiators = targetGroups.flatMap(group => group.targetGroupInitiatorGroup ?? []);
+  const access = iscsiAccess(context, settings);
   const table = (name: string, call: Call) => tableOf(context, `iscsi.${name}`, call);
-
-  /** Portals are identified by their comment, and by the addresses that they listen on, with or without the port. */
-  const portals = async (call: Call): Promise<ChoiceOptions> => {
-    const wordsOf = (row: TableRow): readonly string[] => {
-      const listens = row["listen"] as readonly { readonly ip: string; readonly port?: number }[];
-      const addresses = listens.flatMap(({ ip, port = 3260 }) => [ip, `${ip.includes(":") ? `[${ip}]` : ip}:${port}`]);
-      return [String(row["comment"]), ...addresses].filter(word => word !== "");
-    };
-    return { kind: "iSCSI portal", rows: await table("portal", call).find(), wordsOf };
-  };
-
-  /** Groups of initiators are identified by their comment, and by the names of their members. */
-  const initiators = async (call: Call): Promise<ChoiceOptions> => {
-    const wordsOf = (row: TableRow): readonly string[] =>
-      [String(row["comment"]), ...(row["initiators"] as readonly string[])].filter(word => word !== "");
-    return { kind: "iSCSI initiator group", rows: await table("initiator", call).find(), wordsOf };
-  };
 
   const extentRequest = (volume: ZfsVolume, name: string, { parameters }: VolumeSpec): object => ({
     name,
@@ -81,21 +65,6 @@ export function iscsi(context: ShareContext, settings: IscsiSection): DiskProtoc
     return (await createdOrFound(() => extents.create(extentRequest(volume, name, spec)), find, clash)).row;
   }
 
-  async function groupsOf(call: Call): Promise<readonly object[]> {
-    const wantedPortals = targetGroups.map(group => group.targetGroupPortalGroup);
-    const [portalIds, initiatorIds] = await Promise.all([
-      idsOf(context, wantedPortals, () => portals(call)),
-      idsOf(context, wantedInitiators, () => initiators(call)),
-    ]);
-    const idOf = new Map(wantedInitiators.map((choice, at) => [choice, initiatorIds[at]]));
-    return targetGroups.map((group, at) => ({
-      portal: portalIds[at],
-      initiator: idOf.get(group.targetGroupInitiatorGroup ?? "") ?? null,
-      authmethod: group.targetGroupAuthType === "" ? "NONE" : group.targetGroupAuthType.toUpperCase().replace(" ", "_"),
-      auth: group.targetGroupAuthGroup ? group.targetGroupAuthGroup : null,
-    }));
-  }
-
   /** The ids of the extents of a target. */
   const extentsOf = async (target: TableRow, call: Call): Promise<readonly number[]> =>
     (await table("targetextent", call).find(["target", "=", target.id])).map(link => Number(link["extent"]));
@@ -106,7 +75,7 @@ export function iscsi(context: ShareContext, settings: IscsiSection): DiskProtoc
    */
   async function targetFor(volume: ZfsVolume, name: string, extent: TableRow, call: Call): Promise<TableRow> {
     const targets = table("target", call);
-    const groups = await groupsOf(call);
+    const groups = await access.groups(call);
     // An empty alias clashes with every other empty one.
     const create = () => targets.create({ name, alias: null, mode: "ISCSI", groups });
     const { row, fresh } = await createdOrFound(create, async () => (await targets.find(["name", "=", name]))[0]);
@@ -206,16 +175,13 @@ export function iscsi(context: ShareContext, settings: IscsiSection): DiskProtoc
       const [targets, extents, links] = await Promise.all(
         ["target", "extent", "targetextent"].map(name => table(name, call).find()),
       );
-      const disks = new Map(
-        (extents ?? []).map(each => [each.id, each["enabled"] === false ? "" : String(each["disk"])]),
-      );
+      const enabled = (extents ?? []).filter(each => each["enabled"] !== false);
+      const disks = new Map(enabled.map(each => [each.id, String(each["disk"])]));
       const names = new Map((targets ?? []).map(each => [each.id, String(each["name"])]));
       const keyOf = (target: string, number: unknown, disk: string) => JSON.stringify([target, String(number), disk]);
-      const served = new Set(
-        (links ?? []).map(link =>
-          keyOf(names.get(Number(link["target"])) ?? "", link["lunid"] ?? lun, disks.get(Number(link["extent"])) ?? ""),
-        ),
-      );
+      const keyOfLink = ({ target, lunid, extent }: TableRow) =>
+        keyOf(names.get(Number(target)) ?? "", lunid ?? lun, disks.get(Number(extent)) ?? "");
+      const served = new Set((links ?? []).map(keyOfLink));
       return volume => {
         const { iqn = "", lun: number = String(lun) } = volume.notes;
         return [iqn, iqn.slice(iqn.indexOf(":") + 1)].some(name => served.has(keyOf(name, number, deviceOf(volume))));
@@ -223,21 +189,9 @@ export function iscsi(context: ShareContext, settings: IscsiSection): DiskProtoc
     },
     async check(call) {
       await checkService(context, "iscsitarget", call);
-      const known = await portals(call);
-      for (const each of targetGroups) chosen(context, known, each.targetGroupPortalGroup);
-      if (wantedInitiators.length === 0) return;
-      const groups = await initiators(call);
-      for (const choice of wantedInitiators) chosen(context, groups, choice);
+      await access.check(call);
     },
   };
-}
-
-/** Whether targets admit the same initiators through the same portals, with the same authentication. */
-function isSameAccess(theirs: readonly object[], ours: readonly object[]): boolean {
-  const keys = ["portal", "initiator", "authmethod", "auth"] as const;
-  const textsOf = (groups: readonly object[]): string =>
-    JSON.stringify(groups.map(group => keys.map(key => (group as TableRow)[key] ?? null).join()).toSorted());
-  return textsOf(theirs) === textsOf(ours);
 }
 
 /** Runs a deletion. Throws inUse() if an initiator is logged in: the server answers EFAULT and no field then. */

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from "../../../io/json.ts";
+import { isMapping, type Mapping } from "../../../core/mapping.ts";
 import { property } from "../../zfs/properties.ts";
 import type { Entry, Property } from "../../zfs/zfs.ts";
 import { isSettable, isUserProperty, ownedName, zfsName } from "./values.ts";
@@ -6,14 +6,14 @@ import { isSettable, isUserProperty, ownedName, zfsName } from "./values.ts";
 /** Rows of the API about datasets and snapshots, as entries of the port. */
 
 /** User properties of the parent dataset; undefined if each property has its own source. */
-type Inherited = JsonObject | undefined;
+type Inherited = Mapping | undefined;
 
-const fieldsIn = (value: unknown): JsonObject => (isJsonObject(value) ? value : {});
+const fieldsIn = (value: unknown): Mapping => (isMapping(value) ? value : {});
 
 const local: ReadonlySet<unknown> = new Set(["LOCAL", "RECEIVED"]);
 
 function sourceOf(source: unknown): unknown {
-  return isJsonObject(source) ? source["type"] : source;
+  return isMapping(source) ? source["type"] : source;
 }
 
 const text = (value: unknown): string | undefined => {
@@ -34,7 +34,7 @@ function entry(name: string, wanted: readonly string[], all: ReadonlyMap<string,
  * Whether a user property is set on the row itself. From 25.10 on the API does not answer that, so a value that the parent has, too, counts
  * as inherited. A value that is set on both therefore makes a volume look foreign, never the reverse.
  */
-function isOwn(row: JsonObject, key: string, value: string, inherited: Inherited): boolean {
+function isOwn(row: Mapping, key: string, value: string, inherited: Inherited): boolean {
   if (inherited?.[key] !== value) return true;
   // A CSI driver sets all properties of a snapshot that has its own name property.
   const name = fieldsIn(row["user_properties"])[snapshotName] ?? fieldsIn(row["properties"])[snapshotName];
@@ -45,7 +45,7 @@ function isOwn(row: JsonObject, key: string, value: string, inherited: Inherited
 const snapshotName = "democratic-csi:csi_snapshot_name";
 
 /** A row of zfs.resource.query or zfs.resource.snapshot.query (25.10 and newer). */
-export function resourceEntry(row: JsonObject, wanted: readonly string[], inherited: Inherited): Entry {
+export function resourceEntry(row: Mapping, wanted: readonly string[], inherited: Inherited): Entry {
   const name = String(row["name"]);
   const all = new Map<string, Property>([["type", { value: String(row["type"]).toLowerCase(), own: false }]]);
   for (const [key, each] of Object.entries(fieldsIn(row["properties"]))) {
@@ -60,7 +60,7 @@ export function resourceEntry(row: JsonObject, wanted: readonly string[], inheri
 }
 
 /** The new dataset in the answer of a creation. Only the values of the request can be its own. */
-export function createdEntry(answer: unknown, wanted: readonly string[], values: JsonObject): Entry | undefined {
+export function createdEntry(answer: unknown, wanted: readonly string[], values: Mapping): Entry | undefined {
   if (text(fieldsIn(answer)["id"]) === undefined) return undefined;
   const { name, properties } = shownEntry(fieldsIn(answer), wanted, undefined);
   const all = [...properties].map(([key, { value, own }]) => [key, { value, own: own && key in values }] as const);
@@ -71,7 +71,7 @@ export function createdEntry(answer: unknown, wanted: readonly string[], values:
  * The new snapshot in the answer of a creation. 26 takes it with all its properties or not at all, and then reads when it was taken, but not
  * the properties (plugins/zfs/snapshot_create_impl.py of TS-26.0.0-BETA.3). Undefined where the answer does not tell its size.
  */
-export function takenEntry(answer: unknown, wanted: readonly string[], values: JsonObject): Entry | undefined {
+export function takenEntry(answer: unknown, wanted: readonly string[], values: Mapping): Entry | undefined {
   const row = fieldsIn(answer);
   if ("id" in row) return createdEntry(row, wanted, values);
   if (!("creation" in fieldsIn(row["properties"])) || !(property.bytes in values)) return undefined;
@@ -79,7 +79,7 @@ export function takenEntry(answer: unknown, wanted: readonly string[], values: J
 }
 
 /** The properties that are set on a dataset itself, by their ZFS names; `row` is from pool.dataset.query. */
-export function localValues(row: JsonObject): Readonly<Record<string, string>> {
+export function localValues(row: Mapping): Readonly<Record<string, string>> {
   const shown = Object.entries({ ...row, ...fieldsIn(row["user_properties"]) });
   const pairs = shown.flatMap(([key, each]) => {
     const { rawvalue, source } = fieldsIn(each);
@@ -92,7 +92,7 @@ export function localValues(row: JsonObject): Readonly<Record<string, string>> {
 }
 
 /** A row of pool.dataset.query, zfs.snapshot.query or pool.snapshot.query, where each property has a raw value and a source. */
-export function shownEntry(row: JsonObject, wanted: readonly string[], inherited: Inherited): Entry {
+export function shownEntry(row: Mapping, wanted: readonly string[], inherited: Inherited): Entry {
   const name = String(row["id"] ?? row["name"]);
   const all = new Map<string, Property>([
     ["type", { value: String(row["type"] ?? "snapshot").toLowerCase(), own: false }],

@@ -1,5 +1,5 @@
 import { CsiError } from "../../../core/errors.ts";
-import { isJsonObject, type JsonObject } from "../../../io/json.ts";
+import { isMapping, type Mapping } from "../../../core/mapping.ts";
 import type { Outputs } from "../../../io/script.ts";
 import { inUse } from "../../failure.ts";
 import { absentDevice, type ExportedTarget, foreignDevice, incomplete, unproved } from "./exporter.ts";
@@ -30,12 +30,12 @@ function parsed(text: string): unknown {
 export function answerOf(outputs: Outputs, name: string): HostAnswer {
   const output = outputs.get(name);
   const answer = output?.exitCode === 0 ? parsed(output.stdout) : undefined;
-  if (!isJsonObject(answer) || !("done" in answer || "lacking" in answer || "refused" in answer)) {
+  if (!isMapping(answer) || !("done" in answer || "lacking" in answer || "refused" in answer)) {
     const line = output?.stderr.trim().split("\n").at(-1)?.slice(0, 300) || "a part of the answer is missing";
     throw new CsiError("unavailable", `cannot inspect the target with python3: ${line}`);
   }
   const refused = "refused" in answer ? textOf(answer["refused"]) : undefined;
-  if (refused === undefined && answer["done"] !== true && !isJsonObject(answer["lacking"]))
+  if (refused === undefined && answer["done"] !== true && !isMapping(answer["lacking"]))
     throw new CsiError("unavailable", "cannot inspect the target with python3: its answer says nothing");
   return { refused, more: answer, ignored: texts(answer["ignored"]) };
 }
@@ -43,7 +43,7 @@ export function answerOf(outputs: Outputs, name: string): HostAnswer {
 /** What a check found, by qualified name. */
 export function lackingOf({ refused: reason, more }: HostAnswer): ReadonlyMap<string, readonly string[]> {
   if (reason !== undefined) throw general(reason, more);
-  const lacking = isJsonObject(more["lacking"]) ? more["lacking"] : {};
+  const lacking = isMapping(more["lacking"]) ? more["lacking"] : {};
   return new Map(Object.entries(lacking).map(([name, parts]) => [name, texts(parts)]));
 }
 
@@ -79,7 +79,7 @@ export function notGiven(target: ExportedTarget, answer: HostAnswer): CsiError {
 }
 
 /** What hinders work on every target of the host. */
-function general(reason: string, more: JsonObject): CsiError {
+function general(reason: string, more: Mapping): CsiError {
   const path = textOf(more["path"]);
   const why = textOf(more["why"]);
   const messages: Readonly<Record<string, string>> = {

@@ -147,6 +147,7 @@ function opened(
   settings: TargetSettings,
 ): Driver {
   const { protocol, note } = settings;
-  const store = storeOn(zfs, identity, section, devices(section), { protocol, noteKeys: [note] }, close, tools);
+  const sharing = { protocol, noteKeys: [note] };
+  const store = storeOn(zfs, identity, section, { volumes: devices(section), sharing, close, tools });
   return new StoreDriver(identity, store, new TargetShare(settings, exporter));
 }

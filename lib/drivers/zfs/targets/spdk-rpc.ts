@@ -1,5 +1,5 @@
 import { CsiError } from "../../../core/errors.ts";
-import { isJsonObject } from "../../../io/json.ts";
+import { isMapping } from "../../../core/mapping.ts";
 import type { Outputs } from "../../../io/script.ts";
 import { behind } from "../cli/steps.ts";
 import { type PlainStep, toolStep } from "./guard.ts";
@@ -127,8 +127,8 @@ export function rpcStep(
 }
 
 const isAnswer = (value: unknown): value is RpcAnswer =>
-  isJsonObject(value) &&
-  ("result" in value || (isJsonObject(value["error"]) && typeof value["error"]["message"] === "string"));
+  isMapping(value) &&
+  ("result" in value || (isMapping(value["error"]) && typeof value["error"]["message"] === "string"));
 
 /** The answers to the calls of a step. Throws "unavailable" when SPDK was not reached or its answer cannot be read. */
 export function rpcAnswers(outputs: Outputs, name: string): readonly RpcAnswer[] {

@@ -1,6 +1,6 @@
 import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
-import type { JsonObject } from "../../../io/json.ts";
+import type { Mapping } from "../../../core/mapping.ts";
 import type { StorageHost } from "../../../io/script.ts";
 import { inUse } from "../../failure.ts";
 import type { Programs } from "../cli/steps.ts";
@@ -26,7 +26,7 @@ const booleans = new Set(["allow_any_host", "ana_reporting", "readonly", "falloc
 const numbers = new Set(["block_size", "max_namespaces", "min_cntlid", "max_cntlid"]);
 
 /** Attributes of a connection file with the types that SPDK takes. */
-const typed = (attributes: Readonly<Record<string, string>>): JsonObject =>
+const typed = (attributes: Readonly<Record<string, string>>): Mapping =>
   Object.fromEntries(
     Object.entries(attributes).map(([key, value]) => {
       if (booleans.has(key)) return [key, /^(?:1|true|on|yes)$/i.test(value)];
@@ -43,7 +43,7 @@ const readCalls = ({ qualifiedName }: ExportedTarget): readonly RpcCall[] => [
 const resultOf = (answer: RpcAnswer | undefined): unknown => (answer && "result" in answer ? answer.result : undefined);
 
 /** The objects in a list; nothing for what is absent. Throws "internal" for anything else. */
-function objects(value: unknown): readonly JsonObject[] {
+function objects(value: unknown): readonly Mapping[] {
   const list = value ?? [];
   if (Array.isArray(list) && list.every(each => typeof each === "object" && each !== null)) return list;
   throw new CsiError("internal", "SPDK answers in a form that csimux does not know; see its version");
@@ -53,7 +53,7 @@ const listenerPart = (address: Readonly<Record<string, string>>): string =>
   `listener ${Object.values(address).join(" ")}`;
 
 /** SPDK shows names such as "TCP" in its own spelling. */
-const isAt = (shown: JsonObject, wanted: Readonly<Record<string, string>>): boolean =>
+const isAt = (shown: Mapping, wanted: Readonly<Record<string, string>>): boolean =>
   Object.entries(wanted).every(([key, value]) => String(shown[key]).toLowerCase() === value.toLowerCase());
 
 const messageOf = (answers: readonly RpcAnswer[]): string => {
@@ -71,7 +71,7 @@ export function spdkTool(host: StorageHost, settings: SpdkHost): TargetTool {
   function partsOf({ qualifiedName, device }: ExportedTarget, answers: readonly RpcAnswer[]): ReadonlySet<string> {
     const [disk] = objects(resultOf(answers[0]));
     const [subsystem] = objects(resultOf(answers[1]));
-    const drivers = Object.values((disk?.["driver_specific"] ?? {}) as JsonObject) as (JsonObject | null)[];
+    const drivers = Object.values((disk?.["driver_specific"] ?? {}) as Mapping) as (Mapping | null)[];
     const path = drivers.map(each => each?.["filename"]).find(each => typeof each === "string");
     const parts = new Set<string>();
     if (disk) parts.add(path === device ? "device" : `foreign ${path ?? "of another kind"}`);

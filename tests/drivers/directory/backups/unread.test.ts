@@ -1,43 +1,22 @@
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { chmod, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { describe, expect, test } from "bun:test";
+import { chmod, readdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { noRepository } from "../../../../lib/drivers/directory/backup-tool.ts";
-import type { Driver } from "../../../../lib/drivers/driver.ts";
 import type { CommandRunner } from "../../../../lib/io/runner.ts";
 import { codeOf } from "../../../contract/driver-volumes.ts";
 import { callWith, gib, snapshotIds, snapshotsOf, volumeOf } from "../../../contract/rig.ts";
-import { backupBy, backupTools, hasRestic, type Repository, resticRepository } from "../backup-rig.ts";
-import { openOn, temporaryFolder } from "../directory-rig.ts";
+import { backupBy, backupStorage, backupTools, hasRestic, type Repository, resticRepository } from "../backup-rig.ts";
 
 // Lists from which the tools leave out what they cannot read, or have not read again.
 
 const call = callWith();
-let base = "";
-const repositories: Repository[] = [];
-const drivers: Driver[] = [];
-beforeEach(async () => {
-  base = await temporaryFolder();
-});
-afterEach(async () => {
-  for (const driver of drivers.splice(0)) await driver.close?.();
-  for (const folder of [base, ...repositories.splice(0).map(each => each.folder)])
-    await rm(folder, { recursive: true, force: true });
-});
-
-/** A driver on the storage of the test, through `run`. */
-function through({ runner, settings }: Repository, run: CommandRunner["run"] = runner.run): Driver {
-  const driver = openOn(base, { runner: { ...runner, run }, settings });
-  drivers.push(driver);
-  return driver;
-}
+const { base, opened, through } = backupStorage();
 
 /** A volume "a" with a snapshot. */
 async function filled(made: Promise<Repository>) {
-  const repository = await made;
-  repositories.push(repository);
-  const driver = through(repository);
+  const driver = await opened(made);
   await driver.create(volumeOf("a"), call);
-  return { repository, driver, id: (await snapshotsOf(driver).create("s", "a", {}, call)).id };
+  return { repository: driver.repository, driver, id: (await snapshotsOf(driver).create("s", "a", {}, call)).id };
 }
 
 /**
@@ -113,7 +92,7 @@ test.skipIf(!hasRestic)(
   async () => {
     const { repository, driver, id } = await filled(resticRepository());
     const folder = join(repository.folder, "repository", "snapshots");
-    const path = join(base, "v", "a");
+    const path = join(base(), "v", "a");
     const rows = await repository.runner.run(
       { argv: ["restic", "--no-cache", "snapshots", "--json"], env: { ...repository.settings.restic?.env } },
       call.signal,

@@ -1,7 +1,7 @@
+import { isMapping, type Mapping } from "../../../lib/core/mapping.ts";
 import { escapeHidden } from "../../../lib/core/visible.ts";
 import type { Output } from "../../../lib/io/runner.ts";
 import { quoted } from "../../../lib/io/script.ts";
-import { isMapping, type Mapping } from "../../../lib/schema/mapping.ts";
 import { yamlText } from "../../../lib/yaml/print.ts";
 import type { Host } from "../../host.ts";
 import { visible } from "../../terminal/terminal.ts";
@@ -23,7 +23,7 @@ export type Waited = "done" | { readonly missing: string };
  * The cluster through kubectl, and the terminal: reads objects, changes them or prints the commands that would (`--print`), and talks to the
  * person. Methods throw MoveRefusal with kubectl's message.
  */
-export class Desk {
+export class Kubectl {
   readonly cluster: Cluster;
   readonly isPrint: boolean;
   readonly #host: Host;

@@ -1,14 +1,14 @@
 import { encodeHandle, parseHandle } from "../../../lib/core/handle.ts";
+import type { Mapping } from "../../../lib/core/mapping.ts";
 import { textAt } from "../../../lib/lint/lint-input.ts";
-import type { Mapping } from "../../../lib/schema/mapping.ts";
-import type { Desk } from "./desk.ts";
+import type { Kubectl } from "./kubectl.ts";
 import { type MoveNote, notedVolume, noteOf } from "./objects/note.ts";
 import { type ClaimName, claimOfVolume, claimText, placeOfObject } from "./objects/objects.ts";
 import type { MoveOptions } from "./options.ts";
 import { MoveRefusal } from "./refusal.ts";
 
 /** The objects of a cluster that a move concerns. */
-export interface World {
+export interface ClusterObjects {
   readonly claims: readonly Mapping[];
   readonly volumes: readonly Mapping[];
   readonly pods: readonly Mapping[];
@@ -42,9 +42,12 @@ export interface ServedDriver {
 const namespaced = "pvc,pods,statefulsets,deployments,replicasets,daemonsets,horizontalpodautoscalers";
 
 /** Reads the cluster: what belongs to no namespace, and these namespaces. */
-export async function readWorld(desk: Desk, namespaces: readonly string[]): Promise<Omit<World, "served">> {
-  const objects = [...(await desk.list("pv,nodes,storageclasses"))];
-  for (const namespace of namespaces) objects.push(...(await desk.list(namespaced, namespace)));
+export async function readObjects(
+  kubectl: Kubectl,
+  namespaces: readonly string[],
+): Promise<Omit<ClusterObjects, "served">> {
+  const objects = [...(await kubectl.list("pv,nodes,storageclasses"))];
+  for (const namespace of namespaces) objects.push(...(await kubectl.list(namespaced, namespace)));
   const of = (...kinds: readonly string[]) => objects.filter(each => kinds.includes(String(each["kind"])));
   return {
     claims: of("PersistentVolumeClaim"),
@@ -58,10 +61,13 @@ export async function readWorld(desk: Desk, namespaces: readonly string[]): Prom
 }
 
 /** The claims that the command line names or selects. Throws MoveRefusal if there is none. */
-export async function claimsMeant(desk: Desk, { what }: Pick<MoveOptions, "what">): Promise<readonly ClaimName[]> {
+export async function claimsMeant(
+  kubectl: Kubectl,
+  { what }: Pick<MoveOptions, "what">,
+): Promise<readonly ClaimName[]> {
   if ("claims" in what) return what.claims.map(name => ({ namespace: what.namespace, name }));
   const { connection, namespace } = what;
-  const found = (await desk.list("pv")).flatMap(volume => {
+  const found = (await kubectl.list("pv")).flatMap(volume => {
     const claim = claimOfVolume(volume);
     const handle = parseHandle(textAt(volume, "spec", "csi", "volumeHandle") ?? "", "volume");
     const isMeant = handle?.connection === connection && (namespace === undefined || claim?.namespace === namespace);
@@ -77,10 +83,10 @@ export async function claimsMeant(desk: Desk, { what }: Pick<MoveOptions, "what"
 }
 
 /** A claim with its volumes and its note. Throws MoveRefusal for a damaged note. */
-export function movingOf(world: Pick<World, "claims" | "volumes">, { namespace, name }: ClaimName): Moving {
-  const claim = world.claims.find(each => claimText(placeOfObject(each)) === claimText({ namespace, name }));
-  const volumeOf = (wanted: string | undefined) => world.volumes.find(each => placeOfObject(each).name === wanted);
-  const noted = notedVolume(world.volumes, { namespace, name });
+export function movingOf(objects: Pick<ClusterObjects, "claims" | "volumes">, { namespace, name }: ClaimName): Moving {
+  const claim = objects.claims.find(each => claimText(placeOfObject(each)) === claimText({ namespace, name }));
+  const volumeOf = (wanted: string | undefined) => objects.volumes.find(each => placeOfObject(each).name === wanted);
+  const noted = notedVolume(objects.volumes, { namespace, name });
   const note = noted && noteOf(noted);
   const old = noted ?? volumeOf(textAt(claim, "spec", "volumeName"));
   const driver = textAt(old, "spec", "csi", "driver");
@@ -101,7 +107,10 @@ export function withoutAlias<T extends Pick<Moving, "source" | "driver">>(
 }
 
 /** The names of the other PersistentVolumes of the same storage, also under an alias: a second one gives another claim the same files. */
-export function sharersOf({ volumes, served }: Pick<World, "volumes" | "served">, volume: unknown): readonly string[] {
+export function sharersOf(
+  { volumes, served }: Pick<ClusterObjects, "volumes" | "served">,
+  volume: unknown,
+): readonly string[] {
   const idOf = (each: unknown): string =>
     JSON.stringify(withoutAlias({ source: handleOf(each), driver: textAt(each, "spec", "csi", "driver") }, served));
   const { name } = placeOfObject(volume);

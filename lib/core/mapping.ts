@@ -1,4 +1,4 @@
-/** A mapping as parsed from YAML. */
+/** A mapping of YAML, or an object of JSON. */
 export type Mapping = Readonly<Record<string, unknown>>;
 
 /** Whether a parsed value is a mapping. */
