@@ -1,13 +1,12 @@
+import { folderMode, owner } from "../../schema/owners.ts";
 import {
   flag,
   folder,
   host,
   list,
   mapOf,
-  mode,
   oneOf,
   optional,
-  owner,
   path,
   record,
   scalar,
@@ -76,7 +75,7 @@ const common = {
   shareBasePath: path({ description: "the folder of the volumes as clients see it", example: "/export/k8s" }),
   controllerBasePath: folder({ description: "the same folder as the controller sees it", example: "/storage" }),
   dirPermissionsMode: optional(
-    mode({
+    folderMode({
       description: "permission bits of a new volume's top folder",
       absent: "left as created (0755)",
       example: "0777",
