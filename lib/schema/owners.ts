@@ -63,6 +63,13 @@ export const owner = (about: About): v.GenericSchema<unknown, string> =>
     { reading: unlessEmpty, ...about },
   );
 
+/**
+ * Like `owner`, but the number 0 counts as absent, as in democratic-csi's drivers of folders, whose examples have it: chown(2)
+ * to root fails on an export that squashes root, and a copied folder would lose its owner. "0" and "root" are owners.
+ */
+export const folderOwner = (about: About): v.GenericSchema<unknown, string> =>
+  owner({ reading: value => (value === 0 || value === "" ? { value: undefined } : undefined), ...about });
+
 /** A user or group of a system that accepts only numbers; 0 counts as given. */
 export const numericOwner = (about: About): v.GenericSchema<unknown, string> =>
   described(

@@ -62,6 +62,16 @@ describe("permission bits without quotes", () => {
   });
 });
 
+test("the number 0 gives a folder no owner: chown to root fails on an export that squashes root", () => {
+  const { config, diagnostics } = connection(`${nfs}  dirPermissionsUser: 0\n  dirPermissionsGroup: 0\n`);
+  expect(diagnostics).toEqual([]);
+  expect(config?.settings).toHaveProperty("nfs.shareHost");
+  expect(config?.settings).not.toHaveProperty("nfs.dirPermissionsUser");
+  expect(config?.settings).not.toHaveProperty("nfs.dirPermissionsGroup");
+  const named = connection(`${nfs}  dirPermissionsUser: root\n  dirPermissionsGroup: "0"\n`);
+  expect(named.config?.settings).toMatchObject({ nfs: { dirPermissionsUser: "root", dirPermissionsGroup: "0" } });
+});
+
 test("true and false set no property of a zvol", () => {
   const { config, diagnostics } = connection(zvols("zvolDedup: false\n  zvolCompression: true"));
   expect(config?.settings).toMatchObject({ zfs: { zvolDedup: "", zvolCompression: "" } });
@@ -97,7 +107,7 @@ describe("empty text", () => {
     expect(JSON.stringify(config?.settings)).not.toContain(`"${key}":""`);
   });
 
-  test("is no group of initiators, because any initiator might log in without one", () => {
+  test("is not a group of initiators, because any initiator might log in without one", () => {
     expect(gist(connection(targets('targetGroupInitiatorGroup: ""')).diagnostics)).toEqual([
       "invalid-value@8:34 iscsi.targetGroups[0].targetGroupInitiatorGroup",
     ]);
@@ -110,7 +120,7 @@ describe("empty text", () => {
   });
 });
 
-test("UNKNOWN, which democratic-csi's own lists contain, is no access mode", () => {
+test("UNKNOWN, which democratic-csi's own lists contain, is not an access mode", () => {
   const { config, diagnostics } = connection(`${nfs}csi: { access_modes: [UNKNOWN, SINGLE_NODE_WRITER] }\n`);
   expect(config?.accessModes).toEqual(["single-node-writer"]);
   expect(diagnostics).toEqual([]);

@@ -1,4 +1,4 @@
-import { folderMode, owner } from "../../schema/owners.ts";
+import { folderMode, folderOwner } from "../../schema/owners.ts";
 import {
   flag,
   folder,
@@ -82,10 +82,16 @@ const common = {
     }),
   ),
   dirPermissionsUser: optional(
-    owner({ description: "owner of a new volume's top folder; a number is safest", example: "1000" }),
+    folderOwner({
+      description: "owner of a new volume's top folder; a number is safest. 0 without quotes leaves it as it is",
+      example: "1000",
+    }),
   ),
   dirPermissionsGroup: optional(
-    owner({ description: "group of a new volume's top folder; a number is safest", example: "1000" }),
+    folderOwner({
+      description: "group of a new volume's top folder; a number is safest. 0 without quotes leaves it as it is",
+      example: "1000",
+    }),
   ),
   snapshots: optional(snapshots),
 };
