@@ -14,8 +14,11 @@ const unquoted = (value: number, digits: string): Reading => ({
   ],
 });
 
-/** A number up to 0777 may be what Helm has made of octal digits (YAML 1.1, "int"). */
-const mayBeBits = (value: unknown): value is number => typeof value === "number" && value > 7 && value <= 0o777;
+/**
+ * Numbers that Helm makes of 0700 to 0777 (YAML 1.1, "int"). Where such a number has octal digits only, they would keep the owner
+ * from writing (0450 to 0511), which nobody wants for a volume.
+ */
+const mayBeBits = (value: unknown): value is number => typeof value === "number" && value >= 0o700 && value <= 0o777;
 
 /**
  * Permission bits as octal digits, as text ("0777") or as a number whose decimal digits are octal (777): never the
@@ -29,8 +32,8 @@ export const mode = (about: About): v.GenericSchema<unknown, string> =>
   });
 
 /**
- * Like `mode`, but a number up to 0777 is the value itself: democratic-csi gives chmod(2) the number that it reads, which for
- * an unquoted 0777 in Helm values is 511. A larger number is octal digits.
+ * Like `mode`, but 448 to 511 is the value itself: democratic-csi gives chmod(2) the number that it reads, which for
+ * an unquoted 0777 in Helm values is 511.
  */
 export const folderMode = (about: About): v.GenericSchema<unknown, string> =>
   bits({

@@ -34,7 +34,7 @@ describe("permission bits without quotes", () => {
     ["504", "0770"],
     ["493", "0755"],
     ["448", "0700"],
-  ])("of a folder are the number itself up to 0777: %s", (written, mode) => {
+  ])("of a folder are the number itself from 0700 to 0777: %s", (written, mode) => {
     const { config, diagnostics } = connection(`${nfs}  dirPermissionsMode: ${written}\n`);
     expect(config?.settings).toMatchObject({ nfs: { dirPermissionsMode: mode } });
     expect(gist(diagnostics)).toEqual(["retyped-value@6:23 nfs.dirPermissionsMode"]);
@@ -43,6 +43,7 @@ describe("permission bits without quotes", () => {
 
   test.each([
     ["777", "777"],
+    ["447", "447"],
     ["1777", "1777"],
     ["'511'", "511"],
     ["0755", "0755"],
