@@ -16,7 +16,7 @@ const unquoted = (value: number, digits: string): Reading => ({
 
 /**
  * Numbers that Helm makes of 0700 to 0777 (YAML 1.1, "int"). Where such a number has octal digits only, they would keep the owner
- * from writing (0450 to 0511), which nobody wants for a volume.
+ * from writing (0450 to 0511), and a volume is not made for that.
  */
 const mayBeBits = (value: unknown): value is number => typeof value === "number" && value >= 0o700 && value <= 0o777;
 
