@@ -85,7 +85,10 @@ const modes = {
   SINGLE_NODE_MULTI_WRITER: "single-node-multi-writer",
 } as const satisfies Record<string, AccessMode>;
 
-const modeNames = Object.keys(modes) as (keyof typeof modes)[];
+/** In democratic-csi's own lists, and no mode of a volume. */
+const noMode = "UNKNOWN";
+
+const modeNames = [...(Object.keys(modes) as (keyof typeof modes)[]), noMode] as const;
 
 const csi = record(
   {
@@ -189,6 +192,6 @@ export function commonConfig(parsed: v.InferOutput<typeof commonSchema>): Common
     copySsh: parsed.copies?.sshConnection,
     deleteStrategy: parsed._private?.csi?.volume?.deleteStrategy === "retain" ? "retain" : "delete",
     mountFlags: nodeSettings(parsed.node).mountFlags,
-    accessModes: parsed.csi?.access_modes?.map(name => modes[name]),
+    accessModes: parsed.csi?.access_modes?.flatMap(name => (name === noMode ? [] : [modes[name]])),
   };
 }

@@ -1,10 +1,16 @@
 /** Values by name for a template; nested ones are reached with dots, keys of any form in brackets. */
 export type TemplateValues = { readonly [name: string]: string | TemplateValues | undefined };
 
+/** Handlebars' words for the values themselves. */
+const whole = /^(?:this\.|\.\/|@root\.)/;
+
 /** `name`, `csi.version`, `parameters.[csi.storage.k8s.io/pvc/name]` → the steps to the value. */
 function steps(path: string): readonly string[] {
-  return [...path.matchAll(/\[([^\]]*)\]|([^.[\]\s]+)/g)].map(match => match[1] ?? match[2] ?? "");
+  return [...path.replace(whole, "").matchAll(/\[([^\]]*)\]|([^.[\]\s]+)/g)].map(match => match[1] ?? match[2] ?? "");
 }
+
+/** A lookup; anything else, such as a helper with arguments, would be looked up under a name that nothing has. */
+const lookup = /^(?:(?:\[[^\]]+\]|[\w$-]+)(?:\.|$))+(?<!\.)$/;
 
 function valueAt(values: TemplateValues, path: string): string {
   let value: string | TemplateValues | undefined = values;
@@ -50,6 +56,6 @@ export function templateFault(value: string): string | undefined {
   if (tags.includes("")) return "has an empty placeholder";
   const opened = tags.filter(tag => tag.startsWith("#if ")).length;
   if (opened !== tags.filter(tag => tag === "/if").length) return "has an {{#if}} without {{/if}}, or vice versa";
-  const foreign = tags.find(tag => /^[#/^>!&]/.test(tag) && !tag.startsWith("#if ") && tag !== "/if");
+  const foreign = tags.find(tag => tag !== "/if" && !lookup.test(tag.replace(/^#if /, "").trim().replace(whole, "")));
   return foreign === undefined ? undefined : "uses more than placeholders and {{#if}}, which csimux does not support";
 }

@@ -39,6 +39,8 @@ export interface ClassObject extends ManifestObject {
   readonly provisioner: string | undefined;
   /** Whether it is in Helm values, which only have classes of this driver. */
   readonly inHelm: boolean;
+  /** Whether the chart makes text of its parameters, as democratic-csi's does. */
+  readonly quoted?: true;
 }
 
 /** A Secret or ConfigMap. */

@@ -93,7 +93,15 @@ function addHelm(outer: SourceDocument, whole: Mapping, path: Path, found: Found
   ] as const) {
     for (const [index, item] of listAt(value, key).entries())
       if (isMapping(item))
-        found.classes.push({ document, kind, path: [key, index], value: item, provisioner, inHelm: true });
+        found.classes.push({
+          document,
+          kind,
+          path: [key, index],
+          value: item,
+          provisioner,
+          inHelm: true,
+          quoted: true,
+        });
   }
   const config = mappingAt(value, "driver", "config");
   const { driver } = config;

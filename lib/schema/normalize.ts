@@ -96,6 +96,11 @@ function normalizedMapping(
 }
 
 function normalizedScalar(schema: GenericSchema, value: unknown, path: Path, work: Work): unknown {
+  // Only text as written: an empty variable is a mistake.
+  if (value === "" && ["number", "flag"].includes(shapeOf(schema).kind)) return undefined;
+  const read = aboutOf(schema).reading?.(value);
+  if (read?.warning) work.findings.push(warning("retyped-value", path, ...read.warning));
+  if (read) return read.value;
   if (typeof value !== "string") return retyped(schema, value, path, work, true);
   if (isPlaceholder(value)) {
     const message = `"${value}" is a placeholder from published examples`;

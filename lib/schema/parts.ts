@@ -16,6 +16,16 @@ export interface About {
   readonly familiar?: readonly string[];
   /** False for templates and patterns: `${env:NAME}` is not expanded in them. */
   readonly expand?: false;
+  /** What a value in a file means that is written otherwise; undefined for any other value. */
+  readonly reading?: (value: unknown) => Reading | undefined;
+}
+
+/** What a value in a file means, with the words for the warning about it; without words there is none. */
+export interface Reading {
+  /** Undefined: the key counts as absent. */
+  readonly value: unknown;
+  /** What is odd about the value, and what to write. */
+  readonly warning?: readonly [message: string, fix: string];
 }
 
 /** The description of a mapping as a whole, and the accepted other spellings of its keys. */
@@ -134,35 +144,6 @@ export const folder = (about: About): v.GenericSchema<unknown, string> =>
     v.pipe(
       path(about),
       v.check(value => /[^/]/.test(value), 'must be a folder below "/", not "/" itself'),
-    ),
-    about,
-  );
-
-/**
- * Permission bits as octal digits, as text ("0777") or as a number whose decimal digits are octal (777): never the
- * number's value, which would be octal 1411. The result is the digits without a leading "0o".
- */
-export const mode = (about: About): v.GenericSchema<unknown, string> =>
-  described(
-    v.pipe(
-      v.union([v.string(), v.number()], "must be octal digits in quotes"),
-      v.transform(value => String(value).replace(/^0o/, "")),
-      v.regex(/^[0-7]{3,4}$/, "must be three or four octal digits"),
-    ),
-    about,
-  );
-
-/** The largest id of a user or group: the one after it tells chown(2) to change nothing. */
-const largestOwner = 4_294_967_294;
-
-/** A user or group: a name or a number; 0 (root) counts as given. */
-export const owner = (about: About): v.GenericSchema<unknown, string> =>
-  described(
-    v.pipe(
-      v.union([v.string(), v.number()], "must be a name or a number"),
-      v.transform(String),
-      v.regex(/^(?:[0-9]+|[A-Za-z_][A-Za-z0-9_.@\\-]*\$?)$/, "must be a user or group name, or a number"),
-      v.check(value => !(Number(value) > largestOwner), `must be at most ${largestOwner} if it is a number`),
     ),
     about,
   );

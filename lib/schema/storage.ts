@@ -94,17 +94,6 @@ export const shareFolder = (about: About): v.GenericSchema<unknown, string> =>
     about,
   );
 
-/** A user or group of a system that accepts only numbers; 0 counts as given. */
-export const numericOwner = (about: About): v.GenericSchema<unknown, string> =>
-  described(
-    v.pipe(
-      v.union([v.string(), v.number()], "must be a number"),
-      v.transform(String),
-      v.regex(/^[0-9]{1,10}$/, "must be the number of a user or group: this system does not accept names here"),
-    ),
-    about,
-  );
-
 /** A mapping with free keys that must match a pattern; `help` is the message if one does not. */
 export const withKeys = <S extends v.GenericSchema<unknown, object>>(pattern: RegExp, help: string, section: S): S =>
   consistent(section, function* (value) {

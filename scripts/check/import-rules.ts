@@ -37,7 +37,7 @@ const layers: readonly Layer[] = [
   {
     folder: "lib/drivers/[^/]+/",
     lib: [
-      ...["lib/core/", "lib/health/", driverShared, "lib/schema/(parts|storage|connecting)\\.ts"],
+      ...["lib/core/", "lib/health/", driverShared, "lib/schema/(parts|owners|storage|connecting)\\.ts"],
       ...["lib/yaml/parse\\.ts", "lib/io/"],
     ],
     packages: ["valibot"],

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { rendered } from "../../lib/core/template.ts";
+import { rendered, templateFault } from "../../lib/core/template.ts";
 
 const values = {
   name: "pvc-1",
@@ -19,6 +19,24 @@ test.each([
   ["{{#if absent}}a{{#if name}}b{{/if}}c{{/if}}d", "d"],
   ["{{#if absent}}yes{{else}}no{{#if name}}!{{/if}}{{/if}}", "no!"],
   ["no placeholder", "no placeholder"],
+  ["{{ this.name }}-{{ ./name }}-{{ @root.parameters.[plain] }}", "pvc-1-pvc-1-<&\"'>"],
 ])("the template %p gives %p", (template, text) => {
+  expect(templateFault(template)).toBeUndefined();
   expect(rendered(template, values)).toBe(text);
+});
+
+test.each([
+  '{{ lookup parameters "plain" }}',
+  "{{ name parameters.plain }}",
+  "{{~ name ~}}",
+  "{{ ../name }}",
+  "{{ parameters/plain }}",
+  '{{ "name" }}',
+  "{{ name. }}",
+  "{{#if name}}a{{else if parameters.plain}}b{{/if}}",
+  "{{#if (lookup parameters 'plain')}}a{{/if}}",
+  "{{#each parameters}}{{ this }}{{/each}}",
+  "{{! a comment }}",
+])("what the template %p means in Handlebars would be lost, and with it the difference between names", template => {
+  expect(templateFault(template)).toContain("does not support");
 });

@@ -42,6 +42,14 @@ const withImages = (controller: unknown, node: unknown = image) => ({
   }),
 });
 
+test("democratic-csi's chart puts parameters in quotes, and only that", () => {
+  const parameters = { fsType: "nfs", detachedVolumesFromSnapshots: true };
+  expect(rulesOf({ "v.yaml": stringify({ ...released, storageClasses: [{ name: "nas", parameters }] }) })).toEqual([]);
+  expect(
+    gist({ "c1.yaml": nfs(), "class.yaml": storageClass("  connection: c1\n  detachedSnapshots: true\n") }),
+  ).toContain('class.yaml:7 parameter-value only "true" and "false" are possible, in quotes');
+});
+
 describe("options for mkfs in a class", () => {
   const of = (connection: string, lines: string) => ({
     "c1.yaml": connection,

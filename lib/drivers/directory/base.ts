@@ -79,7 +79,7 @@ export class ShareBase {
 const notMounted = (given: string, { code, message }: CsiError): CsiError =>
   new CsiError(
     code === "not-found" ? "unavailable" : code,
-    `the share is not mounted at ${given}, and csimux could not mount it itself: ${message}`,
+    `the share is not mounted at ${given}, and csimux could not mount it itself: ${message}; mount it there, or write "requireMount: false" if that folder is the one that the server shares`,
   );
 
 /** What the stores of a driver's operations are made of. */

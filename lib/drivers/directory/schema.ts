@@ -1,13 +1,12 @@
+import { folderMode, folderOwner } from "../../schema/owners.ts";
 import {
   flag,
   folder,
   host,
   list,
   mapOf,
-  mode,
   oneOf,
   optional,
-  owner,
   path,
   record,
   scalar,
@@ -76,17 +75,23 @@ const common = {
   shareBasePath: path({ description: "the folder of the volumes as clients see it", example: "/export/k8s" }),
   controllerBasePath: folder({ description: "the same folder as the controller sees it", example: "/storage" }),
   dirPermissionsMode: optional(
-    mode({
+    folderMode({
       description: "permission bits of a new volume's top folder",
       absent: "left as created (0755)",
       example: "0777",
     }),
   ),
   dirPermissionsUser: optional(
-    owner({ description: "owner of a new volume's top folder; a number is safest", example: "1000" }),
+    folderOwner({
+      description: "owner of a new volume's top folder; a number is safest. 0 without quotes leaves it as it is",
+      example: "1000",
+    }),
   ),
   dirPermissionsGroup: optional(
-    owner({ description: "group of a new volume's top folder; a number is safest", example: "1000" }),
+    folderOwner({
+      description: "group of a new volume's top folder; a number is safest. 0 without quotes leaves it as it is",
+      example: "1000",
+    }),
   ),
   snapshots: optional(snapshots),
 };

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { httpAddress, sshConnection } from "../../schema/connecting.ts";
+import { numericOwner } from "../../schema/owners.ts";
 import { consistent, host, isPlaceholder, list, optional, record, text } from "../../schema/parts.ts";
-import { numericOwner } from "../../schema/storage.ts";
 import {
   acls,
   apart,

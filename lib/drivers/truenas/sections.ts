@@ -12,6 +12,7 @@ import {
   mapOf,
   oneOf,
   optional,
+  type Reading,
   record,
   text,
   whole,
@@ -126,6 +127,14 @@ const choice = (about: About): v.GenericSchema<unknown, number | string> =>
 
 const authTypes = ["None", "CHAP", "CHAP Mutual", "NONE", "CHAP_MUTUAL", ""] as const;
 
+/** democratic-csi sends these words in capitals, so that "none" and "chap" are right there. */
+const inAnyCase = (value: unknown): Reading | undefined => {
+  const words: readonly unknown[] = authTypes;
+  const word = authTypes.find(each => each.toLowerCase() === String(value).toLowerCase());
+  if (word === undefined || words.includes(value)) return undefined;
+  return { value: word, warning: [`"${word}" is meant`, `write "${word}"`] };
+};
+
 const targetGroup = consistent(
   record(
     {
@@ -142,7 +151,7 @@ const targetGroup = consistent(
         }),
       ),
       targetGroupAuthType: optional(
-        oneOf(authTypes, { description: "how initiators authenticate", example: "CHAP" }),
+        oneOf(authTypes, { description: "how initiators authenticate", example: "CHAP", reading: inAnyCase }),
         "None",
       ),
       targetGroupAuthGroup: optional(

@@ -97,13 +97,14 @@ const plainKey = (key: string): string =>
   key.startsWith(keyPrefix) ? key.slice(keyPrefix.length).replace(/^[^/]+\//, "") : key;
 
 function* parameters(each: ClassObject, members: readonly ConnectionFile[]): Found {
-  const { document, kind } = each;
+  const { document, kind, quoted } = each;
   for (const [key, value] of Object.entries(mappingAt(each.value, "parameters"))) {
     const path = [...each.path, "parameters", key];
     const plain = plainKey(key);
-    if (booleans.includes(plain) && value !== "true" && value !== "false") {
-      const message = 'only "true" and "false" are possible';
-      yield report(document, rule["parameter-value"], path, message, 'write "true" or "false"');
+    const given = quoted ? textOf(value) : value;
+    if (booleans.includes(plain) && given !== "true" && given !== "false") {
+      const message = 'only "true" and "false" are possible, in quotes';
+      yield report(document, rule["parameter-value"], path, message, 'write "true" or "false", with the quotes');
     }
     if (kind === "snapshot" && key === "driver" && !snapshotMethods.includes(textOf(value))) {
       const near = nearest(textOf(value), snapshotMethods);

@@ -170,6 +170,7 @@ describe.skipIf(!isRoot)("a share that the deployment did not mount", () => {
       await mount.answer(words);
       expect(await codeOf(driver.create(spec("pvc-1"), callOf()))).toBe(code);
       expect(await codeOf(driver.delete("pvc-1", callOf()))).toBe(code);
+      await expect(driver.create(spec("pvc-1"), callOf())).rejects.toThrow('write "requireMount: false" if');
     }
     expect(await readdir(join(folder, "storage"))).toEqual([]);
     await mount.answer(undefined);

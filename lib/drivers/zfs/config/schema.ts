@@ -1,6 +1,7 @@
 import type { InferOutput } from "valibot";
 import { sshConnection } from "../../../schema/connecting.ts";
-import { consistent, flag, host, oneOf, optional, owner, path, record, scalar, text } from "../../../schema/parts.ts";
+import { owner } from "../../../schema/owners.ts";
+import { consistent, flag, host, oneOf, optional, path, record, scalar, text } from "../../../schema/parts.ts";
 import { dataset } from "../../../schema/storage.ts";
 import {
   acls,

@@ -1,4 +1,5 @@
 import type { GenericSchema } from "valibot";
+import { mode, owner } from "../../../schema/owners.ts";
 import {
   type AboutRecord,
   consistent,
@@ -6,11 +7,10 @@ import {
   flag,
   list,
   mapOf,
-  mode,
   oneOf,
   optional,
-  owner,
   path,
+  type Reading,
   record,
 } from "../../../schema/parts.ts";
 import { blockSize, dataset, overlap, shaped, templated, withKeys } from "../../../schema/storage.ts";
@@ -166,6 +166,18 @@ const compression =
   /^$|^(?:on|off|lz4|lzjb|zle|gzip(?:-[1-9])?|zstd(?:-(?:[1-9]|1[0-9]))?|zstd-fast(?:-(?:[1-9]|[1-9]0|100|500|1000))?)$/i;
 const dedup = /^$|^(?:on|off|verify|(?:sha256|sha512|skein|blake3)(?:,verify)?|edonr,verify)$/i;
 
+/** democratic-csi takes only text for the value of a property, so that true and false inherit it; Helm makes them of on and off (YAML 1.1). */
+const textOnly = (value: unknown): Reading | undefined =>
+  typeof value === "boolean"
+    ? {
+        value: "",
+        warning: [
+          "true and false set nothing: the value of the parent applies",
+          'write "on" or "off" in quotes, or remove it',
+        ],
+      }
+    : undefined;
+
 /** Volumes that are block devices (zvols). */
 export const zvols = {
   zvolBlocksize: optional(
@@ -175,6 +187,7 @@ export const zvols = {
   zvolCompression: optional(
     shaped(compression, "must be a value of the ZFS property compression: on, off, lz4, zstd-3, gzip-9", {
       description: "compression of new volumes; empty inherits it from the parent",
+      reading: textOnly,
       example: "lz4",
     }),
     "",
@@ -182,6 +195,7 @@ export const zvols = {
   zvolDedup: optional(
     shaped(dedup, "must be a value of the ZFS property dedup: on, off, verify, sha256", {
       description: "deduplication of new volumes; empty inherits it from the parent",
+      reading: textOnly,
       example: "off",
     }),
     "",
