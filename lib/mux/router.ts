@@ -68,7 +68,7 @@ const inlineVolumes = ({ connections, settings }: RouterContext) => ({
     connections.use(name, "retry", connection => ability(connection, "inline").remove(inlineId(name, id), ...args)),
   /**
    * The connection whose volume of this id has this source, and the identity of that; undefined if there is none. Throws "unavailable" while one
-   * that may have it cannot be used: the volume would be taken for nobody's.
+   * that may have it cannot be used, because the volume would be left behind then.
    */
   async owner(
     id: string,
