@@ -267,6 +267,8 @@ export interface InlineAbility {
    * is created. Throws "invalid-argument" for attributes that a pod may not have.
    */
   make(id: string, attributes: Context, begin: (source: string) => Promise<void>, call: Call): Promise<InlineVolume>;
+  /** The identity of the volume of this id if that is its source, and it was provably made for this id; undefined otherwise. */
+  identityOf(id: string, source: string, call: Call): Promise<string | undefined>;
   /** Removes it with its content, if it exists. Throws "failed-precondition" for one not created for this id, or of another `identity`. */
   remove(id: string, identity: string | undefined, call: Call): Promise<void>;
 }

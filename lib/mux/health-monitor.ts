@@ -11,7 +11,7 @@ import { isReachableFrom } from "../topology/accessible-topology.ts";
 import type { CheckResult, Connection, ConnectionHealth, ConnectionRecord } from "./connection.ts";
 import type { RouterContext } from "./context.ts";
 import { connectionsAtOnce } from "./storage-calls.ts";
-import { checkStorage, restoreExports } from "./storage-checks.ts";
+import { checkKey, checkStorage, isPresent, restoreExports } from "./storage-checks.ts";
 import { checkResult } from "./unusable.ts";
 
 /** The subjects that are not volumes, the storage system and the connection itself: ids of volumes are not empty, without line breaks. */
@@ -165,16 +165,16 @@ export class HealthMonitor {
     const record = this.#context.connections.record(opened.name);
     if (!opened.driver.health || !record) return;
     const health = this.#of(record);
-    await this.#context.jobs.run(`health of ${opened.name}`, "", call, own => this.#checkNow(opened, health, own));
+    await this.#context.jobs.run(checkKey("health", opened), "", call, own => this.#checkNow(opened, health, own));
   }
 
   async #checkNow(opened: Connection, health: ConnectionHealth, call: Call): Promise<void> {
     const { name, driver } = opened;
-    const { calls, skipped } = this.#context;
+    const { calls, skipped, connections } = this.#context;
     try {
       const look = async (own: Call) => driver.health?.look(own);
       const found = await calls.probe("health", opened, call, look);
-      if (!found) return;
+      if (!found || !isPresent(connections.record(name), opened)) return;
       const volumes = joined([found.volumes, skipped.findings(name)]);
       const isFirst = health.checkedAt === undefined;
       health.checkedAt = performance.now();
@@ -186,6 +186,7 @@ export class HealthMonitor {
       health.failures = 0;
       this.#log(name, record(health.conditions, { ...found, volumes }, isFirst), call);
     } catch (error) {
+      if (!isPresent(connections.record(name), opened)) throw error;
       const reason = messageOf(error);
       health.failures++;
       if (health.failures === loggedFailures)

@@ -1,10 +1,13 @@
 import type { Segments } from "../core/access.ts";
 import type { Call, Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
+import { parseHandle } from "../core/handle.ts";
 import { TryLocks } from "../core/locks.ts";
 import type { Group } from "../core/proxy.ts";
+import { mapLimit } from "../core/semaphore.ts";
 import type { Context, InlineAbility } from "../drivers/driver.ts";
 import { Capacity } from "./capacity.ts";
+import { filesAtOnce } from "./connection.ts";
 import type { Connections } from "./connections.ts";
 import type { RouterContext, RouterSettings } from "./context.ts";
 import type { Copies } from "./copies.ts";
@@ -40,21 +43,54 @@ const scopedTo = (connection: string, context: RouterContext): RouterContext => 
   settings: () => ({ ...context.settings(), legacyConnection: connection, single: connection }),
 });
 
-/** Volumes that live with their pod, on the connection that the pod names (CSI ephemeral inline volumes of Kubernetes). */
+/** The id of an inline volume as its driver knows it: an alias puts its connection in front of that of the kubelet. */
+function inlineId(name: string, id: string): string {
+  const handle = parseHandle(id, "volume");
+  return handle?.connection === name ? handle.id : id;
+}
+
+/**
+ * Volumes that live with their pod, on the connection that the pod names, or that its driver name stands for (CSI ephemeral inline volumes
+ * of Kubernetes).
+ */
 const inlineVolumes = ({ connections, settings }: RouterContext) => ({
-  /** The connection that these attributes name. Throws "invalid-argument" if they name none. */
-  connectionOf(attributes: Context): string {
-    const name = attributes["connection"] || settings().single;
+  /** The connection that these attributes or the id name. Throws "invalid-argument" if they name none. */
+  connectionOf(id: string, attributes: Context): string {
+    const name = attributes["connection"] || parseHandle(id, "volume")?.connection || settings().single;
     if (name) return name;
     throw new CsiError("invalid-argument", 'the inline volume has no attribute "connection"; its pod must name one');
   },
   /** Like InlineAbility.make. */
-  make: (name: string, ...args: Parameters<InlineAbility["make"]>) =>
-    connections.use(name, "refuse", connection => ability(connection, "inline").make(...args)),
+  make: (name: string, id: string, ...args: ArgumentsAfterId<"make">) =>
+    connections.use(name, "refuse", connection => ability(connection, "inline").make(inlineId(name, id), ...args)),
   /** Like InlineAbility.remove. While the connection cannot be used, the volume is not taken for gone. */
-  remove: (name: string, ...args: Parameters<InlineAbility["remove"]>) =>
-    connections.use(name, "retry", connection => ability(connection, "inline").remove(...args)),
+  remove: (name: string, id: string, ...args: ArgumentsAfterId<"remove">) =>
+    connections.use(name, "retry", connection => ability(connection, "inline").remove(inlineId(name, id), ...args)),
+  /**
+   * The connection whose volume of this id has this source, and the identity of that; undefined if there is none. Throws "unavailable" while one
+   * that may have it cannot be used, because the volume would be left behind then.
+   */
+  async owner(
+    id: string,
+    source: string,
+    call: Call,
+  ): Promise<{ readonly connection: string; readonly identity: string } | undefined> {
+    const failures: unknown[] = [];
+    const found = await mapLimit(await connections.names(), filesAtOnce, async connection => {
+      const asked = connections.use(connection, "retry", async ({ driver }) =>
+        driver.inline?.identityOf(inlineId(connection, id), source, call),
+      );
+      const identity = await asked.catch((error: unknown) => void failures.push(error));
+      return identity === undefined ? [] : [{ connection, identity }];
+    });
+    const [owner] = found.flat();
+    if (!owner && failures.length > 0) throw failures[0];
+    return owner;
+  },
 });
+
+type ArgumentsAfterId<A extends "make" | "remove"> =
+  Parameters<InlineAbility[A]> extends [string, ...infer Rest] ? Rest : never;
 
 /** What a router is opened with. Without `openCopies`, nothing is copied between connections. */
 interface RouterParts<C extends Copies> {

@@ -8,6 +8,23 @@ import type { RouterContext } from "./context.ts";
 import { lockKey } from "./handles.ts";
 import { checkResult } from "./unusable.ts";
 
+const openings = new WeakMap<Connection, number>();
+let opened = 0;
+
+/**
+ * The key of a check of an opened connection. Its file may have been changed since another one began, which is of another storage system
+ * then, and must not answer for this one.
+ */
+export function checkKey(what: string, connection: Connection): string {
+  const number = openings.get(connection) ?? ++opened;
+  openings.set(connection, number);
+  return `${what} of ${connection.name} (opened as ${number})`;
+}
+
+/** Whether an opened connection is the one of the present file: what was found with another one is not recorded. */
+export const isPresent = (record: ConnectionRecord | undefined, connection: Connection): record is ConnectionRecord =>
+  record?.open?.connection === connection;
+
 /**
  * Runs the driver's own check (Driver.check): whether the storage system is reachable, lets csimux in, and has what the file names. Each
  * change of the result is one line of the log. Returns whether it answers at all; only then are further requests worthwhile.
@@ -19,9 +36,8 @@ export async function checkStorage(
 ): Promise<boolean> {
   const { name, driver } = connection;
   const record = connections.record(name);
-  const file = record?.lastValid;
   const check = (own: Call) => calls.probe("check", connection, own, async timed => driver.check?.(timed));
-  const error = await jobs.run(`check of ${name}`, "", call, check).then(
+  const error = await jobs.run(checkKey("check", connection), "", call, check).then(
     () => undefined,
     (cause: unknown) => cause ?? new CsiError("internal", "unexpected failure; see the log"),
   );
@@ -30,9 +46,10 @@ export async function checkStorage(
   if (error !== undefined && !(error instanceof CsiError))
     call.log.error("the check of a storage failed", { connection: name, reason: detailOf(error) });
   const result = checkResult(error, record?.check);
-  // A check of another file says nothing.
-  if (record && record.lastValid === file) record.check = result;
-  if (record && driver.check) log(record, result, call);
+  if (isPresent(record, connection)) {
+    record.check = result;
+    if (driver.check) log(record, result, call);
+  }
   return result.state !== "unreachable";
 }
 

@@ -2,7 +2,7 @@
 // inline volumes. A protocol (attach/, iscsi/, nvme/) makes a volume available on this node, disks/ makes a device
 // mountable, mount/ mounts it, state/ remembers it, health/ watches it.
 
-import type { Capability } from "../core/access.ts";
+import type { AccessMode, Capability } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
 import { ensureFolder, removeMountPoint, resolveParents } from "./mount/files.ts";
@@ -10,6 +10,7 @@ import { bindFlags, lackingFlags } from "./mount/flags.ts";
 import { type MountTable, sameFolder } from "./mount/mount-table.ts";
 import type { Mounts } from "./mount/mounts.ts";
 import type { PublishRequest, UnpublishRequest, VolumeContext } from "./requests.ts";
+import type { MountOwnership } from "./state/ownership.ts";
 import { notYetAttached, type StageRecord, StageRecords } from "./state/stage-records.ts";
 
 /** A provisioned inline volume: the arguments of mount(8), and an identity that no other volume ever has. */
@@ -19,10 +20,21 @@ export interface InlineSource {
   readonly identity: string;
 }
 
+/** The connection of an inline volume, and what distinguishes that from every other volume. */
+export interface InlineOwner {
+  readonly connection: string;
+  readonly identity: string;
+}
+
 /** Provisions inline volumes. Every operation is idempotent and may be interrupted after any step. */
 export interface InlineProvisioner {
-  /** Throws "invalid-argument" if the attributes name no connection. */
-  connectionOf(attributes: VolumeContext): string;
+  /** Throws "invalid-argument" if neither the attributes nor the id name a connection. */
+  connectionOf(id: string, attributes: VolumeContext): string;
+  /**
+   * The connection on which the volume of this id is provably this source, and its identity; undefined if there is none. Throws
+   * "unavailable" while one that may be it cannot be used.
+   */
+  owner(id: string, source: string, call: Call): Promise<InlineOwner | undefined>;
   /** Creates or finds the volume. Calls `begin` with its name after checking the request and before any change. */
   make(
     connection: string,
@@ -49,11 +61,13 @@ export class InlineVolumes {
   readonly #maker: InlineProvisioner;
   readonly #mounts: Mounts;
   readonly #records: StageRecords;
+  readonly #ownership: MountOwnership;
 
   /** `folder` holds the records; it must survive restarts of the machine. */
-  constructor(maker: InlineProvisioner, mounts: Mounts, folder: string) {
+  constructor(maker: InlineProvisioner, mounts: Mounts, ownership: MountOwnership, folder: string) {
     this.#maker = maker;
     this.#mounts = mounts;
+    this.#ownership = ownership;
     this.#records = new StageRecords(folder);
   }
 
@@ -61,7 +75,7 @@ export class InlineVolumes {
   async publish(request: PublishRequest, call: Call): Promise<void> {
     const { volumeId, capability, context, readonly } = request;
     refuseUnfit(volumeId, capability);
-    const connection = this.#maker.connectionOf(context);
+    const connection = this.#maker.connectionOf(volumeId, context);
     const table = await this.#mounts.table();
     const target = await resolveParents(request.targetPath, table, call.signal);
     const before = await this.#records.find(volumeId, call.log);
@@ -69,7 +83,7 @@ export class InlineVolumes {
       const text = `volume "${volumeId}" is published at ${before.stagingPath}, from connection "${before.context["connection"]}"; unpublish it first`;
       throw new CsiError("already-exists", text);
     }
-    const record: StageRecord = { ...blank(volumeId, target, capability, readonly), context: { connection } };
+    const record: StageRecord = { ...blank(volumeId, target, capability.mode, readonly), context: { connection } };
     const begin = async (source: string): Promise<void> => {
       if (!before) await this.#records.save({ ...record, attached: shareOf(source) }, true);
     };
@@ -89,16 +103,35 @@ export class InlineVolumes {
 
   /** Returns false for a volume that is not inline. Succeeds if nothing is there. */
   async unpublish({ volumeId, targetPath }: UnpublishRequest, call: Call): Promise<boolean> {
-    const record = await this.#records.find(volumeId, call.log);
-    if (!record) return false;
+    const found = await this.#records.find(volumeId, call.log);
+    if (!found && !(await this.#ownership.isInlineAt(volumeId, targetPath))) return false;
     const table = await this.#mounts.table();
     const target = await resolveParents(targetPath, table, call.signal);
+    const record = found ?? (await this.#rebuilt(volumeId, target, table, call));
+    if (!record) return false;
     if (target !== record.stagingPath) {
       const text = `volume "${volumeId}" is published at ${record.stagingPath}, not at ${target}`;
       throw new CsiError("invalid-argument", text);
     }
     await this.#remove(record, table, call);
     return true;
+  }
+
+  /**
+   * The record of a volume that democratic-csi has published, or whose record was lost: only the mount still tells which dataset has to
+   * be removed, so it is recorded before the unmount. Undefined for what is not provably the volume: it is unmounted, and kept.
+   */
+  async #rebuilt(volumeId: string, target: string, table: MountTable, call: Call): Promise<StageRecord | undefined> {
+    const top = table.top(target);
+    const owner = top && (await this.#maker.owner(volumeId, top.source, call));
+    if (!owner) return undefined;
+    const { connection, identity } = owner;
+    call.log.warn("rebuilding the missing record of an inline volume", { volumeId, target, connection });
+    const shows = { device: top.device, root: top.root };
+    const parts = { context: { connection }, attached: shareOf(top.source), shows, notes: { identity } };
+    const record = { ...blank(volumeId, target, "single-node-writer", false), ...parts };
+    await this.#records.save(record, true);
+    return record;
   }
 
   async #remove(record: StageRecord, table: MountTable, call: Call): Promise<void> {
@@ -160,7 +193,7 @@ function isShown({ stagingPath, attached, shows }: StageRecord, table: MountTabl
 
 const shareOf = (source: string) => ({ kind: "share", fsType: "zfs", source }) as const;
 
-const blank = (volumeId: string, target: string, { mode }: Capability, readonly: boolean) => ({
+const blank = (volumeId: string, target: string, mode: AccessMode, readonly: boolean) => ({
   volumeId,
   stagingPath: target,
   protocol,

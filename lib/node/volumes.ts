@@ -109,7 +109,7 @@ export class NodeVolumes {
     this.#staging = new VolumeStaging(this.#parts, mountFlags, maxVolumes);
     this.#foreign = new ForeignAddresses(foreignAddress);
     this.#publishing = new VolumePublishing(this.#parts);
-    this.#inline = inline && new InlineVolumes(inline.maker, mounts, inline.folder);
+    this.#inline = inline && new InlineVolumes(inline.maker, mounts, ownership, inline.folder);
     const storages = new StorageHealthMonitor(ports.attachers, answers, health.holdMs);
     this.#monitor = new VolumeHealthMonitor(this.#parts, storages, health.elsewhere, health.holdMs);
     this.#stats = new VolumeStats(this.#parts, new UsageReader(runner), this.#monitor);

@@ -27,6 +27,8 @@ export class MemoryDriver {
   named = true;
   /** What a check of its health finds. */
   findings: StorageFindings = { storage: [], volumes: new Map(), example: undefined };
+  /** Awaited inside a check of its health, which answers what was true before. */
+  inspection: Promise<void> = Promise.resolve();
   /** How often its health was checked. */
   lookedAt = 0;
   /** Volumes whose export was to be restored. */
@@ -65,7 +67,9 @@ export class MemoryDriver {
         look: async () => {
           this.lookedAt++;
           if (this.fail.health) throw this.fail.health;
-          return this.findings;
+          const { findings } = this;
+          await this.inspection;
+          return findings;
         },
         restore: async id => {
           this.repaired.push(id);

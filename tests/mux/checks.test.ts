@@ -7,13 +7,14 @@ import { CallTracker } from "../../lib/observe/call-tracker.ts";
 import { openMetrics } from "../../lib/observe/metrics.ts";
 import { statusOf } from "../../lib/observe/status.ts";
 import { testCall } from "../fakes/memory-driver.ts";
+import { pause } from "../waiting.ts";
 import { muxWorld } from "./world.ts";
 
 const facts = { name: "c.example", version: "1", commit: "x", modes: ["controller"], node: undefined, started: 0 };
 
 /** A router over one storage whose check does as `answer` says, with the lines of its log. */
-function world() {
-  const mux = muxWorld(["nas"]);
+function world(patience?: { readonly look: number; readonly capacity: number }) {
+  const mux = muxWorld(["nas"], patience);
   const lines: string[] = [];
   const line = (text: string) => void lines.push(text);
   const log: Call["log"] = { ...testCall().log, info: line, warn: line, error: line };
@@ -64,6 +65,44 @@ test("a storage system is checked soon after its file was opened or changed, eve
   expect([storage()?.state, await unknown()]).toEqual(["not-checked", "1"]);
   await checkNew();
   expect([storage()?.state, asked(), said()]).toEqual(["good", 2, []]);
+});
+
+test("a check that began before the file was changed answers for the old file only", async () => {
+  const { answers, round, opened, storage, said, edit, asked } = world();
+  const { promise, reject } = Promise.withResolvers<void>();
+  answers(() => promise);
+  const old = round();
+  while (asked() === 0) await pause(1);
+  edit("nas");
+  answers(async () => {});
+  await opened();
+  await round();
+  expect([storage()?.state, asked()]).toEqual(["good", 2]);
+  reject(new CsiError("unavailable", "no route"));
+  await old;
+  expect([storage()?.state, said()]).toEqual(["good", ['connection "nas": its storage was checked and can be used']]);
+});
+
+test("findings about the storage of an earlier file are not those of the present one", async () => {
+  const { round, opened, status, edit, memory, asked } = world({ look: 5000, capacity: 50 });
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const finding = { reason: "PoolDegraded", message: "half of it is gone" } as const;
+  const nas = memory("nas");
+  nas.inspection = promise;
+  nas.findings = { storage: [finding], volumes: new Map(), example: undefined };
+  const old = round();
+  while (nas.lookedAt === 0) await pause(1);
+  edit("nas");
+  nas.inspection = Promise.resolve();
+  nas.findings = { storage: [], volumes: new Map(), example: undefined };
+  await opened();
+  const now = round();
+  while (asked() < 2) await pause(1);
+  // The second round gets from its check to its look.
+  for (let turn = 0; turn < 100; turn++) await Promise.resolve();
+  resolve();
+  await Promise.all([old, now]);
+  expect(status().health).toEqual([]);
 });
 
 const situations = [

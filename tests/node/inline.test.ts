@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { readdir } from "node:fs/promises";
+import { mkdir, readdir } from "node:fs/promises";
+import { join } from "node:path";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { InlineProvisioner } from "../../lib/node/inline.ts";
 import type { NodeVolumes } from "../../lib/node/volumes.ts";
@@ -18,7 +19,15 @@ class Pool implements InlineProvisioner {
   /** The failure to simulate, and whether the volume exists after it. */
   fault: { readonly at: "make" | "made" | "remove"; readonly code: "invalid-argument" | "unavailable" } | undefined;
 
-  connectionOf(attributes: Readonly<Record<string, string>>): string {
+  /** The source of which it is said that it is a volume; or that this cannot be said now. */
+  known: string | CsiError | undefined;
+
+  async owner(_: string, source: string) {
+    if (this.known instanceof CsiError) throw this.known;
+    return source === this.known ? { connection: "scratch", identity: "guid-0" } : undefined;
+  }
+
+  connectionOf(_: string, attributes: Readonly<Record<string, string>>): string {
     const { connection } = attributes;
     if (connection) return connection;
     throw new CsiError("invalid-argument", "no connection");
@@ -156,6 +165,57 @@ describe.skipIf(!isRoot)("an inline volume", () => {
     await run("umount", target());
     await unpublish();
     expect(maker.volumes.size).toBe(0);
+  });
+
+  describe("without a record, as democratic-csi has published it", () => {
+    const source = "tank/inline/v/csi-1";
+    const at = () => lab.at("pods/1/volumes/kubernetes.io~csi/scratch/mount");
+    const end = () => codeOf(node.unpublish({ volumeId: "csi-1", targetPath: at() }, callOf()));
+    const told = (more: object) =>
+      Bun.write(
+        join(at(), "../vol_data.json"),
+        JSON.stringify({ volumeHandle: "csi-1", driverName: "csimux", volumeLifecycleMode: "Ephemeral", ...more }),
+      );
+
+    beforeEach(async () => {
+      await mkdir(at(), { recursive: true });
+      await told({});
+      await run("mount", "-t", "tmpfs", source, at());
+      maker.volumes.set("csi-1", "guid-0");
+      maker.known = source;
+    });
+
+    test("is removed by unpublishing it, also if that is interrupted after the unmount", async () => {
+      maker.fault = { at: "remove", code: "unavailable" };
+      expect([await end(), await lab.mounted(), [...maker.volumes.keys()]]).toEqual(["unavailable", [], ["csi-1"]]);
+      maker.fault = undefined;
+      node = open();
+      expect([await end(), await lab.mounted(), [...maker.volumes.keys()]]).toEqual(["ok", [], []]);
+      expect([maker.log.at(-1), await records()]).toEqual(["remove scratch/csi-1 guid-0", []]);
+      expect(await end()).toBe("ok");
+    });
+
+    test("stays mounted while a connection that may have it cannot be asked", async () => {
+      maker.known = new CsiError("unavailable", "no answer");
+      expect([await end(), (await lab.mounted()).length, await records()]).toEqual(["unavailable", 1, []]);
+      maker.known = source;
+      expect([await end(), [...maker.volumes]]).toEqual(["ok", []]);
+    });
+
+    test("is only unmounted if no connection proves it to be its own, or the kubelet does not call it inline", async () => {
+      maker.known = "tank/inline/v/other";
+      expect([await end(), await lab.mounted(), maker.log]).toEqual(["ok", [], []]);
+      maker.known = source;
+      await mkdir(at(), { recursive: true });
+      await run("mount", "-t", "tmpfs", source, at());
+      await told({ volumeLifecycleMode: "Persistent" });
+      expect([await end(), await lab.mounted(), maker.log]).toEqual(["ok", [], []]);
+      await mkdir(at(), { recursive: true });
+      await run("mount", "-t", "tmpfs", source, at());
+      await told({ volumeHandle: "csi-2" });
+      expect([await end(), maker.log]).toEqual(["failed-precondition", []]);
+      await run("umount", at());
+    });
   });
 
   test.each([

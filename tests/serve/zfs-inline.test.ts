@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { Node } from "../../lib/csi/services.ts";
 import { build } from "../../scripts/build.ts";
-import { mountCapability } from "../../scripts/client.ts";
+import { type CsiClient, csiClient, mountCapability } from "../../scripts/client.ts";
 import { startDaemon } from "../../scripts/daemon.ts";
 import { makeSandbox } from "../../scripts/sandbox.ts";
 import { MountProgram } from "../fakes/mount-program.ts";
@@ -13,6 +14,10 @@ import { codeOf, status, World } from "./world.ts";
 
 let fake: FakeZfs;
 let world: World;
+/** A client of the name that democratic-csi had, which stands for the connection. */
+let alias: CsiClient;
+
+const old = "org.democratic-csi.inline";
 
 const file = `driver: zfs-local-ephemeral-inline
 zfs:
@@ -30,9 +35,11 @@ beforeAll(async () => {
   await writeFile(join(sandbox.connections, "scratch.yaml"), file);
   const env = { PATH: `${mount.folder}:${fake.bin}:/usr/sbin:/usr/bin:/sbin:/bin` };
   const command = [await build()] as const;
-  world = await World.on(sandbox, () => startDaemon({ command, sandbox, env }));
+  world = await World.on(sandbox, () => startDaemon({ command, sandbox, env, flags: ["--alias", `${old}=scratch`] }));
+  alias = csiClient(join(sandbox.folder, `${old}.sock`));
 }, 120_000);
 afterAll(async () => {
+  alias.close();
   expect(await world.end()).toEqual([]);
   await fake.close();
 });
@@ -63,6 +70,37 @@ test("a pod's own volume is a dataset while the pod is there, whichever process 
   await unpublish();
   await unpublish();
   expect(fake.find(name)).toBeUndefined();
+}, 60_000);
+
+const alone = () => join(world.sandbox.folder, "pods/1/volumes/kubernetes.io~csi/web/mount");
+
+test("under a name that stands for the connection, a pod needs not name that", async () => {
+  await alias.call(Node.method.nodePublishVolume, {
+    volumeId,
+    targetPath: alone(),
+    volumeCapability: mountCapability,
+    volumeContext: { "csi.storage.k8s.io/ephemeral": "true", size: "1Mi" },
+  });
+  expect(fake.find(name)).toBeDefined();
+  await alias.call(Node.method.nodeUnpublishVolume, { volumeId, targetPath: alone() });
+  expect(fake.find(name)).toBeUndefined();
+}, 60_000);
+
+test("a volume that democratic-csi has published is removed with its pod, under either name", async () => {
+  const owner = "democratic-csi:volume_context_provisioner_driver=zfs-local-ephemeral-inline";
+  const marks = ["democratic-csi:managed_resource=true", `democratic-csi:csi_volume_name=${volumeId}`, owner];
+  for (const [driverName, client] of [
+    [old, alias],
+    ["csimux.example", world.client],
+  ] as const) {
+    fake.zfs("create", "-p", ...marks.flatMap(mark => ["-o", mark]), name);
+    await mkdir(alone(), { recursive: true });
+    const told = { driverName, volumeHandle: volumeId, volumeLifecycleMode: "Ephemeral" };
+    await writeFile(join(dirname(alone()), "vol_data.json"), JSON.stringify(told));
+    expect(Bun.spawnSync(["mount", "-t", "ramfs", name, alone()]).exitCode).toBe(0);
+    await client.call(Node.method.nodeUnpublishVolume, { volumeId, targetPath: alone() });
+    expect(fake.find(name)).toBeUndefined();
+  }
 }, 60_000);
 
 test("a volume that names no connection, none that is there, or one that makes no such volumes, is refused", async () => {

@@ -104,7 +104,8 @@ export class Kopia implements BackupTool {
       this.#run(["snapshot", "restore"], words, attended, { timeoutMs: unlimitedMs }),
     );
     if (output.exitCode === 0) return folder;
-    if (!absent.test(output.stderr)) throw this.#failure("restore a snapshot", output);
+    // kopia says the same of a blob that a damaged repository, or a storage that does not answer in full, lacks (repo/blob/storage.go, ErrBlobNotFound).
+    if (!absent.test(output.stderr) || (await this.get(id, call))) throw this.#failure("restore a snapshot", output);
     throw new CsiError("not-found", `connection "${this.#context.connection}": kopia has no snapshot "${id}"`);
   }
 

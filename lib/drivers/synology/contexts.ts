@@ -91,12 +91,17 @@ export class LunContext implements FailureContext {
     });
   }
 
-  /** The target of a volume's LUN: the one that it is mapped to, else the one with the name that only this LUN can have. */
+  /**
+   * The target of a volume's LUN: the one that it is mapped to, also with the IQN that an earlier file has given it, else the one with the name that
+   * only this LUN can have.
+   */
   targetOf(id: string, lun: string, targets: readonly SanTarget[]): SanTarget | undefined {
     const named = targets.filter(({ iqn }) => this.names.isTarget(id, iqn));
     const own = this.names.taggedIqn(id, lun).toLowerCase();
+    const leads = ({ mapped }: SanTarget) => mapped.some(each => each.lun === lun);
     return (
-      named.find(({ mapped }) => mapped.some(each => each.lun === lun)) ??
+      named.find(leads) ??
+      targets.find(each => each.name === this.names.taggedName(id, lun) && leads(each)) ??
       named.find(({ iqn }) => iqn.toLowerCase() === own)
     );
   }
@@ -106,7 +111,8 @@ export class LunContext implements FailureContext {
     if (tag) return this.names.isOwn(tag) ? "this connection" : "unknown";
     const mark = parseMark(lun.description);
     if (mark) return this.#owners.includes(mark.owner) ? "this connection" : "unknown";
-    const target = this.targetOf(id, lun.uuid, targets);
+    const named = targets.filter(({ iqn }) => this.names.isTarget(id, iqn));
+    const target = this.targetOf(id, lun.uuid, named);
     return target?.mapped.some(each => each.lun === lun.uuid) ? "democratic-csi" : "unknown";
   }
 

@@ -109,10 +109,13 @@ export function openInline(
     throw refused("invalid-argument", `"${id.slice(0, 160)}" cannot be the id of a volume in ${parent}`);
   };
 
+  const isOwn = (id: string, entry: Entry): boolean =>
+    whyNotVolume(id, entry, { driver, instanceId, idOf: name => name }) === undefined &&
+    ownValue(entry, property.volumeName) === id;
+
   /** Throws "failed-precondition" for a dataset that was not made for this volume. */
   const refuseOthers = (id: string, entry: Entry): void => {
-    const own = whyNotVolume(id, entry, { driver, instanceId, idOf: name => name }) === undefined;
-    if (own && ownValue(entry, property.volumeName) === id) return;
+    if (isOwn(id, entry)) return;
     const text = `the dataset ${entry.name} was not made for volume "${id}"; csimux leaves it as it is`;
     throw refused("failed-precondition", text);
   };
@@ -130,6 +133,14 @@ export function openInline(
         if (!entry) throw untrue(`made ${name}`);
         refuseOthers(id, entry);
         return { fsType: "zfs", source: name, identity: shownValue(entry, "guid") ?? "" };
+      }),
+    identityOf: (id, source, call) =>
+      guarded(subject, "find volume", id, call, async () => {
+        // Also for an id that is none, nothing is asked.
+        if (!isVolumeId(id) || source !== `${parent}/v/${id}`) return undefined;
+        const entries = await zfs.read({ names: [pool, source], properties: ownProperties }, call.signal);
+        const entry = entries.get(source);
+        return entry && isOwn(id, entry) ? shownValue(entry, "guid") : undefined;
       }),
     /** Destroys its snapshots with it; a dataset below it, which csimux did not make, keeps it. */
     remove: (id, known, call) =>

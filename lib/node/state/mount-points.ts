@@ -54,6 +54,8 @@ export const stagingRootOf = (stagingPath: string): string =>
 export interface KubeletVolume {
   readonly driverName: string;
   readonly volumeHandle: string;
+  /** Whether it lives with its pod (Ephemeral of the kubelet's volumeLifecycleMode). */
+  readonly isInline: boolean;
 }
 
 /** The volume mounted at a path according to the kubelet's file; undefined if there is none. */
@@ -68,9 +70,9 @@ export async function kubeletVolumeAt(path: string): Promise<KubeletVolume | und
 
 function volumeIn(text: string): KubeletVolume | undefined {
   try {
-    const { driverName, volumeHandle } = JSON.parse(text);
+    const { driverName, volumeHandle, volumeLifecycleMode } = JSON.parse(text);
     if (typeof driverName !== "string" || typeof volumeHandle !== "string") return undefined;
-    return { driverName, volumeHandle };
+    return { driverName, volumeHandle, isInline: volumeLifecycleMode === "Ephemeral" };
   } catch {
     return undefined;
   }

@@ -43,6 +43,12 @@ export class MountOwnership {
     return !(await this.#records.isNamedByOther(path, volumeId));
   }
 
+  /** Whether the kubelet's file says that this inline volume is published at a path. */
+  async isInlineAt(volumeId: string, path: string): Promise<boolean> {
+    const volume = await kubeletVolumeAt(path);
+    return volume?.isInline === true && this.#isSame(volumeId, volume);
+  }
+
   /** The record if its volume is really staged; undefined for a record left by an interrupted call or a reboot. */
   async stillStaged(record: StageRecord | undefined, table: MountTable): Promise<StageRecord | undefined> {
     if (!record || table.layers(stagedAt(record)) === 0) return undefined;

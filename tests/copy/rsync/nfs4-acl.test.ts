@@ -34,16 +34,23 @@ describe("the names in an NFSv4 ACL", () => {
 /** getfattr(1) of attr 2.5.1: a line with the file, and one with the attribute. */
 const shown = (value: Buffer) => `# file: /tree\nsystem.nfs4_acl=0x${value.toString("hex")}\n\n`;
 
-const runner = (stdout: string, exitCode = 0): CommandRunner => ({
+const runner = (stdout: string, exitCode = 0, stderr = ""): CommandRunner => ({
   where: "test",
-  run: async () => ({ stdout, stderr: "", exitCode }),
+  run: async () => ({ stdout, stderr, exitCode }),
 });
+
+const failing = (why: string) => runner("", 1, `/tree: system.nfs4_acl: ${why}\n`);
 
 describe("a copy of files", () => {
   const refused = (given: CommandRunner) => codeOf(refuseAcls({ path: "/tree", runner: given }, "nas", callWith()));
 
   test.each([
-    ["has no ACL", runner("", 1), undefined],
+    ["has no ACL", failing("No such attribute"), undefined],
+    ["is where there are no such ACLs", failing("Operation not supported"), undefined],
+    ["is on a server that does not answer now", failing("Input/output error"), "unavailable"],
+    ["has an ACL that may not be read", failing("Permission denied"), "unavailable"],
+    ["is not there", runner("", 1, "getfattr: /tree: No such file or directory\n"), "unavailable"],
+    ["is read by a getfattr that ends without a word", runner("", 1), "unavailable"],
     ["has the ACL of its mode", runner(shown(acl(...ofMode))), undefined],
     ["has an entry for a user", runner(shown(acl(...ofMode, "alice@example.org"))), "failed-precondition"],
     ["has an ACL that cannot be read", runner(shown(Buffer.from("00000001ff", "hex"))), "failed-precondition"],

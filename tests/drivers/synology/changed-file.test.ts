@@ -60,3 +60,16 @@ test("a volume whose LUN has the name of another one by the file without prefix 
     await later.close?.();
   }
 });
+
+test("with another base IQN, a volume from before keeps its target, which is deleted with it", async () => {
+  const rig = await opened(() => dsmRig());
+  const made = await rig.open().create(volumeOf(claim), call);
+  const later = openDsm(rig.dsm, { iscsi: { baseiqn: "iqn.2001-01.org.example:other." } });
+  try {
+    expect((await later.create(volumeOf(claim), call)).context).toEqual(made.context);
+    await later.delete(claim, call);
+    expect(await rig.remains()).toEqual([]);
+  } finally {
+    await later.close?.();
+  }
+});

@@ -127,6 +127,23 @@ test("another dataset of the same name, and one with a foreign dataset in it, st
   expect(rig.fake.find(`${name}/theirs`)).toBeDefined();
 });
 
+test("a dataset is the volume of an id only by its whole name, its own marks and this connection", async () => {
+  const { rig, inline } = await open();
+  // What democratic-csi makes, which ZFS mounts at the pod's folder.
+  const marks = [
+    ...["-o", `democratic-csi:csi_volume_name=${id}`, "-o", "democratic-csi:managed_resource=true"],
+    ...["-o", "democratic-csi:volume_context_provisioner_driver=zfs-local-ephemeral-inline"],
+  ];
+  rig.fake.zfs("create", "-p", ...marks, name);
+  expect(await inline.identityOf(id, name, call)).toBe(rig.fake.find(name)?.guid ?? "");
+  expect(await inline.identityOf(id, `tank/k/v/w/v/${id}`, call)).toBeUndefined();
+  expect(await inline.identityOf("../x", "tank/k/v/v/../x", call)).toBeUndefined();
+  rig.fake.zfs("set", "democratic-csi:volume_context_provisioner_driver=zfs-local-dataset", name);
+  expect(await inline.identityOf(id, name, call)).toBeUndefined();
+  rig.fake.zfs("destroy", name);
+  expect(await inline.identityOf(id, name, call)).toBeUndefined();
+});
+
 test("a pool that is not imported is unavailable: its volumes do not count as deleted", async () => {
   const { rig, inline } = await open();
   const made = await inline.make(id, {}, begin, call);
@@ -134,6 +151,7 @@ test("a pool that is not imported is unavailable: its volumes do not count as de
     pools.state.pools["tank"] = { bytes: 2 ** 40, imported: false };
   });
   expect(await codeOf(inline.remove(id, made.identity, call))).toBe("unavailable");
+  expect(await codeOf(inline.identityOf(id, name, call))).toBe("unavailable");
 });
 
 test("a claim gets no inline volume", async () => {

@@ -50,22 +50,31 @@ export interface Table {
   /** The rows that match all filters. */
   find(...filters: readonly Filter[]): Promise<readonly TableRow[]>;
   create(request: object): Promise<TableRow>;
-  /** Deletes a row. Succeeds if the row does not exist. */
+  /** Deletes a row. Succeeds if the row does not exist. Throws "aborted" if another deletion of it is not complete. */
   delete(id: number, ...options: readonly unknown[]): Promise<void>;
 }
 
 /** The table with this name. */
-export const tableOf = ({ api }: ShareContext, name: string, { signal }: Call): Table => ({
-  find: async (...filters) => listOf<TableRow>(`${name}.query`, await api.call(`${name}.query`, [filters], signal)),
-  create: async request => (await api.call(`${name}.create`, [request], signal)) as TableRow,
-  async delete(id, ...options) {
-    try {
-      await api.call(`${name}.delete`, [id, ...options], signal);
-    } catch (error) {
-      if (!isMissing(error)) throw error;
-    }
-  },
-});
+export function tableOf({ api, connection }: ShareContext, name: string, { signal }: Call): Table {
+  const find: Table["find"] = async (...filters) =>
+    listOf<TableRow>(`${name}.query`, await api.call(`${name}.query`, [filters], signal));
+  return {
+    find,
+    create: async request => (await api.call(`${name}.create`, [request], signal)) as TableRow,
+    async delete(id, ...options) {
+      try {
+        await api.call(`${name}.delete`, [id, ...options], signal);
+      } catch (error) {
+        if (!isMissing(error)) throw error;
+        // A target is deleted after its links and extents: where another call removes these first, they are what does not exist, and the target
+        // stays (middleware, plugins/iscsi_/targets.py).
+        if ((await find(["id", "=", id])).length === 0) return;
+        const text = `another call is deleting row ${id} of ${name} in TrueNAS; retrying`;
+        throw new CsiError("aborted", `connection "${connection}": ${text}`, { cause: error });
+      }
+    },
+  };
+}
 
 /** A row of the server, and whether this call created it. */
 interface ExistingRow {

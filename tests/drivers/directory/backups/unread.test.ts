@@ -5,7 +5,15 @@ import { noRepository } from "../../../../lib/drivers/directory/backup-tool.ts";
 import type { CommandRunner } from "../../../../lib/io/runner.ts";
 import { codeOf } from "../../../contract/driver-volumes.ts";
 import { callWith, gib, snapshotIds, snapshotsOf, volumeOf } from "../../../contract/rig.ts";
-import { backupBy, backupStorage, backupTools, hasRestic, type Repository, resticRepository } from "../backup-rig.ts";
+import {
+  backupBy,
+  backupStorage,
+  backupTools,
+  hasRestic,
+  kopiaRepository,
+  type Repository,
+  resticRepository,
+} from "../backup-rig.ts";
 
 // Lists from which the tools leave out what they cannot read, or have not read again.
 
@@ -58,6 +66,21 @@ describe.each(backupTools)("snapshots by %s", (_, repositoryOf, tool) => {
     expect(await snapshotIds(driver)).toEqual([id]);
   }, 60_000);
 });
+
+test("a snapshot of which kopia cannot find a blob is there, and one that has been deleted during the restore is not", async () => {
+  const { repository, driver, id } = await filled(kopiaRepository());
+  let meanwhile = async () => {};
+  const damaged = through(repository, async (command, signal) => {
+    if (!command.argv.includes("restore")) return await repository.runner.run(command, signal);
+    await meanwhile();
+    const stderr = "ERROR error restoring: error copying: unable to open content: getContent: BLOB not found\n";
+    return { exitCode: 1, stdout: "", stderr };
+  });
+  const restored = () => codeOf(damaged.create(volumeOf("b", gib, { kind: "snapshot", id }), call));
+  expect(await restored()).toBe("unavailable");
+  meanwhile = () => snapshotsOf(driver).delete(id, call);
+  expect(await restored()).toBe("not-found");
+}, 60_000);
 
 test.skipIf(!hasRestic)(
   "a snapshot whose record in the repository of restic is damaged is not reported as deleted",

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import type { CsiError } from "../../../../lib/core/errors.ts";
 import type { Api } from "../../../../lib/drivers/truenas/api.ts";
 import { ApiError, apiErrorMapping, errnos } from "../../../../lib/drivers/truenas/api-error.ts";
 import { tableOf } from "../../../../lib/drivers/truenas/shares/share.ts";
@@ -56,4 +57,15 @@ test.each([
   const system = { api, version: 2510, signal: AbortSignal.timeout(5_000) };
   const work = () => Promise.reject(error);
   expect(await ofVersion(system, work).catch(found => found)).toMatchObject(thrown);
+});
+
+test("a row counts as deleted only if it, and not one that it needs, does not exist", async () => {
+  const missing = new ApiError("iscsi.targetextent.delete", errnos.missing, "does not exist");
+  const deletion = (rows: readonly object[]) => {
+    const answer = async (method: string) => (method === "iscsi.target.query" ? rows : Promise.reject(missing));
+    const api = { where: "nas", call: answer } as unknown as Api;
+    return tableOf({ api, connection: "c", driver: "truenas-iscsi" } as never, "iscsi.target", call).delete(7, false);
+  };
+  await deletion([]);
+  expect(await deletion([{ id: 7 }]).catch((error: CsiError) => error.code)).toBe("aborted");
 });
