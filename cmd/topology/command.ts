@@ -30,7 +30,9 @@ export function addTopology(program: Command, host: Host): void {
     .option("-o, --output <format>", "text, json or yaml", "text")
     .addHelpText(
       "after",
-      "\nExit code 0: everything works; 1: a node cannot register, a class cannot be used, or a file is wrong; 2: invalid usage, or something could not be checked.",
+      `
+Exit code 0: everything works; 1: a node cannot register, a class cannot be
+used, or a file is wrong; 2: invalid usage, or something could not be checked.`,
     )
     .action(async (flags: TopologyFlags) => exit(await run(flags, host)));
 }

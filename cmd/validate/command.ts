@@ -25,7 +25,9 @@ export function addValidate(program: Command, host: Host): void {
     .option("--list-rules", "print every rule with its reason")
     .addHelpText(
       "after",
-      "\nExit code 0: no errors; 1: errors, with --strict also warnings; 2: invalid usage, or something could not be checked.",
+      `
+Exit code 0: no errors; 1: errors, with --strict also warnings; 2: invalid
+usage, or something could not be checked.`,
     )
     .action(async (inputs: readonly string[], flags: Flags) => exit(await run(inputs, flags, host)));
 }

@@ -22,7 +22,10 @@ export function addVolumes(program: Command, host: Host): void {
     .description(`${about}, and show what stays on the storage because something needs it; changes nothing`)
     .addHelpText(
       "after",
-      "\nExit code 0: every volume has its PersistentVolume and vice versa, or no --pvs is given; 1: some have not; 2: something could not be listed, or a connection of a PersistentVolume has no file.",
+      `
+Exit code 0: every volume has its PersistentVolume and vice versa, or no --pvs
+is given; 1: some have not; 2: something could not be listed, or a connection
+of a PersistentVolume has no file.`,
     )
     .action(async (flags: VolumesFlags) =>
       exit(await unlessMisused(host, async () => (await import("./volumes.ts")).list(flags, host))),
