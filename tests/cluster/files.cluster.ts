@@ -58,6 +58,8 @@ describe("a connection whose file", () => {
     await told("a", /late/);
     await change({ ...good, late: folderConnection("late") });
     await bound("a");
+    // While the connection has a file: without one, csimux deletes none of its volumes.
+    await tidy();
   });
 
   test("is removed while it is used keeps its pods, refuses new volumes with a reason, and works again when the file is back", async () => {
