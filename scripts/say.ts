@@ -16,3 +16,9 @@ export function passOn({ code, stdout, stderr }: Spawned): void {
   process.stderr.write(stderr);
   process.exitCode = code;
 }
+
+/** Ends what a command has started if that is interrupted, and exits. */
+export function whenInterrupted(end: () => Promise<void>): void {
+  const exit = () => void end().finally(() => process.exit(1));
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, exit);
+}

@@ -4,7 +4,7 @@ import { Command } from "commander";
 import { ownArchitecture } from "../image/executables.ts";
 import { imageArchive, makeImage } from "../image/main.ts";
 import { widenPath } from "../packages.ts";
-import { fail, passOn, say } from "../say.ts";
+import { fail, passOn, say, whenInterrupted } from "../say.ts";
 import { buildChangedBlocks } from "./changed-blocks.ts";
 import { furnish } from "./furnish.ts";
 import { buildImages } from "./images.ts";
@@ -41,12 +41,13 @@ async function up(): Promise<void> {
 }
 
 async function test(only: readonly string[], { keep }: { readonly keep?: boolean }): Promise<void> {
-  const wasUp = (await machinePid()) !== undefined;
-  await up();
+  const ends = (await machinePid()) === undefined && !keep;
+  if (ends) whenInterrupted(stopMachine);
   try {
+    await up();
     process.exitCode = (await runClusterTests(only)) ? 0 : 1;
   } finally {
-    if (!wasUp && !keep) await stopMachine();
+    if (ends) await stopMachine();
   }
 }
 

@@ -4,7 +4,7 @@ import { Command } from "commander";
 import { build as buildCsimux } from "../build.ts";
 import { requireAll } from "../cluster/requirements.ts";
 import { widenPath } from "../packages.ts";
-import { fail, passOn, say } from "../say.ts";
+import { fail, passOn, say, whenInterrupted } from "../say.ts";
 import { loadImages } from "./images.ts";
 import { clientsReady, inMachine, machinePid, nomadCommand, startMachine, stopMachine } from "./machine.ts";
 import { built, clientNames, executable } from "./place.ts";
@@ -32,12 +32,13 @@ async function up(): Promise<void> {
 }
 
 async function test(only: readonly string[], { keep }: { readonly keep?: boolean }): Promise<void> {
-  const wasUp = (await machinePid()) !== undefined;
+  const ends = (await machinePid()) === undefined && !keep;
+  if (ends) whenInterrupted(stopMachine);
   try {
     await up();
     process.exitCode = (await runNomadTests(only)) ? 0 : 1;
   } finally {
-    if (!wasUp && !keep) await stopMachine();
+    if (ends) await stopMachine();
   }
 }
 
