@@ -1,6 +1,7 @@
 import { type Capability, defaultFilesystem } from "../core/access.ts";
 import { type CapacityRange, insideRange } from "../core/bytes.ts";
 import { CsiError } from "../core/errors.ts";
+import { mappingIn } from "../core/mapping.ts";
 
 type Parameters = Readonly<Record<string, string>>;
 
@@ -81,22 +82,13 @@ export const tenureText = ({ claim, holder, shape, retain, instance, released }:
 /** Reads such a text. One that csimux did not write belongs to no claim, and its volume is never removed. */
 export function tenureIn(text: string | undefined): Tenure | undefined {
   if (text === undefined) return undefined;
-  const all = fieldsIn(text);
+  const all = mappingIn(text) ?? {};
   const field = (key: string) => (typeof all[key] === "string" ? all[key] : undefined);
   const [holder, shape] = [field("holder"), field("shape")];
   if (holder === undefined || shape === undefined || typeof all["retain"] !== "boolean")
     return { claim: undefined, holder: "", shape: "", retain: true, instance: undefined };
   const { retain } = all;
   return { claim: field("claim"), holder, shape, retain, instance: field("instance"), released: field("released") };
-}
-
-function fieldsIn(text: string): Readonly<Record<string, unknown>> {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? { ...value } : {};
-  } catch {
-    return {};
-  }
 }
 
 /** A volume that may be given to a claim. */

@@ -6,7 +6,7 @@ import {
   writeLine,
 } from "../../../lib/copies/protocol.ts";
 import { CsiError } from "../../../lib/core/errors.ts";
-import { isMapping, type Mapping } from "../../../lib/core/mapping.ts";
+import { type Mapping, mappingIn } from "../../../lib/core/mapping.ts";
 import { csiSocketOf } from "../../csi-socket.ts";
 import type { Host } from "../../host.ts";
 import { defaults } from "../../serve/options.ts";
@@ -82,12 +82,8 @@ async function requestOf(verb: CopiesVerb, volume: string | undefined, host: Hos
 }
 
 function parsed(text: string): Mapping {
-  try {
-    const value: unknown = JSON.parse(text);
-    if (isMapping(value)) return value;
-  } catch {
-    // Reported below.
-  }
+  const value = mappingIn(text);
+  if (value) return value;
   throw new UsageError("standard input is not a JSON object; it must have source, name, bytes and parameters");
 }
 

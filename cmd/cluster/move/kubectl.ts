@@ -1,4 +1,4 @@
-import { isMapping, type Mapping } from "../../../lib/core/mapping.ts";
+import { isMapping, type Mapping, mappingIn } from "../../../lib/core/mapping.ts";
 import { escapeHidden } from "../../../lib/core/visible.ts";
 import type { Output } from "../../../lib/io/runner.ts";
 import { quoted } from "../../../lib/io/script.ts";
@@ -133,11 +133,7 @@ const listOf = (items: readonly object[]): object =>
   items.length === 1 && items[0] ? items[0] : { apiVersion: "v1", kind: "List", items };
 
 function objectOf(text: string): Mapping {
-  try {
-    const value: unknown = JSON.parse(text);
-    if (isMapping(value)) return value;
-  } catch {
-    // Reported below.
-  }
+  const value = mappingIn(text);
+  if (value) return value;
   throw new MoveRefusal("kubectl printed something that is not a JSON object; is --kubectl right?");
 }

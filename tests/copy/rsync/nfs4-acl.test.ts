@@ -54,7 +54,7 @@ describe("a copy of files", () => {
     ["has the ACL of its mode", runner(shown(acl(...ofMode))), undefined],
     ["has an entry for a user", runner(shown(acl(...ofMode, "alice@example.org"))), "failed-precondition"],
     ["has an ACL that cannot be read", runner(shown(Buffer.from("00000001ff", "hex"))), "failed-precondition"],
-  ] as const)("whose top folder %s: %p", async (_, given, code) => {
+  ] as const)("whose top folder %s", async (_, given, code) => {
     expect(await refused(given)).toBe(code);
   });
 

@@ -1,5 +1,5 @@
 import { parseHandle } from "../../../../lib/core/handle.ts";
-import { isMapping, type Mapping } from "../../../../lib/core/mapping.ts";
+import { isMapping, type Mapping, mappingIn } from "../../../../lib/core/mapping.ts";
 import { textAt } from "../../../../lib/lint/lint-input.ts";
 import { MoveRefusal } from "../refusal.ts";
 import { type ClaimName, claimOfVolume, claimText, isObjectName, mappingsAt, textsAt } from "./objects.ts";
@@ -62,13 +62,8 @@ export function noteOf(volume: unknown): MoveNote | undefined {
 }
 
 function parsed(text: string, owner: ClaimName | undefined): MoveNote | undefined {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-  if (!isMapping(value) || value["version"] !== 1 || owner === undefined) return undefined;
+  const value = mappingIn(text);
+  if (value?.["version"] !== 1 || owner === undefined) return undefined;
   const { step, toClass = "", volume = "", target = "", policy = "" } = textsAt(value);
   const { rounds, nodes, claim } = value;
   const workloads = mappingsAt(value, "workloads").flatMap(workloadOf);
