@@ -36,7 +36,7 @@ async function connectedTo(
   let isUsed = false;
   try {
     const version = await jsonRpcVersion(http, signal);
-    if (version) return await rpcTransport(server, settings, version, limits, signal);
+    if (version) return await overRpc({ server, limits, signal }, settings, http, version);
     if (!rest) throw new NotTrueNas(`${http.where} does not answer as TrueNAS does`);
     const transport = await overRest(server, http, limits, signal);
     isUsed = true;
@@ -69,6 +69,27 @@ function lastOf(body: string): string {
   } catch {
     return "";
   }
+}
+
+/**
+ * Logs in over JSON-RPC. Reads the version again afterwards: another system may have answered first, as when a controller of a pair is
+ * upgraded and takes over. The socket ends with the system that opened it, so what is read while it is open holds for all its calls.
+ */
+async function overRpc(
+  { server, limits, signal }: Login,
+  settings: HttpSettings,
+  http: Http,
+  version: SystemVersion,
+): Promise<ApiTransport> {
+  const transport = await rpcTransport(server, settings, version, limits, signal);
+  let isSame = false;
+  try {
+    isSame = (await jsonRpcVersion(http, signal))?.text === version.text;
+  } finally {
+    if (!isSame) transport.close();
+  }
+  if (isSame) return transport;
+  throw new HttpError(http.where, "unreachable", `it was ${version.text} before the login and is another version now`);
 }
 
 async function overRest(server: Server, http: Http, { answerMs }: Limits, signal: AbortSignal): Promise<ApiTransport> {

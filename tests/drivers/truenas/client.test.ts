@@ -1,39 +1,15 @@
 import { describe, expect, test } from "bun:test";
 import { CsiError } from "../../../lib/core/errors.ts";
-import { type Api, apiOf } from "../../../lib/drivers/truenas/api.ts";
+import { apiOf } from "../../../lib/drivers/truenas/api.ts";
 import { ApiError, apiErrorMapping, isMissing, LostJob } from "../../../lib/drivers/truenas/api-error.ts";
 import { Client } from "../../../lib/drivers/truenas/client.ts";
 import { type HttpConnection, serverOf } from "../../../lib/drivers/truenas/server.ts";
-import { connectionTo, outOfTime, withDouble } from "../../fakes/truenas/client-rig.ts";
+import { connectionTo, errorOf, make, never, outOfTime, withApi, withDouble } from "../../fakes/truenas/client-rig.ts";
 import { type Double, startDouble } from "../../fakes/truenas/double.ts";
-import { numberOf, type Version, versions } from "../../fakes/truenas/versions.ts";
+import { numberOf, versions } from "../../fakes/truenas/versions.ts";
 import { pause } from "../../waiting.ts";
 
-const never = new AbortController().signal;
 const socketVersions = ["25.04", "25.10", "26.0"] as const;
-
-async function withApi(
-  version: Version,
-  work: (api: Api, double: Double, client: Client) => Promise<void>,
-  more: Partial<HttpConnection> = {},
-): Promise<void> {
-  await withDouble({ version }, async double => {
-    const client = new Client(serverOf(connectionTo(double, more)));
-    try {
-      await work(apiOf(client, "c1"), double, client);
-    } finally {
-      client.close();
-    }
-  });
-}
-
-const errorOf = async (work: Promise<unknown>): Promise<unknown> =>
-  work.then(
-    answer => `answered ${JSON.stringify(answer)}`,
-    (error: unknown) => error,
-  );
-
-const make = (api: Api, name: string) => api.call("pool.dataset.create", [{ name, type: "FILESYSTEM" }], never);
 
 describe("one client for every version", () => {
   for (const version of versions) {
@@ -90,41 +66,6 @@ describe("one client for every version", () => {
       });
     });
   }
-
-  test("a client continues after upgrades of its system from REST to JSON-RPC and further", async () => {
-    await withApi("24.10", async (api, double) => {
-      await make(api, "tank/a");
-      for (const version of ["25.10", "26.0"] as const) {
-        double.away = true;
-        double.cut();
-        await errorOf(api.call("system.version", [], never));
-        double.restart(version);
-        double.away = false;
-        while (apiErrorMapping(await errorOf(api.call("system.version", [], never)))) await pause(20);
-        const rows = (await api.call("pool.dataset.query", [[], { extra: { retrieve_children: false } }], never)) as {
-          id: string;
-        }[];
-        expect(rows.map(({ id }) => id)).toEqual(["tank", "tank/a"]);
-        expect((await api.version(never)).text).toContain(version);
-      }
-    });
-  });
-});
-
-test("an answer of an upgraded system to an older request is never used", async () => {
-  await withApi("24.10", async (api, double) => {
-    await make(api, "tank/a");
-    // The route of old is not there any more, which says nothing of the snapshot.
-    double.version = "25.10";
-    const error = await errorOf(api.call("zfs.snapshot.delete", ["tank/a@s", { defer: true }], never));
-    expect(isMissing(error)).toBe(false);
-    expect(apiErrorMapping(error)?.code).toBe("unavailable");
-    expect((await api.version(never)).text).toContain("25.10");
-    double.faults.loseOnce(/pool\.snapshot\.query/, "before");
-    const cut = errorOf(api.call("pool.snapshot.query", [[["id", "=", "tank/a@s"]], {}], never));
-    double.version = "26.0";
-    expect(apiErrorMapping(await cut)?.code).toBe("unavailable");
-  });
 });
 
 describe("the connection", () => {

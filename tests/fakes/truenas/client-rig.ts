@@ -1,6 +1,9 @@
-import type { HttpConnection } from "../../../lib/drivers/truenas/server.ts";
+import { type Api, apiOf } from "../../../lib/drivers/truenas/api.ts";
+import { Client } from "../../../lib/drivers/truenas/client.ts";
+import { type HttpConnection, serverOf } from "../../../lib/drivers/truenas/server.ts";
 import { pause } from "../../waiting.ts";
 import { type Double, type DoubleOptions, startDouble } from "./double.ts";
+import type { Version } from "./versions.ts";
 
 /** How a client reaches a double: over loopback, with the key that every double knows. */
 export const connectionTo = (double: Double, more: Partial<HttpConnection> = {}): HttpConnection => ({
@@ -31,3 +34,32 @@ export async function withDouble(options: DoubleOptions, work: (double: Double) 
     await double.close();
   }
 }
+
+/** The signal of a call without limit. */
+export const never = new AbortController().signal;
+
+/** Runs `work` with a client of a double of this version. */
+export async function withApi(
+  version: Version,
+  work: (api: Api, double: Double, client: Client) => Promise<void>,
+  more: Partial<HttpConnection> = {},
+): Promise<void> {
+  await withDouble({ version }, async double => {
+    const client = new Client(serverOf(connectionTo(double, more)));
+    try {
+      await work(apiOf(client, "c1"), double, client);
+    } finally {
+      client.close();
+    }
+  });
+}
+
+/** What some work fails with; the text of its answer when it does not fail. */
+export const errorOf = async (work: Promise<unknown>): Promise<unknown> =>
+  work.then(
+    answer => `answered ${JSON.stringify(answer)}`,
+    (error: unknown) => error,
+  );
+
+/** Creates a dataset. */
+export const make = (api: Api, name: string) => api.call("pool.dataset.create", [{ name, type: "FILESYSTEM" }], never);
