@@ -60,6 +60,9 @@ const policy = ["--keep-latest=2147483647", "--ignore-cache-dirs=false", "--add-
  */
 const readEverything = "--force-hash=100";
 
+/** By default a restored file silently keeps the owner and mode of its creation where the server does not let root set them. */
+const asSaved = "--no-ignore-permission-errors";
+
 /** Snapshots with kopia(1). Its configuration is in a folder of this process, which is removed at its end. */
 export class Kopia implements BackupTool {
   readonly method = "kopia";
@@ -99,7 +102,7 @@ export class Kopia implements BackupTool {
   }
 
   async restore(at: OperationContext, id: string, folder: string, call: Call): Promise<string> {
-    const words = ["--write-sparse-files", id, folder];
+    const words = ["--write-sparse-files", asSaved, id, folder];
     const output = await whileAnswering(at, call, attended =>
       this.#run(["snapshot", "restore"], words, attended, { timeoutMs: unlimitedMs }),
     );
