@@ -33,3 +33,10 @@ test("a volume whose files cannot get the owners that they have in a snapshot by
   expect(await codeOf(driver.create(volumeOf("b", gib, { kind: "snapshot", id }), call))).toBe("failed-precondition");
   expect(await readdir(`${base()}/v`)).toEqual(["a"]);
 });
+
+test("a snapshot by kopia with an unreadable part fails although the policy of all folders ignores that", async () => {
+  const driver = await opened(kopiaRepository({ env: { KOPIA_FAULT: "ignored" } }));
+  await driver.create(volumeOf("a"), call);
+  expect(await codeOf(snapshotsOf(driver).create("s", "a", {}, call))).toBe("unavailable");
+  expect(await readdir(`${driver.repository.folder}/repository`)).toEqual([]);
+});
