@@ -226,6 +226,7 @@ async function byStream(
   const { basic } = await attempt.stream(
     {
       ...{ ...ends, snapshot, earlier: record.earlier, method, basic: record.basic },
+      simplified: () => lease.write({ basic: true }),
       progress: bytes => attempt.arrived(total(before + bytes, bytes)),
     },
     call,

@@ -17,6 +17,8 @@ export interface StreamWork {
   readonly method: "zfs-send-local" | "zfs-send";
   /** Omits the stream features that older pools may lack. All passes of a copy use the value of the first one. */
   readonly basic: boolean;
+  /** Called before the first stream without those features; what it notes outlives an interruption of that stream. */
+  simplified(): Promise<void>;
   /** Gets the bytes of the running stream every few seconds; each stream starts at 0. */
   progress(bytes: bigint): void;
 }
@@ -42,8 +44,11 @@ export async function copyByStream(work: StreamWork, call: Call): Promise<{ read
     if (start === "complete") return { basic };
     const failure = await sendOnce(work, start, basic, call);
     if (failure === undefined) return { basic };
-    if (failure.kind === "unsupported" && !basic) basic = true;
-    else if (failure.kind === "token" && !isRestarted) isRestarted = true;
+    if (failure.kind === "unsupported" && !basic) {
+      // An attempt that continues it by a token does not learn the form that it has.
+      await work.simplified();
+      basic = true;
+    } else if (failure.kind === "token" && !isRestarted) isRestarted = true;
     else throw failure.error;
     const state = await idleState(work, call);
     if (state.kind === "partial") await work.target.discard(work.id, call);

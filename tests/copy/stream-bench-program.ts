@@ -76,7 +76,7 @@ async function main(): Promise<void> {
   const before = idle?.() ?? 0;
   const during = timers === undefined ? undefined : watchTimers();
   const [begin, cpu] = [performance.now(), process.cpuUsage()];
-  const rest = { earlier: undefined, method: "zfs-send", basic: false, progress } as const;
+  const rest = { earlier: undefined, method: "zfs-send", basic: false, simplified: async () => {}, progress } as const;
   await copyByStream({ source, target, id: "v", snapshot: { ...snapshot, traits }, ...rest }, call);
   const seconds = (performance.now() - begin) / 1000;
   const [start, end] = [first?.cpu ?? cpu, process.cpuUsage()];

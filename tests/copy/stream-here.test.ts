@@ -2,13 +2,14 @@ import { afterAll, describe, expect, test } from "bun:test";
 import type { CopyByStream } from "../../lib/copies/copy-work.ts";
 import { transferHere } from "../../lib/copies/stream-pipe.ts";
 import { copyByStream } from "../../lib/copies/zfs-send.ts";
+import { CsiError } from "../../lib/core/errors.ts";
 import { localRunner } from "../../lib/io/local.ts";
 import { localHost } from "../../lib/io/local-host.ts";
 import { CopyStorage, copyDriver } from "../fakes/memory-copies.ts";
 import { testCall } from "../fakes/memory-driver.ts";
 import { asked, copyProcess, until, untilSaid } from "./copy-world.ts";
 import { make } from "./pair.ts";
-import { type FileStorage, fileStorage } from "./stream-rig.ts";
+import { type FileStorage, fileStorage, receive } from "./stream-rig.ts";
 
 const here = localHost(localRunner({ env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" } }));
 const made: FileStorage[] = [];
@@ -63,6 +64,40 @@ describe("a stream within one machine", () => {
     const work = files.work({ method: "zfs-send", earlier: { name: "tank/v@before", proof: "1" } });
     expect(await copyByStream(work, testCall()).catch(String)).toContain(words);
     expect(files.opened.map(({ basic }) => basic)).toEqual([false]);
+  });
+
+  test("is noted to have the basic form before it begins, because an attempt that continues it does not learn that", async () => {
+    const words = "cannot receive new filesystem stream: pool must be upgraded to receive this stream.";
+    const old = `[ -n "$3" ] || { cat >/dev/null; echo "${words}" >&2; exit 1; }; ${receive}`;
+    const files = await fileStorage(here, here, { bytes: 1_000, receive: old });
+    made.push(files);
+    const noted: number[] = [];
+    const simplified = async () => void noted.push(files.opened.length);
+    expect(await copyByStream(files.work({ simplified }), testCall())).toEqual({ basic: true });
+    expect([noted, files.opened.map(({ basic }) => basic)]).toEqual([[1], [false, true]]);
+  });
+
+  test("that was interrupted in the basic form has it in later attempts, too", async () => {
+    const [from, to] = [new CopyStorage(), new CopyStorage()];
+    from.volumes.set("source", { content: "x", bytes: 1n << 20n });
+    const forms: boolean[] = [];
+    const stream: CopyByStream = async ({ id, snapshot, basic, simplified }) => {
+      forms.push(basic);
+      if (!basic) {
+        await simplified();
+        throw new CsiError("unavailable", "the connection was interrupted");
+      }
+      Object.assign(to.targets.get(id) ?? {}, { content: "x", proof: snapshot.proof, isWhole: true });
+      return { basic };
+    };
+    const drivers = new Map([
+      ["a", () => copyDriver(from, "one")],
+      ["b", () => copyDriver(to, "one")],
+    ]);
+    const one = copyProcess({ drivers, stream });
+    expect((await asked(() => make(one))).id).toBe("v:b/copy");
+    expect(forms).toEqual([false, true]);
+    await one.stop(1_000);
   });
 
   test("is seen with its progress, and as one that stands still", async () => {

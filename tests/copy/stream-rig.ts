@@ -146,6 +146,7 @@ export async function fileStorage(from: StorageHost, to: StorageHost, programs: 
         earlier: undefined,
         method: "zfs-send",
         basic: false,
+        simplified: async () => {},
         progress: () => {},
       },
       ...change,

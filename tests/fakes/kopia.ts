@@ -1,7 +1,8 @@
 /**
  * kopia(1) as far as csimux calls it, on a repository that is a folder (FAKE_KOPIA): one folder for each snapshot, and its manifest, a
  * line of JSON. It takes commands of a connected configuration only, and only the token "good token". KOPIA_FAULT: "torn" makes
- * snapshots of which a part could not be read. It is a shell, which starts ten times as fast as bun, because a test calls it hundreds of
+ * snapshots of which a part could not be read, and "ignored", too, which the policy of all folders ignores; with "squashed" a restore may
+ * not set owners, as root on an export that squashes it. It is a shell, which starts ten times as fast as bun, because a test calls it hundreds of
  * times. A restore keeps modes, owners and times (kopia snapshot restore --help: --[no-]skip-owners, -permissions, -times). Without a
  * policy for its folder or the one above, a snapshot lacks caches and what .kopiaignore names, also as a link (fs/ignorefs/ignorefs.go), and
  * all but the ten latest ones of a folder are deleted (snapshot/policy/expire.go; the policy for hours and days is left out here). Unless it
@@ -61,7 +62,11 @@ create() {
   case " $flags " in *" --force-hash=100 "*) ;; *) reuse "$FAKE_KOPIA/$id" ;; esac
   hasPolicy --ignore-cache-dirs=false || omitCaches "$FAKE_KOPIA/$id"
   hasPolicy --add-dot-ignore=. || omitNamed "$FAKE_KOPIA/$id"
-  [ "$KOPIA_FAULT" = torn ] && failed=1 || failed=0
+  failed=0
+  case $KOPIA_FAULT in
+    torn) failed=1 ;;
+    ignored) hasPolicy --ignore-file-errors=false && failed=1 ;;
+  esac
   members=$(printf %s "$tags" | paste -sd ,)
   manifest="{\"id\":\"$id\",\"source\":{\"host\":\"csimux\",\"userName\":\"csimux\",\"path\":$(quoted "$first")},"
   manifest="$manifest\"startTime\":\"$(date -u +%Y-%m-%dT%H:%M:%S.%3NZ)\","
@@ -151,7 +156,13 @@ restore() {
   set -- "$FAKE_KOPIA/$first"*.json
   [ -e "$1" ] || fail "ERROR no snapshots matched"
   mkdir -p "$second"
-  cp -a "${"$"}{1%.json}/." "$second"
+  if [ "$KOPIA_FAULT" = squashed ]; then
+    cp -a --no-preserve=ownership "${"$"}{1%.json}/." "$second"
+    # cli/command_restore.go: by default an error of permissions is ignored.
+    case " $flags " in *" --no-ignore-permission-errors "*) fail "ERROR could not change owner/group for $second: operation not permitted" ;; esac
+  else
+    cp -a "${"$"}{1%.json}/." "$second"
+  fi
 }
 
 remove() {

@@ -2,7 +2,13 @@ import type { Call } from "../../core/call.ts";
 import type { ReadableTree } from "../../drivers/copying.ts";
 
 /** The magic numbers (statfs(2)) of the file systems of a tree and a folder, in hexadecimal digits; empty texts if they cannot be read. */
-export async function typesOf({ path, runner }: ReadableTree, folder: string, call: Call) {
+export interface TreeTypes {
+  readonly tree: string;
+  readonly target: string;
+}
+
+/** Asks for them. */
+export async function typesOf({ path, runner }: ReadableTree, folder: string, call: Call): Promise<TreeTypes> {
   const argv = ["stat", "--file-system", "--format=%t", "--", path, folder] as const;
   const { stdout, exitCode } = await runner.run({ argv }, call.signal);
   const [tree = "", target = "", ...more] = exitCode === 0 ? stdout.trim().split("\n") : [];

@@ -2,7 +2,8 @@ import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { ReadableTree } from "../../drivers/copying.ts";
 import { type Argv, complaint, ignoreMissing, notFoundExit, type Output, unlimitedMs } from "../../io/runner.ts";
-import { isWhole, typesOf } from "./file-system-type.ts";
+import { refuseMerged } from "./capitals.ts";
+import { isWhole, type TreeTypes, typesOf } from "./file-system-type.ts";
 import { copySparse, exclusion, largeBytes, skippedFile } from "./sparse-files.ts";
 import type { ComparedFiles } from "./unchanged-files.ts";
 
@@ -60,11 +61,12 @@ const vanished = 24;
  * that no repetition copies, and "unavailable" for every other failure, after which the folder keeps its progress; the message names the first path that rsync reports.
  */
 export async function copyFiles(work: FilesWork, call: Call): Promise<void> {
-  const flags = await flagsFor(work, call);
+  const types = await typesOf(work.tree, work.folder, call);
+  const flags = flagsFor(work, types);
   let compare = work.compare ?? [];
   for (let time = 1; ; time++) {
     await copyOnce(work, flags, compare, call);
-    // Without an error of rsync, a target that does not distinguish capitals (SMB) keeps one file of "A" and "a".
+    if (smbTypes.has(types.target)) await refuseMerged(work.tree.runner, work.tree.path, work.folder, call);
     if (!work.stable && !work.stopped) return;
     const difference = await firstDifference(work, flags, call);
     if (difference === undefined) return;
@@ -173,8 +175,7 @@ async function rsync(
   throw new CsiError("failed-precondition", text);
 }
 
-async function flagsFor({ tree, folder, stable }: FilesWork, call: Call): Promise<readonly string[]> {
-  const { tree: from, target: type } = await typesOf(tree, folder, call);
+function flagsFor({ stable }: FilesWork, { tree: from, target: type }: TreeTypes): readonly string[] {
   const kept = smbTypes.has(type) ? ["-rltH", "--specials"] : ["-aHAX", "--numeric-ids"];
   // By default rsync compares times by whole seconds, and a file may change twice in one.
   const times = stable && coarseTypes.has(type) ? [] : [exactTimes];

@@ -115,6 +115,11 @@ const meanings: readonly (readonly [RegExp, CsiError["code"], string])[] = [
   [/already locked|unable to create lock|lock repository/i, "unavailable", "it is locked; retrying"],
   [/no space left on device|quota exceeded/i, "resource-exhausted", "no space is left"],
   [
+    /could not change (?:owner|permissions|mod time)/i,
+    "failed-precondition",
+    "the storage does not let root of the machine of csimux set owners and modes (NFS: no_root_squash)",
+  ],
+  [
     /config or key .* is damaged/i,
     "failed-precondition",
     "its configuration does not match its key, as after two concurrent creations; if it has no backups yet, remove it and run `restic init`",

@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
+import { maxInt64 } from "../../core/bytes.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Mapping } from "../../core/mapping.ts";
@@ -51,14 +52,23 @@ const unread = /unable to parse snapshot manifest/i;
  * days, weeks and months (`defaultKeepLatest` and the others in snapshot/policy/retention_policy.go), and would leave out folders that contain CACHEDIR.TAG
  * and what files called .kopiaignore name. A pod can make such a file a link to one of others, which kopia, as root, resolves and reads
  * (fs/ignorefs/ignorefs.go): what is missing would tell the pod what that contains. A list of one's own replaces the name; no file is called ".".
+ * The others are the defaults, which the policy of all folders, often made for personal files, may change: a snapshot would silently lack what
+ * cannot be read, large files or subvolumes (snapshot/policy), or not be kept because it equals the last one (cli/command_snapshot_create.go).
  */
-const policy = ["--keep-latest=2147483647", "--ignore-cache-dirs=false", "--add-dot-ignore=."] as const;
+const policy = [
+  ...["--keep-latest=2147483647", "--ignore-cache-dirs=false", "--add-dot-ignore=."],
+  ...["--ignore-file-errors=false", "--ignore-dir-errors=false", "--one-file-system=false"],
+  ...[`--max-file-size=${maxInt64}`, "--ignore-identical-snapshots=false"],
+] as const;
 
 /**
  * Without it, a file has the content of the last snapshot of its folder if time, size, mode and owner are the same, although programs set times
  * (snapshot/upload/upload.go, metadataEquals); kopia knows neither its inode nor its ctime. What is in the repository is not sent again.
  */
 const readEverything = "--force-hash=100";
+
+/** By default a restored file silently keeps the owner and mode of its creation where the server does not let root set them. */
+const asSaved = "--no-ignore-permission-errors";
 
 /** Snapshots with kopia(1). Its configuration is in a folder of this process, which is removed at its end. */
 export class Kopia implements BackupTool {
@@ -99,7 +109,7 @@ export class Kopia implements BackupTool {
   }
 
   async restore(at: OperationContext, id: string, folder: string, call: Call): Promise<string> {
-    const words = ["--write-sparse-files", id, folder];
+    const words = ["--write-sparse-files", asSaved, id, folder];
     const output = await whileAnswering(at, call, attended =>
       this.#run(["snapshot", "restore"], words, attended, { timeoutMs: unlimitedMs }),
     );

@@ -34,8 +34,15 @@ export interface ResticSettings extends ToolSettings {
   readonly prune: boolean;
 }
 
-/** The host of all backups: the same wherever the controller runs, so that each backup finds its predecessor. */
+/** The host of all backups, wherever the controller runs. */
 const host = "csimux";
+
+/**
+ * Without it, a file has the content of the last backup of its folder if size, times and inode are the same (internal/archiver/archiver.go,
+ * fileChanged). They do not change with each write through a mapping, only with the first one after its page was written back (mmap(2), MAP_SHARED),
+ * and a client of NFS answers from its cache what they were up to a minute ago (nfs(5), "acregmax"). What is in the repository is not sent again.
+ */
+const readEverything = "--force";
 
 /** The tag of a complete backup. One without it was left by an interrupted call. */
 const completeTag = "csi_complete";
@@ -129,7 +136,18 @@ export class Restic implements BackupTool {
     const { env, flags } = this.#settings;
     // Nothing is mounted in a sealed tree, but a subvolume of btrfs has another device number, too. A network mount may mount folders by itself.
     const within = this.#context.local ? [] : ["--one-file-system"];
-    const words = ["backup", "--json", ...flags, "--host", host, ...within, ...tags, "--", basename(source)];
+    const words = [
+      "backup",
+      "--json",
+      readEverything,
+      ...flags,
+      "--host",
+      host,
+      ...within,
+      ...tags,
+      "--",
+      basename(source),
+    ];
     const argv = ["env", "-C", dirname(source), "restic", ...words] as const;
     const backup = () => runTool(this.#context, env, argv, call, { runner, timeoutMs: unlimitedMs });
     const output = await this.#unlocked(backup, call);

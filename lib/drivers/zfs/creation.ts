@@ -5,8 +5,8 @@ import { pause } from "../../core/time.ts";
 import type { Source, VolumeSpec } from "../driver.ts";
 import { sizeFrom, wholeUnits } from "../sizes.ts";
 import { refuseCopy, refusePlainClone } from "./copies/refusal.ts";
-import { snapshotNameOf } from "./names.ts";
-import { markValues, shownValue, whyNotVolume } from "./properties.ts";
+import { datasetOf, snapshotNameOf } from "./names.ts";
+import { bytesOf, markValues, shownValue, whyNotVolume } from "./properties.ts";
 import { refuseSameShare } from "./shares/properties.ts";
 import { type CloneSource, copySourceOf, removeStaging, takeSource } from "./sources.ts";
 import type { ZfsStorage } from "./storage.ts";
@@ -26,6 +26,9 @@ import { type CreationResult, type Entry, type NewDataset, untrue, ZfsError, typ
 
 /** The pauses before a dataset without a mark is read again, in milliseconds. */
 const markPausesMs = [200, 500, 1000];
+
+/** The largest block of ZFS in bytes (OpenZFS 2.4, include/sys/spa.h, SPA_MAXBLOCKSIZE). */
+const largestBlock = 16n << 20n;
 
 /** What is decided of a new volume before the pool is touched. */
 export interface CreationPlan {
@@ -82,11 +85,23 @@ export async function makeVolume(storage: ZfsStorage, spec: VolumeSpec, call: Ca
   const query = volumeQuery(settings, names, id);
   const filesystem = settings.volumes.type === "filesystem" ? settings.volumes : undefined;
 
-  /** The plan of a volume of at least `least` bytes. Throws "out-of-range" when whole blocks exceed the limit. */
-  function planOf(least: bigint, range = spec.range): CreationPlan {
+  /**
+   * The plan of a volume of at least `least` bytes, in whole blocks of its class and of its source, both powers of two. Throws "out-of-range"
+   * when they exceed the limit.
+   */
+  function planOf(least: bigint, range = spec.range, sourceBlock = 0n): CreationPlan {
     const block = blockSizeOf(settings, spec.parameters);
     const unit = block === undefined ? 1n : blockBytes(block);
-    return creationPlan(storage, { ...spec, range }, least, unit);
+    return creationPlan(storage, { ...spec, range }, least, sourceBlock > unit ? sourceBlock : unit);
+  }
+
+  /** The plan of a volume made of a source, whose blocks it keeps. Most sizes are whole blocks of any size. */
+  async function planFrom({ name, bytes }: CloneSource): Promise<CreationPlan> {
+    const plan = planOf(bytes);
+    if (filesystem || plan.bytes % largestBlock === 0n) return plan;
+    const of = datasetOf(name);
+    const entry = (await zfs.read({ names: [of], properties: ["volblocksize"] }, signal)).get(of);
+    return planOf(bytes, spec.range, bytesOf(shownValue(entry, "volblocksize")));
   }
 
   const { address } = settings;
@@ -136,15 +151,15 @@ export async function makeVolume(storage: ZfsStorage, spec: VolumeSpec, call: Ca
     if (existing.status === "rejected") throw existing.reason;
     if (existing.value.size > 0) {
       const entries = await zfs.read(query, signal);
-      const bytes = volumeIn(id, entries.get(dataset), settings)?.bytes ?? 0n;
+      const { bytes = 0n, block = 0n } = volumeIn(id, entries.get(dataset), settings) ?? {};
       // The size of an existing volume is enough where none is requested.
       const anySize = spec.range.required === undefined && spec.range.limit === undefined && bytes > 0n;
-      const plan = planOf(0n, anySize ? { required: bytes, limit: undefined } : spec.range);
+      const plan = planOf(0n, anySize ? { required: bytes, limit: undefined } : spec.range, block);
       return ensureComplete(plan, { made: false, entries });
     }
     if (found.status === "rejected") throw found.reason;
     const source = found.value;
-    const plan = planOf(source.bytes);
+    const plan = await planFrom(source);
     await refuseSameShare(storage, id, call);
     const key = from.kind === "volume" ? "detachedVolumesFromVolumes" : "detachedVolumesFromSnapshots";
     if (isSwitchedOn(spec.parameters, identity, key)) return copied(plan, source);

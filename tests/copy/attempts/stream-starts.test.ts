@@ -36,7 +36,9 @@ async function begun(states: readonly ReceivedState[], after: typeof earlier | u
     discard: async () => void done.push("discard"),
   };
   const work = { ...{ source, target, id: "c", snapshot, earlier: after }, method: "zfs-send", basic: false } as const;
-  const error = await copyByStream({ ...work, progress: () => {} }, call).catch((reason: unknown) => reason);
+  const error = await copyByStream({ ...work, simplified: async () => {}, progress: () => {} }, call).catch(
+    (reason: unknown) => reason,
+  );
   expect(error).toMatchObject({ message: opened });
   return done;
 }
@@ -86,6 +88,7 @@ test("a target that holds another snapshot is not written to", async () => {
     source: { ...ends, open: never, isTokenOf: async () => true },
     target: { ...ends, ...target, open: never, stop: async () => {}, discard: async () => {} },
     ...({ id: "c", snapshot, earlier, method: "zfs-send", basic: false } as const),
+    simplified: async () => {},
     progress: () => {},
   };
   expect(await failure(copyByStream(work, call))).toMatchObject({

@@ -269,7 +269,7 @@ test("to a share of SMB, owners, modes, ACLs and attributes are left to its moun
     where: "test",
     async run({ argv }) {
       if (argv[0] === "stat") return { stdout: `ef53\n${type}\n`, stderr: "", exitCode: 0 };
-      argvs.push(argv);
+      if (argv.includes("rsync")) argvs.push(argv);
       return { stdout: "", stderr: "", exitCode: 0 };
     },
   });

@@ -218,6 +218,26 @@ test.each([
   expect((await rig.open().create(volumeOf("a"), call)).context).toEqual(context);
 });
 
+test.each(["volume", "snapshot"] as const)(
+  "a zvol made of a %s has whole blocks of that, also where the blocks of its class are smaller",
+  async kind => {
+    const rig = await open(zvols);
+    const driver = rig.open();
+    await driver.create(withParameters(volumeOf("source"), { "zfs.volblocksize": "64K" }), call);
+    const id = kind === "volume" ? "source" : (await snapshotsOf(driver).create("s", "source", {}, call)).id;
+    for (const [name, parameters] of [
+      ["clone", {}],
+      ["copy", { detachedVolumesFromVolumes: "true", detachedVolumesFromSnapshots: "true" }],
+    ] as const) {
+      const asked = { ...volumeOf(name, gib, { kind, id }), range: { required: 2n * gib + 1n, limit: undefined } };
+      const spec = withParameters(asked, parameters);
+      for (const _ of ["the first request", "its repeat"])
+        expect((await driver.create(spec, call)).bytes).toBe(2n * gib + 65_536n);
+      expect(own(rig, dataset(name), "volsize")).toBe(String(2n * gib + 65_536n));
+    }
+  },
+);
+
 describe("the share of a volume over SMB", () => {
   test.each([
     ["a-b", "a_b"],
