@@ -85,7 +85,7 @@ class Iscsi implements Attacher {
     const target = targetOf(attachment.context, attachment.volumeId);
     const siblings = others.filter(({ context }) => context["iqn"] === target.iqn);
     if (!siblings.some(({ context }) => context["lun"] === attachment.context["lun"])) {
-      if (attachment.notes["added"]) await this.#release(target, call);
+      if (attachment.notes["added"] || (await this.#login.hasOpened(target))) await this.#release(target, call);
     }
     const used = siblings.map(({ context, volumeId }) => targetOf(context, volumeId));
     const unused = target.portals.filter(portal => !used.some(other => sharesSession(other, target.iface, portal)));
