@@ -77,7 +77,9 @@ class Iscsi implements Attacher {
     const units = await this.#portalSessions.units(sessions, target, added, call);
     const names = units.map(({ name }) => name);
     const map = await this.#multipath.waitForMap(names, target.portals.length > 1, call);
-    return await this.#multipath.device(names, map, "device/wwid", `${target.iqn} LUN ${target.lun}`);
+    const others = map ? [] : (await this.#ownUnits(target, call)).map(({ name }) => name);
+    const paths = map ? names : await this.#multipath.inUseFirst(names, others, "device/wwid", call);
+    return await this.#multipath.device(paths, map, "device/wwid", `${target.iqn} LUN ${target.lun}`);
   }
 
   /** See Attacher. Throws "unavailable" while the disk is in use. */

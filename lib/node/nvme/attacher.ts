@@ -70,7 +70,9 @@ class Nvmeof implements Attacher {
     const map = (await this.#isNative())
       ? undefined
       : await this.#multipath.waitForMap(names, wanted.transports.length > 1, call);
-    return await this.#multipath.device(names, map, "wwid", `${wanted.nqn} ${wanted.nsid}`);
+    const others = map ? [] : await this.#namesOf(wanted.nqn, wanted.nsid);
+    const paths = map ? names : await this.#multipath.inUseFirst(names, others, "wwid", call);
+    return await this.#multipath.device(paths, map, "wwid", `${wanted.nqn} ${wanted.nsid}`);
   }
 
   /** See Attacher. Throws "unavailable" while the disk is in use. */
