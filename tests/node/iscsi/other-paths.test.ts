@@ -26,3 +26,19 @@ for (const found of ["LOGGED_IN", "FAILED"])
       expect(await volume.attach(host)).toMatchObject({ path: join(host.root, "dev", name) });
     },
   );
+
+test("a target of another storage system that has the same name is neither grown with the volume nor keeps its disk", async () => {
+  using host = new FakeHost(one, two);
+  const volumeAt = (id: string, portal: string) =>
+    new FakeVolume(id, { node_attach_driver: "iscsi", iqn, lun: "0", portal });
+  const [a, b] = [volumeAt("a", one), volumeAt("b", two)];
+  await a.attach(host);
+  host.luns.set("0", { wwid: "naa.9", mebibytes: 16 });
+  expect(await b.attach(host)).toMatchObject({ path: join(host.root, "dev/sdb"), identity: "naa.9" });
+  expect(await b.grown(host, 16n << 20n)).toBe(16n << 20n);
+  expect(host.ran.filter(line => line.includes("sda/device/rescan"))).toEqual([]);
+  await a.detach(host, b);
+  expect([host.sessions, host.disks]).toEqual([["session2"], ["sdb"]]);
+  await b.detach(host);
+  expect([host.sessions, host.disks]).toEqual([[], []]);
+});
