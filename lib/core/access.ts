@@ -79,6 +79,9 @@ const shared = (...filesystems: readonly string[]): Access => ({ kinds: ["mount"
 /** File systems that a node can create on a block volume. */
 const blockFilesystems = ["ext3", "ext4", "ext4dev", "xfs", "btrfs", "vfat", "exfat", "ntfs"] as const;
 
+/** The file systems of disks that no node can grow: such volumes keep their size. */
+export const fixedFilesystems: readonly string[] = ["vfat", "exfat", "ntfs"];
+
 /** The file system that nodes make if the caller requests none. */
 export const defaultFilesystem = "ext4";
 

@@ -1,4 +1,4 @@
-import { type Access, type Capability, firstUnmet, type Segments } from "../core/access.ts";
+import { type Access, type Capability, firstUnmet, fixedFilesystems, type Segments } from "../core/access.ts";
 import { CsiError, hasCode } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
 import type { Ability, Driver, Source } from "../drivers/driver.ts";
@@ -80,6 +80,18 @@ export function evaluateExisting(
 export function refuseUnmet({ name, access }: Connection, capabilities: readonly Capability[]): void {
   const reason = firstUnmet(access, capabilities);
   if (reason !== undefined) throw new CsiError("invalid-argument", `connection "${name}": ${reason}`);
+}
+
+/**
+ * Throws "invalid-argument" for a capability with which a volume cannot grow. A node would grow the disk only, and kubelet report the new
+ * size although the file system has the old one.
+ */
+export function refuseGrowth(connection: Connection, wanted: Capability): void {
+  refuseUnmet(connection, [wanted]);
+  if (wanted.kind !== "mount" || !fixedFilesystems.includes(wanted.fsType ?? "")) return;
+  if (connection.access.filesystems === "any") return;
+  const text = `connection "${connection.name}": the file system ${wanted.fsType} cannot grow; create a larger volume and copy the files`;
+  throw new CsiError("invalid-argument", text);
 }
 
 /** The source in terms of its own driver. Throws "invalid-argument" if it is of a kind that the driver cannot copy. */

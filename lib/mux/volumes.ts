@@ -18,7 +18,7 @@ import { lockKey, nameLock, type RoutedVolume, volumeLock } from "./handles.ts";
 import type { HealthMonitor } from "./health-monitor.ts";
 import { fingerprint } from "./jobs.ts";
 import { type Creation, MemberSelection, type Selection } from "./member-selection.ts";
-import { ability, evaluateExisting, evaluatePlacement, notInUse, refuseUnmet, sourceOn } from "./placement.ts";
+import { ability, evaluateExisting, evaluatePlacement, notInUse, refuseGrowth, sourceOn } from "./placement.ts";
 import type { WhenUnavailable } from "./unusable.ts";
 
 /** What ValidateVolumeCapabilities asks. */
@@ -150,7 +150,7 @@ export class Volumes {
     const handle = this.#context.handles.known(text, "volume");
     return this.#change("expand", handle, fingerprint([range, wanted]), call, async own => {
       using lease = await this.#context.connections.lease(handle.connection, "retry");
-      if (wanted) refuseUnmet(lease.connection, [wanted]);
+      if (wanted) refuseGrowth(lease.connection, wanted);
       const expansion = ability(lease.connection, "expand");
       return await notInUse(this.#context.calls.make(lease.connection, () => expansion.expand(handle.id, range, own)));
     });

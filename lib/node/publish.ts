@@ -5,7 +5,7 @@ import { attacherOf, protocolKey } from "./attach/attachers.ts";
 import { hasLostDisk } from "./health/findings.ts";
 import { ensureFile, ensureFolder, removeMountPoint, resolveParents } from "./mount/files.ts";
 import { bindFlags, lackingFlags, withoutPasswords } from "./mount/flags.ts";
-import { type Identity, isWithin, type MountTable, sameFolder } from "./mount/mount-table.ts";
+import { type Identity, isWithin, type MountTable, removed, sameFolder } from "./mount/mount-table.ts";
 import { type BindMount, mountMismatch } from "./mount/mounts.ts";
 import { serverSilent } from "./mount/unmounter.ts";
 import type { NodeParts } from "./parts.ts";
@@ -173,19 +173,25 @@ export class VolumePublishing {
   }
 
   /**
-   * Makes the disk of a read-only block volume refuse writes before it is published. A disk accepts writes either from
-   * every opener or from none, whatever the mount of its device file says (MS_RDONLY of mount(2) affects file systems
-   * only). Throws "failed-precondition" while the volume is published here in the other mode.
+   * Makes the disk of a read-only block volume refuse writes before it is published, and that of a writable one accept them if a read-only
+   * publication was cut off before. A disk accepts writes either from every opener or from none, whatever the mount of its device file says
+   * (MS_RDONLY of mount(2) affects file systems only). Throws "failed-precondition" while the volume is published here in the other mode,
+   * "unavailable" if its disk was lost.
    */
   async #refuseWrites(staged: StageRecord, entry: PublishedTarget, table: MountTable, call: Call): Promise<void> {
     if (staged.kind !== "block") return;
+    if (isRemoved(staged, table)) {
+      const text = `the disk of volume "${staged.volumeId}" was lost; end all pods that use the volume on this node, then start them`;
+      throw new CsiError("unavailable", text);
+    }
     const other = othersThan(entry.target, staged, table).find(each => onlyReads(each) !== onlyReads(entry));
     if (other) {
       const [now, then] = onlyReads(entry) ? ["read-only", "writable"] : ["writable", "read-only"];
       const text = `volume "${staged.volumeId}" cannot be ${now} at ${entry.target}: it is ${then} at ${other.target}, and a disk cannot be both`;
       throw new CsiError("failed-precondition", text);
     }
-    if (onlyReads(entry)) await this.#parts.disks.protect(stagedAt(staged), true, call);
+    const wasReadOnly = staged.published.some(each => onlyReads(each) && table.layers(each.target) === 0);
+    if (onlyReads(entry) || wasReadOnly) await this.#parts.disks.protect(stagedAt(staged), onlyReads(entry), call);
   }
 
   /** Makes the disk writable again after its last read-only target is unmounted, unless the disk is gone. */
@@ -193,7 +199,7 @@ export class VolumePublishing {
     const entry = staged.published.find(each => each.target === target);
     if (staged.kind !== "block" || !entry || !onlyReads(entry)) return;
     if (table.layers(stagedAt(staged)) === 0 || othersThan(target, staged, table).length > 0) return;
-    if (await hasLostDisk(staged, this.#parts.disks)) return;
+    if (isRemoved(staged, table) || (await hasLostDisk(staged, this.#parts.disks))) return;
     await this.#parts.disks.protect(stagedAt(staged), false, call);
   }
 }
@@ -201,6 +207,10 @@ export class VolumePublishing {
 /** The other targets at which the volume is published. */
 const othersThan = (target: string, staged: StageRecord, table: MountTable): readonly PublishedTarget[] =>
   staged.published.filter(each => each.target !== target && table.layers(each.target) > 0);
+
+/** Whether the device file was removed with its disk: its number may be another disk's by now. */
+const isRemoved = (staged: StageRecord, table: MountTable): boolean =>
+  table.top(stagedAt(staged))?.root.endsWith(removed) ?? false;
 
 /** As ensureFile, but also creates the parent folder: the kubelet does (CSI NodePublishVolume), other COs may not. */
 async function ensureFileIn(path: string, signal: AbortSignal): Promise<boolean> {

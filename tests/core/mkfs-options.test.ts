@@ -16,6 +16,7 @@ test.each([
 test.each([
   ["a journal on another device", "ext4", "-J device=/dev/sdb"],
   ["a journal instead of a file system", "ext4", "-O journal_dev"],
+  ["a feature with which a mounted file system cannot grow", "ext4", "-O extent,sparse_super2"],
   ["a superblock alone", "ext4", "-S"],
   ["force", "ext4", "-F"],
   ["a dry run", "ext4", "-n"],

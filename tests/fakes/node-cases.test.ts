@@ -78,6 +78,7 @@ const seen: Readonly<Record<string, readonly string[]>> = {
     "0",
     "1 No such file or directory",
   ],
+  "a connection leads to the disks of its subsystem": ["0", "1 8 MiB", "1 behind", "0"],
   "a port at which nothing listens and an unknown subsystem are refused": [
     "1 Connection refused",
     "1 Input/output error",

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { CommandRunner } from "../../lib/io/runner.ts";
 import { bytesOf, Sysfs } from "../../lib/node/disks/sysfs.ts";
-import { controllersOf, disksOf } from "../../lib/node/nvme/subsystem.ts";
+import { controllersOf, disksBehind, disksOf } from "../../lib/node/nvme/subsystem.ts";
 import { pause } from "../waiting.ts";
 import type { Sight } from "./host-cases.ts";
 
@@ -51,6 +51,13 @@ function nodeOf({ runner, root, nqn }: FabricHost) {
         ({ type, address, service, isLive }) => `${type} ${address}:${service} ${isLive ? "live" : "not live"}`,
       ),
     names: async () => (await controllers()).map(({ name }) => name),
+    /** Whether each disk of the subsystem is behind its connections. */
+    behind: async () => {
+      const reached = await disksBehind(await controllers(), sysfs);
+      return (await disksOf(nqn, sysfs)).map(
+        ({ name, nsid }) => `${nsid} ${reached.has(name) ? "behind" : "elsewhere"}`,
+      );
+    },
     write: (name: string, action: "delete_controller" | "rescan_controller") =>
       dd(`sys/class/nvme/${name}/${action}`, "1"),
     /** The disks, when there are as many as expected; those that are there at the end of the patience otherwise. */
@@ -71,6 +78,14 @@ export const fabricCases: Readonly<Record<string, FabricCase>> = {
     const [name = "none"] = await node.names();
     seen.push(await node.write(name, "delete_controller"), ...(await node.controllers()));
     seen.push(await node.write(name, "delete_controller"), ...(await node.disks([])));
+    return seen;
+  },
+
+  "a connection leads to the disks of its subsystem": async host => {
+    const node = nodeOf(host);
+    const seen = [await node.connect(host.port), ...(await node.disks(["1 8 MiB"])), ...(await node.behind())];
+    const [name = "none"] = await node.names();
+    seen.push(await node.write(name, "delete_controller"), ...(await node.behind()));
     return seen;
   },
 

@@ -135,7 +135,7 @@ export class FilesystemMaker {
   }
 
   async #argv(
-    { make, overwrite, young }: Filesystem,
+    { make, overwrite, young, joined }: Filesystem,
     { uuid }: UnfinishedFormat,
     path: string,
     { options: own, overwrites }: Making,
@@ -143,7 +143,8 @@ export class FilesystemMaker {
   ): Promise<Argv> {
     const [program, ...words] = make(uuid);
     const without = young ? await this.#without(young, program, own, call) : [];
-    return [program, ...words, ...without, ...(overwrites ? overwrite : []), ...own, path];
+    const whole = joined ? withJoined(joined, own) : own;
+    return [program, ...words, ...without, ...(overwrites ? overwrite : []), ...whole, path];
   }
 
   /** Arguments that turn off `young` features of the tool, unless `own` sets them: no option may appear twice. */
@@ -163,6 +164,15 @@ export class FilesystemMaker {
     const stdin = text?.padEnd(Number(blockBytes));
     await runToSuccess(this.#runner, { argv, ...(stdin && { stdin }) }, `writing a mark to ${path}`, call.signal);
   }
+}
+
+/** The arguments with all values of an option as one, of which `value` is the last. */
+function withJoined({ option, value }: NonNullable<Filesystem["joined"]>, own: Options): Options {
+  const isValue = own.map((word, index) => own[index - 1] === option || (word !== option && word.startsWith(option)));
+  const values = own
+    .filter((_, index) => isValue[index])
+    .map(word => (word.startsWith(option) ? word.slice(option.length) : word));
+  return [...own.filter((word, index) => word !== option && !isValue[index]), option, [...values, value].join()];
 }
 
 const blockBytes = 4096n;

@@ -12,6 +12,11 @@ export interface Filesystem {
    * if the tool has them and the configuration does not set them. Absent if Debian's tool has no such features.
    */
   readonly young?: readonly (readonly [option: string, feature: string])[];
+  /**
+   * An option of which the tool takes the last one only, and the value that must stay among those of the configuration: a discard of the
+   * disk would erase the mark.
+   */
+  readonly joined?: { readonly option: string; readonly value: string };
   /** Additional arguments that let the tool overwrite a proven, interrupted run of itself. */
   readonly overwrite: readonly string[];
   /** How an interrupted format is recognised as csimux's own; either trace is sufficient. A complete one must lose it. */
@@ -52,7 +57,9 @@ const withinLastMebibyte = 512n << 10n;
  */
 const ext = (type: "ext3" | "ext4"): Filesystem => ({
   mountType: type,
-  make: uuid => [`mkfs.${type}`, "-q", "-m", "0", "-E", "nodiscard", "-U", uuid],
+  make: uuid => [`mkfs.${type}`, "-q", "-m", "0", "-U", uuid],
+  // mke2fs before 1.47.4 forgets the first of two -E (misc/mke2fs.c, PRS); of two words in one, the last one counts.
+  joined: { option: "-E", value: "nodiscard" },
   overwrite: ["-F"],
   trace: { mark: withinLastMebibyte },
   signedLast: true,

@@ -105,6 +105,27 @@ export class Multipath {
   }
 
   /**
+   * These paths to a disk without a map, before them the one that is in use, also if it is one of `others`, which may have lost their
+   * connection: a mount(8) or mkfs(8) that ran out of time may go on there, and the kernel takes two paths for two disks. `attribute` is
+   * that of `device`.
+   */
+  async inUseFirst(
+    paths: readonly string[],
+    others: readonly string[],
+    attribute: string,
+    call: Call,
+  ): Promise<readonly string[]> {
+    const identity = (path: string) => this.#sysfs.text("class/block", path, attribute);
+    const own = await identity(paths[0] ?? "");
+    const all = [...new Set([...paths, ...others])];
+    for (const path of all.length > 1 ? all : []) {
+      if ((await identity(path)) !== own || !(await isHeld(join(this.#ports.devices, path), call.signal))) continue;
+      return [path, ...paths.filter(each => each !== path)];
+    }
+    return paths;
+  }
+
+  /**
    * The device for these paths to one disk: their map if there is one, otherwise the first path. `attribute` of a path
    * holds the identity of its disk; `name` is the identity if that is empty. Throws "failed-precondition" if the map has
    * a path to another disk: writes to the map might end up there.

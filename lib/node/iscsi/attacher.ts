@@ -18,7 +18,7 @@ import type {
 } from "../attach/attacher.ts";
 import { ownSecrets } from "../attach/context.ts";
 import { Multipath } from "../disks/multipath.ts";
-import { pollUntil, Sysfs } from "../disks/sysfs.ts";
+import { filtered, pollUntil, Sysfs } from "../disks/sysfs.ts";
 import { pathFindings } from "../health/findings.ts";
 import type { VolumeContext } from "../requests.ts";
 import { OpenedSessions } from "../state/record-folder.ts";
@@ -26,6 +26,7 @@ import { OpenIscsi } from "./open-iscsi.ts";
 import { PortalSessions } from "./portal-sessions.ts";
 import {
   attributesOf,
+  identityOf,
   isRunning,
   portalText,
   remove,
@@ -77,17 +78,19 @@ class Iscsi implements Attacher {
     const units = await this.#portalSessions.units(sessions, target, added, call);
     const names = units.map(({ name }) => name);
     const map = await this.#multipath.waitForMap(names, target.portals.length > 1, call);
-    return await this.#multipath.device(names, map, "device/wwid", `${target.iqn} LUN ${target.lun}`);
+    const others = map ? [] : (await this.#ownUnits(target, call)).map(({ name }) => name);
+    const paths = map ? names : await this.#multipath.inUseFirst(names, others, "device/wwid", call);
+    return await this.#multipath.device(paths, map, "device/wwid", `${target.iqn} LUN ${target.lun}`);
   }
 
   /** See Attacher. Throws "unavailable" while the disk is in use. */
   readonly detach = async (attachment: Attachment, others: readonly Attachment[], call: Call): Promise<void> => {
     const target = targetOf(attachment.context, attachment.volumeId);
     const siblings = others.filter(({ context }) => context["iqn"] === target.iqn);
-    if (!siblings.some(({ context }) => context["lun"] === attachment.context["lun"])) {
-      if (attachment.notes["added"]) await this.#release(target, call);
-    }
     const used = siblings.map(({ context, volumeId }) => targetOf(context, volumeId));
+    const sharing = await filtered(used, other => this.#sharesDisk(target, other, call));
+    if (sharing.length === 0 && (attachment.notes["added"] || (await this.#login.hasOpened(target))))
+      await this.#release(target, call);
     const unused = target.portals.filter(portal => !used.some(other => sharesSession(other, target.iface, portal)));
     await allEnded(unused.map(portal => this.#leave(target, portal, call)));
   };
@@ -114,8 +117,7 @@ class Iscsi implements Attacher {
   };
 
   readonly grow = async ({ volumeId, context }: Attachment, least: bigint | undefined, call: Call): Promise<bigint> => {
-    const target = targetOf(context, volumeId);
-    const units = await this.#units(target);
+    const units = await this.#pathsTo(targetOf(context, volumeId), call);
     if (units.length === 0)
       throw new CsiError("unavailable", `volume "${volumeId}": its disk is no longer attached to this node`);
     await Promise.all(units.map(unit => rescan(unit, this.#sysfs, call.signal)));
@@ -157,9 +159,28 @@ class Iscsi implements Attacher {
 
   /** The disks seen through the volume's portals; the host may have opened others to the same LUN. */
   async #ownUnits(target: Target, call: Call): Promise<readonly Unit[]> {
+    return await this.#unitsIn(await this.#sessions(target, call), target.lun);
+  }
+
+  /** All paths to the volume's disk. Another storage system may have a target of the same name with another disk. */
+  async #pathsTo(target: Target, call: Call): Promise<readonly Unit[]> {
+    const identities = async (units: readonly Unit[]) => Promise.all(units.map(unit => identityOf(unit, this.#sysfs)));
+    const own = await identities(await this.#ownUnits(target, call));
+    const all = await this.#units(target);
+    const known = await identities(all);
+    return own.length === 0 ? all : all.filter((_, index) => own.includes(known[index] ?? ""));
+  }
+
+  async #sessions(target: Target, call: Call): Promise<readonly Session[]> {
     const sessions = (await Promise.all(target.portals.map(portal => this.#login.all(target, portal, call)))).flat();
-    const once = new Map(sessions.map(session => [session.id, session]));
-    return await this.#unitsIn([...once.values()], target.lun);
+    return [...new Map(sessions.map(session => [session.id, session])).values()];
+  }
+
+  /** Whether another volume has the disk of this one, so also a session; one that has none counts, as its name may not be resolved now. */
+  async #sharesDisk(target: Target, other: Target, call: Call): Promise<boolean> {
+    if (other.lun !== target.lun) return false;
+    const [own, its] = [await this.#sessions(target, call), await this.#sessions(other, call)];
+    return its.length === 0 || its.some(({ id }) => own.some(session => session.id === id));
   }
 
   /** Flushes and removes the disk. Throws "unavailable" if it is in use. */

@@ -27,6 +27,7 @@ import { FabricConnections } from "./connections.ts";
 import {
   type Controller,
   controllersOf,
+  disksBehind,
   disksOf,
   type Namespace,
   namespaceOf,
@@ -64,12 +65,14 @@ class Nvmeof implements Attacher {
   async attach({ volumeId, context }: AttachRequest, note: SaveNotes, call: Call): Promise<AttachedDevice> {
     const wanted = namespaceOf(context, volumeId);
     await note({ connecting: "yes" });
-    await this.#connect(wanted, ownSecrets(call.secrets, context), call);
-    const names = await this.#disks(wanted, call);
+    const connected = await this.#connect(wanted, ownSecrets(call.secrets, context), call);
+    const names = await this.#disks(wanted, connected, call);
     const map = (await this.#isNative())
       ? undefined
       : await this.#multipath.waitForMap(names, wanted.transports.length > 1, call);
-    return await this.#multipath.device(names, map, "wwid", `${wanted.nqn} ${wanted.nsid}`);
+    const others = map ? [] : await this.#namesOf(wanted.nqn, wanted.nsid);
+    const paths = map ? names : await this.#multipath.inUseFirst(names, others, "wwid", call);
+    return await this.#multipath.device(paths, map, "wwid", `${wanted.nqn} ${wanted.nsid}`);
   }
 
   /** See Attacher. Throws "unavailable" while the disk is in use. */
@@ -124,8 +127,9 @@ class Nvmeof implements Attacher {
       type === "tcp" ? await this.#ports.answers(address, Number(service), call.signal) : true,
     );
     if (reachable.length === 0) return [];
-    await this.#connect({ ...wanted, transports: reachable }, {}, call);
-    if (!(await this.#isNative())) await this.#multipath.waitForMap(await this.#disks(wanted, call), isJoined, call);
+    const connected = await this.#connect({ ...wanted, transports: reachable }, {}, call);
+    if (!(await this.#isNative()))
+      await this.#multipath.waitForMap(await this.#disks(wanted, connected, call), isJoined, call);
     return reachable.map(transportText);
   };
 
@@ -140,22 +144,25 @@ class Nvmeof implements Attacher {
   }
 
   /** Connects all paths if they are joined, else the first that works. Throws as openPaths. */
-  async #connect({ nqn, transports }: Namespace, secrets: Call["secrets"], call: Call): Promise<void> {
+  async #connect({ nqn, transports }: Namespace, secrets: Call["secrets"], call: Call): Promise<readonly Controller[]> {
     const open = (transport: Transport) => this.#connections.open({ nqn, transport }, secrets, call);
     const failed = (transport: Transport, reason: string) =>
       call.log.warn("cannot connect to a path of a subsystem", { nqn, transport: transportText(transport), reason });
-    await openPaths(transports, await this.#isJoined(), open, failed, call.signal);
+    return await openPaths(transports, await this.#isJoined(), open, failed, call.signal);
   }
 
   async #namesOf(nqn: string, nsid: string): Promise<readonly string[]> {
     return (await disksOf(nqn, this.#sysfs)).filter(disk => disk.nsid === nsid).map(({ name }) => name);
   }
 
-  /** The disks of a namespace: a single one with native multipath. Throws "unavailable" when none appears. */
-  async #disks({ nqn, nsid }: Namespace, call: Call): Promise<readonly string[]> {
+  /**
+   * The disks of a namespace to which these connections lead: a single one with native multipath. Throws "unavailable" when none appears.
+   */
+  async #disks({ nqn, nsid }: Namespace, connected: readonly Controller[], call: Call): Promise<readonly string[]> {
     let next = performance.now() + rescanMs;
     const ask = async () => {
-      const found = await this.#namesOf(nqn, nsid);
+      const behind = await disksBehind(connected, this.#sysfs);
+      const found = (await this.#namesOf(nqn, nsid)).filter(name => behind.has(name));
       const sizes = await Promise.all(found.map(name => bytesOf(name, this.#sysfs)));
       if (found.length > 0 && sizes.every(size => size > 0n)) return found;
       if (performance.now() >= next) {
@@ -165,7 +172,13 @@ class Nvmeof implements Attacher {
       return undefined;
     };
     const names = await pollUntil(diskMs, ask, `looking for namespace ${nsid} of ${nqn}`, call.signal);
-    if (!names) throw new CsiError("unavailable", `${nqn} shows no namespace ${nsid}; check that the subsystem has it`);
+    if (!names) {
+      const [other] = await this.#namesOf(nqn, nsid);
+      const also = other
+        ? `, and that ${other} is not of another storage system with a subsystem of the same name`
+        : "";
+      throw new CsiError("unavailable", `${nqn} shows no namespace ${nsid}; check that the subsystem has it${also}`);
+    }
     const identities = new Set(await Promise.all(names.map(name => this.#sysfs.text("class/block", name, "wwid"))));
     if (identities.size === 1) return names;
     const message = `the paths to ${nqn} show different disks (${names.join(", ")}); none of them is used`;

@@ -158,3 +158,17 @@ export async function disksOf(
     [...names].sort().map(async name => ({ name, nsid: await sysfs.text("class/block", name, "nsid") })),
   );
 }
+
+/** A disk, or with native multipath the hidden path of one controller to it (Linux 6.1, drivers/nvme/host/core.c, nvme_alloc_ns). */
+const pathForm = /^(nvme[0-9]+)(?:c[0-9]+)?(n[0-9]+)$/;
+
+/**
+ * The names of the disks to which these connections lead. The kernel takes all subsystems of one name for one, also those of two storage
+ * systems, and refuses a second namespace of an id that is not the first one: that connection is live and leads to no disk
+ * (drivers/nvme/host/core.c, nvme_init_ns_head).
+ */
+export async function disksBehind(controllers: readonly Controller[], sysfs: Sysfs): Promise<ReadonlySet<string>> {
+  const names = await Promise.all(controllers.map(({ name }) => sysfs.names("class/nvme", name)));
+  const paths = names.flat().map(name => pathForm.exec(name));
+  return new Set(paths.flatMap(path => (path ? [`${path[1]}${path[2]}`] : [])));
+}

@@ -8,6 +8,7 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from "node:fs";
@@ -115,4 +116,15 @@ export class Disk {
   [Symbol.dispose](): void {
     this.close();
   }
+}
+
+/**
+ * Lets a device file of a fake host lead to a disk in exclusive use, as the kernel keeps what is mounted or what another device is built
+ * on; returns the end of it.
+ */
+export function held({ root }: { readonly root: string }, name: string, disk: Disk): () => void {
+  rmSync(join(root, "dev", name), { force: true });
+  symlinkSync(disk.path, join(root, "dev", name));
+  const file = openSync(disk.path, constants.O_RDONLY | constants.O_EXCL);
+  return () => closeSync(file);
 }

@@ -62,6 +62,18 @@ for (const type of ["ext4", "xfs", "btrfs"]) {
   );
 }
 
+test.skipIf(!canTrace).each(["-E stride=4", "-Ediscard -m 1"])(
+  "an interrupted format is repeated although its class has options of which mke2fs takes the last ones only (%s)",
+  async mkfsOptions => {
+    using disk = new Disk();
+    const wanted = disk.wanted({ fsType: "ext4", mkfsOptions });
+    expect(await codeOf(disk.filesystems(cutting("pwrite64", 40)).prepare(disk.device, wanted, callOf()))).toBe(
+      "unavailable",
+    );
+    expect(await codeOf(disk.filesystems().prepare(disk.device, wanted, callOf()))).toBe("ok");
+  },
+);
+
 test.skipIf(!canTrace)("an interrupted format is refused on a node without its record", async () => {
   using disk = new Disk();
   await codeOf(disk.filesystems(cutting("pwrite64", 40)).prepare(disk.device, disk.wanted(), callOf()));

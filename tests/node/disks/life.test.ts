@@ -2,9 +2,10 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { existsSync, readdirSync } from "node:fs";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
+import { CsiError } from "../../../lib/core/errors.ts";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
 import type { Attacher } from "../../../lib/node/attach/attacher.ts";
-import { callOf, codeOf, Lab, local, mountinfo, writer } from "../lab.ts";
+import { callOf, codeOf, Lab, local, mountinfo, spying, writer } from "../lab.ts";
 import { Disk, hasLoops, hasProgram, leastFor, mayResize, sh } from "./disk.ts";
 
 let lab: Lab;
@@ -111,6 +112,23 @@ test.skipIf(!hasLoops)("a refused read-only publication leaves the disk writable
   await writeFile(lab.at("pods", "one"), "in the way");
   expect(await codeOf(node.publish(publishing("one", true), callOf()))).toBe("failed-precondition");
   await node.publish(publishing("two", false), callOf());
+  writes(lab.at("pods", "two"));
+});
+
+test.skipIf(!hasLoops)("a block volume is writable although a read-only publication was cut off before", async () => {
+  using disk = new Disk();
+  const attachers = new Map([["disk", attacher(disk)]]);
+  const cutting = spying(async ({ argv }) => {
+    if (argv[0] === "mount" && argv.at(-1) === lab.at("pods", "one")) throw new CsiError("unavailable", "cut off");
+  });
+  await mkdir(lab.at("pods"), { recursive: true });
+  const node = nodeOf(disk);
+  await node.stage(lab.stage("a", { context, capability: block }), callOf());
+  const early = lab.node(cutting, mountinfo, { attachers }).publish(publishing("one", true), callOf());
+  expect(await codeOf(early)).toBe("unavailable");
+  await node.publish(publishing("two", false), callOf());
+  writes(lab.at("pods", "two"));
+  await node.unpublish({ volumeId: "a", targetPath: lab.at("pods", "one") }, callOf());
   writes(lab.at("pods", "two"));
 });
 

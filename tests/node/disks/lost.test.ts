@@ -12,8 +12,11 @@ import { Disk, hasLoops, sh } from "./disk.ts";
 let lab: Lab;
 /** The numbers of disks that count as gone. */
 let lost: Set<string>;
+/** What the disk behind a device file was made. */
+let changed: string[];
 beforeEach(async () => {
   lab = await Lab.open();
+  changed = [];
   lost = new Set();
 });
 afterEach(() => lab.close());
@@ -26,7 +29,8 @@ const disks: Disks = {
     throw new Error("only for block access");
   },
   grow: async () => {},
-  async protect(path) {
+  async protect(path, isProtected) {
+    changed.push(isProtected ? "read-only" : "writable");
     if (lost.has(await numberAt(path))) throw new CsiError("unavailable", "No such device or address");
   },
   isGone: async number => lost.has(number),
@@ -70,6 +74,34 @@ test.skipIf(!hasLoops)(
     }
     await unstage(node);
     expect(await lab.mounted()).toEqual([]);
+  },
+);
+
+test.skipIf(!hasLoops)(
+  "a disk for block access that was lost is neither published nor made read-only: its number may be another disk's by now",
+  async () => {
+    using disk = new Disk();
+    const path = lab.at("dev", "sda");
+    const node = nodeOf(() => ({ ...disk.device, path }));
+    const appear = () => sh('mknod "$1" b "$2" "$3"', path, ...disk.device.number.split(":"));
+    const publish = (readonly: boolean) =>
+      codeOf(node.publish(lab.publish("a", { context, capability, readonly }), callOf()));
+    await mkdir(lab.at("dev"));
+    await mkdir(lab.at("pods"));
+    appear();
+    await stage(node);
+    await unlink(path);
+    // Another disk, which got the name and the number of the lost one.
+    appear();
+    expect([await publish(true), await publish(false), changed]).toEqual(["unavailable", "unavailable", []]);
+    expect(await lab.mounted()).toEqual(["staging/a/block_device"]);
+    await stage(node);
+    expect([await publish(true), changed]).toEqual(["ok", ["read-only"]]);
+    await unlink(path);
+    expect(await codeOf(node.unpublish({ volumeId: "a", targetPath: lab.at("pods", "a", "mount") }, callOf()))).toBe(
+      "ok",
+    );
+    expect(changed).toEqual(["read-only"]);
   },
 );
 

@@ -24,6 +24,18 @@ test("a session is closed after the loss of the state folder, once the volume wa
   expect(left(host)).toEqual(nothing);
 });
 
+test("a session is closed after the loss of the record, also if the volume was not staged again", async () => {
+  using host = new FakeHost(one);
+  await volumeOf("a").attach(host);
+  for (const lost of ["nothing else", "opened"]) {
+    // What publishing makes of a lost record has no notes.
+    await volumeOf("a").attach(host);
+    rmSync(join(host.root, lost), { recursive: true, force: true });
+    await volumeOf("a").detach(host);
+    expect([lost, left(host)]).toEqual([lost, nothing]);
+  }
+});
+
 test("after the loss of the state folder, a session that the host opened after a restart of the machine stays", async () => {
   using host = new FakeHost(one);
   await volumeOf("a").attach(host);

@@ -1,20 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import { closeSync, constants, openSync, rmSync, symlinkSync } from "node:fs";
-import { join } from "node:path";
-import { Disk, hasLoops } from "../disks/disk.ts";
+import { Disk, hasLoops, held } from "../disks/disk.ts";
 import { FakeVolume } from "../fake-volume.ts";
 import { codeOf } from "../lab.ts";
 import { FakeHost, iqn } from "./fake-host.ts";
 
 const [one, two] = ["10.0.0.1:3260", "10.0.0.2:3260"];
-
-/** Lets a device file of the host lead to a disk in exclusive use, as the kernel keeps what another device is built on; returns the end of it. */
-function held(host: FakeHost, name: string, disk: Disk): () => void {
-  rmSync(join(host.root, "dev", name), { force: true });
-  symlinkSync(disk.path, join(host.root, "dev", name));
-  const file = openSync(disk.path, constants.O_RDONLY | constants.O_EXCL);
-  return () => closeSync(file);
-}
 
 describe.skipIf(!hasLoops)("a multipath map of a disk with partitions, of which udev has made maps", () => {
   const volume = () => new FakeVolume("a", { node_attach_driver: "iscsi", iqn, lun: "0", portals: `${one},${two}` });

@@ -1,10 +1,11 @@
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { CsiError } from "../../../lib/core/errors.ts";
+import { MountTable } from "../../../lib/node/mount/mount-table.ts";
 import { OpenedSessions } from "../../../lib/node/state/record-folder.ts";
 import { later } from "../../waiting.ts";
 import { FakeVolume } from "../fake-volume.ts";
-import { codeOf } from "../lab.ts";
+import { callOf, codeOf, writer } from "../lab.ts";
 import { FakeHost, nqn } from "./fake-host.ts";
 
 const one = "10.0.0.1:4420";
@@ -84,6 +85,18 @@ test.each([
   using host = new FakeHost(one);
   expect(await codeOf(volume("a", more as never).attach(host))).toBe("invalid-argument");
   expect(host.ran).toEqual([]);
+});
+
+test("a namespace of another storage system, whose subsystem has the same name, is not taken for the volume", async () => {
+  using host = new FakeHost(one, two);
+  host.elsewhere.add(two);
+  await volume().attach(host);
+  const other = new FakeVolume("b", { node_attach_driver: "nvmeof", nqn, nsid: "1", transport: `tcp://${two}` });
+  const limited = { ...callOf(AbortSignal.timeout(300)), secrets: {} };
+  const wanted = { ...other, publishContext: {}, capability: writer, readonly: false, table: new MountTable([]) };
+  expect(await codeOf(host.attacher().attach(wanted, other.note, limited))).toBe("unavailable");
+  await other.detach(host);
+  expect(await volume().attach(host)).toMatchObject({ path: `${host.root}/dev/nvme0n1` });
 });
 
 test("another namespace of the same subsystem keeps the connections", async () => {

@@ -29,6 +29,8 @@ export class FakeHost implements CommandRunner {
   readonly alive = new Set<string>();
   /** Namespace id → size in MiB. */
   readonly namespaces = new Map([["1", 8]]);
+  /** Ports of another storage system, whose subsystem has the same name and a namespace of the same id. */
+  readonly elsewhere = new Set<string>();
   /** The secret that the subsystem requires. */
   secret: string | undefined;
   before: (line: string) => void = () => {};
@@ -136,6 +138,15 @@ export class FakeHost implements CommandRunner {
       if (!name.startsWith("nvme0n") || this.namespaces.has(name.slice("nvme0n".length))) continue;
       rmSync(join(this.root, "sys/class/nvme-subsystem/nvme-subsys0", name), { recursive: true });
       for (const link of [`sys/class/block/${name}`, `dev/${name}`]) rmSync(join(this.root, link), { force: true });
+    }
+    const connected = this.controllers.map((name, index) => ({ name, way: this.#ways()[index] ?? "" }));
+    for (const { name, way } of connected) {
+      const folder = join(this.root, "sys/class/nvme", name);
+      for (const path of readdirSync(folder).filter(each => /^nvme0c[0-9]+n/.test(each)))
+        rmSync(join(folder, path), { recursive: true });
+      // The kernel refuses a second namespace of the same id (Linux 6.1, drivers/nvme/host/core.c, nvme_init_ns_head).
+      if (this.elsewhere.has(way)) continue;
+      for (const nsid of this.namespaces.keys()) mkdirSync(join(folder, `nvme0c${name.slice("nvme".length)}n${nsid}`));
     }
     for (const [nsid, mebibytes] of this.namespaces) {
       const folder = `sys/class/nvme-subsystem/nvme-subsys0/nvme0n${nsid}`;

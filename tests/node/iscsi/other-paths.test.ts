@@ -1,0 +1,44 @@
+import { expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { Disk, hasLoops, held } from "../disks/disk.ts";
+import { FakeVolume } from "../fake-volume.ts";
+import { FakeHost, iqn } from "./fake-host.ts";
+
+const [one, two] = ["10.0.0.1:3260", "10.0.0.2:3260"];
+
+for (const found of ["LOGGED_IN", "FAILED"])
+  test.skipIf(!hasLoops)(
+    `a mount that ran out of time on one path is not followed by one on another path of the disk (session ${found})`,
+    async () => {
+      using host = new FakeHost(one, two);
+      using disk = new Disk(1);
+      host.portals.set(one, { alive: false });
+      const volume = new FakeVolume("a", { node_attach_driver: "iscsi", iqn, lun: "0", portals: `${one},${two}` });
+      const { path, number } = await volume.attach(host);
+      expect(host.disks).toEqual(["sda"]);
+      const free = held(host, "sda", disk);
+      host.portals.set(one, { alive: true });
+      writeFileSync(join(host.root, "sys/class/iscsi_session/session1/state"), `${found}\n`);
+      expect(await volume.attach(host)).toMatchObject({ path, number });
+      free();
+      const name = found === "FAILED" ? "sdb" : "sda";
+      expect(await volume.attach(host)).toMatchObject({ path: join(host.root, "dev", name) });
+    },
+  );
+
+test("a target of another storage system that has the same name is neither grown with the volume nor keeps its disk", async () => {
+  using host = new FakeHost(one, two);
+  const volumeAt = (id: string, portal: string) =>
+    new FakeVolume(id, { node_attach_driver: "iscsi", iqn, lun: "0", portal });
+  const [a, b] = [volumeAt("a", one), volumeAt("b", two)];
+  await a.attach(host);
+  host.luns.set("0", { wwid: "naa.9", mebibytes: 16 });
+  expect(await b.attach(host)).toMatchObject({ path: join(host.root, "dev/sdb"), identity: "naa.9" });
+  expect(await b.grown(host, 16n << 20n)).toBe(16n << 20n);
+  expect(host.ran.filter(line => line.includes("sda/device/rescan"))).toEqual([]);
+  await a.detach(host, b);
+  expect([host.sessions, host.disks]).toEqual([["session2"], ["sdb"]]);
+  await b.detach(host);
+  expect([host.sessions, host.disks]).toEqual([[], []]);
+});
