@@ -86,7 +86,7 @@ export async function pollUntil<T>(
 }
 
 /** How long the remaining paths may take once one is open, in milliseconds: a dead path does not delay working ones. */
-const graceMs = 10_000;
+const usualGraceMs = 10_000;
 
 /**
  * Opens `all` paths to a disk, or the first that works: a second one is useless without multipath. Calls `failed` for
@@ -98,6 +98,7 @@ export async function openPaths<P, T>(
   open: (path: P) => Promise<T>,
   failed: (path: P, reason: string) => void,
   signal: AbortSignal,
+  graceMs = usualGraceMs,
 ): Promise<readonly T[]> {
   const failures: unknown[] = [];
   const opened: T[] = [];
@@ -123,6 +124,33 @@ export async function openPaths<P, T>(
   if (opened.length > 0) return [...opened];
   const refused = failures.find(error => hasCode(error, "unauthenticated"));
   throw refused ?? failures[0] ?? signal.reason;
+}
+
+/**
+ * The paths that are being opened, by their target. A slow one still is after the volume was attached over others (openPaths) and the target's
+ * lock released. What detaches waits for it: a session that is opened after that would stay, because nothing knows it.
+ */
+export class OpeningPaths {
+  readonly #running = new Map<string, Set<Promise<unknown>>>();
+
+  async run<T>(target: string, open: () => Promise<T>): Promise<T> {
+    const running = this.#running.get(target) ?? new Set();
+    this.#running.set(target, running);
+    const opening = open();
+    running.add(opening);
+    try {
+      return await opening;
+    } finally {
+      running.delete(opening);
+      if (running.size === 0) this.#running.delete(target);
+    }
+  }
+
+  /** Waits until none is being opened, less than a minute. Throws "unavailable" when the call ends first. */
+  async ended(target: string, signal: AbortSignal): Promise<void> {
+    const all = Promise.allSettled(this.#running.get(target) ?? []);
+    await bounded(all, `opening the paths to ${target}, which was begun before,`, signal);
+  }
 }
 
 /** The items for which `test` resolves with true. */

@@ -20,6 +20,8 @@ import { later } from "../../waiting.ts";
 export interface FakePortal {
   /** Whether it answers. */
   alive: boolean;
+  /** When it answers a login; at once if undefined. */
+  answers?: Promise<void>;
 }
 
 const done = (exitCode = 0, stderr = "", stdout = ""): Output => ({ exitCode, stderr, stdout });
@@ -53,6 +55,8 @@ export class FakeHost implements CommandRunner {
   lateMs = 0;
   /** Whether csimux can reach the network of the portals. */
   probes = true;
+  /** How long further portals may take once one is open, in milliseconds; csimux's own time if undefined. */
+  graceMs: number | undefined;
   /** Called before each program; may throw instead. */
   before: (line: string) => void = () => {};
   #next = 1;
@@ -75,7 +79,8 @@ export class FakeHost implements CommandRunner {
     const socket = this.multipath ? "@/org/kernel/linux/storage/multipathd" : "";
     this.#write("proc/net/unix", `Num RefCount Protocol\n0: 2 ${socket}\n`);
     const at = (name: string) => join(this.root, name);
-    const ports = { sys: at("sys"), devices: at("dev"), proc: at("proc"), opened: at("opened") };
+    const grace = this.graceMs === undefined ? {} : { graceMs: this.graceMs };
+    const ports = { ...grace, sys: at("sys"), devices: at("dev"), proc: at("proc"), opened: at("opened") };
     const answers = async (host: string, port: number) =>
       this.probes && (this.portals.get(`${host}:${port}`)?.alive ?? false);
     return iscsi({ runner: this, host: this, hostRoot: this.root, rootOf: async () => this.root, answers, ...ports });
@@ -145,7 +150,7 @@ export class FakeHost implements CommandRunner {
     this.#end(session);
   }
 
-  #iscsiadm(words: readonly string[]): Output {
+  async #iscsiadm(words: readonly string[]): Promise<Output> {
     const after = (flag: string) => words[words.indexOf(flag) + 1] ?? "";
     if (words[1] === "session") {
       const session = `session${after("-r")}`;
@@ -177,7 +182,9 @@ export class FakeHost implements CommandRunner {
     return done();
   }
 
-  #login(portal: string, iface: string, record: string): Output {
+  /** iscsid logs in by the record as iscsiadm has sent it, whatever becomes of that (open-iscsi 2.1.8, usr/iscsid_req.c, iscsid_req_by_rec). */
+  async #login(portal: string, iface: string, record: string): Promise<Output> {
+    await this.portals.get(portal)?.answers;
     const refused = (code: number, why: string) => done(code, `iscsiadm: initiator reported error (${code} - ${why})`);
     if (!this.portals.get(portal)?.alive) return refused(8, "connection timed out");
     const said = (name: string) => new RegExp(`^node.session.auth.${name} = (.*)$`, "m").exec(record)?.[1];
