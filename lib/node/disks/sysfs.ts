@@ -1,9 +1,9 @@
-import { lookup } from "node:dns/promises";
 import { readdir, readFile, realpath } from "node:fs/promises";
 import { isIP } from "node:net";
 import { join } from "node:path";
 import { CsiError, hasCode } from "../../core/errors.ts";
 import { pause } from "../../core/time.ts";
+import { hostNames } from "../../io/host-names.ts";
 import { type CommandRunner, run } from "../../io/runner.ts";
 import { bounded, unlessExhausted } from "../mount/files.ts";
 
@@ -173,6 +173,6 @@ export async function lostPaths<P>(
 /** The addresses of a host given by name or address, because the kernel knows no names. Empty if it cannot be resolved. */
 export async function addressesOf(host: string, signal: AbortSignal): Promise<readonly string[]> {
   if (isIP(host)) return [host];
-  const found = await bounded(lookup(host, { all: true }), `resolving ${host}`, signal).catch(() => []);
+  const found = await bounded(hostNames.addressesOf(host), `resolving ${host}`, signal).catch(() => []);
   return found.map(({ address }) => address);
 }

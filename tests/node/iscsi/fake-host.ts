@@ -16,14 +16,6 @@ import type { Attacher } from "../../../lib/node/attach/attacher.ts";
 import { iscsi } from "../../../lib/node/iscsi/attacher.ts";
 import { later } from "../../waiting.ts";
 
-/** A portal of the fake storage. All portals show the same LUNs. */
-export interface FakePortal {
-  /** Whether it answers. */
-  alive: boolean;
-  /** When it answers a login; at once if undefined. */
-  answers?: Promise<void>;
-}
-
 const done = (exitCode = 0, stderr = "", stdout = ""): Output => ({ exitCode, stderr, stdout });
 
 const nameOf = (index: number): string => `sd${String.fromCharCode(97 + index)}`;
@@ -38,7 +30,8 @@ export class FakeHost implements CommandRunner {
   readonly where = "fake";
   readonly root = mkdtempSync(join(tmpdir(), "csimux-iscsi-"));
   readonly ran: string[] = [];
-  readonly portals = new Map<string, FakePortal>();
+  /** All show the same LUNs. Whether each is alive, and when it answers a login; at once if undefined. */
+  readonly portals = new Map<string, { alive: boolean; answers?: Promise<void> }>();
   /** LUN → its identity and size in MiB. */
   readonly luns = new Map<string, { wwid: string; mebibytes: number }>([["0", { wwid: "naa.0", mebibytes: 8 }]]);
   credentials: { readonly username: string; readonly password: string } | undefined;
