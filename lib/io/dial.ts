@@ -1,6 +1,7 @@
 import { connect, connect as connectPlain, isIP, type Socket } from "node:net";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import type { Code } from "../core/errors.ts";
+import { hostNames } from "./host-names.ts";
 
 /** The address of an HTTP server and how to authenticate it. */
 export interface HttpSettings {
@@ -107,12 +108,14 @@ export function dial(settings: HttpSettings, signal: AbortSignal): Promise<Socke
   });
 }
 
-const plain = ({ host, port }: HttpSettings): Socket => connectPlain({ host: bare(host), port });
+const plain = ({ host, port }: HttpSettings): Socket =>
+  connectPlain({ host: bare(host), port, lookup: hostNames.lookup });
 
 const encrypted = ({ host, port, ca, fingerprint, allowInsecure }: HttpSettings): Socket =>
   connectTls({
     host: bare(host),
     port,
+    lookup: hostNames.lookup,
     // An IP address is not a valid server name (RFC 6066, 3).
     ...(isIP(bare(host)) === 0 ? { servername: bare(host) } : {}),
     ...(ca === undefined ? {} : { ca }),
@@ -157,7 +160,8 @@ export type Answers = (host: string, port: number, signal: AbortSignal) => Promi
 /** Connects from this process and sends nothing. Also false if the signal aborts. */
 export const answersTcp: Answers = (host, port, signal) =>
   new Promise(resolve => {
-    const socket = connect({ host, port, signal: AbortSignal.any([signal, AbortSignal.timeout(answerMs)]) });
+    const ended = AbortSignal.any([signal, AbortSignal.timeout(answerMs)]);
+    const socket = connect({ host, port, lookup: hostNames.lookup, signal: ended });
     const end = (isThere: boolean): void => {
       socket.destroy();
       resolve(isThere);

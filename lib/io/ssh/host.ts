@@ -241,10 +241,20 @@ export class SshHost implements Closable {
       cause: error,
       isLoginRefused: error instanceof LoginFailed && error.isRefused,
     });
-    this.#pause = { until: performance.now() + pauseMs, error: failed };
+    const own = { until: performance.now() + pauseMs, error: failed };
+    this.#pause = own;
     this.#parts.log.warn(`${this.where}: ${reason}`, { nextTryMs: pauseMs });
+    // For what waits next to a shell that may be busy for days, and is not asked for again: its retries join it.
+    setTimeout(() => this.#resume(own), pauseMs).unref();
     if (![...this.#workers.keys()].some(worker => !worker.dead)) this.#reject(failed);
     return failed;
+  }
+
+  /** Ends a pause, unless another one has begun, and logs in for what still waits. */
+  #resume(pause: object): void {
+    if (this.#pause !== pause) return;
+    this.#pause = undefined;
+    this.#pump();
   }
 
   #reject(error: CommandError): void {

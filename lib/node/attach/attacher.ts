@@ -171,4 +171,6 @@ export interface AttacherPorts {
   readonly answers: Answers;
   /** The folder of records of opened sessions and connections; must survive restarts. */
   readonly opened: string;
+  /** How long further paths may take once one is open, in milliseconds; shorter in tests. */
+  readonly graceMs?: number;
 }

@@ -1,9 +1,9 @@
-import { lookup } from "node:dns/promises";
 import { readdir, readFile, realpath } from "node:fs/promises";
 import { isIP } from "node:net";
 import { join } from "node:path";
 import { CsiError, hasCode } from "../../core/errors.ts";
 import { pause } from "../../core/time.ts";
+import { hostNames } from "../../io/host-names.ts";
 import { type CommandRunner, run } from "../../io/runner.ts";
 import { bounded, unlessExhausted } from "../mount/files.ts";
 
@@ -86,7 +86,7 @@ export async function pollUntil<T>(
 }
 
 /** How long the remaining paths may take once one is open, in milliseconds: a dead path does not delay working ones. */
-const graceMs = 10_000;
+const usualGraceMs = 10_000;
 
 /**
  * Opens `all` paths to a disk, or the first that works: a second one is useless without multipath. Calls `failed` for
@@ -98,6 +98,7 @@ export async function openPaths<P, T>(
   open: (path: P) => Promise<T>,
   failed: (path: P, reason: string) => void,
   signal: AbortSignal,
+  graceMs = usualGraceMs,
 ): Promise<readonly T[]> {
   const failures: unknown[] = [];
   const opened: T[] = [];
@@ -125,6 +126,33 @@ export async function openPaths<P, T>(
   throw refused ?? failures[0] ?? signal.reason;
 }
 
+/**
+ * The paths that are being opened, by their target. A slow one still is after the volume was attached over others (openPaths) and the target's
+ * lock released. What detaches waits for it: a session that is opened after that would stay, because nothing knows it.
+ */
+export class OpeningPaths {
+  readonly #running = new Map<string, Set<Promise<unknown>>>();
+
+  async run<T>(target: string, open: () => Promise<T>): Promise<T> {
+    const running = this.#running.get(target) ?? new Set();
+    this.#running.set(target, running);
+    const opening = open();
+    running.add(opening);
+    try {
+      return await opening;
+    } finally {
+      running.delete(opening);
+      if (running.size === 0) this.#running.delete(target);
+    }
+  }
+
+  /** Waits until none is being opened, less than a minute. Throws "unavailable" when the call ends first. */
+  async ended(target: string, signal: AbortSignal): Promise<void> {
+    const all = Promise.allSettled(this.#running.get(target) ?? []);
+    await bounded(all, `opening the paths to ${target}, which was begun before,`, signal);
+  }
+}
+
 /** The items for which `test` resolves with true. */
 export async function filtered<P>(items: readonly P[], test: (item: P) => Promise<boolean>): Promise<readonly P[]> {
   const passed = await Promise.all(items.map(test));
@@ -145,6 +173,6 @@ export async function lostPaths<P>(
 /** The addresses of a host given by name or address, because the kernel knows no names. Empty if it cannot be resolved. */
 export async function addressesOf(host: string, signal: AbortSignal): Promise<readonly string[]> {
   if (isIP(host)) return [host];
-  const found = await bounded(lookup(host, { all: true }), `resolving ${host}`, signal).catch(() => []);
+  const found = await bounded(hostNames.addressesOf(host), `resolving ${host}`, signal).catch(() => []);
   return found.map(({ address }) => address);
 }

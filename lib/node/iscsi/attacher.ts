@@ -58,7 +58,7 @@ class Iscsi implements Attacher {
     this.#sysfs = new Sysfs(ports.sys, ports.runner);
     this.#multipath = new Multipath(ports, this.#sysfs);
     this.#login = new OpenIscsi({ ...ports, sysfs: this.#sysfs, opened: new OpenedSessions(ports) });
-    this.#portalSessions = new PortalSessions(this.#login, this.#sysfs, ports.answers);
+    this.#portalSessions = new PortalSessions(this.#login, this.#sysfs, ports);
   }
 
   /** Volumes of one target share its sessions. */
@@ -86,6 +86,7 @@ class Iscsi implements Attacher {
   /** See Attacher. Throws "unavailable" while the disk is in use. */
   readonly detach = async (attachment: Attachment, others: readonly Attachment[], call: Call): Promise<void> => {
     const target = targetOf(attachment.context, attachment.volumeId);
+    await this.#portalSessions.opened(target, call);
     const siblings = others.filter(({ context }) => context["iqn"] === target.iqn);
     const used = siblings.map(({ context, volumeId }) => targetOf(context, volumeId));
     const sharing = await filtered(used, other => this.#sharesDisk(target, other, call));

@@ -1,7 +1,8 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Answers } from "../../io/dial.ts";
-import { filtered, lostPaths, openPaths, pollUntil, type Sysfs } from "../disks/sysfs.ts";
+import type { AttacherPorts } from "../attach/attacher.ts";
+import { filtered, lostPaths, OpeningPaths, openPaths, pollUntil, type Sysfs } from "../disks/sysfs.ts";
 import type { OpenIscsi } from "./open-iscsi.ts";
 import {
   type Attributes,
@@ -26,11 +27,14 @@ export class PortalSessions {
   readonly #login: OpenIscsi;
   readonly #sysfs: Sysfs;
   readonly #answers: Answers;
+  readonly #graceMs: number | undefined;
+  readonly #opening = new OpeningPaths();
 
-  constructor(login: OpenIscsi, sysfs: Sysfs, answers: Answers) {
+  constructor(login: OpenIscsi, sysfs: Sysfs, { answers, graceMs }: Pick<AttacherPorts, "answers" | "graceMs">) {
     this.#login = login;
     this.#sysfs = sysfs;
     this.#answers = answers;
+    this.#graceMs = graceMs;
   }
 
   /** Opens sessions with all portals that answer, or with the first one unless `all` is set. Throws as openPaths. */
@@ -38,13 +42,19 @@ export class PortalSessions {
     return await openPaths(
       await this.#usablePortals(target, all, call),
       all,
-      portal => this.#login.open(target, portal, attributes, call),
+      portal => this.#opening.run(target.iqn, () => this.#login.open(target, portal, attributes, call)),
       (portal, reason) => {
         const seen = { iqn: target.iqn, portal: portalText(portal), reason };
         call.log.warn("cannot open a session with a portal", seen);
       },
       call.signal,
+      this.#graceMs,
     );
+  }
+
+  /** As OpeningPaths.ended. */
+  opened({ iqn }: Target, call: Call): Promise<void> {
+    return this.#opening.ended(iqn, call.signal);
   }
 
   /**

@@ -19,7 +19,7 @@ import type {
 } from "../attach/attacher.ts";
 import { ownSecrets } from "../attach/context.ts";
 import { isHeld, Multipath } from "../disks/multipath.ts";
-import { bytesOf, lostPaths, openPaths, pollUntil, Sysfs } from "../disks/sysfs.ts";
+import { bytesOf, lostPaths, OpeningPaths, openPaths, pollUntil, Sysfs } from "../disks/sysfs.ts";
 import { pathFindings } from "../health/findings.ts";
 import type { VolumeContext } from "../requests.ts";
 import { OpenedSessions } from "../state/record-folder.ts";
@@ -48,6 +48,7 @@ class Nvmeof implements Attacher {
   readonly #sysfs: Sysfs;
   readonly #multipath: Multipath;
   readonly #connections: FabricConnections;
+  readonly #opening = new OpeningPaths();
 
   constructor(ports: Ports) {
     this.#ports = ports;
@@ -78,6 +79,7 @@ class Nvmeof implements Attacher {
   /** See Attacher. Throws "unavailable" while the disk is in use. */
   readonly detach = async (attachment: Attachment, others: readonly Attachment[], call: Call): Promise<void> => {
     const { nqn, nsid, transports } = namespaceOf(attachment.context, attachment.volumeId);
+    await this.#opening.ended(nqn, call.signal);
     const siblings = others.filter(({ context }) => context["nqn"] === nqn);
     const disks = await disksOf(nqn, this.#sysfs);
     const own = disks.filter(disk => disk.nsid === nsid).map(({ name }) => name);
@@ -145,10 +147,11 @@ class Nvmeof implements Attacher {
 
   /** Connects all paths if they are joined, else the first that works. Throws as openPaths. */
   async #connect({ nqn, transports }: Namespace, secrets: Call["secrets"], call: Call): Promise<readonly Controller[]> {
-    const open = (transport: Transport) => this.#connections.open({ nqn, transport }, secrets, call);
+    const open = (transport: Transport) =>
+      this.#opening.run(nqn, () => this.#connections.open({ nqn, transport }, secrets, call));
     const failed = (transport: Transport, reason: string) =>
       call.log.warn("cannot connect to a path of a subsystem", { nqn, transport: transportText(transport), reason });
-    return await openPaths(transports, await this.#isJoined(), open, failed, call.signal);
+    return await openPaths(transports, await this.#isJoined(), open, failed, call.signal, this.#ports.graceMs);
   }
 
   async #namesOf(nqn: string, nsid: string): Promise<readonly string[]> {

@@ -1,8 +1,9 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { execFileSync } from "node:child_process";
-import { readdir, readFile, writeFile } from "node:fs/promises";
+import { readdir, readFile, rename, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import type { Step } from "../../../lib/io/script.ts";
 import type { SshHosts } from "../../../lib/io/ssh/hosts.ts";
 import { ask, calm, failed, hosts, until } from "./rig.ts";
 import { freePort, keyPair, type Sshd, type SshdOptions, signal, startSshd } from "./sshd.ts";
@@ -117,6 +118,22 @@ describe("a login", () => {
     expect(first.message).toContain("connection refused at this port");
     await Promise.all(Array.from({ length: 50 }, () => failed(ask(host, ["true"]))));
     expect(warnings.length).toBeLessThan(5);
+  });
+
+  test("that fails while another shell is busy is repeated after the pause, and not when that shell is free", async () => {
+    const { hosts, sshd, warnings } = await world();
+    const { value: host } = hosts.lease(sshd.settings());
+    const [gate, keys] = [join(sshd.folder, "gate"), join(sshd.folder, "authorized_keys")];
+    const long = (argv: Step["argv"]) => host.script({ steps: [{ name: "only", argv }], long: true }, calm);
+    const busy = long(sh('echo > "$1.begun"; while [ ! -e "$1" ]; do sleep 0.02; done', gate));
+    await until("the first script has begun", () => Bun.file(`${gate}.begun`).exists());
+    await rename(keys, `${keys}.away`);
+    const second = long(["echo", "here"]);
+    await until("a login was refused", () => warnings.length > 0);
+    await rename(`${keys}.away`, keys);
+    expect((await second).get("only")?.stdout).toBe("here\n");
+    await writeFile(gate, "");
+    await busy;
   });
 
   test("into a black hole ends at its limit", async () => {

@@ -173,6 +173,22 @@ test("a session that another program opens during the login is used, and stays",
   expect(left(host)).toMatchObject({ sessions: ["session1"], disks: [] });
 });
 
+test("a portal that still logs in when the volume is detached is waited for, and leaves no session that nothing closes", async () => {
+  using host = new FakeHost(one, two);
+  Object.assign(host, { multipath: true, graceMs: 1 });
+  const login = Promise.withResolvers<void>();
+  host.portals.set(two, { alive: true, answers: login.promise });
+  const attacher = host.attacher();
+  const volume = volumeOf("a", both);
+  await volume.attach({ attacher: () => attacher });
+  expect(left(host)).toMatchObject({ sessions: ["session1"], records: ["10.0.0.1,3260", "10.0.0.2,3260"] });
+  // The portal answers in the middle of the detachment.
+  later(() => login.resolve(), 1_000);
+  await volume.detach({ attacher: () => attacher });
+  await login.promise;
+  expect(left(host)).toEqual(nothing);
+});
+
 test("a disk that appears some time after the scan is waited for", async () => {
   using host = new FakeHost(one);
   host.lateMs = 300;

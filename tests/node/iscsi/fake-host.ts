@@ -16,12 +16,6 @@ import type { Attacher } from "../../../lib/node/attach/attacher.ts";
 import { iscsi } from "../../../lib/node/iscsi/attacher.ts";
 import { later } from "../../waiting.ts";
 
-/** A portal of the fake storage. All portals show the same LUNs. */
-export interface FakePortal {
-  /** Whether it answers. */
-  alive: boolean;
-}
-
 const done = (exitCode = 0, stderr = "", stdout = ""): Output => ({ exitCode, stderr, stdout });
 
 const nameOf = (index: number): string => `sd${String.fromCharCode(97 + index)}`;
@@ -36,7 +30,8 @@ export class FakeHost implements CommandRunner {
   readonly where = "fake";
   readonly root = mkdtempSync(join(tmpdir(), "csimux-iscsi-"));
   readonly ran: string[] = [];
-  readonly portals = new Map<string, FakePortal>();
+  /** All show the same LUNs. Whether each is alive, and when it answers a login; at once if undefined. */
+  readonly portals = new Map<string, { alive: boolean; answers?: Promise<void> }>();
   /** LUN → its identity and size in MiB. */
   readonly luns = new Map<string, { wwid: string; mebibytes: number }>([["0", { wwid: "naa.0", mebibytes: 8 }]]);
   credentials: { readonly username: string; readonly password: string } | undefined;
@@ -53,6 +48,8 @@ export class FakeHost implements CommandRunner {
   lateMs = 0;
   /** Whether csimux can reach the network of the portals. */
   probes = true;
+  /** How long further portals may take once one is open, in milliseconds; csimux's own time if undefined. */
+  graceMs: number | undefined;
   /** Called before each program; may throw instead. */
   before: (line: string) => void = () => {};
   #next = 1;
@@ -75,7 +72,8 @@ export class FakeHost implements CommandRunner {
     const socket = this.multipath ? "@/org/kernel/linux/storage/multipathd" : "";
     this.#write("proc/net/unix", `Num RefCount Protocol\n0: 2 ${socket}\n`);
     const at = (name: string) => join(this.root, name);
-    const ports = { sys: at("sys"), devices: at("dev"), proc: at("proc"), opened: at("opened") };
+    const grace = this.graceMs === undefined ? {} : { graceMs: this.graceMs };
+    const ports = { ...grace, sys: at("sys"), devices: at("dev"), proc: at("proc"), opened: at("opened") };
     const answers = async (host: string, port: number) =>
       this.probes && (this.portals.get(`${host}:${port}`)?.alive ?? false);
     return iscsi({ runner: this, host: this, hostRoot: this.root, rootOf: async () => this.root, answers, ...ports });
@@ -145,7 +143,7 @@ export class FakeHost implements CommandRunner {
     this.#end(session);
   }
 
-  #iscsiadm(words: readonly string[]): Output {
+  async #iscsiadm(words: readonly string[]): Promise<Output> {
     const after = (flag: string) => words[words.indexOf(flag) + 1] ?? "";
     if (words[1] === "session") {
       const session = `session${after("-r")}`;
@@ -177,7 +175,9 @@ export class FakeHost implements CommandRunner {
     return done();
   }
 
-  #login(portal: string, iface: string, record: string): Output {
+  /** iscsid logs in by the record as iscsiadm has sent it, whatever becomes of that (open-iscsi 2.1.8, usr/iscsid_req.c, iscsid_req_by_rec). */
+  async #login(portal: string, iface: string, record: string): Promise<Output> {
+    await this.portals.get(portal)?.answers;
     const refused = (code: number, why: string) => done(code, `iscsiadm: initiator reported error (${code} - ${why})`);
     if (!this.portals.get(portal)?.alive) return refused(8, "connection timed out");
     const said = (name: string) => new RegExp(`^node.session.auth.${name} = (.*)$`, "m").exec(record)?.[1];

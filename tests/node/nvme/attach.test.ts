@@ -212,6 +212,22 @@ test("a path that was lost, or dead when the volume was attached, is connected l
   expect(host.controllers).toEqual([]);
 });
 
+test("a path that is still being connected when the volume is detached is waited for, and leaves no connection that nothing closes", async () => {
+  using host = new FakeHost(one, two);
+  host.graceMs = 1;
+  const connected = Promise.withResolvers<void>();
+  host.before = line => line.includes("nvme-fabrics") && host.controllers.length === 1 && connected.promise;
+  const attacher = host.attacher();
+  const a = volume("a", both);
+  await a.attach({ attacher: () => attacher });
+  expect(host.controllers).toEqual(["nvme0"]);
+  // The path answers in the middle of the detachment.
+  later(() => connected.resolve(), 50);
+  await a.detach({ attacher: () => attacher });
+  await connected.promise;
+  expect(host.controllers).toEqual([]);
+});
+
 const recorded = ({ root }: FakeHost) => new OpenedSessions({ opened: join(root, "opened"), proc: join(root, "proc") });
 
 test.each(["gone.invalid", "localhost"])(

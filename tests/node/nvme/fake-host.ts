@@ -33,7 +33,10 @@ export class FakeHost implements CommandRunner {
   readonly elsewhere = new Set<string>();
   /** The secret that the subsystem requires. */
   secret: string | undefined;
-  before: (line: string) => void = () => {};
+  /** Called before each program; may throw instead, or make it slow. */
+  before: (line: string) => unknown = () => {};
+  /** How long further paths may take once one is open, in milliseconds; csimux's own time if undefined. */
+  graceMs: number | undefined;
   #next = 0;
 
   constructor(...ways: string[]) {
@@ -61,6 +64,7 @@ export class FakeHost implements CommandRunner {
       opened: at("opened"),
       hostRoot: this.root,
       rootOf: async () => this.root,
+      ...(this.graceMs !== undefined && { graceMs: this.graceMs }),
     };
     const answers = async (host: string, port: number) => this.alive.has(`${host}:${port}`);
     return nvmeof({ runner: this, host: this, answers, ...places });
@@ -73,7 +77,7 @@ export class FakeHost implements CommandRunner {
   async run({ argv, stdin }: Command): Promise<Output> {
     const line = argv.join(" ");
     this.ran.push(line);
-    this.before(line);
+    await this.before(line);
     if (argv[0] !== "dd") return done();
     const path = (argv[1] ?? "").slice(3 + this.root.length + 1);
     if (path === "dev/nvme-fabrics") return this.#connect(stdin ?? "");
