@@ -2,7 +2,7 @@ import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { unless } from "../../io/files.ts";
 import type { Page, PageRequest, Snapshot, VolumeFilter } from "../driver.ts";
-import { throwIfCancelled, unfinished } from "../failure.ts";
+import { lookedFor, throwIfCancelled, unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { copyFrom, make, type SourceTree, type TreePlan } from "./creation.ts";
 import { isVolumeId } from "./layout.ts";
@@ -57,8 +57,9 @@ export class TreeSnapshots {
     const key = snapshotKey(name, maxIdBytes);
     const place = partsOfKey(key);
     return trees.alone(place.tree, async () => {
-      if (await trees.has(place.tree)) return this.#existing(key, name, volumeId);
-      await present(this.#context);
+      const look = <T>(work: Promise<T>) => lookedFor(work, this.#context, `create snapshot "${name}"`);
+      if (await look(trees.has(place.tree))) return this.#existing(key, name, volumeId);
+      await look(present(this.#context));
       const file = this.#context.layout.record("s", key);
       const subject = { trees, tree: place.tree, records: this.#records, key, file };
       const record = await make(this.#context, subject, () => this.#plan(name, volumeId, call), call);
@@ -143,7 +144,7 @@ export class TreeSnapshots {
 
   /** The result of creating an existing snapshot. */
   async #existing(key: string, name: string, volumeId: string): Promise<Snapshot> {
-    const record = await this.#records.read(key);
+    const record = await lookedFor(this.#records.read(key), this.#context, `create snapshot "${name}"`);
     if (record?.name !== name || record.volumeId !== volumeId) {
       const whose = record ? `of volume "${record.volumeId}"` : "but its record cannot be read";
       throw this.#error("already-exists", `snapshot "${name}" exists, ${whose}`);

@@ -4,7 +4,7 @@ import { CsiError, errnoOf } from "../../core/errors.ts";
 import { backendName } from "../../core/name.ts";
 import type { CopySpec, SourceSnapshot, StillHeld } from "../copying.ts";
 import type { Context, Page, PageRequest, Source, VolumeSpec } from "../driver.ts";
-import { type ErrorMapping, throwIfCancelled, unfinished } from "../failure.ts";
+import { type ErrorMapping, lookedFor, throwIfCancelled, unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { checkSameRequest, sizeFrom } from "../sizes.ts";
 import type { HealthInspection, StoredVolume } from "../store.ts";
@@ -64,10 +64,11 @@ export class DirectoryStore {
   async create(spec: VolumeSpec, call: Call): Promise<VolumeFolder> {
     const { trees } = this.#parts;
     const id = this.idOf(spec.name);
-    if (await trees.has(id)) return this.#existing(id, spec);
+    const look = <T>(work: Promise<T>) => lookedFor(work, this.#context, `create volume "${spec.name}"`);
+    if (await look(trees.has(id))) return this.#existing(id, spec);
     // On a fixed base folder, the record that is written first proves that it exists.
-    if (this.#context.mountTypes !== undefined) await present(this.#context);
-    if (await this.unfinished.has(id)) throw this.#copied("already-exists", id, "delete or cancel that first");
+    if (this.#context.mountTypes !== undefined) await look(present(this.#context));
+    if (await look(this.unfinished.has(id))) throw this.#copied("already-exists", id, "delete or cancel that first");
     const subject = { trees, tree: id, records: this.#records, key: id, file: this.#file(id) };
     try {
       return folder(id, await make(this.#context, subject, () => this.#plan(spec, call), call));
@@ -192,7 +193,7 @@ export class DirectoryStore {
 
   /** The result of creating an existing volume. A tree of unknown name or size takes the requested ones. */
   async #existing(id: string, spec: VolumeSpec): Promise<VolumeFolder> {
-    const record = await this.#records.read(id);
+    const record = await lookedFor(this.#records.read(id), this.#context, `create volume "${spec.name}"`);
     checkSameRequest(this.#context.connection, this, spec, folder(id, record));
     try {
       // The call that created it may have ended before this step.
