@@ -1,0 +1,56 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import type { CommandRunner } from "../../lib/io/runner.ts";
+import { CommandError } from "../../lib/io/runner.ts";
+import { attachers } from "../../lib/node/attach/attachers.ts";
+import { MountProgram } from "../fakes/mount-program.ts";
+import { callOf, codeOf, isRoot, Lab, mountinfo } from "./lab.ts";
+
+let lab: Lab;
+let mount: MountProgram;
+beforeEach(async () => {
+  lab = await Lab.open();
+  mount = await MountProgram.at(lab.at("bin"));
+});
+afterEach(() => lab.close());
+
+/** The mount table of a node on which another mount of the same file system came first, under another name of its server. */
+async function copyTable(): Promise<void> {
+  const text = await readFile(mountinfo, "utf8");
+  await writeFile(lab.at("mountinfo"), text.replaceAll(" ramfs nas:", " nfs4 10.0.0.1:"));
+}
+
+/** Runs programs; `cut`: the call ends when a share has just been mounted. */
+const runnerOf = (cut: boolean): CommandRunner => ({
+  where: "local",
+  async run(command, signal) {
+    const output = await mount.runner.run(command, signal);
+    await copyTable();
+    const isShare = command.argv.includes("nfs");
+    if (cut && isShare) throw new CommandError("local", "mount", "cancelled", "the process was killed");
+    return output;
+  },
+});
+
+function nodeWith(cut = false) {
+  const runner = runnerOf(cut);
+  return lab.node(runner, lab.at("mountinfo"), { host: runner, attachers: attachers(lab.ports(runner)) });
+}
+
+const context = { node_attach_driver: "nfs", server: "nas", share: "/export/v/a" };
+
+// Linux lists every mount of a server's file system under the name that the first one used (nfs_show_devname).
+test.skipIf(!isRoot)(
+  "a share that the kernel shows under another name of its server is staged by the retry of a call that was cut off after the mount",
+  async () => {
+    await copyTable();
+    expect(await codeOf(nodeWith(true).stage(lab.stage("a", { context }), callOf()))).not.toBe("ok");
+    expect(await lab.mounted()).toEqual(["staging/a"]);
+    const node = nodeWith();
+    expect(await codeOf(node.stage(lab.stage("a", { context }), callOf()))).toBe("ok");
+    expect(await codeOf(node.stage(lab.stage("a", { context }), callOf()))).toBe("ok");
+    expect(await lab.mounted()).toEqual(["staging/a"]);
+    await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
+    expect([await lab.mounted(), await readdir(lab.at("records"))]).toEqual([[], []]);
+  },
+);
