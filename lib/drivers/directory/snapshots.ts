@@ -7,7 +7,7 @@ import { pageOf } from "../pages.ts";
 import { copyFrom, make, type SourceTree, type TreePlan } from "./creation.ts";
 import { isVolumeId } from "./layout.ts";
 import { type OperationContext, present } from "./operation-context.ts";
-import { type SnapshotRecord, snapshotRecords, type TreeRecords } from "./records.ts";
+import { isOfOther, type SnapshotRecord, snapshotRecords, type TreeRecords } from "./records.ts";
 import {
   oldSource,
   parseSnapshotId,
@@ -70,6 +70,10 @@ export class TreeSnapshots {
   async delete(id: string, call: Call): Promise<void> {
     const place = parseSnapshotId(id);
     if (place === undefined) return;
+    if (!this.#context.local && place.key !== undefined && isOfOther(place.key, await this.#records.read(place.key)))
+      return call.log.warn("nothing to delete: the snapshot of this id has a name with other capitals", {
+        snapshot: id,
+      });
     const { trees } = this.#parts;
     const file = place.key === undefined ? undefined : this.#context.layout.record("s", place.key);
     // csimux never builds a tree under the name of an old folder, so its removal needs no record.

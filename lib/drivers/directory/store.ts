@@ -15,7 +15,7 @@ import { copyOf, make, type SourceTree, type TreePlan } from "./creation.ts";
 import { isVolumeId } from "./layout.ts";
 import { type OperationContext, present } from "./operation-context.ts";
 import type { OwnershipAndMode } from "./owner.ts";
-import { type TreeRecords, type VolumeRecord, volumeRecords } from "./records.ts";
+import { isOfOther, type TreeRecords, type VolumeRecord, volumeRecords } from "./records.ts";
 import { type SnapshotMethods, sameSnapshot } from "./snapshot-methods.ts";
 import { checkTools } from "./tools.ts";
 import type { Trees } from "./trees.ts";
@@ -84,6 +84,7 @@ export class DirectoryStore {
       const record = await this.#records.read(id);
       // The call that made it of a copy may have ended before this step.
       if (record?.copyOf && (await this.unfinished.has(id))) await this.#parts.trees.sync();
+      if (isOfOther(id, record)) return undefined;
       return folder(id, record);
     }
     await present(this.#context);
@@ -93,6 +94,8 @@ export class DirectoryStore {
 
   async remove(id: string, before: (asset: VolumeFolder) => Promise<void>, call: Call): Promise<void> {
     if (!isVolumeId(id)) return;
+    if (!this.#context.local && isOfOther(id, await this.#records.read(id)))
+      return call.log.warn("nothing to delete: the volume of this id has a name with other capitals", { volume: id });
     await this.sources.refuseProtected({ kind: "volume", id }, call);
     const record = this.#file(id);
     const current = await this.#parts.trees.current(id, record);
@@ -158,12 +161,14 @@ export class DirectoryStore {
 
   /** The tree of an existing volume. Throws "not-found". */
   async origin(id: string): Promise<SourceTree> {
-    if (!isVolumeId(id) || !(await this.#parts.trees.has(id))) {
+    const isThere = isVolumeId(id) && (await this.#parts.trees.has(id));
+    const record = isThere ? await this.#records.read(id) : undefined;
+    if (!isThere || isOfOther(id, record)) {
       await present(this.#context);
       const text = `connection "${this.#context.connection}": volume "${id.slice(0, 128)}" does not exist`;
       throw new CsiError("not-found", text);
     }
-    return { path: this.#context.layout.tree("v", id), bytes: (await this.#records.read(id))?.bytes ?? 0n };
+    return { path: this.#context.layout.tree("v", id), bytes: record?.bytes ?? 0n };
   }
 
   #file(id: string): string {
