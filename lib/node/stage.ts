@@ -144,7 +144,7 @@ export class VolumeStaging {
       const attached = await this.#alone(attacher, context, call, () => attacher.attach(wanted, writer.note, call));
       // Attaching may be slow, so the mount table is read again.
       const now = attacher.detach ? await mounts.table() : table;
-      await this.#mounter.mount(attached, { wanted, writer, before, table: now, call });
+      await this.#mounter.mount(attached, { wanted, writer, before, isOwn: staged !== undefined, table: now, call });
     } catch (error) {
       if (isFinal(error)) await this.#undo(error, writer, staged ?? stillUsed(before, table), attacher, call);
       throw error;

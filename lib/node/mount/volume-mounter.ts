@@ -31,6 +31,8 @@ export interface AttachedStaging {
   readonly writer: StageRecordWriter;
   /** The record of an earlier call. */
   readonly before: StageRecord | undefined;
+  /** Whether what is mounted at the staging path is the volume's, as far as records tell (MountOwnership.owns). */
+  readonly isOwn: boolean;
   /** The mount table, read after attaching. */
   readonly table: MountTable;
   readonly call: Call;
@@ -236,8 +238,8 @@ export class VolumeMounter {
  * chooses one, and of NFS, the kernel shows every mount of a file system under the name of the server that was used first (nfs_show_devname).
  */
 function wasInterrupted({ program, source, alternatives = [], fsType }: AttachedShare, step: StagingStep): boolean {
-  const { before, table, at } = step;
-  if (before?.attached?.kind !== "share" || before.shows) return false;
+  const { before, isOwn, table, at } = step;
+  if (!isOwn || before?.attached?.kind !== "share" || before.shows) return false;
   const isAsked = [source, ...alternatives].includes(before.attached.source);
   return isAsked && (program !== undefined || table.isOfType(at, fsType));
 }

@@ -1,10 +1,9 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { readdir, readFile, writeFile } from "node:fs/promises";
-import type { CommandRunner } from "../../lib/io/runner.ts";
-import { CommandError } from "../../lib/io/runner.ts";
-import { attachers } from "../../lib/node/attach/attachers.ts";
-import { MountProgram } from "../fakes/mount-program.ts";
-import { callOf, codeOf, isRoot, Lab, mountinfo } from "./lab.ts";
+import { CommandError, type CommandRunner } from "../../../lib/io/runner.ts";
+import { attachers } from "../../../lib/node/attach/attachers.ts";
+import { MountProgram } from "../../fakes/mount-program.ts";
+import { callOf, calm, codeOf, isRoot, Lab, local, mountinfo } from "../lab.ts";
 
 let lab: Lab;
 let mount: MountProgram;
@@ -54,3 +53,15 @@ test.skipIf(!isRoot)(
     expect([await lab.mounted(), await readdir(lab.at("records"))]).toEqual([[], []]);
   },
 );
+
+test.skipIf(!isRoot)("but not where another volume has been staged since", async () => {
+  await copyTable();
+  const again = () => codeOf(nodeWith().stage(lab.stage("a", { context }), callOf()));
+  expect(await codeOf(nodeWith(true).stage(lab.stage("a", { context }), callOf()))).not.toBe("ok");
+  await local.run({ argv: ["umount", lab.at("staging", "a")] }, calm);
+  await copyTable();
+  const other = lab.stage("b", { context: { ...context, share: "/export/v/b" }, stagingPath: lab.at("staging", "a") });
+  await nodeWith().stage(other, callOf());
+  expect(await again()).toBe("already-exists");
+  expect((await lab.mounts()).map(({ source }) => source)).toEqual(["nas:/export/v/b"]);
+});

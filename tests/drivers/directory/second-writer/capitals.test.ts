@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { readFile, rm, writeFile } from "node:fs/promises";
-import { type Files, localFiles } from "../../../lib/io/files.ts";
-import { codeOf } from "../../contract/driver-volumes.ts";
-import { callWith, findVolume, getVolume, gib, snapshotsOf, volumeOf } from "../../contract/rig.ts";
-import { leftOn, openOn, temporaryFolder } from "./directory-rig.ts";
+import { type Files, localFiles } from "../../../../lib/io/files.ts";
+import { codeOf } from "../../../contract/driver-volumes.ts";
+import { callWith, findVolume, getVolume, gib, snapshotsOf, volumeOf } from "../../../contract/rig.ts";
+import { leftOn, openOn, temporaryFolder } from "../directory-rig.ts";
 
 const call = callWith();
 
