@@ -7,6 +7,7 @@
  *   other one compiles only code that runs all the time.
  * - Code that has not run for a while is dropped early.
  * - File system calls block threads, by default as many as processors: one mount that hangs could block all of them.
+ *   Of these, fifteen file servers or disks that hang leave some (callsAtOnce). A thread is made when it is first needed.
  */
 export const engineSettings: Readonly<Record<string, string>> = {
   BUN_JSC_forceRAMSize: "82000000",
@@ -15,5 +16,5 @@ export const engineSettings: Readonly<Record<string, string>> = {
   BUN_JSC_thresholdForOptimizeAfterLongWarmUp: "10000",
   BUN_JSC_thresholdForOptimizeSoon: "10000",
   BUN_JSC_useEagerCodeBlockJettisonTiming: "1",
-  UV_THREADPOOL_SIZE: "12",
+  UV_THREADPOOL_SIZE: "64",
 };

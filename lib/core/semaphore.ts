@@ -2,7 +2,7 @@ import { CsiError } from "./errors.ts";
 
 /**
  * The number of concurrent calls to the file systems of one server or device. A call to one that does not answer holds
- * its thread; without this limit, such a server could block all threads (12, see UV_THREADPOOL_SIZE) and with them
+ * its thread; without this limit, such a server could block all threads (64, see UV_THREADPOOL_SIZE) and with them
  * every other call.
  */
 export const callsAtOnce = 4;

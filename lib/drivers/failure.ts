@@ -53,6 +53,13 @@ export function unfinished(error: unknown, subject: FailureContext, doing: strin
   });
 }
 
+/** Looks for what an earlier call may have made. That it cannot be looked for is not final; what `look` itself refuses is. */
+export async function lookedFor<T>(look: Promise<T>, subject: FailureContext, doing: string): Promise<T> {
+  return look.catch((error: unknown) => {
+    throw error instanceof CsiError ? error : unfinished(error, subject, doing);
+  });
+}
+
 /**
  * The error to throw after a failed creation. A failure that is not final stays, because a retry continues from what exists; a final one
  * stays final only if `undo` proves that nothing is left (CSI "Timeouts": the rest would never be deleted).

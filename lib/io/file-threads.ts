@@ -34,7 +34,7 @@ function ownDevices(): ReadonlyMap<string, string> {
 }
 
 /**
- * Shares out the threads that wait for file systems (12 for the process), so that a file system that does not answer
+ * Shares out the threads that wait for file systems (64 for the process), so that a file system that does not answer
  * cannot take all of them: a few at a time per device of this machine and per server. `devices` returns what is mounted
  * where, `now` milliseconds.
  */

@@ -144,7 +144,7 @@ export class VolumeStaging {
       const attached = await this.#alone(attacher, context, call, () => attacher.attach(wanted, writer.note, call));
       // Attaching may be slow, so the mount table is read again.
       const now = attacher.detach ? await mounts.table() : table;
-      await this.#mounter.mount(attached, { wanted, writer, before, table: now, call });
+      await this.#mounter.mount(attached, { wanted, writer, before, isOwn: staged !== undefined, table: now, call });
     } catch (error) {
       if (isFinal(error)) await this.#undo(error, writer, staged ?? stillUsed(before, table), attacher, call);
       throw error;
@@ -240,7 +240,8 @@ export class VolumeStaging {
     let left: string | undefined;
     try {
       const table = await mounts.table();
-      if ([record, kept].some(each => each && isShown(each, table))) left = `it stays mounted at ${stagedAt(record)}`;
+      const isMounted = [record, kept].some(each => each && isShown(each, table)) || (kept && mayBeShown(kept, table));
+      if (isMounted) left = `it stays mounted at ${stagedAt(record)}`;
       if (kept) await writer.restore(kept);
       else if (left) await writer.save();
       else if (attacher.detach) await this.#detach(record, call);
@@ -255,6 +256,10 @@ export class VolumeStaging {
 /** Whether the staged mount is what the record says. */
 const isShown = (record: StageRecord, table: MountTable): boolean =>
   record.shows !== undefined && table.shows(stagedAt(record), record.shows);
+
+/** Whether the staged mount can be the one of a call that ended before it recorded what it has mounted. */
+const mayBeShown = (record: StageRecord, table: MountTable): boolean =>
+  record.shows === undefined && table.layers(stagedAt(record)) > 0;
 
 /** Whether nothing was attached, because the attacher rejects the context; a record of it must not stay forever. */
 function wasNeverAttached(attacher: Attacher, { attached, context, volumeId }: StageRecord): boolean {

@@ -1,5 +1,10 @@
 import { describe, expect, test } from "bun:test";
+import { execFile, execFileSync } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { promisify } from "node:util";
 import { deviceOf, devicesOf, FileThreads } from "../../lib/io/file-threads.ts";
+import { engineSettings } from "../../scripts/engine.ts";
 
 const table = [
   "22 1 254:0 / / rw,relatime - ext4 /dev/vda rw",
@@ -69,3 +74,29 @@ describe("threads by disk", () => {
     expect(threads.on("/srv/old/v")).toBe(before);
   });
 });
+
+test("fifteen file servers that hang leave threads for the others and for the node", async () => {
+  const folder = await mkdtemp(`${tmpdir()}/csimux-threads-`);
+  try {
+    // Reading a pipe without a writer hangs like a share without its server (fifo(7)).
+    execFileSync("mkfifo", [`${folder}/share`]);
+    const files = new URL("../../lib/io/files.ts", import.meta.url).pathname;
+    const program = `
+      import { stat } from "node:fs/promises";
+      import { filesOn } from ${JSON.stringify(files)};
+      for (let server = 0; server < 15; server++)
+        for (let call = 0; call < 9; call++) void filesOn("nas" + server).readText("${folder}/share").catch(() => {});
+      await new Promise(setImmediate);
+      for (const work of [filesOn("another").entry("/"), stat("/")]) await work;
+      process.stdout.write("answered", () => process.kill(process.pid, "SIGKILL"));`;
+    const env = { ...engineSettings, PATH: "/usr/bin:/bin" };
+    const ended = promisify(execFile)(process.execPath, ["-e", program], {
+      env,
+      timeout: 20_000,
+      killSignal: "SIGKILL",
+    });
+    expect(await ended.catch((error: { readonly stdout: string }) => error)).toMatchObject({ stdout: "answered" });
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}, 30_000);

@@ -7,7 +7,7 @@ import type { Lease } from "../../io/lease.ts";
 import type { SharePoint } from "../../io/share-point.ts";
 import type { CopySource } from "../copying.ts";
 import type { Context, Page, PageRequest, SnapshotAbility, Source, VolumeSpec } from "../driver.ts";
-import type { ErrorMapping } from "../failure.ts";
+import { type ErrorMapping, unfinished } from "../failure.ts";
 import type { CopyTargetStore, HealthInspection, VolumeStore } from "../store.ts";
 import { copySourceBy } from "./copying/copied-sources.ts";
 import { Layout } from "./layout.ts";
@@ -115,7 +115,10 @@ export class StorePerOperation implements VolumeStore<VolumeFolder> {
   }
 
   get snapshots(): SnapshotAbility {
-    return onEach(async () => (await this.#at()).snapshots, ["create", "delete", "get", "list"]);
+    const others = onEach(async () => (await this.#at()).snapshots, ["delete", "get", "list"]);
+    const create: SnapshotAbility["create"] = async (name, ...given) =>
+      (await this.#toMake(`snapshot "${name}"`)).snapshots.create(name, ...given);
+    return { create, ...others };
   }
 
   get copySource(): CopySource {
@@ -171,7 +174,7 @@ export class StorePerOperation implements VolumeStore<VolumeFolder> {
   }
 
   async create(spec: VolumeSpec, call: Call): Promise<VolumeFolder> {
-    return (await this.#at()).create(spec, call);
+    return (await this.#toMake(`volume "${spec.name}"`)).create(spec, call);
   }
 
   async find(id: string): Promise<VolumeFolder | undefined> {
@@ -209,6 +212,13 @@ export class StorePerOperation implements VolumeStore<VolumeFolder> {
   /** The store on the base folder that the connection's file names. */
   #given(): DirectoryStore {
     return this.#parts.storeOn(this.#parts.context);
+  }
+
+  /** The store for a creation. An earlier call may have made the object, so that it cannot be looked for now is not final. */
+  async #toMake(what: string): Promise<DirectoryStore> {
+    return this.#at().catch((error: unknown) => {
+      throw unfinished(error, this.#parts.context, `create ${what}`);
+    });
   }
 
   async #at(): Promise<DirectoryStore> {

@@ -28,6 +28,10 @@ export interface SnapshotRecord extends TreeRecord {
   readonly volumeId: string;
 }
 
+/** Whether a record is that of a tree whose name has other capitals: where they do not count, as over SMB, each of the keys leads to it. */
+export const isOfOther = (key: string, record: VolumeRecord | SnapshotRecord | undefined): boolean =>
+  record?.name !== undefined && record.name !== key && record.name.toLowerCase() === key.toLowerCase();
+
 const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
 
 function size(value: unknown): bigint | undefined {

@@ -2,12 +2,12 @@ import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { unless } from "../../io/files.ts";
 import type { Page, PageRequest, Snapshot, VolumeFilter } from "../driver.ts";
-import { throwIfCancelled, unfinished } from "../failure.ts";
+import { lookedFor, throwIfCancelled, unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { copyFrom, make, type SourceTree, type TreePlan } from "./creation.ts";
 import { isVolumeId } from "./layout.ts";
 import { type OperationContext, present } from "./operation-context.ts";
-import { type SnapshotRecord, snapshotRecords, type TreeRecords } from "./records.ts";
+import { isOfOther, type SnapshotRecord, snapshotRecords, type TreeRecords } from "./records.ts";
 import {
   oldSource,
   parseSnapshotId,
@@ -57,8 +57,9 @@ export class TreeSnapshots {
     const key = snapshotKey(name, maxIdBytes);
     const place = partsOfKey(key);
     return trees.alone(place.tree, async () => {
-      if (await trees.has(place.tree)) return this.#existing(key, name, volumeId);
-      await present(this.#context);
+      const look = <T>(work: Promise<T>) => lookedFor(work, this.#context, `create snapshot "${name}"`);
+      if (await look(trees.has(place.tree))) return this.#existing(key, name, volumeId);
+      await look(present(this.#context));
       const file = this.#context.layout.record("s", key);
       const subject = { trees, tree: place.tree, records: this.#records, key, file };
       const record = await make(this.#context, subject, () => this.#plan(name, volumeId, call), call);
@@ -69,6 +70,10 @@ export class TreeSnapshots {
   async delete(id: string, call: Call): Promise<void> {
     const place = parseSnapshotId(id);
     if (place === undefined) return;
+    if (!this.#context.local && place.key !== undefined && isOfOther(place.key, await this.#records.read(place.key)))
+      return call.log.warn("nothing to delete: the snapshot of this id has a name with other capitals", {
+        snapshot: id,
+      });
     const { trees } = this.#parts;
     const file = place.key === undefined ? undefined : this.#context.layout.record("s", place.key);
     // csimux never builds a tree under the name of an old folder, so its removal needs no record.
@@ -143,7 +148,7 @@ export class TreeSnapshots {
 
   /** The result of creating an existing snapshot. */
   async #existing(key: string, name: string, volumeId: string): Promise<Snapshot> {
-    const record = await this.#records.read(key);
+    const record = await lookedFor(this.#records.read(key), this.#context, `create snapshot "${name}"`);
     if (record?.name !== name || record.volumeId !== volumeId) {
       const whose = record ? `of volume "${record.volumeId}"` : "but its record cannot be read";
       throw this.#error("already-exists", `snapshot "${name}" exists, ${whose}`);

@@ -4,7 +4,7 @@ import { CsiError, errnoOf } from "../../core/errors.ts";
 import { backendName } from "../../core/name.ts";
 import type { CopySpec, SourceSnapshot, StillHeld } from "../copying.ts";
 import type { Context, Page, PageRequest, Source, VolumeSpec } from "../driver.ts";
-import { type ErrorMapping, throwIfCancelled, unfinished } from "../failure.ts";
+import { type ErrorMapping, lookedFor, throwIfCancelled, unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { checkSameRequest, sizeFrom } from "../sizes.ts";
 import type { HealthInspection, StoredVolume } from "../store.ts";
@@ -15,7 +15,7 @@ import { copyOf, make, type SourceTree, type TreePlan } from "./creation.ts";
 import { isVolumeId } from "./layout.ts";
 import { type OperationContext, present } from "./operation-context.ts";
 import type { OwnershipAndMode } from "./owner.ts";
-import { type TreeRecords, type VolumeRecord, volumeRecords } from "./records.ts";
+import { isOfOther, type TreeRecords, type VolumeRecord, volumeRecords } from "./records.ts";
 import { type SnapshotMethods, sameSnapshot } from "./snapshot-methods.ts";
 import { checkTools } from "./tools.ts";
 import type { Trees } from "./trees.ts";
@@ -64,10 +64,11 @@ export class DirectoryStore {
   async create(spec: VolumeSpec, call: Call): Promise<VolumeFolder> {
     const { trees } = this.#parts;
     const id = this.idOf(spec.name);
-    if (await trees.has(id)) return this.#existing(id, spec);
+    const look = <T>(work: Promise<T>) => lookedFor(work, this.#context, `create volume "${spec.name}"`);
+    if (await look(trees.has(id))) return this.#existing(id, spec);
     // On a fixed base folder, the record that is written first proves that it exists.
-    if (this.#context.mountTypes !== undefined) await present(this.#context);
-    if (await this.unfinished.has(id)) throw this.#copied("already-exists", id, "delete or cancel that first");
+    if (this.#context.mountTypes !== undefined) await look(present(this.#context));
+    if (await look(this.unfinished.has(id))) throw this.#copied("already-exists", id, "delete or cancel that first");
     const subject = { trees, tree: id, records: this.#records, key: id, file: this.#file(id) };
     try {
       return folder(id, await make(this.#context, subject, () => this.#plan(spec, call), call));
@@ -83,6 +84,7 @@ export class DirectoryStore {
       const record = await this.#records.read(id);
       // The call that made it of a copy may have ended before this step.
       if (record?.copyOf && (await this.unfinished.has(id))) await this.#parts.trees.sync();
+      if (isOfOther(id, record)) return undefined;
       return folder(id, record);
     }
     await present(this.#context);
@@ -92,6 +94,8 @@ export class DirectoryStore {
 
   async remove(id: string, before: (asset: VolumeFolder) => Promise<void>, call: Call): Promise<void> {
     if (!isVolumeId(id)) return;
+    if (!this.#context.local && isOfOther(id, await this.#records.read(id)))
+      return call.log.warn("nothing to delete: the volume of this id has a name with other capitals", { volume: id });
     await this.sources.refuseProtected({ kind: "volume", id }, call);
     const record = this.#file(id);
     const current = await this.#parts.trees.current(id, record);
@@ -157,12 +161,14 @@ export class DirectoryStore {
 
   /** The tree of an existing volume. Throws "not-found". */
   async origin(id: string): Promise<SourceTree> {
-    if (!isVolumeId(id) || !(await this.#parts.trees.has(id))) {
+    const isThere = isVolumeId(id) && (await this.#parts.trees.has(id));
+    const record = isThere ? await this.#records.read(id) : undefined;
+    if (!isThere || isOfOther(id, record)) {
       await present(this.#context);
       const text = `connection "${this.#context.connection}": volume "${id.slice(0, 128)}" does not exist`;
       throw new CsiError("not-found", text);
     }
-    return { path: this.#context.layout.tree("v", id), bytes: (await this.#records.read(id))?.bytes ?? 0n };
+    return { path: this.#context.layout.tree("v", id), bytes: record?.bytes ?? 0n };
   }
 
   #file(id: string): string {
@@ -192,7 +198,7 @@ export class DirectoryStore {
 
   /** The result of creating an existing volume. A tree of unknown name or size takes the requested ones. */
   async #existing(id: string, spec: VolumeSpec): Promise<VolumeFolder> {
-    const record = await this.#records.read(id);
+    const record = await lookedFor(this.#records.read(id), this.#context, `create volume "${spec.name}"`);
     checkSameRequest(this.#context.connection, this, spec, folder(id, record));
     try {
       // The call that created it may have ended before this step.

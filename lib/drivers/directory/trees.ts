@@ -218,7 +218,8 @@ export class Trees {
     const { files, local } = this.#context;
     const text = local || record === undefined ? undefined : await files.readText(record);
     const facts = await unless(files.facts(path), "ENOENT", "ENOTDIR");
-    return facts && { kind: facts.kind, mark: `${facts.mark} ${text ?? ""}` };
+    // The first line, to which an expansion by another controller adds others, is that of the creation.
+    return facts && { kind: facts.kind, mark: `${facts.mark} ${text?.split("\n", 1)[0] ?? ""}` };
   }
 
   /** What is at the path of a tree that was not found. A client of NFS may have answered from its cache, or the share was being mounted again. */

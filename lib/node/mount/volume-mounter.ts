@@ -31,6 +31,8 @@ export interface AttachedStaging {
   readonly writer: StageRecordWriter;
   /** The record of an earlier call. */
   readonly before: StageRecord | undefined;
+  /** Whether what is mounted at the staging path is the volume's, as far as records tell (MountOwnership.owns). */
+  readonly isOwn: boolean;
   /** The mount table, read after attaching. */
   readonly table: MountTable;
   readonly call: Call;
@@ -83,7 +85,7 @@ export class VolumeMounter {
     const known = (isOurs ? top : writer.record.shows) ?? matchesNothing(share.source);
     const health = sameFolder(top, known) ? await this.#mounts.health(top, call.signal) : "fine";
     if (health === "silent") throw serverSilent(writer.record.volumeId, top);
-    const halfMade = !isOurs && wasInterrupted(share, step.before);
+    const halfMade = !isOurs && wasInterrupted(share, step);
     if (health === "stale" || halfMade) {
       const why = halfMade ? "an interrupted call mounted it" : "its server no longer knows it";
       call.log.warn(`mounting a staged volume again: ${why}`, { at, source: top.source });
@@ -232,11 +234,15 @@ export class VolumeMounter {
 }
 
 /**
- * Whether an equal call ended after starting the share's own program and before recording its mount. A mount made by
- * mount(8) has the name of its source; such a program may choose another name.
+ * Whether an equal call ended after mounting the share and before recording the mount. It may have another source: the share's own program
+ * chooses one, and of NFS, the kernel shows every mount of a file system under the name of the server that was used first (nfs_show_devname).
  */
-const wasInterrupted = ({ program, source }: AttachedShare, before: StageRecord | undefined): boolean =>
-  program !== undefined && before?.attached?.kind === "share" && before.attached.source === source && !before.shows;
+function wasInterrupted({ program, source, alternatives = [], fsType }: AttachedShare, step: StagingStep): boolean {
+  const { before, isOwn, table, at } = step;
+  if (!isOwn || before?.attached?.kind !== "share" || before.shows) return false;
+  const isAsked = [source, ...alternatives].includes(before.attached.source);
+  return isAsked && (program !== undefined || table.isOfType(at, fsType));
+}
 
 /** The file system of a whole disk that is mounted, if it is of the requested type. One on several disks has a number of its own. */
 const mountOf = (

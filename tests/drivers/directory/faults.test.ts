@@ -70,6 +70,22 @@ describe("while the base folder is missing", () => {
   });
 });
 
+test.each(["entry", "readText"] as const)(
+  "what a call without an answer has made is asked for again while the share denies access (%s)",
+  async step => {
+    const driver = openOn(base);
+    await driver.create(volumeOf("a"), call);
+    await snapshotsOf(driver).create("s", "a", {}, call);
+    const denied = async () => {
+      throw Object.assign(new Error("denied"), { code: "EACCES" });
+    };
+    const refused = openOn(base, { files: { ...localFiles, [step]: denied } });
+    expect(await codeOf(refused.create(volumeOf("a"), call))).toBe("unavailable");
+    expect(await codeOf(snapshotsOf(refused).create("s", "a", {}, call))).toBe("unavailable");
+    await expect(refused.create(volumeOf("a"), call)).rejects.toThrow("let csimux write to the base folder");
+  },
+);
+
 test.each([
   ["nfs-client", 0x6969],
   ["smb-client", 0xfe534d42],

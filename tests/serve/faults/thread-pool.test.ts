@@ -21,10 +21,10 @@ async function serving(env: Readonly<Record<string, string>>, work: (daemon: Dae
 const facts = async (pid: number, name: "environ" | "cmdline"): Promise<readonly string[]> =>
   (await readFile(`/proc/${pid}/${name}`, "utf8")).split("\0");
 
-test("the daemon restarts itself with 12 threads for file systems, under its pid and with its arguments", () =>
+test("the daemon restarts itself with 64 threads for file systems, under its pid and with its arguments", () =>
   serving({ CSIMUX_TEST: "kept" }, async ({ pid }) => {
     const environment = await facts(pid, "environ");
-    expect(environment).toContain("UV_THREADPOOL_SIZE=12");
+    expect(environment).toContain("UV_THREADPOOL_SIZE=64");
     expect(environment).toContain("CSIMUX_TEST=kept");
     const [, ...args] = await facts(pid, "cmdline");
     expect(args.slice(0, 2)).toEqual(["serve", "--endpoint"]);

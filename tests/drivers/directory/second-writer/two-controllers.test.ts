@@ -102,6 +102,15 @@ describe("between two steps of a deletion", () => {
     expect(await leftOn(base)).toEqual([]);
   });
 
+  test("a volume that another controller expands meanwhile is deleted, not taken for one that it has made", async () => {
+    await openOn(base).create(volumeOf("a"), call);
+    await writeFile(`${base}/v/a/content`, "old");
+    const range = { required: 2n * gib, limit: undefined };
+    const files = movingAfter(async () => openOn(base).expand?.expand("a", range, call));
+    expect(await codeOf(openOn(base, { ...share, files }).delete("a", call))).toBe("ok");
+    expect(await leftOn(base)).toEqual([]);
+  });
+
   test("a client that answers for the folder from its cache is made to ask its server", async () => {
     await openOn(base).create(volumeOf("a"), call);
     const cached = await localFiles.facts(`${base}/v/a`);

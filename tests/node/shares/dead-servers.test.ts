@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { mkdir, open, readdir } from "node:fs/promises";
-import { attachers } from "../../lib/node/attach/attachers.ts";
-import type { NodeVolumes } from "../../lib/node/volumes.ts";
-import { MountProgram } from "../fakes/mount-program.ts";
-import { callOf, calm, codeOf, isRoot, keptLog, Lab, local, mountinfo } from "./lab.ts";
+import { attachers } from "../../../lib/node/attach/attachers.ts";
+import type { NodeVolumes } from "../../../lib/node/volumes.ts";
+import { MountProgram } from "../../fakes/mount-program.ts";
+import { callOf, calm, codeOf, isRoot, keptLog, Lab, local, mountinfo } from "../lab.ts";
 
 let lab: Lab;
 let mount: MountProgram;
