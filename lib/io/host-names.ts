@@ -19,7 +19,7 @@ export type Resolve = (host: string) => Promise<readonly LookupAddress[]>;
 
 /**
  * Resolves the names of hosts. A name that no name server answers holds a thread for many seconds (resolv.conf(5)), so only a few are
- * resolved at once: files need the other threads (12 for the process, see UV_THREADPOOL_SIZE). Names that no server answered before have
+ * resolved at once: files need the other threads (64 for the process, see UV_THREADPOOL_SIZE). Names that no server answered before have
  * slots of their own, so that no other name waits for them.
  */
 export class HostNames {

@@ -44,7 +44,7 @@ export class Snapshots {
       // A snapshot has the topologies of its connection, whatever is preferred.
       const policy = { ...settings().policy, honourPreferred: "off" } as const;
       accessibleTopologyFor(connection.accessibleTopology, accessibility, policy);
-      const made = await calls.make(connection, () => snapshots.create(name, source.id, parameters, own));
+      const made = await calls.create(connection, () => snapshots.create(name, source.id, parameters, own));
       const id = handles.encodeNew("snapshot", source.connection, made.id);
       return { ...handles.snapshot(connection, made), id, volumeId: volume };
     });
@@ -154,7 +154,7 @@ export class GroupSnapshots {
       using _held = locks.lock([key], sources.map(lockKey));
       using lease = await connections.lease(only, "retry");
       const groups = ability(lease.connection, "groupSnapshots");
-      const made = await calls.make(lease.connection, () => groups.create(name, ids, parameters, own));
+      const made = await calls.create(lease.connection, () => groups.create(name, ids, parameters, own));
       const group = handles.groupSnapshot(lease.connection, made);
       // As the request writes it, like CreateSnapshot: snapshot-controller looks for the PersistentVolume that has this id.
       const asked = new Map(sources.map((source, index) => [encodeHandle(source), volumes[index]]));

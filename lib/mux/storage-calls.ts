@@ -4,7 +4,7 @@ import type { Context, Driver, FoundVolume } from "../drivers/driver.ts";
 import { Breaker } from "./breaker.ts";
 import type { Connection, ConnectionRecord } from "./connection.ts";
 import type { Connections } from "./connections.ts";
-import { checkResult, isLoginRefused } from "./unusable.ts";
+import { checkResult, isLoginRefused, uncertain } from "./unusable.ts";
 
 /** How many connections are asked at once for a request that concerns all of them. */
 export const connectionsAtOnce = 16;
@@ -57,6 +57,13 @@ export class StorageCalls {
   async make<T>(connection: Connection, work: () => Promise<T>): Promise<T> {
     this.#refuse(connection.name);
     return this.#counted(connection, work, true);
+  }
+
+  /** Like `make`, for what creates a volume or snapshot. A refused login is not a final answer (uncertain). */
+  async create<T>(connection: Connection, work: () => Promise<T>): Promise<T> {
+    return this.make(connection, work).catch((error: unknown) => {
+      throw uncertain(error);
+    });
   }
 
   /** Like `make`, with a time limit; for calls that change nothing. Throws "unavailable" if there is no answer in time. */

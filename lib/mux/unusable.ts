@@ -58,6 +58,18 @@ const stateAfter = (error: unknown): StorageState =>
 /** Whether a request failed because the storage system does not accept the credentials or the account. */
 export const isLoginRefused = (error: unknown): boolean => stateAfter(error) === "login-refused";
 
+/**
+ * The error of a creation. While the storage system refuses the login, csimux cannot look for what an earlier call has made whose answer was
+ * lost: a provisioner that ends on the answer would leave it there.
+ */
+export const uncertain = (error: unknown): unknown =>
+  error instanceof CsiError && error.code === "unauthenticated"
+    ? new CsiError("unavailable", `${error.message}; retrying, because a part of it may exist`, {
+        cause: error,
+        refused: "login-refused",
+      })
+    : error;
+
 /** What a request says about the storage system, according to its error if it failed; `before`: the result before it. */
 export function checkResult(error: unknown, before: CheckResult | undefined): CheckResult {
   const state = error === undefined ? "good" : stateAfter(error);

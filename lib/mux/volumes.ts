@@ -261,7 +261,7 @@ export class Volumes {
     const accessibleTopology = await this.#topology(connection, request, call);
     refuseMutable(connection, spec);
     const { calls } = this.#context;
-    return { volume: await calls.make(connection, () => connection.driver.create(spec, call)), accessibleTopology };
+    return { volume: await calls.create(connection, () => connection.driver.create(spec, call)), accessibleTopology };
   }
 
   /** The source is on another connection. */

@@ -29,6 +29,7 @@ const answers = rows.slice(callers.length + 1);
 
 const call = testCall();
 const zone = (name: string) => ({ "t.example/zone": name });
+const denied = new CsiError("unauthenticated", "user name or password are wrong");
 const down = new CsiError("unavailable", "no route to host");
 const pool = { from: { kind: "members" as const, members: ["a", "b"] }, policy: "ordered" as const };
 const anywhere = { capabilities: [], parameters: { connection: "a" }, segment: undefined };
@@ -139,6 +140,10 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
       world.memory("a").fail.create = down;
       await create(world);
     },
+    "the storage system refuses the login": async world => {
+      world.memory("a").fail.create = denied;
+      await create(world);
+    },
     "the pool does not exist or is not imported": async world => {
       const subject = { connection: "a", explain: zfsErrorMapping };
       const absent = new ZfsError("pool-absent", 'the pool "nopool" does not exist or is not imported');
@@ -219,6 +224,14 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
   },
   CreateSnapshot: {
     "the connection has no file": world => snapshot(world, "v:absent/v"),
+    "the storage system refuses the login": async world => {
+      const fail = async () => {
+        throw denied;
+      };
+      const { snapshots, ...driver } = world.memory("a").driver();
+      world.traits.set("a", { driver: { ...driver, ...(snapshots && { snapshots: { ...snapshots, create: fail } }) } });
+      await snapshot(world, "v:a/v");
+    },
     "the volume does not belong to this driver": world => snapshot(world, "foreign"),
     "the class names another connection": world => snapshot(world, "v:a/v", { connection: "b" }),
   },
