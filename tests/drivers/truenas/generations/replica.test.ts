@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
-import { codeOf } from "../../contract/driver-volumes.ts";
-import { callWith, getVolume, volumeOf } from "../../contract/rig.ts";
-import type { Double } from "../../fakes/truenas/double.ts";
-import { on, openOn, type Protocol, parent } from "./rig.ts";
+import { codeOf } from "../../../contract/driver-volumes.ts";
+import { callWith, getVolume, volumeOf } from "../../../contract/rig.ts";
+import type { Double } from "../../../fakes/truenas/double.ts";
+import { on, openOn, type Protocol, parent } from "../rig.ts";
 
 // A volume that was sent with its properties (zfs send -R) below another dataset of one system, which is a connection, too.
 

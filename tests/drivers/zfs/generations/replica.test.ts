@@ -1,12 +1,12 @@
 import { expect, test } from "bun:test";
 import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import type { Driver } from "../../../lib/drivers/driver.ts";
-import { codeOf } from "../../contract/driver-volumes.ts";
-import { perTest } from "../../contract/per-test.ts";
-import { callWith, getVolume, volumeOf } from "../../contract/rig.ts";
-import { backstore, base, lio, nameOf, savedPath } from "./targets/lio-places.ts";
-import { openZfs, type ZfsRig, zfsRig } from "./zfs-rig.ts";
+import type { Driver } from "../../../../lib/drivers/driver.ts";
+import { codeOf } from "../../../contract/driver-volumes.ts";
+import { perTest } from "../../../contract/per-test.ts";
+import { callWith, getVolume, volumeOf } from "../../../contract/rig.ts";
+import { backstore, base, lio, nameOf, savedPath } from "../targets/lio-places.ts";
+import { openZfs, type ZfsRig, zfsRig } from "../zfs-rig.ts";
 
 // A volume that was sent with its properties (zfs send -R) to a second pool of one host, which is a connection, too.
 
