@@ -136,16 +136,17 @@ class Iscsi implements Attacher {
     const target = targetOf(context, volumeId);
     const isMultipath = await this.#multipath.runs();
     const sessions = await this.#portalSessions.restored(target, isMultipath, call);
-    const known = await this.#units(target);
+    const known = await this.#ownUnits(target, call);
     // A session that another volume of the target opened shows this volume's disk only after a scan.
     const disks = isMultipath || known.length === 0 ? await this.#missing(target, call) : [];
     if (isMultipath && disks.length > 0) await this.#multipath.waitForMap(disks, target.portals.length > 1, call);
     return [...sessions.map(({ id }) => `session ${id}`), ...disks];
   };
 
-  /** Scans for the LUN in sessions that do not show it. Returns the names of the new disks. */
-  async #missing({ iqn, lun, iface }: Target, call: Call): Promise<readonly string[]> {
-    const found = (await sessionsOf(iqn, this.#sysfs)).map(async session => {
+  /** Scans for the LUN in sessions with its portals that do not show it. Returns the names of the new disks. */
+  async #missing(target: Target, call: Call): Promise<readonly string[]> {
+    const { iface, lun } = target;
+    const found = (await this.#sessions(target, call)).map(async session => {
       if (session.iface !== iface || !session.isLoggedIn || (await unitOf(session, lun, this.#sysfs))) return undefined;
       await scan(session, lun, this.#sysfs, call.signal);
       return (await unitOf(session, lun, this.#sysfs))?.name;

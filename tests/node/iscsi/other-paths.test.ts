@@ -61,7 +61,7 @@ for (const isMapped of [true, false])
     };
     expect(await codeOf(b.attach(host, {}, a))).toBe("unavailable");
     expect(host.disks).toEqual(["sda"]);
-    // The orchestrator goes on to ask for it: that must not keep the other one's disk.
+    // Its record stays, because the orchestrator asks for it again: that keeps no disk of the other one.
     await a.detach(host, b);
     expect(host.disks).toEqual([]);
     host.before = () => {};
@@ -69,3 +69,15 @@ for (const isMapped of [true, false])
     await b.detach(host);
     expect([host.sessions, host.disks]).toEqual([[], []]);
   });
+
+test("a lost disk comes back also while a target of another storage system that has the same name shows its own", async () => {
+  using host = new FakeHost(one, two);
+  const volumeAt = (id: string, portal: string) =>
+    new FakeVolume(id, { node_attach_driver: "iscsi", iqn, lun: "0", portal });
+  const [a, b] = [volumeAt("a", one), volumeAt("b", two)];
+  await a.attach(host);
+  await b.attach(host);
+  host.lose("session1");
+  expect(host.disks).toEqual(["sdb"]);
+  expect(await a.restore(host)).toEqual(["session 3", "sda"]);
+});
