@@ -28,8 +28,8 @@ export function propertyShare(
     );
   };
   /** A dataset that came with its properties (zfs receive) names the share of the one that it was sent from, which the same host may serve. */
-  const isOwn = ({ dataset, mountpoint }: ZfsVolume, share: string): boolean =>
-    protocol === "smb" ? share === usershareName(dataset) : mountpoint === undefined || share === mountpoint;
+  const isCopied = ({ dataset, mountpoint, isReceived }: ZfsVolume, share: string): boolean =>
+    isReceived && share !== (protocol === "smb" ? usershareName(dataset) : (mountpoint ?? share));
   return {
     ...{ protocol, access: protocols[protocol], growsOnNode: false, reach: { server } },
     publish: async volume => (volume.finished ? {} : addressOf(volume)),
@@ -42,7 +42,7 @@ export function propertyShare(
     existing: async volume => addressOf(volume),
     context(volume) {
       const { server: noted, share } = volume.notes;
-      const isKnown = noted !== undefined && share !== undefined && isOwn(volume, share);
+      const isKnown = noted !== undefined && share !== undefined && !isCopied(volume, share);
       return isKnown ? { server: noted, share } : addressOf(volume);
     },
   };
