@@ -50,7 +50,12 @@ export async function adoptedObject<A extends StoredVolume>(
   if (id === undefined) throw refusal("is not where this connection has its volumes; move it there first");
   return parts.alone(id, async () => {
     const own = await store.find(id, call);
-    if (own?.finished) return { ...volumeOf(parts, mark ? await withoutClaim(parts, own, call) : own), marked: true };
+    if (own?.finished) {
+      // A copy that was received with its properties names the target of the volume that it was sent from.
+      const [finding] = (await share.look?.([own], call))?.get(id) ?? [];
+      if (finding) throw refusal(`cannot be reached by nodes: ${finding.message}; correct that first`);
+      return { ...volumeOf(parts, mark ? await withoutClaim(parts, own, call) : own), marked: true };
+    }
     if (own) throw refusal("is an unfinished volume of csimux, and may still be created or removed");
     const asset = await store.unmarked?.(id, call);
     if (!asset) throw absent(parts, id);

@@ -138,7 +138,8 @@ export class VolumeStaging {
     refuseSecond(record, staged);
     if (!before && this.#most < Number.POSITIVE_INFINITY) await this.#refuseMore(volumeId);
     const writer = new StageRecordWriter(records, record, before);
-    const wanted = { ...request, readonly: isReadOnly(capability.mode), notes: record.notes, table };
+    const others = () => this.#others(record);
+    const wanted = { ...request, readonly: isReadOnly(capability.mode), notes: record.notes, table, others };
     try {
       if (attacher.detach) await writer.save();
       const attached = await this.#alone(attacher, context, call, () => attacher.attach(wanted, writer.note, call));
@@ -211,13 +212,18 @@ export class VolumeStaging {
     return withTargetLock(this.#parts.targets, attacher, context, call, work);
   }
 
+  /** Other volumes of the same protocol that are attached to this node, or were about to be. */
+  async #others({ protocol, volumeId }: StageRecord): Promise<readonly StageRecord[]> {
+    const all = await this.#parts.records.seen();
+    return all.filter(other => other.protocol === protocol && other.volumeId !== volumeId);
+  }
+
   async #detach(record: StageRecord, call: Call): Promise<void> {
     const { attachers, records } = this.#parts;
     const { protocol, volumeId } = record;
     const attacher = attacherOf(attachers, protocol, volumeId);
     await this.#alone(attacher, record.context, call, async () => {
-      // Other volumes of the same protocol that are attached to this node, or were about to be.
-      const others = (await records.seen()).filter(other => other.protocol === protocol && other.volumeId !== volumeId);
+      const others = await this.#others(record);
       if (!wasNeverAttached(attacher, record)) await attacher.detach?.(record, others, call);
       await records.remove(volumeId);
     });

@@ -7,6 +7,7 @@ export class FakeVolume {
   readonly volumeId: string;
   readonly context: Readonly<Record<string, string>>;
   notes: Record<string, string> = {};
+  attached: object | undefined;
 
   constructor(volumeId: string, context: Readonly<Record<string, string>>) {
     this.volumeId = volumeId;
@@ -20,11 +21,16 @@ export class FakeVolume {
     }
   };
 
-  async attach(host: Host, secrets: Readonly<Record<string, string>> = {}): Promise<AttachedDevice> {
+  async attach(
+    host: Host,
+    secrets: Readonly<Record<string, string>> = {},
+    ...others: readonly FakeVolume[]
+  ): Promise<AttachedDevice> {
     const { volumeId, context, notes, note } = this;
     const given = { publishContext: {}, capability: writer, readonly: false, table: new MountTable([]) };
-    const wanted: AttachRequest = { volumeId, context, notes, ...given };
+    const wanted: AttachRequest = { volumeId, context, notes, ...given, others: async () => others };
     const attached = await host.attacher().attach(wanted, note, { ...callOf(), secrets });
+    this.attached = attached;
     if (attached.kind === "device") return attached;
     throw new Error(`attached as ${attached.kind}`);
   }

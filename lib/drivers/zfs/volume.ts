@@ -32,6 +32,8 @@ export interface ZfsVolume extends StoredVolume {
   readonly origin: string | undefined;
   /** The block size of a zvol in bytes; 0 for a file system. */
   readonly block: bigint;
+  /** Whether it came as a whole with a stream (zfs receive), so that its notes are those of the volume that it was sent from. */
+  readonly isReceived: boolean;
 }
 
 /** The properties that make a dataset a volume. */
@@ -102,6 +104,7 @@ export function volumeOf(id: string, entry: Entry, settings: StoreSettings): Zfs
     mountpoint: mountpoint?.startsWith("/") ? mountpoint : undefined,
     origin: shownValue(entry, "origin"),
     block: type === "volume" ? bytesOf(shownValue(entry, "volblocksize")) : 0n,
+    isReceived: entry.properties.get(property.success)?.received === true,
   };
 }
 

@@ -88,6 +88,8 @@ export interface AttachRequest {
   readonly notes: AttachmentNotes;
   /** The mount table as it was when the call began. */
   readonly table: MountTable;
+  /** The recorded attachments of other volumes of the same protocol on this node. Absent: there are none. */
+  readonly others?: () => Promise<readonly Attachment[]>;
 }
 
 /** A recorded attachment; an interrupted call may not have completed it. */
@@ -95,6 +97,8 @@ export interface Attachment {
   readonly volumeId: string;
   readonly context: VolumeContext;
   readonly notes: AttachmentNotes;
+  /** What it was attached as; undefined until then. */
+  readonly attached?: object | undefined;
 }
 
 /**

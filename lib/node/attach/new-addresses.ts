@@ -54,7 +54,8 @@ export function atNewAddresses(known: Attachers, addresses: () => NewAddresses):
     });
     return {
       access,
-      attach: (wanted, note, call) => attacher.attach(at(wanted), note, call),
+      attach: ({ others = async () => [], ...wanted }, note, call) =>
+        attacher.attach({ ...at(wanted), others: async () => (await others()).map(both) }, note, call),
       ...(lockOf && { lockOf }),
       ...(check && { check: (context, volumeId) => check(contextAt(context, addresses()), volumeId) }),
       ...(detach && { detach: (attachment, others, call) => detach(both(attachment), others, call) }),

@@ -67,9 +67,13 @@ class Iscsi implements Attacher {
   readonly check = (context: VolumeContext, volumeId: string): void => void targetOf(context, volumeId);
 
   /** See Attacher. Also throws "unauthenticated" for refused credentials and "unavailable" when no portal answers. */
-  async attach({ volumeId, context }: AttachRequest, note: SaveNotes, call: Call): Promise<AttachedDevice> {
+  async attach(wanted: AttachRequest, note: SaveNotes, call: Call): Promise<AttachedDevice> {
+    const { volumeId, context } = wanted;
     const target = targetOf(context, volumeId);
     const isMultipath = await this.#multipath.runs();
+    const all = isMultipath ? await wanted.others?.() : undefined;
+    const namesakes = (all ?? []).filter(other => other.context["iqn"] === target.iqn);
+    await this.#refuseJoined(target, namesakes, call);
     const attributes = attributesOf(ownSecrets(call.secrets, context), isMultipath);
     const sessions = await this.#portalSessions.sessions(target, attributes, isMultipath, call);
     const added = () => note({ added: "yes" });
@@ -78,6 +82,7 @@ class Iscsi implements Attacher {
     const units = await this.#portalSessions.units(sessions, target, added, call);
     const names = units.map(({ name }) => name);
     const map = await this.#multipath.waitForMap(names, target.portals.length > 1, call);
+    await this.#refuseJoined(target, map ? namesakes : [], call);
     const others = map ? [] : (await this.#ownUnits(target, call)).map(({ name }) => name);
     const paths = map ? names : await this.#multipath.inUseFirst(names, others, "device/wwid", call);
     return await this.#multipath.device(paths, map, "device/wwid", `${target.iqn} LUN ${target.lun}`);
@@ -89,7 +94,7 @@ class Iscsi implements Attacher {
     await this.#portalSessions.opened(target, call);
     const siblings = others.filter(({ context }) => context["iqn"] === target.iqn);
     const used = siblings.map(({ context, volumeId }) => targetOf(context, volumeId));
-    const sharing = await filtered(used, other => this.#sharesDisk(target, other, call));
+    const sharing = await filtered(siblings, other => this.#sharesDisk(target, other, call));
     if (sharing.length === 0 && (attachment.notes["added"] || (await this.#login.hasOpened(target))))
       await this.#release(target, call);
     const unused = target.portals.filter(portal => !used.some(other => sharesSession(other, target.iface, portal)));
@@ -132,16 +137,17 @@ class Iscsi implements Attacher {
     const target = targetOf(context, volumeId);
     const isMultipath = await this.#multipath.runs();
     const sessions = await this.#portalSessions.restored(target, isMultipath, call);
-    const known = await this.#units(target);
+    const known = await this.#ownUnits(target, call);
     // A session that another volume of the target opened shows this volume's disk only after a scan.
     const disks = isMultipath || known.length === 0 ? await this.#missing(target, call) : [];
     if (isMultipath && disks.length > 0) await this.#multipath.waitForMap(disks, target.portals.length > 1, call);
     return [...sessions.map(({ id }) => `session ${id}`), ...disks];
   };
 
-  /** Scans for the LUN in sessions that do not show it. Returns the names of the new disks. */
-  async #missing({ iqn, lun, iface }: Target, call: Call): Promise<readonly string[]> {
-    const found = (await sessionsOf(iqn, this.#sysfs)).map(async session => {
+  /** Scans for the LUN in sessions with its portals that do not show it. Returns the names of the new disks. */
+  async #missing(target: Target, call: Call): Promise<readonly string[]> {
+    const { iface, lun } = target;
+    const found = (await this.#sessions(target, call)).map(async session => {
       if (session.iface !== iface || !session.isLoggedIn || (await unitOf(session, lun, this.#sysfs))) return undefined;
       await scan(session, lun, this.#sysfs, call.signal);
       return (await unitOf(session, lun, this.#sysfs))?.name;
@@ -177,11 +183,35 @@ class Iscsi implements Attacher {
     return [...new Map(sessions.map(session => [session.id, session])).values()];
   }
 
-  /** Whether another volume has the disk of this one, so also a session; one that has none counts, as its name may not be resolved now. */
-  async #sharesDisk(target: Target, other: Target, call: Call): Promise<boolean> {
+  /**
+   * Whether another volume has the disk of this one, so also a session; one that has none counts, as its name may not be resolved now, unless
+   * its staging was refused before it had one.
+   */
+  async #sharesDisk(target: Target, { attached, notes, ...volume }: Attachment, call: Call): Promise<boolean> {
+    const other = targetOf(volume.context, volume.volumeId);
     if (other.lun !== target.lun) return false;
     const [own, its] = [await this.#sessions(target, call), await this.#sessions(other, call)];
-    return its.length === 0 || its.some(({ id }) => own.some(session => session.id === id));
+    if (its.length === 0) return !!attached || !!notes["added"] || (await this.#login.hasOpened(other));
+    return its.some(({ id }) => own.some(session => session.id === id));
+  }
+
+  /**
+   * Throws "unavailable", without any disk of the volume, while one of the same target name on another storage system is in a map of multipathd:
+   * that takes disks for one that report the same identity, as those of a system that was set up with the configuration of another do, and would
+   * write some blocks of a file system to the one and some to the other.
+   */
+  async #refuseJoined(target: Target, namesakes: readonly Attachment[], call: Call): Promise<void> {
+    for (const namesake of namesakes) {
+      const other = targetOf(namesake.context, namesake.volumeId);
+      if (other.lun !== target.lun || (await this.#sharesDisk(target, namesake, call))) continue;
+      const map = await this.#multipath.mapOf((await this.#ownUnits(other, call)).map(({ name }) => name));
+      if (!map) continue;
+      const units = await this.#ownUnits(target, call);
+      await allEnded(units.map(unit => remove(unit, this.#sysfs, call.signal)));
+      const [here, there] = [target, other].map(({ portals }) => portals.map(portalText).join(", "));
+      const text = `${target.iqn} at ${here} is not used while the map ${map.name} of multipathd leads to the target of the same name at ${there}, because multipathd may take both disks for one; unstage that volume on this node first`;
+      throw new CsiError("unavailable", text);
+    }
   }
 
   /** Flushes and removes the disk. Throws "unavailable" if it is in use. */

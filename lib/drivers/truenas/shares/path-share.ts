@@ -102,8 +102,11 @@ export class PathShare implements ShareProtocol<ZfsVolume> {
     return { [noteKeys[kind.protocol][0]]: String(row.id), ...now };
   }
 
+  /** A dataset that was received with its properties names the path of the one that it was sent from, which the same system may share. */
   context(volume: ZfsVolume): Context {
-    return noted(volume, ["server", "share"]);
+    const known = noted(volume, ["server", "share"]);
+    const own = this.protocol === "nfs" && known["share"] !== undefined ? volume.mountpoint : undefined;
+    return own === undefined ? known : { ...known, share: own };
   }
 
   async existing(volume: ZfsVolume, call: Call): Promise<Notes> {

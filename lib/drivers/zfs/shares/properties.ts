@@ -27,6 +27,9 @@ export function propertyShare(
       `${dataset} is not mounted, so NFS cannot share it; give the dataset above it a mountpoint`,
     );
   };
+  /** A dataset that came with its properties (zfs receive) names the share of the one that it was sent from, which the same host may serve. */
+  const isCopied = ({ dataset, mountpoint, isReceived }: ZfsVolume, share: string): boolean =>
+    isReceived && share !== (protocol === "smb" ? usershareName(dataset) : (mountpoint ?? share));
   return {
     ...{ protocol, access: protocols[protocol], growsOnNode: false, reach: { server } },
     publish: async volume => (volume.finished ? {} : addressOf(volume)),
@@ -39,7 +42,8 @@ export function propertyShare(
     existing: async volume => addressOf(volume),
     context(volume) {
       const { server: noted, share } = volume.notes;
-      return noted !== undefined && share !== undefined ? { server: noted, share } : addressOf(volume);
+      const isKnown = noted !== undefined && share !== undefined && !isCopied(volume, share);
+      return isKnown ? { server: noted, share } : addressOf(volume);
     },
   };
 }

@@ -16,6 +16,8 @@ export interface ExportedTarget {
   readonly guid: string;
   /** The names that democratic-csi gives the target: it makes that before it notes them. Only of a volume that is not finished. */
   readonly unnoted?: TargetName | undefined;
+  /** Whether the name is that of the zvol from which this one was sent: that may have a target on this host, which it lacks at the moment. */
+  readonly isReceived?: boolean;
 }
 
 /** Properties that a zvol gets before its target is made, in the same script. */

@@ -56,7 +56,8 @@ export function targetGuard(host: StorageHost, programs: Pick<Programs, "zfs">, 
         const before = await tool.inspect(target, call);
         refuseForeign(target, before);
         if (finished && lacking(tool, before).length === 0) return;
-        if (before.parts.has(tool.own[0])) refuseUnproved(target, finished || has(before, tool.proofs.make));
+        const isNoted = finished && !target.isReceived;
+        if (before.parts.has(tool.own[0])) refuseUnproved(target, isNoted || has(before, tool.proofs.make));
         const parts = lacking(tool, await tool.make(target, before, call));
         if (parts.length > 0) throw incomplete(target, parts, "");
       });

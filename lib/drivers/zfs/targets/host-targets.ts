@@ -91,8 +91,8 @@ export function targetStep(verb: Verb, settings: LioSettings | NvmetSettings, mo
   };
 }
 
-const described = ({ qualifiedName: name, backstore, dataset, device, guid, unnoted }: ExportedTarget) => ({
-  ...{ name, backstore, dataset, device, tagged: bearsTag(backstore, guid) },
+const described = ({ qualifiedName: name, backstore, dataset, device, guid, unnoted, isReceived }: ExportedTarget) => ({
+  ...{ name, backstore, dataset, device, tagged: bearsTag(backstore, guid), received: isReceived === true },
   serial: guid === "" ? crypto.randomUUID() : uuidOf(guid),
   ...(unnoted && { unnoted: { name: unnoted.qualifiedName, backstore: unnoted.backstore } }),
 });

@@ -111,8 +111,8 @@ export class TargetShare implements ShareProtocol<ZfsVolume> {
   }
 
   /** udev writes "+" for a blank (OpenZFS, zvol_id). */
-  #targetOf({ dataset, guid }: ZfsVolume, name: TargetName): ExportedTarget {
-    return { ...name, dataset, device: `${this.#settings.devices}/${dataset.replaceAll(" ", "+")}`, guid };
+  #targetOf({ dataset, guid, isReceived }: ZfsVolume, name: TargetName): ExportedTarget {
+    return { ...name, dataset, device: `${this.#settings.devices}/${dataset.replaceAll(" ", "+")}`, guid, isReceived };
   }
 
   /** The names of a volume's target by its notes; without notes what democratic-csi falls back to. */

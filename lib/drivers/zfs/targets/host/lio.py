@@ -101,7 +101,10 @@ class Lio:
             unnoted = unnoted_of(target)
             if unnoted and os.path.isdir(os.path.join(self.iscsi, unnoted["name"])) and "backstore" in self.state(unnoted)[0]:
                 self.take_away(unnoted)
-            saved = self.saved_of(target, self.read_saved(finished))
+            config = self.read_saved(finished)
+            saved = self.saved_of(target, config)
+            if target["received"] and not saved[0] and "backstore" not in parts:
+                self.refuse_original(target, parts, config)
             self.complete(target, *saved)
             parts, foreign, _ = self.state(target)
             if foreign is not None:
@@ -111,6 +114,16 @@ class Lio:
                 raise Refused("lacking", parts=lacking, why="; ".join(self.ignored))
             self.save(target)
         return {"done": True, "ignored": self.ignored}
+
+    def refuse_original(self, target, parts, config):
+        """Refuses a name that the zvol was received with, where the one that it was sent from has it: that may be in a pool that is not imported
+        at the moment, and nodes that log in again would find this zvol in its place.
+        """
+        stores = [each for each in config.get("storage_objects", []) if each.get("plugin") == "block"]
+        for device in (each.get("dev") for each in stores if each.get("name") == target["backstore"]):
+            raise Refused("foreign", device=str(device))
+        if "target" in parts:
+            raise Refused("unproved")
 
     def is_complete(self, target):
         parts, foreign, _ = self.state(target)

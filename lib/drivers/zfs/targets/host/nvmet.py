@@ -127,6 +127,8 @@ class Nvmet:
                 raise Refused("foreign", device=foreign)
             if "subsystem" in parts and not (finished or target["tagged"] or "namespace" in parts):
                 raise Refused("unproved")
+            if target["received"] and "namespace" not in parts:
+                self.refuse_original(target, parts)
             if not finished:
                 self.file.read()
             absent = [each for each in self.ask["ports"] if not os.path.isdir(self.port(each))]
@@ -145,6 +147,19 @@ class Nvmet:
                 raise Refused("lacking", parts=lacking, why="; ".join(self.ignored))
             self.save(target)
         return {"done": True, "ignored": self.ignored}
+
+    def refuse_original(self, target, parts):
+        """Refuses a name that the zvol was received with, where the one that it was sent from has it: that may be in a pool that is not imported
+        at the moment, and hosts that connect again would find this zvol in its place.
+        """
+        saved = [each for each in self.file.read().get("subsystems", []) if each.get("nqn") == target["name"]]
+        paths = [space.get("device", {}).get("path") for each in saved for space in each.get("namespaces", [])]
+        if paths == [target["device"]]:
+            return
+        if paths:
+            raise Refused("foreign", device=str(paths[0]))
+        if "subsystem" in parts:
+            raise Refused("unproved")
 
     def is_complete(self, target):
         parts, foreign = self.state(target)
