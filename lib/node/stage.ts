@@ -220,12 +220,11 @@ export class VolumeStaging {
 
   async #detach(record: StageRecord, call: Call): Promise<void> {
     const { attachers, records } = this.#parts;
-    const { protocol, volumeId } = record;
-    const attacher = attacherOf(attachers, protocol, volumeId);
+    const attacher = attacherOf(attachers, record.protocol, record.volumeId);
     await this.#alone(attacher, record.context, call, async () => {
       const others = await this.#others(record);
       if (!wasNeverAttached(attacher, record)) await attacher.detach?.(record, others, call);
-      await records.remove(volumeId);
+      await records.remove(record.volumeId);
     });
   }
 
