@@ -70,17 +70,22 @@ export class TreeSnapshots {
   async delete(id: string, call: Call): Promise<void> {
     const place = parseSnapshotId(id);
     if (place === undefined) return;
-    if (!this.#context.local && place.key !== undefined && isOfOther(place.key, await this.#records.read(place.key)))
-      return call.log.warn("nothing to delete: the snapshot of this id has a name with other capitals", {
-        snapshot: id,
-      });
     const { trees } = this.#parts;
     const file = place.key === undefined ? undefined : this.#context.layout.record("s", place.key);
     // csimux never builds a tree under the name of an old folder, so its removal needs no record.
     const mark = async () => undefined;
-    await trees.alone(place.tree, async () =>
-      trees.remove(place.tree, { current: await trees.current(place.tree, file), record: file, mark }, call),
-    );
+    await trees.alone(place.tree, async () => {
+      const current = await trees.current(place.tree, file);
+      if (
+        !this.#context.local &&
+        place.key !== undefined &&
+        isOfOther(place.key, await this.#records.read(place.key))
+      ) {
+        const text = "nothing to delete: the snapshot of this id has a name with other capitals";
+        return call.log.warn(text, { snapshot: id });
+      }
+      await trees.remove(place.tree, { current, record: file, mark }, call);
+    });
   }
 
   async get(id: string): Promise<Snapshot> {

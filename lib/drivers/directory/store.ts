@@ -94,11 +94,12 @@ export class DirectoryStore {
 
   async remove(id: string, before: (asset: VolumeFolder) => Promise<void>, call: Call): Promise<void> {
     if (!isVolumeId(id)) return;
-    if (!this.#context.local && isOfOther(id, await this.#records.read(id)))
-      return call.log.warn("nothing to delete: the volume of this id has a name with other capitals", { volume: id });
     await this.sources.refuseProtected({ kind: "volume", id }, call);
     const record = this.#file(id);
     const current = await this.#parts.trees.current(id, record);
+    // After that, because what another controller has made since then is not what is to be deleted.
+    if (!this.#context.local && isOfOther(id, await this.#records.read(id)))
+      return call.log.warn("nothing to delete: the volume of this id has a name with other capitals", { volume: id });
     const isCopied = await this.unfinished.has(id);
     if (current !== undefined) {
       await before(folder(id, undefined));
