@@ -103,7 +103,8 @@ export class DirectoryStore {
     if (current !== undefined) {
       await before(folder(id, undefined));
       if (isCopied) await this.unfinished.forget(id);
-    } else if (isCopied) throw this.#copied("aborted", id, "retrying until that is cancelled");
+    } else if (isCopied && (await this.unfinished.find(id)))
+      throw this.#copied("aborted", id, "retrying until that is cancelled");
     // A volume of democratic-csi gets a record, so that an interrupted removal leaves a trace.
     const mark = () => this.#records.start(id, this.#record(undefined, 0n, undefined));
     await this.#parts.trees.remove(id, { current, record, mark }, call);
