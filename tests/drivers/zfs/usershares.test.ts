@@ -103,4 +103,15 @@ describe("a volume whose usershare would be that of another one is refused", () 
     expect(await driver.create(volumeOf(first), call)).toEqual(made);
     await driver.create(volumeOf(`${second}2`), call);
   });
+
+  test("also where both are made at the same time", async () => {
+    const { rig, driver } = await begun();
+    const both = await Promise.allSettled(["Data", "data"].map(name => driver.create(volumeOf(name), call)));
+    expect(both.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
+    const made = await rig.remains();
+    expect(made).toHaveLength(1);
+    await expect(driver.create(volumeOf(made[0] === "tank/k/v/data" ? "Data" : "data"), call)).rejects.toMatchObject({
+      code: "failed-precondition",
+    });
+  });
 });

@@ -71,10 +71,19 @@ function namesakesOf(id: string): readonly string[] | undefined {
   return all.filter(each => each !== id);
 }
 
+/** Whether the volumes of a connection get usershares. */
+const hasUsershares = ({ settings }: ZfsStorage): boolean => (settings.sharing["sharesmb"] ?? "off") !== "off";
+
+/** Makes a volume. Throws "aborted" while another one with the same usershare is made: neither would see the other one yet. */
+export const aloneWithShare = <T>(storage: ZfsStorage, id: string, make: () => Promise<T>): Promise<T> => {
+  if (!hasUsershares(storage)) return make();
+  return storage.shareNames.hold([`usershare ${usershareFile(storage.names.dataset(id))}`], make);
+};
+
 /** Throws "failed-precondition" for a usershare of another volume: `net usershare add` would take it over. */
 export async function refuseSameShare(storage: ZfsStorage, id: string, { signal }: Call): Promise<void> {
-  const { names, settings, zfs } = storage;
-  if ((settings.sharing["sharesmb"] ?? "off") === "off") return;
+  const { names, zfs } = storage;
+  if (!hasUsershares(storage)) return;
   const own = names.dataset(id);
   const others = namesakesOf(id)?.map(each => names.dataset(each));
   const found = others
