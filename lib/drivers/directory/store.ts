@@ -94,7 +94,7 @@ export class DirectoryStore {
 
   async remove(id: string, before: (asset: VolumeFolder) => Promise<void>, call: Call): Promise<void> {
     if (!isVolumeId(id)) return;
-    if (!this.#context.local && isOfOther(id, await this.#records.read(id)))
+    if (!this.#context.local && (await this.#isOther(id, await this.#records.read(id))))
       return call.log.warn("nothing to delete: the volume of this id has a name with other capitals", { volume: id });
     await this.sources.refuseProtected({ kind: "volume", id }, call);
     const record = this.#file(id);
@@ -176,6 +176,14 @@ export class DirectoryStore {
     return this.#context.layout.record("v", id);
   }
 
+  /** Whether what is found by an id is a volume whose name has other capitals. No record has the name of one that democratic-csi has made. */
+  async #isOther(id: string, record: VolumeRecord | undefined): Promise<boolean> {
+    if (record?.name !== undefined) return isOfOther(id, record);
+    if (!(await this.#parts.trees.has(id))) return false;
+    const names = await this.#parts.trees.names();
+    return !names.includes(id) && names.some(each => each.toLowerCase() === id.toLowerCase());
+  }
+
   #record(name: string | undefined, bytes: bigint, source: Source | undefined): VolumeRecord {
     return { name, bytes, source, created: new Date(), connection: this.#context.connection };
   }
@@ -199,8 +207,13 @@ export class DirectoryStore {
 
   /** The result of creating an existing volume. A tree of unknown name or size takes the requested ones. */
   async #existing(id: string, spec: VolumeSpec): Promise<VolumeFolder> {
-    const record = await lookedFor(this.#records.read(id), this.#context, `create volume "${spec.name}"`);
+    const look = <T>(work: Promise<T>) => lookedFor(work, this.#context, `create volume "${spec.name}"`);
+    const record = await look(this.#records.read(id));
     checkSameRequest(this.#context.connection, this, spec, folder(id, record));
+    if (!this.#context.local && (await look(this.#isOther(id, record)))) {
+      const text = `a volume whose name differs from "${id}" only in capitals exists`;
+      throw new CsiError("already-exists", `connection "${this.#context.connection}": ${text}`);
+    }
     try {
       // The call that created it may have ended before this step.
       await this.#parts.trees.sync();

@@ -33,7 +33,17 @@ test.each([
 });
 
 test("names that get an id of their own never get that of another one", () => {
-  const all = ["csimux-a", "x csimux-a", "x x csimux-a", " csimux-a", "x  csimux-a", "/csimux-a", "x /csimux-a", "csimux/a", "x csimux/a"];
+  const all = [
+    "csimux-a",
+    "x csimux-a",
+    "x x csimux-a",
+    " csimux-a",
+    "x  csimux-a",
+    "/csimux-a",
+    "x /csimux-a",
+    "csimux/a",
+    "x csimux/a",
+  ];
   expect(new Set(all.map(name => names.idOf(name))).size).toBe(all.length);
 });
 

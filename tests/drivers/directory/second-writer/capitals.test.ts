@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { type Files, localFiles } from "../../../../lib/io/files.ts";
 import { codeOf } from "../../../contract/driver-volumes.ts";
 import { callWith, findVolume, getVolume, gib, snapshotsOf, volumeOf } from "../../../contract/rig.ts";
@@ -74,7 +74,7 @@ const moment = {
   ...{ name: "", proof: "", bytes: gib, toSend: 0n, stable: true, methods: ["rsync"] },
   traits: { encrypted: undefined, blockBytes: 0n, fixed: {} },
 } as const;
-const copyOf = (name: string) => ({ name, range: { required: gib, limit: undefined }, parameters: {}, origin });
+const copyOf = (name: string) => ({ ...volumeOf(name), origin });
 
 test("a copy is not found, cancelled or continued by a name with other capitals", async () => {
   const target = opened().copyTarget;
@@ -82,7 +82,9 @@ test("a copy is not found, cancelled or continued by a name with other capitals"
   expect(await target?.find("data", call)).toBeUndefined();
   await target?.drop("data", call);
   expect(await codeOf(opened().delete("data", call))).toBe("ok");
-  expect(await codeOf(target?.begin(copyOf("data"), moment, "record", call) ?? Promise.resolve())).toBe("already-exists");
+  expect(await codeOf(target?.begin(copyOf("data"), moment, "record", call) ?? Promise.resolve())).toBe(
+    "already-exists",
+  );
   expect(await target?.find("Data", call)).toMatchObject({ id: "Data", record: "record" });
 });
 
@@ -90,4 +92,14 @@ test("no copy begins whose name differs from a volume's only in capitals", async
   await opened().create(volumeOf("Data"), call);
   const begun = opened().copyTarget?.begin(copyOf("data"), moment, "record", call);
   expect(await codeOf(begun ?? Promise.resolve())).toBe("already-exists");
+});
+
+test("a volume of democratic-csi, which has no record, is not made or deleted by a name with other capitals", async () => {
+  await mkdir(`${base}/v/Data`, { recursive: true });
+  await writeFile(`${base}/v/Data/file`, "kept");
+  expect(await codeOf(opened().create(volumeOf("data"), call))).toBe("already-exists");
+  expect(await codeOf(opened().delete("data", call))).toBe("ok");
+  expect(await readFile(`${base}/v/Data/file`, "utf8")).toBe("kept");
+  await opened().delete("Data", call);
+  expect(await leftOn(base)).toEqual([]);
 });
