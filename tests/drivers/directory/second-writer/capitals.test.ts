@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import type { SourceSnapshot } from "../../../../lib/drivers/copying.ts";
 import { type Files, localFiles } from "../../../../lib/io/files.ts";
 import { codeOf } from "../../../contract/driver-volumes.ts";
 import { callWith, findVolume, getVolume, gib, snapshotsOf, volumeOf } from "../../../contract/rig.ts";
@@ -70,10 +71,10 @@ test("a snapshot is not found or copied by a name with other capitals", async ()
 });
 
 const origin = { kind: "volume", handle: "v:far/origin" } as const;
-const moment = {
-  ...{ name: "", proof: "", bytes: gib, toSend: 0n, stable: true, methods: ["rsync"] },
+const moment: SourceSnapshot = {
+  ...{ name: "", proof: "", bytes: gib, toSend: 0n, stable: true, methods: ["rsync"] as const },
   traits: { encrypted: undefined, blockBytes: 0n, fixed: {} },
-} as const;
+};
 const copyOf = (name: string) => ({ ...volumeOf(name), origin });
 
 test("a copy is not found, cancelled or continued by a name with other capitals", async () => {
