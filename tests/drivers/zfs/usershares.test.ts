@@ -3,7 +3,7 @@ import { readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Driver } from "../../../lib/drivers/driver.ts";
 import { callWith, volumeOf } from "../../contract/rig.ts";
-import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
+import { openZfs, type ZfsRig, zfsRig } from "./zfs-rig.ts";
 
 const call = callWith();
 let rig: ZfsRig | undefined;
@@ -113,5 +113,17 @@ describe("a volume whose usershare would be that of another one is refused", () 
     await expect(driver.create(volumeOf(made[0] === "tank/k/v/data" ? "Data" : "data"), call)).rejects.toMatchObject({
       code: "failed-precondition",
     });
+  });
+
+  test("also below another parent of the pool, whose name differs in what no name of a share has", async () => {
+    const { rig, driver } = await begun();
+    await driver.create(volumeOf("data"), call);
+    const zfs = { datasetParentName: "tank/k-v", detachedSnapshotsDatasetParentName: "tank/k-s" };
+    const other = openZfs({ driver: "zfs-generic-smb", folder: rig.fake.folder, zfs }, rig.host);
+    await expect(other.create(volumeOf("data"), call)).rejects.toMatchObject({
+      code: "failed-precondition",
+      message: expect.stringContaining("tank/k/v/data has the share name"),
+    });
+    await other.create(volumeOf("data2"), call);
   });
 });
