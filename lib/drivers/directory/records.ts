@@ -29,7 +29,7 @@ export interface SnapshotRecord extends TreeRecord {
 }
 
 /** Whether a record is that of a tree whose name has other capitals: where they do not count, as over SMB, each of the keys leads to it. */
-export const isOfOther = (key: string, record: VolumeRecord | SnapshotRecord | undefined): boolean =>
+export const isOfOther = (key: string, record: { readonly name: string | undefined } | undefined): boolean =>
   record?.name !== undefined && record.name !== key && record.name.toLowerCase() === key.toLowerCase();
 
 const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);

@@ -131,7 +131,10 @@ export class TreeSnapshots {
   /** The parts of the id of an existing snapshot. Throws "not-found". */
   async #known(id: string): Promise<SnapshotId> {
     const place = parseSnapshotId(id);
-    if (place && (await this.#parts.trees.has(place.tree))) return place;
+    if (place && (await this.#parts.trees.has(place.tree))) {
+      const isOther = place.key !== undefined && isOfOther(place.key, await this.#records.read(place.key));
+      if (!isOther) return place;
+    }
     await present(this.#context);
     throw this.#error("not-found", `snapshot "${id.slice(0, 160)}" does not exist`);
   }

@@ -98,13 +98,14 @@ export class DirectoryStore {
     const record = this.#file(id);
     const current = await this.#parts.trees.current(id, record);
     // After that, because what another controller has made since then is not what is to be deleted.
-    if (!this.#context.local && isOfOther(id, await this.#records.read(id)))
+    if (!this.#context.local && (await this.#isOther(id, await this.#records.read(id))))
       return call.log.warn("nothing to delete: the volume of this id has a name with other capitals", { volume: id });
     const isCopied = await this.unfinished.has(id);
     if (current !== undefined) {
       await before(folder(id, undefined));
       if (isCopied) await this.unfinished.forget(id);
-    } else if (isCopied) throw this.#copied("aborted", id, "retrying until that is cancelled");
+    } else if (isCopied && (await this.unfinished.find(id)))
+      throw this.#copied("aborted", id, "retrying until that is cancelled");
     // A volume of democratic-csi gets a record, so that an interrupted removal leaves a trace.
     const mark = () => this.#records.start(id, this.#record(undefined, 0n, undefined));
     await this.#parts.trees.remove(id, { current, record, mark }, call);
@@ -176,6 +177,14 @@ export class DirectoryStore {
     return this.#context.layout.record("v", id);
   }
 
+  /** Whether what is found by an id is a volume whose name has other capitals. No record has the name of one that democratic-csi has made. */
+  async #isOther(id: string, record: VolumeRecord | undefined): Promise<boolean> {
+    if (record?.name !== undefined) return isOfOther(id, record);
+    if (!(await this.#parts.trees.has(id))) return false;
+    const names = await this.#parts.trees.names();
+    return !names.includes(id) && names.some(each => each.toLowerCase() === id.toLowerCase());
+  }
+
   #record(name: string | undefined, bytes: bigint, source: Source | undefined): VolumeRecord {
     return { name, bytes, source, created: new Date(), connection: this.#context.connection };
   }
@@ -199,8 +208,13 @@ export class DirectoryStore {
 
   /** The result of creating an existing volume. A tree of unknown name or size takes the requested ones. */
   async #existing(id: string, spec: VolumeSpec): Promise<VolumeFolder> {
-    const record = await lookedFor(this.#records.read(id), this.#context, `create volume "${spec.name}"`);
+    const look = <T>(work: Promise<T>) => lookedFor(work, this.#context, `create volume "${spec.name}"`);
+    const record = await look(this.#records.read(id));
     checkSameRequest(this.#context.connection, this, spec, folder(id, record));
+    if (!this.#context.local && (await look(this.#isOther(id, record)))) {
+      const text = `a volume whose name differs from "${id}" only in capitals exists`;
+      throw new CsiError("already-exists", `connection "${this.#context.connection}": ${text}`);
+    }
     try {
       // The call that created it may have ended before this step.
       await this.#parts.trees.sync();

@@ -7,7 +7,7 @@ import { sizeFrom, wholeUnits } from "../sizes.ts";
 import { refuseCopy, refusePlainClone } from "./copies/refusal.ts";
 import { datasetOf, snapshotNameOf } from "./names.ts";
 import { bytesOf, markValues, shownValue, whyNotVolume } from "./properties.ts";
-import { refuseSameShare } from "./shares/properties.ts";
+import { aloneWithShare, refuseSameShare } from "./shares/properties.ts";
 import { type CloneSource, copySourceOf, removeStaging, takeSource } from "./sources.ts";
 import type { ZfsStorage } from "./storage.ts";
 import {
@@ -252,5 +252,7 @@ export async function makeVolume(storage: ZfsStorage, spec: VolumeSpec, call: Ca
     if (filesystem && mountpoint !== undefined) await zfs.mount(dataset, signal);
   }
 
-  return spec.source ? { volume: await makeFrom(spec.source), isShared: false } : makeEmpty();
+  return aloneWithShare(storage, id, async () =>
+    spec.source ? { volume: await makeFrom(spec.source), isShared: false } : makeEmpty(),
+  );
 }

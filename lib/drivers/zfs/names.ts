@@ -172,7 +172,8 @@ export class DatasetNames {
     const forTwo = Math.floor((longestName - this.parent.length - 2 - forVolume.length) / 2);
     const room = Math.max(shortest, Math.min(this.#maxIdBytes - 1 - shortest, forTwo));
     const id = backendName(name, room);
-    return id.startsWith(reserved) ? backendName(`x ${name}`, room) : id;
+    // Also what begins like the text of such an id: no two names have one.
+    return id.startsWith(reserved) || /^x .*csimux/s.test(name) ? backendName(`x ${name}`, room) : id;
   }
 
   /** The name of a snapshot in ZFS: the caller's, if ZFS accepts it and the id stays short enough. */

@@ -1,5 +1,6 @@
 import type { Protocol } from "../../core/access.ts";
 import { type Code, CsiError } from "../../core/errors.ts";
+import { TryLocks } from "../../core/locks.ts";
 import type { ErrorMapping, FailureContext } from "../failure.ts";
 import type { ConnectionIdentity } from "../module.ts";
 import type { Notes } from "../store.ts";
@@ -77,6 +78,8 @@ export class ZfsStorage implements FailureContext {
   readonly zfs: Zfs;
   /** The tombstones that could not be destroyed. */
   readonly stuck = new Set<string>();
+  /** The names of shares under which volumes are being made. */
+  readonly shareNames = new TryLocks();
   readonly #tools: (() => CopyTools) | undefined;
   readonly #permit: Zfs["permit"] | undefined;
 

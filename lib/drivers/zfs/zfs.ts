@@ -184,7 +184,10 @@ export function notOurCopy(name: string): ZfsError {
 }
 
 /** How many levels of names a listing has below its dataset. */
-export type Depth = 1 | 2 | 3;
+export type Depth = 1 | 2 | 3 | typeof everyLevel;
+
+/** More levels than a pool has (OpenZFS, module-parameters zfs_max_dataset_nesting). */
+export const everyLevel = 50;
 
 /** The error for a storage that reported success, such as "took tank/a@s", of something that does not exist afterwards. */
 export const untrue = (done: string): ZfsError =>

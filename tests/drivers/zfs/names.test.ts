@@ -32,6 +32,21 @@ test.each([
   expect(id).not.toBe(name);
 });
 
+test("names that get an id of their own never get that of another one", () => {
+  const all = [
+    "csimux-a",
+    "x csimux-a",
+    "x x csimux-a",
+    " csimux-a",
+    "x  csimux-a",
+    "/csimux-a",
+    "x /csimux-a",
+    "csimux/a",
+    "x csimux/a",
+  ];
+  expect(new Set(all.map(name => names.idOf(name))).size).toBe(all.length);
+});
+
 test("the names of everything that belongs to a volume fit into a name of ZFS and into a handle", () => {
   for (const parent of ["t", "tank/k8s/v", `tank/${"p".repeat(145)}`])
     for (const maxIdBytes of [62, 90, 124]) {

@@ -3,7 +3,7 @@ import { readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Driver } from "../../../lib/drivers/driver.ts";
 import { callWith, volumeOf } from "../../contract/rig.ts";
-import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
+import { openZfs, type ZfsRig, zfsRig } from "./zfs-rig.ts";
 
 const call = callWith();
 let rig: ZfsRig | undefined;
@@ -102,5 +102,28 @@ describe("a volume whose usershare would be that of another one is refused", () 
     expect([sharesOf(rig), await rig.remains()]).toEqual([shares, [`tank/k/v/${first}`]]);
     expect(await driver.create(volumeOf(first), call)).toEqual(made);
     await driver.create(volumeOf(`${second}2`), call);
+  });
+
+  test("also where both are made at the same time", async () => {
+    const { rig, driver } = await begun();
+    const both = await Promise.allSettled(["Data", "data"].map(name => driver.create(volumeOf(name), call)));
+    expect(both.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
+    const made = await rig.remains();
+    expect(made).toHaveLength(1);
+    await expect(driver.create(volumeOf(made[0] === "tank/k/v/data" ? "Data" : "data"), call)).rejects.toMatchObject({
+      code: "failed-precondition",
+    });
+  });
+
+  test("also below another parent of the pool, whose name differs in what no name of a share has", async () => {
+    const { rig, driver } = await begun();
+    await driver.create(volumeOf("data"), call);
+    const zfs = { datasetParentName: "tank/k-v", detachedSnapshotsDatasetParentName: "tank/k-s" };
+    const other = openZfs({ driver: "zfs-generic-smb", folder: rig.fake.folder, zfs }, rig.host);
+    await expect(other.create(volumeOf("data"), call)).rejects.toMatchObject({
+      code: "failed-precondition",
+      message: expect.stringContaining("tank/k/v/data has the share name"),
+    });
+    await other.create(volumeOf("data2"), call);
   });
 });

@@ -11,7 +11,7 @@ import { recorded } from "../creation.ts";
 import { isVolumeId } from "../layout.ts";
 import { type OperationContext, present } from "../operation-context.ts";
 import type { OwnershipAndMode } from "../owner.ts";
-import { foreignSource, type TreeRecords, type VolumeRecord } from "../records.ts";
+import { foreignSource, isOfOther, type TreeRecords, type VolumeRecord } from "../records.ts";
 import { checkTools, copied } from "../tools.ts";
 import type { Trees } from "../trees.ts";
 import { OwnFiles, short } from "./own-files.ts";
@@ -88,7 +88,11 @@ export class UnfinishedCopies {
   /** Like CopyTarget.begin. Throws "already-exists" for the target of another request, and "aborted" if the volume exists. */
   async begin(spec: CopySpec, record: string, call: Call): Promise<StoredCopy> {
     const id = this.#parts.idOf(spec.name);
-    if (await this.#parts.trees.has(id)) throw this.#error("aborted", `volume "${id}" was created meanwhile; retrying`);
+    if (await this.#parts.trees.has(id)) {
+      if (isOfOther(id, await this.#parts.records.read(id)))
+        throw this.#error("already-exists", `a volume whose name differs from "${id}" only in capitals exists`);
+      throw this.#error("aborted", `volume "${id}" was created meanwhile; retrying`);
+    }
     const kept = (await this.#files.read(id)) ?? (await this.#begunMeanwhile(id));
     if (kept) {
       this.#refuseOther(kept, spec);
@@ -117,7 +121,7 @@ export class UnfinishedCopies {
 
   /** Like CopyTarget.find. Throws "failed-precondition" for a record that cannot be read. */
   async find(id: string): Promise<StoredCopy | undefined> {
-    const kept = isVolumeId(id) ? await this.#files.read(id) : undefined;
+    const kept = await this.#own(id);
     if (kept) return { id, record: kept.record, ...(await this.#mark(id)) };
     await present(this.#context);
     return undefined;
@@ -194,7 +198,7 @@ export class UnfinishedCopies {
     const { files, layout } = this.#context;
     if (!isVolumeId(id)) return false;
     if (await trees.has(id)) throw this.#error("failed-precondition", `volume "${id}" is complete; delete it instead`);
-    const kept = await this.#files.read(id);
+    const kept = await this.#own(id);
     if (!kept) {
       await present(this.#context);
       return false;
@@ -214,7 +218,7 @@ export class UnfinishedCopies {
   /** Like CopyTarget.forget. Throws "failed-precondition" for an unfinished copy. */
   async forget(id: string): Promise<void> {
     if (!isVolumeId(id)) return;
-    if ((await this.#files.read(id)) === undefined) return await present(this.#context);
+    if ((await this.#own(id)) === undefined) return await present(this.#context);
     const isFinished = await this.#parts.trees.has(id);
     if (!isFinished && (await this.#target(id).isThere()))
       throw this.#error("failed-precondition", `the copy to volume "${id}" is not finished; cancel it instead`);
@@ -259,9 +263,15 @@ export class UnfinishedCopies {
     return new CsiError(code, `connection "${this.#context.connection}": ${text}`);
   }
 
+  /** The file of a copy to this volume; undefined for that of one whose name has other capitals, which a server may give for it. */
+  async #own(id: string): Promise<CopyFile | undefined> {
+    const kept = isVolumeId(id) ? await this.#files.read(id) : undefined;
+    return isOfOther(id, kept) ? undefined : kept;
+  }
+
   /** The file of a copy that must exist. */
   async #known(id: string): Promise<CopyFile> {
-    const kept = isVolumeId(id) ? await this.#files.read(id) : undefined;
+    const kept = await this.#own(id);
     if (kept) return kept;
     await present(this.#context);
     throw this.#error("not-found", `there is no copy to volume "${id.slice(0, 128)}" any more`);

@@ -5,7 +5,6 @@ import {
   type CloneOrigin,
   type Copy,
   type CreationResult,
-  type DatasetType,
   type DestroyOptions,
   type Entries,
   type Entry,
@@ -146,13 +145,7 @@ export class ZfsCli implements Zfs {
     };
   }
 
-  below(
-    parent: string,
-    types: readonly DatasetType[],
-    properties: readonly string[],
-    depth: 1 | 2,
-    signal: AbortSignal,
-  ): Promise<readonly Entry[]> {
+  below(...[parent, types, properties, depth, signal]: Parameters<Zfs["below"]>): Promise<readonly Entry[]> {
     return listBelow(this.#calls(signal), parent, types, properties, depth);
   }
 

@@ -5,7 +5,7 @@ import type { CopyTargetStore } from "../../store.ts";
 import { type CreationPlan, creationPlan } from "../creation.ts";
 import { isVolumeId } from "../names.ts";
 import { bytesOf, isFinishedCopy, markValues, property, shownValue } from "../properties.ts";
-import { refuseSameShare } from "../shares/properties.ts";
+import { aloneWithShare, refuseSameShare } from "../shares/properties.ts";
 import { destroyFamily } from "../sources.ts";
 import type { CopyAccess } from "../storage.ts";
 import { receivingProperties, spaceFor, whyNotReceived } from "../streams.ts";
@@ -151,7 +151,11 @@ export function datasetCopyTarget(access: CopyAccess): CopyTargetStore<ZfsVolume
       const { volume } = await datasets.read(id, call);
       if (!volume && !(await datasets.targetOf(id, call)))
         throw storage.error("aborted", `the copy of "${id.slice(0, 128)}" has received nothing yet`);
-      return finishCopy(storage, id, { plan: planOf(spec, snapshot), spec, snapshot, stillHeld }, call);
+      return aloneWithShare(storage, id, async () => {
+        // While the content was copied, another volume may have got the name of the share.
+        if (!volume) await refuseSameShare(storage, id, call);
+        return finishCopy(storage, id, { plan: planOf(spec, snapshot), spec, snapshot, stillHeld }, call);
+      });
     },
     async hasContent(id, call) {
       const { target, volume } = await datasets.read(id, call);

@@ -3,9 +3,10 @@ import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
 import type { Context } from "../../driver.ts";
 import type { ShareProtocol } from "../../store.ts";
+import { shownValue } from "../properties.ts";
 import type { ZfsStorage } from "../storage.ts";
 import type { ZfsVolume } from "../volume.ts";
-import type { Zfs } from "../zfs.ts";
+import { type Entry, everyLevel, type Zfs } from "../zfs.ts";
 
 /** How nodes reach a file system that is shared by NFS, by its mount point. */
 export const nfsAddress =
@@ -75,15 +76,29 @@ function namesakesOf(id: string): readonly string[] | undefined {
   return all.filter(each => each !== id);
 }
 
+/** Whether the volumes of a connection get usershares. */
+const hasUsershares = ({ settings }: ZfsStorage): boolean => (settings.sharing["sharesmb"] ?? "off") !== "off";
+
+/** Makes a volume. Throws "aborted" while another one with the same usershare is made: neither would see the other one yet. */
+export const aloneWithShare = <T>(storage: ZfsStorage, id: string, make: () => Promise<T>): Promise<T> => {
+  if (!hasUsershares(storage)) return make();
+  return storage.shareNames.hold([`usershare ${usershareFile(storage.names.dataset(id))}`], make);
+};
+
+const isShared = (entry: Entry): boolean => (shownValue(entry, "sharesmb") ?? "off") !== "off";
+
 /** Throws "failed-precondition" for a usershare of another volume: `net usershare add` would take it over. */
 export async function refuseSameShare(storage: ZfsStorage, id: string, { signal }: Call): Promise<void> {
-  const { names, settings, zfs } = storage;
-  if ((settings.sharing["sharesmb"] ?? "off") === "off") return;
+  const { names, zfs } = storage;
+  if (!hasUsershares(storage)) return;
   const own = names.dataset(id);
   const others = namesakesOf(id)?.map(each => names.dataset(each));
   const found = others
     ? [...(await zfs.read({ names: [own, ...others], properties: ["type"] }, signal)).keys()]
-    : (await zfs.below(names.parent, ["filesystem"], ["type"], 1, signal)).map(({ name }) => name);
+    : (await zfs.below(names.pool, ["filesystem"], ["type", "sharesmb"], everyLevel, signal))
+        // The name of a share has no levels: a volume of another connection may have the same.
+        .filter(each => names.volumeOf(each.name) !== undefined || isShared(each))
+        .map(({ name }) => name);
   const file = usershareFile(own);
   const other = found.find(name => name !== own && usershareFile(name) === file);
   if (other === undefined || found.includes(own)) return;

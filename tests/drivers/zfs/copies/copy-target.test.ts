@@ -282,3 +282,13 @@ test("a pool without the features of a stream takes a basic one", async () => {
   await sent(a, b, snapshot, true);
   expect(await here.read(await landed(b, snapshot))).toBe("content");
 });
+
+test("a copy does not take over the usershare of a volume that was made while it was received", async () => {
+  const { here, a, b, snapshot } = await made({ driver: "zfs-generic-smb" });
+  await begin(b, snapshot);
+  await sent(a, b, snapshot);
+  const other = await b.create(volumeOf("C"), call);
+  expect(await codeOf(landed(b, snapshot))).toBe("failed-precondition");
+  await copyTarget(b).drop("c", call);
+  expect([namesIn(here), await volumeIds(b)]).toEqual([["C"], [other.id]]);
+});
