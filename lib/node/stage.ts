@@ -138,7 +138,7 @@ export class VolumeStaging {
     refuseSecond(record, staged);
     if (!before && this.#most < Number.POSITIVE_INFINITY) await this.#refuseMore(volumeId);
     const writer = new StageRecordWriter(records, record, before);
-    const others = () => this.#others(record);
+    const others = async () => (staged ? [] : await this.#others(record));
     const wanted = { ...request, readonly: isReadOnly(capability.mode), notes: record.notes, table, others };
     try {
       if (attacher.detach) await writer.save();

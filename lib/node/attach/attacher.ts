@@ -88,7 +88,10 @@ export interface AttachRequest {
   readonly notes: AttachmentNotes;
   /** The mount table as it was when the call began. */
   readonly table: MountTable;
-  /** The recorded attachments of other volumes of the same protocol on this node. Absent: there are none. */
+  /**
+   * The recorded attachments of other volumes of the same protocol on this node; none for a volume that is staged already, whose disk in use is
+   * not judged by them again. Absent: there are none.
+   */
   readonly others?: () => Promise<readonly Attachment[]>;
 }
 

@@ -121,3 +121,18 @@ test.skipIf(!hasLoops)("a block volume is grown although the pod is gone that wa
   await unstage(node);
   expect(await codeOf(expand(at("last")))).toBe("not-found");
 });
+
+test.skipIf(!isRoot)("a volume that is staged again keeps its disk, whatever other volumes have by then", async () => {
+  const seen: (readonly string[])[] = [];
+  const toy: Attacher = {
+    access: { ...protocols.iscsi, filesystems: "any" },
+    async attach({ others = async () => [] }) {
+      seen.push((await others()).map(({ volumeId }) => volumeId));
+      return share;
+    },
+    detach: async () => {},
+  };
+  const node = lab.node(local, mountinfo, { attachers: new Map([["toy", toy]]) });
+  for (const name of ["a", "b", "a"]) await node.stage(lab.stage(name, { context }), callOf());
+  expect(seen).toEqual([[], ["a"], []]);
+});
