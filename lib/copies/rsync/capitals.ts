@@ -1,18 +1,27 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import type { CommandRunner } from "../../io/runner.ts";
-import { unlimitedMs } from "../../io/runner.ts";
+import { type CommandRunner, unlimitedMs } from "../../io/runner.ts";
 
 /** The most paths that are compared. */
 const most = 1_000;
 
-/** Prints the paths in the folder $1, at most $2, of which another one differs only in capitals of ASCII. */
-const text = 'cd "$1" && find . -print0 | sort -zf | uniq -ziD | head -zn "$2"';
+/** Printed before all paths, which begin with ".", if every program of the pipeline has done its work to the end. */
+const complete = ["-ALL", "-all"] as const;
+
+/**
+ * Prints the paths in the folder $1, at most $2, of which another one differs only in capitals of ASCII. The exit code is that of head(1) alone.
+ * The programs are those of GNU: what disappears meanwhile is not an error (find(1), -ignore_readdir_race).
+ */
+const text = `cd "$1" && { find . -ignore_readdir_race -print0 && printf '%s\\0' ${complete.join(" ")}; } | sort -zf | uniq -ziD | head -zn "$2"`;
 
 async function likeNames(runner: CommandRunner, folder: string, call: Call): Promise<readonly string[]> {
-  const argv = ["sh", "-c", text, "sh", folder, String(most)] as const;
+  const argv = ["sh", "-c", text, "sh", folder, String(most + complete.length)] as const;
   const command = { argv, env: { LC_ALL: "C" }, timeoutMs: unlimitedMs, maxBytes: 8 << 20 };
-  return (await runner.run(command, call.signal)).stdout.split("\0").filter(path => path !== "");
+  const { stdout, stderr } = await runner.run(command, call.signal);
+  const [upper, lower, ...paths] = stdout.split("\0");
+  if (upper === complete[0] && lower === complete[1]) return paths.filter(path => path !== "");
+  call.log.warn("the names of the files of a copy cannot be compared", { folder, stderr });
+  throw new CsiError("unavailable", "the names of the files cannot be listed to the end; retrying");
 }
 
 /**

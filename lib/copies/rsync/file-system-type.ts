@@ -7,7 +7,7 @@ export interface TreeTypes {
   readonly target: string;
 }
 
-/** Asks for them. */
+/** The types of a tree and a folder. */
 export async function typesOf({ path, runner }: ReadableTree, folder: string, call: Call): Promise<TreeTypes> {
   const argv = ["stat", "--file-system", "--format=%t", "--", path, folder] as const;
   const { stdout, exitCode } = await runner.run({ argv }, call.signal);

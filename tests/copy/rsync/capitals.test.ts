@@ -53,4 +53,9 @@ describe.skipIf(!isHostRoot || !Bun.which("rsync"))("a copy of a volume in use t
     expect(await copied(async () => {})).toBe("done");
     expect((await readdir(`${to}/a b`)).toSorted()).toEqual(["Name\n", "name\n", "other"]);
   });
+
+  test("fails while the names of the source cannot be listed to the end", async () => {
+    const gone = () => rm(from, { recursive: true });
+    expect(await copied(gone)).toBe("unavailable: the names of the files cannot be listed to the end; retrying");
+  });
 });
