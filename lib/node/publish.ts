@@ -5,7 +5,7 @@ import { attacherOf, protocolKey } from "./attach/attachers.ts";
 import { hasLostDisk } from "./health/findings.ts";
 import { ensureFile, ensureFolder, removeMountPoint, resolveParents } from "./mount/files.ts";
 import { bindFlags, lackingFlags, withoutPasswords } from "./mount/flags.ts";
-import { type Identity, isWithin, type MountTable, removed, sameFolder } from "./mount/mount-table.ts";
+import { type Identity, isWithin, type MountTable, sameFolder } from "./mount/mount-table.ts";
 import { type BindMount, mountMismatch } from "./mount/mounts.ts";
 import { serverSilent } from "./mount/unmounter.ts";
 import type { NodeParts } from "./parts.ts";
@@ -180,7 +180,8 @@ export class VolumePublishing {
    */
   async #refuseWrites(staged: StageRecord, entry: PublishedTarget, table: MountTable, call: Call): Promise<void> {
     if (staged.kind !== "block") return;
-    if (isRemoved(staged, table)) {
+    if (table.showsRemoved(stagedAt(staged))) {
+      // Its number may be another disk's by now.
       const text = `the disk of volume "${staged.volumeId}" was lost; end all pods that use the volume on this node, then start them`;
       throw new CsiError("unavailable", text);
     }
@@ -199,7 +200,7 @@ export class VolumePublishing {
     const entry = staged.published.find(each => each.target === target);
     if (staged.kind !== "block" || !entry || !onlyReads(entry)) return;
     if (table.layers(stagedAt(staged)) === 0 || othersThan(target, staged, table).length > 0) return;
-    if (isRemoved(staged, table) || (await hasLostDisk(staged, this.#parts.disks))) return;
+    if (table.showsRemoved(stagedAt(staged)) || (await hasLostDisk(staged, this.#parts.disks))) return;
     await this.#parts.disks.protect(stagedAt(staged), false, call);
   }
 }
@@ -207,10 +208,6 @@ export class VolumePublishing {
 /** The other targets at which the volume is published. */
 const othersThan = (target: string, staged: StageRecord, table: MountTable): readonly PublishedTarget[] =>
   staged.published.filter(each => each.target !== target && table.layers(each.target) > 0);
-
-/** Whether the device file was removed with its disk: its number may be another disk's by now. */
-const isRemoved = (staged: StageRecord, table: MountTable): boolean =>
-  table.top(stagedAt(staged))?.root.endsWith(removed) ?? false;
 
 /** As ensureFile, but also creates the parent folder: the kubelet does (CSI NodePublishVolume), other COs may not. */
 async function ensureFileIn(path: string, signal: AbortSignal): Promise<boolean> {

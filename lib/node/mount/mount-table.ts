@@ -9,8 +9,8 @@ export interface Identity {
   readonly root: string;
 }
 
-/** The kernel's suffix of the root of a mount whose folder was removed. */
-export const removed = "//deleted";
+/** The kernel's suffix of the root of a mount whose folder or file was removed. */
+const removed = "//deleted";
 
 /** Types whose name in the kernel differs from that given to mount(8): "nfs" becomes "nfs4", "smb3" is "cifs". */
 const families: Readonly<Record<string, string>> = {
@@ -66,6 +66,11 @@ export class MountTable {
   isOfType(path: string, fsType: string): boolean {
     const top = this.top(path);
     return top !== undefined && familyOf(top.fsType) === familyOf(fsType);
+  }
+
+  /** Whether the topmost mount at this path shows a folder or file that was removed, as a device file with its disk. */
+  showsRemoved(path: string): boolean {
+    return this.top(path)?.root.endsWith(removed) ?? false;
   }
 
   /** Whether any mount at this path shows this folder, even if the folder has been removed since. */

@@ -18,7 +18,7 @@ import {
 } from "../state/stage-records.ts";
 import { ensureFile, ensureFolder } from "./files.ts";
 import { lackingFlags, otherFlags } from "./flags.ts";
-import { type Identity, isWithin, type MountTable, removed, sameFolder } from "./mount-table.ts";
+import { type Identity, isWithin, type MountTable, sameFolder } from "./mount-table.ts";
 import { type FilesystemMount, type Mounts, mountMismatch } from "./mounts.ts";
 import { serverSilent } from "./unmounter.ts";
 
@@ -125,7 +125,7 @@ export class VolumeMounter {
     if (attached?.kind !== "device" || attached.identity !== identity) return false;
     const isOurs = shows !== undefined && table.shows(at, shows);
     // For block access, the device file was removed with its disk; the new file may have the same name and number.
-    if (isOurs && table.top(at)?.root.endsWith(removed)) return true;
+    if (isOurs && table.showsRemoved(at)) return true;
     return (
       isOurs && attached.number !== number && (await this.#disks.isGone(attached.mounted?.number ?? attached.number))
     );

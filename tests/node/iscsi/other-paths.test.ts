@@ -8,6 +8,10 @@ import { FakeHost, iqn } from "./fake-host.ts";
 
 const [one, two] = ["10.0.0.1:3260", "10.0.0.2:3260"];
 
+/** A volume on a storage system whose targets have the names of the other one's. */
+const volumeAt = (id: string, portal: string) =>
+  new FakeVolume(id, { node_attach_driver: "iscsi", iqn, lun: "0", portal });
+
 for (const found of ["LOGGED_IN", "FAILED"])
   test.skipIf(!hasLoops)(
     `a mount that ran out of time on one path is not followed by one on another path of the disk (session ${found})`,
@@ -30,8 +34,6 @@ for (const found of ["LOGGED_IN", "FAILED"])
 
 test("a target of another storage system that has the same name is neither grown with the volume nor keeps its disk", async () => {
   using host = new FakeHost(one, two);
-  const volumeAt = (id: string, portal: string) =>
-    new FakeVolume(id, { node_attach_driver: "iscsi", iqn, lun: "0", portal });
   const [a, b] = [volumeAt("a", one), volumeAt("b", two)];
   await a.attach(host);
   host.luns.set("0", { wwid: "naa.9", mebibytes: 16 });
@@ -47,8 +49,6 @@ test("a target of another storage system that has the same name is neither grown
 for (const isMapped of [true, false])
   test(`multipathd does not join the disks of two storage systems that report one identity (mapped before: ${isMapped})`, async () => {
     using host = new FakeHost(one, two);
-    const volumeAt = (id: string, portal: string) =>
-      new FakeVolume(id, { node_attach_driver: "iscsi", iqn, lun: "0", portal });
     const [a, b] = [volumeAt("a", one), volumeAt("b", two)];
     host.multipath = true;
     host.greedy = isMapped;
@@ -72,8 +72,6 @@ for (const isMapped of [true, false])
 
 test("a lost disk comes back also while a target of another storage system that has the same name shows its own", async () => {
   using host = new FakeHost(one, two);
-  const volumeAt = (id: string, portal: string) =>
-    new FakeVolume(id, { node_attach_driver: "iscsi", iqn, lun: "0", portal });
   const [a, b] = [volumeAt("a", one), volumeAt("b", two)];
   await a.attach(host);
   await b.attach(host);
