@@ -91,7 +91,7 @@ class Iscsi implements Attacher {
   /** See Attacher. Throws "unavailable" while the disk is in use. */
   readonly detach = async (attachment: Attachment, others: readonly Attachment[], call: Call): Promise<void> => {
     const target = targetOf(attachment.context, attachment.volumeId);
-    await this.#portalSessions.opened(target, call);
+    await this.#portalSessions.openingEnded(target, call);
     const siblings = others.filter(({ context }) => context["iqn"] === target.iqn);
     const used = siblings.map(({ context, volumeId }) => targetOf(context, volumeId));
     const sharing = await filtered(siblings, other => this.#sharesDisk(target, other, call));

@@ -53,7 +53,7 @@ export class PortalSessions {
   }
 
   /** As OpeningPaths.ended. */
-  opened({ iqn }: Target, call: Call): Promise<void> {
+  openingEnded({ iqn }: Target, call: Call): Promise<void> {
     return this.#opening.ended(iqn, call.signal);
   }
 
