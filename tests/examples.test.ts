@@ -4,11 +4,9 @@ import { parseAllDocuments } from "yaml";
 import { modules } from "../lib/drivers/index.ts";
 import type { Input } from "../lib/lint/input.ts";
 import { lint } from "../lib/lint/lint.ts";
-import { patternCompiler } from "../lib/topology/pattern.ts";
 import { editorSchemas } from "../scripts/generate/editor-schemas.ts";
 import { byDriver, exampleFiles, folder, read } from "./drivers/example-files.ts";
 
-const compile = await patternCompiler(["."]);
 const outside = { env: (name: string) => (name === "QUICKSTART" ? "/srv/q" : undefined), file: () => undefined };
 
 const yaml = (below: string): readonly string[] =>
@@ -33,7 +31,7 @@ function problems(files: readonly string[]): readonly string[] {
     const role = file.includes("connections/") ? "connection" : "given";
     return { file, text: readFileSync(new URL(file, folder), "utf8"), role };
   });
-  return lint(inputs, { modules, resolver: outside, checkEnvironment: true, compile })
+  return lint(inputs, { modules, resolver: outside, checkEnvironment: true })
     .problems.filter(({ rule }) => !intended.includes(rule))
     .map(({ file, line, rule, message }) => `${file}:${line} ${rule} ${message}`);
 }

@@ -3,7 +3,6 @@ import { readFileSync } from "node:fs";
 import { parse } from "yaml";
 import { modules } from "../lib/drivers/index.ts";
 import { lint } from "../lib/lint/lint.ts";
-import { patternCompiler } from "../lib/topology/pattern.ts";
 import { hasGoProgram } from "../scripts/cluster/tools.ts";
 import { chart, helm, type KubeObject, rendered, required } from "./helm.ts";
 
@@ -39,15 +38,12 @@ const podOf = (object: KubeObject) => object["spec"].template.spec;
 const names = (list: readonly { readonly name: string }[]): readonly string[] => list.map(({ name }) => name);
 const file = (object: KubeObject, name: string): string => Buffer.from(object["data"][name], "base64").toString();
 
-const compile = await patternCompiler(["."]);
-
 /** What csimux validate --strict says about the objects. */
 const problems = (objects: readonly KubeObject[]): readonly string[] =>
   lint([{ file: "rendered.yaml", text: objects.map(each => JSON.stringify(each)).join("\n---\n"), role: "given" }], {
     modules,
     resolver: { env: () => undefined, file: () => undefined },
     checkEnvironment: false,
-    compile,
   }).problems.map(({ rule, message }) => `${rule}: ${message}`);
 
 describe.skipIf(!hasGoProgram("helm"))("the chart", () => {

@@ -5,7 +5,6 @@ import { parse, parseAllDocuments } from "yaml";
 import { modules } from "../lib/drivers/index.ts";
 import type { Input } from "../lib/lint/input.ts";
 import { lint } from "../lib/lint/lint.ts";
-import { patternCompiler } from "../lib/topology/pattern.ts";
 import { build } from "../scripts/build.ts";
 import { below } from "../scripts/check/below.ts";
 import { changedBlocksVersion } from "../scripts/cluster/changed-blocks.ts";
@@ -70,7 +69,6 @@ const argsOf = (file: string, container: string): readonly string[] => {
 
 describe("the manifests", () => {
   test.each(["central", "node-local"])("of %s pass csimux validate --strict with their connections", async name => {
-    const compile = await patternCompiler(["."]);
     const outside = { env: () => undefined, file: () => undefined };
     const folders = [`${name}/`, `drivers/${name}/`, "base/", ...(name === "central" ? ["attach/"] : [])];
     const own = files.filter(file => folders.some(each => file.startsWith(each)));
@@ -79,7 +77,7 @@ describe("the manifests", () => {
       return { file, text: text(file), role };
     });
     expect(inputs.map(({ role }) => role).sort()).toContain("connection");
-    const { problems } = lint(inputs, { modules, resolver: outside, checkEnvironment: false, compile });
+    const { problems } = lint(inputs, { modules, resolver: outside, checkEnvironment: false });
     // The registry is the only thing that has to be filled in.
     expect(problems.map(({ rule }) => rule)).toEqual(["placeholder-image"]);
   });

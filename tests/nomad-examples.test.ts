@@ -3,10 +3,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import { modules } from "../lib/drivers/index.ts";
 import type { Input } from "../lib/lint/input.ts";
 import { lint } from "../lib/lint/lint.ts";
-import { patternCompiler } from "../lib/topology/pattern.ts";
 
 const folder = new URL("../examples/nomad/", import.meta.url);
-const compile = await patternCompiler(["."]);
 const read = (file: string): string => readFileSync(new URL(file, folder), "utf8");
 
 /** The templates of a job by their destination (Nomad, "template" block). */
@@ -26,7 +24,6 @@ const problems = (inputs: readonly Input[]): readonly string[] =>
     modules,
     resolver: { env: () => undefined, file: () => undefined },
     checkEnvironment: false,
-    compile,
   })
     .problems.filter(({ rule }) => rule !== intended)
     .map(({ file, line, rule, message }) => `${file}:${line} ${rule} ${message}`);

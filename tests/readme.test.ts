@@ -4,10 +4,8 @@ import { join } from "node:path";
 import { modules } from "../lib/drivers/index.ts";
 import type { Input } from "../lib/lint/input.ts";
 import { lint } from "../lib/lint/lint.ts";
-import { patternCompiler } from "../lib/topology/pattern.ts";
 import { below } from "../scripts/check/below.ts";
 
-const compile = await patternCompiler(["."]);
 const outside = { env: () => undefined, file: () => undefined };
 const page = (path: string): string => readFileSync(new URL(`../${path}`, import.meta.url), "utf8");
 const readme = page("README.md");
@@ -39,7 +37,7 @@ function said(
     ...Object.entries(connections).map(([file, text]): Input => ({ file, text, role: "connection" })),
     ...others.map((text, index): Input => ({ file: `${index}.yaml`, text, role: "given" })),
   ];
-  return lint(inputs, { modules, resolver: outside, checkEnvironment: false, compile }).problems.map(
+  return lint(inputs, { modules, resolver: outside, checkEnvironment: false }).problems.map(
     ({ file, line, severity, message }) => `${file}:${line} ${severity} ${message}`,
   );
 }

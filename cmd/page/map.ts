@@ -1,5 +1,5 @@
 import { someOf } from "../terminal/table.ts";
-import { type Html, html, trusted } from "./html.ts";
+import { type Html, html } from "./html.ts";
 
 /** Whether a connection is fine: its colour, and a sign that does not depend on colours. */
 export type Tone = "good" | "warning" | "bad";
@@ -32,7 +32,7 @@ export interface ReachMap {
 const em = 7.25;
 const rowHeight = 24;
 const columnWidth = 30;
-/** The longest texts shown, in characters; the full ones are in the table of connections, or on the terminal. */
+/** The longest texts shown, in characters; the full ones are in the table of connections. */
 const longest = { label: 40, place: 26, legend: 76 } as const;
 
 /** The signs and words of a state. */
@@ -71,7 +71,7 @@ function words({ places, rows }: ReachMap): string {
 }
 
 /** A picture of who reaches what (SVG 1.1): connections down, places across, below them their nodes. */
-export function mapSvg(map: ReachMap, standalone: boolean): Html {
+export function mapSvg(map: ReachMap): Html {
   const { places, rows } = map;
   const labels = rows.map(({ name, note }) => cut(note ? `${name} (${note})` : name, longest.label));
   const left = 24 + em * Math.max(10, ...labels.map(each => each.length));
@@ -119,7 +119,7 @@ export function mapSvg(map: ReachMap, standalone: boolean): Html {
     ([tone, line], index) => html`<text class="${tone}" x="8" y="${legendTop + 20 + index * 18}">${line}</text>`,
   );
   const title = "Which places reach which connections";
-  return html`<svg xmlns="http://www.w3.org/2000/svg" class="map" role="img" aria-labelledby="map-title map-words" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}"><title id="map-title">${title}</title><desc id="map-words">${words(map)}</desc>${standalone && html`<style>${trusted(mapStyle)}</style>`}
+  return html`<svg xmlns="http://www.w3.org/2000/svg" class="map" role="img" aria-labelledby="map-title map-words" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}"><title id="map-title">${title}</title><desc id="map-words">${words(map)}</desc>
 ${grid}${titles}${marks}${counts}
 <g class="good"><text class="dim" x="8" y="${legendTop}">${meaning}</text></g>
 ${lines}</svg>`;

@@ -40,7 +40,7 @@ export function pageText(answer: StatusAnswer, cluster: ClusterFacts | undefined
       "map",
       "Who reaches what",
       answer.connections.length > 0 && [
-        wide("Map of places and connections", mapSvg(map, false)),
+        wide("Map of places and connections", mapSvg(map)),
         cluster?.problems.map(each => html`<p class="dim">${each}</p>`),
       ],
     ),

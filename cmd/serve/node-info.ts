@@ -37,7 +37,7 @@ export async function ownNode(
   log: Log,
 ): Promise<NodeReport> {
   const { nodeTopology, nodeId } = config;
-  const topology = nodeTopology && (await compileTopology(nodeTopology));
+  const topology = nodeTopology && compileTopology(nodeTopology);
   const nodeName = name ?? (nodeId.allowHostnameFallback ? host.hostname : undefined);
   const tell = loggedOnce(log);
   let keys: Segments = {};

@@ -11,7 +11,6 @@ import { maskedText, secretValues } from "../../lib/lint/excerpt.ts";
 import { gather } from "../../lib/lint/gather.ts";
 import type { Input } from "../../lib/lint/input.ts";
 import type { RunningDetails, Status } from "../../lib/observe/status.ts";
-import { patternCompiler } from "../../lib/topology/pattern.ts";
 import { type Host, valueResolver } from "../host.ts";
 import { version } from "../version.ts";
 
@@ -60,7 +59,7 @@ async function configuration({ config }: RunningDetails, host: Host) {
       else inputs.push({ file: join(folder, name), text, role: "connection" });
     }
   }
-  const settings = { modules, resolver, compile: await patternCompiler([]) };
+  const settings = { modules, resolver };
   const documents = gather(inputs, settings).flatMap(each => each.documents);
   // The main file of a single driver is also a connection, whose schema knows the secrets better.
   const shown = [...new Map(documents.map(document => [document.file, document])).values()];

@@ -25,8 +25,6 @@ export function addTopology(program: Command, host: Host): void {
     .option("--connection <name>", "show only this connection or group")
     .option("--storage-class <file>", "show which nodes can use the classes of this file; - for standard input")
     .option("--details", "also show every node, and a map of topologies and connections")
-    .option("--svg <file>", "write the map as a picture (SVG) to a file or to standard output (-), instead of text")
-    .option("--changes-from <file>", "the main file before a change: print the label commands that the change needs")
     .option("-o, --output <format>", "text, json or yaml", "text")
     .addHelpText(
       "after",

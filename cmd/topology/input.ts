@@ -44,7 +44,7 @@ export async function readRules(path: string, host: Host): Promise<CompiledMainF
   if (!config) throw new ConfigError(reasons(diagnostics));
   const { nodeTopology } = config;
   try {
-    return { config, topology: nodeTopology && (await compileTopology(nodeTopology)) };
+    return { config, topology: nodeTopology && compileTopology(nodeTopology) };
   } catch (error) {
     throw error instanceof CsiError ? new ConfigError(error.message) : error;
   }

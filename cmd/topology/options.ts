@@ -30,12 +30,8 @@ export interface TopologyFlags {
   readonly connection?: string;
   /** A file with StorageClasses, or "-". */
   readonly storageClass?: string;
-  /** The main file before a change. */
-  readonly changesFrom?: string;
   /** Whether to print every node and the map. */
   readonly details?: boolean;
-  /** The file for a picture of the map instead; "-": standard output. */
-  readonly svg?: string;
 }
 
 /** The command line of `topology`, checked. */
@@ -57,16 +53,11 @@ export function topologyOptions({
   hostname,
   ...flags
 }: TopologyFlags): TopologyOptions {
-  const { config, output, nodes, connection, storageClass, changesFrom, svg } = flags;
+  const { config, output, nodes, connection, storageClass } = flags;
   if (!config) throw new UsageError("--config is missing: the path of the main file (proxy.yaml)");
   if (!isOutput(output)) throw new UsageError(`--output is text, json or yaml, not "${output}"`);
   if (connection !== undefined && storageClass !== undefined)
     throw new UsageError("--connection and --storage-class exclude each other: the class names its connection");
-  if (changesFrom !== undefined && (connection ?? storageClass) !== undefined)
-    throw new UsageError("--changes-from cannot be combined with --connection or --storage-class");
-  if (svg === "") throw new UsageError("--svg needs the name of a file, or - for standard output");
-  if (svg !== undefined && (changesFrom !== undefined || output !== "text"))
-    throw new UsageError("--svg cannot be combined with --changes-from or --output");
   if (nodes === "-" && storageClass === "-") throw new UsageError("only one of --nodes and --storage-class can be -");
   const env = pairs("--env", variables);
   const given = {

@@ -8,7 +8,6 @@ import { modules } from "../../lib/drivers/index.ts";
 import { ConnectionFolder } from "../../lib/io/folder.ts";
 import { nearest } from "../../lib/schema/nearest.ts";
 import { type AccessibleTopology, segmentsOf, topologyText } from "../../lib/topology/accessible-topology.ts";
-import { type DataSources, dataSourcesOf, type FolderWays } from "./data-sources.ts";
 import type { NodeAnswer } from "./node-answer.ts";
 
 /** The topology of one connection. */
@@ -24,27 +23,22 @@ export interface ConnectionTopology {
 export interface FolderConnections {
   readonly all: readonly ConnectionTopology[];
   readonly broken: ReadonlyMap<string, CsiError>;
-  /** The texts of the files, by name of the connection. */
-  readonly files: ReadonlyMap<string, string>;
 }
 
 /** Reads the topology of all connections of a folder. Throws "unavailable" if the folder cannot be read. */
 export async function readConnections(folder: string, config: ProxyConfig): Promise<FolderConnections> {
   const source = new ConnectionFolder(folder);
-  const files = new Map<string, string>();
   const all: ConnectionTopology[] = [];
   const broken = new Map<string, CsiError>();
   for (const name of await source.names()) {
     try {
-      const text = (await source.read(name)) ?? "";
-      files.set(name, text);
-      all.push(topologyOf(name, text, config));
+      all.push(topologyOf(name, (await source.read(name)) ?? "", config));
     } catch (error) {
       if (!(error instanceof CsiError)) throw error;
       broken.set(name, error);
     }
   }
-  return { all, broken, files };
+  return { all, broken };
 }
 
 function topologyOf(name: string, text: string, { defaults, nodeTopology }: ProxyConfig): ConnectionTopology {
@@ -133,8 +127,6 @@ export interface ClassReach {
   readonly nodes: readonly string[];
   /** Why the other nodes cannot, each reason once. */
   readonly reasons: readonly string[];
-  /** Undefined if nothing is known of it. */
-  readonly dataSources: DataSources | undefined;
 }
 
 /** Evaluates a class on every node. If its connection cannot be used, no node can use the class. */
@@ -143,19 +135,11 @@ export function classReach(
   nodes: readonly EvaluatedNode[],
   connections: FolderConnections,
   config: ProxyConfig,
-  ways: FolderWays | undefined,
 ): ClassReach {
   const reasons = new Set<string>();
   const usable: string[] = [];
-  let dataSources: DataSources | undefined;
   try {
     const members = connectionsNamed(connection, connections, config);
-    dataSources =
-      ways &&
-      dataSourcesOf(
-        members.map(each => each.name),
-        ways,
-      );
     for (const node of registered(nodes)) {
       const reason = refusal(node, allowed, members, config);
       if (reason === undefined) usable.push(node.name);
@@ -165,7 +149,7 @@ export function classReach(
     if (!(error instanceof CsiError)) throw error;
     reasons.add(error.message);
   }
-  return { name, connection, nodes: usable, reasons: [...reasons], dataSources };
+  return { name, connection, nodes: usable, reasons: [...reasons] };
 }
 
 function refusal(

@@ -3,7 +3,6 @@ import { type Paint, paint } from "../../lib/lint/format/text.ts";
 import { topologyText } from "../../lib/topology/accessible-topology.ts";
 import { quoted } from "../../lib/topology/labels.ts";
 import { type Cell, someOf, table, tableWithin } from "../terminal/table.ts";
-import { dataSourcesText } from "./data-sources.ts";
 import { isOverruled, type NodeAnswer, reasonOf } from "./node-answer.ts";
 import {
   type ClassReach,
@@ -137,14 +136,13 @@ function others(groups: readonly (readonly [string, readonly EvaluatedNode[]])[]
 }
 
 function classText(each: ClassReach, view: TopologyView, tint: Paint): string {
-  const { name, connection, nodes, reasons, dataSources } = each;
+  const { name, connection, nodes, reasons } = each;
   const head = `class ${name || "without a name"} (connection: ${connection})`;
   const all = registered(view.nodes).length;
   if (nodes.length === 0)
     return `${tint.error(head)} can never be bound${view.many ? "" : " here"}: ${someReasons(reasons)}\n`;
   const where = nodes.length === all ? "every node" : `${nodes.length} of ${count(all, "node")}: ${someOf(nodes, 6)}`;
-  const sources = dataSources ? `  ${dataSourcesText(dataSources)}\n` : "";
-  return `${head} can be used ${view.many ? `on ${where}` : "here"}\n${sources}`;
+  return `${head} can be used ${view.many ? `on ${where}` : "here"}\n`;
 }
 
 function someReasons(reasons: readonly string[]): string {

@@ -1,32 +1,24 @@
-import { writeFile } from "node:fs/promises";
 import type { StorageClass } from "../../lib/config/cluster.ts";
 import type { ProxyConfig } from "../../lib/config/proxy.ts";
-import { CsiError, errnoOf } from "../../lib/core/errors.ts";
+import { CsiError } from "../../lib/core/errors.ts";
 import { yamlText } from "../../lib/yaml/print.ts";
-import { connectionFolder, type Host, isFolder, valueResolver } from "../host.ts";
+import { connectionFolder, type Host, isFolder } from "../host.ts";
 import { UsageError } from "../terminal/terminal.ts";
-import { changesData, changesText } from "./changes.ts";
-import { folderWays } from "./data-sources.ts";
 import { type CompiledMainFile, ConfigError, type NodeInput, readNodes, readRules } from "./input.ts";
 import { codeName, report } from "./node-answer.ts";
 import type { OutputFormat, TopologyOptions } from "./options.ts";
 import { classReach, connectionsNamed, type EvaluatedNode, type FolderConnections, readConnections } from "./reach.ts";
 import { viewText } from "./text.ts";
-import { mapOf, type TopologyView, viewData, warningsOf } from "./view.ts";
+import { type TopologyView, viewData, warningsOf } from "./view.ts";
 
 /** Runs the command and returns the exit code documented at `addTopology`. Throws UsageError. */
 export async function topology(options: TopologyOptions, host: Host): Promise<number> {
-  const { output, changesFrom } = options;
+  const { output } = options;
   try {
     const main = await readRules(options.config, host);
     const given = await readNodes(options, host);
     const nodes = await evaluated(main, given.nodes);
-    if (changesFrom === undefined)
-      return await show(await viewOf(main.config, nodes, given.classes, options, host), options, host);
-    const before = await evaluated(await readRules(changesFrom, host), given.nodes);
-    const changes = nodes.map((node, index) => ({ node, before: before[index]?.report.segments }));
-    host.out(output === "text" ? changesText(changes) : encoded(changesData(changes), output));
-    return nodes.some(each => each.report.failure) ? 1 : 0;
+    return show(await viewOf(main.config, nodes, given.classes, options), options, host);
   } catch (error) {
     if (error instanceof ConfigError) return failed("CONFIG", error.message, output, host);
     if (error instanceof CsiError) return failed(codeName(error), error.message, output, host);
@@ -46,10 +38,9 @@ const evaluated = (
     })),
   );
 
-async function show(view: TopologyView, { output, svg }: TopologyOptions, host: Host): Promise<number> {
+function show(view: TopologyView, { output }: TopologyOptions, host: Host): number {
   const { many, nodes, classes, connections, broken } = view;
-  if (svg !== undefined) await writeMap(view, svg, host);
-  else if (output === "text") host.out(viewText(view, host.colour));
+  if (output === "text") host.out(viewText(view, host.colour));
   const failure = many ? undefined : nodes[0]?.report.failure;
   if (failure) {
     failed(codeName(failure), failure.message, output, host);
@@ -63,15 +54,6 @@ async function show(view: TopologyView, { output, svg }: TopologyOptions, host: 
     (known.length > 0 && classes.some(each => each.nodes.length === 0));
   const isPart = (many && connections === undefined) || known.length < nodes.length;
   return isWrong ? 1 : isPart ? 2 : 0;
-}
-
-async function writeMap(view: TopologyView, file: string, host: Host): Promise<void> {
-  const { mapSvg } = await import("../page/map.ts");
-  const text = `${mapSvg(mapOf(view), true).text}\n`;
-  if (file === "-") return host.out(text);
-  await writeFile(file, text).catch((error: unknown) => {
-    throw new UsageError(`cannot write ${file} (${errnoOf(error) ?? "unknown reason"})`);
-  });
 }
 
 /** Whether a fact of the node is unknown here, so that the node cannot be evaluated. */
@@ -91,12 +73,10 @@ async function viewOf(
   nodes: readonly EvaluatedNode[],
   classes: readonly StorageClass[],
   options: TopologyOptions,
-  host: Host,
 ): Promise<TopologyView> {
   const { connection, details = false } = options;
   const many = options.nodes !== undefined;
   const found = await connectionsOf(config, classes.length > 0, options);
-  const ways = found && classes.length > 0 ? folderWays(found.files, config, valueResolver(host.env)) : undefined;
   return {
     prefix: config.defaults.prefix,
     configured: config.nodeTopology !== undefined,
@@ -104,7 +84,7 @@ async function viewOf(
     nodes,
     connections: found && (connection === undefined ? found.all : connectionsNamed(connection, found, config)),
     broken: found && connection === undefined ? found.broken : new Map(),
-    classes: found ? classes.map(each => classReach(each, nodes, found, config, ways)) : [],
+    classes: found ? classes.map(each => classReach(each, nodes, found, config)) : [],
     whole: connection === undefined,
     details,
     warnings: many
@@ -124,9 +104,9 @@ async function viewOf(
 async function connectionsOf(
   config: ProxyConfig,
   classes: boolean,
-  { config: main, nodes, connection, connections: given, svg }: TopologyOptions,
+  { config: main, nodes, connection, connections: given }: TopologyOptions,
 ): Promise<FolderConnections | undefined> {
-  const required = classes || (connection ?? given ?? svg) !== undefined;
+  const required = classes || (connection ?? given) !== undefined;
   if (!required && nodes === undefined) return undefined;
   const { single, nodeTopology } = config;
   if (single !== undefined) {
@@ -134,7 +114,6 @@ async function connectionsOf(
     return {
       all: [{ name: single, accessibleTopology, suspended: false, labels: {} }],
       broken: new Map(),
-      files: new Map(),
     };
   }
   const folder = given ?? connectionFolder(config.configFolder, main);

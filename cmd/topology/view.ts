@@ -1,9 +1,4 @@
 import type { CsiError } from "../../lib/core/errors.ts";
-import { groupBy } from "../../lib/core/group-by.ts";
-import { topologyText } from "../../lib/topology/accessible-topology.ts";
-import type { ReachMap } from "../page/map.ts";
-import { labelChanges } from "./changes.ts";
-import { dataSourcesData } from "./data-sources.ts";
 import { reportData } from "./node-answer.ts";
 import {
   type ClassReach,
@@ -38,13 +33,11 @@ export interface TopologyView {
 export function warningsOf(nodes: readonly EvaluatedNode[]): readonly string[] {
   const fine = registered(nodes);
   const collisions = fine.flatMap(({ name, labels = {}, report }) =>
-    labelChanges(labels, report.segments).flatMap(({ key, from, to }) =>
-      to === undefined
-        ? []
-        : [
-            `node ${name} has the label ${key}=${from} but reports ${to}; kubelet refuses this until the label is changed`,
-          ],
-    ),
+    Object.entries(report.segments).flatMap(([key, to]) => {
+      const from = labels[key];
+      if (from === undefined || from === to) return [];
+      return [`node ${name} has the label ${key}=${from} but reports ${to}; kubelet refuses this until it is changed`];
+    }),
   );
   const keys = new Set(fine.flatMap(({ report }) => Object.keys(report.segments)));
   const gaps = fine.flatMap(({ name, report }) => {
@@ -53,30 +46,6 @@ export function warningsOf(nodes: readonly EvaluatedNode[]): readonly string[] {
     return [`node ${name} does not report ${missing.join(", ")}, which other nodes do; give the rule a default`];
   });
   return [...collisions, ...gaps];
-}
-
-/** Who reaches what, for the picture. */
-export function mapOf({ connections = [], broken, nodes, prefix }: TopologyView): ReachMap {
-  const groups = [...groupBy(registered(nodes), ({ report }) => topologyText(report.segments, prefix))];
-  const reachOf = (connection: ConnectionTopology, group: readonly EvaluatedNode[]) => {
-    const count = group.filter(node => reaches(node, connection)).length;
-    return count === 0 ? "none" : count === group.length ? "all" : "some";
-  };
-  return {
-    places: groups.map(([text, group]) => ({ text, nodes: group.map(({ name }) => name).filter(name => name !== "") })),
-    rows: [
-      ...connections.map(each => {
-        const reach = groups.map(([, group]) => reachOf(each, group));
-        const isLost = reach.every(kind => kind === "none");
-        const tone = isLost ? ("bad" as const) : each.suspended ? ("warning" as const) : ("good" as const);
-        return { name: each.name, tone, note: isLost ? "no node" : each.suspended ? "suspended" : "", reach };
-      }),
-      ...[...broken.keys()].map(name => ({
-        ...{ name, tone: "bad" as const, note: "its file is wrong" },
-        reach: groups.map(() => "unknown" as const),
-      })),
-    ],
-  };
 }
 
 /** The form for programs. A single node has the members of its report. */
@@ -94,9 +63,11 @@ export function viewData({ many, nodes, connections, classes, warnings, prefix }
       })),
     }),
     ...(classes.length > 0 && {
-      classes: classes.map(({ name, connection, nodes: usableOn, reasons, dataSources }) => ({
-        ...{ name, connection, usableOn, reasons },
-        ...(dataSources && { dataSources: dataSourcesData(dataSources) }),
+      classes: classes.map(({ name, connection, nodes: usableOn, reasons }) => ({
+        name,
+        connection,
+        usableOn,
+        reasons,
       })),
     }),
     ...(many && { warnings }),

@@ -8,7 +8,6 @@ import type { Input } from "../../lib/lint/input.ts";
 import { type Linted, type LintProblem, lint } from "../../lib/lint/lint.ts";
 import type { LintInput } from "../../lib/lint/lint-input.ts";
 import { rules } from "../../lib/lint/rules/index.ts";
-import { patternCompiler } from "../../lib/topology/pattern.ts";
 import { type Host, valueResolver } from "../host.ts";
 import { version } from "../version.ts";
 import { copyData, copyNotes } from "./copies.ts";
@@ -64,10 +63,7 @@ async function askAll(deployments: Linted["deployments"], host: Host): Promise<r
 }
 
 async function linting(inputs: readonly Input[], { online }: ValidateOptions, host: Host): Promise<Linted> {
-  // The pattern engine is loaded only if there are rules.
-  const rules = inputs.some(({ text }) => /fromRegexp|customRules/.test(text));
-  const compile = await patternCompiler(rules ? ["."] : []);
-  return lint(inputs, { modules, resolver: valueResolver(host.env), checkEnvironment: online === true, compile });
+  return lint(inputs, { modules, resolver: valueResolver(host.env), checkEnvironment: online === true });
 }
 
 function printed(

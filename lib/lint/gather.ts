@@ -2,7 +2,6 @@ import { posix } from "node:path";
 import { noDefaults } from "../config/proxy.ts";
 import type { DriverModule } from "../drivers/module.ts";
 import type { ValueResolver } from "../schema/value-resolver.ts";
-import type { PatternCompiler } from "../topology/pattern.ts";
 import type { DocumentDiagnostic, SourceDocument } from "./document.ts";
 import { addInput, type Input } from "./input.ts";
 import { type ConnectionFile, type LintInput, textAt } from "./lint-input.ts";
@@ -15,8 +14,6 @@ import { readingRules } from "./rules/reading.ts";
 export interface ReadSettings {
   readonly modules: readonly DriverModule[];
   readonly resolver: ValueResolver;
-  /** Compiles patterns of topology rules. */
-  readonly compile: PatternCompiler;
 }
 
 /** One deployment: its files, and the problems found while reading them. */
@@ -101,7 +98,7 @@ function isConnectionOf(main: SourceDocument, { file }: SourceDocument): boolean
 }
 
 function readAll({ candidates, diagnostics: found, ...objects }: FoundObjects, settings: ReadSettings): Gathered {
-  const { modules, resolver, compile } = settings;
+  const { modules, resolver } = settings;
   const mains = mainCandidates(candidates).map(({ document }) => readMainDocument(document, modules, resolver));
   const [main, ...more] = mains;
   const defaults = main?.read.partial?.defaults ?? noDefaults;
@@ -132,7 +129,7 @@ function readAll({ candidates, diagnostics: found, ...objects }: FoundObjects, s
       ({ document }) => document,
     ),
   ];
-  const input = { ...objects, main, connections: distinct(connections), modules, compile, resolver };
+  const input = { ...objects, main, connections: distinct(connections), modules, resolver };
   return { input, documents: [...new Set(documents)], diagnostics };
 }
 

@@ -4,7 +4,6 @@ import { isMapping, type Mapping } from "../core/mapping.ts";
 import type { DriverModule } from "../drivers/module.ts";
 import type { Path } from "../schema/finding.ts";
 import type { ValueResolver } from "../schema/value-resolver.ts";
-import type { PatternCompiler } from "../topology/pattern.ts";
 import type { SourceDocument } from "./document.ts";
 
 /** The main file. */
@@ -76,8 +75,6 @@ export interface LintInput extends Objects {
   readonly main: MainDocument | undefined;
   readonly connections: readonly ConnectionFile[];
   readonly modules: readonly DriverModule[];
-  /** Compiles patterns of topology rules. */
-  readonly compile: PatternCompiler;
   /** The variables and files of this machine; only rules with `online: true` may read them. */
   readonly resolver: ValueResolver;
 }

@@ -8,7 +8,7 @@ export interface RuleConfig {
   /** Without prefix. */
   readonly key: string;
   readonly source: RuleSource;
-  /** RE2 syntax; must match the whole input. */
+  /** A regular expression of JavaScript; must match the whole input. */
   readonly pattern: string;
   /** `{match:N}` and `${match:N}` stand for groups of the pattern. */
   readonly template: string;

@@ -29,7 +29,7 @@ export interface Evaluation {
   readonly failure: CsiError | undefined;
 }
 
-/** The longest input, in UTF-16 units: the worst match then takes about a second. */
+/** The longest input, in UTF-16 units. */
 const maxInput = 16 * 1024;
 
 /** Evaluates the topology of one node. A CsiError is returned in `failure`, with the results of the rules so far. */

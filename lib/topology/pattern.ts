@@ -1,3 +1,6 @@
+/** The longest pattern of a rule. */
+const maxPatternLength = 1_024;
+
 /** A compiled pattern of a rule. */
 export interface Pattern {
   /** The number of groups, without the whole match. */
@@ -8,47 +11,20 @@ export interface Pattern {
   readonly finds: (input: string) => boolean;
 }
 
-/** Compiles a pattern in RE2 syntax. Throws an Error with the reason. */
-export type PatternCompiler = (pattern: string) => Pattern;
-
-/** Patterns that match any line, which most rules use; the group is the whole line. */
-const anything: ReadonlyMap<string, (input: string) => boolean> = new Map([
-  ["(.*)", input => !input.includes("\n")],
-  ["(.+)", input => input !== "" && !input.includes("\n")],
-]);
-
-/** The longest pattern, because nesting uses the stack during compilation. */
-const maxPatternLength = 1_024;
-
-/** The most instructions of a compiled pattern. Nested counted repeats have more, and one match would take seconds. */
-const maxProgramSize = 2_000;
-
-/** Makes a compiler for these patterns; loads the engine only if one of them needs it. */
-export async function patternCompiler(patterns: readonly string[]): Promise<PatternCompiler> {
-  if (!patterns.every(pattern => anything.has(pattern))) return re2();
-  return pattern => {
-    const fits = anything.get(pattern) ?? (() => false);
-    return { groups: 1, match: input => (fits(input) ? [input, input] : undefined), finds: fits };
-  };
-}
-
-/** RE2 matches in linear time, so no pattern or input can hang the process. Loading it takes start-up time and memory. */
-async function re2(): Promise<PatternCompiler> {
-  const { RE2JS } = await import("re2js");
-  return pattern => {
-    if (pattern.length > maxPatternLength) throw new Error(`longer than ${maxPatternLength} characters`);
-    const compiled = RE2JS.compile(pattern);
-    if (compiled.programSize() > maxProgramSize) throw new Error("too large; use smaller repeat counts");
-    const groups = compiled.groupCount();
-    return {
-      groups,
-      finds: input => compiled.matcher(input).find(),
-      match: input => {
-        const matcher = compiled.matcher(input);
-        if (!matcher.matches()) return undefined;
-        return Array.from({ length: groups + 1 }, (_, index) => matcher.group(index) ?? "");
-      },
-    };
+/**
+ * Compiles a pattern, a regular expression of JavaScript, as democratic-csi takes it. Throws an Error with the reason.
+ * The flag "u" refuses letters after a backslash that mean nothing, which would otherwise stand for themselves; every
+ * other character may be escaped.
+ */
+export function compilePattern(pattern: string): Pattern {
+  if (pattern.length > maxPatternLength) throw new Error(`longer than ${maxPatternLength} characters`);
+  const source = pattern.replace(/\\([ -/:-@[\]-`{-~])/g, (_, sign: string) => `\\x${sign.charCodeAt(0).toString(16)}`);
+  const part = new RegExp(source, "u");
+  const whole = new RegExp(`^(?:${source})$`, "u");
+  return {
+    groups: (new RegExp(`${source}|`, "u").exec("")?.length ?? 1) - 1,
+    finds: input => part.test(input),
+    match: input => whole.exec(input)?.map((group: string | undefined) => group ?? ""),
   };
 }
 

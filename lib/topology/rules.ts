@@ -1,6 +1,6 @@
 import { CsiError, messageOf } from "../core/errors.ts";
 import type { RuleConfig, TopologyConfig } from "./config.ts";
-import { groupsIn, type Pattern, type PatternCompiler, patternCompiler } from "./pattern.ts";
+import { compilePattern, groupsIn, type Pattern } from "./pattern.ts";
 
 /** A rule with its pattern compiled. */
 export interface CompiledRule extends RuleConfig {
@@ -23,48 +23,29 @@ export interface RuleProblem {
 }
 
 /** Compiles all rules and lists their mistakes; `rules` are those without any. */
-export function compileRules(
-  rules: readonly RuleConfig[],
-  compile: PatternCompiler,
-): { readonly rules: readonly CompiledRule[]; readonly problems: readonly RuleProblem[] } {
+export function compileRules(rules: readonly RuleConfig[]): {
+  readonly rules: readonly CompiledRule[];
+  readonly problems: readonly RuleProblem[];
+} {
   const problems: RuleProblem[] = [];
   const usable: CompiledRule[] = [];
   for (const [index, rule] of rules.entries()) {
-    const found = compileRule(rule, index, compile);
+    const found = compileRule(rule, index);
     if ("compiled" in found) usable.push(found);
     else problems.push(found);
   }
   return { rules: usable, problems };
 }
 
-function compileRule(rule: RuleConfig, index: number, compile: PatternCompiler): CompiledRule | RuleProblem {
+function compileRule(rule: RuleConfig, index: number): CompiledRule | RuleProblem {
   let compiled: Pattern;
   try {
-    compiled = compile(rule.pattern);
+    compiled = compilePattern(rule.pattern);
   } catch (error) {
-    const reason = messageOf(error).replace(/^error parsing regexp: /, "");
-    const why = refusedByRe2(rule.pattern) ?? `${reason} (syntax: RE2)`;
-    return { rule: index, field: "pattern", message: `the pattern cannot be used: ${why}` };
+    return { rule: index, field: "pattern", message: `the pattern cannot be used: ${messageOf(error)}` };
   }
   const wrong = templateProblem(rule.template, compiled.groups);
   return wrong === undefined ? { ...rule, index, compiled } : { rule: index, field: "template", message: wrong };
-}
-
-/** Features of other engines that RE2 lacks, because a match could take exponential time. */
-const lacking: readonly (readonly [RegExp, string])[] = [
-  [/\(\?<?[=!]/, "look-ahead or look-behind; match the text around it and take a group"],
-  [/\\[1-9]|\\k</, "reference back to a group"],
-  [/\(\?>|[*+?}]\+/, "atomic group or possessive repeat"],
-];
-
-/** Why RE2 refuses a pattern that other engines accept; undefined for other mistakes. */
-function refusedByRe2(pattern: string): string | undefined {
-  const plain = pattern.replace(/\\[^1-9k]/g, "");
-  for (const [form, what] of lacking) {
-    const found = form.exec(plain);
-    if (found) return `"${found[0]}" is not RE2, which has no ${what}`;
-  }
-  return undefined;
 }
 
 function templateProblem(template: string, groups: number): string | undefined {
@@ -73,13 +54,10 @@ function templateProblem(template: string, groups: number): string | undefined {
   return `the template names group ${missing}, but the pattern has ${groups === 0 ? "no groups" : `only ${groups}`}`;
 }
 
-/**
- * The topology of a main file, compiled. Loads the pattern engine only for rules.
- * Throws "failed-precondition" that lists every wrong rule.
- */
-export async function compileTopology(config: TopologyConfig): Promise<CompiledTopology> {
+/** The topology of a main file, compiled. Throws "failed-precondition" that lists every wrong rule. */
+export function compileTopology(config: TopologyConfig): CompiledTopology {
   if (config.kind !== "rules") return config;
-  const { rules, problems } = compileRules(config.rules, await patternCompiler(config.rules.map(rule => rule.pattern)));
+  const { rules, problems } = compileRules(config.rules);
   if (problems.length === 0) return { kind: "rules", prefix: config.prefix, rules };
   const lines = problems.map(({ rule, message }) => `rule ${rule + 1} (key "${config.rules[rule]?.key}"): ${message}`);
   throw new CsiError("failed-precondition", `proxy.nodeTopology cannot be used: ${lines.join("; ")}`);

@@ -18,7 +18,7 @@ const driverShared =
 const layers: readonly Layer[] = [
   { folder: "lib/core/", lib: [], packages: [] },
   { folder: "lib/health/", lib: ["lib/core/"], packages: [] },
-  { folder: "lib/topology/", lib: ["lib/core/"], packages: ["re2js"] },
+  { folder: "lib/topology/", lib: ["lib/core/"], packages: [] },
   { folder: "lib/schema/", lib: ["lib/core/"], packages: ["valibot"] },
   { folder: "lib/yaml/", lib: ["lib/core/", "lib/schema/finding\\.ts"], packages: ["yaml"] },
   {

@@ -330,44 +330,6 @@ describe("csimux topology ends with exit code 2", () => {
   });
 });
 
-describe("csimux topology --changes-from", () => {
-  const change = async (rules: string, stdin: string, output = "text") => {
-    const words = ["--config", world.file("new.yaml", main(rules)), "--changes-from", config, "--nodes", "-"];
-    return world.run([...words, "-o", output], { stdin });
-  };
-
-  const renamed = byName.replace("'{match:1}'", "'zone-{match:1}'");
-
-  test("prints the label commands that the change needs, as a script", async () => {
-    const { code, out } = await change(renamed, "- e1\n- w1\n");
-    expect(out).toBe(`# volumes bound to t.example/zone=e will no longer be usable on e1
-kubectl label node e1 t.example/zone=zone-e --overwrite
-# volumes bound to t.example/zone=w will no longer be usable on w1
-kubectl label node w1 t.example/zone=zone-w --overwrite
-# then restart the node plugin on these nodes to register them again
-`);
-    expect(code).toBe(0);
-  });
-
-  test("labels that a node really has count more than what the old rules would give", async () => {
-    const stdin = "- { name: e1, labels: { t.example/zone: zone-e } }\n";
-    expect((await change(renamed, stdin)).out).toBe("# no label changes\n");
-  });
-
-  test("a key that is no longer reported keeps its label, and a new one needs none", async () => {
-    const { out } = await change(byName.replace("topologyKey: zone", "topologyKey: area"), "- e1\n", "json");
-    expect(JSON.parse(out).changes).toEqual([
-      { node: "e1", key: "t.example/zone", from: "e", to: null, command: null },
-    ]);
-  });
-
-  test("nodes that cannot register with the new rules are named, and the exit code is 1", async () => {
-    const { code, out } = await change(renamed.replace("[ew]", "w"), "- e1\n");
-    expect(out).toStartWith("# e1 cannot register with the new rules: no topology rule applies");
-    expect(code).toBe(1);
-  });
-});
-
 test("the map of 30 connections and 100 topologies fits 80 columns", async () => {
   const folder = world.file("thirty/c0.yaml", connection(["n0"])).replace(/\/[^/]*$/, "");
   for (let index = 1; index < 30; index++) world.file(`thirty/connection-${index}.yaml`, connection([`n${index}`]));

@@ -323,7 +323,6 @@ describe("asking the storage systems", () => {
     {
       modules,
       resolver: { env: () => undefined, file: () => undefined },
-      compile: () => ({ groups: 0, match: () => undefined, finds: () => false }),
     },
   );
   if (!gathered) throw new Error("nothing was read");

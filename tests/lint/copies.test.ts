@@ -5,19 +5,17 @@ import { type CopyEnd, methodsBetween } from "../../lib/copies/methods.ts";
 import { modules } from "../../lib/drivers/index.ts";
 import { lint } from "../../lib/lint/lint.ts";
 import type { LintInput } from "../../lib/lint/lint-input.ts";
-import { patternCompiler } from "../../lib/topology/pattern.ts";
 import { connections } from "./cases/connections.ts";
 import { check } from "./checking.ts";
 import { type Example, main } from "./examples/files.ts";
 
-const compile = await patternCompiler([]);
 const resolver = { env: () => undefined, file: () => undefined };
 
 function deploymentOf(files: Example): LintInput {
   const inputs = Object.entries(files).map(
     ([file, text]) => ({ file, text, role: file === "proxy.yaml" ? "main" : "given" }) as const,
   );
-  const [first] = lint(inputs, { modules, resolver, checkEnvironment: false, compile }).deployments;
+  const [first] = lint(inputs, { modules, resolver, checkEnvironment: false }).deployments;
   if (!first) throw new Error("these files are not a deployment");
   return first;
 }

@@ -2,15 +2,13 @@ import { describe, expect, test } from "bun:test";
 import { modules } from "../../lib/drivers/index.ts";
 import type { Input } from "../../lib/lint/input.ts";
 import { lint } from "../../lib/lint/lint.ts";
-import { patternCompiler } from "../../lib/topology/pattern.ts";
 
-const compile = await patternCompiler(["."]);
 const outside = { env: () => undefined, file: () => undefined };
 
 /** `file:line severity rule message` of every problem, of inputs as `[file, text, role]`. */
 function gist(...inputs: readonly (readonly [string, string, Input["role"]])[]): readonly string[] {
   const all = inputs.map(([file, text, role]): Input => ({ file, text, role }));
-  return lint(all, { modules, resolver: outside, checkEnvironment: false, compile }).problems.map(
+  return lint(all, { modules, resolver: outside, checkEnvironment: false }).problems.map(
     ({ file, line, severity, rule, message }) => `${file}:${line} ${severity} ${rule} ${message}`,
   );
 }

@@ -2,18 +2,16 @@ import { describe, expect, test } from "bun:test";
 import { stringify } from "yaml";
 import { modules } from "../../lib/drivers/index.ts";
 import { lint } from "../../lib/lint/lint.ts";
-import { patternCompiler } from "../../lib/topology/pattern.ts";
 import { check } from "./checking.ts";
 import { iscsi as iscsiFile, lio, login, nfs, storageClass } from "./examples/files.ts";
 
-const compile = await patternCompiler(["."]);
 const gist = (files: Readonly<Record<string, string>>) =>
   check(files).map(({ file, line, rule, message }) => `${file}:${line} ${rule} ${message}`);
 const rulesOf = (files: Readonly<Record<string, string>>) => check(files).map(({ rule }) => rule);
 const unseenOf = (files: Readonly<Record<string, string>>) =>
   lint(
     Object.entries(files).map(([file, text]) => ({ file, text, role: "given" as const })),
-    { modules, resolver: { env: () => undefined, file: () => undefined }, checkEnvironment: false, compile },
+    { modules, resolver: { env: () => undefined, file: () => undefined }, checkEnvironment: false },
   ).unseen;
 
 const config = {

@@ -8,7 +8,6 @@ import { readSmallFile } from "../../lib/io/small-file.ts";
 import type { RuleConfig, RuleSource } from "../../lib/topology/config.ts";
 import { type Evaluation, evaluate } from "../../lib/topology/evaluate.ts";
 import type { NodeFacts } from "../../lib/topology/facts.ts";
-import { patternCompiler } from "../../lib/topology/pattern.ts";
 import { compileRules, compileTopology } from "../../lib/topology/rules.ts";
 
 const nodeName: RuleSource = { kind: "nodeName" };
@@ -32,7 +31,7 @@ const facts = (given: Partial<NodeFacts> = {}): NodeFacts => ({
 });
 
 const outcome = async (rules: readonly RuleConfig[], given?: Partial<NodeFacts>): Promise<Evaluation> =>
-  evaluate(await compileTopology({ kind: "rules", prefix: "t.example", rules }), facts(given));
+  evaluate(compileTopology({ kind: "rules", prefix: "t.example", rules }), facts(given));
 
 const zoneOf = async (rules: readonly RuleConfig[], given?: Partial<NodeFacts>): Promise<string> => {
   const { segments, failure } = await outcome(rules, given);
@@ -51,55 +50,38 @@ async function inBound<T>(work: () => Promise<T>): Promise<T> {
 }
 
 describe("patterns of users", () => {
-  const slow = ["(a+)+$", "(a|a)*b", "(a*)*b", "(a|aa)+$", "([a-zA-Z]+)*x", "(.*)*x", "(?:a?){60}a{60}b"];
-  const nested = `${"(".repeat(400)}b${")".repeat(400)}`;
-  test.each([...slow, "(.*)(.*)(.*)(.*)(.*)(.*)x", "(x+x+)+y", nested])(
-    "%s ends in bounded time on the longest input, without a match",
-    async pattern => {
-      const longest = `${"a".repeat(16 * 1024 - 1)}!`;
-      const { failure, outcomes } = await inBound(() => outcome([rule({ pattern })], { nodeName: longest }));
-      expect(failure?.code).toBe("failed-precondition");
-      expect(outcomes[0]?.reason).toContain("does not match");
-    },
-  );
-
   test("longer input is refused with its length, not matched", async () => {
-    const { failure } = await outcome([rule({ pattern: "(a+)+$" })], { nodeName: "a".repeat(1_000_000) });
+    const { failure } = await outcome([rule({ pattern: "(a+)" })], { nodeName: "a".repeat(1_000_000) });
     expect(failure?.message).toContain("1000000 characters");
     expect(failure?.message.length).toBeLessThan(300);
   });
 
-  const problemsOf = async (pattern: string) =>
-    compileRules([rule({ pattern })], await patternCompiler([pattern])).problems;
-
   test.each([
-    ["([", "missing"],
-    ["a{2000}", "repeat"],
-    [`${"(?:a?){1000}".repeat(9)}`, "too large"],
+    ["([", "Invalid regular expression"],
     [`a${"b".repeat(1024)}`, "1024"],
-    ["(a?){900}a{900}", "too large"],
-    ["((((a{1,9}){1,9}){1,9}){1,9}){1,9}", "repeat"],
-    ["(?:a{1000}){1000}", "repeat"],
-    ["(?=a)b", "(?="],
-    ["(?<!x)y", "(?<!"],
-    ["(a)\\1", "\\1"],
-    ["(".repeat(1000) + ")".repeat(1000), ""],
-  ])("%p is refused when the configuration is compiled", async (pattern, word) => {
-    const problems = await inBound(() => problemsOf(pattern));
-    if (word === "") return expect(problems.length).toBeLessThanOrEqual(1);
-    expect(problems).toHaveLength(1);
-    expect(problems[0]).toMatchObject({ rule: 0, field: "pattern" });
-    expect(problems[0]?.message).toContain(word);
+    ["(a)\\z", "Invalid regular expression"],
+    ["(?P<zone>a)", "Invalid regular expression"],
+  ])("%p is refused when the configuration is compiled", (pattern, word) => {
+    const { problems } = compileRules([rule({ pattern })]);
+    expect(problems).toMatchObject([{ rule: 0, field: "pattern", message: expect.stringContaining(word) }]);
   });
 
-  test("all wrong rules are listed at once, each by its number and field", async () => {
+  test.each(["a\\-(b)", "[a\\-x]-(b)", "a\\x2d(b)", "(?<x>a)?a?-(b)"])(
+    "%s matches a name with a hyphen",
+    async pattern => {
+      const template = pattern.includes("<x>") ? "{match:2}" : "{match:1}";
+      expect(await zoneOf([rule({ pattern, template })], { nodeName: "a-b" })).toBe("b");
+    },
+  );
+
+  test("all wrong rules are listed at once, each by its number and field", () => {
     const rules = [rule({ pattern: "([" }), rule(), rule({ pattern: "a(.*)", template: "{match:2}" })];
-    const { problems } = compileRules(rules, await patternCompiler(rules.map(each => each.pattern)));
+    const { problems } = compileRules(rules);
     expect(problems.map(({ rule, field }) => [rule, field])).toEqual([
       [0, "pattern"],
       [2, "template"],
     ]);
-    await expect(compileTopology({ kind: "rules", prefix: "t.example", rules })).rejects.toThrow(/rule 1 .*rule 3 /s);
+    expect(() => compileTopology({ kind: "rules", prefix: "t.example", rules })).toThrow(/rule 1 .*rule 3 /s);
   });
 });
 

@@ -40,7 +40,7 @@ describe("what nodes report", () => {
     "%s",
     async (_, { config, env = {}, files = {}, hostname, expect: want }) => {
       const topology = mainConfig({ nodeTopology: config })?.nodeTopology;
-      const compiled = topology && (await compileTopology(topology).catch(() => undefined));
+      const compiled = topology && (await Promise.try(() => compileTopology(topology)).catch(() => undefined));
       const facts = {
         nodeName: env["CSI_NODE_ID"],
         hostname,

@@ -8,7 +8,6 @@ import * as make from "../../../lib/takeover/manifests.ts";
 import { kubeletOf, type OldDeployment, type Refusal, readOld, readSecrets } from "../../../lib/takeover/old.ts";
 import { privilegedBy } from "../../../lib/takeover/privileges.ts";
 import { type MovedVolumes, movedVolumes, movingSteps, readVolumes } from "../../../lib/takeover/volumes.ts";
-import { patternCompiler } from "../../../lib/topology/pattern.ts";
 import { fileBudget } from "../../../lib/yaml/budget.ts";
 import { type Host, valueResolver } from "../../host.ts";
 import { textOf, UsageError, visible } from "../../terminal/terminal.ts";
@@ -30,7 +29,6 @@ export async function takeOver(options: TakeoverOptions, host: Host): Promise<nu
     modules,
     resolver: valueResolver(host.env),
     checkEnvironment: false,
-    compile: await patternCompiler(["."]),
   };
   const { main, converted } = connectionsOf(olds, settings);
   const volumes = await volumesOf(options, converted, host);

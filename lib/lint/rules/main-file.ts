@@ -55,7 +55,7 @@ export const mainFile: Theme = {
     const topology = main.read.partial?.nodeTopology;
     if (topology?.kind === "rules") yield* gaps(main, topology);
     if (topology === undefined || topology.kind === "rules")
-      yield* patterns(main, topology?.rules ?? uncheckedRules(main), input);
+      yield* patterns(main, topology?.rules ?? uncheckedRules(main));
   },
 };
 
@@ -175,9 +175,9 @@ const uncheckedRules = (main: MainDocument): readonly RuleConfig[] =>
   }));
 
 /** Compiles the rules as a node does. */
-function* patterns(main: MainDocument, rules: readonly RuleConfig[], { compile }: LintInput): Found {
+function* patterns(main: MainDocument, rules: readonly RuleConfig[]): Found {
   const keys = { pattern: ["regex", "matchRegexp"], template: ["template", "resultTemplate"] } as const;
-  for (const { rule: index, field, message } of compileRules(rules, compile).problems) {
+  for (const { rule: index, field, message } of compileRules(rules).problems) {
     const path = ["proxy", "nodeTopology", listName(main), index];
     const key = keys[field].find(each => textAt(main.proxy, ...path.slice(1), each) !== undefined);
     yield report(main.document, rule["topology-pattern"], key === undefined ? path : [...path, key], message);
