@@ -126,7 +126,7 @@ export class FilesystemMaker {
     await runToSuccess(this.#runner, { argv, timeoutMs: makeMs }, task, call.signal);
     const disk = new DiskReader(device, this.#runner, call.signal);
     await disk.flush();
-    const made = await disk.contents();
+    const made = await disk.contents(format.type);
     if (made.kind !== "filesystem" || made.type !== format.type) {
       const text = `${task}: the tool reported success, but the disk shows ${made.kind}; retrying`;
       throw new CsiError("unavailable", text);

@@ -162,10 +162,10 @@ export const filesystems: Readonly<Record<string, Filesystem>> = {
 export const filesystemMountedAs = (fsType: string | undefined): Filesystem | undefined =>
   Object.values(filesystems).find(({ mountType }) => mountType === fsType);
 
-/** The name in the table for a requested type ("ext4dev" is an old name of ext4); undefined if it is unknown. */
+/** The name in the table for a requested type, or one of mount(8) ("ext4dev" is an old name of ext4); undefined if it is unknown. */
 export const filesystemName = (asked: string): string | undefined => {
-  const name = asked === "ext4dev" ? "ext4" : asked;
-  return Object.hasOwn(filesystems, name) ? name : undefined;
+  const wanted = asked === "ext4dev" ? "ext4" : asked;
+  return Object.keys(filesystems).find(name => name === wanted || filesystems[name]?.mountType === wanted);
 };
 
 /** Whether the mount table shows a file system of the requested type; any that csimux knows if none is requested. */

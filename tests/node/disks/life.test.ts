@@ -6,7 +6,7 @@ import { CsiError } from "../../../lib/core/errors.ts";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
 import type { Attacher } from "../../../lib/node/attach/attacher.ts";
 import { callOf, codeOf, Lab, local, mountinfo, spying, writer } from "../lab.ts";
-import { Disk, hasLoops, hasProgram, leastFor, mayResize, sh } from "./disk.ts";
+import { Disk, endsAsArray, hasLoops, hasProgram, leastFor, mayResize, sh } from "./disk.ts";
 
 let lab: Lab;
 beforeEach(async () => {
@@ -213,7 +213,20 @@ test.skipIf(!hasLoops)(
     const asked = disk.filesystems().prepare(disk.device, disk.wanted({ fsType: "ext4" }), callOf());
     const error = await asked.catch((cause: Error) => cause);
     const message = "message" in error ? error.message : "";
-    expect(message).toContain("csimux does not support zfs_member");
+    expect(message).toContain("holds zfs_member, which csimux does not support");
     expect(message).not.toContain("request ");
+  },
+);
+
+test.skipIf(!hasLoops || !hasProgram("mkfs.xfs"))(
+  "a disk whose class names no file system is mounted as what it was before the node started again",
+  async () => {
+    using disk = new Disk(leastFor("xfs"));
+    sh('mkfs.xfs -q "$1"', disk.path);
+    await nodeOf(disk).stage(lab.stage("a", { context }), callOf());
+    sh('umount "$1"', lab.at("staging", "a"));
+    sh(endsAsArray, disk.path);
+    await nodeOf(disk).stage(lab.stage("a", { context }), callOf());
+    expect((await lab.mounts()).map(({ fsType }) => fsType)).toEqual(["xfs"]);
   },
 );
