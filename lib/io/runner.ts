@@ -174,9 +174,12 @@ export async function runToSuccess(
   return output;
 }
 
-/** The last line of a tool's error output, for messages. */
-export const complaint = ({ stderr, stdout }: Output): string =>
-  (stderr.trim() || stdout.trim()).split("\n").at(-1)?.trim().slice(0, 300) ?? "";
+/** The last line of a tool's error output, for messages; of a tool that prints its usage afterwards, as mkfs.xfs does, the last before it. */
+export const complaint = ({ stderr, stdout }: Output): string => {
+  const text = stderr.trim() || stdout.trim();
+  const [reason = ""] = text.split(/^usage:/im);
+  return (reason.trim() || text).split("\n").at(-1)?.trim().slice(0, 300) ?? "";
+};
 
 /** The error for a tool with an unexpected exit code. */
 export const failed = (output: Output, task: string): CsiError =>
