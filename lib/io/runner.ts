@@ -174,11 +174,11 @@ export async function runToSuccess(
   return output;
 }
 
-/** The last line of a tool's error output, for messages; of a tool that prints its usage afterwards, as mkfs.xfs does, the last before it. */
+/** The last line of a tool's error output, for messages, before its usage (mkfs.xfs) and without hints at dmesg (mount). */
 export const complaint = ({ stderr, stdout }: Output): string => {
   const text = stderr.trim() || stdout.trim();
-  const [reason = ""] = text.split(/^usage:/im);
-  return (reason.trim() || text).split("\n").at(-1)?.trim().slice(0, 300) ?? "";
+  const lines = (text.split(/^usage:/im)[0]?.trim() || text).split("\n").map(line => line.trim());
+  return (lines.filter(line => line !== "" && !line.includes("dmesg")).at(-1) ?? "").slice(0, 300);
 };
 
 /** The error for a tool with an unexpected exit code. */
