@@ -82,6 +82,9 @@ const blockFilesystems = ["ext3", "ext4", "ext4dev", "xfs", "btrfs", "vfat", "ex
 /** The file systems of disks that no node can grow: such volumes keep their size. */
 export const fixedFilesystems: readonly string[] = ["vfat", "exfat", "ntfs"];
 
+/** The least bytes of a disk, where the tool that makes the file system has a limit (xfsprogs 5.19, mkfs/xfs_mkfs.c, validate_supported). */
+export const leastBytes: Readonly<Record<string, bigint>> = { xfs: 300n << 20n };
+
 /** The file system that nodes make if the caller requests none. */
 export const defaultFilesystem = "ext4";
 

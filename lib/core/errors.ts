@@ -62,7 +62,9 @@ export function ignoreNotFound(error: unknown): undefined {
  * which lets the scheduler try another node.
  */
 export const jointCode = (refusals: readonly CsiError[]): Code =>
-  refusals.every(({ code }) => code === "invalid-argument") ? "invalid-argument" : "resource-exhausted";
+  refusals.every(({ code }) => code === "invalid-argument" || code === "out-of-range")
+    ? (refusals[0]?.code ?? "invalid-argument")
+    : "resource-exhausted";
 
 /** The message of anything that was thrown, for a sentence about it. */
 export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -174,9 +174,12 @@ export async function runToSuccess(
   return output;
 }
 
-/** The last line of a tool's error output, for messages. */
-export const complaint = ({ stderr, stdout }: Output): string =>
-  (stderr.trim() || stdout.trim()).split("\n").at(-1)?.trim().slice(0, 300) ?? "";
+/** The last line of a tool's error output, for messages, before its usage (mkfs.xfs) and without hints at dmesg (mount). */
+export const complaint = ({ stderr, stdout }: Output): string => {
+  const text = stderr.trim() || stdout.trim();
+  const lines = (text.split(/^usage:/im)[0]?.trim() || text).split("\n").map(line => line.trim());
+  return (lines.filter(line => line !== "" && !line.includes("dmesg")).at(-1) ?? "").slice(0, 300);
+};
 
 /** The error for a tool with an unexpected exit code. */
 export const failed = (output: Output, task: string): CsiError =>

@@ -1,4 +1,12 @@
-import { type Access, type Capability, firstUnmet, fixedFilesystems, type Segments } from "../core/access.ts";
+import {
+  type Access,
+  type Capability,
+  firstUnmet,
+  fixedFilesystems,
+  leastBytes,
+  type Segments,
+} from "../core/access.ts";
+import { type CapacityRange, wantedBytes } from "../core/bytes.ts";
 import { CsiError, hasCode } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
 import type { Ability, Driver, Source } from "../drivers/driver.ts";
@@ -25,6 +33,9 @@ export interface PlacementTarget {
 export interface PlacementRequest {
   readonly accessibility: AccessibilityRequirements;
   readonly capabilities: readonly Capability[];
+  /** Not judged if it is absent, nor for a copy, which has the file system of its source. */
+  readonly range?: CapacityRange | undefined;
+  readonly source?: Source | undefined;
 }
 
 /** How a connection would take a volume. */
@@ -36,18 +47,21 @@ export interface Placement {
 }
 
 /**
- * Whether a connection would take a new volume. The error says why not: "invalid-argument" if it never will, "resource-exhausted" if
- * another connection or node may help. Free space is not considered. Pure.
+ * Whether a connection would take a new volume. The error says why not: "invalid-argument" if it never will, "out-of-range" for a disk
+ * on which no node could make the file system, "resource-exhausted" if another connection or node may help. Free space is not considered. Pure.
  */
 export function evaluatePlacement(
   connection: PlacementTarget,
-  { capabilities, accessibility }: PlacementRequest,
+  request: PlacementRequest,
   policy: PlacementPolicy,
 ): Placement | CsiError {
   const { name, accessibleTopology: reachable } = connection;
+  const { capabilities, accessibility } = request;
   const refused = (code: CsiError["code"], why: string) => new CsiError(code, `connection "${name}": ${why}`);
   const unmet = connection.access && firstUnmet(connection.access, capabilities);
   if (unmet !== undefined) return refused("invalid-argument", unmet);
+  const small = connection.access && tooSmall(connection.access, request);
+  if (small) return refused("out-of-range", small);
   if (connection.suspended) return refused("resource-exhausted", "it is suspended and takes no new volumes");
   try {
     const accessibleTopology = accessibleTopologyFor(reachable, accessibility, policy);
@@ -56,6 +70,14 @@ export function evaluatePlacement(
     if (error instanceof CsiError) return refused(error.code, error.message);
     throw error;
   }
+}
+
+/** Why no node can make the file system on a new disk of this size. */
+function tooSmall(access: Access, { capabilities, range, source }: PlacementRequest): string | undefined {
+  if (!range || source || access.filesystems === "any") return undefined;
+  const bytes = wantedBytes(range);
+  const fsType = capabilities.map(each => each.fsType ?? "").find(type => bytes < (leastBytes[type] ?? 0n));
+  return fsType && `${fsType} needs ${leastBytes[fsType]} bytes, and ${bytes} are requested`;
 }
 
 /**
@@ -67,10 +89,11 @@ export function evaluateExisting(
   request: PlacementRequest & { readonly name: string },
   policy: PlacementPolicy,
 ): Placement | CsiError {
-  const verdict = evaluatePlacement({ ...connection, suspended: false }, request, {
-    ...policy,
-    honourPreferred: "off",
-  });
+  const verdict = evaluatePlacement(
+    { ...connection, suspended: false },
+    { ...request, range: undefined },
+    { ...policy, honourPreferred: "off" },
+  );
   return verdict instanceof CsiError && verdict.code === "resource-exhausted"
     ? new CsiError("already-exists", `volume "${request.name}" exists, but ${verdict.message}`)
     : verdict;

@@ -58,7 +58,11 @@ const inlineVolumes = ({ connections, settings }: RouterContext) => ({
   connectionOf(id: string, attributes: Context): string {
     const name = attributes["connection"] || parseHandle(id, "volume")?.connection || settings().single;
     if (name) return name;
-    throw new CsiError("invalid-argument", 'the inline volume has no attribute "connection"; its pod must name one');
+    const text = 'the inline volume has no attribute "connection"; its pod must name one';
+    throw new CsiError(
+      "invalid-argument",
+      `${text} of ZFS. NFS and other shares are not available inline: use a claim`,
+    );
   },
   /** Like InlineAbility.make. */
   make: (name: string, id: string, ...args: ArgumentsAfterId<"make">) =>

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { disk, fixedFilesystems } from "../../lib/core/access.ts";
+import { disk, fixedFilesystems, protocols } from "../../lib/core/access.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { infiniteBytes } from "../../lib/mux/capacity.ts";
 import { filesystems } from "../../lib/node/disks/filesystems.ts";
@@ -94,6 +94,37 @@ test("connections that hang delay the answer once, wherever they are among the o
 test("the file systems that nodes cannot grow are known to the controller", () => {
   const fixed = Object.entries(filesystems).filter(([, { grow }]) => grow === undefined);
   expect(fixed.map(([name]) => name)).toEqual([...fixedFilesystems]);
+});
+
+test.each([
+  ["xfs", 299n, disk, "out-of-range"],
+  ["xfs", 300n, disk, undefined],
+  ["ext4", 299n, disk, undefined],
+  // What a folder is on is not made by csimux.
+  ["xfs", 299n, protocols.hostpath, undefined],
+])(
+  "a claim for %s of %p MiB is refused where no node could make it, alone and in a group",
+  async (fsType, mebibytes, access, answer) => {
+    const world = muxWorld(["c", "d"]);
+    for (const name of ["c", "d"]) world.traits.set(name, { access });
+    world.groups.set("both", { from: { kind: "members", members: ["c", "d"] }, policy: "ordered" });
+    const range = { required: mebibytes << 20n, limit: undefined };
+    const more = { range, capabilities: [{ ...writer, fsType }] };
+    for (const named of ["c", "both"])
+      expect(await codeOf(world.volumes.create(request(`of-${named}`, named, more), call))).toBe(answer);
+    expect(world.memory("c").volumes.size).toBe(answer ? 0 : 2);
+  },
+);
+
+test("a copy of a smaller xfs, which has its file system already, and a volume that exists are not refused", async () => {
+  const world = muxWorld(["c"]);
+  world.traits.set("c", { access: disk });
+  await world.volumes.create(request("old", "c"), call);
+  const capabilities = [{ ...writer, fsType: "xfs" }];
+  for (const more of [{ name: "old" }, { name: "copy", source: { kind: "volume", id: "v:c/old" } as const }])
+    expect(
+      await codeOf(world.volumes.create(request(more.name, "c", { capabilities, ...more }), call)),
+    ).toBeUndefined();
 });
 
 test.each([

@@ -107,6 +107,11 @@ describe.skipIf(!isRoot)("an interrupted volume operation", () => {
     await clean();
     await lab.node().stage(lab.stage("a"), callOf());
     expect(await codeOf(lab.node(refusing).publish(lab.publish("a"), callOf()))).toBe("internal");
+    // What mount(8) says without CAP_SYS_ADMIN (util-linux 2.38, libmount/src/context_mount.c).
+    const words = 'echo "mount: $1: permission denied." >&2; exit 32';
+    const denied = { ...bad, run: () => bad.run({ argv: ["sh", "-c", words, "sh", lab.at("pods")] }, calm) };
+    const publish = lab.node(denied).publish(lab.publish("a"), callOf());
+    await expect(publish).rejects.toMatchObject({ code: "permission-denied" });
     expect(await readdir(lab.at("pods", "a"))).toEqual([]);
     expect(
       await codeOf(lab.node(refusing).unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf())),

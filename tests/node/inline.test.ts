@@ -5,6 +5,7 @@ import { CsiError } from "../../lib/core/errors.ts";
 import type { InlineProvisioner } from "../../lib/node/inline.ts";
 import type { NodeVolumes } from "../../lib/node/volumes.ts";
 import { MountProgram } from "../fakes/mount-program.ts";
+import { muxWorld } from "../mux/world.ts";
 import { callOf, calm, codeOf, isRoot, Lab, local, mountinfo, writer } from "./lab.ts";
 
 let lab: Lab;
@@ -247,4 +248,9 @@ test("a node without connections refuses inline volumes with a reason", async ()
     callOf(),
   );
   expect(await codeOf(work)).toBe("failed-precondition");
+});
+
+test("an inline volume as other drivers take it for NFS is refused with what is not available", () => {
+  const { inline } = muxWorld([]);
+  expect(() => inline.connectionOf("csi-1", { server: "nas", share: "/tank" })).toThrow("NFS and other shares are not");
 });

@@ -5,7 +5,7 @@ import type { Call, Secrets } from "../../lib/core/call.ts";
 import type { Code } from "../../lib/core/errors.ts";
 import { attachers } from "../../lib/node/attach/attachers.ts";
 import { ownSecrets } from "../../lib/node/attach/context.ts";
-import { mountErrorCode } from "../../lib/node/mount/mount-errors.ts";
+import { mountFailure } from "../../lib/node/mount/mount-errors.ts";
 import type { NodeVolumes } from "../../lib/node/volumes.ts";
 import { MountProgram } from "../fakes/mount-program.ts";
 import { refusedMounts } from "../fakes/mount-words.ts";
@@ -216,9 +216,13 @@ test.each<[string, Code]>([
   ["mount.nfs: Protocol not supported", "failed-precondition"],
   ["mount: /x: unknown filesystem type 'nfs'.", "failed-precondition"],
   ["mount: /x: bad option; for several filesystems you might need a /sbin/mount.nfs helper", "failed-precondition"],
+  ["mount: /x: special device /y does not exist.", "not-found"],
+  ["mount: /x: mount point is not a directory.", "failed-precondition"],
+  ["mount: /x: mount(2) system call failed: No space left on device.", "resource-exhausted"],
+  ["mount: /x: bind /y failed.", "permission-denied"],
   ["an unknown message", "internal"],
 ])("mount's %j means %s", (words, code) => {
-  expect(mountErrorCode(words)).toBe(code);
+  expect(mountFailure(words).code).toBe(code);
 });
 
 test("the secret with the narrowest prefix wins, in any order", () => {

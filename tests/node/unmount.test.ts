@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import { CommandError } from "../../lib/io/runner.ts";
+import { hasLoops, sh } from "./disks/disk.ts";
 import { callOf, calm, codeOf, isRoot, keptLog, Lab, local } from "./lab.ts";
 
 let lab: Lab;
@@ -51,6 +52,31 @@ describe.skipIf(!isRoot)("an unmount", () => {
     await node.unstage(staging, callOf());
     expect(await lab.mounted()).toEqual([]);
   });
+
+  test.skipIf(!hasLoops)(
+    "that a mount or a loop device keeps from ending names it, and succeeds without it",
+    async () => {
+      await lab.source("a");
+      const node = lab.node();
+      await node.stage(lab.stage("a"), callOf());
+      await node.publish(lab.publish("a"), callOf());
+      const targetPath = lab.at("pods", "a", "mount");
+      const unpublish = () => node.unpublish({ volumeId: "a", targetPath }, callOf());
+      const inner = join(targetPath, "inner");
+      await lab.bind(await lab.source("b"), inner);
+      await expect(unpublish()).rejects.toThrow(`; unmount ${inner}, which is mounted below it`);
+      sh('umount "$1"', inner);
+      const image = join(targetPath, "image");
+      const loop = sh('truncate -s 1M "$1"; losetup -f --show "$1"', image).trim();
+      try {
+        await expect(unpublish()).rejects.toThrow(`; detach the loop device ${loop} from its file ${image}`);
+      } finally {
+        sh('losetup -d "$1"', loop);
+      }
+      await unpublish();
+      expect(await lab.mounted()).toEqual(["staging/a"]);
+    },
+  );
 
   test("removes every layer", async () => {
     await lab.source("a");

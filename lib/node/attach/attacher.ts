@@ -4,11 +4,10 @@
 
 import type { Access, Capability } from "../../core/access.ts";
 import type { Call } from "../../core/call.ts";
-import type { Code } from "../../core/errors.ts";
 import type { Finding } from "../../health/finding.ts";
 import type { Answers } from "../../io/dial.ts";
 import type { Argv, CommandRunner } from "../../io/runner.ts";
-import type { MountErrorPatterns } from "../mount/mount-errors.ts";
+import type { MountErrorPatterns, MountFailure } from "../mount/mount-errors.ts";
 import type { MountTable } from "../mount/mount-table.ts";
 import type { VolumeContext } from "../requests.ts";
 
@@ -42,12 +41,6 @@ export interface MountProgram {
   argv(options: readonly string[]): Argv;
   /** The meaning of exit codes that the program does not explain in its output. */
   readonly exits: Readonly<Record<number, MountFailure>>;
-}
-
-/** The error to report for a refused mount. */
-export interface MountFailure {
-  readonly code: Code;
-  readonly text: string;
 }
 
 /** A block device that this node sees. */

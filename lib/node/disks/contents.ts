@@ -38,8 +38,24 @@ export class DiskReader {
     this.#signal = signal;
   }
 
-  /** The contents according to the disk itself, without udev's database and blkid's cache. */
-  async contents(): Promise<Contents> {
+  /**
+   * The contents according to the disk itself, without udev's database and blkid's cache. A file system of this type is found whatever
+   * else blkid sees, because the files in it can look like any signature.
+   */
+  async contents(type: string): Promise<Contents> {
+    const found = await this.#anything();
+    if (found.kind === "blank" || found.kind === "unsigned") return found;
+    if (found.kind === "filesystem" && found.type === type) return found;
+    return (await this.holds(type)) ?? found;
+  }
+
+  /** The file system of this type, ignoring all other signatures; undefined if there is none. */
+  async holds(type: string): Promise<Contents | undefined> {
+    const found = await this.#signature(["-n", type]);
+    return found?.kind === "filesystem" && found.type === type ? found : undefined;
+  }
+
+  async #anything(): Promise<Contents> {
     const { bytes } = this.#device;
     const signed = await this.#signature();
     if (signed) return signed;
@@ -79,9 +95,9 @@ export class DiskReader {
   }
 
   /** Runs blkid's low-level probe. Exit codes (blkid(8)): 0 found, 2 nothing (or no such device), 8 more than one. */
-  async #signature(): Promise<Contents | undefined> {
+  async #signature(options: readonly string[] = []): Promise<Contents | undefined> {
     const task = `looking for a file system on ${this.#device.path}`;
-    const argv = ["blkid", "-p", "-o", "export", this.#device.path] as const;
+    const argv = ["blkid", "-p", ...options, "-o", "export", this.#device.path] as const;
     const output = await run(this.#runner, { argv, timeoutMs }, task, this.#signal);
     if (output.exitCode === 0) return named(output.stdout);
     if (output.exitCode === 8) return { kind: "foreign", what: "more than one signature" };

@@ -43,6 +43,8 @@ export interface PrepareRequest {
   readonly volumeId: string;
   /** The requested type; undefined accepts the existing type, and the default for an empty device. */
   readonly fsType: string | undefined;
+  /** The type that the mount table showed for an earlier mount of the volume. */
+  readonly formerly?: string | undefined;
   /** True if nothing may be written: no format, no repair, no growing, no journal replay. */
   readonly readonly: boolean;
   /** What the class gives for mkfs, instead of the settings of the node; undefined: nothing. */
@@ -161,10 +163,11 @@ export class DiskFilesystems {
   ): Promise<string> {
     const { path } = device;
     const format = await this.#maker.unfinished(wanted.volumeId);
-    const found = await new DiskReader(device, this.#runner, call.signal).contents();
+    const type = asked ?? format?.type ?? filesystemName(wanted.formerly ?? "") ?? defaultFilesystem;
+    const disk = new DiskReader(device, this.#runner, call.signal);
+    const found = await disk.contents(type);
     // Proves that the disk that was inspected, and is about to be written to, is still the one that was attached.
     await held.prove();
-    const type = asked ?? format?.type ?? defaultFilesystem;
     if (format && (await this.#maker.isUnfinished(device, format, found, call))) {
       refuseMaking(wanted, path);
       if (format.type !== type) throw mismatch(path, format.type, type);
@@ -172,7 +175,7 @@ export class DiskFilesystems {
       return type;
     }
     if (found.kind === "filesystem") {
-      if (asked && found.type !== asked) throw mismatch(path, found.type, asked);
+      if (asked && found.type !== asked) throw await refused(disk, path, found, asked);
       if (!format) {
         if (!wanted.readonly) await this.#maker.removeMark(device, found.type, call);
         return found.type;
@@ -183,7 +186,7 @@ export class DiskFilesystems {
       if (found.type === format.type) await this.#maker.finish(device, format, call);
       return found.type;
     }
-    if (found.kind !== "blank") throw refused(path, found);
+    if (found.kind !== "blank") throw await refused(disk, path, found, asked);
     refuseMaking(wanted, path);
     await this.#maker.make(device, { volumeId: wanted.volumeId, type, options: this.#options(type, wanted) }, call);
     return type;
@@ -238,18 +241,18 @@ function refuseMaking(
   }
 }
 
-function mismatch(path: string, found: string, asked: string): CsiError {
-  const advice = Object.hasOwn(filesystems, found)
-    ? `request ${found}, or erase the disk (blkdiscard -z ${path}) if its data is not needed`
-    : `csimux does not support ${found} and does not format the disk; if its data is not needed, erase it (blkdiscard -z ${path})`;
-  return new CsiError("failed-precondition", `${path} holds ${found}, but ${asked} was requested; ${advice}`);
-}
+const mismatch = (path: string, found: string, asked = "no file system"): CsiError =>
+  new CsiError("failed-precondition", `${path} holds ${found}, but ${asked} was requested; request ${found}`);
 
-function refused(path: string, found: Contents): CsiError {
+/** Advises to erase a disk only if it holds no file system that csimux mounts. */
+async function refused(disk: DiskReader, path: string, found: Contents, asked: string | undefined): Promise<CsiError> {
+  const mountable: string[] = [];
+  for (const type of Object.keys(filesystems)) if (await disk.holds(type)) mountable.push(type);
+  if (mountable.length > 0) return mismatch(path, mountable.join(" or "), asked);
   const what =
-    found.kind === "foreign"
-      ? found.what
-      : `data, but no file system that blkid knows${found.kind === "unsigned" ? ` (near byte ${found.at})` : ""}`;
+    (found.kind === "foreign" && found.what) ||
+    (found.kind === "filesystem" && `${found.type}, which csimux does not support`) ||
+    `data, but no file system that blkid knows${found.kind === "unsigned" ? ` (near byte ${found.at})` : ""}`;
   const text = `${path} holds ${what}; it is not formatted. If its data is not needed, erase all of it on a node that has the disk: blkdiscard -z ${path}`;
   return new CsiError("failed-precondition", text);
 }

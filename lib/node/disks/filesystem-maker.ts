@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { leastBytes } from "../../core/access.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { type Argv, type CommandRunner, run, runToSuccess } from "../../io/runner.ts";
@@ -10,8 +11,8 @@ import { type Filesystem, filesystems } from "./filesystems.ts";
 /** Time limit for mkfs, in milliseconds: enough for an empty disk of any size. The call usually ends before. */
 const makeMs = 600_000;
 
-/** The smallest disk that can hold any of the file systems, in bytes. */
-const leastBytes = 2n << 20n;
+/** The smallest disk that can hold a file system without a limit of its own, in bytes. */
+const leastOfAny = 2n << 20n;
 
 /** A format that was started on this node and may not have finished. */
 export interface UnfinishedFormat {
@@ -66,9 +67,12 @@ export class FilesystemMaker {
     { volumeId, type, options }: { readonly volumeId: string; readonly type: string; readonly options: Options },
     call: Call,
   ): Promise<void> {
-    if (device.bytes < leastBytes)
-      throw new CsiError("failed-precondition", `${device.path} has ${device.bytes} bytes, too few for a file system`);
-    const { bytes, identity } = device;
+    const { path, bytes, identity } = device;
+    const least = leastBytes[type] ?? leastOfAny;
+    if (bytes < least) {
+      const text = `${path} has ${bytes} bytes, and ${type} needs ${least}; expand the volume or request another file system`;
+      throw new CsiError("failed-precondition", text);
+    }
     const format: UnfinishedFormat = { volumeId, type, uuid: randomUUID(), identity, bytes: String(bytes) };
     await this.#formats.write(volumeId, format, true);
     await this.#run(device, format, { options, overwrites: false }, call);
@@ -126,7 +130,7 @@ export class FilesystemMaker {
     await runToSuccess(this.#runner, { argv, timeoutMs: makeMs }, task, call.signal);
     const disk = new DiskReader(device, this.#runner, call.signal);
     await disk.flush();
-    const made = await disk.contents();
+    const made = await disk.contents(format.type);
     if (made.kind !== "filesystem" || made.type !== format.type) {
       const text = `${task}: the tool reported success, but the disk shows ${made.kind}; retrying`;
       throw new CsiError("unavailable", text);

@@ -1,5 +1,5 @@
 import type { Argv } from "../../io/runner.ts";
-import type { MountErrorPatterns } from "../mount/mount-errors.ts";
+import { damaged, type MountErrorPatterns } from "../mount/mount-errors.ts";
 
 /** A file system that csimux can make on a disk. Arguments lack only the device, which always comes last. */
 export interface Filesystem {
@@ -65,6 +65,7 @@ const ext = (type: "ext3" | "ext4"): Filesystem => ({
   signedLast: true,
   flags: [],
   readOnlyFlags: ["ro", "noload"],
+  words: [damaged("e2fsck")],
   groupFlag: false,
   check: { argv: [`fsck.${type}`, "-f", "-p"], fixed: [0, 1, 2] },
   grow: device => ["resize2fs", device],
@@ -88,6 +89,7 @@ const xfs: Filesystem = {
   signedLast: true,
   flags: ["nouuid"],
   readOnlyFlags: ["ro", "norecovery"],
+  words: [damaged("xfs_repair")],
   groupFlag: false,
   check: { argv: ["xfs_repair", "-n"], fixed: [0], undecided: "valuable metadata changes in a log" },
   grow: (_device, mountedAt) => ["xfs_growfs", mountedAt],
@@ -109,6 +111,7 @@ const btrfs: Filesystem = {
   // Up to kernel 6.6 a node can mount only one disk per file system id, and a copy has the id of its source
   // (fs/btrfs/volumes.c, device_list_add).
   words: [
+    damaged("btrfs check"),
     [
       /File exists/,
       "failed-precondition",
@@ -162,10 +165,10 @@ export const filesystems: Readonly<Record<string, Filesystem>> = {
 export const filesystemMountedAs = (fsType: string | undefined): Filesystem | undefined =>
   Object.values(filesystems).find(({ mountType }) => mountType === fsType);
 
-/** The name in the table for a requested type ("ext4dev" is an old name of ext4); undefined if it is unknown. */
+/** The name in the table for a requested type, or one of mount(8) ("ext4dev" is an old name of ext4); undefined if it is unknown. */
 export const filesystemName = (asked: string): string | undefined => {
-  const name = asked === "ext4dev" ? "ext4" : asked;
-  return Object.hasOwn(filesystems, name) ? name : undefined;
+  const wanted = asked === "ext4dev" ? "ext4" : asked;
+  return Object.keys(filesystems).find(name => name === wanted || filesystems[name]?.mountType === wanted);
 };
 
 /** Whether the mount table shows a file system of the requested type; any that csimux knows if none is requested. */

@@ -4,14 +4,14 @@ import { dirname, join } from "node:path";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { hasNoDevice, type Mount } from "../../core/mountinfo.ts";
-import { type Argv, type CommandRunner, type Output, run } from "../../io/runner.ts";
-import type { AttachedShare, MountFailure } from "../attach/attacher.ts";
+import { type Argv, type CommandRunner, complaint, type Output, run } from "../../io/runner.ts";
+import type { AttachedShare } from "../attach/attacher.ts";
 import { deviceNumber } from "../disks/block-device.ts";
 import { ensureFolder, removeMountPoint, resolveParents } from "./files.ts";
 import { bindOptions, lackingFlags } from "./flags.ts";
-import { mountErrorAdvice, mountErrorCode } from "./mount-errors.ts";
+import { type MountFailure, mountFailure } from "./mount-errors.ts";
 import { type Identity, type MountTable, readMountTable, sameFolder } from "./mount-table.ts";
-import { complaintOf, type MountHealth, mountHealth, Unmounter } from "./unmounter.ts";
+import { type MountHealth, mountHealth, Unmounter } from "./unmounter.ts";
 
 /** A bind mount to make. Paths are real ones, from resolveParents. */
 export interface BindMount {
@@ -250,17 +250,24 @@ const mountArgv = ({ program, fsType, source, at }: FilesystemMount, options: re
     : ["mount", "-n", "-t", fsType, ...(options.length > 0 ? ["-o", options.join(",")] : []), source, at];
 
 /** The error for an exit code and output of mount(8) or the program used instead. */
-function failureOf(output: Output, { program, errorPatterns: words }: FilesystemMount): MountFailure {
-  const complaint = complaintOf(output);
+function failureOf(output: Output, { program, errorPatterns, flags, options }: FilesystemMount): MountFailure {
+  const why = complaint(output);
   const known = program?.exits[output.exitCode];
-  if (!known)
-    return { code: mountErrorCode(complaint, words), text: `${complaint}${mountErrorAdvice(complaint, words)}` };
-  return { code: known.code, text: complaint === "" ? known.text : `${known.text} (${complaint})` };
+  if (known) return { code: known.code, text: why === "" ? known.text : `${known.text} (${why})` };
+  const failure = mountFailure(why, errorPatterns);
+  // Their values can be secret.
+  const names = [...flags, ...options].map(option => option.split("=", 1)[0]).join();
+  if (names === "" || !/bad option|incorrect mount option|unknown parameter/i.test(why)) return failure;
+  return { ...failure, text: `${failure.text}; its options: ${names}` };
 }
 
 /** A wrong mount is "unavailable": the source may be an automount, or may have moved meanwhile. */
-function mountFailed(output: Output, task: string, wrong: string | undefined, meaning?: MountFailure): CsiError {
+function mountFailed(
+  output: Output,
+  task: string,
+  wrong: string | undefined,
+  { code, text } = mountFailure(complaint(output)),
+): CsiError {
   if (output.exitCode === 0) return new CsiError("unavailable", `${task} failed: ${wrong}`);
-  const { code, text } = meaning ?? { code: "internal", text: complaintOf(output) };
   return new CsiError(code, `${task} failed with exit code ${output.exitCode}: ${text}`);
 }

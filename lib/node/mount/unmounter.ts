@@ -1,3 +1,4 @@
+import { readdir, readFile } from "node:fs/promises";
 import type { Log } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { isLocalName, type Mount } from "../../core/mountinfo.ts";
@@ -7,11 +8,12 @@ import {
   CommandError,
   type CommandRunner,
   commandFailure,
+  complaint,
   type Output,
   run,
 } from "../../io/runner.ts";
 import { statMs } from "./files.ts";
-import type { MountTable } from "./mount-table.ts";
+import { isWithin, type MountTable } from "./mount-table.ts";
 
 /** The largest number of mounts at one mount point that csimux can have made. */
 const maxLayers = 16;
@@ -42,14 +44,14 @@ export class Unmounter {
     for (let step = 0; table.layers(at) > 0; step++) {
       const top = table.top(at);
       if (!top) throw hidden(at, table.covering(at));
-      const complaint = await this.#umount(top, signal);
+      const why = await this.#umount(top, signal);
       let after = await this.#table();
       if (after.layers(at) >= table.layers(at) && after.top(at) && step < maxLayers) {
-        await this.#detachLazily(top, complaint, signal, log);
+        await this.#detachLazily(top, why, signal, log);
         after = await this.#table();
       }
       if (after.layers(at) >= table.layers(at))
-        throw after.top(at) ? stillMounted(at, complaint) : hidden(at, after.covering(at));
+        throw after.top(at) ? await stillMounted(at, why, after) : hidden(at, after.covering(at));
       table = after;
     }
   }
@@ -57,20 +59,21 @@ export class Unmounter {
   /** Runs umount(8) and returns its error output. A killed umount may have succeeded. */
   async #umount(mount: Mount, signal: AbortSignal): Promise<string> {
     const { at } = mount;
-    if (isLocalName(mount.fsType)) return complaintOf(await this.#run(["umount", "-n", "-c", at], at, signal));
+    if (isLocalName(mount.fsType)) return complaint(await this.#run(["umount", "-n", "-c", at], at, signal));
     // -i: without the helper, which would contact the server and wait for it.
     const command: Command = { argv: ["umount", "-n", "-c", "-i", at], timeoutMs: serverMs };
     const output = await this.#runner.run(command, signal).catch((error: unknown) => {
       if (error instanceof CommandError && error.failure === "timeout") return undefined;
       throw commandFailure(error, `unmounting ${at}`);
     });
-    return output ? complaintOf(output) : "umount did not finish in time";
+    return output ? complaint(output) : "umount did not finish in time";
   }
 
   /** Detaches a mount whose server is silent. Throws "unavailable" if the server answers. */
-  async #detachLazily(mount: Mount, complaint: string, signal: AbortSignal, log: Log | undefined): Promise<void> {
+  async #detachLazily(mount: Mount, why: string, signal: AbortSignal, log: Log | undefined): Promise<void> {
     const { at } = mount;
-    if ((await mountHealth(mount, this.#runner, signal)) === "fine") throw stillMounted(at, complaint);
+    if ((await mountHealth(mount, this.#runner, signal)) === "fine")
+      throw await stillMounted(at, why, await this.#table());
     log?.warn("lazily detached a mount in use, because its server does not answer", { at, source: mount.source });
     await this.#run(["umount", "-n", "-c", "-i", "-l", at], at, signal);
   }
@@ -80,22 +83,16 @@ export class Unmounter {
   }
 }
 
-/** The error output of mount(8) or umount(8): the last line except the hint at dmesg. */
-export const complaintOf = ({ stderr }: Output): string =>
-  (
-    stderr
-      .split("\n")
-      .filter(line => line.trim() !== "" && !line.includes("dmesg"))
-      .at(-1) ?? ""
-  )
-    .trim()
-    .slice(0, 300);
-
-const stillMounted = (at: string, complaint: string): CsiError =>
-  new CsiError(
-    "unavailable",
-    `${at} is still mounted: ${complaint || "umount changed nothing"}; end the processes that use it`,
-  );
+/** Names what keeps a mount busy: a mount below it, a loop device on one of its files (Documentation/ABI, sysfs-block-loop), or processes. */
+async function stillMounted(at: string, why: string, table: MountTable): Promise<CsiError> {
+  const below = table.points().find(point => point !== at && isWithin(at, point));
+  let remedy = below ? `unmount ${below}, which is mounted below it` : "end the processes that use it";
+  for (const name of await readdir("/sys/block").catch(() => [])) {
+    const file = await readFile(`/sys/block/${name}/loop/backing_file`, "utf8").catch(() => "");
+    if (isWithin(at, file)) remedy = `detach the loop device /dev/${name} from its file ${file.trim()}`;
+  }
+  return new CsiError("unavailable", `${at} is still mounted: ${why || "umount changed nothing"}; ${remedy}`);
+}
 
 /** The error for a hidden mount: umount(8) cannot reach it, and its message ("not mounted") misleads. */
 const hidden = (at: string, cover: Mount | undefined): CsiError =>

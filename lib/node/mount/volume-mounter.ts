@@ -133,8 +133,9 @@ export class VolumeMounter {
 
   async #mountDisk(device: AttachedDevice, held: ExclusiveDisk, step: StagingStep): Promise<MountedFilesystem> {
     const { wanted, writer, call } = step;
-    const { volumeId, fsType, context } = writer.record;
-    const request = { volumeId, fsType, readonly: wanted.readonly, mkfsOptions: context[mkfsOptionsKey] };
+    const { volumeId, fsType, context, attached } = writer.record;
+    const formerly = attached?.kind === "device" ? attached.mounted?.fsType : undefined;
+    const request = { volumeId, fsType, formerly, readonly: wanted.readonly, mkfsOptions: context[mkfsOptionsKey] };
     const mountable = await this.#disks.prepare(device, request, call);
     const mounted = { source: mountable.source, number: mountable.number, fsType: mountable.fsType };
     const options = [...mountable.options, ...otherFlags(wanted.capability.mountFlags)];

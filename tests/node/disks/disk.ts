@@ -39,6 +39,10 @@ export const leastFor = (type: string): number => ({ xfs: 320, btrfs: 128 })[typ
 export const mayResize =
   (BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? "0"}`) >> 24n) & 1n;
 
+/** A script for a superblock of Linux RAID 0.90 at the end of the disk $1 (md(4)). */
+export const endsAsArray =
+  'printf "\\374\\116\\053\\251" | dd of="$1" bs=1 seek=$(($(blockdev --getsize64 "$1") - 65536)) conv=notrunc 2>&1';
+
 /** A disk of this many MiB: a file behind a loop device; `close` removes it. */
 export class Disk {
   readonly folder: string;

@@ -162,14 +162,18 @@ test.skipIf(!(hasLoops && toolOf("xfs")))(
   },
 );
 
-test.skipIf(!hasLoops)(
-  "a disk of less than 2 MiB is too small for a file system: a final error, and it stays as it is",
-  async () => {
-    using disk = new Disk(1);
+test.skipIf(!hasLoops).each([
+  ["ext4", 1],
+  ["xfs", 299],
+])(
+  "a disk too small for %s is refused for good, stays as it is, and takes another file system",
+  async (fsType, size) => {
+    using disk = new Disk(size);
     const before = disk.hash();
-    const refused = disk.filesystems().prepare(disk.device, disk.wanted(), callOf());
-    await expect(refused).rejects.toThrow("1048576 bytes, too few for a file system");
+    const refused = disk.filesystems().prepare(disk.device, disk.wanted({ fsType }), callOf());
+    await expect(refused).rejects.toThrow(`${size << 20} bytes, and ${fsType} needs `);
     expect(await codeOf(refused)).toBe("failed-precondition");
     expect(disk.hash()).toBe(before);
+    if (size > 1) expect(await codeOf(disk.filesystems().prepare(disk.device, disk.wanted(), callOf()))).toBe("ok");
   },
 );

@@ -6,7 +6,7 @@ import { CsiError } from "../../../lib/core/errors.ts";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
 import type { Attacher } from "../../../lib/node/attach/attacher.ts";
 import { callOf, codeOf, Lab, local, mountinfo, spying, writer } from "../lab.ts";
-import { Disk, hasLoops, hasProgram, leastFor, mayResize, sh } from "./disk.ts";
+import { Disk, endsAsArray, hasLoops, hasProgram, leastFor, mayResize, sh } from "./disk.ts";
 
 let lab: Lab;
 beforeEach(async () => {
@@ -213,7 +213,62 @@ test.skipIf(!hasLoops)(
     const asked = disk.filesystems().prepare(disk.device, disk.wanted({ fsType: "ext4" }), callOf());
     const error = await asked.catch((cause: Error) => cause);
     const message = "message" in error ? error.message : "";
-    expect(message).toContain("csimux does not support zfs_member");
+    expect(message).toContain("holds zfs_member, which csimux does not support");
     expect(message).not.toContain("request ");
   },
 );
+
+test.skipIf(!hasLoops || !hasProgram("mkfs.xfs"))(
+  "a disk whose class names no file system is mounted as what it was before the node started again",
+  async () => {
+    using disk = new Disk(leastFor("xfs"));
+    sh('mkfs.xfs -q "$1"', disk.path);
+    await nodeOf(disk).stage(lab.stage("a", { context }), callOf());
+    sh('umount "$1"', lab.at("staging", "a"));
+    sh(endsAsArray, disk.path);
+    await nodeOf(disk).stage(lab.stage("a", { context }), callOf());
+    expect((await lab.mounts()).map(({ fsType }) => fsType)).toEqual(["xfs"]);
+  },
+);
+
+/** Overwrites blocks of a disk with zeros: how many, and the first. */
+const damage = (disk: Disk, size: string, count: number, first: number) =>
+  sh(
+    'dd if=/dev/zero of="$1" bs="$2" count="$3" seek="$4" conv=notrunc 2>&1; blockdev --flushbufs "$1"',
+    ...[disk.path, size, `${count}`, `${first}`],
+  );
+
+const damages: readonly (readonly [type: string, what: string, tool: string, damage: (disk: Disk) => unknown])[] = [
+  ["ext4", "damaged", "e2fsck", disk => damage(disk, "1K", 31, 2)],
+  ["xfs", "damaged", "xfs_repair", disk => damage(disk, "512", 3, 1)],
+  // All but the superblock at 64 KiB.
+  ["btrfs", "damaged", "btrfs check", disk => damage(disk, "1M", 62, 1)],
+  ["ext4", "larger than its disk", "e2fsck", disk => disk.grow(leastFor("ext4") - 1)],
+  ["xfs", "larger than its disk", "xfs_repair", disk => disk.grow(leastFor("xfs") - 1)],
+];
+
+for (const [fsType, what, tool, harm] of damages)
+  test.skipIf(!hasLoops || !hasProgram(`mkfs.${fsType}`))(
+    `${fsType} that is ${what} is refused for good, with the tool that repairs it`,
+    async () => {
+      using disk = new Disk(leastFor(fsType));
+      sh('mkfs."$2" -q "$1"', disk.path, fsType);
+      harm(disk);
+      const stage = nodeOf(disk).stage(lab.stage("a", { context, capability: { ...writer, fsType } }), callOf());
+      await expect(stage).rejects.toMatchObject({
+        code: "failed-precondition",
+        message: expect.stringMatching(new RegExp(`${what}.* with ${tool} while no pod uses it$`)),
+      });
+      expect(await lab.mounted()).toEqual([]);
+    },
+  );
+
+test.skipIf(!hasLoops)("an unknown mount option is refused with the names of all, without their values", async () => {
+  using disk = new Disk();
+  const capability = { ...writer, mountFlags: ["discard,odd=word"] };
+  const stage = nodeOf(disk).stage(lab.stage("a", { context, capability }), callOf());
+  await expect(stage).rejects.toMatchObject({
+    code: "failed-precondition",
+    message: expect.stringMatching(/; its options: discard,odd$/),
+  });
+});
