@@ -14,6 +14,8 @@ export interface MultipathMap {
   readonly device: string;
   /** The name in multipath: "mpatha". */
   readonly name: string;
+  /** "mpath-" and the WWID of the disk (multipath-tools, libmultipath/devmapper.c, UUID_PREFIX). */
+  readonly uuid: string;
 }
 
 /** Time limits for multipathd to make a map if several paths are expected, and if only one is, in milliseconds. */
@@ -50,10 +52,33 @@ export class Multipath {
   async mapOf(disks: readonly string[]): Promise<MultipathMap | undefined> {
     for (const disk of disks) {
       for (const device of await this.#sysfs.names("class/block", disk, "holders")) {
-        const uuid = await this.#sysfs.text("class/block", device, "dm/uuid");
-        const name = await this.#sysfs.text("class/block", device, "dm/name");
-        if (uuid.startsWith("mpath-") && name) return { device, name };
+        const map = await this.#mapAt(device);
+        if (map) return map;
       }
+    }
+    return undefined;
+  }
+
+  async #mapAt(device: string): Promise<MultipathMap | undefined> {
+    const uuid = await this.#sysfs.text("class/block", device, "dm/uuid");
+    const name = await this.#sysfs.text("class/block", device, "dm/name");
+    return uuid.startsWith("mpath-") && name ? { device, name, uuid } : undefined;
+  }
+
+  /**
+   * The map with this uuid if it has lost all paths: multipathd keeps one that is in use then. One that has paths again leads to a disk that
+   * something else has attached.
+   */
+  async #lostMap(uuid: string): Promise<MultipathMap | undefined> {
+    for (const device of await this.#sysfs.names("class/block")) {
+      const map = device.startsWith("dm-") ? await this.#mapAt(device) : undefined;
+      if (map?.uuid !== uuid) continue;
+      // The link to a path that is gone leads nowhere.
+      const slaves = await this.#sysfs.names("class/block", device, "slaves");
+      const left = await filtered(slaves, async name =>
+        Boolean(await this.#sysfs.text("class/block", device, "slaves", name, "dev")),
+      );
+      return left.length === 0 ? map : undefined;
     }
     return undefined;
   }
@@ -189,13 +214,18 @@ export class Multipath {
     throw new CsiError("unavailable", `${task}: the multipath map ${map.name} was not resized with its paths`);
   }
 
-  /** Writes a disk back and removes its map. Throws "unavailable" while the disk is in use on this node. */
-  async release(paths: readonly string[], call: Call): Promise<void> {
-    const map = await this.mapOf(paths);
+  /**
+   * Writes a disk back and removes its map: that of its paths, or the one with this uuid that has no path left. Throws "unavailable" while the
+   * disk is in use on this node.
+   */
+  async release(paths: readonly string[], uuid: string | undefined, call: Call): Promise<void> {
+    const own = await this.mapOf(paths);
+    const map = own ?? (uuid === undefined ? undefined : await this.#lostMap(uuid));
     const partitions = map ? await this.#partitionsOf(map) : [];
     const disks = map ? [map.device] : paths;
     for (const name of partitions.length > 0 ? partitions : disks) await this.refuseHeld(name, call);
-    for (const name of [...partitions, ...disks]) {
+    // Writing to a map without paths would wait for one (multipath.conf(5), no_path_retry "queue").
+    for (const name of map === own ? [...partitions, ...disks] : []) {
       await flushDisk(join(this.#ports.devices, name), this.#ports.runner, call);
     }
     if (map) await this.#flush(map, call);

@@ -82,6 +82,7 @@ class Iscsi implements Attacher {
     const units = await this.#portalSessions.units(sessions, target, added, call);
     const names = units.map(({ name }) => name);
     const map = await this.#multipath.waitForMap(names, target.portals.length > 1, call);
+    if (map) await note({ map: map.uuid });
     await this.#refuseJoined(target, map ? namesakes : [], call);
     const others = map ? [] : (await this.#ownUnits(target, call)).map(({ name }) => name);
     const paths = map ? names : await this.#multipath.inUseFirst(names, others, "device/wwid", call);
@@ -96,7 +97,7 @@ class Iscsi implements Attacher {
     const used = siblings.map(({ context, volumeId }) => targetOf(context, volumeId));
     const sharing = await filtered(siblings, other => this.#sharesDisk(target, other, call));
     if (sharing.length === 0 && (attachment.notes["added"] || (await this.#login.hasOpened(target))))
-      await this.#release(target, call);
+      await this.#release(target, attachment.notes["map"], call);
     const unused = target.portals.filter(portal => !used.some(other => sharesSession(other, target.iface, portal)));
     await allEnded(unused.map(portal => this.#leave(target, portal, call)));
   };
@@ -214,12 +215,12 @@ class Iscsi implements Attacher {
     }
   }
 
-  /** Flushes and removes the disk. Throws "unavailable" if it is in use. */
-  async #release(target: Target, call: Call): Promise<void> {
+  /** Flushes and removes the disk, and its map, also one that has lost all paths. Throws "unavailable" if it is in use. */
+  async #release(target: Target, uuid: string | undefined, call: Call): Promise<void> {
     const units = await this.#ownUnits(target, call);
     const names = units.map(({ name }) => name);
+    await this.#multipath.release(names, uuid, call);
     if (units.length === 0) return;
-    await this.#multipath.release(names, call);
     if (target.portals.length > 1) await this.#multipath.forget(names, call);
     for (const name of names) await this.#multipath.refuseHeld(name, call);
     await allEnded(units.map(unit => remove(unit, this.#sysfs, call.signal)));

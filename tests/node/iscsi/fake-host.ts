@@ -87,6 +87,10 @@ export class FakeHost implements CommandRunner {
     return readdirSync(join(this.root, "sys/block")).sort();
   }
 
+  get maps(): readonly string[] {
+    return readdirSync(join(this.root, "sys/class/block")).filter(name => name.startsWith("dm-"));
+  }
+
   get records(): readonly string[] {
     const folder = join(this.root, "etc/iscsi/nodes", iqn);
     return existsSync(folder) ? readdirSync(folder).sort() : [];
@@ -127,7 +131,9 @@ export class FakeHost implements CommandRunner {
   /** Adds a disk to a map of multipathd. */
   join(disk: string, map: string): void {
     this.#write(`sys/class/block/${disk}/holders/${map}`, "");
-    this.#write(`sys/class/block/${map}/slaves/${disk}`, "");
+    // The link leads nowhere once the disk is gone, until the map is loaded anew (Linux 6.1, block/holder.c, bd_link_disk_holder).
+    const link = `sys/class/block/${map}/slaves/${disk}`;
+    if (this.disks.includes(disk)) this.#link(link, this.#real(`sys/class/block/${disk}`).slice(this.root.length + 1));
   }
 
   /**
@@ -326,6 +332,7 @@ export class FakeHost implements CommandRunner {
 
   #link(path: string, to: string): void {
     mkdirSync(dirname(join(this.root, path)), { recursive: true });
+    rmSync(join(this.root, path), { force: true });
     symlinkSync(join(this.root, to), join(this.root, path));
   }
 
