@@ -7,7 +7,7 @@ import type { AttacherPorts } from "../attach/attacher.ts";
 import { addressesOf, pollUntil, type Sysfs } from "../disks/sysfs.ts";
 import type { OpenedSessions } from "../state/record-folder.ts";
 import { attributeOf, changeRecord, commonAttributes, interfaceOf, markedBoot, recordFile } from "./node-record.ts";
-import { type Attributes, goesTo, type Portal, portalText, type Session, sessionsOf, type Target } from "./target.ts";
+import { type Attributes, chapAdvice, goesTo, type Portal, portalText, type Session, sessionsOf, type Target } from "./target.ts";
 
 /** Exit codes of iscsiadm(8). */
 const exit = {
@@ -72,7 +72,7 @@ export class OpenIscsi {
       await this.#ports.opened.add(key);
       const output = await this.#run(target, portal, ["--login"], call.signal, loginMs);
       if (output.exitCode !== 0 && output.exitCode !== exit.sessionExists)
-        throw refused(output, `logging in to ${name}`);
+        throw refused(output, `logging in to ${name}`, output.exitCode === exit.refused ? chapAdvice(attributes) : "");
       // Another program opened the session in the meantime, so csimux must not close it.
       if (output.exitCode === exit.sessionExists && opened !== "now") await this.#disown(target, portal);
     }
@@ -232,7 +232,7 @@ const begunKey = (target: Target, portal: Portal): string => `node record of ${k
 
 const codes: Readonly<Record<number, Code>> = { [exit.refused]: "unauthenticated" };
 
-function refused(output: Output, task: string): CsiError {
+function refused(output: Output, task: string, more = ""): CsiError {
   const { exitCode, stderr } = output;
   const lines = stderr.split("\n").filter(line => line.trim() !== "");
   // The last line is a summary ("Could not log into all portals"); the reason comes before it.
@@ -240,5 +240,5 @@ function refused(output: Output, task: string): CsiError {
     (lines.find(line => line.includes("reported error")) ?? lines.at(-1))?.trim().slice(0, 300) ||
     `iscsiadm failed with exit code ${exitCode}`;
   const advice = exitCode === exit.noDaemon ? "; iscsid on this node does not answer, start it" : "";
-  return new CsiError(codes[exitCode] ?? "unavailable", `${task} failed: ${words}${advice}`);
+  return new CsiError(codes[exitCode] ?? "unavailable", `${task} failed: ${words}${advice}${more}`);
 }

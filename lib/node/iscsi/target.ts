@@ -27,6 +27,9 @@ const defaultPort = 3260;
 const iqnForm = /^(?:iqn\.[0-9]{4}-[0-9]{2}\.[A-Za-z0-9._:-]{1,210}|eui\.[0-9A-Fa-f]{16}|naa\.[0-9A-Fa-f]{16,32})$/;
 const ifaceForm = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$/;
 
+/** A portal group: iscsiadm(8) prints and accepts "address:port,group". No host has such a name. */
+const groupForm = /^[0-9]{1,5}$/;
+
 /** The form of a portal for iscsiadm(8), -p. */
 export const portalText = ({ host, port }: Portal): string => `${isIPv6(host) ? `[${host}]` : host}:${port}`;
 
@@ -37,7 +40,7 @@ export function targetOf(context: VolumeContext, volumeId: string): Target {
   const lun = value("lun", /^[0-9]{1,5}$/, "a LUN");
   const iface = value("interface", ifaceForm, "an interface name", "default");
   const portals = new Map<string, Portal>();
-  for (const text of addresses("portal", "portals")) {
+  for (const text of addresses("portal", "portals").filter(each => !groupForm.test(each))) {
     const portal = portalOf(text);
     if (!portal) throw invalid(`the portal ${JSON.stringify(text.slice(0, 250))} is not of the form host:port`);
     portals.set(portalText(portal), portal);
@@ -161,6 +164,12 @@ const prefix = "node-db.";
 const nameForm = /^(?:node|discovery|iface)\.[A-Za-z0-9_.[\]]{1,100}$/;
 
 const auth = "node.session.auth";
+
+/** What to add to a login that the target has refused: secrets of other names, as those of Kubernetes' own iSCSI volumes, have no effect. */
+export const chapAdvice = (attributes: Attributes): string =>
+  [`${auth}.username`, `${auth}.password`].every(name => attributes[name])
+    ? ""
+    : `; if the target asks for CHAP: the node-stage secret has no key that csimux uses for it, which are ${prefix}${auth}.username and ${prefix}${auth}.password`;
 
 /**
  * The attributes for the node record of a session. csimux opens sessions itself and scans only for the requested LUN.
