@@ -1,11 +1,11 @@
-import { constants } from "node:fs";
-import { open, readFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Call } from "../../core/call.ts";
-import { CsiError, errnoOf } from "../../core/errors.ts";
-import { type CommandRunner, type Output, run } from "../../io/runner.ts";
+import { CsiError } from "../../core/errors.ts";
+import { type Output, run } from "../../io/runner.ts";
 import type { AttachedDevice, AttacherPorts } from "../attach/attacher.ts";
-import { bounded, unlessExhausted } from "../mount/files.ts";
+import { unlessExhausted } from "../mount/files.ts";
+import { flushDisk, isHeld } from "./in-use.ts";
 import { bytesOf, filtered, pollUntil, type Sysfs } from "./sysfs.ts";
 
 /** One disk made of several paths to it (multipathd(8)). */
@@ -50,37 +50,39 @@ export class Multipath {
 
   /** The map that is built on one of these disks, or undefined. */
   async mapOf(disks: readonly string[]): Promise<MultipathMap | undefined> {
-    for (const disk of disks) {
-      for (const device of await this.#sysfs.names("class/block", disk, "holders")) {
-        const map = await this.#mapAt(device);
-        if (map) return map;
-      }
-    }
-    return undefined;
+    const holders = await Promise.all(disks.map(disk => this.#sysfs.names("class/block", disk, "holders")));
+    return (await this.#mapsAmong(holders.flat()))[0];
   }
 
-  async #mapAt(device: string): Promise<MultipathMap | undefined> {
-    const uuid = await this.#sysfs.text("class/block", device, "dm/uuid");
-    const name = await this.#sysfs.text("class/block", device, "dm/name");
-    return uuid.startsWith("mpath-") && name ? { device, name, uuid } : undefined;
+  async #mapsAmong(devices: readonly string[]): Promise<readonly MultipathMap[]> {
+    const text = (device: string, file: string) => this.#sysfs.text("class/block", device, "dm", file);
+    const found = devices.map(async device => ({
+      device,
+      name: await text(device, "name"),
+      uuid: await text(device, "uuid"),
+    }));
+    return (await Promise.all(found)).filter(({ name, uuid }) => name && uuid.startsWith("mpath-"));
   }
 
-  /**
-   * The map with this uuid if it has lost all paths: multipathd keeps one that is in use then. One that has paths again leads to a disk that
-   * something else has attached.
-   */
+  /** The map with this uuid, unless it has a path: something else has attached that disk then. */
   async #lostMap(uuid: string): Promise<MultipathMap | undefined> {
-    for (const device of await this.#sysfs.names("class/block")) {
-      const map = device.startsWith("dm-") ? await this.#mapAt(device) : undefined;
-      if (map?.uuid !== uuid) continue;
-      // The link to a path that is gone leads nowhere.
-      const slaves = await this.#sysfs.names("class/block", device, "slaves");
-      const left = await filtered(slaves, async name =>
-        Boolean(await this.#sysfs.text("class/block", device, "slaves", name, "dev")),
-      );
-      return left.length === 0 ? map : undefined;
-    }
-    return undefined;
+    const devices = (await this.#sysfs.names("class/block")).filter(name => name.startsWith("dm-"));
+    const map = (await this.#mapsAmong(devices)).find(each => each.uuid === uuid);
+    return map && (await this.#pathsOf(map)).length === 0 ? map : undefined;
+  }
+
+  /** The paths of a map; the link to one whose disk is gone leads nowhere until the map is loaded again (block/holder.c). */
+  async #pathsOf({ device }: MultipathMap): Promise<readonly string[]> {
+    const dev = (slave: string) => this.#sysfs.text("class/block", device, "slaves", slave, "dev");
+    return filtered(await this.#sysfs.names("class/block", device, "slaves"), async slave => (await dev(slave)) !== "");
+  }
+
+  /** Whether a disk has a map with another path that works, to which multipathd adds the disk again when it has been away. */
+  async hasOther(disk: string): Promise<boolean> {
+    const map = (await this.runs()) ? await this.mapOf([disk]) : undefined;
+    const others = map ? (await this.#pathsOf(map)).filter(path => path !== disk) : [];
+    const states = others.map(path => this.#sysfs.text("class/block", path, "device/state"));
+    return (await Promise.all(states)).includes("running");
   }
 
   /**
@@ -281,31 +283,4 @@ export class Multipath {
   async #run(argv: readonly [string, ...string[]], task: string, call: Call): Promise<Output> {
     return await run(this.#ports.host, { argv }, task, call.signal);
   }
-}
-
-/**
- * Whether a block device is in exclusive use: mounted, in any mount namespace, or the base of another device (open(2),
- * O_EXCL on a block device). False for a device that is missing or cannot be opened. Throws "unavailable" if this process
- * cannot open anything.
- */
-export async function isHeld(path: string, signal: AbortSignal): Promise<boolean> {
-  const tryOpen = async (): Promise<boolean> => {
-    try {
-      const handle = await open(path, constants.O_RDONLY | constants.O_EXCL | constants.O_NONBLOCK);
-      await handle.close();
-      return false;
-    } catch (cause) {
-      return errnoOf(cause) === "EBUSY" || unlessExhausted(false)(cause);
-    }
-  };
-  return await bounded(tryOpen(), `opening ${path}`, signal);
-}
-
-/**
- * Writes the kernel's buffers of a device back. If the device no longer accepts writes, data that its last user did not
- * sync is lost; keeping it attached would not recover that, so the failure is only logged.
- */
-async function flushDisk(path: string, runner: CommandRunner, call: Call): Promise<void> {
-  const output = await run(runner, { argv: ["blockdev", "--flushbufs", path] }, `flushing ${path}`, call.signal);
-  if (output.exitCode !== 0) call.log.warn("cannot flush a disk before detaching it", { path });
 }

@@ -26,6 +26,7 @@ import { OpenIscsi } from "./open-iscsi.ts";
 import { PortalSessions } from "./portal-sessions.ts";
 import {
   attributesOf,
+  disksIn,
   identityOf,
   isRunning,
   portalText,
@@ -37,7 +38,6 @@ import {
   type Target,
   targetOf,
   type Unit,
-  unitCount,
   unitOf,
 } from "./target.ts";
 
@@ -58,7 +58,7 @@ class Iscsi implements Attacher {
     this.#sysfs = new Sysfs(ports.sys, ports.runner);
     this.#multipath = new Multipath(ports, this.#sysfs);
     this.#login = new OpenIscsi({ ...ports, sysfs: this.#sysfs, opened: new OpenedSessions(ports) });
-    this.#portalSessions = new PortalSessions(this.#login, this.#sysfs, ports);
+    this.#portalSessions = new PortalSessions(this.#login, this.#sysfs, this.#multipath, ports);
   }
 
   /** Volumes of one target share its sessions. */
@@ -75,6 +75,7 @@ class Iscsi implements Attacher {
     const namesakes = (all ?? []).filter(other => other.context["iqn"] === target.iqn);
     await this.#refuseJoined(target, namesakes, call);
     const attributes = attributesOf(ownSecrets(call.secrets, context), isMultipath);
+    await this.#portalSessions.endStuck(target, wanted.table, call);
     const sessions = await this.#portalSessions.sessions(target, attributes, isMultipath, call);
     const added = () => note({ added: "yes" });
     // Its sessions show no disk that csimux did not scan for (node.session.scan = manual), also if a record of that was lost.
@@ -232,7 +233,7 @@ class Iscsi implements Attacher {
   /** Closes a session that csimux opened, unless other disks are still seen through it. */
   async #leave(target: Target, portal: Target["portals"][number], call: Call): Promise<void> {
     const session = await this.#login.find(target, portal, call);
-    if (session && (await unitCount(session, this.#sysfs)) > 0) {
+    if (session && (await disksIn(session, this.#sysfs)).length > 0) {
       call.log.info("keeping a session: other disks are seen through it", { iqn: target.iqn, session: session.id });
       return;
     }

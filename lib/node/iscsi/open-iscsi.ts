@@ -7,7 +7,16 @@ import type { AttacherPorts } from "../attach/attacher.ts";
 import { addressesOf, pollUntil, type Sysfs } from "../disks/sysfs.ts";
 import type { OpenedSessions } from "../state/record-folder.ts";
 import { attributeOf, changeRecord, commonAttributes, interfaceOf, markedBoot, recordFile } from "./node-record.ts";
-import { type Attributes, chapAdvice, goesTo, type Portal, portalText, type Session, sessionsOf, type Target } from "./target.ts";
+import {
+  type Attributes,
+  chapAdvice,
+  goesTo,
+  type Portal,
+  portalText,
+  type Session,
+  sessionsOf,
+  type Target,
+} from "./target.ts";
 
 /** Exit codes of iscsiadm(8). */
 const exit = {
@@ -31,7 +40,10 @@ const databaseMs = 5_000;
 const showMs = 5_000;
 
 /** The dependencies of Login: `host` runs iscsiadm, because iscsid runs on the host; `rootOf` says where its files are. */
-type LoginPorts = Pick<AttacherPorts, "host" | "rootOf"> & { readonly sysfs: Sysfs; readonly opened: OpenedSessions };
+type LoginPorts = Pick<AttacherPorts, "host" | "rootOf" | "answers"> & {
+  readonly sysfs: Sysfs;
+  readonly opened: OpenedSessions;
+};
 
 /** Opens and closes sessions through the host's iscsiadm. Trusts the kernel instead of the output of iscsiadm. */
 export class OpenIscsi {
@@ -82,7 +94,18 @@ export class OpenIscsi {
     };
     const session = await pollUntil(showMs, ask, `logging in to ${name}`, call.signal);
     if (session) return session;
-    throw new CsiError("unavailable", `the session with ${name} is not logged in; the portal may be down`);
+    const answers = await this.#ports.answers(portal.host, portal.port, call.signal);
+    const why = answers
+      ? "although the portal answers; csimux opens its own sessions again when their recovery time has passed and no disk in use depends on them"
+      : "and the portal does not answer; it may be down";
+    throw new CsiError("unavailable", `the session with ${name} is not logged in, ${why}`);
+  }
+
+  /** Logs out of a session if csimux opened it, and keeps its record, with which it is opened again. Returns whether it did. */
+  async end(target: Target, portal: Portal, session: Session, call: Call): Promise<boolean> {
+    if ((await this.#openedBy(target, portal)) !== "now") return false;
+    await this.#logout(session, call);
+    return true;
   }
 
   /** The attributes, with credentials, of csimux's earlier login to any portal of the target; undefined without one. */

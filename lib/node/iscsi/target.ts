@@ -67,6 +67,8 @@ export interface Session {
   /** The portal of its connection: as requested, and the address that was reached. */
   readonly portals: readonly Portal[];
   readonly isLoggedIn: boolean;
+  /** Its recovery time-out has passed, or its first login has not ended (Linux 6.1, scsi_transport_iscsi.c, session_recovery_timedout). */
+  readonly isFree: boolean;
   /** The number of its SCSI host, and its target number there. */
   readonly host: string;
   readonly number: string;
@@ -90,13 +92,15 @@ async function sessionOf(name: string, iqn: string, sysfs: Sysfs): Promise<Sessi
   const connection = `class/iscsi_connection/connection${id}:0`;
   const asked = await portalIn(connection, "persistent_", sysfs);
   const reached = await portalIn(connection, "", sysfs);
+  const state = await sysfs.text(folder, "state");
   return {
     id,
     iqn,
     host,
     iface: (await sysfs.text(folder, "ifacename")) || "default",
     portals: [asked, reached].filter(portal => portal !== undefined),
-    isLoggedIn: (await sysfs.text(folder, "state")) === "LOGGED_IN",
+    isLoggedIn: state === "LOGGED_IN",
+    isFree: state === "FREE",
     number: (await sysfs.text(folder, "target_id")) || "0",
   };
 }
@@ -130,12 +134,12 @@ export async function unitOf(session: Session, lun: bigint, sysfs: Sysfs): Promi
   return name === undefined ? undefined : { name, session };
 }
 
-/** The number of LUNs that the kernel has in a session. */
-export async function unitCount(session: Session, sysfs: Sysfs): Promise<number> {
+/** The LUNs that the kernel has in a session, each with the name of its disk; empty if it is not a disk. */
+export async function disksIn(session: Session, sysfs: Sysfs): Promise<readonly string[]> {
   const { host, number } = session;
-  const prefix = address(session, "");
-  return (await sysfs.names(folderOf(session), `target${host}:0:${number}`)).filter(name => name.startsWith(prefix))
-    .length;
+  const folder = `${folderOf(session)}/target${host}:0:${number}`;
+  const units = (await sysfs.names(folder)).filter(name => name.startsWith(address(session, "")));
+  return await Promise.all(units.map(async unit => (await sysfs.names(folder, unit, "block"))[0] ?? ""));
 }
 
 /** Scans a session for one LUN only (scsi_host, attribute scan). */

@@ -73,6 +73,11 @@ export class MountTable {
     return this.top(path)?.root.endsWith(removed) ?? false;
   }
 
+  /** Whether the device file of this name is mounted anywhere, as that of a block volume. */
+  showsDevice(name: string): boolean {
+    return this.#mounts.some(({ root }) => posix.basename(root) === name);
+  }
+
   /** Whether any mount at this path shows this folder, even if the folder has been removed since. */
   shows(path: string, wanted: Identity): boolean {
     const kept = (root: string): string => (root.endsWith(removed) ? root.slice(0, -removed.length) : root);

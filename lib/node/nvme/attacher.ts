@@ -18,7 +18,8 @@ import type {
   StorageAddresses,
 } from "../attach/attacher.ts";
 import { ownSecrets } from "../attach/context.ts";
-import { isHeld, Multipath } from "../disks/multipath.ts";
+import { isHeld } from "../disks/in-use.ts";
+import { Multipath } from "../disks/multipath.ts";
 import { bytesOf, lostPaths, OpeningPaths, openPaths, pollUntil, Sysfs } from "../disks/sysfs.ts";
 import { pathFindings } from "../health/findings.ts";
 import type { VolumeContext } from "../requests.ts";

@@ -10,7 +10,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import type { Command, CommandRunner, Output } from "../../../lib/io/runner.ts";
 import type { Attacher } from "../../../lib/node/attach/attacher.ts";
 import { iscsi } from "../../../lib/node/iscsi/attacher.ts";
@@ -80,15 +80,11 @@ export class FakeHost implements CommandRunner {
   }
 
   get sessions(): readonly string[] {
-    return readdirSync(join(this.root, "sys/class/iscsi_session"));
+    return readdirSync(join(this.root, "sys/class/iscsi_session")).sort();
   }
 
   get disks(): readonly string[] {
     return readdirSync(join(this.root, "sys/block")).sort();
-  }
-
-  get maps(): readonly string[] {
-    return readdirSync(join(this.root, "sys/class/block")).filter(name => name.startsWith("dm-"));
   }
 
   get records(): readonly string[] {
@@ -131,9 +127,8 @@ export class FakeHost implements CommandRunner {
   /** Adds a disk to a map of multipathd. */
   join(disk: string, map: string): void {
     this.#write(`sys/class/block/${disk}/holders/${map}`, "");
-    // The link leads nowhere once the disk is gone, until the map is loaded anew (Linux 6.1, block/holder.c, bd_link_disk_holder).
-    const link = `sys/class/block/${map}/slaves/${disk}`;
-    if (this.disks.includes(disk)) this.#link(link, this.#real(`sys/class/block/${disk}`).slice(this.root.length + 1));
+    // The link leads nowhere once the disk is gone (Linux 6.1, block/holder.c, bd_link_disk_holder).
+    this.#link(`sys/class/block/${map}/slaves/${disk}`, this.#real(`sys/class/block/${disk}`));
   }
 
   /**
@@ -209,12 +204,8 @@ export class FakeHost implements CommandRunner {
     const id = this.#next++;
     const [address = "", port = ""] = portal.split(":");
     const device = `sys/devices/platform/host${id}/session${id}`;
-    for (const [name, text] of Object.entries({
-      targetname: iqn,
-      state: "LOGGED_IN",
-      ifacename: iface,
-      target_id: "0",
-    }))
+    const own = { targetname: iqn, state: "LOGGED_IN", ifacename: iface, target_id: "0" };
+    for (const [name, text] of Object.entries(own))
       this.#write(`${device}/iscsi_session/session${id}/${name}`, `${text}\n`);
     for (const [name, text] of Object.entries({ persistent_address: address, persistent_port: port, address, port }))
       this.#write(`sys/class/iscsi_connection/connection${id}:0/${name}`, `${text}\n`);
@@ -333,7 +324,7 @@ export class FakeHost implements CommandRunner {
   #link(path: string, to: string): void {
     mkdirSync(dirname(join(this.root, path)), { recursive: true });
     rmSync(join(this.root, path), { force: true });
-    symlinkSync(join(this.root, to), join(this.root, path));
+    symlinkSync(resolve(this.root, to), join(this.root, path));
   }
 
   [Symbol.dispose](): void {
