@@ -1,3 +1,4 @@
+import { dirname } from "node:path";
 import type { Call, Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { TryLocks } from "../core/locks.ts";
@@ -13,6 +14,7 @@ import { type StorageHealth, StorageHealthMonitor, VolumeHealthMonitor } from ".
 import { UsageReader, type VolumeMeasurement, VolumeStats } from "./health/usage.ts";
 import { type InlineProvisioner, InlineVolumes, isInline } from "./inline.ts";
 import { checkedPath, normalPath, resolveParents } from "./mount/files.ts";
+import { refuseUnseen } from "./mount/mount-table.ts";
 import { Mounts } from "./mount/mounts.ts";
 import type { NodeParts } from "./parts.ts";
 import { VolumePublishing } from "./publish.ts";
@@ -55,6 +57,8 @@ export interface NodePorts {
   readonly records: string;
   /** The mount table, `/proc/self/mountinfo` outside tests. */
   readonly mountinfo: string;
+  /** Whether pods see only mounts that are shared with other mount namespaces: csimux itself is in a pod. */
+  readonly isApart?: boolean;
   /** Checks whether a server is reachable. */
   readonly answers: Answers;
   readonly health: HealthPorts;
@@ -86,6 +90,7 @@ export class NodeVolumes {
   readonly #monitor: VolumeHealthMonitor;
   readonly #stats: VolumeStats;
   readonly #everyMs: number;
+  readonly #isApart: boolean;
   #rounds: readonly PeriodicRounds[] = [];
 
   /** Does no I/O. */
@@ -100,8 +105,10 @@ export class NodeVolumes {
     mountFlags,
     foreignAddress,
     maxVolumes,
+    isApart = false,
     ...ports
   }: NodePorts) {
+    this.#isApart = isApart;
     const mounts = new Mounts(runner, host, mountinfo, ports.records);
     const records = new StageRecords(ports.records);
     const ownership = new MountOwnership(records, drivers);
@@ -154,6 +161,7 @@ export class NodeVolumes {
   /** Publishes a volume. Also throws "already-exists" and "failed-precondition" (CSI NodePublishVolume). */
   async publish(request: PublishRequest, call: Call): Promise<void> {
     const targetPath = checkedPath(request.targetPath, "target_path");
+    if (this.#isApart) refuseUnseen(dirname(targetPath), await this.#parts.mounts.table());
     if (isInline(request.context))
       return await this.#hold(request.volumeId, targetPath, () =>
         this.#publishInline({ ...request, targetPath }, call),

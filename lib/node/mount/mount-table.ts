@@ -120,6 +120,17 @@ export class MountTable {
   }
 }
 
+/**
+ * Throws "failed-precondition" if what is mounted below this folder stays in this mount namespace, so that a pod would get an empty folder of
+ * the node (mount_namespaces(7)).
+ */
+export function refuseUnseen(folder: string, table: MountTable): void {
+  const mount = table.covering(folder);
+  if (!mount || mount.isShared) return;
+  const text = `pods would not see volumes mounted in ${folder}: its mount ${mount.at} in the container of csimux is not shared with the host; give the kubelet's folder there mountPropagation: Bidirectional`;
+  throw new CsiError("failed-precondition", text);
+}
+
 const attempts = 20;
 
 /** A table shorter than a page is read in one piece, so it is consistent (fs/seq_file.c). */
