@@ -19,7 +19,7 @@ import { NodeVolumes } from "../../lib/node/volumes.ts";
 import type { ConnectionParts } from "../connections.ts";
 import { type Host, toolEnvironment } from "../host.ts";
 import { healthTimes } from "./health-rounds.ts";
-import type { NodeReport } from "./node-info.ts";
+import { initiatorsOf, type NodeReport } from "./node-info.ts";
 import type { ServeOptions } from "./options.ts";
 
 const mountinfo = "/proc/self/mountinfo";
@@ -152,6 +152,7 @@ export function openNode({ options, host, main, resolver, tell, own, inline, els
     health: { everyMs: options.healthMs, holdMs: healthTimes(options.healthMs).hold, elsewhere },
   });
   return {
+    initiators: () => initiatorsOf(volumes, () => onHost.rootOf("iscsiadm"), root ?? "/"),
     parts: {
       volumes,
       info: async () => {

@@ -215,6 +215,11 @@ export class NodeVolumes {
     return this.#parts.records.volumes();
   }
 
+  /** The protocols of the volumes of this node. */
+  async protocols(): Promise<ReadonlySet<string>> {
+    return new Set((await this.#parts.records.all()).map(({ protocol }) => protocol));
+  }
+
   /** The problems known now, without new checks. */
   healthView() {
     return this.#monitor.view();

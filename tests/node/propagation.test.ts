@@ -48,7 +48,9 @@ test.skipIf(!isRoot).each([
     await lab.source("a");
     const targetPath = `${await mounted(lab, propagation)}/pods/a/mount`;
     const node = lab.node(local, mountinfo, { isApart });
+    expect([...(await node.protocols())]).toEqual([]);
     await node.stage(lab.stage("a"), callOf());
+    expect([...(await node.protocols())]).toEqual(["hostpath"]);
     const request = lab.publish("a", { targetPath });
     expect(await codeOf(node.publish(request, callOf()))).toBe(code);
     expect((await lab.mounted()).includes("kubelet/pods/a/mount")).toBe(code === "ok");
