@@ -57,7 +57,7 @@ export interface NodePorts {
   readonly records: string;
   /** The mount table, `/proc/self/mountinfo` outside tests. */
   readonly mountinfo: string;
-  /** Whether pods see only mounts that are shared with other mount namespaces: csimux itself is in a pod. */
+  /** As in NodeParts. */
   readonly isApart?: boolean;
   /** Checks whether a server is reachable. */
   readonly answers: Answers;
@@ -90,7 +90,6 @@ export class NodeVolumes {
   readonly #monitor: VolumeHealthMonitor;
   readonly #stats: VolumeStats;
   readonly #everyMs: number;
-  readonly #isApart: boolean;
   #rounds: readonly PeriodicRounds[] = [];
 
   /** Does no I/O. */
@@ -105,10 +104,8 @@ export class NodeVolumes {
     mountFlags,
     foreignAddress,
     maxVolumes,
-    isApart = false,
     ...ports
   }: NodePorts) {
-    this.#isApart = isApart;
     const mounts = new Mounts(runner, host, mountinfo, ports.records);
     const records = new StageRecords(ports.records);
     const ownership = new MountOwnership(records, drivers);
@@ -161,7 +158,7 @@ export class NodeVolumes {
   /** Publishes a volume. Also throws "already-exists" and "failed-precondition" (CSI NodePublishVolume). */
   async publish(request: PublishRequest, call: Call): Promise<void> {
     const targetPath = checkedPath(request.targetPath, "target_path");
-    if (this.#isApart) refuseUnseen(dirname(targetPath), await this.#parts.mounts.table());
+    if (this.#parts.isApart) refuseUnseen(dirname(targetPath), await this.#parts.mounts.table());
     if (isInline(request.context))
       return await this.#hold(request.volumeId, targetPath, () =>
         this.#publishInline({ ...request, targetPath }, call),

@@ -2,7 +2,6 @@ import { join } from "node:path";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { Said } from "../../core/log.ts";
-import type { Answers } from "../../io/dial.ts";
 import type { AttacherPorts } from "../attach/attacher.ts";
 import { isHeld } from "../disks/in-use.ts";
 import type { Multipath } from "../disks/multipath.ts";
@@ -28,29 +27,22 @@ import {
 const unitMs = 20_000;
 const scanMs = 3_000;
 
+type Ports = Pick<AttacherPorts, "answers" | "graceMs" | "devices">;
+
 /** The paths of this node to a LUN: sessions with its target, and the disks that the kernel shows in them. */
 export class PortalSessions {
   readonly #login: OpenIscsi;
   readonly #sysfs: Sysfs;
   readonly #multipath: Multipath;
-  readonly #answers: Answers;
-  readonly #graceMs: number | undefined;
-  readonly #devices: string;
+  readonly #ports: Ports;
   readonly #opening = new OpeningPaths();
   readonly #said = new Said();
 
-  constructor(
-    login: OpenIscsi,
-    sysfs: Sysfs,
-    multipath: Multipath,
-    { answers, graceMs, devices }: Pick<AttacherPorts, "answers" | "graceMs" | "devices">,
-  ) {
+  constructor(login: OpenIscsi, sysfs: Sysfs, multipath: Multipath, ports: Ports) {
     this.#login = login;
     this.#sysfs = sysfs;
     this.#multipath = multipath;
-    this.#answers = answers;
-    this.#graceMs = graceMs;
-    this.#devices = devices;
+    this.#ports = ports;
   }
 
   /** Opens sessions with all portals that answer, or with the first one unless `all` is set. Throws as openPaths. */
@@ -64,7 +56,7 @@ export class PortalSessions {
         call.log.warn("cannot open a session with a portal", seen);
       },
       call.signal,
-      this.#graceMs,
+      this.#ports.graceMs,
     );
   }
 
@@ -127,11 +119,11 @@ export class PortalSessions {
 
   async #isUsed(disk: string, table: MountTable, call: Call): Promise<boolean> {
     const device = (await this.#multipath.mapOf([disk]))?.device ?? disk;
-    return disk === "" || table.showsDevice(device) || (await isHeld(join(this.#devices, device), call.signal));
+    return disk === "" || table.showsDevice(device) || (await isHeld(join(this.#ports.devices, device), call.signal));
   }
 
   #answering({ host, port }: Portal, call: Call): Promise<boolean> {
-    return this.#answers(host, port, call.signal);
+    return this.#ports.answers(host, port, call.signal);
   }
 
   /**
