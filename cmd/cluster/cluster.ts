@@ -191,4 +191,4 @@ export class Cluster {
 }
 
 /** A pod of the Deployment, which is on some node by chance. */
-const isCentral = (pod: CsimuxPod): boolean => pod.isController && !modeOf(pod).includes("node");
+export const isCentral = (pod: CsimuxPod): boolean => pod.isController && !modeOf(pod).includes("node");

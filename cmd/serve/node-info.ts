@@ -3,9 +3,12 @@ import type { Segments } from "../../lib/core/access.ts";
 import type { Log } from "../../lib/core/call.ts";
 import type { NodeInfo } from "../../lib/csi/node.ts";
 import { realFacts, storageNames } from "../../lib/daemon/node-facts.ts";
+import { readSmallFile } from "../../lib/io/small-file.ts";
+import { hostIdentity } from "../../lib/node/nvme/connections.ts";
+import type { NodeVolumes } from "../../lib/node/volumes.ts";
 import { evaluate, ownValue, type RuleOutcome } from "../../lib/topology/evaluate.ts";
 import { nodeNameOf } from "../../lib/topology/facts.ts";
-import { encodeNodeId } from "../../lib/topology/node-id.ts";
+import { encodeNodeId, initiatorName } from "../../lib/topology/node-id.ts";
 import { compileTopology } from "../../lib/topology/rules.ts";
 import type { Host } from "../host.ts";
 import type { ServeOptions } from "./options.ts";
@@ -108,4 +111,23 @@ function loggedOnce(log: Log) {
         `the node id has ${bytes} bytes, and some orchestrators accept no more than ${portableNodeIdBytes}; shorten nodeId`,
       );
   };
+}
+
+/** The longest initiatorname.iscsi, in bytes: one line, and comments. */
+const maxInitiatorBytes = 64 << 10;
+
+/**
+ * As in StatusAnswer; `iscsiRoot` and `root` are the roots that iscsid and the host see. Not of a protocol without volumes here: cloned machines
+ * whose names no storage gets do no harm.
+ */
+export async function initiatorsOf(
+  volumes: Pick<NodeVolumes, "protocols">,
+  iscsiRoot: () => Promise<string>,
+  root: string,
+): Promise<readonly string[]> {
+  const used = await volumes.protocols();
+  const text = async () => readSmallFile(`${await iscsiRoot()}/etc/iscsi/initiatorname.iscsi`, maxInitiatorBytes);
+  const iqn = used.has("iscsi") ? initiatorName((await text().catch(() => undefined)) ?? "") : undefined;
+  const host = used.has("nvmeof") ? await hostIdentity(root).catch(() => undefined) : undefined;
+  return [iqn, host?.nqn].filter(name => name !== undefined);
 }

@@ -14,12 +14,12 @@ import { attachers } from "../../lib/node/attach/attachers.ts";
 import { atNewAddresses } from "../../lib/node/attach/new-addresses.ts";
 import { DiskFilesystems } from "../../lib/node/disks/disk-filesystems.ts";
 import type { InlineProvisioner } from "../../lib/node/inline.ts";
-import { MountTable } from "../../lib/node/mount/mount-table.ts";
+import { MountTable, refuseUnseen } from "../../lib/node/mount/mount-table.ts";
 import { NodeVolumes } from "../../lib/node/volumes.ts";
 import type { ConnectionParts } from "../connections.ts";
 import { type Host, toolEnvironment } from "../host.ts";
 import { healthTimes } from "./health-rounds.ts";
-import type { NodeReport } from "./node-info.ts";
+import { initiatorsOf, type NodeReport } from "./node-info.ts";
 import type { ServeOptions } from "./options.ts";
 
 const mountinfo = "/proc/self/mountinfo";
@@ -87,6 +87,14 @@ export function goesWithContainer(
   return mount?.at === "/" && mount.fsType === "overlay";
 }
 
+/** Throws as refuseUnseen for the kubelet's folders by their usual name, but not for those below the host's root. */
+export function refuseUnseenPods(mounts: readonly Mount[]): void {
+  const folders = mounts.map(({ at }) =>
+    at.startsWith(`${hostRoot}/`) ? undefined : /^.*\/kubelet(?=$|\/pods$)/.exec(at)?.[0],
+  );
+  for (const folder of folders) if (folder !== undefined) refuseUnseen(`${folder}/pods`, new MountTable(mounts));
+}
+
 /** What the node half is built of. */
 interface NodeParts extends Pick<ConnectionParts, "host" | "main" | "resolver" | "tell"> {
   readonly options: ServeOptions;
@@ -103,6 +111,8 @@ export function openNode({ options, host, main, resolver, tell, own, inline, els
   const runner = measured(localRunner({ env: toolEnvironment(host.env) }), tell);
   const state = stateFolder(options, host);
   const root = mountedHost(host);
+  // A pod is always in another mount namespace than the kubelet; elsewhere nothing tells whether the orchestrator is.
+  const isApart = host.env["KUBERNETES_SERVICE_HOST"] !== undefined;
   const onHost = root === undefined ? { ...runner, rootOf: async () => "/" } : hostPrograms(runner, root);
   const volumes = new NodeVolumes({
     drivers: [{ name: options.name }, ...options.aliases],
@@ -137,11 +147,19 @@ export function openNode({ options, host, main, resolver, tell, own, inline, els
     inline: { maker: inline, folder: join(state, "inline") },
     records: join(state, "volumes"),
     mountinfo,
+    isApart,
     answers: answersTcp,
     health: { everyMs: options.healthMs, holdMs: healthTimes(options.healthMs).hold, elsewhere },
   });
   return {
-    parts: { volumes, info },
+    initiators: () => initiatorsOf(volumes, () => onHost.rootOf("iscsiadm"), root ?? "/"),
+    parts: {
+      volumes,
+      info: async () => {
+        if (isApart) refuseUnseenPods(ownMounts());
+        return await info();
+      },
+    },
     /**
      * Warns if no volume can be staged here, before one is; it does not end the process, because pods can still be
      * removed. Then checks what an earlier process left behind.

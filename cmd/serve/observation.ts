@@ -27,6 +27,8 @@ export interface Observed {
   readonly copyMethods: (() => CopyMethods | undefined) | undefined;
   /** The staged volumes, complete or undefined; undefined in a process without a node. */
   readonly staged: (() => Promise<readonly string[] | undefined>) | undefined;
+  /** As in StatusAnswer. */
+  readonly initiators: (() => Promise<readonly string[]>) | undefined;
 }
 
 /** The observers of a running csimux: `csimux status` always, metrics if enabled. */
@@ -78,6 +80,7 @@ export async function openObservation(
     ...status(),
     copyMethods: observed().copyMethods?.(),
     staged: await observed().staged?.(),
+    initiators: await observed().initiators?.(),
     details: {
       config: resolve(options.config),
       state,

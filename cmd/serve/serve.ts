@@ -97,6 +97,7 @@ function observedParts(
     inventory: isController ? controller.inventory : undefined,
     copyMethods: isController ? controller.copyMethods : undefined,
     staged: isNode ? () => node.parts.volumes.staged() : undefined,
+    initiators: isNode ? node.initiators : undefined,
   };
 }
 

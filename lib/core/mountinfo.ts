@@ -13,6 +13,8 @@ export interface Mount {
   readonly at: string;
   /** Per-mount options such as "ro" and "nosuid", without the options of the file system. */
   readonly options: readonly string[];
+  /** Whether mounts below it appear in its peer group, so in other mount namespaces (mount_namespaces(7), MS_SHARED). */
+  readonly isShared: boolean;
   readonly fsType: string;
   readonly source: string;
   /** Whether the file system itself is read-only, regardless of this mount: ext4 after an error, for example. */
@@ -66,6 +68,7 @@ function parseLine(line: string): Mount {
     root: unescaped(folderInSource.has(fsType) ? source : root),
     at: unescaped(at),
     options: options.split(","),
+    isShared: words.slice(6, dash).some(word => word.startsWith("shared:")),
     fsType: unescaped(fsType),
     source: unescaped(source),
     readOnly: words[dash + 3]?.split(",")[0] === "ro",

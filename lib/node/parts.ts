@@ -14,4 +14,6 @@ export interface NodeParts {
   readonly ownership: MountOwnership;
   /** Locks of what several volumes share, such as a target. */
   readonly targets: Semaphores;
+  /** Whether pods see only mounts that are shared with other mount namespaces: csimux itself is in a pod. */
+  readonly isApart?: boolean;
 }

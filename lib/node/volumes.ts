@@ -1,3 +1,4 @@
+import { dirname } from "node:path";
 import type { Call, Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { TryLocks } from "../core/locks.ts";
@@ -13,6 +14,7 @@ import { type StorageHealth, StorageHealthMonitor, VolumeHealthMonitor } from ".
 import { UsageReader, type VolumeMeasurement, VolumeStats } from "./health/usage.ts";
 import { type InlineProvisioner, InlineVolumes, isInline } from "./inline.ts";
 import { checkedPath, normalPath, resolveParents } from "./mount/files.ts";
+import { refuseUnseen } from "./mount/mount-table.ts";
 import { Mounts } from "./mount/mounts.ts";
 import type { NodeParts } from "./parts.ts";
 import { VolumePublishing } from "./publish.ts";
@@ -55,6 +57,8 @@ export interface NodePorts {
   readonly records: string;
   /** The mount table, `/proc/self/mountinfo` outside tests. */
   readonly mountinfo: string;
+  /** As in NodeParts. */
+  readonly isApart?: boolean;
   /** Checks whether a server is reachable. */
   readonly answers: Answers;
   readonly health: HealthPorts;
@@ -154,6 +158,7 @@ export class NodeVolumes {
   /** Publishes a volume. Also throws "already-exists" and "failed-precondition" (CSI NodePublishVolume). */
   async publish(request: PublishRequest, call: Call): Promise<void> {
     const targetPath = checkedPath(request.targetPath, "target_path");
+    if (this.#parts.isApart) refuseUnseen(dirname(targetPath), await this.#parts.mounts.table());
     if (isInline(request.context))
       return await this.#hold(request.volumeId, targetPath, () =>
         this.#publishInline({ ...request, targetPath }, call),
@@ -205,6 +210,11 @@ export class NodeVolumes {
   /** The volumes that are staged here, or are being staged or unstaged; undefined if that cannot be read. */
   staged(): Promise<readonly string[] | undefined> {
     return this.#parts.records.volumes();
+  }
+
+  /** The protocols of the volumes of this node. */
+  async protocols(): Promise<ReadonlySet<string>> {
+    return new Set((await this.#parts.records.all()).map(({ protocol }) => protocol));
   }
 
   /** The problems known now, without new checks. */

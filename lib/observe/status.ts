@@ -139,6 +139,8 @@ export interface StatusAnswer extends Status {
   readonly details: RunningDetails;
   /** The volumes that are staged on this node; absent in a process without a node, and if their records cannot be read. */
   readonly staged?: readonly string[] | undefined;
+  /** The initiator name and host NQN by which storage systems know this node, as far as its volumes use them; absent without a node. */
+  readonly initiators?: readonly string[] | undefined;
   /** Only on request, and not known to a process without connections. */
   readonly inventory?: readonly ConnectionInventory[] | undefined;
 }

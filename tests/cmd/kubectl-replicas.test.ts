@@ -103,3 +103,31 @@ test("the exit code is 0 when all replicas answer and all that they serve is wel
   ] as typeof answers);
   expect([code, out]).toEqual([0, expect.stringContaining("nas1")]);
 });
+
+test.each([
+  [["iqn.1993-08.org.debian:a"], 1],
+  [["iqn.1993-08.org.debian:b", "nqn.2014-08.org.nvmexpress:uuid:1"], 0],
+  [undefined, 0],
+])(
+  "nodes that storage systems take for one are named, and the status stays one JSON text: %p",
+  async (initiators, code) => {
+    const healthy = statusOf({ connections: [connection("nas1")] });
+    const { out, err, ...said } = await run(
+      ["status", "-o", "json"],
+      [
+        csimuxPods(
+          pod("csimux-controller-1", "controller", { node: "w1" }),
+          ...["w1", "w2", "w3"].map(node => pod(`csimux-node-${node}`, "node", { node, ready: node !== "w3" })),
+        ),
+        { to: "exec -n storage csimux-controller-1", out: healthy },
+        { to: "exec -n storage csimux-node-w1", out: { ...healthy, initiators: ["iqn.1993-08.org.debian:a"] } },
+        { to: "exec -n storage csimux-node-w2", out: { ...healthy, ...(initiators && { initiators }) } },
+      ],
+    );
+    expect([said.code, JSON.parse(out).name]).toEqual([code, "csimux.storage"]);
+    expect(err.includes("nodes w1, w2 are one to storage systems, by the name iqn.1993-08.org.debian:a")).toBe(
+      code === 1,
+    );
+    expect(said.calls.filter(({ argv }) => argv.includes("csimux-node-w3"))).toEqual([]);
+  },
+);

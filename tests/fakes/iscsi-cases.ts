@@ -3,13 +3,13 @@ import { join } from "node:path";
 import type { Argv, CommandRunner } from "../../lib/io/runner.ts";
 import { bytesOf, Sysfs } from "../../lib/node/disks/sysfs.ts";
 import {
+  disksIn,
   identityOf,
   isRunning,
   remove,
   rescan,
   scan,
   sessionsOf,
-  unitCount,
   unitOf,
 } from "../../lib/node/iscsi/target.ts";
 import { pause } from "../waiting.ts";
@@ -97,7 +97,7 @@ function nodeOf({ runner, root, iqn, portal }: InitiatorHost) {
       writeFileSync(file(), [...kept.slice(0, end), ...added, ...kept.slice(end)].join("\n"), { mode: 0o600 });
     },
     scan: async (lun = 0n) => scan(await first(), lun, sysfs, signal),
-    units: async () => unitCount(await first(), sysfs),
+    units: async () => (await disksIn(await first(), sysfs)).length,
     async disk(): Promise<string> {
       for (let n = 0; n < 100 && !(await disk()); n++) await pause(100);
       const unit = await disk();

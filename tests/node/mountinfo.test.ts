@@ -21,6 +21,7 @@ describe("a line of mountinfo", () => {
         root: "/mnt1",
         at: "/mnt2",
         options: ["rw", "noatime"],
+        isShared: false,
         fsType: "ext3",
         source: "/dev/root",
         readOnly: false,

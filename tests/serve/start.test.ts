@@ -2,7 +2,7 @@ import { afterEach, expect, test } from "bun:test";
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { rm, writeFile } from "node:fs/promises";
+import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Controller, Identity, Node } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
 import { preface } from "../../lib/csi/http2/http2-frames.ts";
@@ -105,6 +105,34 @@ test("csimux is alive without its connection folder and without the label that i
   expect(log).toContain("KUBERNETES_SERVICE_HOST");
   expect(log).not.toContain("\\n    at ");
 });
+
+test.skipIf(process.getuid?.() !== 0)(
+  "in a pod whose mounts the host does not see, csimux is alive but registers no node, and says what to change",
+  async () => {
+    const sandbox = await sandboxed();
+    const folder = join(sandbox.folder, "kubelet");
+    await mkdir(folder);
+    const script = 'mount --bind "$0" "$0"; exec "$@"';
+    const argv = [
+      "unshare",
+      "--mount",
+      "--propagation",
+      "private",
+      "sh",
+      "-euc",
+      script,
+      folder,
+      await build(),
+    ] as const;
+    const daemon = await startDaemon({ command: argv, sandbox, env: { KUBERNETES_SERVICE_HOST: "127.0.0.1" } });
+    const client = csiClient(sandbox.socket);
+    expect((await client.call(Identity.method.probe, {})).ready).toBe(true);
+    expect(await codeOf(client.call(Node.method.nodeGetInfo, {}))).toBe(status.failedPrecondition);
+    client.close();
+    expect((await daemon.stop()).code).toBe(0);
+    expect(await daemon.log()).toContain("mountPropagation: Bidirectional");
+  },
+);
 
 test("a signal that comes as soon as the socket answers ends csimux in order", async () => {
   const command = [await build()] as const;

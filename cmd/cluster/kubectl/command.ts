@@ -42,10 +42,12 @@ export function addKubectl(program: Command, host: Host): void {
       );
   inPod(
     "status",
-    "show the status of csimux: of all controllers together, or of the pod on a node",
+    "show the status of csimux: of all controllers together, and nodes with one initiator name, or of the pod on a node",
     async (pod, cluster, words, node) => {
-      const { showStatus } = await import("./replicas.ts");
-      return showStatus(node === undefined ? await cluster.replicas() : [pod], cluster, words, host);
+      const { formatOf, sayEqualNodes, showStatus } = await import("./replicas.ts");
+      if (node !== undefined) return showStatus([pod], cluster, words, host);
+      const code = await showStatus(await cluster.replicas(), cluster, words, host);
+      return formatOf(words) === undefined ? code : Math.max(code, await sayEqualNodes(cluster, host));
     },
   );
   inPod(

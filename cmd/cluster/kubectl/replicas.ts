@@ -1,14 +1,16 @@
+import { groupBy } from "../../../lib/core/group-by.ts";
 import { mapLimit } from "../../../lib/core/semaphore.ts";
 import { listAt, textAt } from "../../../lib/lint/lint-input.ts";
-import type { ConnectionStatus, ReplicaStatus, Status } from "../../../lib/observe/status.ts";
+import type { ConnectionStatus, ReplicaStatus, Status, StatusAnswer } from "../../../lib/observe/status.ts";
 import type { Host } from "../../host.ts";
 import { isHealthy, severity } from "../../status/problems.ts";
 import { statusText } from "../../status/text.ts";
 import { UsageError, visible } from "../../terminal/terminal.ts";
-import type { Cluster, CsimuxPod } from "../cluster.ts";
+import { type Cluster, type CsimuxPod, isCentral } from "../cluster.ts";
 
 /** How many replicas are asked at once. */
 const atOnce = 4;
+const nodesAtOnce = 16;
 
 /**
  * The names of the leases by which the sidecars of a driver elect their leaders (csi-provisioner 6.3 and csi-snapshotter 8.6 in their main.go,
@@ -25,7 +27,7 @@ const leases = (driver: string): ReadonlyMap<string, string> => {
 };
 
 /** The format that words ask for; undefined if they ask for something that one process alone can do. */
-function formatOf(words: readonly string[]): "text" | "json" | "yaml" | undefined {
+export function formatOf(words: readonly string[]): "text" | "json" | "yaml" | undefined {
   if (words.some(word => /^--(?:html|bundle|watch|cluster|endpoint|status-socket|help)\b/.test(word))) return undefined;
   const at = words.findIndex(word => /^(?:-o|--output)/.test(word));
   const word = words[at] ?? "";
@@ -37,6 +39,16 @@ function formatOf(words: readonly string[]): "text" | "json" | "yaml" | undefine
 const withoutFormat = (words: readonly string[]): readonly string[] =>
   words.filter((word, index) => !/^(?:-o|--output)/.test(word) && !/^(?:-o|--output)$/.test(words[index - 1] ?? ""));
 
+/** The status of a pod, or why there is none. */
+async function ask(pod: CsimuxPod, words: readonly string[], cluster: Cluster) {
+  const { stdout, stderr } = await cluster.exec(pod, ["status", ...words, "-o", "json"]);
+  try {
+    return { status: JSON.parse(stdout) as Status & Pick<StatusAnswer, "initiators"> };
+  } catch {
+    return { problem: stderr.trim().split("\n")[0] || "no answer" };
+  }
+}
+
 /** Shows the status of these pods: of several as one, with the leader of each sidecar. Returns the exit code of `csimux status`. */
 export async function showStatus(
   pods: readonly CsimuxPod[],
@@ -47,14 +59,10 @@ export async function showStatus(
   const format = formatOf(words);
   const [one, another] = pods;
   if (one && (!another || format === undefined)) return cluster.show(one, ["status", ...words]);
-  const asked = await mapLimit(pods, atOnce, async pod => {
-    const { stdout, stderr } = await cluster.exec(pod, ["status", ...withoutFormat(words), "-o", "json"]);
-    try {
-      return { pod, status: JSON.parse(stdout) as Status };
-    } catch {
-      return { pod, problem: stderr.trim().split("\n")[0] || "no answer" };
-    }
-  });
+  const asked = await mapLimit(pods, atOnce, async pod => ({
+    pod,
+    ...(await ask(pod, withoutFormat(words), cluster)),
+  }));
   const answers = asked.flatMap(({ status }) => (status ? [status] : []));
   const [first] = answers;
   if (!first) throw new UsageError(asked.map(({ pod, problem }) => `pod ${pod.name}: ${problem}`).join("; "));
@@ -68,6 +76,27 @@ export async function showStatus(
   else if (format === "json") host.out(`${JSON.stringify(status, undefined, 2)}\n`);
   else host.out((await import("../../../lib/yaml/print.ts")).yamlText(status));
   return isHealthy(status) && answers.length === pods.length ? 0 : 1;
+}
+
+/**
+ * Says which nodes have one initiator name or host NQN, as machines that were cloned. Nodes reach a controller only by their ids, which may lack
+ * these names: only here are the answers of several together. Returns 1 if there are such nodes, else 0.
+ */
+export async function sayEqualNodes(cluster: Cluster, host: Host): Promise<number> {
+  const pods = (await cluster.pods()).filter(pod => pod.isReady && !isCentral(pod));
+  const named = await mapLimit(pods, nodesAtOnce, async pod => {
+    const { status } = await ask(pod, [], cluster);
+    return (status?.initiators ?? []).map(name => ({ name, node: pod.node }));
+  });
+  let code = 0;
+  for (const [name, all] of groupBy(named.flat(), each => each.name)) {
+    const nodes = [...new Set(all.map(({ node }) => node))];
+    if (nodes.length < 2) continue;
+    const remedy = "give each a name of its own (iscsi-iname, nvme gen-hostnqn) while no pod there uses a disk";
+    host.err(`${visible(`nodes ${nodes.join(", ")} are one to storage systems, by the name ${name}; ${remedy}`)}\n`);
+    code = 1;
+  }
+  return code;
 }
 
 /** The pods that lead, by sidecar; undefined without the right to see the leases. */

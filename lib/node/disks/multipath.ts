@@ -1,11 +1,11 @@
-import { constants } from "node:fs";
-import { open, readFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Call } from "../../core/call.ts";
-import { CsiError, errnoOf } from "../../core/errors.ts";
-import { type CommandRunner, type Output, run } from "../../io/runner.ts";
+import { CsiError } from "../../core/errors.ts";
+import { type Output, run } from "../../io/runner.ts";
 import type { AttachedDevice, AttacherPorts } from "../attach/attacher.ts";
-import { bounded, unlessExhausted } from "../mount/files.ts";
+import { unlessExhausted } from "../mount/files.ts";
+import { flushDisk, isHeld } from "./in-use.ts";
 import { bytesOf, filtered, pollUntil, type Sysfs } from "./sysfs.ts";
 
 /** One disk made of several paths to it (multipathd(8)). */
@@ -14,6 +14,8 @@ export interface MultipathMap {
   readonly device: string;
   /** The name in multipath: "mpatha". */
   readonly name: string;
+  /** "mpath-" and the WWID of the disk (multipath-tools, libmultipath/devmapper.c, UUID_PREFIX). */
+  readonly uuid: string;
 }
 
 /** Time limits for multipathd to make a map if several paths are expected, and if only one is, in milliseconds. */
@@ -48,14 +50,39 @@ export class Multipath {
 
   /** The map that is built on one of these disks, or undefined. */
   async mapOf(disks: readonly string[]): Promise<MultipathMap | undefined> {
-    for (const disk of disks) {
-      for (const device of await this.#sysfs.names("class/block", disk, "holders")) {
-        const uuid = await this.#sysfs.text("class/block", device, "dm/uuid");
-        const name = await this.#sysfs.text("class/block", device, "dm/name");
-        if (uuid.startsWith("mpath-") && name) return { device, name };
-      }
-    }
-    return undefined;
+    const holders = await Promise.all(disks.map(disk => this.#sysfs.names("class/block", disk, "holders")));
+    return (await this.#mapsAmong(holders.flat()))[0];
+  }
+
+  async #mapsAmong(devices: readonly string[]): Promise<readonly MultipathMap[]> {
+    const text = (device: string, file: string) => this.#sysfs.text("class/block", device, "dm", file);
+    const found = devices.map(async device => ({
+      device,
+      name: await text(device, "name"),
+      uuid: await text(device, "uuid"),
+    }));
+    return (await Promise.all(found)).filter(({ name, uuid }) => name && uuid.startsWith("mpath-"));
+  }
+
+  /** The map with this uuid, unless it has a path: something else has attached that disk then. */
+  async #lostMap(uuid: string): Promise<MultipathMap | undefined> {
+    const devices = (await this.#sysfs.names("class/block")).filter(name => name.startsWith("dm-"));
+    const map = (await this.#mapsAmong(devices)).find(each => each.uuid === uuid);
+    return map && (await this.#pathsOf(map)).length === 0 ? map : undefined;
+  }
+
+  /** The paths of a map; the link to one whose disk is gone leads nowhere until the map is loaded again (block/holder.c). */
+  async #pathsOf({ device }: MultipathMap): Promise<readonly string[]> {
+    const dev = (slave: string) => this.#sysfs.text("class/block", device, "slaves", slave, "dev");
+    return filtered(await this.#sysfs.names("class/block", device, "slaves"), async slave => (await dev(slave)) !== "");
+  }
+
+  /** Whether a disk has a map with another path that works, to which multipathd adds the disk again when it has been away. */
+  async hasOther(disk: string): Promise<boolean> {
+    const map = (await this.runs()) ? await this.mapOf([disk]) : undefined;
+    const others = map ? (await this.#pathsOf(map)).filter(path => path !== disk) : [];
+    const states = others.map(path => this.#sysfs.text("class/block", path, "device/state"));
+    return (await Promise.all(states)).includes("running");
   }
 
   /**
@@ -189,13 +216,18 @@ export class Multipath {
     throw new CsiError("unavailable", `${task}: the multipath map ${map.name} was not resized with its paths`);
   }
 
-  /** Writes a disk back and removes its map. Throws "unavailable" while the disk is in use on this node. */
-  async release(paths: readonly string[], call: Call): Promise<void> {
-    const map = await this.mapOf(paths);
+  /**
+   * Writes a disk back and removes its map: that of its paths, or the one with this uuid that has no path left. Throws "unavailable" while the
+   * disk is in use on this node.
+   */
+  async release(paths: readonly string[], uuid: string | undefined, call: Call): Promise<void> {
+    const own = await this.mapOf(paths);
+    const map = own ?? (uuid === undefined ? undefined : await this.#lostMap(uuid));
     const partitions = map ? await this.#partitionsOf(map) : [];
     const disks = map ? [map.device] : paths;
     for (const name of partitions.length > 0 ? partitions : disks) await this.refuseHeld(name, call);
-    for (const name of [...partitions, ...disks]) {
+    // Writing to a map without paths would wait for one (multipath.conf(5), no_path_retry "queue").
+    for (const name of map === own ? [...partitions, ...disks] : []) {
       await flushDisk(join(this.#ports.devices, name), this.#ports.runner, call);
     }
     if (map) await this.#flush(map, call);
@@ -251,31 +283,4 @@ export class Multipath {
   async #run(argv: readonly [string, ...string[]], task: string, call: Call): Promise<Output> {
     return await run(this.#ports.host, { argv }, task, call.signal);
   }
-}
-
-/**
- * Whether a block device is in exclusive use: mounted, in any mount namespace, or the base of another device (open(2),
- * O_EXCL on a block device). False for a device that is missing or cannot be opened. Throws "unavailable" if this process
- * cannot open anything.
- */
-export async function isHeld(path: string, signal: AbortSignal): Promise<boolean> {
-  const tryOpen = async (): Promise<boolean> => {
-    try {
-      const handle = await open(path, constants.O_RDONLY | constants.O_EXCL | constants.O_NONBLOCK);
-      await handle.close();
-      return false;
-    } catch (cause) {
-      return errnoOf(cause) === "EBUSY" || unlessExhausted(false)(cause);
-    }
-  };
-  return await bounded(tryOpen(), `opening ${path}`, signal);
-}
-
-/**
- * Writes the kernel's buffers of a device back. If the device no longer accepts writes, data that its last user did not
- * sync is lost; keeping it attached would not recover that, so the failure is only logged.
- */
-async function flushDisk(path: string, runner: CommandRunner, call: Call): Promise<void> {
-  const output = await run(runner, { argv: ["blockdev", "--flushbufs", path] }, `flushing ${path}`, call.signal);
-  if (output.exitCode !== 0) call.log.warn("cannot flush a disk before detaching it", { path });
 }

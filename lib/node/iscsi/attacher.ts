@@ -26,6 +26,7 @@ import { OpenIscsi } from "./open-iscsi.ts";
 import { PortalSessions } from "./portal-sessions.ts";
 import {
   attributesOf,
+  disksIn,
   identityOf,
   isRunning,
   portalText,
@@ -37,7 +38,6 @@ import {
   type Target,
   targetOf,
   type Unit,
-  unitCount,
   unitOf,
 } from "./target.ts";
 
@@ -58,7 +58,7 @@ class Iscsi implements Attacher {
     this.#sysfs = new Sysfs(ports.sys, ports.runner);
     this.#multipath = new Multipath(ports, this.#sysfs);
     this.#login = new OpenIscsi({ ...ports, sysfs: this.#sysfs, opened: new OpenedSessions(ports) });
-    this.#portalSessions = new PortalSessions(this.#login, this.#sysfs, ports);
+    this.#portalSessions = new PortalSessions(this.#login, this.#sysfs, this.#multipath, ports);
   }
 
   /** Volumes of one target share its sessions. */
@@ -75,6 +75,7 @@ class Iscsi implements Attacher {
     const namesakes = (all ?? []).filter(other => other.context["iqn"] === target.iqn);
     await this.#refuseJoined(target, namesakes, call);
     const attributes = attributesOf(ownSecrets(call.secrets, context), isMultipath);
+    await this.#portalSessions.endStuck(target, wanted.table, call);
     const sessions = await this.#portalSessions.sessions(target, attributes, isMultipath, call);
     const added = () => note({ added: "yes" });
     // Its sessions show no disk that csimux did not scan for (node.session.scan = manual), also if a record of that was lost.
@@ -82,6 +83,7 @@ class Iscsi implements Attacher {
     const units = await this.#portalSessions.units(sessions, target, added, call);
     const names = units.map(({ name }) => name);
     const map = await this.#multipath.waitForMap(names, target.portals.length > 1, call);
+    if (map) await note({ map: map.uuid });
     await this.#refuseJoined(target, map ? namesakes : [], call);
     const others = map ? [] : (await this.#ownUnits(target, call)).map(({ name }) => name);
     const paths = map ? names : await this.#multipath.inUseFirst(names, others, "device/wwid", call);
@@ -96,7 +98,7 @@ class Iscsi implements Attacher {
     const used = siblings.map(({ context, volumeId }) => targetOf(context, volumeId));
     const sharing = await filtered(siblings, other => this.#sharesDisk(target, other, call));
     if (sharing.length === 0 && (attachment.notes["added"] || (await this.#login.hasOpened(target))))
-      await this.#release(target, call);
+      await this.#release(target, attachment.notes["map"], call);
     const unused = target.portals.filter(portal => !used.some(other => sharesSession(other, target.iface, portal)));
     await allEnded(unused.map(portal => this.#leave(target, portal, call)));
   };
@@ -214,12 +216,12 @@ class Iscsi implements Attacher {
     }
   }
 
-  /** Flushes and removes the disk. Throws "unavailable" if it is in use. */
-  async #release(target: Target, call: Call): Promise<void> {
+  /** Flushes and removes the disk, and its map, also one that has lost all paths. Throws "unavailable" if it is in use. */
+  async #release(target: Target, uuid: string | undefined, call: Call): Promise<void> {
     const units = await this.#ownUnits(target, call);
     const names = units.map(({ name }) => name);
+    await this.#multipath.release(names, uuid, call);
     if (units.length === 0) return;
-    await this.#multipath.release(names, call);
     if (target.portals.length > 1) await this.#multipath.forget(names, call);
     for (const name of names) await this.#multipath.refuseHeld(name, call);
     await allEnded(units.map(unit => remove(unit, this.#sysfs, call.signal)));
@@ -231,7 +233,7 @@ class Iscsi implements Attacher {
   /** Closes a session that csimux opened, unless other disks are still seen through it. */
   async #leave(target: Target, portal: Target["portals"][number], call: Call): Promise<void> {
     const session = await this.#login.find(target, portal, call);
-    if (session && (await unitCount(session, this.#sysfs)) > 0) {
+    if (session && (await disksIn(session, this.#sysfs)).length > 0) {
       call.log.info("keeping a session: other disks are seen through it", { iqn: target.iqn, session: session.id });
       return;
     }

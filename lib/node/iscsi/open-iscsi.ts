@@ -7,7 +7,16 @@ import type { AttacherPorts } from "../attach/attacher.ts";
 import { addressesOf, pollUntil, type Sysfs } from "../disks/sysfs.ts";
 import type { OpenedSessions } from "../state/record-folder.ts";
 import { attributeOf, changeRecord, commonAttributes, interfaceOf, markedBoot, recordFile } from "./node-record.ts";
-import { type Attributes, goesTo, type Portal, portalText, type Session, sessionsOf, type Target } from "./target.ts";
+import {
+  type Attributes,
+  chapAdvice,
+  goesTo,
+  type Portal,
+  portalText,
+  type Session,
+  sessionsOf,
+  type Target,
+} from "./target.ts";
 
 /** Exit codes of iscsiadm(8). */
 const exit = {
@@ -31,7 +40,10 @@ const databaseMs = 5_000;
 const showMs = 5_000;
 
 /** The dependencies of Login: `host` runs iscsiadm, because iscsid runs on the host; `rootOf` says where its files are. */
-type LoginPorts = Pick<AttacherPorts, "host" | "rootOf"> & { readonly sysfs: Sysfs; readonly opened: OpenedSessions };
+type LoginPorts = Pick<AttacherPorts, "host" | "rootOf" | "answers"> & {
+  readonly sysfs: Sysfs;
+  readonly opened: OpenedSessions;
+};
 
 /** Opens and closes sessions through the host's iscsiadm. Trusts the kernel instead of the output of iscsiadm. */
 export class OpenIscsi {
@@ -72,7 +84,7 @@ export class OpenIscsi {
       await this.#ports.opened.add(key);
       const output = await this.#run(target, portal, ["--login"], call.signal, loginMs);
       if (output.exitCode !== 0 && output.exitCode !== exit.sessionExists)
-        throw refused(output, `logging in to ${name}`);
+        throw refused(output, `logging in to ${name}`, output.exitCode === exit.refused ? chapAdvice(attributes) : "");
       // Another program opened the session in the meantime, so csimux must not close it.
       if (output.exitCode === exit.sessionExists && opened !== "now") await this.#disown(target, portal);
     }
@@ -82,7 +94,18 @@ export class OpenIscsi {
     };
     const session = await pollUntil(showMs, ask, `logging in to ${name}`, call.signal);
     if (session) return session;
-    throw new CsiError("unavailable", `the session with ${name} is not logged in; the portal may be down`);
+    const answers = await this.#ports.answers(portal.host, portal.port, call.signal);
+    const why = answers
+      ? "although the portal answers; csimux opens its own sessions again when their recovery time has passed and no disk in use depends on them"
+      : "and the portal does not answer; it may be down";
+    throw new CsiError("unavailable", `the session with ${name} is not logged in, ${why}`);
+  }
+
+  /** Logs out of a session if csimux opened it, and keeps its record, with which it is opened again. Returns whether it did. */
+  async end(target: Target, portal: Portal, session: Session, call: Call): Promise<boolean> {
+    if ((await this.#openedBy(target, portal)) !== "now") return false;
+    await this.#logout(session, call);
+    return true;
   }
 
   /** The attributes, with credentials, of csimux's earlier login to any portal of the target; undefined without one. */
@@ -232,7 +255,7 @@ const begunKey = (target: Target, portal: Portal): string => `node record of ${k
 
 const codes: Readonly<Record<number, Code>> = { [exit.refused]: "unauthenticated" };
 
-function refused(output: Output, task: string): CsiError {
+function refused(output: Output, task: string, more = ""): CsiError {
   const { exitCode, stderr } = output;
   const lines = stderr.split("\n").filter(line => line.trim() !== "");
   // The last line is a summary ("Could not log into all portals"); the reason comes before it.
@@ -240,5 +263,5 @@ function refused(output: Output, task: string): CsiError {
     (lines.find(line => line.includes("reported error")) ?? lines.at(-1))?.trim().slice(0, 300) ||
     `iscsiadm failed with exit code ${exitCode}`;
   const advice = exitCode === exit.noDaemon ? "; iscsid on this node does not answer, start it" : "";
-  return new CsiError(codes[exitCode] ?? "unavailable", `${task} failed: ${words}${advice}`);
+  return new CsiError(codes[exitCode] ?? "unavailable", `${task} failed: ${words}${advice}${more}`);
 }

@@ -1,11 +1,16 @@
+import { join } from "node:path";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import type { Answers } from "../../io/dial.ts";
+import { Said } from "../../core/log.ts";
 import type { AttacherPorts } from "../attach/attacher.ts";
+import { isHeld } from "../disks/in-use.ts";
+import type { Multipath } from "../disks/multipath.ts";
 import { filtered, lostPaths, OpeningPaths, openPaths, pollUntil, type Sysfs } from "../disks/sysfs.ts";
+import type { MountTable } from "../mount/mount-table.ts";
 import type { OpenIscsi } from "./open-iscsi.ts";
 import {
   type Attributes,
+  disksIn,
   identityOf,
   isRunning,
   type Portal,
@@ -22,19 +27,22 @@ import {
 const unitMs = 20_000;
 const scanMs = 3_000;
 
+type Ports = Pick<AttacherPorts, "answers" | "graceMs" | "devices">;
+
 /** The paths of this node to a LUN: sessions with its target, and the disks that the kernel shows in them. */
 export class PortalSessions {
   readonly #login: OpenIscsi;
   readonly #sysfs: Sysfs;
-  readonly #answers: Answers;
-  readonly #graceMs: number | undefined;
+  readonly #multipath: Multipath;
+  readonly #ports: Ports;
   readonly #opening = new OpeningPaths();
+  readonly #said = new Said();
 
-  constructor(login: OpenIscsi, sysfs: Sysfs, { answers, graceMs }: Pick<AttacherPorts, "answers" | "graceMs">) {
+  constructor(login: OpenIscsi, sysfs: Sysfs, multipath: Multipath, ports: Ports) {
     this.#login = login;
     this.#sysfs = sysfs;
-    this.#answers = answers;
-    this.#graceMs = graceMs;
+    this.#multipath = multipath;
+    this.#ports = ports;
   }
 
   /** Opens sessions with all portals that answer, or with the first one unless `all` is set. Throws as openPaths. */
@@ -48,7 +56,7 @@ export class PortalSessions {
         call.log.warn("cannot open a session with a portal", seen);
       },
       call.signal,
-      this.#graceMs,
+      this.#ports.graceMs,
     );
   }
 
@@ -75,18 +83,47 @@ export class PortalSessions {
 
   /**
    * Logs in again to portals that answer and have lost their session, with the attributes of the earlier login. One
-   * session is enough without multipath; open-iscsi itself recovers a session that exists but is not logged in. Returns
+   * session is enough without multipath; open-iscsi itself recovers a session that exists but is not logged in, unless it is stuck. Returns
    * the new sessions.
    */
   async restored(target: Target, all: boolean, call: Call): Promise<readonly Session[]> {
+    await this.endStuck(target, undefined, call);
     const find = (portal: Portal) => this.#login.find(target, portal, call);
     const portals = await lostPaths(target.portals, all, find, portal => this.#answering(portal, call));
     const attributes = portals.length > 0 ? await this.#login.known(target) : undefined;
     return attributes ? await this.sessions({ ...target, portals }, attributes, all, call) : [];
   }
 
+  /**
+   * Logs out of csimux's sessions whose portals answer and that have not come back within their recovery time, so that they are opened again:
+   * iscsid may retry in vain. A session stays, and is named in the log, while a disk that is in use is seen through it and has no other
+   * path, because a mounted file system survives only if this very session comes back. Without a mount table, every disk counts as in use. One
+   * without disks may be logging in for the first time.
+   */
+  async endStuck(target: Target, table: MountTable | undefined, call: Call): Promise<void> {
+    for (const portal of target.portals) {
+      const session = await this.#login.find(target, portal, call);
+      const disks = session?.isFree ? await disksIn(session, this.#sysfs) : [];
+      if (!session || disks.length === 0 || !(await this.#answering(portal, call))) continue;
+      const needed = await filtered(disks, async disk => {
+        if (disk !== "" && (await this.#multipath.hasOther(disk))) return false;
+        return table === undefined || (await this.#isUsed(disk, table, call));
+      });
+      const name = `the session ${session.id} with ${target.iqn} does not come back although ${portalText(portal)} answers`;
+      if (needed.length === 0 && (await this.#login.end(target, portal, session, call)))
+        call.log.info(`ended: ${name}`);
+      else if (this.#said.isNew(name))
+        call.log.warn(`${name}; it stays, because its disks may be in use or csimux has not opened it`);
+    }
+  }
+
+  async #isUsed(disk: string, table: MountTable, call: Call): Promise<boolean> {
+    const device = (await this.#multipath.mapOf([disk]))?.device ?? disk;
+    return disk === "" || table.showsDevice(device) || (await isHeld(join(this.#ports.devices, device), call.signal));
+  }
+
   #answering({ host, port }: Portal, call: Call): Promise<boolean> {
-    return this.#answers(host, port, call.signal);
+    return this.#ports.answers(host, port, call.signal);
   }
 
   /**

@@ -27,6 +27,9 @@ const defaultPort = 3260;
 const iqnForm = /^(?:iqn\.[0-9]{4}-[0-9]{2}\.[A-Za-z0-9._:-]{1,210}|eui\.[0-9A-Fa-f]{16}|naa\.[0-9A-Fa-f]{16,32})$/;
 const ifaceForm = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$/;
 
+/** A portal group: iscsiadm(8) prints and accepts "address:port,group". No host has such a name. */
+const groupForm = /^[0-9]{1,5}$/;
+
 /** The form of a portal for iscsiadm(8), -p. */
 export const portalText = ({ host, port }: Portal): string => `${isIPv6(host) ? `[${host}]` : host}:${port}`;
 
@@ -37,7 +40,7 @@ export function targetOf(context: VolumeContext, volumeId: string): Target {
   const lun = value("lun", /^[0-9]{1,5}$/, "a LUN");
   const iface = value("interface", ifaceForm, "an interface name", "default");
   const portals = new Map<string, Portal>();
-  for (const text of addresses("portal", "portals")) {
+  for (const text of addresses("portal", "portals").filter(each => !groupForm.test(each))) {
     const portal = portalOf(text);
     if (!portal) throw invalid(`the portal ${JSON.stringify(text.slice(0, 250))} is not of the form host:port`);
     portals.set(portalText(portal), portal);
@@ -64,6 +67,8 @@ export interface Session {
   /** The portal of its connection: as requested, and the address that was reached. */
   readonly portals: readonly Portal[];
   readonly isLoggedIn: boolean;
+  /** Its recovery time-out has passed, or its first login has not ended (Linux 6.1, scsi_transport_iscsi.c, session_recovery_timedout). */
+  readonly isFree: boolean;
   /** The number of its SCSI host, and its target number there. */
   readonly host: string;
   readonly number: string;
@@ -87,13 +92,15 @@ async function sessionOf(name: string, iqn: string, sysfs: Sysfs): Promise<Sessi
   const connection = `class/iscsi_connection/connection${id}:0`;
   const asked = await portalIn(connection, "persistent_", sysfs);
   const reached = await portalIn(connection, "", sysfs);
+  const state = await sysfs.text(folder, "state");
   return {
     id,
     iqn,
     host,
     iface: (await sysfs.text(folder, "ifacename")) || "default",
     portals: [asked, reached].filter(portal => portal !== undefined),
-    isLoggedIn: (await sysfs.text(folder, "state")) === "LOGGED_IN",
+    isLoggedIn: state === "LOGGED_IN",
+    isFree: state === "FREE",
     number: (await sysfs.text(folder, "target_id")) || "0",
   };
 }
@@ -127,12 +134,12 @@ export async function unitOf(session: Session, lun: bigint, sysfs: Sysfs): Promi
   return name === undefined ? undefined : { name, session };
 }
 
-/** The number of LUNs that the kernel has in a session. */
-export async function unitCount(session: Session, sysfs: Sysfs): Promise<number> {
+/** The LUNs that the kernel has in a session, each with the name of its disk; empty if it is not a disk. */
+export async function disksIn(session: Session, sysfs: Sysfs): Promise<readonly string[]> {
   const { host, number } = session;
-  const prefix = address(session, "");
-  return (await sysfs.names(folderOf(session), `target${host}:0:${number}`)).filter(name => name.startsWith(prefix))
-    .length;
+  const folder = `${folderOf(session)}/target${host}:0:${number}`;
+  const units = (await sysfs.names(folder)).filter(name => name.startsWith(address(session, "")));
+  return await Promise.all(units.map(async unit => (await sysfs.names(folder, unit, "block"))[0] ?? ""));
 }
 
 /** Scans a session for one LUN only (scsi_host, attribute scan). */
@@ -161,6 +168,12 @@ const prefix = "node-db.";
 const nameForm = /^(?:node|discovery|iface)\.[A-Za-z0-9_.[\]]{1,100}$/;
 
 const auth = "node.session.auth";
+
+/** What to add to a login that the target has refused: secrets of other names, as those of Kubernetes' own iSCSI volumes, have no effect. */
+export const chapAdvice = (attributes: Attributes): string =>
+  [`${auth}.username`, `${auth}.password`].every(name => attributes[name])
+    ? ""
+    : `; if the target asks for CHAP: the node-stage secret has no key that csimux uses for it, which are ${prefix}${auth}.username and ${prefix}${auth}.password`;
 
 /**
  * The attributes for the node record of a session. csimux opens sessions itself and scans only for the requested LUN.

@@ -73,6 +73,11 @@ export class MountTable {
     return this.top(path)?.root.endsWith(removed) ?? false;
   }
 
+  /** Whether the device file of this name is mounted anywhere, as that of a block volume. */
+  showsDevice(name: string): boolean {
+    return this.#mounts.some(({ root }) => posix.basename(root) === name);
+  }
+
   /** Whether any mount at this path shows this folder, even if the folder has been removed since. */
   shows(path: string, wanted: Identity): boolean {
     const kept = (root: string): string => (root.endsWith(removed) ? root.slice(0, -removed.length) : root);
@@ -113,6 +118,17 @@ export class MountTable {
       undefined,
     );
   }
+}
+
+/**
+ * Throws "failed-precondition" if what is mounted below this folder stays in this mount namespace, so that a pod would get an empty folder of
+ * the node (mount_namespaces(7)).
+ */
+export function refuseUnseen(folder: string, table: MountTable): void {
+  const mount = table.covering(folder);
+  if (!mount || mount.isShared) return;
+  const text = `pods would not see volumes mounted in ${folder}: its mount ${mount.at} in the container of csimux is not shared with the host; give the kubelet's folder there mountPropagation: Bidirectional`;
+  throw new CsiError("failed-precondition", text);
 }
 
 const attempts = 20;

@@ -18,7 +18,8 @@ import type {
   StorageAddresses,
 } from "../attach/attacher.ts";
 import { ownSecrets } from "../attach/context.ts";
-import { isHeld, Multipath } from "../disks/multipath.ts";
+import { isHeld } from "../disks/in-use.ts";
+import { Multipath } from "../disks/multipath.ts";
 import { bytesOf, lostPaths, OpeningPaths, openPaths, pollUntil, Sysfs } from "../disks/sysfs.ts";
 import { pathFindings } from "../health/findings.ts";
 import type { VolumeContext } from "../requests.ts";
@@ -71,6 +72,7 @@ class Nvmeof implements Attacher {
     const map = (await this.#isNative())
       ? undefined
       : await this.#multipath.waitForMap(names, wanted.transports.length > 1, call);
+    if (map) await note({ map: map.uuid });
     const others = map ? [] : await this.#namesOf(wanted.nqn, wanted.nsid);
     const paths = map ? names : await this.#multipath.inUseFirst(names, others, "wwid", call);
     return await this.#multipath.device(paths, map, "wwid", `${wanted.nqn} ${wanted.nsid}`);
@@ -83,7 +85,8 @@ class Nvmeof implements Attacher {
     const siblings = others.filter(({ context }) => context["nqn"] === nqn);
     const disks = await disksOf(nqn, this.#sysfs);
     const own = disks.filter(disk => disk.nsid === nsid).map(({ name }) => name);
-    if (!siblings.some(({ context }) => context["nsid"] === nsid)) await this.#multipath.release(own, call);
+    if (!siblings.some(({ context }) => context["nsid"] === nsid))
+      await this.#multipath.release(own, attachment.notes["map"], call);
     if (siblings.length > 0) return;
     for (const { name } of disks) {
       if (!(await isHeld(join(this.#ports.devices, name), call.signal))) continue;

@@ -8,7 +8,7 @@ import { localRunner } from "../../../lib/io/local.ts";
 const script = `
 import { openSync, closeSync } from "node:fs";
 import { BlockDevices } from "./lib/node/disks/block-device.ts";
-import { isHeld } from "./lib/node/disks/multipath.ts";
+import { isHeld } from "./lib/node/disks/in-use.ts";
 import { Sysfs } from "./lib/node/disks/sysfs.ts";
 import { OpenedSessions, RecordFolder } from "./lib/node/state/record-folder.ts";
 const [root] = process.argv.slice(-1);

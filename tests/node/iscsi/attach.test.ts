@@ -78,11 +78,37 @@ test("refused credentials are unauthenticated, and a silent target is unavailabl
 });
 
 test.each([
+  ["node.session.auth.username", "node.session.auth.password"],
+  ["username", "password"],
+  ["node-db.node.session.auth.username", "node-db.node.session.auth.password"],
+])("a refused login with the secrets %s and %s names the right ones unless they were given", async (user, secret) => {
+  using host = new FakeHost(one);
+  host.credentials = { username: "node", password: "right" };
+  const error: unknown = await volumeOf("a")
+    .attach(host, { [user]: "node", [secret]: "wrong" })
+    .catch(cause => cause);
+  const isGiven = user.startsWith("node-db.");
+  const text =
+    "no key that csimux uses for it, which are node-db.node.session.auth.username and node-db.node.session.auth.password";
+  expect(error).toMatchObject({ code: "unauthenticated" });
+  expect(String(error).includes(text)).toBe(!isGiven);
+});
+
+test("a portal with its group, as iscsiadm prints it, is the portal", async () => {
+  using host = new FakeHost(one, two);
+  host.multipath = true;
+  const volume = volumeOf("a", { portal: `${one},1`, portals: `${two},2,${one},1` });
+  await volume.attach(host);
+  expect([host.records, await host.attacher().health?.(volume)]).toEqual([["10.0.0.1,3260", "10.0.0.2,3260"], []]);
+});
+
+test.each([
   { iqn: "../etc" },
   { iqn: "iqn.2005-10.org.example:a/b" },
   { lun: "-1" },
   { lun: "1 2" },
   { portal: "" },
+  { portal: "1" },
   { portal: "-h:3260" },
   { portals: "a:b:c" },
   { interface: "../x" },

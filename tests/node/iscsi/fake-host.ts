@@ -10,7 +10,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import type { Command, CommandRunner, Output } from "../../../lib/io/runner.ts";
 import type { Attacher } from "../../../lib/node/attach/attacher.ts";
 import { iscsi } from "../../../lib/node/iscsi/attacher.ts";
@@ -80,7 +80,7 @@ export class FakeHost implements CommandRunner {
   }
 
   get sessions(): readonly string[] {
-    return readdirSync(join(this.root, "sys/class/iscsi_session"));
+    return readdirSync(join(this.root, "sys/class/iscsi_session")).sort();
   }
 
   get disks(): readonly string[] {
@@ -127,7 +127,8 @@ export class FakeHost implements CommandRunner {
   /** Adds a disk to a map of multipathd. */
   join(disk: string, map: string): void {
     this.#write(`sys/class/block/${disk}/holders/${map}`, "");
-    this.#write(`sys/class/block/${map}/slaves/${disk}`, "");
+    // The link leads nowhere once the disk is gone (Linux 6.1, block/holder.c, bd_link_disk_holder).
+    this.#link(`sys/class/block/${map}/slaves/${disk}`, this.#real(`sys/class/block/${disk}`));
   }
 
   /**
@@ -203,12 +204,8 @@ export class FakeHost implements CommandRunner {
     const id = this.#next++;
     const [address = "", port = ""] = portal.split(":");
     const device = `sys/devices/platform/host${id}/session${id}`;
-    for (const [name, text] of Object.entries({
-      targetname: iqn,
-      state: "LOGGED_IN",
-      ifacename: iface,
-      target_id: "0",
-    }))
+    const own = { targetname: iqn, state: "LOGGED_IN", ifacename: iface, target_id: "0" };
+    for (const [name, text] of Object.entries(own))
       this.#write(`${device}/iscsi_session/session${id}/${name}`, `${text}\n`);
     for (const [name, text] of Object.entries({ persistent_address: address, persistent_port: port, address, port }))
       this.#write(`sys/class/iscsi_connection/connection${id}:0/${name}`, `${text}\n`);
@@ -326,7 +323,8 @@ export class FakeHost implements CommandRunner {
 
   #link(path: string, to: string): void {
     mkdirSync(dirname(join(this.root, path)), { recursive: true });
-    symlinkSync(join(this.root, to), join(this.root, path));
+    rmSync(join(this.root, path), { force: true });
+    symlinkSync(resolve(this.root, to), join(this.root, path));
   }
 
   [Symbol.dispose](): void {

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { CsiError } from "../../../lib/core/errors.ts";
 import { MountTable } from "../../../lib/node/mount/mount-table.ts";
@@ -261,4 +262,22 @@ test("each address at which a connection was made is recorded until the next sta
   expect(await recorded(host).addresses(key)).toEqual(["10.0.0.1", "10.0.0.7"]);
   host.boot("second");
   expect(await recorded(host).addresses(key)).toEqual([]);
+});
+
+test("without native multipath, a map that has lost all paths is removed with the volume", async () => {
+  using host = new FakeHost(one);
+  host.write("sys/module/nvme_core/parameters/multipath", "N\n");
+  host.write("proc/net/unix", "@/org/kernel/linux/storage/multipathd\n");
+  const map = join(host.root, "sys/class/block/dm-0");
+  host.before = line => {
+    if (line.startsWith("multipathd add")) host.write("sys/class/block/nvme0n1/holders/dm-0", "");
+    if (line.startsWith("multipath -f")) rmSync(map, { recursive: true });
+  };
+  host.write("sys/class/block/dm-0/dm/uuid", "mpath-uuid.1\n");
+  host.write("sys/class/block/dm-0/dm/name", "mpatha\n");
+  const a = volume();
+  expect((await a.attach(host)).path).toBe(join(host.root, "dev/dm-0"));
+  host.boot("first");
+  await a.detach(host);
+  expect([existsSync(map), host.controllers]).toEqual([false, []]);
 });
